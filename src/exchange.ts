@@ -1,0 +1,48 @@
+import type { Outcome, Reason } from './errors.ts';
+
+/** Durations of one exchange in seconds; a step that was not reached has none. */
+export interface Durations {
+  total?: number;
+  key?: number;
+  sign?: number;
+  /** From the first byte sent to the gateway to the last byte of its reply, retries included. */
+  gateway?: number;
+}
+
+/**
+ * What is known about one request while it is handled: filled in step by step, read once at the end by the
+ * log and the metrics. Holds nothing that may not be logged.
+ */
+export interface Exchange {
+  /** Countersign's own id of the request (UUID), given back as `X-Request-Id`. */
+  readonly id: string;
+  /** Trace id (32 hex digits) of the caller's W3C `traceparent`, where it sent a valid one. */
+  readonly traceId?: string;
+  /** Monotonic clock, milliseconds. */
+  readonly startedAt: number;
+  caller?: string;
+  /** Set once it is known to be a configured one. */
+  environment?: string;
+  operation?: string;
+  /** Set only after the caller was allowed to use it. */
+  login?: string;
+  keyVersion?: number;
+  keyFingerprint?: string;
+  /** HTTP status given to the caller. */
+  status?: number;
+  /** Why Countersign answered itself, or why the gateway's answer was not passed on whole. */
+  reason?: Reason;
+  outcome: Outcome;
+  /** How many requests were written, or tried, to the gateway. */
+  attempts: number;
+  /** HTTP status of the gateway's last reply. */
+  gatewayStatus?: number;
+  /** `status` field of a form-encoded gateway reply, as a closed value. */
+  gatewayResult?: GatewayResult;
+  /** `serial-number` of a form-encoded gateway reply. */
+  serialNumber?: string;
+  readonly durations: Durations;
+}
+
+/** Interface section 3 names four status values; everything else is `other`. */
+export type GatewayResult = 'approved' | 'declined' | 'error' | 'filtered' | 'other';

@@ -1,0 +1,60 @@
+import type { KeyKind, SigningKey } from '../oauth1/methods.ts';
+
+/** Where a key lives: the same login in two environments has two different secrets (promise 7). */
+export interface KeyAddress {
+  readonly environment: string;
+  readonly login: string;
+}
+
+interface RingEntry {
+  readonly kind: KeyKind;
+  /** The source's version number of the secret (Vault KV v2), or whole seconds of the file's change. */
+  readonly version: number;
+  readonly createdAt?: Date;
+  /** When a newer version took its place; absent for the current version. */
+  readonly supersededAt?: Date;
+}
+
+/** A parsed key, ready to sign. */
+export interface UsableKey extends RingEntry {
+  readonly key: SigningKey;
+  /** SHA-256 over the public key's SPKI DER, hex; RSA keys only. */
+  readonly fingerprint?: string;
+}
+
+/** A key that is there but cannot be used: why, without any of its content. */
+export interface UnusableKey extends RingEntry {
+  readonly problem: string;
+}
+
+/** All keys of one login, newest version first; a version holds a control key, a private key or both. */
+export type KeyRing = readonly (UsableKey | UnusableKey)[];
+
+/**
+ * The port to wherever keys are kept.
+ *
+ * `read` gives the ring, or `undefined` where the source says for certain that the login has no secret
+ * (not found, deleted, destroyed). Anything else throws `Refusal('key-source-unavailable')`, whose cause
+ * carries no request, no token and no key.
+ */
+export interface KeySource {
+  read(address: KeyAddress): Promise<KeyRing | undefined>;
+}
+
+/** How a ring came to be had; the label of `key_requests_total`. */
+export type KeyResult = 'fresh' | 'stale' | 'fetched' | 'missing' | 'failed';
+
+/** What keys/ tells whoever keeps the metrics and the log. */
+export interface KeyEvents {
+  keyTaken(environment: string, result: KeyResult): void;
+  /** Duration in seconds of one read of the source, successful or not. */
+  keyFetched(source: string, seconds: number): void;
+  /** The ring that is in use from now on; `undefined`: the login's keys are gone. */
+  ringChanged(address: KeyAddress, ring: KeyRing | undefined): void;
+  /** Whether the source answered when it was last asked. */
+  keySourceUp(up: boolean): void;
+  /** Seconds since 1970 at which the source's own credential runs out; `undefined`: never or unknown. */
+  sourceTokenExpires(at: number | undefined): void;
+  /** Something a person should know; `problem` holds no secret. */
+  keyProblem(problem: string, about?: Partial<KeyAddress>): void;
+}

@@ -1,0 +1,9 @@
+import { percentEncode } from './encode.ts';
+
+/**
+ * RFC 5849 section 3.4.1.1: method in upper case, base string URI and normalized parameters, each encoded,
+ * joined by `&`.
+ */
+export function baseString(method: string, baseUri: string, normalizedParameters: string): string {
+  return `${method.toUpperCase()}&${percentEncode(baseUri)}&${percentEncode(normalizedParameters)}`;
+}

@@ -1,0 +1,72 @@
+import { baseString } from './base-string.ts';
+import { baseStringUri } from './base-uri.ts';
+import { percentEncode } from './encode.ts';
+import { decodeForm } from './form.ts';
+import { type MethodName, methods, type SigningKey } from './methods.ts';
+import { encodePairs, joinPairs, normalize, type Pair } from './parameters.ts';
+
+/** What is to be signed. Time and nonce are arguments: this module has no clock and no randomness. */
+export interface Unsigned {
+  readonly method: string;
+  readonly url: URL;
+  /** The form's parameters, decoded. Never changed. */
+  readonly form: readonly Pair[];
+  readonly signatureMethod: MethodName;
+  readonly consumerKey: string;
+  readonly nonce: string;
+  /** Seconds since 1970. */
+  readonly timestamp: number;
+}
+
+/** The steps of interface section 5.1. All of it holds the caller's data: never log it. */
+export interface Prepared {
+  /** The body to send: the caller's parameters, then the OAuth parameters, percent-encoded. */
+  readonly body: string;
+  readonly normalizedParameters: string;
+  readonly baseString: string;
+  readonly oauth: readonly Pair[];
+}
+
+export interface Signed {
+  readonly authorization: string;
+  /** The bytes to send: the ones that were signed (promise 1). */
+  readonly body: Buffer;
+}
+
+/** Signs a form post (interface section 5): one Authorization header, one body. */
+export async function sign(request: Unsigned, key: SigningKey): Promise<Signed> {
+  const { body, baseString, oauth } = prepare(request);
+  const signature = await methods[request.signatureMethod].sign(baseString, key, '');
+  return { authorization: authorizationHeader(oauth, signature), body: Buffer.from(body) };
+}
+
+/** Everything up to the signature itself; what `countersign explain` shows. */
+export function prepare(request: Unsigned): Prepared {
+  const oauth = oauthParameters(request);
+  const encoded = encodePairs([...request.form, ...oauth]);
+  const query = encodePairs(decodeForm(Buffer.from(request.url.search.slice(1))));
+  const normalizedParameters = normalize([...query, ...encoded]);
+  return {
+    body: joinPairs(encoded),
+    normalizedParameters,
+    baseString: baseString(request.method, baseStringUri(request.url), normalizedParameters),
+    oauth,
+  };
+}
+
+/** Interface section 5.1, step 1: the five that go into base string, body and header alike. */
+function oauthParameters(request: Unsigned): Pair[] {
+  return [
+    ['oauth_consumer_key', request.consumerKey],
+    ['oauth_nonce', request.nonce],
+    ['oauth_signature_method', request.signatureMethod],
+    ['oauth_timestamp', String(request.timestamp)],
+    ['oauth_version', '1.0'],
+  ];
+}
+
+/** RFC 5849 section 3.5.1, without `realm`. */
+export function authorizationHeader(oauth: readonly Pair[], signature: string): string {
+  const fields = [...oauth, ['oauth_signature', signature] as const];
+  return `OAuth ${fields.map(([name, value]) => `${percentEncode(name)}="${percentEncode(value)}"`).join(', ')}`;
+}

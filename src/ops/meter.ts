@@ -1,0 +1,32 @@
+import type { Exchange, GatewayResult } from '../exchange.ts';
+import type { KeyAddress, KeyEvents } from '../keys/source.ts';
+import type { KeyKind, MethodName } from '../oauth1/methods.ts';
+
+/** One reply of the gateway, retries counted one by one. Durations in seconds. */
+export interface GatewayReplySeen {
+  readonly environment: string;
+  readonly operation: string;
+  readonly status: number;
+  readonly seconds: number;
+  /** Gateway's clock minus ours in seconds, from its `Date` header; absent where it sent none. */
+  readonly clockSkew?: number;
+}
+
+/** The port to the metrics: what happened, in the domain's words. Implemented by ops/prometheus. */
+export interface Meter extends KeyEvents {
+  exchangeBegan(environment: string): void;
+  /** Balances {@link exchangeBegan}. */
+  exchangeLeft(environment: string): void;
+  /** Once per exchange, whatever happened to it. */
+  exchangeEnded(exchange: Exchange): void;
+  gatewayReplied(reply: GatewayReplySeen): void;
+  gatewayResult(environment: string, operation: string, result: GatewayResult): void;
+  signed(method: MethodName, seconds: number): void;
+  signingQueue(depth: number): void;
+  /** A request the gateway refused was signed again with another version and accepted. */
+  fellBack(address: KeyAddress, kind: KeyKind, to: 'newer' | 'older'): void;
+  policyDecided(caller: string, decision: PolicyDecision): void;
+}
+
+/** `would-refuse`: a caller in report mode that `enforce` would have refused. */
+export type PolicyDecision = 'allowed' | 'refused' | 'would-refuse';

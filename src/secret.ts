@@ -1,0 +1,38 @@
+import { inspect } from 'node:util';
+
+const hidden = '[secret]';
+
+/**
+ * A text that must never leave the process: control key, passphrase, Vault token.
+ *
+ * Hidden from `String`, template literals, `JSON.stringify` and `util.inspect`; {@link reveal} is the one
+ * way to the text, and test/rules lists the modules that may import it.
+ */
+export class Secret {
+  readonly #text: string;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  toString(): string {
+    return hidden;
+  }
+
+  toJSON(): string {
+    return hidden;
+  }
+
+  [inspect.custom](): string {
+    return hidden;
+  }
+
+  static reveal(secret: Secret): string {
+    return secret.#text;
+  }
+}
+
+/** The text of a secret. Whoever calls this answers for where the text goes. */
+export function reveal(secret: Secret): string {
+  return Secret.reveal(secret);
+}
