@@ -54,7 +54,9 @@ const operationFields = {
     z.strictObject({ required: z.boolean().default(false), maxLength: z.int().positive().optional() }),
   ),
 };
-const operationOverride = z.strictObject(operationFields).partial();
+const operation = z.strictObject(operationFields);
+/** Exact: a field left out is absent, so it cannot hide the field below it as `undefined`. */
+const operationOverride = operation.exactPartial();
 const operations = z.record(z.string().regex(/^[a-z][a-z0-9-]{0,63}$/), operationOverride).default({});
 
 const environment = z.strictObject({
@@ -185,7 +187,7 @@ export const configShape = z.strictObject({
 export type Config = z.output<typeof configShape>;
 export type EnvironmentConfig = Config['environments'][string];
 export type OperationOverride = z.output<typeof operationOverride>;
-export type OperationConfig = Required<OperationOverride>;
+export type OperationConfig = z.output<typeof operation>;
 export type CallerConfig = Config['callers'][number];
 export type KeysConfig = Config['keys'];
 export type CacheConfig = KeysConfig['cache'];
