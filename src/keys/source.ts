@@ -39,6 +39,12 @@ export type KeyRing = readonly (UsableKey | UnusableKey)[];
  */
 export interface KeySource {
   read(address: KeyAddress): Promise<KeyRing | undefined>;
+  /** Begins what has to run in the background, such as logging in. Never throws. */
+  start(): void;
+  /** Whether the source has answered once since {@link start}. */
+  ready(): boolean;
+  /** Ends what {@link start} began; the process can then exit. */
+  stop(): void;
 }
 
 /** How a ring came to be had; the label of `key_requests_total`. */

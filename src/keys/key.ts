@@ -1,0 +1,108 @@
+import { createHash, createPrivateKey, createPublicKey, type KeyObject, timingSafeEqual } from 'node:crypto';
+import type { KeyKind } from '../oauth1/methods.ts';
+import { reveal, Secret } from '../secret.ts';
+import type { UnusableKey, UsableKey } from './source.ts';
+
+/** The fields of one version of a login's secret, as the source gave them: not yet known to be texts. */
+export interface KeyFields {
+  readonly control_key?: unknown;
+  readonly private_key?: unknown;
+  /** Of an encrypted `private_key`. */
+  readonly passphrase?: unknown;
+}
+
+/** Which version the fields belong to. */
+export interface KeyVersion {
+  readonly version: number;
+  readonly createdAt?: Date;
+  readonly supersededAt?: Date;
+}
+
+type Parsed = Pick<UsableKey, 'key' | 'fingerprint'> | Pick<UnusableKey, 'problem'>;
+
+const minimumBits = 2048;
+const maximumBits = 16_384;
+const privateKeyHeader = /-----BEGIN (?:RSA |EC |DSA |ENCRYPTED )?PRIVATE KEY-----/;
+/** PKCS#8 says so in its label, PKCS#1 in a header line (RFC 1421 section 4.6.1.1). */
+const encryptedHeader = /-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m;
+
+/**
+ * Parses one version of a login's secret to its control key, its private key, both or neither. Never throws:
+ * a key that is there but of no use is an {@link UnusableKey}, whose problem holds nothing of its content.
+ */
+export function parseKeys(fields: KeyFields, about: KeyVersion): (UsableKey | UnusableKey)[] {
+  const keys: (UsableKey | UnusableKey)[] = [];
+  const add = (kind: KeyKind, parsed: Parsed): void => {
+    keys.push({ kind, ...about, ...parsed });
+  };
+  if (fields.control_key !== undefined) add('control_key', parseControlKey(fields.control_key));
+  if (fields.private_key !== undefined) {
+    add('private_key', parsePrivateKey(fields.private_key, fields.passphrase));
+  }
+  return keys;
+}
+
+/** Whether two keys sign alike, whatever their versions. Takes the same time wherever control keys differ. */
+export function sameKey(a: UsableKey, b: UsableKey): boolean {
+  if (a.key.kind === 'control_key' && b.key.kind === 'control_key') {
+    return timingSafeEqual(digest(reveal(a.key.secret)), digest(reveal(b.key.secret)));
+  }
+  return a.fingerprint !== undefined && a.fingerprint === b.fingerprint;
+}
+
+function parseControlKey(field: unknown): Parsed {
+  if (typeof field !== 'string') return { problem: 'the control key is not a text' };
+  const text = withoutLineBreak(field);
+  if (text === '') return { problem: 'the control key is empty' };
+  if (!text.isWellFormed()) return { problem: 'the control key is not valid Unicode' };
+  return { key: { kind: 'control_key', secret: new Secret(text) } };
+}
+
+function parsePrivateKey(field: unknown, passphrase: unknown): Parsed {
+  if (typeof field !== 'string' || !privateKeyHeader.test(field)) {
+    return { problem: 'the private key is not a PEM private key' };
+  }
+  if (!encryptedHeader.test(field)) {
+    return readPem(field, 'the private key is damaged: its PEM text cannot be decoded');
+  }
+  if (passphrase === undefined || passphrase === '') {
+    return { problem: 'the private key is encrypted and needs a passphrase' };
+  }
+  if (typeof passphrase !== 'string') return { problem: 'the passphrase of the private key is not a text' };
+  return readPem(field, 'wrong passphrase for the private key', withoutLineBreak(passphrase));
+}
+
+/** OpenSSL's own error is dropped: its text is of no use to an operator and not ours to vouch for. */
+function readPem(pem: string, problem: string, passphrase?: string): Parsed {
+  try {
+    return rsaOnly(createPrivateKey(passphrase === undefined ? pem : { key: pem, passphrase }));
+  } catch {
+    return { problem };
+  }
+}
+
+function rsaOnly(privateKey: KeyObject): Parsed {
+  const type = privateKey.asymmetricKeyType;
+  if (type !== 'rsa') return { problem: `the private key is of type ${type}; an RSA key is needed` };
+  const bits = privateKey.asymmetricKeyDetails?.modulusLength ?? 0;
+  if (bits < minimumBits) {
+    return { problem: `RSA key of ${bits} bits is too weak; use at least ${minimumBits}` };
+  }
+  if (bits > maximumBits) {
+    return { problem: `RSA key of ${bits} bits is too long; use at most ${maximumBits}` };
+  }
+  return { key: { kind: 'private_key', privateKey }, fingerprint: fingerprint(privateKey) };
+}
+
+function fingerprint(privateKey: KeyObject): string {
+  return digest(createPublicKey(privateKey).export({ type: 'spki', format: 'der' })).toString('hex');
+}
+
+/** Files usually end in a line break that is not part of the key; any other character may be. */
+function withoutLineBreak(text: string): string {
+  return text.replace(/\r?\n$/, '');
+}
+
+function digest(data: string | Buffer): Buffer {
+  return createHash('sha256').update(data).digest();
+}
