@@ -2,6 +2,9 @@ import { inspect } from 'node:util';
 
 const hidden = '[secret]';
 
+/** Set once, by the class below: nothing but {@link reveal} can reach the private field. */
+let textOf: (secret: Secret) => string;
+
 /**
  * A text that must never leave the process: control key, passphrase, Vault token.
  *
@@ -27,12 +30,12 @@ export class Secret {
     return hidden;
   }
 
-  static reveal(secret: Secret): string {
-    return secret.#text;
+  static {
+    textOf = (secret) => secret.#text;
   }
 }
 
 /** The text of a secret. Whoever calls this answers for where the text goes. */
 export function reveal(secret: Secret): string {
-  return Secret.reveal(secret);
+  return textOf(secret);
 }

@@ -5,5 +5,5 @@ import { percentEncode } from './encode.ts';
  * joined by `&`.
  */
 export function baseString(method: string, baseUri: string, normalizedParameters: string): string {
-  return `${method.toUpperCase()}&${percentEncode(baseUri)}&${percentEncode(normalizedParameters)}`;
+  return [method.toUpperCase(), baseUri, normalizedParameters].map(percentEncode).join('&');
 }

@@ -5,9 +5,10 @@
  * @throws URIError for a lone surrogate, which has no UTF-8 form.
  */
 export function percentEncode(text: string): string {
-  return encodeURIComponent(text).replace(/[!'()*]/g, hexOctet);
+  return encodeURIComponent(text).replace(/[!'()*]/g, percentOctet);
 }
 
-function hexOctet(character: string): string {
+/** One octet, given as a character below U+0100 and not a control character, as `%XX`. */
+export function percentOctet(character: string): string {
   return `%${character.charCodeAt(0).toString(16).toUpperCase()}`;
 }

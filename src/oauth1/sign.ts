@@ -14,7 +14,7 @@ export interface Unsigned {
   readonly signatureMethod: MethodName;
   readonly consumerKey: string;
   readonly nonce: string;
-  /** Seconds since 1970. */
+  /** Whole seconds since 1970 (RFC 5849 section 3.3: "MUST be a positive integer"). */
   readonly timestamp: number;
 }
 
@@ -40,7 +40,11 @@ export async function sign(request: Unsigned, key: SigningKey): Promise<Signed> 
   return { authorization: authorizationHeader(oauth, signature), body: Buffer.from(body) };
 }
 
-/** Everything up to the signature itself; what `countersign explain` shows. */
+/**
+ * Everything up to the signature itself; what `countersign explain` shows.
+ *
+ * @throws TypeError for a URL that is not http or https and for a timestamp that is not whole seconds.
+ */
 export function prepare(request: Unsigned): Prepared {
   const oauth = oauthParameters(request);
   const encoded = encodePairs([...request.form, ...oauth]);
@@ -56,6 +60,9 @@ export function prepare(request: Unsigned): Prepared {
 
 /** Interface section 5.1, step 1: the five that go into base string, body and header alike. */
 function oauthParameters(request: Unsigned): Pair[] {
+  if (!Number.isSafeInteger(request.timestamp) || request.timestamp <= 0) {
+    throw new TypeError('the timestamp must be a positive whole number of seconds');
+  }
   return [
     ['oauth_consumer_key', request.consumerKey],
     ['oauth_nonce', request.nonce],
