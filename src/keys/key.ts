@@ -50,6 +50,12 @@ export function sameKey(a: UsableKey, b: UsableKey): boolean {
   return a.fingerprint !== undefined && a.fingerprint === b.fingerprint;
 }
 
+/** Whether two entries hold the same, whatever their versions; two unusable ones by their problem. */
+export function sameContent(a: UsableKey | UnusableKey, b: UsableKey | UnusableKey): boolean {
+  if ('key' in a && 'key' in b) return sameKey(a, b);
+  return 'problem' in a && 'problem' in b && a.kind === b.kind && a.problem === b.problem;
+}
+
 function parseControlKey(field: unknown): Parsed {
   if (typeof field !== 'string') return { problem: 'the control key is not a text' };
   const text = withoutLineBreak(field);
@@ -69,7 +75,7 @@ function parsePrivateKey(field: unknown, passphrase: unknown): Parsed {
     return { problem: 'the private key is encrypted and needs a passphrase' };
   }
   if (typeof passphrase !== 'string') return { problem: 'the passphrase of the private key is not a text' };
-  return readPem(field, 'wrong passphrase for the private key', withoutLineBreak(passphrase));
+  return readPem(field, 'the private key cannot be decrypted: wrong passphrase, or a cipher that is not supported', withoutLineBreak(passphrase));
 }
 
 /** OpenSSL's own error is dropped: its text is of no use to an operator and not ours to vouch for. */

@@ -1,0 +1,20 @@
+import type { KeyAddress } from './source.ts';
+
+const environmentPattern = /^[a-z][a-z0-9-]{0,31}$/;
+const loginPattern = /^(?!\.{1,2}$)[A-Za-z0-9._~@-]{1,128}$/;
+
+/**
+ * The last fence before an address becomes a path, of a file or in Vault: both names were checked when the
+ * request was resolved, and nothing that could climb out of its place may depend on that alone.
+ *
+ * @throws TypeError for a name that no configuration and no request can have brought here.
+ */
+export function checkAddress({ environment, login }: KeyAddress): void {
+  if (!environmentPattern.test(environment)) throw new TypeError('not the name of an environment');
+  if (!loginPattern.test(login)) throw new TypeError('not a login');
+}
+
+/** One text an address: unambiguous, since neither name can hold a `/`. */
+export function addressName({ environment, login }: KeyAddress): string {
+  return `${environment}/${login}`;
+}

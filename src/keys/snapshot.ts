@@ -1,0 +1,68 @@
+import { readFile, stat } from 'node:fs/promises';
+
+const maximumBytes = 65_536;
+
+/** Contents and times of files that belong together; a file that is not there has no content. */
+export interface Snapshot {
+  readonly contents: readonly (Buffer | undefined)[];
+  /** When the newest of them was last changed. */
+  readonly changedAt: Date;
+}
+
+interface FileState {
+  /** Differs whenever the file was written, or replaced by another. */
+  readonly stamp: string;
+  readonly changedAt: number;
+}
+
+/**
+ * Reads files of one moment. Kubernetes replaces a mounted secret by turning the symbolic link `..data` to
+ * another folder, which can happen between two files: a read during which any of them changed is thrown away
+ * and done once more.
+ *
+ * @throws Error if the files change again, if one is not a plain file of at most 64 KiB, or as node:fs does.
+ */
+export async function readTogether(
+  paths: readonly string[],
+  read: (path: string) => Promise<Buffer> = readFile,
+): Promise<Snapshot> {
+  return (
+    (await tryTogether(paths, read)) ??
+    (await tryTogether(paths, read)) ??
+    Promise.reject(new Error('the files changed twice while they were read'))
+  );
+}
+
+async function tryTogether(
+  paths: readonly string[],
+  read: (path: string) => Promise<Buffer>,
+): Promise<Snapshot | undefined> {
+  const before = await Promise.all(paths.map(fileState));
+  const contents = await Promise.all(
+    paths.map((path, index) => (before[index] === undefined ? undefined : ifThere(read(path)))),
+  );
+  const after = await Promise.all(paths.map(fileState));
+  if (before.some((state, index) => state?.stamp !== after[index]?.stamp)) return undefined;
+  return { contents, changedAt: new Date(Math.max(0, ...after.map((state) => state?.changedAt ?? 0))) };
+}
+
+async function fileState(path: string): Promise<FileState | undefined> {
+  const found = await ifThere(stat(path, { bigint: true }));
+  if (found === undefined) return undefined;
+  if (!found.isFile()) throw new Error('a key file is not a plain file');
+  if (found.size > maximumBytes) throw new Error(`a key file is larger than ${maximumBytes} bytes`);
+  return {
+    stamp: [found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(' '),
+    changedAt: Number(found.mtimeMs),
+  };
+}
+
+/** `undefined` for a file or folder that does not exist; every other error stays an error. */
+export async function ifThere<T>(operation: Promise<T>): Promise<T | undefined> {
+  try {
+    return await operation;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
