@@ -1,4 +1,5 @@
 import type { Outcome, Reason } from './errors.ts';
+import type { KeyKind } from './oauth1/methods.ts';
 
 /** Durations of one exchange in seconds; a step that was not reached has none. */
 export interface Durations {
@@ -27,6 +28,7 @@ export interface Exchange {
   /** Set only after the caller was allowed to use it. */
   login?: string;
   keyVersion?: number;
+  keyKind?: KeyKind;
   keyFingerprint?: string;
   /** HTTP status given to the caller. */
   status?: number;
@@ -39,6 +41,10 @@ export interface Exchange {
   gatewayStatus?: number;
   /** `status` field of a form-encoded gateway reply, as a closed value. */
   gatewayResult?: GatewayResult;
+  /** `error-code` of a form-encoded gateway reply, as a closed value. */
+  gatewayErrorCode?: GatewayErrorCode;
+  /** Set where the gateway answered 403 to at least one attempt: what it most likely objected to. */
+  rejection?: Rejection;
   /** `serial-number` of a form-encoded gateway reply. */
   serialNumber?: string;
   readonly durations: Durations;
@@ -46,3 +52,12 @@ export interface Exchange {
 
 /** Interface section 3 names four status values; everything else is `other`. */
 export type GatewayResult = 'approved' | 'declined' | 'error' | 'filtered' | 'other';
+
+/** Interface section 7 names one error code, 124 (ambiguous client_orderid); everything else is `other`. */
+export type GatewayErrorCode = '124' | 'other';
+
+/**
+ * A 403 of the gateway: `other-key` when it then accepted another version (a rotation is under way),
+ * `clock-skew` when its `Date` header was too far from our clock, else `current-key`.
+ */
+export type Rejection = 'current-key' | 'other-key' | 'clock-skew';

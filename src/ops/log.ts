@@ -1,0 +1,92 @@
+import { type DestinationStream, type LoggerOptions, pino, stdTimeFunctions } from 'pino';
+import type { Exchange } from '../exchange.ts';
+import { stackFrames } from './frames.ts';
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
+
+/** The port to the log: one JSON object a line. No field can hold a body, a header or a base string. */
+export interface Log {
+  /** The one line of an exchange that has ended. */
+  exchange(exchange: Exchange): void;
+  /** A defect of Countersign: the error's name and stack frames, never its message, which may hold data. */
+  failed(exchange: Exchange, error: unknown): void;
+  /** Anything else; message and fields are the caller's responsibility. */
+  note(level: 'info' | 'warn' | 'error', message: string, fields?: NoteFields): void;
+}
+
+export type NoteFields = Readonly<Record<string, string | number | boolean>>;
+
+/** Writes to standard output unless a destination is given. */
+export function createLog(level: LogLevel, destination?: DestinationStream): Log {
+  const options: LoggerOptions = {
+    level,
+    base: null,
+    timestamp: stdTimeFunctions.isoTime,
+    formatters: { level: (label) => ({ level: label }) },
+  };
+  const logger = destination === undefined ? pino(options) : pino(options, destination);
+  return {
+    exchange: (exchange) => logger[levelOf(exchange)](fieldsOf(exchange), 'exchange'),
+    failed: (exchange, error) =>
+      logger.error(
+        { requestId: exchange.id, traceId: exchange.traceId, ...describe(error) },
+        'internal error',
+      ),
+    note: (noteLevel, message, fields = {}) => logger[noteLevel](fields, message),
+  };
+}
+
+/** What a person should look at first: lost outcomes and defects, then refusals and a failing gateway. */
+function levelOf({ outcome, reason, status, gatewayStatus }: Exchange): 'error' | 'warn' | 'info' {
+  if (outcome === 'unknown' || reason === 'internal') return 'error';
+  const refusedByPolicy = reason === 'not-allowed' || reason === 'caller-unknown';
+  if ((status ?? 0) >= 500 || gatewayStatus === 403 || refusedByPolicy) return 'warn';
+  return 'info';
+}
+
+/** The allow-list. pino leaves out what is `undefined`. */
+function fieldsOf(exchange: Exchange): Record<string, string | number | undefined> {
+  const { durations } = exchange;
+  return {
+    requestId: exchange.id,
+    traceId: exchange.traceId,
+    caller: exchange.caller,
+    environment: exchange.environment,
+    operation: exchange.operation,
+    login: exchange.login,
+    keyVersion: exchange.keyVersion,
+    keyFingerprint: exchange.keyFingerprint,
+    status: exchange.status,
+    gatewayStatus: exchange.gatewayStatus,
+    gatewayResult: exchange.gatewayResult,
+    gatewayErrorCode: exchange.gatewayErrorCode,
+    rejection: exchange.rejection,
+    reason: exchange.reason,
+    outcome: exchange.outcome,
+    attempts: exchange.attempts,
+    totalMs: milliseconds(durations.total),
+    keyMs: milliseconds(durations.key),
+    signMs: milliseconds(durations.sign),
+    gatewayMs: milliseconds(durations.gateway),
+    serialNumber: serialNumber(exchange.serialNumber),
+  };
+}
+
+/** Seconds to milliseconds with microsecond resolution. */
+function milliseconds(seconds: number | undefined): number | undefined {
+  return seconds === undefined ? undefined : Math.round(seconds * 1e6) / 1e3;
+}
+
+/**
+ * The one logged text that the gateway writes. It is UUID-shaped (interface section 2.2); anything else is
+ * left out, so that no gateway can write into the log.
+ */
+function serialNumber(text: string | undefined): string | undefined {
+  return text !== undefined && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text) ? text : undefined;
+}
+
+function describe(error: unknown): { error: string; stack?: readonly string[] } {
+  if (!(error instanceof Error)) return { error: `thrown ${typeof error}` };
+  const name = /^[A-Za-z]{1,64}$/.test(error.name) ? error.name : 'Error';
+  return { error: name, stack: stackFrames(error) };
+}

@@ -1,0 +1,164 @@
+type Labels<Name extends string> = Record<Name, string>;
+
+export interface CounterOf<Name extends string> {
+  inc(labels: Labels<Name>, value?: number): void;
+  remove(labels: Labels<Name>): void;
+}
+
+export interface GaugeOf<Name extends string> extends CounterOf<Name> {
+  dec(labels: Labels<Name>): void;
+  set(labels: Labels<Name>, value: number): void;
+}
+
+type Exemplar = { trace_id?: string };
+
+export interface HistogramOf<Name extends string> {
+  observe(seen: { labels: Labels<Name>; value: number; exemplarLabels?: Exemplar }): void;
+}
+
+/** Makes a metric; puts `countersign_` in front of its name. Bucket bounds are in seconds. */
+export interface Maker {
+  readonly counter: <Name extends string>(name: string, help: string, labels: Name[]) => CounterOf<Name>;
+  readonly gauge: <Name extends string>(name: string, help: string, labels: Name[]) => GaugeOf<Name>;
+  readonly histogram: <Name extends string>(
+    name: string,
+    help: string,
+    labels: Name[],
+    buckets: number[],
+  ) => HistogramOf<Name>;
+}
+
+export type Metrics = ReturnType<typeof createMetrics>;
+
+/** Every metric of Countersign's own: name, help, labels, buckets. */
+export function createMetrics(make: Maker) {
+  return { ...requestMetrics(make), ...gatewayMetrics(make), ...keyMetrics(make), ...processMetrics(make) };
+}
+
+/** From 1 ms to the gateway's deadline of 30 s. */
+const exchangeBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30];
+const signingBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
+const keyFetchBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+const route: ('environment' | 'operation')[] = ['environment', 'operation'];
+const boundedKey: ('environment' | 'login' | 'kind')[] = ['environment', 'login', 'kind'];
+
+function requestMetrics({ counter, gauge, histogram }: Maker) {
+  return {
+    requests: counter(
+      'requests_total',
+      'Exchanges that ended. reason: why Countersign answered itself, none where the gateway answered.',
+      [...route, 'caller', 'status', 'reason'],
+    ),
+    outcomes: counter(
+      'outcomes_total',
+      'Exchanges by what became of them at the gateway, and by who has to act where they failed.',
+      [...route, 'outcome', 'fault'],
+    ),
+    requestDuration: histogram(
+      'request_duration_seconds',
+      'From the head of a request to the end of its answer.',
+      route,
+      exchangeBuckets,
+    ),
+    inFlight: gauge('requests_in_flight', 'Exchanges under way.', ['environment']),
+    inFlightLimit: gauge('in_flight_limit', 'Exchanges that may be under way at once.', ['environment']),
+    decisions: counter('policy_decisions_total', 'Decisions on callers; would-refuse is report mode.', [
+      'caller',
+      'decision',
+    ]),
+  };
+}
+
+function gatewayMetrics({ counter, gauge, histogram }: Maker) {
+  return {
+    replies: counter('gateway_responses_total', 'Replies of the gateway, retries counted one by one.', [
+      ...route,
+      'status',
+    ]),
+    gatewayDuration: histogram(
+      'gateway_request_duration_seconds',
+      'One request to the gateway and its reply, retries counted one by one.',
+      route,
+      exchangeBuckets,
+    ),
+    results: counter('gateway_results_total', 'Form-encoded replies of the gateway by their status field.', [
+      ...route,
+      'result',
+    ]),
+    errorCodes: counter(
+      'gateway_error_codes_total',
+      'Form-encoded replies of the gateway that carry an error code. 124: ambiguous client_orderid.',
+      [...route, 'code'],
+    ),
+    rejections: counter(
+      'rejections_total',
+      'Exchanges in which the gateway answered 403, by what it most likely objected to.',
+      [...route, 'cause'],
+    ),
+    clockSkew: gauge('gateway_clock_skew_seconds', 'Clock of the gateway minus our own, last seen.', [
+      'environment',
+    ]),
+  };
+}
+
+function keyMetrics({ counter, gauge, histogram }: Maker) {
+  const bounded = 'At most 1000 logins are shown.';
+  return {
+    keysTaken: counter('key_requests_total', 'Keys asked for, by how they were had.', [
+      'environment',
+      'result',
+    ]),
+    keyProblems: counter(
+      'key_problems_total',
+      'Keys that could not be read, parsed or used; the log says which.',
+      ['environment'],
+    ),
+    keyFetch: histogram(
+      'key_fetch_duration_seconds',
+      'One read of the key source.',
+      ['source'],
+      keyFetchBuckets,
+    ),
+    keyVersion: gauge('key_version', `Newest usable version of a key in use. ${bounded}`, boundedKey),
+    keySigningVersion: gauge(
+      'key_signing_version',
+      `Version that signs; lower than key_version while the gateway refuses the newest. ${bounded}`,
+      boundedKey,
+    ),
+    keyCreated: gauge(
+      'key_created_timestamp_seconds',
+      `When the newest usable version of a key in use was made. ${bounded}`,
+      boundedKey,
+    ),
+    fallbacks: counter(
+      'key_fallbacks_total',
+      `Exchanges refused with one version of a key and accepted with another. ${bounded}`,
+      [...boundedKey, 'to'],
+    ),
+    keySourceUp: gauge(
+      'key_source_up',
+      'Whether the key source answered when last asked; absent before.',
+      [],
+    ),
+    tokenExpiry: gauge(
+      'vault_token_expiry_timestamp_seconds',
+      'When the credential for the key source runs out; absent where it never does.',
+      [],
+    ),
+  };
+}
+
+function processMetrics({ counter, gauge, histogram }: Maker) {
+  return {
+    signatures: counter('signatures_total', 'Requests signed.', ['method']),
+    signing: histogram(
+      'signing_duration_seconds',
+      'Making one signature, waiting included.',
+      ['method'],
+      signingBuckets,
+    ),
+    signingQueue: gauge('signing_queue_depth', 'RSA signatures that wait for a free thread.', []),
+    buildInfo: gauge('build_info', 'Always 1; the versions are in the labels.', ['version', 'node_version']),
+  };
+}

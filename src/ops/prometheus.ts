@@ -1,0 +1,79 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { createLabels, type KnownNames } from './labels.ts';
+import type { Meter } from './meter.ts';
+import { createMetrics, type Maker } from './metrics.ts';
+import { createRecorder } from './recorder.ts';
+import type { MetricsPage } from './server.ts';
+import { startAtZero } from './zero.ts';
+
+export interface PrometheusOptions extends KnownNames {
+  /** Countersign's version. */
+  readonly version: string;
+}
+
+export interface Prometheus extends Meter {
+  /** The metrics page in the Prometheus text format, or in OpenMetrics with trace ids as exemplars. */
+  page(openMetrics: boolean): Promise<MetricsPage>;
+  /** Takes the names of a configuration that was read again; counts go on. */
+  reconfigure(names: KnownNames): void;
+}
+
+type SourceRegistry = Registry<typeof Registry.OPENMETRICS_CONTENT_TYPE>;
+
+/** prom-client's gauges that are named like counters; `promtool check metrics` objects to them. */
+const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`);
+
+/** The metrics of one process, in a registry of their own. */
+export function createPrometheus(options: PrometheusOptions): Prometheus {
+  // prom-client takes exemplars only in a registry of this type; render() makes both formats from it.
+  const registry: SourceRegistry = new Registry<typeof Registry.OPENMETRICS_CONTENT_TYPE>();
+  registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
+  const metrics = createMetrics(makerIn(registry));
+  collectDefaultMetrics({ register: registry });
+  for (const name of misnamed) registry.removeSingleMetric(name);
+  metrics.buildInfo.set({ version: options.version, node_version: process.version }, 1);
+  // A gauge without labels starts at 0; these two say nothing until somebody knows.
+  metrics.keySourceUp.remove({});
+  metrics.tokenExpiry.remove({});
+
+  let labels = createLabels(options);
+  startAtZero(metrics, options);
+  return {
+    ...createRecorder(metrics, () => labels),
+    page: (openMetrics) => render(registry, openMetrics),
+    reconfigure(names) {
+      labels = createLabels(names);
+      startAtZero(metrics, names);
+    },
+  };
+}
+
+function makerIn(registry: SourceRegistry): Maker {
+  const common = { registers: [registry] };
+  return {
+    counter: (name, help, labelNames) =>
+      new Counter({ ...common, name: `countersign_${name}`, help, labelNames }),
+    gauge: (name, help, labelNames) =>
+      new Gauge({ ...common, name: `countersign_${name}`, help, labelNames }),
+    histogram: (name, help, labelNames, buckets) =>
+      new Histogram<string>({
+        ...common,
+        name: `countersign_${name}`,
+        help,
+        labelNames,
+        buckets,
+        enableExemplars: true,
+      }),
+  };
+}
+
+/**
+ * Renders views of the metrics in a registry of the format asked for: prom-client 15 cuts `_total` off the
+ * name of a counter that it renders as OpenMetrics, for good.
+ */
+async function render(source: SourceRegistry, openMetrics: boolean): Promise<MetricsPage> {
+  const view = new Registry<typeof source.contentType | typeof Registry.PROMETHEUS_CONTENT_TYPE>();
+  if (openMetrics) view.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
+  for (const metric of source.getMetricsAsArray()) view.registerMetric(Object.create(metric));
+  return { contentType: view.contentType, body: await view.metrics() };
+}

@@ -1,0 +1,73 @@
+import type { Exchange } from '../exchange.ts';
+import { createKeySeries, type KeySeries } from './key-series.ts';
+import { closed, faultOf, type Labels, statusLabel } from './labels.ts';
+import type { Meter } from './meter.ts';
+import type { Metrics } from './metrics.ts';
+
+const keySources: ReadonlySet<string> = new Set(['vault', 'directory']);
+
+/** Turns what happened, told in the domain's words, into counts. `labels` gives those in force. */
+export function createRecorder(metrics: Metrics, labels: () => Labels): Meter {
+  const keys = createKeySeries(metrics);
+  return {
+    exchangeBegan: (environment) => metrics.inFlight.inc(labels().environment(environment)),
+    exchangeLeft: (environment) => metrics.inFlight.dec(labels().environment(environment)),
+    exchangeEnded(exchange) {
+      countExchange(metrics, labels(), exchange);
+      noteAcceptedKey(keys, exchange);
+    },
+    gatewayReplied({ environment, operation, status, seconds, clockSkew }) {
+      const route = labels().route(environment, operation);
+      metrics.replies.inc({ ...route, status: statusLabel(status) });
+      metrics.gatewayDuration.observe({ labels: route, value: seconds });
+      if (clockSkew !== undefined) metrics.clockSkew.set(labels().environment(environment), clockSkew);
+    },
+    gatewayResult: (environment, operation, result) =>
+      metrics.results.inc({ ...labels().route(environment, operation), result }),
+    signed(method, seconds) {
+      metrics.signatures.inc({ method });
+      metrics.signing.observe({ labels: { method }, value: seconds });
+    },
+    signingQueue: (depth) => metrics.signingQueue.set({}, depth),
+    policyDecided: (caller, decision) => metrics.decisions.inc({ ...labels().caller(caller), decision }),
+    ...keyRecorder(metrics, keys, labels),
+  };
+}
+
+function keyRecorder(metrics: Metrics, keys: KeySeries, labels: () => Labels) {
+  return {
+    ...keys,
+    keyTaken: (environment, result) =>
+      metrics.keysTaken.inc({ ...labels().environment(environment), result }),
+    keyFetched: (source, seconds) =>
+      metrics.keyFetch.observe({ labels: { source: closed(keySources, source) }, value: seconds }),
+    keySourceUp: (up) => metrics.keySourceUp.set({}, up ? 1 : 0),
+    sourceTokenExpires(at) {
+      if (at === undefined) metrics.tokenExpiry.remove({});
+      else metrics.tokenExpiry.set({}, at);
+    },
+    keyProblem: (_problem, about) => metrics.keyProblems.inc(labels().environment(about?.environment)),
+  } satisfies Partial<Meter>;
+}
+
+function countExchange(metrics: Metrics, labels: Labels, exchange: Exchange): void {
+  const { outcome, reason = 'none', rejection, gatewayErrorCode, durations, traceId } = exchange;
+  const route = labels.route(exchange.environment, exchange.operation);
+  const caller = labels.caller(exchange.caller);
+  metrics.requests.inc({ ...route, ...caller, status: statusLabel(exchange.status), reason });
+  metrics.outcomes.inc({ ...route, outcome, fault: faultOf(exchange) });
+  if (rejection !== undefined) metrics.rejections.inc({ ...route, cause: rejection });
+  if (gatewayErrorCode !== undefined) metrics.errorCodes.inc({ ...route, code: gatewayErrorCode });
+  if (durations.total !== undefined) {
+    const exemplarLabels = traceId === undefined ? {} : { trace_id: traceId };
+    metrics.requestDuration.observe({ labels: route, value: durations.total, exemplarLabels });
+  }
+}
+
+/** Which version signs is what the gateway last accepted, not what is newest. */
+function noteAcceptedKey(keys: KeySeries, exchange: Exchange): void {
+  const { environment, login, keyKind, keyVersion, gatewayStatus = 403 } = exchange;
+  if (gatewayStatus === 403 || keyVersion === undefined) return;
+  if (environment === undefined || login === undefined || keyKind === undefined) return;
+  keys.accepted({ environment, login }, keyKind, keyVersion);
+}

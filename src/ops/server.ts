@@ -1,0 +1,66 @@
+import express, { type Express, type NextFunction, type Request, type Response } from 'express';
+import helmet from 'helmet';
+import type { Readiness } from './health.ts';
+
+export interface MetricsPage {
+  readonly contentType: string;
+  readonly body: string;
+}
+
+export interface OpsPorts {
+  readonly page: (openMetrics: boolean) => Promise<MetricsPage>;
+  readonly readiness: () => Readiness;
+}
+
+/** The operations port: `/metrics`, `/healthz`, `/readyz`, by GET and HEAD; nothing else. No listen. */
+export function createOpsApp(ports: OpsPorts): Express {
+  const app = express();
+  app.enable('strict routing');
+  app.enable('case sensitive routing');
+  app.disable('etag');
+  app.use(helmet(), onlyReading);
+  app.get('/metrics', metrics(ports));
+  app.get('/healthz', (_request, response) => {
+    plain(response, 200, 'ok');
+  });
+  app.get('/readyz', (_request, response) => {
+    const state = ports.readiness();
+    response
+      .status(state.ready ? 200 : 503)
+      .set('Cache-Control', 'no-store')
+      .json(state);
+  });
+  app.use((_request: Request, response: Response) => plain(response, 404, 'not found'));
+  app.use(failure);
+  return app;
+}
+
+/** Express hands a rejection to {@link failure}. */
+function metrics({ page }: OpsPorts): (request: Request, response: Response) => Promise<void> {
+  return async (request, response) => {
+    const { contentType, body } = await page(namesOpenMetrics(request));
+    response.set('Content-Type', contentType).vary('Accept').end(body);
+  };
+}
+
+function onlyReading(request: Request, response: Response, next: NextFunction): void {
+  if (request.method === 'GET' || request.method === 'HEAD') next();
+  else plain(response.set('Allow', 'GET, HEAD'), 405, 'only GET and HEAD');
+}
+
+/**
+ * A client that names OpenMetrics can read it. Matching the media type's parameters would be too strict:
+ * Prometheus 3 adds `escaping` to them.
+ */
+function namesOpenMetrics(request: Request): boolean {
+  return /application\/openmetrics-text/i.test(request.get('Accept') ?? '');
+}
+
+/** Express's own handler would print the stack. Four parameters make it an error handler. */
+function failure(_error: unknown, _request: Request, response: Response, _next: NextFunction): void {
+  plain(response, 500, 'the page cannot be made');
+}
+
+function plain(response: Response, status: number, text: string): void {
+  response.status(status).set('Cache-Control', 'no-store').type('text/plain').send(`${text}\n`);
+}
