@@ -75,7 +75,11 @@ function parsePrivateKey(field: unknown, passphrase: unknown): Parsed {
     return { problem: 'the private key is encrypted and needs a passphrase' };
   }
   if (typeof passphrase !== 'string') return { problem: 'the passphrase of the private key is not a text' };
-  return readPem(field, 'the private key cannot be decrypted: wrong passphrase, or a cipher that is not supported', withoutLineBreak(passphrase));
+  return readPem(
+    field,
+    'the private key cannot be decrypted: wrong passphrase, or a cipher that is not supported',
+    withoutLineBreak(passphrase),
+  );
 }
 
 /** OpenSSL's own error is dropped: its text is of no use to an operator and not ours to vouch for. */

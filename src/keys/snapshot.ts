@@ -39,7 +39,7 @@ async function tryTogether(
 ): Promise<Snapshot | undefined> {
   const before = await Promise.all(paths.map(fileState));
   const contents = await Promise.all(
-    paths.map((path, index) => (before[index] === undefined ? undefined : ifThere(read(path)))),
+    paths.map(async (path, index) => (before[index] === undefined ? undefined : ifThere(read(path)))),
   );
   const after = await Promise.all(paths.map(fileState));
   if (before.some((state, index) => state?.stamp !== after[index]?.stamp)) return undefined;

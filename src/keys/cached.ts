@@ -1,0 +1,125 @@
+import type { CacheConfig } from '../config/shape.ts';
+import { Refusal } from '../errors.ts';
+import { KeyMemory } from './memory.ts';
+import { Reads } from './reads.ts';
+import { missing, unavailable } from './refusals.ts';
+import type { KeyAddress, KeyEvents, KeyResult, KeyRing, KeySource } from './source.ts';
+
+export interface CachePorts {
+  /** Monotonic, milliseconds. */
+  readonly clock: () => number;
+  /** From 0 up to 1. */
+  readonly random: () => number;
+  readonly events: KeyEvents;
+  /** Label of `key_fetch_duration_seconds`. */
+  readonly sourceName: string;
+}
+
+type Taken =
+  | { readonly result: Extract<KeyResult, 'fresh' | 'stale' | 'fetched'>; readonly ring: KeyRing }
+  | { readonly result: Extract<KeyResult, 'missing' | 'failed'>; readonly refusal: Refusal };
+
+/**
+ * Key rings kept in memory, so that signing neither waits for the key source nor depends on it: fresh for a
+ * while, then served while one refresh runs in the background, and for long while the source fails.
+ */
+export class KeyCache {
+  readonly #source: KeySource;
+  readonly #ports: CachePorts;
+  readonly #memory: KeyMemory;
+  readonly #reads: Reads<KeyRing | undefined>;
+
+  constructor(source: KeySource, settings: CacheConfig, ports: CachePorts) {
+    this.#source = source;
+    this.#ports = ports;
+    this.#memory = new KeyMemory(settings, ports);
+    this.#reads = new Reads((address) => this.#read(address), ports.clock);
+  }
+
+  /**
+   * The keys of a login: from memory where they can be, otherwise from the source.
+   *
+   * @throws Refusal `key-missing`, or `key-source-unavailable` when nothing is held that may still be used.
+   */
+  async take(address: KeyAddress): Promise<KeyRing> {
+    const taken = this.#fromMemory(address) ?? (await this.#fromSource(address));
+    this.#ports.events.keyTaken(address.environment, taken.result);
+    if ('refusal' in taken) throw taken.refusal;
+    return taken.ring;
+  }
+
+  /**
+   * The keys as the source has them now, past what is held: for a key that the gateway has just refused.
+   * While the source fails it is the ring held; `undefined`: the login has no keys any more.
+   *
+   * @throws Refusal `key-source-unavailable` when nothing is held that may still be used.
+   */
+  async reread(address: KeyAddress): Promise<KeyRing | undefined> {
+    try {
+      return await this.#reads.anew(address, 'foreground');
+    } catch (error) {
+      const known = this.#memory.recall(address);
+      if (known === undefined) throw refusalOf(error, address);
+      return known === 'missing' ? undefined : known.ring;
+    }
+  }
+
+  /** Whether some login's keys could be used if the source failed from now on. */
+  holds(): boolean {
+    return this.#memory.holds();
+  }
+
+  #fromMemory(address: KeyAddress): Taken | undefined {
+    const known = this.#memory.recall(address);
+    if (known === undefined) return undefined;
+    if (known === 'missing') return { result: 'missing', refusal: missing(address) };
+    if (known.fresh) return { result: 'fresh', ring: known.ring };
+    if (known.refreshDue) this.#refresh(address);
+    return { result: 'stale', ring: known.ring };
+  }
+
+  async #fromSource(address: KeyAddress): Promise<Taken> {
+    try {
+      const ring = await this.#reads.join(address, 'foreground');
+      if (ring === undefined) return { result: 'missing', refusal: missing(address) };
+      return { result: 'fetched', ring };
+    } catch (error) {
+      return { result: 'failed', refusal: refusalOf(error, address) };
+    }
+  }
+
+  #refresh(address: KeyAddress): void {
+    this.#reads.join(address, 'background').catch(() => {
+      // Counted and told where it happened; the ring that is held stays.
+    });
+  }
+
+  /** One read of the source, remembered. {@link Reads} sees to it that an address has one at a time. */
+  async #read(address: KeyAddress): Promise<KeyRing | undefined> {
+    const begun = this.#ports.clock();
+    const ring = await this.#ask(address, begun);
+    return this.#memory.note(address, ring, begun);
+  }
+
+  async #ask(address: KeyAddress, begun: number): Promise<KeyRing | undefined> {
+    const { clock, events, sourceName } = this.#ports;
+    try {
+      const ring = await this.#source.read(address);
+      events.keySourceUp(true);
+      return ring;
+    } catch (error) {
+      events.keySourceUp(false);
+      this.#memory.noteFailure(address);
+      throw error;
+    } finally {
+      events.keyFetched(sourceName, (clock() - begun) / 1000);
+    }
+  }
+}
+
+/** Of an error that is no refusal only the name is kept: a source may not have looked what is in it. */
+function refusalOf(error: unknown, address: KeyAddress): Refusal {
+  if (error instanceof Refusal) return error;
+  const name = error instanceof Error ? error.name : typeof error;
+  return unavailable(address, new Error(`the key source threw ${name}`));
+}

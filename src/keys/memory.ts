@@ -1,0 +1,133 @@
+import type { CacheConfig } from '../config/shape.ts';
+import { addressName } from './address.ts';
+import { sameContent } from './key.ts';
+import { RecentlyUsed } from './recently-used.ts';
+import type { KeyAddress, KeyEvents, KeyRing } from './source.ts';
+import { BackOff } from './vault/back-off.ts';
+
+/** Up to a tenth of the fresh time is taken off, so that what was read together is not refreshed together. */
+const freshJitter = 0.1;
+/** Milliseconds between refreshes that fail. */
+const pauses = { first: 1000, longest: 60_000 };
+
+export interface MemoryPorts {
+  /** Monotonic, milliseconds. */
+  readonly clock: () => number;
+  /** From 0 up to 1. */
+  readonly random: () => number;
+  readonly events: Pick<KeyEvents, 'ringChanged'>;
+}
+
+/** A ring that may be used. */
+export interface Remembered {
+  readonly ring: KeyRing;
+  readonly fresh: boolean;
+  /** Not fresh any more, and no failed refresh is recent enough to wait. */
+  readonly refreshDue: boolean;
+}
+
+interface Held {
+  readonly address: KeyAddress;
+  readonly ring: KeyRing;
+  readonly readAt: number;
+  readonly freshUntil: number;
+  readonly refresh: BackOff;
+}
+
+/**
+ * Which rings were read when, and for how long each may be used; bounded. Decides nothing about reading.
+ */
+export class KeyMemory {
+  readonly #settings: CacheConfig;
+  readonly #ports: MemoryPorts;
+  readonly #rings: RecentlyUsed<Held>;
+  /** Until when a login is known to have no keys; kept apart, so that unknown logins push out no ring. */
+  readonly #missing: RecentlyUsed<number>;
+
+  constructor(settings: CacheConfig, ports: MemoryPorts) {
+    this.#settings = settings;
+    this.#ports = ports;
+    this.#rings = new RecentlyUsed(settings.entries);
+    this.#missing = new RecentlyUsed(settings.entries);
+  }
+
+  /** `undefined`: nothing is known that may still be relied upon. */
+  recall(address: KeyAddress): Remembered | 'missing' | undefined {
+    const name = addressName(address);
+    const now = this.#ports.clock();
+    const held = this.#rings.get(name);
+    if (held === undefined) {
+      return now < (this.#missing.get(name) ?? Number.NEGATIVE_INFINITY) ? 'missing' : undefined;
+    }
+    if (this.#isTooOld(held)) {
+      this.#forget(name);
+      return undefined;
+    }
+    const fresh = now < held.freshUntil;
+    return { ring: held.ring, fresh, refreshDue: !fresh && held.refresh.wait === 0 };
+  }
+
+  /**
+   * Notes what the source said, and gives the ring that is held from now on: the old object where nothing
+   * changed.
+   *
+   * @param readAt when the read began: what it found may have been replaced at any time since.
+   */
+  note(address: KeyAddress, ring: KeyRing | undefined, readAt: number): KeyRing | undefined {
+    if (ring !== undefined) return this.#hold(address, ring, readAt);
+    const name = addressName(address);
+    this.#forget(name);
+    this.#missing.set(name, readAt + this.#settings.missing);
+    return undefined;
+  }
+
+  /** The source could not be read: what is remembered stays, and the next refresh has to wait. */
+  noteFailure(address: KeyAddress): void {
+    this.#rings.get(addressName(address))?.refresh.failed();
+  }
+
+  /** Whether some login's keys could be used if the source failed from now on. */
+  holds(): boolean {
+    for (const held of this.#rings.values()) {
+      if (!this.#isTooOld(held)) return true;
+    }
+    return false;
+  }
+
+  #hold(address: KeyAddress, read: KeyRing, readAt: number): KeyRing {
+    const { clock, random, events } = this.#ports;
+    const name = addressName(address);
+    const known = this.#rings.get(name)?.ring;
+    const changed = known === undefined || !sameRing(known, read);
+    const ring = changed ? read : known;
+    const freshUntil = readAt + this.#settings.fresh * (1 - freshJitter * random());
+    const refresh = new BackOff({ clock, random }, pauses);
+    const evicted = this.#rings.set(name, { address, ring, readAt, freshUntil, refresh });
+    this.#missing.delete(name);
+    if (evicted !== undefined) events.ringChanged(evicted.address, undefined);
+    if (changed) events.ringChanged(address, ring);
+    return ring;
+  }
+
+  #forget(name: string): void {
+    const held = this.#rings.delete(name);
+    if (held !== undefined) this.#ports.events.ringChanged(held.address, undefined);
+  }
+
+  #isTooOld(held: Held): boolean {
+    return this.#ports.clock() - held.readAt >= this.#settings.stale;
+  }
+}
+
+function sameRing(a: KeyRing, b: KeyRing): boolean {
+  return a.length === b.length && a.every((entry, index) => sameEntry(entry, b[index]));
+}
+
+function sameEntry(a: KeyRing[number], b: KeyRing[number] | undefined): boolean {
+  return (
+    b !== undefined &&
+    a.version === b.version &&
+    a.supersededAt?.getTime() === b.supersededAt?.getTime() &&
+    sameContent(a, b)
+  );
+}
