@@ -9,20 +9,24 @@ interface Row {
   readonly outcome: Outcome;
   /** Short public text, the same for every occurrence (RFC 9457 `title`). */
   readonly title: string;
+  /** Error type of the `Proxy-Status` header (RFC 9209 section 2.3). */
+  readonly proxyError: string;
 }
 
-const row = (status: number, outcome: Outcome, title: string): Row => ({ status, outcome, title });
+function row(status: number, outcome: Outcome, title: string, proxyError = 'http_request_error'): Row {
+  return { status, outcome, title, proxyError };
+}
 
 /**
  * The closed list of what Countersign itself answers (design section 8). The key is the public `reason`, the
  * metric label and the end of `urn:countersign:error:<reason>`.
  */
 export const refusals = {
-  'method-not-allowed': row(405, 'not-sent', 'Only POST is accepted'),
+  'method-not-allowed': row(405, 'not-sent', 'Only POST is accepted', 'http_request_denied'),
   'unsupported-media-type': row(415, 'not-sent', 'The body is not a plain UTF-8 form'),
   'too-large': row(413, 'not-sent', 'The form is too large'),
   'malformed-form': row(400, 'not-sent', 'The form cannot be decoded'),
-  'query-not-allowed': row(400, 'not-sent', 'Parameters belong in the body'),
+  'query-not-allowed': row(400, 'not-sent', 'Parameters belong in the body', 'http_request_denied'),
   'reserved-parameter': row(400, 'not-sent', 'OAuth parameters are added by Countersign'),
   'parameter-invalid': row(400, 'not-sent', 'A parameter is missing or invalid'),
   'login-missing': row(400, 'not-sent', 'The request names no login'),
@@ -30,19 +34,19 @@ export const refusals = {
   'bad-request': row(400, 'not-sent', 'The request is not valid HTTP for this proxy'),
   'request-timeout': row(408, 'not-sent', 'The request did not arrive in time'),
   'caller-gone': row(499, 'not-sent', 'The caller hung up before its request was complete'),
-  'caller-unknown': row(401, 'not-sent', 'The caller is not known'),
-  'not-allowed': row(403, 'not-sent', 'The caller may not do this'),
-  'unknown-route': row(404, 'not-sent', 'No such environment or operation'),
-  overloaded: row(503, 'not-sent', 'Too many requests are under way'),
-  'shutting-down': row(503, 'not-sent', 'This instance is stopping'),
-  'key-source-unavailable': row(503, 'not-sent', 'The key cannot be fetched now'),
-  'key-missing': row(502, 'not-sent', 'The login has no key of the kind needed'),
-  'key-unusable': row(502, 'not-sent', 'The key of the login cannot be used'),
-  'gateway-unreachable': row(502, 'not-sent', 'The gateway cannot be reached'),
-  'gateway-timeout': row(504, 'unknown', 'The gateway did not answer in time'),
-  'gateway-reset': row(502, 'unknown', 'The gateway broke the connection'),
-  'gateway-reply-invalid': row(502, 'unknown', 'The gateway gave no valid answer'),
-  internal: row(500, 'not-sent', 'Countersign failed'),
+  'caller-unknown': row(401, 'not-sent', 'The caller is not known', 'http_request_denied'),
+  'not-allowed': row(403, 'not-sent', 'The caller may not do this', 'http_request_denied'),
+  'unknown-route': row(404, 'not-sent', 'No such environment or operation', 'destination_not_found'),
+  overloaded: row(503, 'not-sent', 'Too many requests are under way', 'connection_limit_reached'),
+  'shutting-down': row(503, 'not-sent', 'This instance is stopping', 'proxy_internal_response'),
+  'key-source-unavailable': row(503, 'not-sent', 'The key cannot be fetched now', 'proxy_internal_error'),
+  'key-missing': row(502, 'not-sent', 'The login has no key of the kind needed', 'proxy_configuration_error'),
+  'key-unusable': row(502, 'not-sent', 'The key of the login cannot be used', 'proxy_configuration_error'),
+  'gateway-unreachable': row(502, 'not-sent', 'The gateway cannot be reached', 'destination_unavailable'),
+  'gateway-timeout': row(504, 'unknown', 'The gateway did not answer in time', 'http_response_timeout'),
+  'gateway-reset': row(502, 'unknown', 'The gateway broke the connection', 'connection_terminated'),
+  'gateway-reply-invalid': row(502, 'unknown', 'The gateway gave no valid answer', 'http_protocol_error'),
+  internal: row(500, 'not-sent', 'Countersign failed', 'proxy_internal_error'),
 } as const satisfies Record<string, Row>;
 
 export type Reason = keyof typeof refusals;

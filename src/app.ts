@@ -1,0 +1,54 @@
+import express, { type Express } from 'express';
+import helmet from 'helmet';
+import { createAuthenticator } from './callers/authenticate.ts';
+import type { Config } from './config/shape.ts';
+import { createResolver } from './gateway/resolve.ts';
+import type { Log } from './ops/log.ts';
+import type { Meter } from './ops/meter.ts';
+import type { Admission } from './proxy/admission.ts';
+import { createFormReader } from './proxy/body.ts';
+import type { Forwarder } from './proxy/forward.ts';
+import { createHandler } from './proxy/handle.ts';
+import { type Keys, Rotation } from './proxy/rotation.ts';
+import { Sender } from './proxy/send.ts';
+import { Signer } from './proxy/signer.ts';
+
+/** Everything that reaches outside of the process, or is not the same in two runs. */
+export interface AppPorts {
+  readonly keys: Keys;
+  /** One per environment. */
+  readonly forwarders: ReadonlyMap<string, Forwarder>;
+  readonly admission: Admission;
+  readonly meter: Meter;
+  readonly log: Log;
+  /** Milliseconds since 1970. */
+  readonly clock: () => number;
+  /** Milliseconds, never set back. */
+  readonly monotonic: () => number;
+  /** 128 random bits as text. */
+  readonly nonce: () => string;
+  /** 0 to 1. */
+  readonly random: () => number;
+  readonly newRequestId: () => string;
+  readonly userAgent: string;
+}
+
+/** Puts the proxy together. Opens nothing: no port, no file, no connection. */
+export function createApp(config: Config, ports: AppPorts): Express {
+  const { keys, meter, clock } = ports;
+  const rotation = new Rotation({ keys, meter, clock, overlap: config.keys.overlap });
+  const signer = new Signer(config.signing, meter);
+  const { maxBodyBytes, maxParameters, deadlines } = config.proxy;
+  const handle = createHandler({
+    ...ports,
+    authenticate: createAuthenticator(config.callers),
+    resolve: createResolver(config),
+    readForm: createFormReader({ maxBodyBytes, maxParameters, deadline: deadlines.body }),
+    sender: new Sender({ ...ports, rotation, signer }),
+  });
+  return express()
+    .disable('x-powered-by')
+    .disable('etag')
+    .use(helmet({ contentSecurityPolicy: { directives: { defaultSrc: ["'none'"] }, useDefaults: false } }))
+    .use(handle);
+}

@@ -1,0 +1,61 @@
+import type { GatewayResult } from '../exchange.ts';
+
+/** A decoded form-encoded reply: names and values in order. */
+export type ReplyFields = readonly (readonly [name: string, value: string])[];
+
+const results: ReadonlySet<string> = new Set(['approved', 'declined', 'error', 'filtered']);
+const serialNumber = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
+
+/**
+ * Reads a form-encoded gateway reply (interface section 2.2: `name=value` pairs joined by `&`, a line feed
+ * after each value, sent as `text/html`). `undefined` for everything else: an HTML page, JSON, or a form that
+ * cannot be decoded.
+ */
+export function parseReply(contentType: string | undefined, body: Buffer): ReplyFields | undefined {
+  if (!/^(text\/html|text\/plain|application\/x-www-form-urlencoded)\b/i.test(contentType ?? ''))
+    return undefined;
+  const text = body.toString('latin1');
+  if (!/^\s*[\w.%-]+=/.test(text)) return undefined;
+  try {
+    return text.split('&').map(field);
+  } catch {
+    return undefined;
+  }
+}
+
+function field(part: string): readonly [string, string] {
+  const equals = part.indexOf('=');
+  if (equals === -1) return [decode(part), ''];
+  return [decode(part.slice(0, equals)), decode(part.slice(equals + 1))];
+}
+
+/** The line feed stands after the encoded value; one inside a value is encoded and kept. */
+function decode(text: string): string {
+  return decodeURIComponent(text.trim().replaceAll('+', ' '));
+}
+
+/** The reply as a JSON object of strings; a name that is given more than once becomes a list. */
+export function replyAsJson(fields: ReplyFields): string {
+  const values = new Map<string, string[]>();
+  for (const [name, value] of fields) values.set(name, [...(values.get(name) ?? []), value]);
+  return JSON.stringify(
+    Object.fromEntries([...values].map(([name, all]) => [name, all.length === 1 ? all[0] : all])),
+  );
+}
+
+/** `status` as one of the values that interface section 3 names; `undefined` where the reply has none. */
+export function resultOf(fields: ReplyFields): GatewayResult | undefined {
+  const status = fields.find(([name]) => name === 'status')?.[1];
+  if (status === undefined) return undefined;
+  return isNamedResult(status) ? status : 'other';
+}
+
+function isNamedResult(status: string): status is Exclude<GatewayResult, 'other'> {
+  return results.has(status);
+}
+
+/** `serial-number`, where it looks like one (interface section 2.2: UUID-shaped): it goes into the log. */
+export function serialNumberOf(fields: ReplyFields): string | undefined {
+  const value = fields.find(([name]) => name === 'serial-number')?.[1];
+  return value !== undefined && serialNumber.test(value) ? value : undefined;
+}

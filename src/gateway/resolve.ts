@@ -1,0 +1,125 @@
+import type { Config, EnvironmentConfig } from '../config/shape.ts';
+import { Refusal } from '../errors.ts';
+import { type Operation, operationsOf } from './operations.ts';
+
+const placeholders = ['login', 'endpoint', 'endpointGroup'] as const;
+type Placeholder = (typeof placeholders)[number];
+export type PathValues = Readonly<Partial<Record<Placeholder, string>>>;
+
+/** Where a request goes, built from configuration and checked values; nothing of the caller's target is in it. */
+export interface Destination {
+  readonly environment: string;
+  readonly settings: EnvironmentConfig;
+  readonly operation: Operation;
+  readonly values: PathValues;
+  /** The full URL at the gateway: what is signed and where it is sent. */
+  readonly url: URL;
+}
+
+/** A path segment: literal children first, then the one placeholder. */
+interface Node {
+  readonly literals: Map<string, Node>;
+  placeholder?: { readonly name: Placeholder; readonly node: Node };
+  operation?: Operation;
+}
+
+const valuePattern = /^(?!\.{1,2}$)[A-Za-z0-9._~@-]{1,128}$/;
+
+/** Logins, endpoints and groups: 1 to 128 of `A-Z a-z 0-9 . _ ~ @ -`, but not `.` or `..`. */
+export function isIdentifier(text: string): boolean {
+  return valuePattern.test(text);
+}
+
+/**
+ * Makes the look-up from request target to destination: `/{environment}/{product}` and then the operation's
+ * path. A literal wins over a placeholder and is not reconsidered, so `/status/group` is never the endpoint
+ * "group".
+ *
+ * The look-up throws Refusal: `unknown-route` (one answer for an unknown environment and an unknown
+ * operation), `parameter-invalid` for a value that cannot be a login, endpoint or group.
+ */
+export function createResolver(config: Config): (target: string) => Destination {
+  const environments = new Map(
+    Object.entries(config.environments).map(([name, settings]) => [
+      name,
+      { settings, base: settings.baseUrl.replace(/\/+$/, ''), root: grow(operationsOf(config, name)) },
+    ]),
+  );
+  return (target) => {
+    const [leading, name = '', product, ...segments] = target.split('/');
+    const environment = environments.get(name);
+    if (leading !== '' || environment === undefined || product !== environment.settings.product)
+      throw unknownRoute();
+    const { operation, values } = walk(environment.root, segments);
+    const path = operation.segments.map((segment) => fill(segment, values)).join('/');
+    const url = new URL(`${environment.base}/${product}/${path}`);
+    return { environment: name, settings: environment.settings, operation, values, url };
+  };
+}
+
+function grow(operations: readonly Operation[]): Node {
+  const root: Node = { literals: new Map() };
+  for (const operation of operations) {
+    operation.segments.reduce(descend, root).operation = operation;
+  }
+  return root;
+}
+
+function descend(node: Node, segment: string): Node {
+  const name = placeholderOf(segment);
+  if (name !== undefined) {
+    node.placeholder ??= { name, node: { literals: new Map() } };
+    return node.placeholder.node;
+  }
+  const next = node.literals.get(segment) ?? { literals: new Map() };
+  node.literals.set(segment, next);
+  return next;
+}
+
+function walk(root: Node, segments: readonly string[]): { operation: Operation; values: PathValues } {
+  const values: Partial<Record<Placeholder, string>> = {};
+  let node = root;
+  for (const segment of segments) {
+    const literal = node.literals.get(segment);
+    if (literal === undefined && node.placeholder === undefined) throw unknownRoute();
+    if (literal === undefined && node.placeholder !== undefined) {
+      values[node.placeholder.name] = pathValue(node.placeholder.name, segment);
+      node = node.placeholder.node;
+    } else if (literal !== undefined) {
+      node = literal;
+    }
+  }
+  if (node.operation === undefined) throw unknownRoute();
+  return { operation: node.operation, values };
+}
+
+/** Decoded once: `%252e` is the text `%2e`, which the pattern refuses. */
+function pathValue(name: Placeholder, segment: string): string {
+  let value = '';
+  try {
+    value = decodeURIComponent(segment);
+  } catch {
+    // Left empty: refused below like every other value that does not fit.
+  }
+  if (isIdentifier(value)) return value;
+  throw new Refusal(
+    'parameter-invalid',
+    `The ${name} in the path must be 1 to 128 of A-Z a-z 0-9 . _ ~ @ - and not "." or "..".`,
+  );
+}
+
+function fill(segment: string, values: PathValues): string {
+  const name = placeholderOf(segment);
+  return name === undefined ? segment : encodeURIComponent(values[name] ?? '');
+}
+
+function placeholderOf(segment: string): Placeholder | undefined {
+  return placeholders.find((name) => segment === `{${name}}`);
+}
+
+function unknownRoute(): Refusal {
+  return new Refusal(
+    'unknown-route',
+    'Nothing is configured for this path. It has the form /{environment}/{product}/api/...; check the spelling of the environment and of the operation.',
+  );
+}

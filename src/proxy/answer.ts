@@ -1,0 +1,88 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { pipeline } from 'node:stream/promises';
+import type { Request, Response } from 'express';
+import type { EnvironmentConfig } from '../config/shape.ts';
+import type { Exchange } from '../exchange.ts';
+import { parseReply, replyAsJson, resultOf, serialNumberOf } from '../gateway/reply.ts';
+import type { GatewayReply } from './crossing.ts';
+
+/**
+ * Gateway headers that are given back, besides those configuration adds. `Content-Encoding` is among them
+ * because the body passes unchanged: without it an encoded body could not be read.
+ */
+const passedOn = ['content-type', 'content-encoding', 'date', 'retry-after', 'cache-control'];
+
+/** What every answer says, and no gateway may say in its place. */
+export const ownHeaders = ['x-request-id', 'countersign-outcome', 'proxy-status'];
+
+/**
+ * Gives the gateway's answer to the caller: status and body bytes unchanged, or a form-encoded body as JSON
+ * where the caller asks for that. A body that breaks off ends the caller's connection.
+ */
+export async function answer(
+  request: Request,
+  response: Response,
+  exchange: Exchange,
+  reply: GatewayReply,
+  settings: EnvironmentConfig,
+): Promise<void> {
+  const fields = reply.rest === undefined ? parseReply(reply.headers['content-type'], reply.body) : undefined;
+  note(exchange, reply, fields);
+  response.status(reply.status);
+  for (const [name, value] of allowed(reply.headers, settings.responseHeaders))
+    response.setHeader(name, value);
+  response.setHeader('X-Request-Id', exchange.id);
+  response.setHeader('Countersign-Outcome', 'answered');
+  response.setHeader('Proxy-Status', `countersign; received-status=${reply.status}`);
+  if (reply.rest !== undefined) {
+    await passOn(response, exchange, reply.body, reply.rest, reply.headers['content-length']);
+  } else if (
+    fields !== undefined &&
+    request.accepts(['text/html', 'application/json']) === 'application/json'
+  ) {
+    response.setHeader('Content-Type', 'application/json; charset=utf-8');
+    response.end(replyAsJson(fields));
+  } else {
+    response.end(reply.body);
+  }
+}
+
+function note(exchange: Exchange, reply: GatewayReply, fields: ReturnType<typeof parseReply>): void {
+  exchange.status = reply.status;
+  exchange.outcome = 'answered';
+  if (fields === undefined) return;
+  const result = resultOf(fields);
+  const serialNumber = serialNumberOf(fields);
+  if (result !== undefined) exchange.gatewayResult = result;
+  if (serialNumber !== undefined) exchange.serialNumber = serialNumber;
+}
+
+function* allowed(
+  headers: IncomingHttpHeaders,
+  configured: readonly string[],
+): Generator<[name: string, value: string | string[]]> {
+  for (const name of new Set([...passedOn, ...configured.map((text) => text.toLowerCase())])) {
+    const value = headers[name];
+    if (value !== undefined && !ownHeaders.includes(name)) yield [name, value];
+  }
+}
+
+/** A reply too large to be held: its head goes out before its end is known. */
+async function passOn(
+  response: Response,
+  exchange: Exchange,
+  beginning: Buffer,
+  rest: NonNullable<GatewayReply['rest']>,
+  length: string | undefined,
+): Promise<void> {
+  if (length !== undefined) response.setHeader('Content-Length', length);
+  response.write(beginning);
+  try {
+    await pipeline(rest, response);
+  } catch (error) {
+    // The caller may leave during a reply that is known to be there; the gateway may not.
+    if (error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE') return;
+    exchange.outcome = 'unknown';
+    exchange.reason = 'gateway-reset';
+  }
+}

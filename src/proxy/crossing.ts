@@ -1,0 +1,142 @@
+import { type ClientRequest, type IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
+import type { Reason } from '../errors.ts';
+
+/** A complete, signed request: what is here is what goes over the wire, and nothing else. */
+export interface Post {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+/** What the gateway answered. */
+export interface GatewayReply {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  /** The whole body, or its beginning where {@link rest} is set. */
+  readonly body: Buffer;
+  /** What comes after `body` of a reply that is too large to be held; may break off. */
+  readonly rest?: IncomingMessage;
+}
+
+type FailureReason = Extract<Reason, `gateway-${string}`>;
+
+/** No usable answer came. */
+export class CrossingFailure extends Error {
+  override readonly name = 'CrossingFailure';
+  readonly reason: FailureReason;
+  /** `false` only where it is provable that no byte of the request was written. */
+  readonly written: boolean;
+  /** A kept-alive connection broke before any byte of a reply: most likely it was closed while idle. */
+  readonly stalePool: boolean;
+
+  constructor(reason: FailureReason, written: boolean, stalePool: boolean) {
+    super(reason);
+    this.reason = reason;
+    this.written = written;
+    this.stalePool = stalePool;
+  }
+}
+
+/** Replies up to this many bytes are read whole before the caller gets its first byte. */
+const heldBytes = 1_048_576;
+
+/**
+ * One request on its way to the gateway and back, with its own deadlines and its own idea of what has
+ * happened. Request and response are detached from the caller's connection: a caller who hangs up does not
+ * reach the gateway, and nothing of the caller's request can.
+ */
+export class Crossing {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly reply: Promise<GatewayReply>;
+  readonly #resolve: (reply: GatewayReply) => void;
+  readonly #reject: (failure: CrossingFailure) => void;
+  readonly #connectTimer: NodeJS.Timeout;
+  readonly #exchangeTimer: NodeJS.Timeout;
+  #connected = false;
+  #pooled = false;
+  #replied = false;
+
+  /** @param deadlines milliseconds from now: for the connection, and for the end of the reply */
+  constructor(post: Post, deadlines: { readonly connect: number; readonly exchange: number }) {
+    const { promise, resolve, reject } = Promise.withResolvers<GatewayReply>();
+    this.reply = promise;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    this.request = complete(post);
+    this.response = new ServerResponse(this.request);
+    this.#connectTimer = setTimeout(() => this.#fail('gateway-unreachable'), deadlines.connect);
+    this.#exchangeTimer = setTimeout(() => this.#fail('gateway-timeout'), deadlines.exchange);
+  }
+
+  /** A socket was found for the request; it may still have to connect. */
+  began(request: ClientRequest): void {
+    this.#pooled = request.reusedSocket;
+    request.once('upgrade', (_reply, socket) => {
+      socket.destroy();
+      this.#fail('gateway-reply-invalid');
+    });
+    const { socket } = request;
+    if (socket === null) return;
+    if (this.#pooled) this.#connect();
+    else socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', () => this.#connect());
+  }
+
+  /** The head of the reply is there. */
+  answered(reply: IncomingMessage): void {
+    this.#replied = true;
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const head = { status: reply.statusCode ?? 0, headers: reply.headers };
+    const keep = (chunk: Buffer): void => {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size <= heldBytes) return;
+      reply.off('data', keep).pause();
+      this.#resolve({ ...head, body: Buffer.concat(chunks), rest: reply });
+    };
+    reply.on('data', keep);
+    reply.once('close', () => {
+      clearTimeout(this.#exchangeTimer);
+      if (reply.complete) this.#resolve({ ...head, body: Buffer.concat(chunks) });
+      else this.#fail('gateway-reset');
+    });
+  }
+
+  /** The connection, or what came over it, failed. */
+  failed(error: Error): void {
+    const garbled = 'code' in error && String(error.code).startsWith('HPE_');
+    this.#fail(garbled ? 'gateway-reply-invalid' : 'gateway-reset');
+  }
+
+  #connect(): void {
+    this.#connected = true;
+    clearTimeout(this.#connectTimer);
+  }
+
+  /** The first failure counts; one that comes after the reply was handed over only ends the connection. */
+  #fail(reason: FailureReason): void {
+    clearTimeout(this.#connectTimer);
+    clearTimeout(this.#exchangeTimer);
+    const stalePool = this.#pooled && !this.#replied && reason === 'gateway-reset';
+    this.#reject(
+      new CrossingFailure(this.#connected ? reason : 'gateway-unreachable', this.#connected, stalePool),
+    );
+    // The middleware destroys its request and reply when the response it was given closes.
+    this.response.emit('close');
+  }
+}
+
+/** A request as the middleware wants it, of which every part is ours. */
+function complete(post: Post): IncomingMessage {
+  const request = new IncomingMessage(new Socket());
+  request.method = 'POST';
+  request.url = post.url.pathname;
+  request.headers = { ...post.headers };
+  request.push(post.body);
+  request.push(null);
+  request.complete = true;
+  return request;
+}

@@ -1,0 +1,94 @@
+import { Agent as HttpAgent, type IncomingMessage } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
+import { createProxyMiddleware, type Plugin } from 'http-proxy-middleware';
+import type { EnvironmentConfig } from '../config/shape.ts';
+import { Crossing, type GatewayReply, type Post } from './crossing.ts';
+
+/** How one request is to travel. */
+export interface Passage {
+  /** A connection of its own, so that a stale pooled one can never make the outcome uncertain. */
+  readonly ownConnection: boolean;
+  /** Milliseconds from now. */
+  readonly connect: number;
+  /** Milliseconds from now. */
+  readonly exchange: number;
+}
+
+/** Carries complete requests to the gateway of one environment. */
+export interface Forwarder {
+  /** @throws CrossingFailure */
+  send(post: Post, passage: Passage): Promise<GatewayReply>;
+  /** Closes idle connections. */
+  close(): void;
+}
+
+/**
+ * @param ca PEM of a CA to trust instead of the public ones. Verification itself cannot be switched off.
+ */
+export function createForwarder(settings: EnvironmentConfig, ca: string | undefined): Forwarder {
+  const { origin } = new URL(settings.baseUrl);
+  const pooled = createLane(
+    origin,
+    createAgent(origin, ca, { keepAlive: true, maxFreeSockets: settings.maxInFlight }),
+  );
+  const own = createLane(origin, createAgent(origin, ca, { keepAlive: false }));
+  return {
+    send: (post, passage) => (passage.ownConnection ? own : pooled).send(post, passage),
+    close: () => {
+      pooled.agent.destroy();
+      own.agent.destroy();
+    },
+  };
+}
+
+interface Lane {
+  readonly agent: HttpAgent;
+  send(post: Post, passage: Passage): Promise<GatewayReply>;
+}
+
+/**
+ * One middleware and its agent. All default plugins are left out: the request is complete before it gets
+ * here, and the default error plugin would write text into replies that have begun.
+ */
+function createLane(target: string, agent: HttpAgent): Lane {
+  const crossings = new WeakMap<IncomingMessage, Crossing>();
+  const report: Plugin = (server) => {
+    server.on('proxyReq', (proxyRequest, request) => crossings.get(request)?.began(proxyRequest));
+    server.on('proxyRes', (reply, request) => crossings.get(request)?.answered(reply));
+    server.on('error', (error, request) => request && crossings.get(request)?.failed(error));
+    server.on('econnreset', (error, request) => crossings.get(request)?.failed(error));
+  };
+  const carry = createProxyMiddleware({
+    target,
+    agent,
+    selfHandleResponse: true,
+    followRedirects: false,
+    ejectPlugins: true,
+    plugins: [report],
+  });
+  return {
+    agent,
+    async send(post, passage) {
+      const crossing = new Crossing(post, passage);
+      crossings.set(crossing.request, crossing);
+      void carry(crossing.request, crossing.response, (error) => {
+        if (error instanceof Error) crossing.failed(error);
+      });
+      return crossing.reply;
+    },
+  };
+}
+
+function createAgent(
+  origin: string,
+  ca: string | undefined,
+  options: { readonly keepAlive: boolean; readonly maxFreeSockets?: number },
+): HttpAgent {
+  if (origin.startsWith('http:')) return new HttpAgent(options);
+  return new HttpsAgent({
+    ...options,
+    minVersion: 'TLSv1.2',
+    rejectUnauthorized: true,
+    ...(ca === undefined ? {} : { ca }),
+  });
+}

@@ -1,0 +1,139 @@
+import { TLSSocket } from 'node:tls';
+import type { Request, Response } from 'express';
+import { isAllowed, type Wish } from '../callers/access.ts';
+import type { Presented } from '../callers/authenticate.ts';
+import { namesIn } from '../callers/certificate.ts';
+import type { CallerConfig } from '../config/shape.ts';
+import { Refusal } from '../errors.ts';
+import type { Exchange } from '../exchange.ts';
+import { checkParameters } from '../gateway/check-parameters.ts';
+import { findLogin } from '../gateway/login.ts';
+import type { Destination } from '../gateway/resolve.ts';
+import type { Log } from '../ops/log.ts';
+import type { Meter } from '../ops/meter.ts';
+import type { Admission } from './admission.ts';
+import { answer } from './answer.ts';
+import type { ReadForm } from './body.ts';
+import type { GatewayReply } from './crossing.ts';
+import { checkEdge } from './edge.ts';
+import { refuse } from './refuse.ts';
+import type { Errand, Sender } from './send.ts';
+
+export interface HandlerPorts {
+  readonly authenticate: (presented: Presented) => Promise<CallerConfig>;
+  readonly resolve: (target: string) => Destination;
+  readonly readForm: ReadForm;
+  readonly admission: Admission;
+  readonly sender: Sender;
+  readonly log: Log;
+  readonly meter: Meter;
+  /** Milliseconds, never set back. */
+  readonly monotonic: () => number;
+  readonly newRequestId: () => string;
+}
+
+/** Makes the handler of every request to the proxy: one answer, one log line, one set of metrics each. */
+export function createHandler(ports: HandlerPorts): (request: Request, response: Response) => Promise<void> {
+  return async (request, response) => {
+    const exchange = begin(request, ports);
+    try {
+      const { reply, settings } = await serve(request, response, exchange, ports);
+      await answer(request, response, exchange, reply, settings);
+    } catch (error) {
+      await refuse(request, response, exchange, asRefusal(error, exchange, ports.log));
+    } finally {
+      exchange.durations.total = (ports.monotonic() - exchange.startedAt) / 1000;
+      ports.log.exchange(exchange);
+      ports.meter.exchangeEnded(exchange);
+    }
+  };
+}
+
+/** A request's way. Every step throws a Refusal, and nothing is sent before the last. */
+async function serve(
+  request: Request,
+  response: Response,
+  exchange: Exchange,
+  ports: HandlerPorts,
+): Promise<{ reply: GatewayReply; settings: Destination['settings'] }> {
+  ports.admission.checkOpen();
+  checkEdge(request);
+  const caller = await ports.authenticate(presentedBy(request));
+  exchange.caller = caller.name;
+  const destination = ports.resolve(request.url);
+  exchange.environment = destination.environment;
+  exchange.operation = destination.operation.name;
+  const form = await ports.readForm(request, response);
+  const login = findLogin(destination, form, request.get('countersign-login'));
+  authorise(
+    caller,
+    { environment: destination.environment, operation: destination.operation.name, login },
+    ports,
+  );
+  exchange.login = login;
+  checkParameters(destination.operation, form);
+  const reply = await underWay({ exchange, destination, login, form }, ports);
+  return { reply, settings: destination.settings };
+}
+
+/** An unknown login gets the same answer as one that is not granted. */
+function authorise(caller: CallerConfig, wish: Wish, { meter, log }: HandlerPorts): void {
+  if (isAllowed(caller, wish)) {
+    meter.policyDecided(caller.name, 'allowed');
+  } else if (caller.mode === 'report') {
+    meter.policyDecided(caller.name, 'would-refuse');
+    log.note('warn', 'enforcing would refuse this request', { caller: caller.name, ...wish });
+  } else {
+    meter.policyDecided(caller.name, 'refused');
+    throw new Refusal('not-allowed', 'No grant of this caller covers the environment, operation and login.');
+  }
+}
+
+/** Holds a place of the environment while the gateway is dealt with, whether or not the caller stays. */
+async function underWay(errand: Errand, { admission, meter, sender }: HandlerPorts): Promise<GatewayReply> {
+  const { environment, settings } = errand.destination;
+  const leave = admission.enter(environment, settings.maxInFlight);
+  meter.exchangeBegan(environment);
+  try {
+    return await sender.send(errand);
+  } finally {
+    meter.exchangeLeft(environment);
+    leave();
+  }
+}
+
+function begin(request: Request, { newRequestId, monotonic }: HandlerPorts): Exchange {
+  const traceId = traceIdOf(request.get('traceparent'));
+  return {
+    id: newRequestId(),
+    ...(traceId === undefined ? {} : { traceId }),
+    startedAt: monotonic(),
+    outcome: 'not-sent',
+    attempts: 0,
+    durations: {},
+  };
+}
+
+/** W3C Trace Context section 3.2; an invalid header is as good as none. */
+function traceIdOf(traceparent: string | undefined): string | undefined {
+  return /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/.exec(traceparent ?? '')?.[1];
+}
+
+function presentedBy(request: Request): Presented {
+  const { socket } = request;
+  const verified = socket instanceof TLSSocket && socket.authorized;
+  return {
+    authorization: request.get('authorization'),
+    certificate: verified ? namesIn(socket.getPeerX509Certificate()?.subjectAltName) : undefined,
+  };
+}
+
+/** What is not a Refusal is a defect: logged without its text, answered without any of it. */
+function asRefusal(error: unknown, exchange: Exchange, log: Log): Refusal {
+  if (error instanceof Refusal) return error;
+  log.failed(exchange, error);
+  const outcome = exchange.attempts === 0 ? 'not-sent' : 'unknown';
+  return new Refusal('internal', 'This is a defect of Countersign. Give its operators the request id.', {
+    outcome,
+  });
+}

@@ -1,0 +1,65 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type Refusal, refusals } from '../errors.ts';
+import type { Exchange } from '../exchange.ts';
+
+/** How long, and how much of, an unwanted body is still read, so that the caller gets to see the answer. */
+const linger = { milliseconds: 1_000, bytes: 1_048_576 };
+
+/** The head and body of an answer of Countersign's own: `application/problem+json` (RFC 9457). */
+export function problem(
+  refusal: Refusal,
+  requestId: string,
+): { headers: Record<string, string>; body: string } {
+  const { status, reason, detail, outcome } = refusal;
+  const { title, proxyError } = refusals[reason];
+  const type = `urn:countersign:error:${reason}`;
+  const body = JSON.stringify({ type, title, status, detail, reason, outcome, requestId });
+  const headers = {
+    'Content-Type': 'application/problem+json',
+    'Content-Length': String(Buffer.byteLength(body)),
+    'Cache-Control': 'no-store',
+    'X-Request-Id': requestId,
+    'Countersign-Outcome': outcome,
+    'Proxy-Status': `countersign; error=${proxyError}; details="${reason}"`,
+    ...refusal.headers,
+  };
+  return { headers, body };
+}
+
+/**
+ * Answers in Countersign's own name. A body that was not read is not left on the connection: it is read for a
+ * moment and thrown away, and the connection is closed.
+ */
+export async function refuse(
+  request: IncomingMessage,
+  response: ServerResponse,
+  exchange: Exchange,
+  refusal: Refusal,
+): Promise<void> {
+  exchange.status = refusal.status;
+  exchange.reason = refusal.reason;
+  exchange.outcome = refusal.outcome;
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  const { headers, body } = problem(refusal, exchange.id);
+  const unread = !request.readableEnded && !request.complete;
+  response.writeHead(refusal.status, { ...headers, ...(unread ? { Connection: 'close' } : {}) });
+  response.write(body);
+  // A caller that waits for "100 Continue" has not sent its body and will not.
+  if (unread && request.headers.expect === undefined) await discard(request);
+  response.end();
+}
+
+function discard(request: IncomingMessage): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, linger.milliseconds);
+  let size = 0;
+  request.on('data', (chunk: Buffer) => {
+    size += chunk.length;
+    if (size > linger.bytes) resolve();
+  });
+  request.once('close', resolve).once('end', resolve).resume();
+  return promise.finally(() => clearTimeout(timer));
+}

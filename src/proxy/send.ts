@@ -1,0 +1,187 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { Refusal } from '../errors.ts';
+import type { Exchange } from '../exchange.ts';
+import type { Destination } from '../gateway/resolve.ts';
+import type { KeyAddress, UsableKey } from '../keys/source.ts';
+import { methods } from '../oauth1/methods.ts';
+import type { Pair } from '../oauth1/parameters.ts';
+import type { Signed } from '../oauth1/sign.ts';
+import type { Meter } from '../ops/meter.ts';
+import { CrossingFailure, type GatewayReply, type Post } from './crossing.ts';
+import type { Forwarder } from './forward.ts';
+import type { Rotation } from './rotation.ts';
+import type { Signer } from './signer.ts';
+
+/** A request that has passed every check. */
+export interface Errand {
+  readonly exchange: Exchange;
+  readonly destination: Destination;
+  readonly login: string;
+  readonly form: readonly Pair[];
+}
+
+export interface SenderPorts {
+  readonly rotation: Rotation;
+  readonly signer: Signer;
+  /** One per environment. */
+  readonly forwarders: ReadonlyMap<string, Forwarder>;
+  readonly meter: Meter;
+  /** Milliseconds since 1970. */
+  readonly clock: () => number;
+  /** Milliseconds, never set back. */
+  readonly monotonic: () => number;
+  /** 128 random bits as text. */
+  readonly nonce: () => string;
+  /** 0 to 1. */
+  readonly random: () => number;
+  readonly userAgent: string;
+}
+
+/** What may be sent again, and how often. */
+interface Budget {
+  /** No byte was written: safe for every operation. */
+  unsent: number;
+  /** A pooled connection broke before a reply: safe for reads. */
+  stale: number;
+}
+
+/** Takes the key, signs, forwards; again only where that is safe. */
+export class Sender {
+  readonly #ports: SenderPorts;
+
+  constructor(ports: SenderPorts) {
+    this.#ports = ports;
+  }
+
+  /**
+   * @throws Refusal for a key that cannot be had, for `overloaded`, and for every way in which no answer came
+   */
+  async send(errand: Errand): Promise<GatewayReply> {
+    const { rotation, monotonic } = this.#ports;
+    const { exchange, destination, login } = errand;
+    const { operation, settings } = destination;
+    const address: KeyAddress = { environment: destination.environment, login };
+    const startedAt = monotonic();
+    const key = await rotation.choose(address, methods[operation.signature].kind);
+    exchange.durations.key = (monotonic() - startedAt) / 1000;
+    const endsAt = startedAt + settings.deadlines.exchange;
+    const reply = await this.#deliver(errand, key, endsAt);
+    if (reply.status !== 403) return reply;
+    if (!operation.repeatable && !operation.repeatAfterRejection) {
+      rotation.noteRefusal(address, key);
+      return reply;
+    }
+    return (
+      (await rotation.retry(address, key, (other) => this.#deliver(errand, other, endsAt), isAccepted)) ??
+      reply
+    );
+  }
+
+  async #deliver(errand: Errand, key: UsableKey, endsAt: number): Promise<GatewayReply> {
+    const budget: Budget = { unsent: 2, stale: errand.destination.operation.repeatable ? 1 : 0 };
+    let ownConnection = !errand.destination.operation.repeatable;
+    for (;;) {
+      try {
+        return await this.#cross(errand, await this.#sign(errand, key), ownConnection, endsAt);
+      } catch (failure) {
+        if (!(failure instanceof CrossingFailure)) throw failure;
+        const delay = 50 + 150 * this.#ports.random();
+        const timeLeft = this.#ports.monotonic() + delay < endsAt;
+        if (!timeLeft || !mayTryAgain(failure, budget)) throw refusalFor(failure, errand.destination);
+        ownConnection = true;
+        await wait(delay);
+      }
+    }
+  }
+
+  async #sign({ exchange, destination, login, form }: Errand, key: UsableKey): Promise<Post> {
+    const { signer, clock, monotonic, nonce, userAgent } = this.#ports;
+    exchange.keyVersion = key.version;
+    if (key.fingerprint !== undefined) exchange.keyFingerprint = key.fingerprint;
+    const startedAt = monotonic();
+    const unsigned = {
+      method: 'POST',
+      url: destination.url,
+      form,
+      signatureMethod: destination.operation.signature,
+      consumerKey: login,
+      nonce: nonce(),
+      timestamp: Math.floor(clock() / 1000),
+    };
+    const signed = await signer.sign(unsigned, key.key);
+    exchange.durations.sign = (exchange.durations.sign ?? 0) + (monotonic() - startedAt) / 1000;
+    return {
+      url: destination.url,
+      headers: headersOf(destination.url, signed, userAgent),
+      body: signed.body,
+    };
+  }
+
+  async #cross(errand: Errand, post: Post, ownConnection: boolean, endsAt: number): Promise<GatewayReply> {
+    const { monotonic, forwarders, meter, clock } = this.#ports;
+    const { exchange, destination } = errand;
+    const { environment, settings, operation } = destination;
+    const forwarder = forwarders.get(environment);
+    if (forwarder === undefined) throw new TypeError(`no forwarder for ${environment}`);
+    const startedAt = monotonic();
+    const left = Math.max(0, endsAt - startedAt);
+    exchange.attempts += 1;
+    try {
+      const passage = { ownConnection, connect: Math.min(settings.deadlines.connect, left), exchange: left };
+      const reply = await forwarder.send(post, passage);
+      exchange.gatewayStatus = reply.status;
+      const clockSkew = skewOf(reply.headers.date, clock());
+      const seen = { environment, operation: operation.name, status: reply.status };
+      const seconds = (monotonic() - startedAt) / 1000;
+      meter.gatewayReplied({ ...seen, seconds, ...(clockSkew === undefined ? {} : { clockSkew }) });
+      return reply;
+    } finally {
+      exchange.durations.gateway = (exchange.durations.gateway ?? 0) + (monotonic() - startedAt) / 1000;
+    }
+  }
+}
+
+function headersOf(url: URL, signed: Signed, userAgent: string): Record<string, string> {
+  return {
+    Host: url.host,
+    'Content-Type': 'application/x-www-form-urlencoded',
+    'Content-Length': String(signed.body.length),
+    Authorization: signed.authorization,
+    Accept: '*/*',
+    'User-Agent': userAgent,
+  };
+}
+
+/** A server error says nothing about the key. */
+function isAccepted(reply: GatewayReply): boolean {
+  return reply.status !== 401 && reply.status !== 403 && reply.status < 500;
+}
+
+function mayTryAgain(failure: CrossingFailure, budget: Budget): boolean {
+  if (!failure.written) {
+    budget.unsent -= 1;
+    return budget.unsent >= 0;
+  }
+  budget.stale -= failure.stalePool ? 1 : 0;
+  return failure.stalePool && budget.stale >= 0;
+}
+
+/** Seconds by which the gateway's clock is ahead of ours. */
+function skewOf(date: string | undefined, now: number): number | undefined {
+  const at = Date.parse(date ?? '');
+  return Number.isNaN(at) ? undefined : (at - now) / 1000;
+}
+
+const unknownOutcome =
+  'The request may have been carried out. Ask for the status of the order by its order id; do not send it again under a new one.';
+
+function refusalFor(failure: CrossingFailure, { settings }: Destination): Refusal {
+  const details = {
+    'gateway-unreachable':
+      'No connection could be made. Nothing was sent; it is safe to send the request again.',
+    'gateway-timeout': `There was no complete answer within ${settings.deadlines.exchange / 1000} s. ${unknownOutcome}`,
+    'gateway-reset': `The connection ended before the answer was complete. ${unknownOutcome}`,
+    'gateway-reply-invalid': `What came back is not a valid HTTP answer. ${unknownOutcome}`,
+  };
+  return new Refusal(failure.reason, details[failure.reason], { cause: failure });
+}
