@@ -1,0 +1,64 @@
+# Countersign: dist/, config/ and the production dependencies on Node, nothing else.
+#
+#   docker build -t countersign:0.1.0 .
+#   docker run --rm --read-only -p 8080:8080 -v "$PWD/countersign.yaml:/etc/countersign/config.yaml:ro" countersign:0.1.0
+#
+# The base image is an argument, and so is its digest. Pin it in your build:
+#
+#   docker buildx imagetools inspect docker.io/library/node:26-slim --format '{{.Manifest.Digest}}'
+#   docker build --build-arg NODE_DIGEST=sha256:... .
+#
+# Take the digest of the index, not of one platform, where you build for several.
+ARG NODE_IMAGE=docker.io/library/node:26-slim
+ARG NODE_DIGEST=
+
+# JavaScript is the same on every platform: both preparing stages run on the builder's own.
+FROM --platform=$BUILDPLATFORM ${NODE_IMAGE}${NODE_DIGEST:+@${NODE_DIGEST}} AS build
+WORKDIR /app
+COPY package.json package-lock.json ./
+RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts
+COPY tsconfig.json tsconfig.build.json ./
+COPY src ./src
+RUN npm run build
+
+# Node comes from the base image, so the optional dependency that carries it is left out.
+FROM --platform=$BUILDPLATFORM ${NODE_IMAGE}${NODE_DIGEST:+@${NODE_DIGEST}} AS dependencies
+WORKDIR /app
+COPY package.json package-lock.json ./
+RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts --omit=dev --omit=optional
+
+FROM ${NODE_IMAGE}${NODE_DIGEST:+@${NODE_DIGEST}} AS runtime
+ARG VERSION=0.1.0
+ARG REVISION=
+ARG CREATED=
+ARG SOURCE=
+LABEL org.opencontainers.image.title="countersign" \
+      org.opencontainers.image.description="Signing proxy for a payment gateway: services post unsigned forms, Countersign signs them with OAuth 1.0 and forwards them." \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.source="${SOURCE}"
+
+# Nothing is installed in a running container: the package managers would only be there to be misused.
+RUN rm -rf /usr/local/lib/node_modules /opt/yarn-* \
+      /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack /usr/local/bin/yarn /usr/local/bin/yarnpkg
+
+ENV NODE_ENV=production
+WORKDIR /app
+COPY --from=dependencies /app/node_modules ./node_modules
+COPY --from=build /app/dist ./dist
+COPY config ./config
+COPY package.json LICENSE ./
+
+# All files belong to root. A number, so that Kubernetes can see that it is not root.
+USER 65532:65532
+EXPOSE 8080 9090
+
+# /healthz of the admin port, where the configuration leaves it at its default of 9090.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
+  CMD ["node", "-e", "fetch('http://127.0.0.1:9090/healthz', { signal: AbortSignal.timeout(2000) }).then((r) => { process.exitCode = r.ok ? 0 : 1; }, () => { process.exitCode = 1; })"]
+
+# No debugger by signal, no __proto__, no code from strings, no native add-ons: nothing here needs them.
+ENTRYPOINT ["node", "--disable-sigusr1", "--disable-proto=delete", "--disallow-code-generation-from-strings", "--no-addons", "/app/dist/main.js"]
+CMD ["serve", "--config", "/etc/countersign/config.yaml"]

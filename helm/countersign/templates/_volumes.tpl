@@ -1,0 +1,65 @@
+{{/* Volumes are mounted as folders, never as single files: a changed Secret reaches a folder only. */}}
+{{- define "countersign.mounts" -}}
+- { name: config, mountPath: /etc/countersign/config, readOnly: true }
+{{- if .Values.tls.enabled }}
+- { name: tls, mountPath: {{ include "countersign.tlsDir" . }}, readOnly: true }
+{{- end }}
+{{- if include "countersign.kubernetesAuth" . }}
+- { name: vault-token, mountPath: {{ include "countersign.tokenDir" . }}, readOnly: true }
+{{- end }}
+{{- if .Values.keySecrets }}
+- { name: keys, mountPath: {{ include "countersign.keyDir" . }}, readOnly: true }
+{{- end }}
+{{- range .Values.secretFiles }}
+- { name: secret-{{ .name }}, mountPath: {{ include "countersign.secretDir" $ }}/{{ .name }}, readOnly: true }
+{{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "countersign.volumes" -}}
+- name: config
+  configMap:
+    name: {{ include "countersign.fullname" . }}
+{{- if .Values.tls.enabled }}
+- name: tls
+  secret:
+    secretName: {{ .Values.tls.secretName }}
+    defaultMode: 0440
+{{- end }}
+{{- if include "countersign.kubernetesAuth" . }}
+- name: vault-token
+  projected:
+    defaultMode: 0440
+    sources:
+      - serviceAccountToken:
+          path: token
+          audience: {{ .Values.vaultToken.audience }}
+          expirationSeconds: {{ .Values.vaultToken.expirationSeconds }}
+{{- end }}
+{{- if .Values.keySecrets }}
+- name: keys
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- range $key := .Values.keySecrets }}
+      - secret:
+          name: {{ $key.secretName }}
+          items:
+            {{- range $key.entries }}
+            - { key: {{ . }}, path: {{ printf "%s/%s/%s" $key.environment $key.login . }} }
+            {{- end }}
+      {{- end }}
+{{- end }}
+{{- range .Values.secretFiles }}
+- name: secret-{{ .name }}
+  secret:
+    secretName: {{ .secretName }}
+    defaultMode: 0440
+    optional: {{ default false .optional }}
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
