@@ -1,0 +1,166 @@
+import { inspect } from 'node:util';
+import { describe, expect, it } from '@jest/globals';
+import { Refusal } from '../../../src/errors.ts';
+import { decodeForm } from '../../../src/oauth1/form.ts';
+
+/** RFC 5849 section 3.4.1.3.1, and the parser of the WHATWG URL standard, "urlencoded parsing". */
+describe('decodeForm', () => {
+  it('decodes the body of RFC 5849 section 3.4.1.3.1', () => {
+    expect(decoded('c2&a3=2+q')).toEqual([
+      ['c2', ''],
+      ['a3', '2 q'],
+    ]);
+  });
+
+  it('decodes the query of RFC 5849 section 3.4.1.3.1', () => {
+    expect(decoded('b5=%3D%253D&a3=a&c%40=&a2=r%20b')).toEqual([
+      ['b5', '=%3D'],
+      ['a3', 'a'],
+      ['c@', ''],
+      ['a2', 'r b'],
+    ]);
+  });
+
+  it.each<[name: string, body: string, pairs: [string, string][]]>([
+    ['an empty body has no parameters', '', []],
+    [
+      'empty parts are no parameters',
+      '&&a=1&&&b=2&',
+      [
+        ['a', '1'],
+        ['b', '2'],
+      ],
+    ],
+    [
+      'order and repeated names are kept',
+      'b=2&a=1&b=1',
+      [
+        ['b', '2'],
+        ['a', '1'],
+        ['b', '1'],
+      ],
+    ],
+    [
+      'identical pairs are kept',
+      'a=1&a=1',
+      [
+        ['a', '1'],
+        ['a', '1'],
+      ],
+    ],
+    ['a plus is a space, in names too', 'a+b=c+d', [['a b', 'c d']]],
+    ['%2B is a plus', 'a%2Bb=c%2bd', [['a+b', 'c+d']]],
+    [
+      'a name without = has an empty value',
+      'c2&d',
+      [
+        ['c2', ''],
+        ['d', ''],
+      ],
+    ],
+    [
+      'an empty name is kept',
+      '=v&=',
+      [
+        ['', 'v'],
+        ['', ''],
+      ],
+    ],
+    [
+      'only the first = separates',
+      'a=b=c&d==',
+      [
+        ['a', 'b=c'],
+        ['d', '='],
+      ],
+    ],
+    ['; is no separator', 'a=1;b=2', [['a', '1;b=2']]],
+    ['escaped separators do not separate', 'a%26b%3Dc=1', [['a&b=c', '1']]],
+    ['escapes are decoded once', 'a=%2525', [['a', '%25']]],
+    ['a byte order mark is a character like any other', '%EF%BB%BFa=\ufeffb', [['\ufeffa', '\ufeffb']]],
+    ['unescaped UTF-8 is accepted', 'naïve=私😀', [['naïve', '私😀']]],
+    ['escaped and unescaped characters may be mixed', 'a=\u{1f600}%C3%A9', [['a', '\u{1f600}é']]],
+    [
+      'reserved object names are names',
+      '__proto__=1&constructor=2',
+      [
+        ['__proto__', '1'],
+        ['constructor', '2'],
+      ],
+    ],
+    ['a NUL byte is a character', 'a%00b=\0', [['a\0b', '\0']]],
+    ['the last code point decodes', 'a=%F4%8F%BF%BF', [['a', '\u{10ffff}']]],
+  ])('%s', (_name, body, pairs) => {
+    expect(decoded(body)).toEqual(pairs);
+  });
+
+  it('decodes a character whose bytes are partly escaped', () => {
+    expect(decodeForm(Buffer.from('613dc3254139', 'hex'))).toEqual([['a', 'é']]);
+  });
+
+  it.each([
+    ['nothing after it', '%'],
+    ['one digit', '%4'],
+    ['letters that are no digits', '%zz'],
+    ['a digit and a sign', '%+1'],
+    ['a space for a digit', '%2 '],
+    ['an unescaped byte after it', '%é'],
+    ['a broken escape after a good one', '%41%4'],
+  ])('refuses a %% with %s', (_name, broken) => {
+    expectRefusal(Buffer.from(`a=1&card=4111111111111111${broken}&b=2`), /^Parameter 2 has a "%"/);
+    expectRefusal(Buffer.from(`a=1&4111111111111111${broken}=x`), /^Parameter 2 has a "%"/);
+  });
+
+  it.each([
+    ['a cut sequence', 'c3'],
+    ['a sequence that goes wrong', 'c328'],
+    ['a byte that cannot start one', '80'],
+    ['an overlong slash', 'c0af'],
+    ['an overlong NUL', 'e08080'],
+    ['a surrogate', 'eda080'],
+    ['a surrogate pair in three bytes each', 'eda0bdedb880'],
+    ['a number beyond U+10FFFF', 'f4908080'],
+    ['UTF-16', 'fffe6100'],
+  ])('refuses %s as not UTF-8, escaped or not', (_name, hex) => {
+    const escaped = hex.replace(/../g, '%$&');
+
+    expectRefusal(Buffer.from(`a=1&b=2&card=4111111111111111${escaped}`), /^Parameter 3 is not valid UTF-8/);
+    expectRefusal(
+      Buffer.concat([Buffer.from('a=1&b=2&card=4111111111111111'), Buffer.from(hex, 'hex')]),
+      /^Parameter 3 is not valid UTF-8/,
+    );
+  });
+
+  it('does not change the bytes it was given', () => {
+    const body = Buffer.from('a+b=%41&é=1');
+    const copy = Buffer.from(body);
+    decodeForm(body);
+
+    expect(body.equals(copy)).toBe(true);
+  });
+});
+
+function decoded(body: string) {
+  return decodeForm(Buffer.from(body));
+}
+
+/** The position, and nothing of the content: it may be card data. */
+function expectRefusal(body: Buffer, detail: RegExp): void {
+  const refusal = refusalOf(body);
+
+  expect(refusal.reason).toBe('malformed-form');
+  expect(refusal.detail).toMatch(detail);
+  for (const shown of [String(refusal), JSON.stringify(refusal), inspect(refusal, { showHidden: true })]) {
+    expect(shown).not.toContain('4111');
+  }
+}
+
+function refusalOf(body: Buffer): Refusal {
+  try {
+    decodeForm(body);
+  } catch (error) {
+    if (error instanceof Refusal) return error;
+    throw error;
+  }
+  throw new Error('the form was accepted');
+}

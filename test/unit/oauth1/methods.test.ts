@@ -1,0 +1,78 @@
+import { describe, expect, it } from '@jest/globals';
+import { methods, type SigningKey } from '../../../src/oauth1/methods.ts';
+import { Secret } from '../../../src/secret.ts';
+import { hasOpenssl, opensslHmacSha1, opensslVerifies } from '../../support/openssl.ts';
+import { privateKeyOf, vectorPath } from '../../support/vectors.ts';
+
+const privateKey: SigningKey = { kind: 'private_key', privateKey: privateKeyOf('rsa-2048-pkcs8.pem') };
+/** Shown as skipped where the program is not installed. */
+const withOpenssl = hasOpenssl() ? it : it.skip;
+
+describe('HMAC-SHA1 (RFC 5849 section 3.4.2)', () => {
+  it.each([
+    ['no token secret', 'cs', '', 'egQqG5AJep5sJ7anhXju1unge2I='],
+    ['a token secret', 'cs', 'ts', 'VZVjXceV7JgPq/dOTnNmEfO0Fv8='],
+  ])('signs with %s as wiki.oauth.net TestCases 9.2 has it', (_name, secret, tokenSecret, signature) => {
+    expect(methods['HMAC-SHA1'].sign('bs', controlKey(secret), tokenSecret)).toBe(signature);
+  });
+
+  withOpenssl('encodes both secrets before joining them; openssl computes the same', () => {
+    expect(methods['HMAC-SHA1'].sign('bs', controlKey('a&b %+é'), "!'()*")).toBe(
+      opensslHmacSha1('a%26b%20%25%2B%C3%A9&%21%27%28%29%2A', 'bs'),
+    );
+  });
+
+  it('does not take a private key', () => {
+    expect(() => methods['HMAC-SHA1'].sign('bs', privateKey, '')).toThrow(TypeError);
+  });
+});
+
+describe('RSA-SHA256 (RFC 8017 section 8.2)', () => {
+  withOpenssl.each([
+    ['rsa-2048-pkcs1.pem', 'rsa-2048-public.pem'],
+    ['rsa-2048-pkcs8.pem', 'rsa-2048-public.pem'],
+    ['rsa-4096-pkcs8.pem', 'rsa-4096-public.pem'],
+  ])('signs with %s, and openssl verifies it', async (file, publicFile) => {
+    const key: SigningKey = { kind: 'private_key', privateKey: privateKeyOf(file) };
+    const signature = await methods['RSA-SHA256'].sign('a base string', key, '');
+    const publicPath = vectorPath(`keys/${publicFile}`);
+
+    expect(opensslVerifies(publicPath, 'a base string', signature)).toBe(true);
+    expect(opensslVerifies(publicPath, 'another base string', signature)).toBe(false);
+  });
+
+  it('takes no part of its signature from the token secret', async () => {
+    const signWith = (tokenSecret: string) => methods['RSA-SHA256'].sign('bs', privateKey, tokenSecret);
+
+    expect(await signWith('ts')).toBe(await signWith(''));
+  });
+
+  it('does not take a control key, and does not show it', () => {
+    const refused = () => methods['RSA-SHA256'].sign('bs', controlKey('planted'), '');
+
+    expect(refused).toThrow(TypeError);
+    expect(refused).not.toThrow(/planted/);
+  });
+});
+
+describe('the table of methods', () => {
+  it('finds only the methods that stand in it', () => {
+    expect(Object.keys(methods)).toEqual(['HMAC-SHA1', 'RSA-SHA256']);
+    for (const name of ['constructor', '__proto__', 'toString', 'hmac-sha1', 'PLAINTEXT']) {
+      expect(name in methods).toBe(false);
+    }
+  });
+
+  it('cannot be changed', () => {
+    expect(() => Object.assign(methods, { 'HMAC-SHA1': methods['RSA-SHA256'] })).toThrow(TypeError);
+  });
+
+  it('says which kind of key each method takes', () => {
+    expect(methods['HMAC-SHA1'].kind).toBe('control_key');
+    expect(methods['RSA-SHA256'].kind).toBe('private_key');
+  });
+});
+
+function controlKey(text: string): SigningKey {
+  return { kind: 'control_key', secret: new Secret(text) };
+}

@@ -1,0 +1,150 @@
+import { inspect } from 'node:util';
+import { describe, expect, it } from '@jest/globals';
+import type { SigningKey } from '../../../src/oauth1/methods.ts';
+import type { Pair } from '../../../src/oauth1/parameters.ts';
+import { authorizationHeader, prepare, sign, type Unsigned } from '../../../src/oauth1/sign.ts';
+import { Secret } from '../../../src/secret.ts';
+import { type OpensslVector, opensslVectors, privateKeyOf, publishedVectors } from '../../support/vectors.ts';
+
+const request: Unsigned = {
+  method: 'POST',
+  url: new URL('https://gateway.example/gw/api/v2/get-balance/manager/acme'),
+  form: [['balance-name', 'EUR']],
+  signatureMethod: 'HMAC-SHA1',
+  consumerKey: 'acme',
+  nonce: '0123456789abcdef0123456789abcdef',
+  timestamp: 1_700_000_000,
+};
+const controlKey: SigningKey = { kind: 'control_key', secret: new Secret('planted-key') };
+
+describe('a request signed with openssl', () => {
+  it.each(opensslVectors())('$id has the same parameters and base string', (vector) => {
+    const prepared = prepare(unsigned(vector));
+
+    expect(prepared.normalizedParameters).toBe(vector.expected_normalized_parameters);
+    expect(prepared.baseString).toBe(vector.expected_base_string);
+  });
+
+  it.each(opensslVectors())('$id has the same body and the same signature', async (vector) => {
+    const signed = await sign(unsigned(vector), keyOf(vector));
+
+    expect(signed.body.toString()).toBe(vector.expected_body);
+    expect(signed.authorization).toMatch(/^OAuth /);
+    expect(signed.authorization).toContain(
+      `oauth_signature="${encodeURIComponent(vector.expected_signature)}"`,
+    );
+  });
+});
+
+describe('sign', () => {
+  it('gives the signature that the IMS publishes for its LTI 1.1 form', async () => {
+    const vector = publishedVectors().find(({ id }) => id === 'lti-1.1-form-post');
+    const own = /^oauth_(?:consumer_key|nonce|signature_method|timestamp|version)$/;
+    const signed = await sign(
+      {
+        ...request,
+        url: new URL(vector?.url ?? ''),
+        form: vector?.params?.filter(([name]) => !own.test(name)) ?? [],
+        consumerKey: '12345',
+        nonce: '93ac608e18a7d41dec8f7219e1bf6a17',
+        timestamp: 1_348_093_590,
+      },
+      { kind: 'control_key', secret: new Secret('secret') },
+    );
+
+    expect(signed.authorization).toContain('oauth_signature="QWgJfKpJNDrpncgO9oXxJb8vHiE%3D"');
+  });
+
+  it('writes the header of interface section 5.4: five parameters and the signature, quoted, no realm', async () => {
+    const { authorization } = await sign(request, controlKey);
+
+    expect(authorization.replace(/oauth_signature="[^"]*"/, 'oauth_signature="..."')).toBe(
+      'OAuth oauth_consumer_key="acme", oauth_nonce="0123456789abcdef0123456789abcdef", ' +
+        'oauth_signature_method="HMAC-SHA1", oauth_timestamp="1700000000", oauth_version="1.0", ' +
+        'oauth_signature="..."',
+    );
+  });
+
+  it('puts the same five parameters after the form in the body, without the signature', async () => {
+    const { body } = await sign(request, controlKey);
+
+    expect(body.toString()).toBe(
+      'balance-name=EUR&oauth_consumer_key=acme&oauth_nonce=0123456789abcdef0123456789abcdef' +
+        '&oauth_signature_method=HMAC-SHA1&oauth_timestamp=1700000000&oauth_version=1.0',
+    );
+  });
+
+  it('signs the query of the URL, and leaves it out of the body', () => {
+    const prepared = prepare({ ...request, url: new URL('https://gateway.example/a?z=1+2&a=%41') });
+
+    expect(prepared.normalizedParameters).toMatch(/^a=A&balance-name=EUR&oauth_.*&z=1%202$/);
+    expect(prepared.body).toMatch(/^balance-name=EUR&oauth_consumer_key=acme&/);
+    expect(prepared.body).not.toMatch(/z=/);
+  });
+
+  it('does not change the form it was given', async () => {
+    const form: readonly Pair[] = Object.freeze([
+      Object.freeze(['b', '2'] as const),
+      Object.freeze(['a', "!'"] as const),
+    ]);
+    await sign({ ...request, form }, controlKey);
+
+    expect(form).toEqual([
+      ['b', '2'],
+      ['a', "!'"],
+    ]);
+  });
+
+  it('gives the same bytes for the same time and nonce, and others for another nonce', async () => {
+    const again = await sign(request, controlKey);
+    const other = await sign({ ...request, nonce: 'f'.repeat(32) }, controlKey);
+
+    expect(await sign(request, controlKey)).toEqual(again);
+    expect(other.authorization).not.toBe(again.authorization);
+  });
+
+  it.each([0, -1, 1.5, 1_700_000_000.123, Number.NaN, Number.POSITIVE_INFINITY, 1e21])(
+    'refuses %p as a timestamp: RFC 5849 section 3.3 wants a positive integer',
+    async (timestamp) => {
+      await expect(sign({ ...request, timestamp }, controlKey)).rejects.toThrow(TypeError);
+    },
+  );
+
+  it.each<[name: string, change: Partial<Unsigned>]>([
+    ['a key of the wrong kind', { signatureMethod: 'RSA-SHA256' }],
+    ['a form with a lone surrogate', { form: [['planted-value\ud800', 'planted-value']] }],
+    ['a wrong timestamp', { timestamp: 0.5 }],
+    ['a URL that is not http or https', { url: new URL('ftp://planted-value/') }],
+  ])('shows neither the key nor a value when it fails for %s', async (_name, change) => {
+    const error: unknown = await sign({ ...request, ...change }, controlKey).catch((error: unknown) => error);
+
+    expect(error).toBeInstanceOf(Error);
+    expect(inspect(error, { showHidden: true, depth: null })).not.toContain('planted-');
+  });
+});
+
+describe('authorizationHeader', () => {
+  it('percent-encodes values, the signature among them (RFC 5849 section 3.5.1)', () => {
+    expect(authorizationHeader([['oauth_consumer_key', 'a"b, c\r\n']], 'x+/=')).toBe(
+      'OAuth oauth_consumer_key="a%22b%2C%20c%0D%0A", oauth_signature="x%2B%2F%3D"',
+    );
+  });
+});
+
+function unsigned(vector: OpensslVector): Unsigned {
+  return {
+    method: 'POST',
+    url: new URL(vector.url),
+    form: vector.form,
+    signatureMethod: vector.signature_method,
+    consumerKey: vector.consumer_key,
+    nonce: vector.nonce,
+    timestamp: vector.timestamp,
+  };
+}
+
+function keyOf({ private_key_file: file, control_key = '' }: OpensslVector): SigningKey {
+  return file === undefined
+    ? { kind: 'control_key', secret: new Secret(control_key) }
+    : { kind: 'private_key', privateKey: privateKeyOf(file) };
+}

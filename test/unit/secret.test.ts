@@ -1,0 +1,73 @@
+import { format, inspect } from 'node:util';
+import { deserialize, serialize } from 'node:v8';
+import { describe, expect, it } from '@jest/globals';
+import { reveal, Secret } from '../../src/secret.ts';
+
+const planted = 'planted-secret-text';
+const secret = new Secret(planted);
+const nested = {
+  login: 'acme',
+  key: { kind: 'control_key', secret },
+  list: [secret],
+  map: new Map([[secret, secret]]),
+};
+
+describe('a Secret', () => {
+  it('gives its text to reveal', () => {
+    expect(reveal(secret)).toBe(planted);
+  });
+
+  it('has no other way to its text, neither on itself nor on its class', () => {
+    expect(Reflect.ownKeys(secret)).toEqual([]);
+    expect(Reflect.ownKeys(Secret.prototype)).toEqual(['constructor', 'toString', 'toJSON', inspect.custom]);
+    expect(Reflect.ownKeys(Secret)).toEqual(['length', 'name', 'prototype']);
+  });
+
+  it.each<[name: string, show: () => unknown]>([
+    ['String', () => String(secret)],
+    // oxlint-disable-next-line typescript/restrict-template-expressions -- that mistake is what is tried here
+    ['a template literal', () => `key ${secret}`],
+    ['joining texts', () => ['key', secret].join(' ')],
+    ['JSON.stringify', () => JSON.stringify(secret)],
+    ['JSON.stringify of what holds it', () => JSON.stringify(nested)],
+    ['util.inspect', () => inspect(secret)],
+    ['util.inspect of what holds it', () => inspect(nested, { depth: null })],
+    [
+      'util.inspect with hidden fields',
+      () => inspect(nested, { depth: null, showHidden: true, getters: true }),
+    ],
+    ['util.inspect without custom texts', () => inspect(nested, { depth: null, customInspect: false })],
+    ['console.log with %s', () => format('%s %s', secret, nested)],
+    ['console.log with %o and %O', () => format('%o %O', secret, nested)],
+    ['console.log with %j', () => format('%j %j', secret, nested)],
+    ['console.log with %d and %i', () => format('%d %i', secret, secret)],
+    ['console.log without a format', () => format(secret, nested)],
+    ['an error that has it as cause', () => inspect(new Error('failed', { cause: secret }))],
+    ['an error that has what holds it as cause', () => inspect(new Error('failed', { cause: nested }))],
+    ['a spread copy', () => inspect(Object.assign({}, secret))],
+    ['its keys, values and entries', () => inspect([Object.keys(secret), Object.entries(secret)])],
+    ['a structured clone', () => inspect(structuredClone(secret), { showHidden: true })],
+    ['serialised bytes', () => inspect(deserialize(serialize(nested)), { depth: null, showHidden: true })],
+    ['an error of code that expected a text', () => inspect(errorOf(() => Buffer.from(Object(secret))))],
+  ])('does not show its text to %s', (_name, show) => {
+    expect(show()).toEqual(expect.any(String));
+    expect(show()).not.toContain(planted);
+  });
+
+  it.each<[name: string, shown: string]>([
+    ['String', String(secret)],
+    ['JSON.stringify', JSON.parse(JSON.stringify(secret))],
+    ['util.inspect', inspect(secret)],
+  ])('says what it is to %s', (_name, shown) => {
+    expect(shown).toBe('[secret]');
+  });
+});
+
+function errorOf(action: () => unknown): unknown {
+  try {
+    action();
+  } catch (error) {
+    return error;
+  }
+  throw new Error('nothing was thrown');
+}
