@@ -71,14 +71,15 @@ function parsePrivateKey(field: unknown, passphrase: unknown): Parsed {
   if (!encryptedHeader.test(field)) {
     return readPem(field, 'the private key is damaged: its PEM text cannot be decoded');
   }
-  if (passphrase === undefined || passphrase === '') {
-    return { problem: 'the private key is encrypted and needs a passphrase' };
+  if (passphrase !== undefined && typeof passphrase !== 'string') {
+    return { problem: 'the passphrase of the private key is not a text' };
   }
-  if (typeof passphrase !== 'string') return { problem: 'the passphrase of the private key is not a text' };
+  const text = withoutLineBreak(passphrase ?? '');
+  if (text === '') return { problem: 'the private key is encrypted and needs a passphrase' };
   return readPem(
     field,
     'the private key cannot be decrypted: wrong passphrase, or a cipher that is not supported',
-    withoutLineBreak(passphrase),
+    text,
   );
 }
 

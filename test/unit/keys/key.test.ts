@@ -1,0 +1,250 @@
+import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { inspect } from 'node:util';
+import { describe, expect, it } from '@jest/globals';
+import { type KeyFields, parseKeys, sameContent, sameKey } from '../../../src/keys/key.ts';
+import type { UsableKey } from '../../../src/keys/source.ts';
+import { reveal } from '../../../src/secret.ts';
+import { privateKeyOf, vectorText } from '../../support/vectors.ts';
+
+const pkcs1 = vectorText('keys/rsa-2048-pkcs1.pem');
+const pkcs8 = vectorText('keys/rsa-2048-pkcs8.pem');
+const encrypted = vectorText('keys/rsa-2048-encrypted.pem');
+const passphrase = 'test passphrase';
+/** openssl pkey -in rsa-2048-pkcs8.pem -pubout -outform DER | sha256sum */
+const fingerprint = '4d171a1336111d276a2f675497a130a261c9d55e45c07775bd71aa601e6231c8';
+
+const parse = (fields: KeyFields) => parseKeys(fields, { version: 7 });
+
+function only(fields: KeyFields) {
+  const [entry, ...others] = parse(fields);
+  if (entry === undefined || others.length > 0) throw new Error('not exactly one entry');
+  return entry;
+}
+
+function usable(fields: KeyFields): UsableKey {
+  const entry = only(fields);
+  if ('problem' in entry) throw new Error(entry.problem);
+  return entry;
+}
+
+function problem(fields: KeyFields): string {
+  const entry = only(fields);
+  return 'problem' in entry ? entry.problem : 'none';
+}
+
+function controlKeyText(text: string): string {
+  const { key } = usable({ control_key: text });
+  return key.kind === 'control_key' ? reveal(key.secret) : 'no control key';
+}
+
+function pem(key: KeyObject): string {
+  return key.export({ type: 'pkcs8', format: 'pem' }).toString();
+}
+
+/** PKCS#1 (RFC 8017 appendix A.1.2) with a modulus of the size wanted; generating such a key takes minutes. */
+function pkcs1WithModulusOf(bits: number): string {
+  const version = element(0x02, Buffer.from([0]));
+  const small = element(0x02, Buffer.from([0x11]));
+  const large = element(0x02, Buffer.concat([Buffer.from([0]), Buffer.alloc(bits / 8, 0xff)]));
+  const parts = [version, large, small, large, small, small, small, small, small];
+  const lines = element(0x30, Buffer.concat(parts))
+    .toString('base64')
+    .match(/.{1,64}/g);
+  const base64 = (lines ?? []).join('\n');
+  return `-----BEGIN RSA PRIVATE KEY-----\n${base64}\n-----END RSA PRIVATE KEY-----\n`;
+}
+
+function element(tag: number, content: Buffer): Buffer {
+  if (content.length < 128) return Buffer.concat([Buffer.from([tag, content.length]), content]);
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(content.length);
+  return Buffer.concat([Buffer.from([tag, 0x84]), length, content]);
+}
+
+describe('a version of a secret', () => {
+  it('gives a control key and a private key, both with its version and times', () => {
+    const about = { version: 3, createdAt: new Date(1000), supersededAt: new Date(2000) };
+    const keys = parseKeys({ control_key: 'abc', private_key: pkcs8 }, about);
+    expect(keys).toEqual([
+      expect.objectContaining({ kind: 'control_key', ...about }),
+      expect.objectContaining({ kind: 'private_key', ...about }),
+    ]);
+  });
+
+  it('gives nothing for a field that is not there', () => {
+    expect(parse({})).toEqual([]);
+    expect(parse({ passphrase })).toEqual([]);
+    expect(parse({ control_key: 'abc' })).toHaveLength(1);
+    expect(parse({ private_key: pkcs1 })).toHaveLength(1);
+  });
+
+  it('keeps a good key beside one that cannot be used', () => {
+    const [controlKey, privateKey] = parse({ control_key: '', private_key: pkcs8 });
+    expect(controlKey).toEqual({ kind: 'control_key', version: 7, problem: 'the control key is empty' });
+    expect(privateKey).toMatchObject({ kind: 'private_key', fingerprint });
+  });
+});
+
+describe('a control key', () => {
+  it('loses one line break at its end, as files have it, and nothing else', () => {
+    expect(controlKeyText('abc\n')).toBe('abc');
+    expect(controlKeyText('abc\r\n')).toBe('abc');
+    expect(controlKeyText('abc\n\n')).toBe('abc\n');
+    expect(controlKeyText(' a b\t ')).toBe(' a b\t ');
+    expect(controlKeyText('&=%+ ключ 🔑\u0000')).toBe('&=%+ ключ 🔑\u0000');
+  });
+
+  it.each(['', '\n', '\r\n'])('cannot be empty: %j', (text) => {
+    expect(problem({ control_key: text })).toBe('the control key is empty');
+  });
+
+  it.each([[7], [null], [true], [['abc']], [{ text: 'abc' }], [Buffer.from('abc')]])(
+    'has to be a text, not %p',
+    (field) => {
+      expect(problem({ control_key: field })).toBe('the control key is not a text');
+    },
+  );
+
+  it('has to be text that UTF-8 can express, since it is encoded to sign', () => {
+    expect(problem({ control_key: 'abc\ud800' })).toBe('the control key is not valid Unicode');
+  });
+
+  it('does not show when it is printed', () => {
+    const entry = only({ control_key: 'MARK-control-key' });
+    expect(`${inspect(entry, { depth: 9, showHidden: true })} ${JSON.stringify(entry)}`).not.toContain(
+      'MARK',
+    );
+  });
+});
+
+describe('a private key', () => {
+  const legacyEncrypted = createPrivateKey(pkcs1)
+    .export({ type: 'pkcs1', format: 'pem', cipher: 'aes-256-cbc', passphrase })
+    .toString();
+
+  it.each<[string, KeyFields]>([
+    ['PKCS#1', { private_key: pkcs1 }],
+    ['PKCS#8', { private_key: pkcs8 }],
+    ['encrypted PKCS#8', { private_key: encrypted, passphrase }],
+    [
+      'encrypted PKCS#8 whose passphrase ends in a line break',
+      { private_key: encrypted, passphrase: `${passphrase}\n` },
+    ],
+    ['legacy encrypted PKCS#1', { private_key: legacyEncrypted, passphrase }],
+    ['PKCS#8 with a passphrase it does not need', { private_key: pkcs8, passphrase }],
+    [
+      'PKCS#8 with CR LF and text around it',
+      { private_key: `Bag\r\n${pkcs8.replaceAll('\n', '\r\n')}\r\nend` },
+    ],
+  ])('is read as %s', (_name, fields) => {
+    const entry = usable(fields);
+    expect(entry.fingerprint).toBe(fingerprint);
+    expect(
+      entry.key.kind === 'private_key' && entry.key.privateKey.equals(privateKeyOf('rsa-2048-pkcs8.pem')),
+    ).toBe(true);
+  });
+
+  it.each([
+    'junk',
+    '',
+    7,
+    null,
+    { pem: pkcs8 },
+    vectorText('keys/rsa-2048-public.pem'),
+    '-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----\n',
+  ])('has to be a PEM private key (%#)', (field) => {
+    expect(problem({ private_key: field })).toBe('the private key is not a PEM private key');
+  });
+
+  it('is called damaged when its PEM text cannot be decoded', () => {
+    const cut = pkcs8.split('\n').toSpliced(5, 3).join('\n');
+    expect(problem({ private_key: cut })).toBe('the private key is damaged: its PEM text cannot be decoded');
+  });
+
+  it.each([undefined, '', '\n'])('that is encrypted needs a passphrase, which %j is not', (text) => {
+    const needed = 'the private key is encrypted and needs a passphrase';
+    expect(problem({ private_key: encrypted, passphrase: text })).toBe(needed);
+    expect(problem({ private_key: legacyEncrypted, passphrase: text })).toBe(needed);
+  });
+
+  it('that is encrypted cannot be read with a wrong passphrase', () => {
+    const wrong = 'the private key cannot be decrypted: wrong passphrase, or a cipher that is not supported';
+    expect(problem({ private_key: encrypted, passphrase: 'guess' })).toBe(wrong);
+    expect(problem({ private_key: legacyEncrypted, passphrase: 'guess' })).toBe(wrong);
+  });
+
+  it('takes a passphrase only if it is a text', () => {
+    const fields = { private_key: encrypted, passphrase: 4711 };
+    expect(problem(fields)).toBe('the passphrase of the private key is not a text');
+  });
+
+  it('has to be an RSA key', () => {
+    const ec = pem(generateKeyPairSync('ec', { namedCurve: 'prime256v1' }).privateKey);
+    const edwards = pem(generateKeyPairSync('ed25519').privateKey);
+    const pss = pem(generateKeyPairSync('rsa-pss', { modulusLength: 2048 }).privateKey);
+    expect(problem({ private_key: ec })).toBe('the private key is of type ec; an RSA key is needed');
+    expect(problem({ private_key: edwards })).toBe(
+      'the private key is of type ed25519; an RSA key is needed',
+    );
+    expect(problem({ private_key: pss })).toBe('the private key is of type rsa-pss; an RSA key is needed');
+  });
+
+  it('has to have at least 2048 bits', () => {
+    const weak = pem(generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey);
+    expect(problem({ private_key: weak })).toBe('RSA key of 1024 bits is too weak; use at least 2048');
+    expect(problem({ private_key: pkcs1WithModulusOf(2040) })).toContain('too weak');
+    expect(problem({ private_key: pkcs1WithModulusOf(2048) })).toBe('none');
+  });
+
+  it('has to have at most 16384 bits', () => {
+    expect(problem({ private_key: pkcs1WithModulusOf(16_384) })).toBe('none');
+    expect(problem({ private_key: pkcs1WithModulusOf(16_392) })).toBe(
+      'RSA key of 16392 bits is too long; use at most 16384',
+    );
+  });
+
+  it('is kept without its text', () => {
+    const printed = inspect(only({ private_key: pkcs8 }), { depth: 9, showHidden: true });
+    expect(printed).not.toContain('BEGIN');
+    expect(printed).not.toContain(pkcs8.split('\n')[3]);
+  });
+});
+
+it('no problem tells anything of the fields', () => {
+  const mark = 'MARKmark';
+  const markedPem = `-----BEGIN PRIVATE KEY-----\n${mark}\n-----END PRIVATE KEY-----\n`;
+  const entries = [
+    ...parse({ control_key: { mark }, private_key: mark }),
+    ...parse({ control_key: `${mark}\ud800`, private_key: markedPem }),
+    ...parse({ private_key: encrypted, passphrase: mark }),
+    ...parse({ private_key: encrypted, passphrase: { mark } }),
+  ];
+  expect(entries.filter((entry) => 'problem' in entry)).toHaveLength(6);
+  expect(inspect(entries, { depth: 9 })).not.toContain('MARK');
+});
+
+describe('two keys', () => {
+  const other = pem(generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey);
+
+  it('are the same when they sign alike, whatever their versions and encodings', () => {
+    const [newer] = parseKeys({ private_key: pkcs8 }, { version: 9 });
+    expect(newer !== undefined && 'key' in newer && sameKey(newer, usable({ private_key: pkcs1 }))).toBe(
+      true,
+    );
+    expect(sameKey(usable({ control_key: 'abc' }), usable({ control_key: 'abc\n' }))).toBe(true);
+  });
+
+  it('differ when they sign differently, or are of different kinds', () => {
+    expect(sameKey(usable({ private_key: pkcs8 }), usable({ private_key: other }))).toBe(false);
+    expect(sameKey(usable({ control_key: 'abc' }), usable({ control_key: 'abcd' }))).toBe(false);
+    expect(sameKey(usable({ control_key: 'abc' }), usable({ private_key: pkcs8 }))).toBe(false);
+  });
+
+  it('that cannot be used hold the same when they have the same problem', () => {
+    const empty = only({ control_key: '' });
+    expect(sameContent(empty, only({ control_key: '\n' }))).toBe(true);
+    expect(sameContent(empty, only({ control_key: 7 }))).toBe(false);
+    expect(sameContent(empty, only({ control_key: 'abc' }))).toBe(false);
+    expect(sameContent(only({ control_key: 'abc' }), empty)).toBe(false);
+  });
+});
