@@ -1,0 +1,42 @@
+import { createPublicKey } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DirectorySource } from '../keys/directory.ts';
+import type { UnusableKey, UsableKey } from '../keys/source.ts';
+import type { GatewayKeys } from '../simulator/signature.ts';
+
+/**
+ * What a gateway needs so as to accept every key of the proxy's key directory: control keys and public keys,
+ * by login. The keys of a login that stands under several environments are all accepted.
+ *
+ * @throws Error for a directory that cannot be read, or a key that cannot be used; it names the login.
+ */
+export async function gatewayKeysIn(directory: string): Promise<ReadonlyMap<string, GatewayKeys>> {
+  const source = new DirectorySource({ directory, overlap: 0, now: () => 0 });
+  const keys = new Map<string, GatewayKeys>();
+  for (const environment of await foldersIn(directory)) {
+    for (const login of await foldersIn(join(directory, environment))) {
+      const ring = (await source.read({ environment, login })) ?? [];
+      const known = keys.get(login) ?? { controlKeys: [], publicKeys: [] };
+      keys.set(login, ring.map((key) => usable(key, `${environment}/${login}`)).reduce(withKey, known));
+    }
+  }
+  return keys;
+}
+
+function withKey(keys: GatewayKeys, { key }: UsableKey): GatewayKeys {
+  return key.kind === 'control_key'
+    ? { ...keys, controlKeys: [...keys.controlKeys, key.secret] }
+    : { ...keys, publicKeys: [...keys.publicKeys, createPublicKey(key.privateKey)] };
+}
+
+function usable(key: UsableKey | UnusableKey, owner: string): UsableKey {
+  if ('problem' in key) throw new Error(`The ${key.kind} of ${owner} cannot be used: ${key.problem}.`);
+  return key;
+}
+
+/** Hidden folders are no names of ours: a mounted Kubernetes secret keeps its history in some. */
+async function foldersIn(directory: string): Promise<string[]> {
+  const entries = await readdir(directory, { withFileTypes: true });
+  return entries.filter((entry) => !entry.isFile() && !entry.name.startsWith('.')).map((entry) => entry.name);
+}

@@ -1,0 +1,62 @@
+import type { Pair } from '../oauth1/parameters.ts';
+import { Rejected } from './rejection.ts';
+
+const five = [
+  'oauth_consumer_key',
+  'oauth_nonce',
+  'oauth_signature_method',
+  'oauth_timestamp',
+  'oauth_version',
+];
+
+export interface OAuthParameters {
+  readonly consumerKey: string;
+  readonly nonce: string;
+  readonly method: string;
+  readonly timestamp: string;
+  readonly version: string;
+  readonly signature: string;
+}
+
+/**
+ * Interface section 5.4: the same five parameters with the same values in header and body, the signature in
+ * the header alone, and no other OAuth parameter.
+ *
+ * @throws Rejected `oauth-parameter-...` or `header-body-mismatch`.
+ */
+export function agreedParameters(header: readonly Pair[], body: readonly Pair[]): OAuthParameters {
+  const inHeader = onceEach([...five, 'oauth_signature'], header);
+  const inBody = onceEach(five, body.filter(isOAuth));
+  if (five.some((name) => valueOf(inHeader, name) !== valueOf(inBody, name))) {
+    throw new Rejected('header-body-mismatch');
+  }
+  return {
+    consumerKey: valueOf(inHeader, 'oauth_consumer_key'),
+    nonce: valueOf(inHeader, 'oauth_nonce'),
+    method: valueOf(inHeader, 'oauth_signature_method'),
+    timestamp: valueOf(inHeader, 'oauth_timestamp'),
+    version: valueOf(inHeader, 'oauth_version'),
+    signature: valueOf(inHeader, 'oauth_signature'),
+  };
+}
+
+export function isOAuth([name]: Pair): boolean {
+  return name.startsWith('oauth_');
+}
+
+/** RFC 5849 section 3.1: "Each parameter MUST NOT appear more than once per request." */
+function onceEach(names: readonly string[], pairs: readonly Pair[]): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const [name, value] of pairs) {
+    if (!names.includes(name)) throw new Rejected('oauth-parameter-unexpected');
+    if (found.has(name)) throw new Rejected('oauth-parameter-repeated');
+    found.set(name, value);
+  }
+  return found;
+}
+
+function valueOf(parameters: ReadonlyMap<string, string>, name: string): string {
+  const value = parameters.get(name);
+  if (value === undefined) throw new Rejected('oauth-parameter-missing');
+  return value;
+}

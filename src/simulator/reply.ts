@@ -1,0 +1,58 @@
+import type { ServerResponse } from 'node:http';
+import type { Pair } from '../oauth1/parameters.ts';
+import { percentEncode } from './percent.ts';
+
+/** One answer of the simulated gateway. */
+export interface Reply {
+  readonly status: number;
+  readonly type: string;
+  readonly body: string;
+  /** The interface text does not show this reply: it is sent with `Simulator-Invented: true`. */
+  readonly invented?: boolean;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+const html = 'text/html;charset=utf-8';
+
+/**
+ * Interface section 2.2: `name=value` pairs joined by `&`, a line feed after each value, spaces as `+` and all
+ * else that is not unreserved as `%XX`.
+ */
+export function formReply(fields: readonly Pair[], invented = false): Reply {
+  const body = fields.map(([name, value]) => `${formEncode(name)}=${formEncode(value)}\n`).join('&');
+  return { status: 200, type: html, body, invented };
+}
+
+/** Interface section 4.1. The type of a balance reply is not shown; JSON has one of its own. */
+export function jsonReply(body: string, invented = false): Reply {
+  return { status: 200, type: 'application/json', body, invented };
+}
+
+/** Interface section 7 shows the 403 as HTML that states access is denied; other statuses are invented. */
+export function htmlReply(
+  status: number,
+  text: string,
+  headers: Readonly<Record<string, string>> = {},
+): Reply {
+  const body = `<!DOCTYPE html>\n<html><head><title>${status}</title></head><body><h1>${text}</h1></body></html>\n`;
+  return { status, type: html, body, invented: status !== 403, headers };
+}
+
+/** Bypasses `response.send`, which would rewrite the content type and add an `ETag`. */
+export function writeReply(response: ServerResponse, reply: Reply): void {
+  writeHead(response, reply);
+  response.end(reply.body);
+}
+
+export function writeHead(response: ServerResponse, { status, type, body, invented, headers }: Reply): void {
+  response.writeHead(status, {
+    'Content-Type': type,
+    'Content-Length': Buffer.byteLength(body),
+    ...(invented ? { 'Simulator-Invented': 'true' } : {}),
+    ...headers,
+  });
+}
+
+function formEncode(text: string): string {
+  return percentEncode(text).replaceAll('%20', '+');
+}

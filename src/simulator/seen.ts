@@ -1,0 +1,48 @@
+import type { Rejection } from './rejection.ts';
+
+/** One kind of request, as the simulator counts them. `login` is set only where the simulator knows it. */
+export interface Sighting {
+  readonly operation: string;
+  readonly login?: string;
+  /** Index of the accepted key among the login's keys of that kind at that time. */
+  readonly keyIndex?: number;
+  /** Absent: the request was accepted. */
+  readonly rejection?: Rejection;
+}
+
+/** Counts requests by kind. Bounded, because every field of a sighting comes from a closed set. */
+export class Seen {
+  readonly #rows = new Map<string, { readonly sighting: Sighting; count: number }>();
+
+  add(sighting: Sighting): void {
+    const { operation, login, keyIndex, rejection } = sighting;
+    const id = JSON.stringify([operation, login, keyIndex, rejection]);
+    const row = this.#rows.get(id) ?? { sighting, count: 0 };
+    row.count += 1;
+    this.#rows.set(id, row);
+  }
+
+  /** How many requests had all of these; `count()` is every request received. */
+  count(wanted: Partial<Sighting> = {}): number {
+    return this.#sum(({ sighting }) => matches(sighting, wanted));
+  }
+
+  /** The same, of those that passed every check. */
+  accepted(wanted: Omit<Sighting, 'operation' | 'rejection'> & { readonly operation?: string } = {}): number {
+    return this.#sum(({ sighting }) => sighting.rejection === undefined && matches(sighting, wanted));
+  }
+
+  #sum(isWanted: (row: { readonly sighting: Sighting }) => boolean): number {
+    return [...this.#rows.values()].filter(isWanted).reduce((sum, { count }) => sum + count, 0);
+  }
+}
+
+function matches(sighting: Sighting, wanted: Partial<Sighting>): boolean {
+  const { operation, login, keyIndex, rejection } = { ...sighting, ...wanted };
+  return (
+    sighting.operation === operation &&
+    sighting.login === login &&
+    sighting.keyIndex === keyIndex &&
+    sighting.rejection === rejection
+  );
+}

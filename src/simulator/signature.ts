@@ -1,0 +1,80 @@
+import { createHmac, type KeyObject, timingSafeEqual, verify } from 'node:crypto';
+import type { Pair } from '../oauth1/parameters.ts';
+import { reveal, type Secret } from '../secret.ts';
+import { percentEncode } from './percent.ts';
+import { Rejected } from './rejection.ts';
+
+/** What the gateway accepts for one login. More than one of a kind: a rotation is under way. */
+export interface GatewayKeys {
+  readonly controlKeys: readonly Secret[];
+  readonly publicKeys: readonly KeyObject[];
+}
+
+export type SignatureMethod = 'HMAC-SHA1' | 'RSA-SHA256';
+
+/**
+ * Interface section 5.1, straight from RFC 5849 section 3.4.1: method, URL and parameters, each encoded.
+ * `parameters` are those of the body as received, the five OAuth parameters among them.
+ */
+export function baseStringOf(url: string, parameters: readonly Pair[]): string {
+  const encoded = parameters.map(([name, value]) => ({
+    name: percentEncode(name),
+    value: percentEncode(value),
+  }));
+  encoded.sort(
+    (a, b) => Buffer.compare(bytes(a.name), bytes(b.name)) || Buffer.compare(bytes(a.value), bytes(b.value)),
+  );
+  const joined = encoded.map(({ name, value }) => `${name}=${value}`).join('&');
+  return ['POST', url, joined].map(percentEncode).join('&');
+}
+
+/** RFC 5849 section 3.4.1.2: scheme and host in lower case, no default port, no query. */
+export function baseUrlOf(protocol: string, host: string, path: string): string {
+  const defaultPort = protocol === 'https' ? ':443' : ':80';
+  const authority = host.toLowerCase();
+  const shown = authority.endsWith(defaultPort) ? authority.slice(0, -defaultPort.length) : authority;
+  return `${protocol}://${shown}${path}`;
+}
+
+/**
+ * Which of the login's keys made the signature: its index in the list.
+ *
+ * @throws Rejected `key-missing`, `signature-malformed` or `signature-wrong`.
+ */
+export function acceptingKey(
+  method: SignatureMethod,
+  keys: GatewayKeys,
+  baseString: string,
+  signatureText: string,
+): number {
+  const signature = decodeBase64(signatureText);
+  const matches =
+    method === 'HMAC-SHA1'
+      ? keys.controlKeys.map((key) => hmacMatches(key, baseString, signature))
+      : keys.publicKeys.map((key) => verify('sha256', Buffer.from(baseString), key, signature));
+  if (matches.length === 0) throw new Rejected('key-missing');
+  const index = matches.indexOf(true);
+  if (index === -1) throw new Rejected('signature-wrong');
+  return index;
+}
+
+/** RFC 5849 section 3.4.2; the token secret is empty (interface section 5.2). */
+function hmacMatches(controlKey: Secret, baseString: string, signature: Buffer): boolean {
+  const key = `${percentEncode(reveal(controlKey))}&`;
+  const expected = createHmac('sha1', key).update(baseString).digest();
+  return expected.length === signature.length && timingSafeEqual(expected, signature);
+}
+
+/** RFC 4648 section 4, canonical. A signature in hexadecimal must not be sent (interface section 5.3). */
+function decodeBase64(text: string): Buffer {
+  const decoded = Buffer.from(text, 'base64');
+  const looksHex = /^(?:[0-9a-f]{2}){20,}$/i.test(text);
+  if (decoded.length === 0 || looksHex || decoded.toString('base64') !== text) {
+    throw new Rejected('signature-malformed');
+  }
+  return decoded;
+}
+
+function bytes(text: string): Buffer {
+  return Buffer.from(text, 'latin1');
+}

@@ -1,0 +1,111 @@
+import { decodeForm } from '../oauth1/form.ts';
+import type { Pair } from '../oauth1/parameters.ts';
+import type { Accounts } from './accounts.ts';
+import { parseAuthorization } from './authorization.ts';
+import type { NonceMemory } from './nonces.ts';
+import { agreedParameters, isOAuth } from './oauth-parameters.ts';
+import { Rejected } from './rejection.ts';
+import { acceptingKey, baseStringOf, type SignatureMethod } from './signature.ts';
+
+/** One request as it was received. */
+export interface Received {
+  /** Scheme, host and path, as RFC 5849 section 3.4.1.2 puts them into the base string. */
+  readonly url: string;
+  readonly hasQuery: boolean;
+  readonly contentType: string | undefined;
+  /** Every Authorization header. */
+  readonly authorization: readonly string[];
+  readonly body: Buffer;
+  /** The login of a path that names one, decoded. */
+  readonly pathLogin?: string;
+}
+
+/** What the operation asks for: its signature method, and where the login stands a second time. */
+export interface Expected {
+  readonly signature: SignatureMethod;
+  readonly login: 'path' | 'body' | 'header';
+}
+
+/** What the gateway knows and remembers. */
+export interface Verifier {
+  /** Milliseconds since 1970. */
+  readonly clock: () => number;
+  readonly timestampWindowSeconds: number;
+  readonly nonces: NonceMemory;
+  readonly accounts: Accounts;
+}
+
+/** A request that passed every check. */
+export interface Verified {
+  readonly login: string;
+  /** Index of the key that made the signature, in the login's list of that kind. */
+  readonly keyIndex: number;
+  /** The request's own parameters, without the OAuth ones. */
+  readonly form: readonly Pair[];
+}
+
+/**
+ * Checks a request as interface section 5 and RFC 5849 section 3.2 say, from the received bytes; shares no
+ * step with the proxy's signer. The nonce is spent only by a request that is right in all else.
+ *
+ * @throws Rejected by the first check that fails.
+ */
+export function verifyRequest(received: Received, expected: Expected, verifier: Verifier): Verified {
+  const parameters = readBody(received);
+  const oauth = agreedParameters(parseAuthorization(received.authorization), parameters);
+  const login = oauth.consumerKey;
+  const form = parameters.filter((pair) => !isOAuth(pair));
+
+  if (oauth.version !== '1.0') throw new Rejected('version-wrong');
+  if (oauth.method !== expected.signature) throw new Rejected('method-wrong');
+  const timestamp = checkTimestamp(oauth.timestamp, verifier);
+  checkLogin(login, expected, received, form);
+  const keys = verifier.accounts.keysOf(login);
+  if (keys === undefined) throw new Rejected('login-unknown');
+  if (verifier.accounts.isRefused(login)) throw new Rejected('login-refused');
+  const baseString = baseStringOf(received.url, parameters);
+  const keyIndex = acceptingKey(expected.signature, keys, baseString, oauth.signature);
+  spendNonce(login, oauth.nonce, timestamp, verifier);
+  return { login, keyIndex, form };
+}
+
+/** Interface section 4: a form, and nothing beside it in the URL. */
+function readBody(received: Received): Pair[] {
+  if (received.hasQuery) throw new Rejected('query-present');
+  const mediaType = received.contentType?.split(';')[0]?.trim().toLowerCase();
+  if (mediaType !== 'application/x-www-form-urlencoded') throw new Rejected('content-type-wrong');
+  try {
+    return decodeForm(received.body);
+  } catch {
+    throw new Rejected('body-malformed');
+  }
+}
+
+/** RFC 5849 section 3.3: a positive integer, in seconds. The width of the window is invented. */
+function checkTimestamp(text: string, { clock, timestampWindowSeconds }: Verifier): number {
+  if (!/^[1-9]\d{0,15}$/.test(text)) throw new Rejected('timestamp-malformed');
+  const now = Math.floor(clock() / 1000);
+  const timestamp = Number(text);
+  const isNear = (seconds: number) => Math.abs(seconds - now) <= timestampWindowSeconds;
+  if (isNear(timestamp)) return timestamp;
+  throw new Rejected(isNear(timestamp / 1000) ? 'timestamp-in-milliseconds' : 'timestamp-outside-window');
+}
+
+/** Interface sections 4.1 and 4.2: the consumer key is the manager login, or the value of `login`. */
+function checkLogin(
+  login: string,
+  { login: from }: Expected,
+  received: Received,
+  form: readonly Pair[],
+): void {
+  if (from === 'header') return;
+  const inForm = form.filter(([name]) => name === 'login').map(([, value]) => value);
+  const named = from === 'path' ? [received.pathLogin] : inForm;
+  if (named.length !== 1 || named[0] !== login) throw new Rejected('login-mismatch');
+}
+
+function spendNonce(login: string, nonce: string, timestamp: number, verifier: Verifier): void {
+  const expiry = timestamp + verifier.timestampWindowSeconds;
+  const now = Math.floor(verifier.clock() / 1000);
+  if (!verifier.nonces.remember(login, nonce, expiry, now)) throw new Rejected('nonce-replayed');
+}
