@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto';
+import { expect, it } from '@jest/globals';
+import { type Reason, refusals } from '../../src/errors.ts';
+import type { Exchange } from '../../src/exchange.ts';
+import { createPrometheus, type Prometheus } from '../../src/ops/prometheus.ts';
+import { samples } from '../support/exposition.ts';
+import { itWith, promtool } from '../support/promtool.ts';
+
+const operations = [
+  'manager-balance',
+  'order-status',
+  'order-status-group',
+  'pan-eligibility-send',
+  'transfer',
+];
+
+function create(): Prometheus {
+  return createPrometheus({
+    version: '0.1.0',
+    environments: { sandbox: { operations, maxInFlight: 50 }, production: { operations, maxInFlight: 500 } },
+    callers: ['billing'],
+  });
+}
+
+function exchange(fields: Partial<Exchange>): Exchange {
+  return {
+    id: randomUUID(),
+    startedAt: 0,
+    outcome: 'answered',
+    attempts: 1,
+    durations: { total: 0.1 },
+    ...fields,
+  };
+}
+
+function isReason(text: string): text is Reason {
+  return Object.hasOwn(refusals, text);
+}
+
+itWith('promtool')('promtool accepts the page, before any request and after one', async () => {
+  const metrics = create();
+  const check = async () => promtool(['check', 'metrics'], (await metrics.page(false)).body);
+  expect(await check()).toEqual({ status: 0, output: '' });
+  metrics.exchangeEnded(exchange({ environment: 'sandbox', operation: 'transfer', status: 200 }));
+  metrics.gatewayReplied({
+    environment: 'sandbox',
+    operation: 'transfer',
+    status: 200,
+    seconds: 1,
+    clockSkew: 1,
+  });
+  metrics.keySourceUp(true);
+  metrics.sourceTokenExpires(1_800_000_000);
+  expect(await check()).toEqual({ status: 0, output: '' });
+});
+
+it('ten thousand random callers, environments, operations and logins add only none and other', async () => {
+  const metrics = create();
+  const own = async () =>
+    [...samples((await metrics.page(false)).body).keys()].filter((name) => name.startsWith('countersign_'));
+  const random = () => randomUUID();
+  const strange = () => {
+    metrics.exchangeBegan(random());
+    metrics.exchangeEnded(
+      exchange({
+        caller: random(),
+        environment: random(),
+        operation: random(),
+        login: random(),
+        status: 404,
+      }),
+    );
+    metrics.gatewayReplied({ environment: random(), operation: random(), status: 200, seconds: 0.1 });
+    metrics.gatewayResult(random(), random(), 'other');
+    metrics.policyDecided(random(), 'refused');
+    metrics.keyTaken(random(), 'missing');
+    metrics.keyFetched(random(), 0.1);
+    metrics.keyProblem(random(), { environment: random(), login: random() });
+    metrics.fellBack({ environment: random(), login: random() }, 'control_key', 'newer');
+  };
+  strange();
+  const afterOne = await own();
+  for (let at = 0; at < 10_000; at += 1) strange();
+  expect(await own()).toEqual(afterOne);
+});
+
+it('two environments with every operation and a refusal of every reason stay below 3000 series', async () => {
+  const metrics = create();
+  for (const environment of ['sandbox', 'production']) {
+    for (const operation of operations) {
+      for (const reason of Object.keys(refusals).filter(isReason)) {
+        const { status, outcome } = refusals[reason];
+        const known = { environment, operation, caller: 'billing', status, outcome };
+        metrics.exchangeEnded(exchange({ ...known, reason }));
+      }
+    }
+  }
+  expect(samples((await metrics.page(false)).body).size).toBeLessThan(3000);
+});

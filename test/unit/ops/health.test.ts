@@ -1,0 +1,22 @@
+import { expect, it } from '@jest/globals';
+import { readiness, type Vitals } from '../../../src/ops/health.ts';
+
+const well: Vitals = { draining: false, keySourceReady: true, keysCached: 0 };
+
+it.each<[string, Vitals, readonly string[]]>([
+  ['whose key source has answered is ready', well, []],
+  [
+    'with cached keys is ready though the source fails',
+    { ...well, keySourceReady: false, keysCached: 1 },
+    [],
+  ],
+  ['that never had a key is not', { ...well, keySourceReady: false }, ['key-source-never-reached']],
+  ['that is draining is not', { ...well, draining: true }, ['draining']],
+  [
+    'tells all its reasons',
+    { draining: true, keySourceReady: false, keysCached: 0 },
+    ['draining', 'key-source-never-reached'],
+  ],
+])('an instance %s', (_name, vitals, reasons) => {
+  expect(readiness(vitals)).toEqual({ ready: reasons.length === 0, reasons });
+});
