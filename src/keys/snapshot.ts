@@ -62,7 +62,8 @@ export async function ifThere<T>(operation: Promise<T>): Promise<T | undefined> 
   try {
     return await operation;
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    if (typeof error === 'object' && error !== null && 'code' in error && error.code === 'ENOENT')
+      return undefined;
     throw error;
   }
 }
