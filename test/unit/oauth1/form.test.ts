@@ -48,7 +48,7 @@ describe('decodeForm', () => {
         ['a', '1'],
       ],
     ],
-    ['a plus is a space, in names too', 'a+b=c+d', [['a b', 'c d']]],
+    ['a plus is a space, in names too', 'a+b=c++d+', [['a b', 'c  d ']]],
     ['%2B is a plus', 'a%2Bb=c%2bd', [['a+b', 'c+d']]],
     [
       'a name without = has an empty value',
@@ -121,6 +121,7 @@ describe('decodeForm', () => {
     ['a surrogate pair in three bytes each', 'eda0bdedb880'],
     ['a number beyond U+10FFFF', 'f4908080'],
     ['UTF-16', 'fffe6100'],
+    ['the byte FF', 'ff'],
   ])('refuses %s as not UTF-8, escaped or not', (_name, hex) => {
     const escaped = hex.replace(/../g, '%$&');
 
