@@ -1,0 +1,53 @@
+import { z } from 'zod';
+import { Secret } from '../../secret.ts';
+import type { VaultClient } from './client.ts';
+import { mountPath } from './paths.ts';
+
+/** A token and how long it lives. */
+export interface Lease {
+  readonly token: Secret;
+  /** 0: for ever. */
+  readonly seconds: number;
+  readonly renewable: boolean;
+}
+
+const seconds = z.number().min(0);
+const text = z.string().min(1);
+
+/** A reply without `auth` is no login, though its status be 200. */
+const authShape = z.object({
+  auth: z.object({ client_token: text, lease_duration: seconds, renewable: z.boolean() }).transform(
+    (auth): Lease => ({
+      token: new Secret(auth.client_token),
+      seconds: auth.lease_duration,
+      renewable: auth.renewable,
+    }),
+  ),
+});
+/** A token that never ends has no `expire_time`; one at its end has a `ttl` of 0 too. */
+const lookupShape = z.object({
+  data: z.object({ ttl: seconds, renewable: z.boolean().default(false), expire_time: z.string().nullable() }),
+});
+const secretIdShape = z.object({ data: z.object({ secret_id: text.transform((id) => new Secret(id)) }) });
+
+/** `POST /auth/:mount/login`, the same for AppRole and Kubernetes. */
+export async function logIn(client: VaultClient, mount: string, credentials: object): Promise<Lease> {
+  return (await client.write(`auth/${mountPath(mount)}/login`, credentials, authShape)).auth;
+}
+
+/** `POST /auth/token/renew-self`. */
+export async function renewSelf(client: VaultClient, token: Secret): Promise<Lease> {
+  return (await client.write('auth/token/renew-self', {}, authShape, token)).auth;
+}
+
+/** `GET /auth/token/lookup-self`: what there is to know of a token that was given to us. */
+export async function lookUpSelf(client: VaultClient, token: Secret): Promise<Lease> {
+  const { data } = await client.read('auth/token/lookup-self', lookupShape, token);
+  const seconds = data.expire_time === null ? 0 : Math.max(data.ttl, 1);
+  return { token, seconds, renewable: data.renewable };
+}
+
+/** `POST /sys/wrapping/unwrap`: takes the secret id out of a response-wrapping token, which works once. */
+export async function unwrapSecretId(client: VaultClient, wrapping: Secret): Promise<Secret> {
+  return (await client.write('sys/wrapping/unwrap', {}, secretIdShape, wrapping)).data.secret_id;
+}

@@ -1,0 +1,52 @@
+/** What waiting needs: a wall clock in milliseconds and random numbers from 0 up to 1. */
+export interface BackOffPorts {
+  readonly clock: () => number;
+  readonly random: () => number;
+}
+
+export interface BackOffRange {
+  /** Milliseconds of the first wait and of the longest; each failure doubles it, less up to half by chance. */
+  readonly first: number;
+  readonly longest: number;
+}
+
+/** How long to leave something alone after it failed. Knows no timers: whoever wants to try asks. */
+export class BackOff {
+  readonly #ports: BackOffPorts;
+  readonly #range: BackOffRange;
+  #failures = 0;
+  #until = 0;
+
+  constructor(ports: BackOffPorts, range: BackOffRange) {
+    this.#ports = ports;
+    this.#range = range;
+  }
+
+  /** Milliseconds until the next try is due; 0 when it is due now. */
+  get wait(): number {
+    return Math.max(0, this.#until - this.#ports.clock());
+  }
+
+  get failing(): boolean {
+    return this.#failures > 0;
+  }
+
+  /** @param atLeast seconds, from `Retry-After`. */
+  failed(atLeast = 0): void {
+    const { first, longest } = this.#range;
+    const doubled = Math.min(longest, first * 2 ** Math.min(this.#failures, 30));
+    this.#failures += 1;
+    const jitter = this.#ports.random() * doubled * 0.5;
+    this.hold(Math.max(doubled - jitter, atLeast * 1000 + jitter));
+  }
+
+  succeeded(): void {
+    this.#failures = 0;
+    this.#until = 0;
+  }
+
+  /** Keeps others away for so many milliseconds, without counting a failure. */
+  hold(wait: number): void {
+    this.#until = this.#ports.clock() + wait;
+  }
+}

@@ -1,0 +1,99 @@
+import { readFileSync } from 'node:fs';
+import nodeVault from 'node-vault';
+import type { z } from 'zod';
+import type { VaultConfig } from '../../config/shape.ts';
+import { reveal, type Secret } from '../../secret.ts';
+import type { BackOffPorts } from './back-off.ts';
+import { Gate } from './gate.ts';
+import { plain } from './hidden.ts';
+import { isOutage, VaultError } from './problem.ts';
+import { type TransportRequest, transport } from './transport.ts';
+
+const outageRange = { first: 1000, longest: 30_000 };
+
+/** Where Vault is and how to reach it; what the configuration's `keys.vault` says, less the login. */
+export type VaultAddress = Pick<
+  VaultConfig,
+  'address' | 'namespace' | 'caFile' | 'certFile' | 'keyFile' | 'timeout'
+>;
+
+/**
+ * Vault's HTTP API, narrowed to what Countersign needs. A path is given without `/v1` and has to come from
+ * paths.ts; a reply that has not the shape asked for is an `invalid-reply`. Every method throws only
+ * {@link VaultError}.
+ */
+export interface VaultClient {
+  read<T>(path: string, shape: z.ZodType<T>, token: Secret): Promise<T>;
+  list<T>(path: string, shape: z.ZodType<T>, token: Secret): Promise<T>;
+  /** A POST. Texts in `data` that are secrets come as {@link Secret}. No token: an unauthenticated login. */
+  write<T>(path: string, data: object, shape: z.ZodType<T>, token?: Secret): Promise<T>;
+  close(): void;
+}
+
+/**
+ * The one place where node-vault is used. It contributes the commands; the transport is our own, and its
+ * state is pinned: it would otherwise take address, token, namespace and prefix from `VAULT_*` variables,
+ * remember the token of any login, and print secrets under `DEBUG=node-vault`.
+ *
+ * While Vault is in trouble calls fail at once (`backing-off`), and when a wait is over a single call goes
+ * first: the others follow once it came back.
+ *
+ * @throws Error if a certificate file cannot be read.
+ */
+export function vaultClient(config: VaultAddress, ports: BackOffPorts): VaultClient {
+  const http = transport({
+    timeout: config.timeout,
+    ca: pem(config.caFile),
+    cert: pem(config.certFile),
+    key: pem(config.keyFile),
+  });
+  const outage = new Gate(ports, outageRange);
+  const guarded = (request: TransportRequest) => guard(outage, config.timeout, () => http.exchange(request));
+  const vault = Object.assign(
+    nodeVault({
+      endpoint: config.address,
+      debug: () => {},
+      'request-promise': { defaults: () => guarded },
+    }),
+    { token: '', namespace: config.namespace ?? '', pathPrefix: '' },
+  );
+
+  return {
+    read: async (path, shape, token) => shaped(await vault.read(path, withToken(token)), shape),
+    list: async (path, shape, token) => shaped(await vault.list(path, withToken(token)), shape),
+    write: async (path, data, shape, token) =>
+      shaped(await vault.write(path, plain(data), withToken(token)), shape),
+    close: () => http.close(),
+  };
+}
+
+async function guard<T>(outage: Gate, timeout: number, exchange: () => Promise<T>): Promise<T> {
+  outage.check();
+  if (outage.failing) outage.hold(timeout);
+  try {
+    const reply = await exchange();
+    outage.open();
+    return reply;
+  } catch (error) {
+    if (isOutage(error)) outage.close(error);
+    else outage.open();
+    throw error;
+  }
+}
+
+/** Given with each call, so that no token outlives the call it belongs to. */
+function withToken(token: Secret | undefined): { headers: Record<string, string> } {
+  const headers = { 'X-Vault-Request': 'true' };
+  return { headers: token === undefined ? headers : { ...headers, 'X-Vault-Token': reveal(token) } };
+}
+
+/** Neither the reply nor the validator's own words go into the error. */
+function shaped<T>(reply: unknown, shape: z.ZodType<T>): T {
+  const result = shape.safeParse(reply);
+  if (!result.success) throw new VaultError('invalid-reply', { note: 'not the shape expected' });
+  return result.data;
+}
+
+function pem(file: string | undefined): Buffer | undefined {
+  return file === undefined ? undefined : readFileSync(file);
+}

@@ -1,0 +1,42 @@
+import { BackOff, type BackOffPorts, type BackOffRange } from './back-off.ts';
+import { VaultError } from './problem.ts';
+
+/** Keeps Vault from being asked again too soon after a failure, and says which failure it was. */
+export class Gate {
+  readonly #backOff: BackOff;
+  #closedBy: VaultError | undefined;
+
+  constructor(ports: BackOffPorts, range: BackOffRange) {
+    this.#backOff = new BackOff(ports, range);
+  }
+
+  /** @throws VaultError `backing-off` while it is closed. */
+  check(): void {
+    const { wait } = this.#backOff;
+    if (wait === 0) return;
+    throw new VaultError('backing-off', {
+      retryAfter: wait / 1000,
+      ...(this.#closedBy === undefined ? {} : { note: `last: ${this.#closedBy.message}` }),
+    });
+  }
+
+  /** Whether the last pass failed. */
+  get failing(): boolean {
+    return this.#backOff.failing;
+  }
+
+  /** Closes it after a failure, for longer each time; for at least the error's `retryAfter`. */
+  close(error: VaultError): void {
+    this.#closedBy = error;
+    this.#backOff.failed(error.retryAfter);
+  }
+
+  /** Keeps others out for so many milliseconds, while one goes first. */
+  hold(milliseconds: number): void {
+    this.#backOff.hold(milliseconds);
+  }
+
+  open(): void {
+    this.#backOff.succeeded();
+  }
+}

@@ -1,0 +1,197 @@
+import type { Secret } from '../../secret.ts';
+import type { KeyEvents } from '../source.ts';
+import { type Lease, renewSelf } from './auth.ts';
+import { BackOff, type BackOffPorts } from './back-off.ts';
+import type { VaultClient } from './client.ts';
+import type { AuthMethod, Credentials } from './credentials.ts';
+import { Gate } from './gate.ts';
+import { isOutage, isProblem, VaultError } from './problem.ts';
+import type { SetTimer } from './timer.ts';
+
+export interface SessionPorts extends BackOffPorts {
+  readonly events: Pick<KeyEvents, 'keyProblem' | 'sourceTokenExpires'>;
+  readonly setTimer: SetTimer;
+}
+
+interface Held extends Lease {
+  /** Milliseconds on the wall clock. */
+  readonly since: number;
+  readonly until: number;
+  /** Seconds of the first lease of this token; when renewals give much less, its end is near. */
+  readonly firstSeconds: number;
+}
+
+/** For credentials that Vault refused: they rarely get better by themselves. */
+const refusedRange = { first: 30_000, longest: 300_000 };
+/** How often the background looks for changed files and ended back-offs; asking Vault is up to those. */
+const lookAgainRange = { first: 1000, longest: 10_000 };
+/** Milliseconds. */
+const repeatReportAfter = 30_000;
+/** Milliseconds. A token this young that is denied something lacks the permission; another would too. */
+const young = 5000;
+
+/**
+ * Keeps one Vault token alive: logs in, renews at two thirds of the lease, logs in again when renewal is
+ * refused or no longer lengthens the token's life. One login at a time, whoever asks for it.
+ */
+export class Session {
+  readonly #client: VaultClient;
+  readonly #method: AuthMethod;
+  readonly #ports: SessionPorts;
+  readonly #refused: Gate;
+  readonly #lookAgain: BackOff;
+  #refusedFingerprint: string | undefined;
+  #reported: { readonly problem: string; readonly at: number } | undefined;
+  #held: Held | undefined;
+  #entering: Promise<Held> | undefined;
+  #cancelTimer = (): void => {};
+  #running = false;
+
+  constructor(client: VaultClient, method: AuthMethod, ports: SessionPorts) {
+    this.#client = client;
+    this.#method = method;
+    this.#ports = ports;
+    this.#refused = new Gate(ports, refusedRange);
+    this.#lookAgain = new BackOff(ports, lookAgainRange);
+  }
+
+  /** Logs in, and from then on keeps the token alive in the background. */
+  start(): void {
+    this.#running = true;
+    void this.#keepAlive();
+  }
+
+  stop(): void {
+    this.#running = false;
+    this.#cancelTimer();
+  }
+
+  get loggedInOnce(): boolean {
+    return this.#held !== undefined;
+  }
+
+  /**
+   * Does some work with the token. Work that is denied is done once more with a new token, since the old one
+   * may have been revoked; denied again, it is the permission that is missing.
+   *
+   * @throws VaultError
+   */
+  async use<T>(work: (token: Secret) => Promise<T>): Promise<T> {
+    const held = this.#alive() ?? (await this.#enter());
+    try {
+      return await work(held.token);
+    } catch (error) {
+      if (!isProblem(error, 'denied')) throw error;
+      const next = await this.#insteadOf(held);
+      if (next === held) throw error;
+      return work(next.token);
+    }
+  }
+
+  #alive(): Held | undefined {
+    const held = this.#held;
+    return held !== undefined && this.#ports.clock() < held.until ? held : undefined;
+  }
+
+  async #insteadOf(denied: Held): Promise<Held> {
+    const held = this.#alive();
+    if (held !== undefined && held.token !== denied.token) return held;
+    if (this.#ports.clock() - denied.since < young) return denied;
+    return this.#enter();
+  }
+
+  #enter(): Promise<Held> {
+    this.#entering ??= this.#logIn()
+      .catch((error: unknown) => {
+        this.#report(error);
+        throw error;
+      })
+      .finally(() => {
+        this.#entering = undefined;
+      });
+    return this.#entering;
+  }
+
+  async #logIn(): Promise<Held> {
+    const credentials = await this.#method.credentials();
+    if (this.#refusedFingerprint !== credentials.fingerprint) this.#refused.open();
+    this.#refused.check();
+    const lease = await credentials.logIn().catch((error: unknown) => this.#refuse(credentials, error));
+    this.#refused.open();
+    return this.#hold(lease, lease.seconds);
+  }
+
+  #refuse(credentials: Credentials, error: unknown): never {
+    if (!isProblem(error, 'rejected', 'denied')) throw error;
+    const refusal = new VaultError('bad-credentials', { ...statusOf(error), note: this.#method.name });
+    this.#refusedFingerprint = credentials.fingerprint;
+    this.#refused.close(refusal);
+    throw refusal;
+  }
+
+  #hold(lease: Lease, firstSeconds: number): Held {
+    const since = this.#ports.clock();
+    const until = lease.seconds === 0 ? Number.POSITIVE_INFINITY : since + lease.seconds * 1000;
+    const held = { ...lease, since, until, firstSeconds };
+    this.#held = held;
+    this.#lookAgain.succeeded();
+    this.#ports.events.sourceTokenExpires(lease.seconds === 0 ? undefined : until / 1000);
+    if (lease.seconds > 0) {
+      if (!lease.renewable) this.#warnOfEnd(held);
+      this.#wakeIn(lease.seconds * 1000 * (2 / 3) * (0.9 + 0.2 * this.#ports.random()));
+    }
+    return held;
+  }
+
+  /** A token that was handed to us is the one kind we cannot replace. */
+  #warnOfEnd({ until }: Held): void {
+    if (this.#method.givesNewTokens) return;
+    const end = new Date(until).toISOString();
+    this.#ports.events.keyProblem(
+      `the Vault token from the configuration ends at ${end}: replace it in time`,
+    );
+  }
+
+  #wakeIn(milliseconds: number): void {
+    this.#cancelTimer();
+    if (!this.#running) return;
+    this.#cancelTimer = this.#ports.setTimer(() => void this.#keepAlive(), milliseconds);
+  }
+
+  async #keepAlive(): Promise<void> {
+    try {
+      const held = this.#alive();
+      await (held?.renewable ? this.#renew(held) : this.#enter());
+    } catch {
+      this.#lookAgain.failed();
+      this.#wakeIn(this.#lookAgain.wait);
+    }
+  }
+
+  async #renew(held: Held): Promise<void> {
+    const lease = await renewSelf(this.#client, held.token).catch((error: unknown) => {
+      if (isOutage(error) || isProblem(error, 'backing-off')) throw error;
+    });
+    // Near the end of a token's greatest life, renewals give ever less.
+    if (lease !== undefined && lease.seconds * 3 > held.firstSeconds) {
+      this.#hold({ ...lease, token: held.token }, held.firstSeconds);
+      return;
+    }
+    this.#warnOfEnd(held);
+    await this.#enter();
+  }
+
+  /** Says each problem once, and again when it lasts. */
+  #report(error: unknown): void {
+    if (isProblem(error, 'backing-off')) return;
+    const problem = error instanceof Error ? error.message : 'unknown';
+    const at = this.#ports.clock();
+    if (problem === this.#reported?.problem && at - this.#reported.at < repeatReportAfter) return;
+    this.#reported = { problem, at };
+    this.#ports.events.keyProblem(`logging in to Vault: ${problem}`);
+  }
+}
+
+function statusOf({ status }: VaultError): { status?: number } {
+  return status === undefined ? {} : { status };
+}

@@ -1,0 +1,88 @@
+import type { VaultConfig } from '../../config/shape.ts';
+import { Refusal } from '../../errors.ts';
+import { parseKeys } from '../key.ts';
+import type { KeyAddress, KeyRing, KeySource } from '../source.ts';
+import { DeniedLogins } from './denied.ts';
+import { plainFields } from './hidden.ts';
+import type { Fields, Version } from './kv.ts';
+import { isProblem, VaultError } from './problem.ts';
+import { openVault, type VaultPorts } from './vault.ts';
+
+/** How many superseded versions a ring can hold. */
+const mostEarlier = 4;
+
+/** Reads one version; the current one without a number. */
+type ReadVersion = (version?: number) => Promise<Version | undefined>;
+
+/**
+ * Keys in Vault's KV version 2, one secret a login.
+ *
+ * @param overlap milliseconds for which a superseded version stays in the ring.
+ * @throws as {@link openVault}.
+ */
+export function vaultSource(config: VaultConfig, overlap: number, ports: VaultPorts): KeySource {
+  const vault = openVault(config, ports);
+  const denied = new DeniedLogins(ports);
+
+  async function read(address: KeyAddress): Promise<KeyRing | undefined> {
+    try {
+      denied.check(address);
+      const ring = await vault.use((kv, token) => {
+        const readVersion: ReadVersion = (version) => kv.read(token, address, version);
+        return readRing(readVersion, ports.clock() - overlap);
+      });
+      denied.forget(address);
+      return ring;
+    } catch (error) {
+      if (isProblem(error, 'denied')) denied.remember(address, error);
+      report(error, address);
+      throw refusal(error);
+    }
+  }
+
+  /** What a person has to put right in Vault or in the configuration; an outage shows by itself. */
+  function report(error: unknown, address: KeyAddress): void {
+    if (!isProblem(error, 'denied', 'no-route')) return;
+    ports.events.keyProblem(`reading the secret in Vault: ${error.message}`, address);
+  }
+
+  return {
+    read,
+    start: () => vault.session.start(),
+    ready: () => vault.session.loggedInOnce,
+    stop: () => vault.close(),
+  };
+}
+
+async function readRing(readVersion: ReadVersion, overlapBegan: number): Promise<KeyRing | undefined> {
+  const current = await readVersion();
+  if (current?.fields === undefined) return undefined;
+  const ring = [...keysOf(current, current.fields)];
+  let above = current;
+  for (let step = 0; step < mostEarlier && above.version > 1; step += 1) {
+    // Superseded when the version above it was written.
+    if (above.createdAt.getTime() <= overlapBegan) break;
+    const earlier = await readVersion(above.version - 1);
+    if (earlier === undefined) break;
+    if (earlier.fields !== undefined) ring.push(...keysOf(earlier, earlier.fields, above.createdAt));
+    above = earlier;
+  }
+  return ring;
+}
+
+function keysOf({ version, createdAt }: Version, fields: Fields, supersededAt?: Date): KeyRing {
+  const about = { version, createdAt, ...(supersededAt === undefined ? {} : { supersededAt }) };
+  return parseKeys(plainFields(fields), about);
+}
+
+function refusal(error: unknown): unknown {
+  if (!(error instanceof VaultError)) return error;
+  return new Refusal(
+    'key-source-unavailable',
+    'The keys of this login cannot be read now. Try again later.',
+    {
+      cause: error,
+      ...(error.retryAfter === undefined ? {} : { retryAfter: error.retryAfter }),
+    },
+  );
+}

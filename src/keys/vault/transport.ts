@@ -1,0 +1,158 @@
+import {
+  type ClientRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  Agent as PlainAgent,
+  request as plainRequest,
+} from 'node:http';
+import { Agent as TlsAgent, request as tlsRequest } from 'node:https';
+import { VaultError } from './problem.ts';
+import { readReply } from './reply.ts';
+
+/** A reply of Vault to a key or a login is a few kilobytes. */
+const maxReplyBytes = 1_048_576;
+/** More than the reads the cache has under way at once. */
+const maxSockets = 16;
+
+export interface TransportOptions {
+  /** Milliseconds for one whole exchange: waiting for a socket, connecting, the last byte of the reply. */
+  readonly timeout: number;
+  /** PEM texts; the system's CAs where `ca` is absent. */
+  readonly ca?: Buffer | undefined;
+  readonly cert?: Buffer | undefined;
+  readonly key?: Buffer | undefined;
+}
+
+/** What node-vault asks of a transport. */
+export interface TransportRequest {
+  readonly method: string;
+  readonly uri: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly json?: unknown;
+}
+
+export interface TransportReply {
+  readonly statusCode: number;
+  readonly body: unknown;
+  readonly request: { readonly path: string };
+}
+
+export interface Transport {
+  /** @throws VaultError for everything but a reply with status 200 or 204 that is JSON or empty. */
+  exchange(request: TransportRequest): Promise<TransportReply>;
+  close(): void;
+}
+
+/**
+ * HTTP to one Vault server, in place of the axios instance node-vault would use: with a deadline over the
+ * whole exchange (a timeout of axios does not end a dripping body), a size limit, no redirects, no proxy out
+ * of the environment, and TLS verification that nothing in the environment switches off.
+ *
+ * Reads share kept-alive sockets. Everything else gets a socket of its own, so that a login whose
+ * credential counts its uses is never sent twice.
+ */
+export function transport(options: TransportOptions): Transport {
+  const { timeout, ca, cert, key } = options;
+  const tls = { ca, cert, key, rejectUnauthorized: true, minVersion: 'TLSv1.2' } as const;
+  const pooled = agents({ ...tls, keepAlive: true, maxSockets });
+  const fresh = agents({ ...tls, keepAlive: false });
+
+  async function exchange(request: TransportRequest): Promise<TransportReply> {
+    const signal = AbortSignal.timeout(timeout);
+    const agent = request.method === 'POST' ? fresh : pooled;
+    try {
+      const reply = await send(request, agent, signal).catch((error: unknown) => {
+        if (isStaleSocket(error)) return send(request, agent, signal);
+        throw error;
+      });
+      const body = readReply(reply.status, reply.headers, reply.text);
+      return { statusCode: reply.status, body, request: { path: new URL(request.uri).pathname } };
+    } catch (error) {
+      if (error instanceof VaultError) throw error;
+      throw new VaultError(signal.aborted ? 'timeout' : 'unreachable', { note: codeOf(error) });
+    }
+  }
+
+  return { exchange, close: () => [pooled, fresh].forEach((pair) => pair.close()) };
+}
+
+interface Agents {
+  readonly plain: PlainAgent;
+  readonly tls: TlsAgent;
+  close(): void;
+}
+
+function agents(options: ConstructorParameters<typeof TlsAgent>[0]): Agents {
+  const plain = new PlainAgent(options);
+  const tls = new TlsAgent(options);
+  return {
+    plain,
+    tls,
+    close() {
+      plain.destroy();
+      tls.destroy();
+    },
+  };
+}
+
+interface RawReply {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+}
+
+async function send({ method, uri, headers, json }: TransportRequest, agents: Agents, signal: AbortSignal) {
+  const url = new URL(uri);
+  const body = json === undefined ? undefined : Buffer.from(JSON.stringify(json));
+  const common = { method, signal, headers: { ...headers, ...contentHeaders(body) } };
+  const request =
+    url.protocol === 'https:'
+      ? tlsRequest(url, { ...common, agent: agents.tls })
+      : plainRequest(url, { ...common, agent: agents.plain });
+  request.end(body);
+  const reply = await replyTo(request);
+  return {
+    status: reply.statusCode ?? 0,
+    headers: reply.headers,
+    text: await collect(reply),
+  } satisfies RawReply;
+}
+
+function contentHeaders(body: Buffer | undefined): Record<string, string> {
+  if (body === undefined) return {};
+  return { 'Content-Type': 'application/json', 'Content-Length': String(body.length) };
+}
+
+/** A kept-alive socket that the server had already closed: nothing came back, and reads may be repeated. */
+class StaleSocket extends Error {}
+
+function isStaleSocket(error: unknown): boolean {
+  return error instanceof StaleSocket;
+}
+
+function replyTo(request: ClientRequest): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    request.once('response', resolve);
+    request.on('error', (error) => {
+      reject(request.reusedSocket && codeOf(error) === 'ECONNRESET' ? new StaleSocket() : error);
+    });
+  });
+}
+
+async function collect(reply: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of reply as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    // Leaving the loop destroys the socket, so the rest is never read.
+    if (bytes > maxReplyBytes) throw new VaultError('too-large', { status: reply.statusCode ?? 0 });
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** A system error's code (`ECONNREFUSED`); its message names addresses, which is more than is needed. */
+function codeOf(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return typeof code === 'string' ? code : 'no code';
+}

@@ -1,0 +1,46 @@
+import type { VaultConfig } from '../../config/shape.ts';
+import type { Secret } from '../../secret.ts';
+import type { KeyEvents } from '../source.ts';
+import type { BackOffPorts } from './back-off.ts';
+import { vaultClient } from './client.ts';
+import { authMethod } from './credentials.ts';
+import { KvStore } from './kv.ts';
+import { kvPaths } from './paths.ts';
+import { Session } from './session.ts';
+import { type SetTimer, setTimer } from './timer.ts';
+
+/** What keys in Vault need from outside. */
+export interface VaultPorts extends BackOffPorts {
+  readonly events: Pick<KeyEvents, 'keyProblem' | 'sourceTokenExpires'>;
+  /** Timers of the process unless a test brings its own. */
+  readonly setTimer?: SetTimer;
+}
+
+/** Vault, logged in: secrets and the session that gives the token for them. */
+export interface Vault {
+  readonly session: Session;
+  /** Does some work on the secrets with a valid token; see {@link Session.use}. */
+  use<T>(work: (kv: KvStore, token: Secret) => Promise<T>): Promise<T>;
+  close(): void;
+}
+
+/**
+ * Puts the parts together; nothing is sent before `session.start` or `use`.
+ *
+ * @throws TypeError for a path template that could mix logins up, Error if a certificate cannot be read.
+ */
+export function openVault(config: VaultConfig, ports: VaultPorts): Vault {
+  const paths = kvPaths(config);
+  const client = vaultClient(config, ports);
+  const kv = new KvStore(client, paths);
+  const method = authMethod(config.auth, client);
+  const session = new Session(client, method, { ...ports, setTimer: ports.setTimer ?? setTimer });
+  return {
+    session,
+    use: (work) => session.use((token) => work(kv, token)),
+    close() {
+      session.stop();
+      client.close();
+    },
+  };
+}
