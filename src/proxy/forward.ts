@@ -18,8 +18,8 @@ export interface Passage {
 export interface Forwarder {
   /** @throws CrossingFailure */
   send(post: Post, passage: Passage): Promise<GatewayReply>;
-  /** Closes idle connections. */
-  close(): void;
+  /** Closes idle connections, and each one under way when its exchange is over. */
+  retire(): void;
 }
 
 /**
@@ -34,10 +34,7 @@ export function createForwarder(settings: EnvironmentConfig, ca: string | undefi
   const own = createLane(origin, createAgent(origin, ca, { keepAlive: false }));
   return {
     send: (post, passage) => (passage.ownConnection ? own : pooled).send(post, passage),
-    close: () => {
-      pooled.agent.destroy();
-      own.agent.destroy();
-    },
+    retire: () => retire(pooled.agent),
   };
 }
 
@@ -77,6 +74,14 @@ function createLane(target: string, agent: HttpAgent): Lane {
       return crossing.reply;
     },
   };
+}
+
+/** `agent.destroy()` would end exchanges that are under way. */
+function retire(agent: HttpAgent): void {
+  agent.maxFreeSockets = 0;
+  for (const sockets of Object.values(agent.freeSockets)) {
+    for (const socket of sockets ?? []) socket.destroy();
+  }
 }
 
 function createAgent(

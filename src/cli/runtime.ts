@@ -1,0 +1,126 @@
+import { readFileSync } from 'node:fs';
+import type { RequestListener } from 'node:http';
+import { isDeepStrictEqual } from 'node:util';
+import { createApp } from '../app.ts';
+import type { Config, KeysConfig } from '../config/shape.ts';
+import { operationsOf } from '../gateway/operations.ts';
+import { KeyCache } from '../keys/cached.ts';
+import { DirectorySource } from '../keys/directory.ts';
+import type { KeyEvents, KeySource } from '../keys/source.ts';
+import { vaultSource } from '../keys/vault/source.ts';
+import { type Readiness, readiness } from '../ops/health.ts';
+import type { KnownNames } from '../ops/labels.ts';
+import type { Log } from '../ops/log.ts';
+import type { Meter } from '../ops/meter.ts';
+import type { Admission } from '../proxy/admission.ts';
+import { createForwarder } from '../proxy/forward.ts';
+
+/** What stays the same when the configuration is read again. */
+export interface RuntimePorts {
+  readonly admission: Admission;
+  readonly meter: Meter;
+  readonly log: Log;
+  readonly clock: () => number;
+  readonly monotonic: () => number;
+  readonly nonce: () => string;
+  readonly random: () => number;
+  readonly newRequestId: () => string;
+  readonly userAgent: string;
+}
+
+/** One configuration, running. */
+export interface Runtime {
+  readonly handle: RequestListener;
+  readonly keys: KeyStock;
+  readiness(): Readiness;
+  /**
+   * Closes idle connections to the gateways and, unless the next runtime goes on with them, the key source;
+   * exchanges under way go on.
+   */
+  stop(next?: Runtime): void;
+}
+
+/** The cached keys of one configuration, and where they come from. */
+interface KeyStock {
+  readonly config: KeysConfig;
+  readonly source: KeySource;
+  readonly cache: KeyCache;
+}
+
+/**
+ * Starts everything of a configuration that does not listen.
+ *
+ * @param previous the runtime that this one replaces: its cached keys are taken over where the configuration
+ * of the keys is the same, so that reading the configuration again during an outage loses no key
+ */
+export function startRuntime(config: Config, ports: RuntimePorts, previous?: Runtime): Runtime {
+  const keep = previous !== undefined && isDeepStrictEqual(previous.keys.config, config.keys);
+  const keys = keep ? previous.keys : openKeys(config.keys, ports);
+  const forwarders = new Map(
+    Object.entries(config.environments).map(([name, settings]) => {
+      const ca = settings.caFile === undefined ? undefined : readFileSync(settings.caFile, 'utf8');
+      return [name, createForwarder(settings, ca)];
+    }),
+  );
+  return {
+    handle: createApp(config, { ...ports, keys: keys.cache, forwarders }),
+    keys,
+    readiness: () =>
+      readiness({
+        draining: ports.admission.draining,
+        keySourceReady: keys.source.ready(),
+        keysCached: keys.cache.holds() ? 1 : 0,
+      }),
+    stop: (next) => {
+      if (next?.keys !== keys) keys.source.stop();
+      for (const forwarder of forwarders.values()) forwarder.retire();
+    },
+  };
+}
+
+function openKeys(config: KeysConfig, ports: RuntimePorts): KeyStock {
+  const events = withLog(ports.meter, ports.log);
+  const source = openSource(config, events, ports);
+  const { monotonic: clock, random } = ports;
+  const cache = new KeyCache(source, config.cache, { clock, random, events, sourceName: config.source });
+  source.start();
+  return { config, source, cache };
+}
+
+/** The names of a configuration that may become label values. */
+export function namesOf(config: Config): KnownNames {
+  const environments = Object.entries(config.environments).map(([name, { maxInFlight }]) => {
+    const operations = operationsOf(config, name).map((operation) => operation.name);
+    return [name, { operations, maxInFlight }] as const;
+  });
+  return { environments: Object.fromEntries(environments), callers: config.callers.map(({ name }) => name) };
+}
+
+function openSource(keys: KeysConfig, events: KeyEvents, { clock, random }: RuntimePorts): KeySource {
+  return keys.source === 'vault'
+    ? vaultSource(keys.vault, keys.overlap, { clock, random, events })
+    : new DirectorySource({ directory: keys.directory, overlap: keys.overlap, now: clock });
+}
+
+/** Key trouble is counted and told: a person has to act on it. */
+function withLog(meter: Meter, log: Log): KeyEvents {
+  return {
+    keyTaken: (environment, result) => meter.keyTaken(environment, result),
+    keyFetched: (source, seconds) => meter.keyFetched(source, seconds),
+    ringChanged: (address, ring) => {
+      meter.ringChanged(address, ring);
+      const versions = ring?.map(({ kind, version }) => `${kind} ${version}`).join(', ') ?? 'gone';
+      log.note('info', 'keys changed', { ...address, versions });
+      for (const entry of ring ?? []) {
+        if ('problem' in entry)
+          log.note('error', entry.problem, { ...address, kind: entry.kind, version: entry.version });
+      }
+    },
+    keySourceUp: (up) => meter.keySourceUp(up),
+    sourceTokenExpires: (at) => meter.sourceTokenExpires(at),
+    keyProblem: (problem, about) => {
+      meter.keyProblem(problem, about);
+      log.note('error', problem, { ...about });
+    },
+  };
+}

@@ -1,0 +1,139 @@
+import { parseArgs } from 'node:util';
+import { embeddedConfig, fromEnvironment, readConfig } from '../config/read.ts';
+import type { Config } from '../config/shape.ts';
+import { builtInOperations } from '../gateway/operations.ts';
+import { createLog, type Log } from '../ops/log.ts';
+import { report } from './check.ts';
+import { type Embedded, startEmbedded } from './embedded.ts';
+import { exitCode, type Io } from './io.ts';
+import { guardProcess, unsafeSettings } from './process-guard.ts';
+import { type Service, startService } from './service.ts';
+
+const usage = `Usage: countersign serve [--config FILE]
+
+Runs the proxy until SIGTERM or SIGINT; SIGHUP reads the configuration again.
+
+  --config FILE  the configuration; without it: a gateway simulator and throw-away keys, all on loopback
+  --help         prints this`;
+
+/** Gives the exit code: 0 after a stop in which everything under way was finished. */
+export async function serve(argv: readonly string[], io: Io): Promise<number> {
+  let options: { config?: string; help: boolean };
+  try {
+    options = parseArgs({
+      args: [...argv],
+      options: { config: { type: 'string' }, help: { type: 'boolean', default: false } },
+    }).values;
+  } catch (error) {
+    io.err(`${messageOf(error)}\nSee countersign serve --help.`);
+    return exitCode.usage;
+  }
+  if (options.help) {
+    io.out(usage);
+    return exitCode.done;
+  }
+  const unsafe = unsafeSettings();
+  for (const line of unsafe) io.err(line);
+  if (unsafe.length > 0) return exitCode.usage;
+  return options.config === undefined ? serveEmbedded(io) : serveFile(options.config, fromEnvironment, io);
+}
+
+async function serveEmbedded(io: Io): Promise<number> {
+  const embedded = await startEmbedded(() => Date.now());
+  try {
+    const lookUp = (name: string): string | undefined => embedded.variables[name];
+    return await serveFile(embeddedConfig, lookUp, io, (service) => welcome(embedded, service, io));
+  } finally {
+    await embedded.close();
+  }
+}
+
+async function serveFile(
+  file: string,
+  lookUp: (name: string) => string | undefined,
+  io: Io,
+  started: (service: Service) => void = () => {},
+): Promise<number> {
+  const read = await readConfig(file, builtInOperations, { lookUp });
+  if ('problems' in read) {
+    for (const line of report(file, read.problems)) io.err(line);
+    return exitCode.usage;
+  }
+  const log = createLog(read.config.log.level);
+  guardProcess(log);
+  let service: Service;
+  try {
+    service = await startService(read.config, { log });
+  } catch (error) {
+    io.err(`Countersign cannot start: ${messageOf(error)}`);
+    return exitCode.failed;
+  }
+  announce(read.config, service, log);
+  started(service);
+  const reload = (): void => void readAgain(file, lookUp, service, log);
+  process.on('SIGHUP', reload);
+  await stopSignal();
+  process.off('SIGHUP', reload);
+  log.note('info', 'stopping: finishing what is under way');
+  const inTime = await service.stop();
+  log.note(inTime ? 'info' : 'error', inTime ? 'stopped' : 'stopped with requests under way');
+  return inTime ? exitCode.done : exitCode.failed;
+}
+
+/** A file with problems changes nothing. */
+async function readAgain(
+  file: string,
+  lookUp: (name: string) => string | undefined,
+  service: Service,
+  log: Log,
+): Promise<void> {
+  try {
+    const read = await readConfig(file, builtInOperations, { lookUp });
+    if ('problems' in read) {
+      for (const line of report(file, read.problems)) log.note('error', line);
+      log.note('error', 'configuration not reloaded: the running one stays');
+      return;
+    }
+    service.reload(read.config);
+    log.note('info', 'configuration reloaded');
+  } catch (error) {
+    log.note('error', `configuration not reloaded: ${messageOf(error)}`);
+  }
+}
+
+function announce(config: Config, service: Service, log: Log): void {
+  log.note('info', 'started', { proxy: service.proxyUrl, admin: service.adminUrl, node: process.version });
+  const anonymous = config.callers.filter(({ credentials }) => credentials.some((one) => 'anonymous' in one));
+  for (const { name } of anonymous) {
+    log.note('warn', 'requests without credentials are accepted', {
+      caller: name,
+      listeningOn: config.proxy.host,
+    });
+  }
+}
+
+function welcome({ gatewayUrl }: Embedded, { proxyUrl, adminUrl }: Service, io: Io): void {
+  io.out(`
+Countersign signs and forwards on ${proxyUrl}
+Metrics and health are on         ${adminUrl}/metrics
+A simulated gateway listens on    ${gatewayUrl} and verifies every signature
+
+Paste one of these; none of them holds a secret:
+
+  curl -X POST ${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/acme
+  curl -d login=acme -d client_orderid=invoice-1 ${proxyUrl}/sandbox/gw/api/v4/status/1234
+  curl -d client_orderid=invoice-7 -d amount=12.50 -d currency=EUR ${proxyUrl}/sandbox/gw/api/v4/transfer/1234
+
+With -H 'Accept: application/json' the answers are JSON. Ctrl-C stops everything.
+`);
+}
+
+function stopSignal(): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  process.once('SIGTERM', resolve).once('SIGINT', resolve);
+  return promise;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,114 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import { Server as TlsServer } from 'node:https';
+import { performance } from 'node:perf_hooks';
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Config } from '../config/shape.ts';
+import { createPrometheus } from '../ops/prometheus.ts';
+import { createOpsApp } from '../ops/server.ts';
+import { Admission } from '../proxy/admission.ts';
+import { createListener, secureContext, type TlsTexts } from '../proxy/listen.ts';
+import { packageVersion } from './package-info.ts';
+import { namesOf, type RuntimePorts, startRuntime } from './runtime.ts';
+
+/** The proxy and its operations port, listening. */
+export interface Service {
+  readonly proxyUrl: string;
+  readonly adminUrl: string;
+  /** Takes another configuration for the requests to come. Addresses stay as they are until a restart. */
+  reload(config: Config): void;
+  /** Refuses new requests, finishes those under way, closes. Resolves to whether all were finished in time. */
+  stop(): Promise<boolean>;
+}
+
+/** What a test may want to be different. */
+export type ServicePorts = Pick<RuntimePorts, 'log'> &
+  Partial<Pick<RuntimePorts, 'clock' | 'nonce' | 'random'>>;
+
+/** @throws Error of `listen`, and of files that cannot be read */
+export async function startService(config: Config, given: ServicePorts): Promise<Service> {
+  const version = packageVersion();
+  const meter = createPrometheus({ version, ...namesOf(config) });
+  const ports: RuntimePorts = {
+    clock: () => Date.now(),
+    nonce: () => randomBytes(16).toString('hex'),
+    random: () => Math.random(),
+    ...given,
+    meter,
+    admission: new Admission(),
+    monotonic: () => performance.now(),
+    newRequestId: () => randomUUID(),
+    userAgent: `countersign/${version}`,
+  };
+  let runtime = startRuntime(config, ports);
+  const proxy = createListener(config.proxy, {
+    ...ports,
+    handle: (request, response) => runtime.handle(request, response),
+    tls: tlsTexts(config),
+    refused: (exchange) => {
+      ports.log.exchange(exchange);
+      meter.exchangeEnded(exchange);
+    },
+  });
+  const admin = createServer(
+    createOpsApp({ page: (open) => meter.page(open), readiness: () => runtime.readiness() }),
+  );
+  const proxyUrl = await listen(proxy, config.proxy, config.proxy.tls === undefined ? 'http' : 'https');
+  const adminUrl = await listen(admin, config.admin, 'http');
+  return {
+    proxyUrl,
+    adminUrl,
+    reload(next) {
+      const started = startRuntime(next, ports, runtime);
+      runtime.stop(started);
+      runtime = started;
+      meter.reconfigure(namesOf(next));
+      const tls = tlsTexts(next);
+      if (proxy instanceof TlsServer && tls !== undefined) proxy.setSecureContext(secureContext(tls));
+    },
+    stop: async () => {
+      const inTime = await drain(proxy, ports.admission, config.proxy.deadlines.drain);
+      runtime.stop();
+      await closed(admin);
+      return inTime;
+    },
+  };
+}
+
+/** The operations port stays open meanwhile: whoever asks learns that this instance is draining. */
+async function drain(proxy: Server, admission: Admission, deadline: number): Promise<boolean> {
+  const done = Promise.all([admission.drain(), closed(proxy)]).then(() => true);
+  const late = new AbortController();
+  const inTime = await Promise.race([done, wait(deadline, false, { signal: late.signal })]);
+  late.abort();
+  if (!inTime) proxy.closeAllConnections();
+  return inTime;
+}
+
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeIdleConnections();
+  });
+}
+
+function tlsTexts({ proxy: { tls } }: Config): TlsTexts | undefined {
+  if (tls === undefined) return undefined;
+  const read = (file: string): string => readFileSync(file, 'utf8');
+  const { certFile, keyFile, clientCaFile } = tls;
+  return {
+    cert: read(certFile),
+    key: read(keyFile),
+    ...(clientCaFile === undefined ? {} : { clientCa: read(clientCaFile) }),
+  };
+}
+
+async function listen(server: Server, at: { host: string; port: number }, scheme: string): Promise<string> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject).listen(at.port, at.host, resolve);
+  });
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : at.port;
+  return `${scheme}://${at.host.includes(':') ? `[${at.host}]` : at.host}:${port}`;
+}
