@@ -1,0 +1,70 @@
+import type { z } from 'zod';
+import { caller, credential, grant } from './caller-shape.ts';
+import { environment } from './environment-shape.ts';
+import { operationOverride } from './operation-shape.ts';
+import { type Config, configShape, type OperationOverride } from './shape.ts';
+
+/** Operations of one layer by name. */
+export type Overrides = ReadonlyMap<string, OperationOverride | undefined>;
+
+/**
+ * What is checked together, taken apart far enough that a fault in one place does not hide another:
+ * `undefined` stands for a part that is there but is wrong in itself.
+ */
+export interface Parts {
+  readonly proxy: Config['proxy'] | undefined;
+  readonly environments: ReadonlyMap<
+    string,
+    { readonly baseUrl: string | undefined; readonly operations: Overrides }
+  >;
+  readonly operations: Overrides;
+  readonly callers: readonly {
+    readonly name: string | undefined;
+    readonly credentials: readonly (Credential | undefined)[];
+    readonly allow: readonly (Grant | undefined)[];
+  }[];
+}
+
+export type Credential = z.output<typeof credential>;
+export type Grant = z.output<typeof grant>;
+
+export function partsOf(value: unknown): Parts {
+  const { proxy, environments, operations, callers } = entriesOf(value);
+  return {
+    proxy: sound(configShape.shape.proxy, proxy),
+    environments: new Map(
+      Object.entries(entriesOf(environments)).map(([name, entry]) => [name, place(entry)]),
+    ),
+    operations: overrides(operations),
+    callers: itemsOf(callers).map((entry) => {
+      const { name, credentials, allow } = entriesOf(entry);
+      return {
+        name: sound(caller.shape.name, name),
+        credentials: itemsOf(credentials).map((item) => sound(credential, item)),
+        allow: itemsOf(allow).map((item) => sound(grant, item)),
+      };
+    }),
+  };
+}
+
+function place(value: unknown) {
+  const { baseUrl, operations } = entriesOf(value);
+  return { baseUrl: sound(environment.shape.baseUrl, baseUrl), operations: overrides(operations) };
+}
+
+function overrides(value: unknown): Overrides {
+  const entries = Object.entries(entriesOf(value));
+  return new Map(entries.map(([name, entry]) => [name, sound(operationOverride, entry)]));
+}
+
+function sound<T extends z.ZodType>(shape: T, value: unknown): z.output<T> | undefined {
+  return shape.safeParse(value).data;
+}
+
+function entriesOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
+}
+
+function itemsOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}

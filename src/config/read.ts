@@ -1,0 +1,61 @@
+import { access, constants, readFile, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { checkConfig } from './check.ts';
+import { filesOf, resolveFiles } from './files.ts';
+import type { BuiltIn } from './operation-rules.ts';
+import { type Path, type Problem, pathText } from './problem.ts';
+import type { Config } from './shape.ts';
+import type { LookUp } from './variables.ts';
+
+/** Own properties only: `${constructor}` is a variable that is not set. */
+export const fromEnvironment: LookUp = (name) =>
+  Object.hasOwn(process.env, name) ? process.env[name] : undefined;
+
+export interface ReadOptions {
+  /** Where variables come from; {@link fromEnvironment} unless given. */
+  readonly lookUp?: LookUp;
+  /** Leaves out the look at the files that are named, which are not on a build machine. */
+  readonly skipFiles?: boolean;
+}
+
+/**
+ * Reads and checks a configuration file, and looks whether the files it names can be read. All file paths in
+ * the result are absolute. Rejects for nothing that is wrong with the file: that is a problem.
+ */
+export async function readConfig(
+  file: string,
+  builtIn: BuiltIn,
+  { lookUp = fromEnvironment, skipFiles = false }: ReadOptions = {},
+): Promise<{ config: Config } | { problems: readonly Problem[] }> {
+  const fault = await faultOf(file);
+  if (fault !== undefined) return { problems: [{ path: '', line: 0, message: fault }] };
+  const checked = checkConfig(await readFile(file, 'utf8'), { lookUp, builtIn });
+  if ('problems' in checked) return checked;
+  const config = resolveFiles(checked.config, dirname(file));
+  const problems = skipFiles ? [] : await fileProblems(config, checked.lineOf);
+  return problems.length === 0 ? { config } : { problems };
+}
+
+async function fileProblems(config: Config, lineOf: (path: Path) => number): Promise<Problem[]> {
+  const looked = await Promise.all(
+    filesOf(config).map(async ({ path, file }) => ({ path, fault: await faultOf(file) })),
+  );
+  return looked.flatMap(({ path, fault }) =>
+    fault === undefined
+      ? []
+      : [{ path: pathText(path), line: lineOf(path), message: `names a file that ${fault}` }],
+  );
+}
+
+/** Why a file cannot be read. Does not repeat its name, in whose place somebody may have put a token. */
+async function faultOf(file: string): Promise<string | undefined> {
+  try {
+    await access(file, constants.R_OK);
+    return (await stat(file)).isFile() ? undefined : 'is not a file: name one';
+  } catch (error) {
+    const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
+    if (code === 'ENOENT') return 'does not exist: check the path and the folder it starts from';
+    if (code === 'EACCES') return 'may not be read: check its permissions';
+    return `cannot be read (${String(code)})`;
+  }
+}
