@@ -2,6 +2,7 @@ import { generateKeyPair, randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { listenSimulator } from '../simulator/listen.ts';
 import { loadScenario } from '../simulator/scenario.ts';
@@ -16,6 +17,9 @@ export interface Embedded {
   /** Stops the simulator and deletes the keys. */
   close(): Promise<void>;
 }
+
+/** What runs without `--config`. */
+export const embeddedConfig = fileURLToPath(new URL('config/embedded.yaml', packageRoot));
 
 /** The one environment of config/embedded.yaml. */
 const environment = 'sandbox';

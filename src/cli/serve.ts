@@ -1,10 +1,10 @@
 import { parseArgs } from 'node:util';
-import { embeddedConfig, fromEnvironment, readConfig } from '../config/read.ts';
+import { fromEnvironment, readConfig } from '../config/read.ts';
 import type { Config } from '../config/shape.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import { createLog, type Log } from '../ops/log.ts';
 import { report } from './check.ts';
-import { type Embedded, startEmbedded } from './embedded.ts';
+import { type Embedded, embeddedConfig, startEmbedded } from './embedded.ts';
 import { exitCode, type Io } from './io.ts';
 import { guardProcess, unsafeSettings } from './process-guard.ts';
 import { type Service, startService } from './service.ts';
