@@ -114,6 +114,9 @@ export function makeReadOnly(path: string): void {
 
 /** The words of an exec-form instruction of the last stage: `ENTRYPOINT`, `CMD` or `HEALTHCHECK`. */
 export function execForm(dockerfile: string, name: string): string[] {
-  const text = readStages(dockerfile).at(-1)!.instructions.find((one) => one.name === name)!.text;
-  return JSON.parse(text.slice(text.indexOf('['))) as string[];
+  const text = readStages(dockerfile)
+    .at(-1)!
+    .instructions.find((one) => one.name === name)!.text;
+  const words: unknown = JSON.parse(text.slice(text.indexOf('[')));
+  return Array.isArray(words) ? words.map(String) : [];
 }

@@ -1,0 +1,77 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, it } from '@jest/globals';
+import { parse } from 'yaml';
+import { at, chart, ciValues, helm, itWithHelm, record, render, template, values } from '../support/helm.ts';
+
+const whenHelm = itWithHelm();
+const folder = mkdtempSync(join(tmpdir(), 'countersign-chart-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+whenHelm.each(ciValues)('helm lint --strict and helm template accept the %s values', (name) => {
+  const linted = helm(['lint', '--strict', chart, '--kube-version', '1.34.0', ...values(name)]);
+  expect({ status: linted.status, errors: /\[(ERROR|WARNING)\]/.exec(linted.stdout) }).toEqual({
+    status: 0,
+    errors: null,
+  });
+  expect(template(values(name))).toMatchObject({ status: 0, stderr: '' });
+});
+
+whenHelm('the packaged chart renders the same as the folder, with rules and dashboards in it', () => {
+  expect(helm(['package', chart, '--destination', folder])).toMatchObject({ status: 0 });
+  const everything = values('everything');
+  const packaged = render(everything, undefined, join(folder, 'countersign-0.1.0.tgz'));
+  expect(packaged).toEqual(render(everything));
+});
+
+whenHelm.each([
+  ['an unknown key', ['replicas=2'], "additional properties 'replicas' not allowed"],
+  ['an unknown key inside', ['image.sha=1'], "additional properties 'sha' not allowed"],
+  ['a digest that is none', ['image.digest="latest"'], '/image/digest'],
+  ['a port that needs root', ['ports.proxy=80'], '/ports/proxy'],
+  ['a root user', ['podSecurityContext.runAsUser=0'], '/podSecurityContext/runAsUser'],
+  ['a writable root file system', ['securityContext.readOnlyRootFilesystem=false'], '/securityContext'],
+  ['TLS without a Secret', ['tls.enabled=true'], '/tls/secretName'],
+  ['a port that the chart sets itself', ['config.proxy.port=1'], '/config/proxy/port'],
+  ['an admin port that the chart sets itself', ['config.admin.port=1'], '/config/admin'],
+  ['no environment', ['config.environments={}'], '/config'],
+  ['a Vault token in the open', ['config.keys.vault.auth.token="hvs.x"'], '/config/keys/vault/auth/token'],
+  ['a token life that the kubelet refuses', ['vaultToken.expirationSeconds=60'], '/vaultToken'],
+  ['an empty peer, which would be everybody', ['networkPolicy.callers=[{}]'], '/networkPolicy/callers/0'],
+  ['an upside-down autoscaler', ['autoscaling.enabled=true', 'autoscaling.minReplicas=99'], 'maxReplicas'],
+  ['a login that climbs', ['keySecrets[0].login=".."'], '/keySecrets/0/login'],
+])('the chart refuses %s', (_what, settings, message) => {
+  const refused = template([...values('minimal'), ...settings.flatMap((setting) => ['--set-json', setting])]);
+  expect(refused.status).toBe(1);
+  expect(refused.stderr).toContain(message);
+});
+
+whenHelm('the notes say what still has to be done, and no more once it is', () => {
+  const copy = join(folder, 'notes');
+  cpSync(chart, copy, { recursive: true, dereference: true });
+  const include = '{{ include (print $.Template.BasePath "/NOTES.txt") . | nindent 2 }}';
+  writeFileSync(join(copy, 'templates/notes.yaml'), `kind: Notes\nnotes: |\n  {{- "" }}\n${include}\n`);
+  const notes = (name: string) => String(at(render(values(name), 'Notes', copy)[0], 'notes'));
+  const fresh = notes('default');
+  expect(fresh).toContain('http://pay-countersign.payments.svc:8080/sandbox/gw/api/...');
+  expect(fresh.match(/^NOTE: .*$/gm)).toEqual([
+    'NOTE: config.callers is empty, so every request is refused.',
+    'NOTE: config.environments.sandbox.baseUrl is https://sandbox.gateway.example, which is a placeholder.',
+    'NOTE: the image is not pinned: set image.digest.',
+  ]);
+  expect(notes('vault-kubernetes')).not.toContain('NOTE:');
+});
+
+it('chart, package and image name the same version', () => {
+  const version = at(JSON.parse(readFileSync('package.json', 'utf8')), 'version');
+  expect(at(parse(readFileSync(join(chart, 'Chart.yaml'), 'utf8')), 'appVersion')).toBe(version);
+  expect(readFileSync('Dockerfile', 'utf8')).toContain(`\nARG VERSION=${String(version)}\n`);
+});
+
+it('values and schema name the same keys', () => {
+  const known: unknown = parse(readFileSync(join(chart, 'values.yaml'), 'utf8'));
+  const schema: unknown = JSON.parse(readFileSync(join(chart, 'values.schema.json'), 'utf8'));
+  const named = Object.keys(record(schema, 'properties')).filter((name) => name !== 'global');
+  expect(Object.keys(record(known)).sort()).toEqual(named.sort());
+});

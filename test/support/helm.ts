@@ -1,0 +1,90 @@
+import { spawnSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { it } from '@jest/globals';
+import { parseAllDocuments } from 'yaml';
+
+export const chart = 'helm/countersign';
+
+export interface Ran {
+  readonly status: number | null;
+  readonly stdout: string;
+  /** Without the lines that say which folders of the chart are links. */
+  readonly stderr: string;
+}
+
+export function helm(args: readonly string[]): Ran {
+  const { status, stdout, stderr } = spawnSync('helm', args, { encoding: 'utf8' });
+  return { status, stdout, stderr: stderr.replaceAll(/^.*found symbolic link in path.*\n/gm, '') };
+}
+
+/** `it` where `helm` is installed; else a skipped test, and a line that says so. */
+export function itWithHelm(): typeof it | typeof it.skip {
+  const found = spawnSync('helm', ['version']).error === undefined;
+  if (!found) process.stderr.write('skipped: helm is not installed (go install helm.sh/helm/v3/cmd/helm)\n');
+  return found ? it : it.skip;
+}
+
+/** The values files that people are shown, by name: default, minimal, ... */
+export const ciValues: readonly string[] = readdirSync(join(chart, 'ci'))
+  .map((file) => file.replace(/-values\.yaml$/, ''))
+  .sort();
+
+/** Arguments that choose a values file. Its name is one of {@link ciValues}. */
+export const values = (name: string): string[] => ['--values', join(chart, 'ci', `${name}-values.yaml`)];
+
+/** `helm template`, for a Kubernetes that the chart supports whatever the helm binary assumes. */
+export function template(args: readonly string[], from: string = chart): Ran {
+  return helm(['template', 'pay', from, '--namespace', 'payments', '--kube-version', '1.34.0', ...args]);
+}
+
+/** The rendered objects, of one kind or all; throws with helm's own words when it refuses. */
+export function render(args: readonly string[], kind?: string, from?: string): unknown[] {
+  const { status, stdout, stderr } = template(args, from);
+  if (status !== 0) throw new Error(stderr);
+  // Kubernetes reads YAML 1.1, where 0440 is octal.
+  const objects = parseAllDocuments(stdout, { version: '1.1' }).map((document): unknown => document.toJS());
+  return objects.filter((object) => object !== null && (kind === undefined || at(object, 'kind') === kind));
+}
+
+/** The one object of a kind (and a name). */
+export function renderOne(args: readonly string[], kind: string, name?: string): unknown {
+  const found = render(args, kind).filter(
+    (one) => name === undefined || at(one, 'metadata', 'name') === name,
+  );
+  if (found.length !== 1) throw new Error(`${found.length} objects of kind ${kind}`);
+  return found[0];
+}
+
+/** The value at a path, or undefined. */
+export function at(value: unknown, ...path: readonly (string | number)[]): unknown {
+  return path.reduce<unknown>(
+    (inner, key) => (isRecord(inner) && Object.hasOwn(inner, key) ? inner[key] : undefined),
+    value,
+  );
+}
+
+const isRecord = (value: unknown): value is Record<string | number, unknown> =>
+  typeof value === 'object' && value !== null;
+
+/** The object at a path; an empty one where there is none. */
+export function record(value: unknown, ...path: readonly (string | number)[]): Record<string, unknown> {
+  const found = at(value, ...path);
+  return isRecord(found) ? found : {};
+}
+
+/** The list at a path; an empty one where there is none. */
+export function list(value: unknown, ...path: readonly (string | number)[]): unknown[] {
+  const found = at(value, ...path);
+  return Array.isArray(found) ? found : [];
+}
+
+/** The countersign container of the Deployment. */
+export const container = (args: readonly string[]): unknown =>
+  at(renderOne(args, 'Deployment'), 'spec', 'template', 'spec', 'containers', 0);
+
+/** The configuration file inside the ConfigMap. */
+export function configText(args: readonly string[]): string {
+  const texts = render(args, 'ConfigMap').map((one) => at(one, 'data', 'config.yaml'));
+  return texts.filter((text) => typeof text === 'string').join();
+}
