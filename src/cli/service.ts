@@ -54,8 +54,13 @@ export async function startService(config: Config, given: ServicePorts): Promise
   const admin = createServer(
     createOpsApp({ page: (open) => meter.page(open), readiness: () => runtime.readiness() }),
   );
-  const proxyUrl = await listen(proxy, config.proxy, config.proxy.tls === undefined ? 'http' : 'https');
-  const adminUrl = await listen(admin, config.admin, 'http');
+  const [proxyUrl, adminUrl] = await listenOn(
+    [proxy, config.proxy, config.proxy.tls === undefined ? 'http' : 'https'],
+    [admin, config.admin, 'http'],
+  ).catch((error: unknown) => {
+    runtime.stop();
+    throw error;
+  });
   return {
     proxyUrl,
     adminUrl,
@@ -102,6 +107,19 @@ function tlsTexts({ proxy: { tls } }: Config): TlsTexts | undefined {
     key: read(keyFile),
     ...(clientCaFile === undefined ? {} : { clientCa: read(clientCaFile) }),
   };
+}
+
+type Listening = readonly [server: Server, at: { host: string; port: number }, scheme: string];
+
+/** Both or none: a process that cannot do its whole work should not look as if it could. */
+async function listenOn(proxy: Listening, admin: Listening): Promise<[proxyUrl: string, adminUrl: string]> {
+  const proxyUrl = await listen(...proxy);
+  try {
+    return [proxyUrl, await listen(...admin)];
+  } catch (error) {
+    await closed(proxy[0]);
+    throw error;
+  }
 }
 
 async function listen(server: Server, at: { host: string; port: number }, scheme: string): Promise<string> {
