@@ -1,0 +1,29 @@
+import { expect, it } from '@jest/globals';
+import { RecentlyUsed } from '../../../src/keys/recently-used.ts';
+
+it('gives up what was used longest ago, by get or by set, and says what', () => {
+  const map = new RecentlyUsed<number>(2);
+  expect(map.set('a', 1)).toBeUndefined();
+  expect(map.set('b', 2)).toBeUndefined();
+  expect(map.get('a')).toBe(1);
+  expect(map.set('c', 3)).toBe(2);
+  expect(map.set('a', 4)).toBeUndefined();
+  expect(map.set('d', 5)).toBe(3);
+  expect([...map.values()]).toEqual([4, 5]);
+});
+
+it('makes room when something is deleted, and says what', () => {
+  const map = new RecentlyUsed<number>(1);
+  map.set('a', 1);
+  expect(map.delete('a')).toBe(1);
+  expect(map.delete('a')).toBeUndefined();
+  expect(map.set('b', 2)).toBeUndefined();
+});
+
+it('holds names that every object has as ordinary ones', () => {
+  const map = new RecentlyUsed<number>(3);
+  expect(map.get('__proto__')).toBeUndefined();
+  map.set('__proto__', 1);
+  expect(map.get('__proto__')).toBe(1);
+  expect(map.get('constructor')).toBeUndefined();
+});

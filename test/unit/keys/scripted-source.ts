@@ -1,0 +1,110 @@
+import { addressName } from '../../../src/keys/address.ts';
+import { parseKeys } from '../../../src/keys/key.ts';
+import type { KeyAddress, KeyEvents, KeyRing, KeySource } from '../../../src/keys/source.ts';
+import { reveal } from '../../../src/secret.ts';
+
+/** A ring of one control key. */
+export function ringOf(controlKey: string, version = 1): KeyRing {
+  return parseKeys({ control_key: controlKey }, { version });
+}
+
+/** The newest control key of a ring. */
+export function keyOf(ring: KeyRing | undefined): string {
+  const [entry] = ring ?? [];
+  return entry !== undefined && 'key' in entry && entry.key.kind === 'control_key'
+    ? reveal(entry.key.secret)
+    : 'none';
+}
+
+export const acme: KeyAddress = { environment: 'sandbox', login: 'acme' };
+export const addressOf = (login: string): KeyAddress => ({ environment: 'sandbox', login });
+
+/** A source that does what the test says: it answers at once, or when it is let go. */
+export class ScriptedSource implements KeySource {
+  readonly rings = new Map<string, KeyRing>();
+  down = false;
+  paused = false;
+  /** Logins in the order in which their reads began. */
+  readonly begun: string[] = [];
+  readonly running: string[] = [];
+  mostRunning = 0;
+  /** Whether two reads of one address ever ran at the same time. */
+  overlapped = false;
+  #held: PromiseWithResolvers<void>[] = [];
+
+  /** The answer is what holds when the read begins. */
+  async read(address: KeyAddress): Promise<KeyRing | undefined> {
+    const name = addressName(address);
+    const ring = this.rings.get(name);
+    const { down } = this;
+    this.begun.push(address.login);
+    if (this.running.includes(name)) this.overlapped = true;
+    this.running.push(name);
+    this.mostRunning = Math.max(this.mostRunning, this.running.length);
+    await this.#whenLetGo();
+    this.running.splice(this.running.indexOf(name), 1);
+    if (down) throw new Error('MARK: the source is down');
+    return ring;
+  }
+
+  set(address: KeyAddress, ring: KeyRing | undefined): void {
+    if (ring === undefined) this.rings.delete(addressName(address));
+    else this.rings.set(addressName(address), ring);
+  }
+
+  /** Ends the oldest reads under way, all of them unless told how many. */
+  async letGo(count = this.#held.length): Promise<void> {
+    for (const held of this.#held.splice(0, count)) held.resolve();
+    await settled();
+  }
+
+  start(): void {}
+
+  ready(): boolean {
+    return true;
+  }
+
+  stop(): void {}
+
+  async #whenLetGo(): Promise<void> {
+    if (!this.paused) return;
+    const held = Promise.withResolvers<void>();
+    this.#held.push(held);
+    await held.promise;
+  }
+}
+
+/** Everything that can go on without the clock or the source has gone on. */
+export function settled(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}
+
+/** Writes down what happened as texts, in order. */
+export class RecordedEvents implements KeyEvents {
+  readonly taken: string[] = [];
+  readonly fetched: string[] = [];
+  readonly rings: string[] = [];
+  readonly up: boolean[] = [];
+
+  keyTaken(environment: string, result: string): void {
+    this.taken.push(`${environment} ${result}`);
+  }
+
+  keyFetched(source: string, seconds: number): void {
+    this.fetched.push(`${source} ${seconds}`);
+  }
+
+  ringChanged(address: KeyAddress, ring: KeyRing | undefined): void {
+    this.rings.push(`${addressName(address)} ${keyOf(ring)}`);
+  }
+
+  keySourceUp(up: boolean): void {
+    this.up.push(up);
+  }
+
+  sourceTokenExpires(): void {}
+
+  keyProblem(): void {}
+}
