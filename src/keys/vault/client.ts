@@ -53,6 +53,8 @@ export function vaultClient(config: VaultAddress, ports: BackOffPorts): VaultCli
     nodeVault({
       endpoint: config.address,
       debug: () => {},
+      // `GET ?list=1` instead of `LIST`, a method that proxies between us and Vault may not know.
+      noCustomHTTPVerbs: true,
       'request-promise': { defaults: () => guarded },
     }),
     { token: '', namespace: config.namespace ?? '', pathPrefix: '' },

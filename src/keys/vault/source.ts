@@ -1,11 +1,11 @@
 import type { VaultConfig } from '../../config/shape.ts';
-import { Refusal } from '../../errors.ts';
 import { parseKeys } from '../key.ts';
+import { unavailable } from '../refusals.ts';
 import type { KeyAddress, KeyRing, KeySource } from '../source.ts';
 import { DeniedLogins } from './denied.ts';
 import { plainFields } from './hidden.ts';
 import type { Fields, Version } from './kv.ts';
-import { isProblem, VaultError } from './problem.ts';
+import { isProblem } from './problem.ts';
 import { openVault, type VaultPorts } from './vault.ts';
 
 /** How many superseded versions a ring can hold. */
@@ -36,7 +36,7 @@ export function vaultSource(config: VaultConfig, overlap: number, ports: VaultPo
     } catch (error) {
       if (isProblem(error, 'denied')) denied.remember(address, error);
       report(error, address);
-      throw refusal(error);
+      throw unavailable(address, error);
     }
   }
 
@@ -73,16 +73,4 @@ async function readRing(readVersion: ReadVersion, overlapBegan: number): Promise
 function keysOf({ version, createdAt }: Version, fields: Fields, supersededAt?: Date): KeyRing {
   const about = { version, createdAt, ...(supersededAt === undefined ? {} : { supersededAt }) };
   return parseKeys(plainFields(fields), about);
-}
-
-function refusal(error: unknown): unknown {
-  if (!(error instanceof VaultError)) return error;
-  return new Refusal(
-    'key-source-unavailable',
-    'The keys of this login cannot be read now. Try again later.',
-    {
-      cause: error,
-      ...(error.retryAfter === undefined ? {} : { retryAfter: error.retryAfter }),
-    },
-  );
 }

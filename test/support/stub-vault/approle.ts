@@ -1,0 +1,92 @@
+import { randomUUID } from 'node:crypto';
+import {
+  type Backend,
+  type Call,
+  empty,
+  envelope,
+  errors,
+  notFound,
+  type Reply,
+  seconds,
+  text,
+  texts,
+} from './protocol.ts';
+import { authReply, type Tokens, type TokenWish } from './tokens.ts';
+
+interface SecretId {
+  usesLeft: number;
+  readonly expiresAt: number;
+}
+
+interface Role {
+  readonly roleId: string;
+  readonly token: TokenWish;
+  readonly secretIdUses: number;
+  readonly secretIdSeconds: number;
+  readonly secretIds: Map<string, SecretId>;
+}
+
+/** The auth method `approle`, mounted at `auth/{mount}`. */
+export class AppRole {
+  readonly #tokens: Tokens;
+  readonly #roles = new Map<string, Role>();
+
+  constructor(tokens: Tokens) {
+    this.#tokens = tokens;
+  }
+
+  /** `path` without the mount. */
+  readonly backend: Backend = (call) => {
+    if (call.path === 'login') return this.#logIn(call);
+    const [, name = '', rest = ''] = /^role\/([^/]+)(?:\/(.+))?$/.exec(call.path) ?? [];
+    if (name === '') return undefined;
+    if (rest === '' && call.method === 'POST') return this.#writeRole(name, call);
+    const role = this.#roles.get(name);
+    if (role === undefined) return notFound;
+    if (rest === 'role-id' && call.method === 'GET') return envelope({ data: { role_id: role.roleId } });
+    if (rest === 'secret-id' && call.method === 'POST') return this.#newSecretId(role, call);
+    return undefined;
+  };
+
+  #writeRole(name: string, { body }: Call): Reply {
+    const maxTtl = seconds(body['token_max_ttl'], 0);
+    const token = {
+      policies: texts(body['token_policies']),
+      ttl: seconds(body['token_ttl'], 3600),
+      ...(maxTtl === 0 ? {} : { maxTtl }),
+    };
+    this.#roles.set(name, {
+      roleId: this.#roles.get(name)?.roleId ?? randomUUID(),
+      token,
+      secretIdUses: seconds(body['secret_id_num_uses'], 0),
+      secretIdSeconds: seconds(body['secret_id_ttl'], 0),
+      secretIds: this.#roles.get(name)?.secretIds ?? new Map<string, SecretId>(),
+    });
+    return empty;
+  }
+
+  #newSecretId(role: Role, { now, body }: Call): Reply {
+    const id = randomUUID();
+    const uses = seconds(body['num_uses'], role.secretIdUses);
+    const expiresAt =
+      role.secretIdSeconds === 0 ? Number.POSITIVE_INFINITY : now + role.secretIdSeconds * 1000;
+    role.secretIds.set(id, { usesLeft: uses === 0 ? Number.POSITIVE_INFINITY : uses, expiresAt });
+    const data = {
+      secret_id: id,
+      secret_id_accessor: randomUUID(),
+      secret_id_num_uses: uses,
+      secret_id_ttl: role.secretIdSeconds,
+    };
+    return envelope({ data });
+  }
+
+  #logIn({ body, now }: Call): Reply {
+    const role = [...this.#roles.values()].find(({ roleId }) => roleId === text(body['role_id']));
+    const secretId = role?.secretIds.get(text(body['secret_id']));
+    if (role === undefined || secretId === undefined || secretId.usesLeft < 1 || now >= secretId.expiresAt) {
+      return errors(400, 'invalid role or secret ID');
+    }
+    secretId.usesLeft -= 1;
+    return authReply(this.#tokens.create(now, role.token), now);
+  }
+}

@@ -1,0 +1,123 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { VaultConfig } from '../../../src/config/shape.ts';
+import type { KeyEvents, KeyRing } from '../../../src/keys/source.ts';
+import type { VaultPorts } from '../../../src/keys/vault/vault.ts';
+import { reveal, Secret } from '../../../src/secret.ts';
+import { VaultAdmin } from './admin.ts';
+import { ManualClock } from './clock.ts';
+import { type StubOptions, StubVault } from './server.ts';
+import { rootToken } from './world.ts';
+
+export const rootAuth: VaultConfig['auth'] = { method: 'token', token: new Secret(rootToken) };
+export const approleMount = 'approle';
+/** Role and policy that {@link Bench} prepares. */
+export const roleName = 'countersign';
+export const day = 86_400_000;
+export const acme = { environment: 'sandbox', login: 'acme' };
+
+/** Keeps what was told. */
+export class Told implements Pick<KeyEvents, 'keyProblem' | 'sourceTokenExpires'> {
+  readonly problems: string[] = [];
+  readonly expiries: (number | undefined)[] = [];
+
+  keyProblem(problem: string): void {
+    this.problems.push(problem);
+  }
+
+  sourceTokenExpires(at: number | undefined): void {
+    this.expiries.push(at);
+  }
+}
+
+export function configFor(address: string, more: Partial<VaultConfig> = {}): VaultConfig {
+  const path = 'gateway/{environment}/{login}';
+  return { address, mount: 'secret', path, timeout: 5000, auth: rootAuth, ...more };
+}
+
+/** Files that live as long as a test. */
+export class Folder {
+  readonly path = mkdtempSync(join(tmpdir(), 'countersign-vault-'));
+
+  /** Writes a file and gives its path. */
+  file(name: string, content: string): string {
+    const path = join(this.path, name);
+    writeFileSync(path, content);
+    return path;
+  }
+
+  remove(): void {
+    rmSync(this.path, { recursive: true });
+  }
+}
+
+/** A stub Vault on a clock that stands still, with AppRole `countersign` allowed to read `gateway/*`. */
+export class Bench {
+  readonly clock = new ManualClock();
+  readonly told = new Told();
+  readonly folder = new Folder();
+  readonly vault: StubVault;
+  readonly #closers: (() => void)[] = [];
+  admin = new VaultAdmin('', '');
+  roleId = '';
+
+  constructor(options: StubOptions = {}) {
+    this.vault = new StubVault({ clock: this.clock.now, ...options });
+  }
+
+  async open(roleSettings: object = {}): Promise<this> {
+    this.admin = new VaultAdmin(await this.vault.listen(), rootToken);
+    await this.admin.enable('auth', approleMount, { type: 'approle' });
+    await this.admin.policy(roleName, 'secret', 'gateway');
+    const role = { token_policies: [roleName], token_ttl: 3600, ...roleSettings };
+    this.roleId = await this.admin.role(approleMount, roleName, role);
+    this.vault.seen.length = 0;
+    return this;
+  }
+
+  get ports(): VaultPorts {
+    return { clock: this.clock.now, random: () => 0.5, events: this.told, setTimer: this.clock.setTimer };
+  }
+
+  config(more: Partial<VaultConfig> = {}): VaultConfig {
+    return configFor(this.vault.address, more);
+  }
+
+  /** An AppRole login with a secret id in a file, fresh from Vault unless given. */
+  async appRole(secretId?: string): Promise<VaultConfig['auth']> {
+    const id = secretId ?? (await this.admin.secretId(approleMount, roleName));
+    const secretIdFile = this.folder.file('secret-id', `${id}\n`);
+    return { method: 'approle', mount: approleMount, roleId: this.roleId, secretIdFile };
+  }
+
+  /** Closes something when the bench closes. */
+  closing<T extends { stop(): void } | { close(): void }>(part: T): T {
+    this.#closers.push(() => ('stop' in part ? part.stop() : part.close()));
+    return part;
+  }
+
+  async close(): Promise<void> {
+    for (const close of this.#closers) close();
+    this.folder.remove();
+    await this.vault.close();
+  }
+}
+
+/** Waits for what real sockets bring about; 5 seconds at most. */
+export async function until(condition: () => boolean, what: string): Promise<void> {
+  const end = Date.now() + 5000;
+  while (!condition()) {
+    if (Date.now() > end) throw new Error(`waited in vain until ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+/** The control key of each entry, newest first, as `version:key`. */
+export function controlKeys(ring: KeyRing | undefined) {
+  return ring?.map((entry) =>
+    'key' in entry && entry.key.kind === 'control_key'
+      ? `${entry.version}:${reveal(entry.key.secret)}`
+      : `${entry.version}:-`,
+  );
+}

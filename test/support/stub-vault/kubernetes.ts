@@ -1,0 +1,34 @@
+import { type Backend, errors, permissionDenied, text } from './protocol.ts';
+import { authReply, type Tokens, type TokenWish } from './tokens.ts';
+
+/** The auth method `kubernetes`: service account tokens that the cluster would accept are told beforehand. */
+export class Kubernetes {
+  readonly #tokens: Tokens;
+  readonly #roles = new Map<string, TokenWish>();
+  readonly #accepted = new Set<string>();
+
+  constructor(tokens: Tokens) {
+    this.#tokens = tokens;
+  }
+
+  role(name: string, token: TokenWish): void {
+    this.#roles.set(name, token);
+  }
+
+  accept(jwt: string): void {
+    this.#accepted.add(jwt);
+  }
+
+  reject(jwt: string): void {
+    this.#accepted.delete(jwt);
+  }
+
+  readonly backend: Backend = ({ method, path, body, now }) => {
+    if (method !== 'POST' || path !== 'login') return undefined;
+    if (text(body['jwt']) === '') return errors(400, 'missing jwt');
+    const role = this.#roles.get(text(body['role']));
+    if (role === undefined) return errors(400, `invalid role name "${text(body['role'])}"`);
+    if (!this.#accepted.has(text(body['jwt']))) return permissionDenied;
+    return authReply(this.#tokens.create(now, role), now);
+  };
+}

@@ -1,0 +1,160 @@
+import { type Backend, type Call, empty, envelope, errors, notFound, type Reply } from './protocol.ts';
+
+interface Version {
+  readonly version: number;
+  readonly createdAt: number;
+  data: unknown;
+  deletedAt: number | undefined;
+  destroyed: boolean;
+}
+
+interface Secret {
+  current: number;
+  casRequired: boolean;
+  customMetadata: unknown;
+  maxVersions: number;
+  readonly versions: Map<number, Version>;
+}
+
+const defaultMaxVersions = 10;
+
+/** The secrets engine `kv`, version 2, mounted at one path. */
+export class Kv2 {
+  readonly #secrets = new Map<string, Secret>();
+
+  /** `path` without the mount. */
+  readonly backend: Backend = (call) => {
+    const [, view, path = ''] = /^(data|metadata|delete|undelete|destroy)\/(.*)$/.exec(call.path) ?? [];
+    switch (`${call.method} ${view}`) {
+      case 'GET data':
+        return this.#read(path, call);
+      case 'POST data':
+        return this.#write(path, call);
+      case 'DELETE data':
+        return this.#change(path, [this.#secrets.get(path)?.current ?? 0], (version) =>
+          this.#delete(version, call),
+        );
+      case 'POST delete':
+        return this.#change(path, numbers(call), (version) => this.#delete(version, call));
+      case 'POST undelete':
+        return this.#change(path, numbers(call), (version) =>
+          Object.assign(version, { deletedAt: undefined }),
+        );
+      case 'POST destroy':
+        return this.#change(path, numbers(call), (version) =>
+          Object.assign(version, { destroyed: true, data: null }),
+        );
+      case 'GET metadata':
+        return this.#metadata(path);
+      case 'POST metadata':
+        return this.#configure(path, call);
+      case 'LIST metadata':
+        return this.#list(path);
+      case 'DELETE metadata':
+        this.#secrets.delete(path);
+        return empty;
+      default:
+        return undefined;
+    }
+  };
+
+  #read(path: string, { query, now }: Call): Reply {
+    const secret = this.#secrets.get(path);
+    const asked = Number(query.get('version') ?? 0);
+    const version = secret?.versions.get(asked === 0 ? secret.current : asked);
+    if (secret === undefined || version === undefined) return notFound;
+    const gone = version.destroyed || (version.deletedAt !== undefined && version.deletedAt <= now);
+    const metadata = {
+      ...describe(version),
+      custom_metadata: secret.customMetadata,
+      version: version.version,
+    };
+    return envelope({ data: { data: gone ? null : version.data, metadata } }, gone ? 404 : 200);
+  }
+
+  #write(path: string, { body, now }: Call): Reply {
+    const { data, options } = body as { data?: unknown; options?: { cas?: number } };
+    if (typeof data !== 'object' || data === null) return errors(400, 'no data provided');
+    const secret = this.#secrets.get(path) ?? blank();
+    if (options?.cas === undefined && secret.casRequired) {
+      return errors(400, 'check-and-set parameter required for this call');
+    }
+    if (options?.cas !== undefined && options.cas !== secret.current) {
+      return errors(400, 'check-and-set parameter did not match the current version');
+    }
+    secret.current += 1;
+    const version = { version: secret.current, createdAt: now, data, deletedAt: undefined, destroyed: false };
+    secret.versions.set(secret.current, version);
+    secret.versions.delete(secret.current - secret.maxVersions);
+    this.#secrets.set(path, secret);
+    const metadata = {
+      ...describe(version),
+      custom_metadata: secret.customMetadata,
+      version: secret.current,
+    };
+    return envelope({ data: metadata });
+  }
+
+  #delete(version: Version, { now }: Call): void {
+    version.deletedAt ??= now;
+  }
+
+  #change(path: string, versions: readonly number[], change: (version: Version) => unknown): Reply {
+    for (const number of versions) {
+      const version = this.#secrets.get(path)?.versions.get(number);
+      if (version !== undefined) change(version);
+    }
+    return empty;
+  }
+
+  #metadata(path: string): Reply {
+    const secret = this.#secrets.get(path);
+    if (secret === undefined) return notFound;
+    const versions = [...secret.versions.values()];
+    const data = {
+      cas_required: secret.casRequired,
+      current_version: secret.current,
+      custom_metadata: secret.customMetadata,
+      max_versions: secret.maxVersions,
+      oldest_version: versions[0]?.version ?? 0,
+      versions: Object.fromEntries(versions.map((version) => [version.version, describe(version)])),
+    };
+    return envelope({ data });
+  }
+
+  #configure(path: string, { body }: Call): Reply {
+    const secret = this.#secrets.get(path) ?? blank();
+    if (typeof body['cas_required'] === 'boolean') secret.casRequired = body['cas_required'];
+    if (typeof body['max_versions'] === 'number') secret.maxVersions = body['max_versions'];
+    if (body['custom_metadata'] !== undefined) secret.customMetadata = body['custom_metadata'];
+    this.#secrets.set(path, secret);
+    return empty;
+  }
+
+  /** Names in a folder; what is a folder itself ends in a slash. */
+  #list(path: string): Reply {
+    const folder = path === '' || path.endsWith('/') ? path : `${path}/`;
+    const inside = [...this.#secrets.keys()].filter((name) => name.startsWith(folder));
+    const keys = new Set(inside.map((name) => name.slice(folder.length).replace(/\/.*$/, '/')));
+    return keys.size === 0 ? notFound : envelope({ data: { keys: [...keys].sort() } });
+  }
+}
+
+function blank(): Secret {
+  return {
+    current: 0,
+    casRequired: false,
+    customMetadata: null,
+    maxVersions: defaultMaxVersions,
+    versions: new Map(),
+  };
+}
+
+function numbers({ body }: Call): number[] {
+  return Array.isArray(body['versions']) ? body['versions'].map(Number) : [];
+}
+
+function describe({ createdAt, deletedAt, destroyed }: Version): object {
+  const deletion_time = deletedAt === undefined ? '' : new Date(deletedAt).toISOString();
+  return { created_time: new Date(createdAt).toISOString(), deletion_time, destroyed };
+}

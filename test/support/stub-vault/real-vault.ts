@@ -1,0 +1,82 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { z } from 'zod';
+import { StubVault } from './server.ts';
+import { rootToken } from './world.ts';
+
+/** A server that speaks Vault's protocol, with a token that may do everything. */
+export interface RunningVault {
+  readonly address: string;
+  readonly rootToken: string;
+  close(): Promise<void>;
+}
+
+export interface VaultTarget {
+  readonly name: string;
+  /** Undefined where the environment names no such server. */
+  readonly open: (() => Promise<RunningVault>) | undefined;
+}
+
+/** The stub always; a real server where VAULT_BIN, or VAULT_TEST_ADDR and VAULT_TEST_TOKEN, name one. */
+export function vaultTargets(env: NodeJS.ProcessEnv): readonly VaultTarget[] {
+  return [{ name: 'the stub', open: openStub }, realTarget(env)];
+}
+
+function realTarget(env: NodeJS.ProcessEnv): VaultTarget {
+  const { VAULT_BIN: program, VAULT_TEST_ADDR: address, VAULT_TEST_TOKEN: token } = env;
+  if (address !== undefined && token !== undefined) {
+    return {
+      name: 'a real server',
+      open: async () => ({ address, rootToken: token, close: async () => {} }),
+    };
+  }
+  if (program !== undefined) return { name: 'a real server', open: () => startDevServer(program) };
+  return {
+    name: 'a real server (skipped: set VAULT_BIN, or VAULT_TEST_ADDR and VAULT_TEST_TOKEN)',
+    open: undefined,
+  };
+}
+
+async function openStub(): Promise<RunningVault> {
+  const stub = new StubVault();
+  return { address: await stub.listen(), rootToken, close: () => stub.close() };
+}
+
+/** `vault server -dev`, or the same of `bao`: in memory, unsealed, KV version 2 at `secret`. */
+async function startDevServer(program: string): Promise<RunningVault> {
+  const port = await freePort();
+  const address = `http://127.0.0.1:${port}`;
+  const listen = `-dev-listen-address=127.0.0.1:${port}`;
+  const args = ['server', '-dev', '-dev-no-store-token', `-dev-root-token-id=${rootToken}`, listen];
+  const server = spawn(program, args, { stdio: 'ignore' });
+  await unsealed(address, server);
+  return { address, rootToken, close: () => end(server) };
+}
+
+async function unsealed(address: string, server: ChildProcess): Promise<void> {
+  const giveUpAt = Date.now() + 15_000;
+  while (Date.now() < giveUpAt && server.exitCode === null) {
+    const reply = await fetch(`${address}/v1/sys/health`).catch(() => undefined);
+    if (reply?.status === 200) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  server.kill('SIGKILL');
+  throw new Error('the Vault program named by VAULT_BIN did not start');
+}
+
+async function end(server: ChildProcess): Promise<void> {
+  if (server.exitCode !== null) return;
+  const exited = once(server, 'exit');
+  server.kill('SIGTERM');
+  await exited;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = z.object({ port: z.number() }).parse(server.address());
+  server.close();
+  await once(server, 'close');
+  return port;
+}

@@ -1,0 +1,151 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import { z } from 'zod';
+import { type Fault, playFault } from './faults.ts';
+import { type Call, errors, type Reply, seconds } from './protocol.ts';
+import { World } from './world.ts';
+
+const listeningShape = z.object({ port: z.number() });
+const objectShape = z.record(z.string(), z.unknown());
+
+/** One request as it arrived. */
+export interface Seen {
+  readonly method: string;
+  /** Path and query after `/v1/`, as sent. */
+  readonly target: string;
+  readonly headers: IncomingMessage['headers'];
+}
+
+export interface StubOptions {
+  /** Milliseconds on the wall clock; the system's unless given. */
+  readonly clock?: () => number;
+  /** With it the stub speaks TLS. */
+  readonly tls?: {
+    readonly key: string | Buffer;
+    readonly cert: string | Buffer;
+    /** Asks for client certificates of this CA and refuses others. */
+    readonly clientCa?: string | Buffer;
+  };
+  readonly namespaces?: readonly string[];
+}
+
+/** Vault's HTTP protocol on a loopback port: strict where Vault is, and able to fail in every known way. */
+export class StubVault {
+  readonly #server: Server;
+  readonly #clock: () => number;
+  readonly #worlds: ReadonlyMap<string, World>;
+  readonly #scheme: string;
+  readonly seen: Seen[] = [];
+  sealed = false;
+  #fault: { readonly fault: Fault; readonly target: RegExp } | undefined;
+
+  constructor({ clock = Date.now, tls, namespaces = [] }: StubOptions = {}) {
+    this.#clock = clock;
+    this.#worlds = new Map(['', ...namespaces].map((name) => [name, new World(clock())]));
+    const handle = (request: IncomingMessage, response: ServerResponse) =>
+      void this.#handle(request, response);
+    this.#scheme = tls === undefined ? 'http' : 'https';
+    const client = tls?.clientCa === undefined ? {} : { ca: tls.clientCa, requestCert: true };
+    this.#server = tls === undefined ? createServer(handle) : createTlsServer({ ...tls, ...client }, handle);
+  }
+
+  /** A port of its own, or the one it had before. */
+  async listen(port = 0): Promise<string> {
+    await new Promise<void>((resolve) => this.#server.listen(port, '127.0.0.1', resolve));
+    return this.address;
+  }
+
+  get address(): string {
+    return `${this.#scheme}://127.0.0.1:${this.port}`;
+  }
+
+  get port(): number {
+    return listeningShape.parse(this.#server.address()).port;
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  world(namespace = ''): World {
+    const world = this.#worlds.get(namespace);
+    if (world === undefined) throw new Error(`no namespace ${namespace}`);
+    return world;
+  }
+
+  /** From now on requests whose target matches fail in this way. */
+  fail(fault: Fault, target = /./): void {
+    this.#fault = { fault, target };
+  }
+
+  heal(): void {
+    this.#fault = undefined;
+    this.sealed = false;
+  }
+
+  /** How many requests came for targets that match. */
+  count(target: RegExp): number {
+    return this.seen.filter((request) => target.test(`${request.method} ${request.target}`)).length;
+  }
+
+  async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const target = (request.url ?? '').replace(/^\/v1\//, '');
+    this.seen.push({ method: request.method ?? '', target, headers: request.headers });
+    const body = await readBody(request);
+    if (this.#fault?.target.test(target)) {
+      playFault(this.#fault.fault, response);
+      return;
+    }
+    const reply = this.#answer(request, target, body);
+    response.writeHead(reply.status, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' });
+    response.end(reply.body === undefined ? undefined : `${JSON.stringify(reply.body)}\n`);
+  }
+
+  #answer(request: IncomingMessage, target: string, body: string): Reply {
+    if (target.startsWith('sys/health')) return this.#health();
+    if (this.sealed) return errors(503, 'Vault is sealed');
+    const namespace = String(request.headers['x-vault-namespace'] ?? '').replace(/\/$/, '');
+    const world = this.#worlds.get(namespace);
+    if (world === undefined) return errors(404, 'namespace not found');
+    const call = callOf(request, target, body, this.#clock());
+    return call === undefined ? errors(400, 'error parsing JSON') : world.answer(call);
+  }
+
+  #health(): Reply {
+    const body = { initialized: true, sealed: this.sealed, standby: false, version: '1.0.0-stub' };
+    return { status: this.sealed ? 503 : 200, body };
+  }
+}
+
+async function readBody(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}
+
+function callOf(request: IncomingMessage, target: string, text: string, now: number): Call | undefined {
+  const url = new URL(target, 'http://vault.invalid/');
+  const wrap = request.headers['x-vault-wrap-ttl'];
+  const token = request.headers['x-vault-token'];
+  try {
+    return {
+      method: methodOf(request, url),
+      path: decodeURIComponent(url.pathname.slice(1)),
+      query: url.searchParams,
+      body: text === '' ? {} : objectShape.parse(JSON.parse(text)),
+      token: typeof token === 'string' ? token : undefined,
+      wrapSeconds: wrap === undefined ? undefined : seconds(wrap, 0),
+      now,
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Node's parser knows no `LIST`; Vault takes `GET` with `list` for the same. */
+function methodOf({ method = '' }: IncomingMessage, { searchParams }: URL): string {
+  if (method === 'PUT') return 'POST';
+  return ['1', 'true'].includes(searchParams.get('list') ?? '') ? 'LIST' : method;
+}

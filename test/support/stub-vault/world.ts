@@ -1,0 +1,81 @@
+import { AppRole } from './approle.ts';
+import { Kubernetes } from './kubernetes.ts';
+import { Kv2 } from './kv2.ts';
+import { Policies } from './policies.ts';
+import {
+  type Backend,
+  type Call,
+  empty,
+  envelope,
+  errors,
+  permissionDenied,
+  type Reply,
+  text,
+} from './protocol.ts';
+import { Tokens } from './tokens.ts';
+import { Wrapping } from './wrapping.ts';
+
+export const rootToken = 'stub-root-token';
+
+/** All that one namespace of Vault holds, and its router. */
+export class World {
+  readonly tokens = new Tokens();
+  readonly policies = new Policies();
+  readonly kubernetes = new Kubernetes(this.tokens);
+  readonly #wrapping = new Wrapping();
+  readonly #mounts = new Map<string, Backend>();
+
+  constructor(now: number) {
+    this.tokens.create(now, { id: rootToken, policies: ['root'], ttl: 0 });
+    this.#mounts.set('secret', new Kv2().backend);
+    this.#mounts.set('auth/kubernetes', this.kubernetes.backend);
+  }
+
+  answer(call: Call): Reply {
+    const open = this.#wrapping.backend(call) ?? this.#logIn(call);
+    if (open !== undefined) return open;
+    const token = this.tokens.find(call.token, call.now);
+    if (token === undefined || !this.policies.allow(token.policies, call)) return permissionDenied;
+    const reply =
+      this.#route(call) ?? errors(404, `no handler for route "${call.path}". route entry not found.`);
+    if (call.wrapSeconds === undefined || reply.status !== 200) return reply;
+    return this.#wrapping.wrap(reply, call.wrapSeconds, call.now, call.path);
+  }
+
+  /** The one kind of path that needs no token. */
+  #logIn(call: Call): Reply | undefined {
+    const isLogin = call.path.startsWith('auth/') && call.path.endsWith('/login') && call.method === 'POST';
+    return isLogin ? this.#mounted(call) : undefined;
+  }
+
+  #route(call: Call): Reply | undefined {
+    const system = [this.tokens.backend, this.policies.backend, (each: Call) => this.#mount(each)];
+    for (const backend of system) {
+      const reply = backend(call);
+      if (reply !== undefined) return reply;
+    }
+    return this.#mounted(call);
+  }
+
+  /** `POST sys/auth/{path}` and `POST sys/mounts/{path}`, or `GET` for what is there. */
+  #mount({ method, path, body }: Call): Reply | undefined {
+    const [, kind, name] = /^sys\/(auth|mounts)\/(.+)$/.exec(path) ?? [];
+    if (kind === undefined || name === undefined) return undefined;
+    const at = kind === 'auth' ? `auth/${name}` : name;
+    if (method === 'GET')
+      return this.#mounts.has(at) ? envelope({ data: {} }) : errors(400, `no mount at ${at}`);
+    if (this.#mounts.has(at)) return errors(400, `path is already in use at ${at}/`);
+    if (text(body['type']) === 'approle') this.#mounts.set(at, new AppRole(this.tokens).backend);
+    else if (text(body['type']) === 'kv') this.#mounts.set(at, new Kv2().backend);
+    else return errors(400, `plugin not found in the catalog: ${text(body['type'])}`);
+    return empty;
+  }
+
+  #mounted(call: Call): Reply | undefined {
+    for (const [mount, backend] of this.#mounts) {
+      if (call.path.startsWith(`${mount}/`))
+        return backend({ ...call, path: call.path.slice(mount.length + 1) });
+    }
+    return undefined;
+  }
+}

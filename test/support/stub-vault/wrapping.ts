@@ -1,0 +1,25 @@
+import { randomUUID } from 'node:crypto';
+import { type Backend, envelope, errors, type Reply, text } from './protocol.ts';
+
+/** Response wrapping: a reply is put away under a token that gives it out once. */
+export class Wrapping {
+  readonly #kept = new Map<string, { readonly reply: Reply; readonly expiresAt: number }>();
+
+  wrap(reply: Reply, seconds: number, now: number, path: string): Reply {
+    const token = `hvs.wrap.${randomUUID()}`;
+    this.#kept.set(token, { reply, expiresAt: now + seconds * 1000 });
+    const creation_time = new Date(now).toISOString();
+    return envelope({ wrap_info: { token, accessor: '', ttl: seconds, creation_time, creation_path: path } });
+  }
+
+  readonly backend: Backend = ({ method, path, token, body, now }) => {
+    if (path !== 'sys/wrapping/unwrap' || method !== 'POST') return undefined;
+    const id = text(body['token']) === '' ? (token ?? '') : text(body['token']);
+    const kept = this.#kept.get(id);
+    this.#kept.delete(id);
+    if (kept === undefined || now >= kept.expiresAt) {
+      return errors(400, 'wrapping token is not valid or does not exist');
+    }
+    return kept.reply;
+  };
+}
