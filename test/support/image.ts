@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { chmodSync, cpSync, lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
-import { dirname, join, matchesGlob, posix, relative } from 'node:path';
+import { dirname, join, posix, relative } from 'node:path';
 
 export interface Instruction {
   readonly name: string;
@@ -26,7 +26,7 @@ export function readStages(dockerfile: string): Stage[] {
 /** Every instruction, those before the first `FROM` too. */
 export function instructionsOf(dockerfile: string): Instruction[] {
   const lines = dockerfile.split('\n').filter((line) => !/^\s*(#|$)/.test(line));
-  const joined = lines.join('\n').replace(/\\\n\s*/g, ' ');
+  const joined = lines.join('\n').replace(/\s*\\\n\s*/g, ' ');
   return joined.split('\n').map((line) => {
     const [, name, text] = /^([A-Z]+) (.*)$/.exec(line)!;
     return { name: name!, text: text!.trim() };
@@ -38,9 +38,15 @@ export function admits(dockerignore: string, path: string): boolean {
   const folders = path.split('/').map((_, index, parts) => parts.slice(0, index + 1).join('/'));
   const rules = dockerignore.split('\n').filter((line) => !/^\s*(#|$)/.test(line));
   return rules.reduce((admitted, rule) => {
-    const pattern = rule.replace(/^!/, '');
-    return folders.some((folder) => matchesGlob(folder, pattern)) ? rule.startsWith('!') : admitted;
+    const pattern = globOf(rule.replace(/^!/, ''));
+    return folders.some((folder) => pattern.test(folder)) ? rule.startsWith('!') : admitted;
   }, true);
+}
+
+/** As Docker reads it: `*` takes names with a leading dot too, `**` any number of folders. */
+function globOf(rule: string): RegExp {
+  const literal = rule.replace(/[.+?^${}()|[\]\\]/g, '\\$&');
+  return new RegExp(`^${literal.replace(/\*\*\/|\*/g, (star) => (star === '*' ? '[^/]*' : '(.*/)?'))}$`);
 }
 
 /** The programs of the base image that the last stage removes: steps of that kind change nothing of ours. */

@@ -1,0 +1,142 @@
+import { type ChildProcessWithoutNullStreams as Child, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
+import { buildTree, execForm, makeReadOnly } from '../support/image.ts';
+
+const dockerfile = readFileSync('Dockerfile', 'utf8');
+const folder = mkdtempSync(join(tmpdir(), 'countersign-image-'));
+const keys = join(folder, 'keys');
+const children: Child[] = [];
+let tree = '';
+
+/** The steps of the Dockerfile, in a folder that the image's user may only read. */
+beforeAll(() => {
+  chmodSync(folder, 0o755);
+  tree = buildTree(process.cwd(), join(folder, 'stages'));
+  makeReadOnly(join(tree, 'app'));
+  cpSync('test/vectors/keys/rsa-2048-pkcs8.pem', join(keys, 'sandbox/acme/private_key.pem'));
+  writeFileSync(join(keys, 'sandbox/acme/control_key'), 'AF4B7DE6&with=reserved');
+}, 120_000);
+
+afterEach(async () => {
+  const running = children
+    .splice(0)
+    .filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null);
+  await Promise.all(
+    running.map((child) => {
+      child.kill('SIGKILL');
+      return once(child, 'exit');
+    }),
+  );
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Starts what the image would start, as its user where this machine lets us, with an empty environment. */
+function run(command: readonly string[]): Child {
+  const [, ...words] = command.map((word) => (word.startsWith('/app/') ? join(tree, word) : word));
+  const user = process.getuid?.() === 0 ? { uid: 65_532, gid: 65_532 } : {};
+  const child = spawn(process.execPath, words, {
+    cwd: join(tree, 'app'),
+    env: { NODE_ENV: 'production' },
+    ...user,
+  });
+  children.push(child);
+  return child;
+}
+
+const countersign = (...args: string[]): Child => run([...execForm(dockerfile, 'ENTRYPOINT'), ...args]);
+
+/** The first match in what the process prints; what it printed instead, if it ends without one. */
+async function printed(child: Child, pattern: RegExp): Promise<string[]> {
+  let output = '';
+  for await (const chunk of child.stdout) {
+    output += String(chunk);
+    const found = pattern.exec(output);
+    if (found !== null) return found.slice(1);
+  }
+  throw new Error(`no ${String(pattern)} in: ${output}${await text(child.stderr)}`);
+}
+
+/** The proxy in front of the simulator, both from the tree. */
+async function serve(): Promise<{ child: Child; proxy: string; admin: string }> {
+  const simulator = countersign('simulate', '--keys', keys, '--port', '0');
+  const [gateway] = await printed(simulator, /listens on (http:\/\/[\d.:]+)/);
+  const file = join(folder, 'config.yaml');
+  writeFileSync(
+    file,
+    `proxy: { port: 0 }
+admin: { port: 0 }
+environments: { sandbox: { baseUrl: "${gateway}", product: gw } }
+keys: { source: directory, directory: "${keys}" }
+callers:
+  - name: local
+    credentials: [{ anonymous: true }]
+    allow: [{ environments: ["*"], operations: ["*"], logins: ["*"] }]
+`,
+  );
+  const child = countersign('serve', '--config', file);
+  const [proxy = '', admin = ''] = await printed(child, /"proxy":"([^"]+)","admin":"([^"]+)"/);
+  return { child, proxy, admin };
+}
+
+it('the tree signs a balance query and an order status, and stops in order', async () => {
+  const { child, proxy } = await serve();
+  const post = (path: string, body: string) =>
+    fetch(`${proxy}/sandbox/gw/api${path}`, { method: 'POST', body: new URLSearchParams(body) });
+  const balance = await post('/v2/get-balance/manager/acme', 'balance-name=Main USD');
+  expect({ status: balance.status, body: await balance.json() }).toMatchObject({
+    status: 200,
+    body: [{ name: 'Main USD', amount: 12500.5, merchantLogin: 'acme' }],
+  });
+  const status = await post('/v4/status/1234', 'login=acme&client_orderid=invoice-1');
+  expect({ status: status.status, body: await status.text() }).toMatchObject({
+    status: 200,
+    body: expect.stringContaining('merchant-order-id=invoice-1'),
+  });
+  child.kill('SIGTERM');
+  expect(await once(child, 'exit')).toEqual([0, null]);
+});
+
+it('the health check passes while the process answers, and fails when it does not', async () => {
+  const { admin } = await serve();
+  const check = async (port: string) => {
+    const words = execForm(dockerfile, 'HEALTHCHECK').map((word) => word.replace(':9090', `:${port}`));
+    return (await once(run(words), 'exit'))[0];
+  };
+  expect(await check(new URL(admin).port)).toBe(0);
+  expect(await check('1')).toBe(1);
+});
+
+it('a file that is missing is told, with the exit code of a wrong configuration', async () => {
+  const child = run([...execForm(dockerfile, 'ENTRYPOINT'), ...execForm(dockerfile, 'CMD')]);
+  expect(await text(child.stderr)).toContain('does not exist');
+  expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(2);
+});
+
+it('the tree holds compiled code, data files and production dependencies, and nothing else', () => {
+  const app = join(tree, 'app');
+  expect(readdirSync(app).sort()).toEqual(['LICENSE', 'config', 'dist', 'node_modules', 'package.json']);
+  const files = readdirSync(app, { recursive: true, encoding: 'utf8' });
+  expect(files.filter((file) => file.startsWith('dist') && /\.(ts|map)$/.test(file))).toEqual([]);
+  expect(files.filter((file) => file.endsWith('.node'))).toEqual([]);
+  const installed = packagesOf(join(app, 'node_modules/.package-lock.json'));
+  const wanted = packagesOf('package-lock.json').filter(([, { dev, optional, devOptional }]) =>
+    [dev, optional, devOptional].every((flag) => flag !== true),
+  );
+  expect(installed.map(([path]) => path)).toEqual(wanted.map(([path]) => path));
+});
+
+interface Locked {
+  readonly dev?: boolean;
+  readonly optional?: boolean;
+  readonly devOptional?: boolean;
+}
+
+function packagesOf(lockFile: string): [path: string, locked: Locked][] {
+  const { packages }: { packages: Record<string, Locked> } = JSON.parse(readFileSync(lockFile, 'utf8'));
+  return Object.entries(packages).filter(([path]) => path !== '');
+}
