@@ -2,7 +2,7 @@ import { createPublicKey } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DirectorySource } from '../keys/directory.ts';
-import type { UnusableKey, UsableKey } from '../keys/source.ts';
+import type { KeyAddress, UnusableKey, UsableKey } from '../keys/source.ts';
 import type { GatewayKeys } from '../simulator/signature.ts';
 
 /**
@@ -16,9 +16,8 @@ export async function gatewayKeysIn(directory: string): Promise<ReadonlyMap<stri
   const keys = new Map<string, GatewayKeys>();
   for (const environment of await foldersIn(directory)) {
     for (const login of await foldersIn(join(directory, environment))) {
-      const ring = (await source.read({ environment, login })) ?? [];
       const known = keys.get(login) ?? { controlKeys: [], publicKeys: [] };
-      keys.set(login, ring.map((key) => usable(key, `${environment}/${login}`)).reduce(withKey, known));
+      keys.set(login, (await usableKeys(source, { environment, login })).reduce(withKey, known));
     }
   }
   return keys;
@@ -30,8 +29,18 @@ function withKey(keys: GatewayKeys, { key }: UsableKey): GatewayKeys {
     : { ...keys, publicKeys: [...keys.publicKeys, createPublicKey(key.privateKey)] };
 }
 
-function usable(key: UsableKey | UnusableKey, owner: string): UsableKey {
-  if ('problem' in key) throw new Error(`The ${key.kind} of ${owner} cannot be used: ${key.problem}.`);
+async function usableKeys(source: DirectorySource, address: KeyAddress): Promise<UsableKey[]> {
+  const owner = `${address.environment}/${address.login}`;
+  try {
+    return ((await source.read(address)) ?? []).map(usable);
+  } catch (error) {
+    const problem = error instanceof Error ? error.message : String(error);
+    throw new Error(`The keys of ${owner} cannot be used: ${problem}`, { cause: error });
+  }
+}
+
+function usable(key: UsableKey | UnusableKey): UsableKey {
+  if ('problem' in key) throw new Error(key.problem);
   return key;
 }
 

@@ -4,6 +4,7 @@ import { type ListenOptions, listenSimulator } from '../simulator/listen.ts';
 import { loadScenario } from '../simulator/scenario.ts';
 import { gatewayKeysIn } from './gateway-keys.ts';
 import { exitCode, type Io } from './io.ts';
+import { packageRoot } from './package-info.ts';
 
 const usage = `Usage: countersign simulate --keys DIR [--scenario FILE] [--host HOST] [--port PORT]
 
@@ -16,8 +17,8 @@ Plays the payment gateway: verifies signatures and answers from a scenario. Each
   --port PORT      port to listen on, 0 for a free one (default: 8090)
   --help           prints this`;
 
-/** The scenario that comes with Countersign. */
-export const shippedScenario = new URL('../../config/scenario.yaml', import.meta.url);
+/** The one that comes with Countersign. */
+const defaultScenario = new URL('config/scenario.yaml', packageRoot);
 
 /** Runs the gateway simulator until SIGTERM or SIGINT. Gives the exit code. */
 export async function simulate(argv: readonly string[], io: Io): Promise<number> {
@@ -62,7 +63,8 @@ async function readOptions(argv: readonly string[], io: Io): Promise<ListenOptio
   });
   if (values.help) return 'help';
   if (values.keys === undefined) throw new Error('--keys is missing; see countersign simulate --help');
-  const scenario = loadScenario(await readFile(values.scenario ?? shippedScenario, 'utf8'));
+  const port = portFrom(values.port);
+  const scenario = loadScenario(await readFile(values.scenario ?? defaultScenario, 'utf8'));
   const keys = await gatewayKeysIn(values.keys);
   const keyless = Object.keys(scenario.logins).filter((login) => !keys.has(login));
   for (const login of keyless) io.err(`Login ${login} has no key in ${values.keys}: its requests get 403.`);
@@ -70,7 +72,7 @@ async function readOptions(argv: readonly string[], io: Io): Promise<ListenOptio
     scenario,
     keys,
     host: values.host,
-    port: portFrom(values.port),
+    port,
     clock: Date.now,
     onRejected: (reason, operation) => io.out(`${new Date().toISOString()} ${operation} 403 ${reason}`),
   };

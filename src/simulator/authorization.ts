@@ -3,7 +3,7 @@ import { percentDecode } from './percent.ts';
 import { Rejected } from './rejection.ts';
 
 /** Interface section 5.4: `name="value"`, a comma between two pairs, an optional space after the comma. */
-const field = /([^\s"=,]+)="([^"]*)"(?:[ \t]*,[ \t]*|$)/y;
+const field = /([^\s"=,]+)="([^"]*)"(?:[ \t]*,[ \t]*|$)/gy;
 
 /**
  * The parameters of `Authorization: OAuth ...` (RFC 5849 section 3.5.1), decoded, without `realm`, which is
@@ -14,23 +14,18 @@ const field = /([^\s"=,]+)="([^"]*)"(?:[ \t]*,[ \t]*|$)/y;
 export function parseAuthorization(headers: readonly string[]): Pair[] {
   const [header, ...others] = headers;
   if (header === undefined) throw new Rejected('authorization-missing');
-  const scheme = /^OAuth +(?=\S)/i.exec(header);
-  if (scheme === null || others.length > 0 || header.endsWith(',')) malformed();
-  const fields = readFields(header, scheme[0].length);
-  return fields.filter(([name]) => name.toLowerCase() !== 'realm').map(decodeField);
+  const [, text] = /^OAuth +(\S.*)$/i.exec(header) ?? malformed();
+  if (text === undefined || text.endsWith(',') || others.length > 0) malformed();
+  return fieldsOf(text)
+    .filter(([name]) => name.toLowerCase() !== 'realm')
+    .map(decodeField);
 }
 
-function readFields(header: string, start: number): Pair[] {
-  const fields: Pair[] = [];
-  let at = start;
-  while (at < header.length) {
-    field.lastIndex = at;
-    const [whole, name, value] = field.exec(header) ?? malformed();
-    if (whole === undefined || name === undefined || value === undefined) malformed();
-    fields.push([name, value]);
-    at += whole.length;
-  }
-  return fields;
+function fieldsOf(text: string): Pair[] {
+  const found = [...text.matchAll(field)];
+  const length = found.reduce((sum, [whole]) => sum + whole.length, 0);
+  if (length !== text.length) malformed();
+  return found.map(([, name = '', value = '']) => [name, value]);
 }
 
 function decodeField([name, value]: Pair): Pair {

@@ -13,7 +13,7 @@ export interface ListeningSimulator {
   readonly url: string;
   readonly simulator: Simulator;
   /** Stops listening and ends every connection, also those with a reply under way. */
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 /** @throws Error of `listen`, such as `EADDRINUSE`. */

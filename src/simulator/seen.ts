@@ -1,12 +1,13 @@
 import type { Rejection } from './rejection.ts';
 
-/** One kind of request, as the simulator counts them. `login` is set only where the simulator knows it. */
+/** One kind of request, as the simulator counts them. */
 export interface Sighting {
   readonly operation: string;
+  /** Of an accepted request; any other may be in anybody's name. */
   readonly login?: string;
   /** Index of the accepted key among the login's keys of that kind at that time. */
   readonly keyIndex?: number;
-  /** Absent: the request was accepted. */
+  /** Absent from an accepted request. */
   readonly rejection?: Rejection;
 }
 
@@ -28,7 +29,7 @@ export class Seen {
   }
 
   /** The same, of those that passed every check. */
-  accepted(wanted: Omit<Sighting, 'operation' | 'rejection'> & { readonly operation?: string } = {}): number {
+  accepted(wanted: Partial<Omit<Sighting, 'rejection'>> = {}): number {
     return this.#sum(({ sighting }) => sighting.rejection === undefined && matches(sighting, wanted));
   }
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import express, { type ErrorRequestHandler, type Express } from 'express';
+import express, { type ErrorRequestHandler, type Express, type Request, type Response } from 'express';
 import { Accounts } from './accounts.ts';
 import type { Call } from './call.ts';
 import { deliver, type Fault, scriptedFault } from './faults.ts';
@@ -56,12 +56,11 @@ export function createSimulator(options: SimulatorOptions): Simulator {
     next();
   });
   const readBody = express.raw({ type: () => true, inflate: false, limit: maxBodyBytes });
-  for (const route of routesOf(scenario)) {
-    app.post(route.path, readBody, (request, response, next) => {
-      const { reply, fault } = handle(route, receivedFrom(request), pathOf(request));
-      deliver(response, reply, fault).catch(next);
-    });
-  }
+  const serve = (route: Route) => async (request: Request, response: Response) => {
+    const { reply, fault } = handle(route, receivedFrom(request), pathOf(request));
+    await deliver(response, reply, fault);
+  };
+  for (const route of routesOf(scenario)) app.post(route.path, readBody, serve(route));
   app.use((_request, response) => writeReply(response, htmlReply(404, 'Not found')));
   app.use(onUnreadable);
   return { app, seen, accounts };

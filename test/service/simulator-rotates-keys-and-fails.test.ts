@@ -1,0 +1,171 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { request as httpRequest } from 'node:http';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Secret } from '../../src/secret.ts';
+import type { Fault } from '../../src/simulator/faults.ts';
+import { loadScenario } from '../../src/simulator/scenario.ts';
+import {
+  balanceDraft,
+  controlKey,
+  fieldsOf,
+  gatewayKeys,
+  post,
+  shippedScenario,
+  startSimulator,
+  statusDraft,
+  transferDraft,
+  wireOf,
+} from '../support/simulator.ts';
+
+const stops: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  await Promise.all(stops.splice(0).map((stop) => stop()));
+});
+
+async function start(options: Parameters<typeof startSimulator>[0] = {}) {
+  const listening = await startSimulator(options);
+  stops.push(listening.close);
+  return listening;
+}
+
+const invoice1 = () => statusDraft([['client_orderid', 'invoice-1']]);
+
+describe('the keys of a login', () => {
+  const next = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  const both = {
+    controlKeys: [new Secret('next'), new Secret(controlKey)],
+    publicKeys: [next.publicKey, ...gatewayKeys.publicKeys],
+  };
+
+  it('are all accepted while there are several, and counted by their place in the list', async () => {
+    const { url, simulator } = await start();
+    simulator.accounts.setKeys('acme', both);
+    await post(url, { ...balanceDraft(), key: 'next' });
+    await post(url, balanceDraft());
+    await post(url, { ...invoice1(), key: next.privateKey });
+    await post(url, { ...invoice1(), key: next.privateKey });
+    await post(url, invoice1());
+    const { seen } = simulator;
+    expect(seen.accepted({ operation: 'manager-balance', keyIndex: 0 })).toBe(1);
+    expect(seen.accepted({ operation: 'manager-balance', keyIndex: 1 })).toBe(1);
+    expect(seen.accepted({ operation: 'order-status', keyIndex: 0 })).toBe(2);
+    expect(seen.accepted({ operation: 'order-status', keyIndex: 1 })).toBe(1);
+  });
+
+  it('are refused from the moment they are taken away', async () => {
+    const { url, simulator } = await start();
+    expect((await post(url, invoice1())).status).toBe(200);
+    simulator.accounts.setKeys('acme', { controlKeys: [], publicKeys: [next.publicKey] });
+    expect((await post(url, invoice1())).headers['simulator-rejection']).toBe('signature-wrong');
+    expect((await post(url, { ...invoice1(), key: next.privateKey })).status).toBe(200);
+  });
+
+  it('cannot be set for a login that the scenario does not have', async () => {
+    const { simulator } = await start();
+    expect(() => simulator.accounts.setKeys('stranger', both)).toThrow(TypeError);
+    expect(() => simulator.accounts.setRefused('stranger', true)).toThrow(TypeError);
+  });
+});
+
+it('counts what was received, accepted and refused', async () => {
+  const { url, simulator } = await start();
+  await post(url, balanceDraft());
+  await post(url, balanceDraft([], 'beta'));
+  await post(url, { ...balanceDraft(), key: 'another' });
+  await post(url, invoice1());
+  const { seen } = simulator;
+  expect(seen.count()).toBe(4);
+  expect(seen.count({ operation: 'manager-balance' })).toBe(3);
+  expect(seen.accepted()).toBe(3);
+  expect(seen.accepted({ login: 'acme' })).toBe(2);
+  expect(seen.count({ rejection: 'signature-wrong' })).toBe(1);
+  expect(seen.count({ rejection: 'nonce-replayed' })).toBe(0);
+});
+
+describe('a fault', () => {
+  const withFault = (fault: Fault) => start({ fault: () => fault });
+
+  it('of the scenario comes after the effect: the transfer whose reply is lost is there', async () => {
+    const { url, simulator } = await start();
+    const transfer = transferDraft([['client_orderid', 'lost-reply']]);
+    await expect(post(url, transfer)).rejects.toMatchObject({ code: 'ECONNRESET' });
+    expect(simulator.seen.accepted({ operation: 'transfer' })).toBe(1);
+    const status = await post(url, statusDraft([['client_orderid', 'lost-reply']]));
+    expect(fieldsOf(status.body)).toMatchObject({ status: 'approved' });
+  });
+
+  it('of the scenario hits only the requests that it names', async () => {
+    const faults = [{ operation: 'order-status', fault: 'status-500' as const, delaySeconds: 0 }];
+    const { url } = await start({ scenario: { ...loadScenario(shippedScenario()), faults } });
+    const replies = [await post(url, balanceDraft()), await post(url, invoice1())];
+    expect(replies.map(({ status }) => status)).toEqual([200, 500]);
+  });
+
+  it('handed in goes before that of the scenario, and is told what the request was', async () => {
+    const asked: unknown[] = [];
+    const { url } = await start({
+      fault: (operation, { login, path }) => {
+        asked.push([operation, login, path]);
+        return {};
+      },
+    });
+    expect((await post(url, transferDraft([['client_orderid', 'lost-reply']]))).status).toBe(200);
+    expect(asked).toEqual([['transfer', 'acme', { endpoint: '1234' }]]);
+  });
+
+  it('"garbage" is not HTTP', async () => {
+    const { url } = await withFault({ fault: 'garbage' });
+    await expect(post(url, invoice1())).rejects.toMatchObject({ code: 'HPE_INVALID_CONSTANT' });
+  });
+
+  it('"drip" sends a byte at a time', async () => {
+    const { url } = await withFault({ fault: 'drip' });
+    const { authorization, body, path } = wireOf(url, invoice1());
+    const chunks = await new Promise<Buffer[]>((resolve, reject) => {
+      const headers = {
+        'Content-Type': 'application/x-www-form-urlencoded',
+        Authorization: String(authorization),
+      };
+      const request = httpRequest(`${url}${path}`, { method: 'POST', agent: false, headers }, (response) => {
+        const received: Buffer[] = [];
+        response.on('data', (chunk: Buffer) => {
+          received.push(chunk);
+          if (received.length < 3) return;
+          resolve(received);
+          request.destroy();
+        });
+      });
+      request.once('error', reject);
+      request.end(body);
+    });
+    expect(chunks.map(String)).toEqual(['t', 'y', 'p']);
+  });
+
+  it('delays the reply', async () => {
+    const { url } = await withFault({ delaySeconds: 0.05 });
+    const before = performance.now();
+    expect((await post(url, invoice1())).status).toBe(200);
+    expect(performance.now() - before).toBeGreaterThan(45);
+  });
+
+  it('under way does not keep the simulator from closing', async () => {
+    const underWay = Promise.withResolvers<void>();
+    const { url, close } = await startSimulator({
+      fault: () => {
+        underWay.resolve();
+        return { delaySeconds: 3600 };
+      },
+    });
+    const answer = post(url, invoice1()).catch((error: unknown) => error);
+    await underWay.promise;
+    await close();
+    expect(await answer).toMatchObject({ code: 'ECONNRESET' });
+  });
+});
+
+it('a port that is taken is an error', async () => {
+  const { url } = await start();
+  await expect(startSimulator({ port: Number(new URL(url).port) })).rejects.toMatchObject({
+    code: 'EADDRINUSE',
+  });
+});

@@ -1,0 +1,163 @@
+import { type KeyObject, sign as rsaSign } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { request as httpRequest } from 'node:http';
+import { Secret } from '../../src/secret.ts';
+import { type ListeningSimulator, type ListenOptions, listenSimulator } from '../../src/simulator/listen.ts';
+import { loadScenario } from '../../src/simulator/scenario.ts';
+import { otherBaseString, otherHmacSha1 } from './oauth-sign.ts';
+import { privateKeyOf, publicKeyOf } from './vectors.ts';
+
+type Pair = readonly [name: string, value: string];
+
+/** 2026-01-15 12:00:00 UTC, in milliseconds. */
+export const noon = Date.UTC(2026, 0, 15, 12);
+export const controlKey = 'AF4B7DE6&with=reserved%2B characters';
+export const privateKey = privateKeyOf('rsa-2048-pkcs8.pem');
+
+export const gatewayKeys = {
+  controlKeys: [new Secret(controlKey)],
+  publicKeys: [publicKeyOf('rsa-2048-public.pem')],
+};
+
+/** The shipped scenario on a free port, with one key of each kind for both logins, at noon. */
+export function startSimulator(options: Partial<ListenOptions> = {}): Promise<ListeningSimulator> {
+  return listenSimulator({
+    scenario: loadScenario(shippedScenario()),
+    keys: new Map(['acme', 'beta'].map((login) => [login, gatewayKeys])),
+    clock: () => noon,
+    port: 0,
+    ...options,
+  });
+}
+
+export function shippedScenario(): string {
+  return readFileSync(new URL('../../config/scenario.yaml', import.meta.url), 'utf8');
+}
+
+/** A request that is right in everything; a test changes the one thing that it is about. */
+export interface Draft {
+  readonly path: string;
+  readonly form: readonly Pair[];
+  readonly oauth: readonly Pair[];
+  readonly key: string | KeyObject;
+}
+
+let nonces = 0;
+
+export function balanceDraft(form: readonly Pair[] = [], login = 'acme'): Draft {
+  const path = `/gw/api/v2/get-balance/manager/${login}`;
+  return { path, form, oauth: oauthOf('HMAC-SHA1', login), key: controlKey };
+}
+
+export function statusDraft(form: readonly Pair[], path = '/gw/api/v4/status/1234', login = 'acme'): Draft {
+  return { path, form: [['login', login], ...form], oauth: oauthOf('RSA-SHA256', login), key: privateKey };
+}
+
+export function transferDraft(form: readonly Pair[]): Draft {
+  return { path: '/gw/api/v4/transfer/1234', form, oauth: oauthOf('RSA-SHA256', 'acme'), key: privateKey };
+}
+
+function oauthOf(method: string, login: string): Pair[] {
+  nonces += 1;
+  return [
+    ['oauth_consumer_key', login],
+    ['oauth_nonce', `nonce${nonces}`],
+    ['oauth_signature_method', method],
+    ['oauth_timestamp', String(noon / 1000)],
+    ['oauth_version', '1.0'],
+  ];
+}
+
+/** The draft with one OAuth parameter changed, before it is signed. */
+export function withOAuth(draft: Draft, name: string, value: string): Draft {
+  return { ...draft, oauth: draft.oauth.map((pair) => (pair[0] === name ? [name, value] : pair)) };
+}
+
+/** Signed by the package oauth-sign (base string, HMAC) and node:crypto (RSA). */
+export function signatureOf(baseUrl: string, draft: Draft): string {
+  const pairs = [...draft.form, ...draft.oauth];
+  const url = `${baseUrl}${draft.path}`;
+  if (typeof draft.key === 'string') return otherHmacSha1('POST', url, pairs, draft.key, '');
+  return rsaSign('sha256', Buffer.from(otherBaseString('POST', url, pairs)), draft.key).toString('base64');
+}
+
+export function headerOf(oauth: readonly Pair[], signature: string, separator = ', '): string {
+  const fields = [...oauth, ['oauth_signature', signature] as const];
+  return `OAuth ${fields.map(([name, value]) => `${name}="${escape(value)}"`).join(separator)}`;
+}
+
+export function bodyOf(pairs: readonly Pair[]): string {
+  return pairs.map(([name, value]) => `${escape(name)}=${escape(value)}`).join('&');
+}
+
+/** All of RFC 3986, for the texts of these tests. */
+function escape(text: string): string {
+  return encodeURIComponent(text).replace(
+    /[!'()*]/g,
+    (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+}
+
+/** What goes over the socket. */
+export interface Wire {
+  readonly path: string;
+  readonly authorization: string | string[] | undefined;
+  readonly body: string;
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export function wireOf(baseUrl: string, draft: Draft): Wire {
+  const authorization = headerOf(draft.oauth, signatureOf(baseUrl, draft));
+  return { path: draft.path, authorization, body: bodyOf([...draft.form, ...draft.oauth]) };
+}
+
+export interface Received {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: string;
+}
+
+export function send(baseUrl: string, wire: Wire): Promise<Received> {
+  const { path, authorization, body, method = 'POST', headers } = wire;
+  return new Promise((resolve, reject) => {
+    const request = httpRequest(
+      `${baseUrl}${path}`,
+      {
+        method,
+        agent: false,
+        headers: {
+          'Content-Type': 'application/x-www-form-urlencoded',
+          'Content-Length': Buffer.byteLength(body),
+          ...(authorization === undefined ? {} : { Authorization: authorization }),
+          ...headers,
+        },
+      },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on('data', (chunk: Buffer) => chunks.push(chunk));
+        response.once('error', reject);
+        response.once('end', () =>
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            body: Buffer.concat(chunks).toString(),
+          }),
+        );
+      },
+    );
+    request.once('error', reject);
+    request.end(body);
+  });
+}
+
+export function post(baseUrl: string, draft: Draft): Promise<Received> {
+  return send(baseUrl, wireOf(baseUrl, draft));
+}
+
+/** The fields of a form-encoded reply, decoded and without their line feeds. */
+export function fieldsOf(body: string): Record<string, string> {
+  return Object.fromEntries(
+    [...new URLSearchParams(body)].map(([name, value]) => [name, value.replace(/\n$/, '')]),
+  );
+}

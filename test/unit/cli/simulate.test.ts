@@ -1,0 +1,134 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { gatewayKeysIn } from '../../../src/cli/gateway-keys.ts';
+import { simulate } from '../../../src/cli/simulate.ts';
+import { reveal } from '../../../src/secret.ts';
+import { balanceDraft, controlKey, post, statusDraft, withOAuth } from '../../support/simulator.ts';
+import { publicKeyOf, vectorPath } from '../../support/vectors.ts';
+
+let folder = '';
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'countersign-simulate-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+function addLogin(environment: string, login: string): string {
+  const home = join(folder, environment, login);
+  mkdirSync(home, { recursive: true });
+  writeFileSync(join(home, 'control_key'), `${controlKey}\n`);
+  cpSync(vectorPath('keys/rsa-2048-pkcs8.pem'), join(home, 'private_key.pem'));
+  return home;
+}
+
+async function run(...argv: string[]) {
+  const out: string[] = [];
+  const err: string[] = [];
+  const code = await simulate(argv, { out: (line) => out.push(line), err: (line) => err.push(line) });
+  return { code, out: out.join('\n'), err: err.join('\n') };
+}
+
+describe('the keys of the gateway', () => {
+  it('are the control keys and the public halves of the key directory', async () => {
+    addLogin('sandbox', 'acme');
+    const keys = (await gatewayKeysIn(folder)).get('acme');
+    expect(keys?.controlKeys.map(reveal)).toEqual([controlKey]);
+    expect(keys?.publicKeys.map((key) => key.equals(publicKeyOf('rsa-2048-public.pem')))).toEqual([true]);
+    expect(keys?.publicKeys[0]?.type).toBe('public');
+  });
+
+  it('of a login under two environments are all accepted', async () => {
+    addLogin('sandbox', 'acme');
+    writeFileSync(join(addLogin('production', 'acme'), 'control_key'), 'other');
+    const keys = (await gatewayKeysIn(folder)).get('acme');
+    expect(keys?.controlKeys.map(reveal).sort()).toEqual([controlKey, 'other'].sort());
+  });
+
+  it('that cannot be used are an error that names the login and nothing of the key', async () => {
+    writeFileSync(join(addLogin('sandbox', 'acme'), 'private_key.pem'), 'canary');
+    await expect(gatewayKeysIn(folder)).rejects.toThrow(
+      'The keys of sandbox/acme cannot be used: the private key is not a PEM private key',
+    );
+  });
+
+  it('in a folder that no login can have are an error that names it', async () => {
+    addLogin('sandbox', 'lost+found');
+    await expect(gatewayKeysIn(folder)).rejects.toThrow(
+      'The keys of sandbox/lost+found cannot be used: not a login',
+    );
+  });
+
+  it('leave out files and hidden folders', async () => {
+    addLogin('sandbox', 'acme');
+    addLogin('..2026_01_15', 'ghost');
+    writeFileSync(join(folder, 'README'), '');
+    expect([...(await gatewayKeysIn(folder)).keys()]).toEqual(['acme']);
+  });
+});
+
+describe('countersign simulate', () => {
+  it('prints its usage', async () => {
+    const { code, out } = await run('--help');
+    expect(code).toBe(0);
+    expect(out).toContain('--scenario FILE');
+  });
+
+  it.each([
+    ['without keys', [], '--keys is missing'],
+    ['with an unknown option', ['--key', 'x'], "Unknown option '--key'"],
+    ['with a port that is none', ['--keys', '.', '--port', '65536'], '--port must be 0 to 65535'],
+    ['with a scenario that is not there', ['--keys', '.', '--scenario', '/none.yaml'], 'ENOENT'],
+    ['with a key directory that is not there', ['--keys', '/none'], 'ENOENT'],
+  ])('%s is a wrong usage', async (_, argv, message) => {
+    const { code, err } = await run(...argv);
+    expect(code).toBe(2);
+    expect(err).toContain(message);
+  });
+
+  it('with a scenario that cannot be used lists its problems', async () => {
+    const file = join(folder, 'scenario.yaml');
+    writeFileSync(file, 'logins: []');
+    const { code, err } = await run('--keys', folder, '--scenario', file);
+    expect(code).toBe(2);
+    expect(err).toContain('logins: ');
+  });
+
+  it('on an address that it cannot have fails', async () => {
+    const { code, err } = await run('--keys', folder, '--host', '192.0.2.1', '--port', '0');
+    expect(code).toBe(1);
+    expect(err).toContain('Login acme has no key in');
+    expect(err).toContain('EADDRNOTAVAIL');
+  });
+
+  it('serves until it is told to stop, and logs which check failed', async () => {
+    addLogin('sandbox', 'acme');
+    addLogin('sandbox', 'beta');
+    const { child, line } = start('--keys', folder, '--port', '0');
+    const url = /^The gateway simulator listens on (http:\/\/127\.0\.0\.1:\d+)\/gw$/.exec(await line())?.[1];
+    expect(url).toBeDefined();
+    const now = String(Math.floor(Date.now() / 1000));
+    const right = [balanceDraft(), statusDraft([['client_orderid', 'invoice-1']])];
+    for (const draft of right) {
+      expect((await post(String(url), withOAuth(draft, 'oauth_timestamp', now))).status).toBe(200);
+    }
+    expect((await post(String(url), balanceDraft())).status).toBe(403);
+    expect(await line()).toMatch(/^\d{4}-\S+Z manager-balance 403 timestamp-outside-window$/);
+    const code = new Promise((resolve) => child.once('exit', resolve));
+    child.kill('SIGTERM');
+    expect(await code).toBe(0);
+  });
+});
+
+/** The command as a process of its own, since it lives until a signal. */
+function start(...argv: string[]): { child: ChildProcess; line: () => Promise<string> } {
+  const script = `
+    import { simulate } from ${JSON.stringify(fileURLToPath(new URL('../../../src/cli/simulate.ts', import.meta.url)))};
+    process.exitCode = await simulate(process.argv.slice(1), { out: console.log, err: console.error });`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script, '--', ...argv]);
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  return { child, line: async () => String((await lines.next()).value) };
+}

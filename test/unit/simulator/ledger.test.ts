@@ -1,0 +1,45 @@
+import { describe, expect, it } from '@jest/globals';
+import { Ledger, type Order } from '../../../src/simulator/ledger.ts';
+
+const order = (clientOrderId: string) => ({
+  login: 'acme',
+  endpoint: '1',
+  clientOrderId,
+  stages: [{ status: 'approved' }],
+});
+const find = (ledger: Ledger, clientOrderId: string) =>
+  ledger.find({ login: 'acme', endpoints: ['1'], clientOrderId });
+
+describe('the ledger', () => {
+  it('goes on from the highest order id of the scenario, beyond what a number can hold', () => {
+    const { clientOrderId: client_orderid, ...given } = order('a');
+    const ledger = new Ledger([{ ...given, client_orderid, orderid: '9007199254740993' }], {
+      orders: 1,
+      replies: 1,
+    });
+    expect(ledger.add(order('b')).orderId).toBe('9007199254740994');
+  });
+
+  it('keeps as many added orders as it may, and lets the oldest go', () => {
+    const ledger = new Ledger([], { orders: 2, replies: 1 });
+    const [, second] = ['a', 'b', 'c'].map((id) => ledger.add(order(id)));
+    expect(find(ledger, 'a')).toBe('unknown');
+    expect(find(ledger, 'b')).toBe(second);
+  });
+
+  it('calls a client_orderid ambiguous across all endpoints of the merchant', () => {
+    const ledger = new Ledger([], { orders: 2, replies: 1 });
+    ledger.add(order('a'));
+    ledger.add({ ...order('a'), endpoint: '2' });
+    expect(find(ledger, 'a')).toBe('ambiguous');
+  });
+
+  it('keeps as many replies as it may, and lets the oldest go', () => {
+    const ledger = new Ledger([], { orders: 1, replies: 2 });
+    const added: Order = ledger.add(order('a'));
+    const [stage = {}] = added.stages;
+    for (const serial of ['1', '2', '3']) ledger.rememberReply(serial, added, stage);
+    expect(ledger.stageAt(added, '1')).toBeUndefined();
+    expect(ledger.stageAt(added, '3')).toBe(stage);
+  });
+});
