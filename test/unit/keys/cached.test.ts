@@ -368,6 +368,31 @@ describe('bounds', () => {
   });
 });
 
+it('a login that was missing, got keys and was pushed out is not missing again', async () => {
+  const late = addressOf('late');
+  await refused(late);
+  source.set(late, ringOf('xyz'));
+  await cache.reread(late);
+  for (const login of ['a', 'b', 'c']) {
+    source.set(addressOf(login), ringOf(login));
+    await taken(addressOf(login));
+  }
+  expect(await taken(late)).toBe('xyz');
+});
+
+it('a refresh waits behind reads that requests wait for', async () => {
+  await taken();
+  now += 60 * second;
+  source.paused = true;
+  const busy = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map((login) => refused(addressOf(login)));
+  await taken();
+  const request = refused(addressOf('request'));
+  await source.letGo(2);
+  expect(source.begun.slice(-2)).toEqual(['request', 'acme']);
+  await source.letGo();
+  await Promise.all([...busy, request]);
+});
+
 describe('what is told', () => {
   it('a ring that was read again without a change is no news, and stays the same object', async () => {
     const ring = await cache.take(acme);
@@ -387,13 +412,17 @@ describe('what is told', () => {
     await taken();
     const [entry] = ringOf('abc');
     if (entry === undefined) throw new Error('no entry');
-    source.set(acme, [{ ...entry, supersededAt: new Date(0) }]);
-    await cache.reread(acme);
-    source.set(acme, [...ringOf('xyz', 2), { ...entry, supersededAt: new Date(0) }]);
-    await cache.reread(acme);
-    source.set(acme, ringOf('xyz', 2));
-    await cache.reread(acme);
-    expect(events.rings).toHaveLength(4);
+    const superseded = { ...entry, supersededAt: new Date(0) };
+    for (const ring of [
+      [superseded],
+      ringOf('xyz', 2),
+      [...ringOf('xyz', 2), superseded],
+      ringOf('xyz', 2),
+    ]) {
+      source.set(acme, ring);
+      await cache.reread(acme);
+    }
+    expect(events.rings).toHaveLength(5);
   });
 
   it('each read tells its seconds and whether the source answered, failed or not', async () => {
