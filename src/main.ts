@@ -1,4 +1,5 @@
 import { check } from './cli/check.ts';
+import { explain } from './cli/explain.ts';
 import { exitCode, type Io } from './cli/io.ts';
 import { packageVersion } from './cli/package-info.ts';
 import { serve } from './cli/serve.ts';
@@ -10,6 +11,7 @@ const commands = new Map<string, { readonly run: Command; readonly about: string
   ['serve', { run: serve, about: 'run the proxy' }],
   ['simulate', { run: simulate, about: 'run the gateway simulator alone' }],
   ['check', { run: check, about: 'say everything that is wrong with a configuration' }],
+  ['explain', { run: explain, about: 'show step by step how a form is signed' }],
 ]);
 
 const usage = [

@@ -4,44 +4,57 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { listenSimulator } from '../simulator/listen.ts';
+import { type ListeningSimulator, listenSimulator } from '../simulator/listen.ts';
 import { loadScenario } from '../simulator/scenario.ts';
+import type { Scenario } from '../simulator/scenario-shape.ts';
 import { gatewayKeysIn } from './gateway-keys.ts';
 import { packageRoot } from './package-info.ts';
-
-/** A gateway and keys for whoever has neither: the simulator on loopback, throw-away keys in a folder. */
-export interface Embedded {
-  readonly gatewayUrl: string;
-  /** Values of the variables in config/embedded.yaml. */
-  readonly variables: Readonly<Record<string, string>>;
-  /** Stops the simulator and deletes the keys. */
-  close(): Promise<void>;
-}
 
 /** What runs without `--config`. */
 export const embeddedConfig = fileURLToPath(new URL('config/embedded.yaml', packageRoot));
 
-/** The one environment of config/embedded.yaml. */
+/** The one environment of that configuration. */
 const environment = 'sandbox';
+const gatewayPort = 8090;
 
-export async function startEmbedded(clock: () => number): Promise<Embedded> {
-  const scenario = loadScenario(readFileSync(new URL('config/scenario.yaml', packageRoot), 'utf8'));
+/** Keys for whoever has none: thrown away afterwards. */
+export interface EmbeddedKeys {
+  /** Values of the variables in config/embedded.yaml. */
+  readonly variables: Readonly<Record<string, string>>;
+  /** Deletes the keys. */
+  remove(): void;
+}
+
+/** Makes new keys for each login of the default scenario, in a folder that only this user can read. */
+export async function makeEmbeddedKeys(): Promise<EmbeddedKeys> {
   const folder = mkdtempSync(join(tmpdir(), 'countersign-keys-'));
   const remove = (): void => rmSync(folder, { recursive: true, force: true });
-  try {
-    await Promise.all(
-      Object.keys(scenario.logins).map((login) => writeKeys(join(folder, environment, login))),
-    );
-    const gateway = await listenSimulator({ scenario, keys: await gatewayKeysIn(folder), clock, port: 0 });
-    return {
-      gatewayUrl: gateway.url,
-      variables: { COUNTERSIGN_KEYS: folder, COUNTERSIGN_GATEWAY: gateway.url },
-      close: () => gateway.close().finally(remove),
-    };
-  } catch (error) {
-    remove();
-    throw error;
-  }
+  const logins = Object.keys(defaultScenario().logins);
+  await Promise.all(logins.map((login) => writeKeys(join(folder, environment, login)))).catch(
+    (error: unknown) => {
+      remove();
+      throw error;
+    },
+  );
+  return {
+    variables: { COUNTERSIGN_KEYS: folder, COUNTERSIGN_GATEWAY: `http://127.0.0.1:${gatewayPort}` },
+    remove,
+  };
+}
+
+/** A gateway for whoever has none: the simulator, which accepts what these keys sign. */
+export async function startEmbeddedGateway(keys: EmbeddedKeys): Promise<ListeningSimulator> {
+  const accepted = await gatewayKeysIn(keys.variables.COUNTERSIGN_KEYS ?? '');
+  return listenSimulator({
+    scenario: defaultScenario(),
+    keys: accepted,
+    clock: () => Date.now(),
+    port: gatewayPort,
+  });
+}
+
+function defaultScenario(): Scenario {
+  return loadScenario(readFileSync(new URL('config/scenario.yaml', packageRoot), 'utf8'));
 }
 
 /** New secrets of a login, where the directory source looks for them. */

@@ -5,15 +5,14 @@ import { createApp } from '../app.ts';
 import type { Config, KeysConfig } from '../config/shape.ts';
 import { operationsOf } from '../gateway/operations.ts';
 import { KeyCache } from '../keys/cached.ts';
-import { DirectorySource } from '../keys/directory.ts';
 import type { KeyEvents, KeySource } from '../keys/source.ts';
-import { vaultSource } from '../keys/vault/source.ts';
 import { type Readiness, readiness } from '../ops/health.ts';
 import type { KnownNames } from '../ops/labels.ts';
 import type { Log } from '../ops/log.ts';
 import type { Meter } from '../ops/meter.ts';
 import type { Admission } from '../proxy/admission.ts';
 import { createForwarder } from '../proxy/forward.ts';
+import { openSource } from './key-source.ts';
 
 /** What stays the same when the configuration is read again. */
 export interface RuntimePorts {
@@ -80,7 +79,7 @@ export function startRuntime(config: Config, ports: RuntimePorts, previous?: Run
 
 function openKeys(config: KeysConfig, ports: RuntimePorts): KeyStock {
   const events = withLog(ports.meter, ports.log);
-  const source = openSource(config, events, ports);
+  const source = openSource(config, { ...ports, events });
   const { monotonic: clock, random } = ports;
   const cache = new KeyCache(source, config.cache, { clock, random, events, sourceName: config.source });
   source.start();
@@ -94,12 +93,6 @@ export function namesOf(config: Config): KnownNames {
     return [name, { operations, maxInFlight }] as const;
   });
   return { environments: Object.fromEntries(environments), callers: config.callers.map(({ name }) => name) };
-}
-
-function openSource(keys: KeysConfig, events: KeyEvents, { clock, random }: RuntimePorts): KeySource {
-  return keys.source === 'vault'
-    ? vaultSource(keys.vault, keys.overlap, { clock, random, events })
-    : new DirectorySource({ directory: keys.directory, overlap: keys.overlap, now: clock });
 }
 
 /** Key trouble is counted and told: a person has to act on it. */

@@ -1,11 +1,11 @@
-import { parseArgs } from 'node:util';
 import { fromEnvironment, readConfig } from '../config/read.ts';
 import type { Config } from '../config/shape.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import { createLog, type Log } from '../ops/log.ts';
 import { report } from './check.ts';
-import { type Embedded, embeddedConfig, startEmbedded } from './embedded.ts';
+import { embeddedConfig, makeEmbeddedKeys, startEmbeddedGateway } from './embedded.ts';
 import { exitCode, type Io } from './io.ts';
+import { messageOf, readOptions } from './options.ts';
 import { guardProcess, unsafeSettings } from './process-guard.ts';
 import { type Service, startService } from './service.ts';
 
@@ -18,33 +18,29 @@ Runs the proxy until SIGTERM or SIGINT; SIGHUP reads the configuration again.
 
 /** Gives the exit code: 0 after a stop in which everything under way was finished. */
 export async function serve(argv: readonly string[], io: Io): Promise<number> {
-  let options: { config?: string; help: boolean };
-  try {
-    options = parseArgs({
-      args: [...argv],
-      options: { config: { type: 'string' }, help: { type: 'boolean', default: false } },
-    }).values;
-  } catch (error) {
-    io.err(`${messageOf(error)}\nSee countersign serve --help.`);
-    return exitCode.usage;
-  }
-  if (options.help) {
-    io.out(usage);
-    return exitCode.done;
-  }
+  const read = readOptions('serve', argv, { config: { type: 'string' } }, usage, io);
+  if ('exit' in read) return read.exit;
   const unsafe = unsafeSettings();
   for (const line of unsafe) io.err(line);
   if (unsafe.length > 0) return exitCode.usage;
-  return options.config === undefined ? serveEmbedded(io) : serveFile(options.config, fromEnvironment, io);
+  return read.values.config === undefined
+    ? serveEmbedded(io)
+    : serveFile(read.values.config, fromEnvironment, io);
 }
 
 async function serveEmbedded(io: Io): Promise<number> {
-  const embedded = await startEmbedded(() => Date.now());
+  const keys = await makeEmbeddedKeys();
+  const lookUp = (name: string): string | undefined => keys.variables[name];
   try {
-    const lookUp = (name: string): string | undefined => embedded.variables[name];
-    return await serveFile(embeddedConfig, lookUp, io, (service) => welcome(embedded, service, io));
+    const gateway = await startEmbeddedGateway(keys);
+    const code = await serveFile(embeddedConfig, lookUp, io, (service) => welcome(gateway.url, service, io));
+    await gateway.close();
+    return code;
+  } catch (error) {
+    io.err(`The gateway simulator failed: ${messageOf(error)}`);
+    return exitCode.failed;
   } finally {
-    await embedded.close();
+    keys.remove();
   }
 }
 
@@ -112,7 +108,7 @@ function announce(config: Config, service: Service, log: Log): void {
   }
 }
 
-function welcome({ gatewayUrl }: Embedded, { proxyUrl, adminUrl }: Service, io: Io): void {
+function welcome(gatewayUrl: string, { proxyUrl, adminUrl }: Service, io: Io): void {
   io.out(`
 Countersign signs and forwards on ${proxyUrl}
 Metrics and health are on         ${adminUrl}/metrics
@@ -132,8 +128,4 @@ function stopSignal(): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   process.once('SIGTERM', resolve).once('SIGINT', resolve);
   return promise;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

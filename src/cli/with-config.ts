@@ -1,0 +1,36 @@
+import { readConfig } from '../config/read.ts';
+import type { Config } from '../config/shape.ts';
+import { builtInOperations } from '../gateway/operations.ts';
+import { report } from './check.ts';
+import { embeddedConfig, makeEmbeddedKeys } from './embedded.ts';
+import { exitCode, type Io } from './io.ts';
+
+/**
+ * Does a command's work with a configuration: the file's, or without one the embedded default
+ * with throw-away keys, which are gone afterwards. Problems of the file are printed; exit code 2.
+ */
+export async function withConfig(
+  file: string | undefined,
+  io: Io,
+  work: (config: Config) => Promise<number>,
+): Promise<number> {
+  if (file !== undefined) return withFile(file, undefined, io, work);
+  const keys = await makeEmbeddedKeys();
+  try {
+    return await withFile(embeddedConfig, (name) => keys.variables[name], io, work);
+  } finally {
+    keys.remove();
+  }
+}
+
+async function withFile(
+  file: string,
+  lookUp: ((name: string) => string | undefined) | undefined,
+  io: Io,
+  work: (config: Config) => Promise<number>,
+): Promise<number> {
+  const read = await readConfig(file, builtInOperations, lookUp === undefined ? {} : { lookUp });
+  if ('config' in read) return work(read.config);
+  for (const line of report(file, read.problems)) io.err(line);
+  return exitCode.usage;
+}
