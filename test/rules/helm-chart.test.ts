@@ -61,6 +61,8 @@ whenHelm('the notes say what still has to be done, and no more once it is', () =
     'NOTE: the image is not pinned: set image.digest.',
   ]);
   expect(notes('vault-kubernetes')).not.toContain('NOTE:');
+  expect(notes('vault-kubernetes')).toContain('vault write auth/kubernetes-prod/role/countersign ');
+  expect(notes('directory-keys')).not.toContain('vault write');
 });
 
 it('chart, package and image name the same version', () => {

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
@@ -16,8 +16,8 @@ const namesIn = (folder: string, ending: string) =>
     .sort();
 
 it('the chart carries dashboards and rules as links, so that there is one copy of each', () => {
-  expect(namesIn(join(chart, 'files/dashboards'), '.json')).toEqual(namesIn('deploy/grafana', '.json'));
-  expect(namesIn(join(chart, 'files/prometheus'), '.yaml')).toEqual(namesIn('deploy/prometheus', '.yaml'));
+  expect(readlinkSync(join(chart, 'files/dashboards'))).toBe('../../../deploy/grafana');
+  expect(readlinkSync(join(chart, 'files/prometheus'))).toBe('../../../deploy/prometheus');
 });
 
 whenHelm('every dashboard becomes a ConfigMap that the Grafana sidecar finds', () => {
@@ -37,7 +37,7 @@ whenHelm('every dashboard becomes a ConfigMap that the Grafana sidecar finds', (
 });
 
 whenHelm('the PrometheusRule holds every group of the rule files, unchanged', () => {
-  const groups = namesIn('deploy/prometheus', '.yaml')
+  const groups = namesIn('deploy/prometheus', '.rules.yaml')
     .map((name): unknown => parse(readFileSync(join('deploy/prometheus', name), 'utf8')))
     .flatMap((file) => list(file, 'groups'));
   expect(groups).not.toEqual([]);
