@@ -1,0 +1,171 @@
+import {
+  type DashboardModel,
+  inEnvironment,
+  medianAndWorst,
+  onRoute,
+  perSecond,
+  type Section,
+  share,
+} from './model.ts';
+
+const rejections: Section = {
+  title: 'Rejections of the gateway',
+  panels: [
+    {
+      title: 'Why the gateway rejected',
+      description:
+        'Exchanges with a 403 of the gateway. other-key: accepted with another version, a rotation is under way. clock-skew: our clocks differ. current-key: neither; the key is not registered or the right is missing.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      runbook: 'CountersignGatewayRejects',
+      queries: [{ expr: perSecond('rejections_total', onRoute, 'cause'), legend: '{{cause}}' }],
+    },
+    {
+      title: 'Share of 403',
+      description: 'Share of the replies of the gateway that are 403.',
+      kind: 'timeseries',
+      unit: 'percentunit',
+      redFrom: 0.02,
+      runbook: 'CountersignGatewayRejects',
+      queries: [
+        {
+          expr: share('gateway_responses_total', 'status="403"', onRoute, 'environment, operation'),
+          legend: '{{environment}} {{operation}}',
+        },
+      ],
+    },
+    {
+      title: 'Clock skew',
+      description:
+        'Clock of the gateway minus our own, from its Date header, which has a resolution of one second.',
+      kind: 'timeseries',
+      unit: 's',
+      redBelow: -30,
+      redFrom: 30,
+      runbook: 'CountersignClockSkew',
+      queries: [
+        {
+          expr: `max by (environment, instance) (countersign_gateway_clock_skew_seconds{${inEnvironment}})`,
+          legend: '{{environment}} {{instance}}',
+        },
+      ],
+    },
+    {
+      title: 'Fallbacks',
+      description: 'Exchanges that were refused with one version and accepted with a newer or an older one.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      runbook: 'CountersignRotationStuck',
+      queries: [
+        {
+          expr: perSecond('key_fallbacks_total', inEnvironment, 'environment, login, kind, to'),
+          legend: '{{environment}} {{login}} {{kind}}: {{to}}',
+        },
+      ],
+    },
+  ],
+};
+
+const rotation: Section = {
+  title: 'Rotation',
+  panels: [
+    {
+      title: 'Newest and signing version',
+      description:
+        'The newest version in the key source, and the one that signs. They differ while the gateway does not know the newest.',
+      kind: 'timeseries',
+      unit: 'short',
+      runbook: 'CountersignRotationStuck',
+      queries: [
+        {
+          expr: `max by (environment, login, kind) (countersign_key_version{${inEnvironment}})`,
+          legend: '{{environment}} {{login}} {{kind}}: newest',
+        },
+        {
+          expr: `max by (environment, login, kind) (countersign_key_signing_version{${inEnvironment}})`,
+          legend: '{{environment}} {{login}} {{kind}}: signs',
+        },
+      ],
+    },
+    {
+      title: 'Age of keys',
+      description: 'Time since the newest version was made.',
+      kind: 'timeseries',
+      unit: 's',
+      redFrom: 365 * 86_400,
+      runbook: 'CountersignKeyOld',
+      queries: [
+        {
+          expr: `time() - max by (environment, login, kind) (countersign_key_created_timestamp_seconds{${inEnvironment}})`,
+          legend: '{{environment}} {{login}} {{kind}}',
+        },
+      ],
+    },
+  ],
+};
+
+const source: Section = {
+  title: 'Where keys come from',
+  panels: [
+    {
+      title: 'Key source',
+      description: '1 where the key source answered when an instance last asked it.',
+      kind: 'timeseries',
+      unit: 'short',
+      redBelow: 1,
+      runbook: 'CountersignKeySourceDown',
+      queries: [{ expr: 'min by (instance) (countersign_key_source_up)', legend: '{{instance}}' }],
+    },
+    {
+      title: 'Vault token',
+      description:
+        'Time until the Vault token runs out. It falls to a third of the lease and jumps back when renewed. Empty for keys in a directory.',
+      kind: 'timeseries',
+      unit: 's',
+      redBelow: 300,
+      runbook: 'CountersignTokenNearExpiry',
+      queries: [
+        {
+          expr: 'min by (instance) (countersign_vault_token_expiry_timestamp_seconds) - time()',
+          legend: '{{instance}}',
+        },
+      ],
+    },
+    {
+      title: 'Keys by how they were had',
+      description:
+        'fresh: from the cache. stale: from the cache while it is refreshed or the source fails. fetched: read now. missing: there is none. failed: none to be had.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      runbook: 'CountersignKeySourceDown',
+      queries: [{ expr: perSecond('key_requests_total', inEnvironment, 'result'), legend: '{{result}}' }],
+    },
+    {
+      title: 'Key fetch duration',
+      description: 'One read of the key source, successful or not.',
+      kind: 'timeseries',
+      unit: 's',
+      redFrom: 5,
+      runbook: 'CountersignKeySourceDown',
+      queries: medianAndWorst('key_fetch_duration_seconds', '', 'source'),
+    },
+    {
+      title: 'Key problems',
+      description:
+        'Keys that could not be read, parsed or used; the log says which login and version, and why.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      runbook: 'CountersignKeyProblem',
+      queries: [
+        { expr: perSecond('key_problems_total', inEnvironment, 'environment'), legend: '{{environment}}' },
+      ],
+    },
+  ],
+};
+
+export const keysAndRotation: DashboardModel = {
+  uid: 'countersign-keys',
+  title: 'Countersign: keys and rotation',
+  description: 'Which keys sign, how old they are, whether the gateway accepts them, and how they are had.',
+  sections: [rejections, rotation, source],
+};
