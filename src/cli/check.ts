@@ -1,12 +1,11 @@
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import type { Problem } from '../config/problem.ts';
 import { fromEnvironment, readConfig } from '../config/read.ts';
 import { configSchema } from '../config/schema.ts';
 import type { Config } from '../config/shape.ts';
 import { builtInOperations, operationsOf } from '../gateway/operations.ts';
+import { embeddedConfig } from './embedded.ts';
 import { exitCode, type Io } from './io.ts';
-import { packageRoot } from './package-info.ts';
 
 const help = `Usage: countersign check [--config FILE] [--skip-files]
        countersign check --schema
@@ -31,7 +30,7 @@ export async function check(argv: readonly string[], io: Io): Promise<number> {
     io.out(options.help ? help : JSON.stringify(configSchema(), null, 2));
     return exitCode.done;
   }
-  const file = options.config ?? fileURLToPath(new URL('config/embedded.yaml', packageRoot));
+  const file = options.config ?? embeddedConfig;
   const read = await readConfig(file, builtInOperations, {
     lookUp: options.config === undefined ? forEmbedded : fromEnvironment,
     skipFiles: options['skip-files'],

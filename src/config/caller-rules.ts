@@ -70,7 +70,7 @@ function listenerFindings({ path, value }: Located<Credential>, proxy: Parts['pr
 
 function unknownNames(
   path: Path,
-  names: readonly string[],
+  names: readonly (string | undefined)[],
   known: ReadonlySet<string>,
   what: string,
 ): Finding[] {

@@ -29,7 +29,7 @@ const loginPattern = z
   .min(1);
 
 /** Every combination of an environment, an operation and a login of its lists. */
-export const grant = z.strictObject({
+const grant = z.strictObject({
   environments: z.array(text).min(1).describe('Names of environments, or "*".'),
   operations: z.array(text).min(1).describe('Names of operations, or "*".'),
   logins: z.array(loginPattern).min(1).describe('Logins, or beginnings of logins that end in "*".'),

@@ -1,13 +1,5 @@
-import {
-  type Document,
-  isAlias,
-  isMap,
-  isScalar,
-  isSeq,
-  LineCounter,
-  parseDocument,
-  type Scalar,
-} from 'yaml';
+import { type Document, type ErrorCode, isNode, LineCounter, parseDocument, type Scalar, visit } from 'yaml';
+import { offsetOf, pathOf } from './document-path.ts';
 import { type Path, type Problem, pathText } from './problem.ts';
 import { type LookUp, replaceVariables } from './variables.ts';
 import { faultText } from './yaml-fault.ts';
@@ -20,79 +12,98 @@ export interface ReadDocument {
   readonly lineOf: (path: Path) => number;
 }
 
-/** Set one by one, or a `%YAML 1.1` directive in the file would change them. */
+/** The first four because a `%YAML 1.1` directive in the file would change what is left open. */
 const dialect = {
   version: '1.2',
   schema: 'core',
   merge: false,
   resolveKnownTags: false,
   stringKeys: true,
+  prettyErrors: false,
+  logLevel: 'error',
 } as const;
+/** In nodes, of which yaml makes two for each level of a mapping. */
+const deepest = 40;
 
 /**
  * Reads YAML 1.2 (core schema, text keys, no tags). Variables are replaced in values that are text, after
- * parsing, so that no variable can add structure.
+ * parsing, so that no variable can add structure. Never throws.
  */
 export function readDocument(text: string, lookUp: LookUp): ReadDocument {
   const lines = new LineCounter();
-  const document = parseDocument(text, {
-    lineCounter: lines,
-    prettyErrors: false,
-    logLevel: 'error',
-    ...dialect,
-  });
+  const document = parseDocument(text, { lineCounter: lines, ...dialect });
   const lineAt = (offset: number) => Math.max(1, lines.linePos(offset).line);
   const lineOf = (path: Path) => lineAt(offsetOf(document, path));
   const faults = [...document.errors, ...document.warnings];
-  const problems = faults.map(({ code, pos }) => problem([], lineAt(pos[0]), faultText(code)));
+  const problems = faults.map(({ code, pos }) => ({
+    path: '',
+    line: lineAt(pos[0]),
+    message: faultText(code),
+  }));
   if (faults.some(({ code }) => code !== 'DUPLICATE_KEY')) return { problems, lineOf };
+
+  const problemAt: Report = (message, nodes) => {
+    const node = nodes.at(-1);
+    const line = lineAt(isNode(node) ? (node.range?.[0] ?? 0) : 0);
+    problems.push({ path: pathText(pathOf(nodes)), line, message });
+  };
+  if (!isSound(document, problemAt)) return { problems, lineOf };
+  replaceVariablesIn(document, lookUp, problemAt);
+  const content = dataOf(document);
+  if (content !== undefined) return { content, problems, lineOf };
+  problemAt('repeats itself too often through aliases (*name): write some of it out', []);
+  return { problems, lineOf };
+}
+
+/** Takes what is wrong with the last of these nodes; the others are those above it. */
+type Report = (message: string, nodes: readonly unknown[]) => void;
+
+/** Whether nothing in the document would make the next steps throw. */
+function isSound(document: Document.Parsed, report: Report): boolean {
+  let sound = true;
+  const fail = (code: ErrorCode, nodes: readonly unknown[]) => {
+    sound = false;
+    report(faultText(code), nodes);
+  };
+  visit(document, {
+    Alias(_, alias, above) {
+      if (alias.resolve(document) === undefined) fail('BAD_ALIAS', [...above, alias]);
+    },
+    Collection(_, collection, above) {
+      if (above.length <= deepest) return undefined;
+      fail('RESOURCE_EXHAUSTION', [...above, collection]);
+      return visit.SKIP;
+    },
+  });
+  return sound;
+}
+
+/** In place. Keys are left as they stand. */
+function replaceVariablesIn(document: Document.Parsed, lookUp: LookUp, report: Report): void {
+  visit(document, {
+    Scalar(position, scalar, above) {
+      const messages = position === 'key' ? keyFaults(scalar) : replaceIn(scalar, lookUp);
+      for (const message of messages) report(message, [...above, scalar]);
+    },
+  });
+}
+
+/** Zod passes over this key in silence, and it is nothing but trouble everywhere else. */
+function keyFaults({ value }: Scalar): string[] {
+  return value === '__proto__' ? ['is not a name that can be used'] : [];
+}
+
+function replaceIn(scalar: Scalar, lookUp: LookUp): string[] {
+  if (typeof scalar.value !== 'string') return [];
+  const { text, problems } = replaceVariables(scalar.value, lookUp);
+  scalar.value = text;
+  return problems;
+}
+
+function dataOf(document: Document.Parsed): ReadDocument['content'] {
   try {
-    for (const [path, scalar] of textsIn(document.contents, [])) {
-      const replaced = replaceVariables(scalar.value, lookUp);
-      scalar.value = replaced.text;
-      for (const message of replaced.problems) problems.push(problem(path, lineOf(path), message));
-    }
-    return { content: { value: document.toJS({ maxAliasCount: 100 }) }, problems, lineOf };
+    return { value: document.toJS({ maxAliasCount: 100 }) };
   } catch {
-    // The stack or the alias count ran out: nothing else throws once the text has been parsed.
-    const message = 'is nested too deeply, or repeats itself too often through aliases (*name)';
-    return { problems: [...problems, problem([], 1, message)], lineOf };
+    return undefined;
   }
-}
-
-function problem(path: Path, line: number, message: string): Problem {
-  return { path: pathText(path), line, message };
-}
-
-/** Every value that is text, once: aliases are not followed. Keys are left as they stand. */
-function* textsIn(node: unknown, path: Path): Generator<[Path, Scalar<string>]> {
-  if (isScalar(node) && isText(node)) yield [path, node];
-  if (isMap<Scalar>(node))
-    for (const { key, value } of node.items) yield* textsIn(value, [...path, String(key.value)]);
-  if (isSeq(node)) for (const [index, item] of node.items.entries()) yield* textsIn(item, [...path, index]);
-}
-
-function isText(scalar: Scalar): scalar is Scalar<string> {
-  return typeof scalar.value === 'string';
-}
-
-/** Where a place begins, in characters: at the key in a mapping, at the item in a sequence. */
-function offsetOf(document: Document.Parsed, path: Path): number {
-  let node: unknown = document.contents;
-  let offset = 0;
-  for (const step of path) {
-    const inside = isAlias(node) ? node.resolve(document) : node;
-    if (isMap<Scalar>(inside)) {
-      const pair = inside.items.findLast(({ key }) => key.value === step);
-      if (pair === undefined) break;
-      offset = pair.key.range?.[0] ?? offset;
-      node = pair.value;
-    } else if (isSeq<Scalar>(inside)) {
-      const item = inside.items[Number(step)];
-      if (item === undefined) break;
-      offset = item.range?.[0] ?? offset;
-      node = item;
-    } else break;
-  }
-  return offset;
 }

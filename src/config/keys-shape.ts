@@ -55,10 +55,10 @@ const secretPath = z
     abort: true,
     error: 'must hold {environment} and {login}, each once, such as gateway/{environment}/{login}',
   })
-  .refine(
-    (value) => segments.test(value.replaceAll(/\{(environment|login)\}/g, 'x')),
-    'must be plain segments joined by "/", such as gateway/{environment}/{login}',
-  )
+  .refine((value) => segments.test(value.replaceAll(/\{(environment|login)\}/g, 'x')), {
+    abort: true,
+    error: 'must be plain segments joined by "/", such as gateway/{environment}/{login}',
+  })
   .refine(
     (value) => /\}.*[/._~@].*\{/.test(value),
     'needs "/", "." or "_" between {environment} and {login}, so that no two keys share a path',

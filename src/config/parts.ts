@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { caller, credential, grant } from './caller-shape.ts';
+import { caller, credential } from './caller-shape.ts';
 import { environment } from './environment-shape.ts';
 import { operationOverride } from './operation-shape.ts';
 import { type Config, configShape, type OperationOverride } from './shape.ts';
@@ -21,12 +21,12 @@ export interface Parts {
   readonly callers: readonly {
     readonly name: string | undefined;
     readonly credentials: readonly (Credential | undefined)[];
-    readonly allow: readonly (Grant | undefined)[];
+    readonly allow: readonly { readonly environments: Names; readonly operations: Names }[];
   }[];
 }
 
 export type Credential = z.output<typeof credential>;
-export type Grant = z.output<typeof grant>;
+type Names = readonly (string | undefined)[];
 
 export function partsOf(value: unknown): Parts {
   const { proxy, environments, operations, callers } = entriesOf(value);
@@ -41,7 +41,10 @@ export function partsOf(value: unknown): Parts {
       return {
         name: sound(caller.shape.name, name),
         credentials: itemsOf(credentials).map((item) => sound(credential, item)),
-        allow: itemsOf(allow).map((item) => sound(grant, item)),
+        allow: itemsOf(allow).map((item) => {
+          const { environments, operations } = entriesOf(item);
+          return { environments: names(environments), operations: names(operations) };
+        }),
       };
     }),
   };
@@ -55,6 +58,10 @@ function place(value: unknown) {
 function overrides(value: unknown): Overrides {
   const entries = Object.entries(entriesOf(value));
   return new Map(entries.map(([name, entry]) => [name, sound(operationOverride, entry)]));
+}
+
+function names(value: unknown): Names {
+  return itemsOf(value).map((item) => (typeof item === 'string' ? item : undefined));
 }
 
 function sound<T extends z.ZodType>(shape: T, value: unknown): z.output<T> | undefined {

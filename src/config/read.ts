@@ -51,7 +51,7 @@ async function fileProblems(config: Config, lineOf: (path: Path) => number): Pro
 async function faultOf(file: string): Promise<string | undefined> {
   try {
     await access(file, constants.R_OK);
-    return (await stat(file)).isFile() ? undefined : 'is not a file: name one';
+    return (await stat(file)).isFile() ? undefined : 'is a folder or a device: name a file';
   } catch (error) {
     const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
     if (code === 'ENOENT') return 'does not exist: check the path and the folder it starts from';

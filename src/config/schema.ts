@@ -3,7 +3,7 @@ import type { Path } from './problem.ts';
 import { configShape } from './shape.ts';
 
 /** What `z.toJSONSchema` makes of the shape. */
-type Schema = z.core.JSONSchema.JSONSchema;
+export type Schema = z.core.JSONSchema.JSONSchema;
 
 /** JSON Schema of the configuration file, for editors: `config/schema.json`. */
 export function configSchema(): Schema {

@@ -2,7 +2,7 @@
 export function suggestion(name: string, known: Iterable<string>): string {
   const [nearest] = [...known]
     .map((candidate) => ({ candidate, distance: distance(name.toLowerCase(), candidate.toLowerCase()) }))
-    .filter(({ candidate, distance }) => distance <= Math.max(1, Math.floor(candidate.length / 3)))
+    .filter(({ candidate, distance }) => distance <= Math.ceil(candidate.length / 3))
     .sort((a, b) => a.distance - b.distance);
   return nearest === undefined ? '' : `; did you mean "${nearest.candidate}"?`;
 }

@@ -5,7 +5,7 @@ const faults: Readonly<Partial<Record<ErrorCode, string>>> = {
   BAD_ALIAS: 'refers to an anchor (&name) that does not stand above it',
   BAD_COLLECTION_TYPE: 'has a tag (!name): remove it',
   BAD_DQ_ESCAPE: 'has a "\\" in double quotes that is no escape: write "\\\\", or use single quotes',
-  BAD_INDENT: 'is not indented like its neighbours',
+  BAD_INDENT: 'is not indented like its neighbours, or a bracket is not closed',
   BAD_SCALAR_START: 'begins with a character that YAML keeps for itself: put the value in quotes',
   BLOCK_AS_IMPLICIT_KEY: 'has a second ":" on the line: put the value in quotes, or begin a new line',
   DUPLICATE_KEY: 'is a key that stands here already: remove one of the two',

@@ -1,0 +1,198 @@
+import { describe, expect, it } from '@jest/globals';
+import { digest, minimal, problemsOf } from './checking.ts';
+
+const caller = (name: string, credential: string, allow = '[]') =>
+  `  - { name: ${name}, credentials: [{ ${credential} }], allow: ${allow} }\n`;
+
+describe('the fence between environments', () => {
+  it.each([
+    ['https://gateway.example', 'https://gateway.example/'],
+    ['https://gateway.example', 'HTTPS://GATEWAY.example:443'],
+    ['https://gateway.example/pay', 'https://gateway.example/pay//'],
+    ['http://127.0.0.1:80', 'http://127.1'],
+  ])('refuses %s beside %s, which are the same place', (one, other) => {
+    const text = `keys: { source: directory, directory: d }
+environments:
+  a: { baseUrl: "${one}", product: gw }
+  b: { baseUrl: "${other}", product: other }`;
+    expect(problemsOf(text)).toEqual([
+      '4 environments.b.baseUrl: is the address of "a" too, so keys of one could sign for the other: give each its own',
+    ]);
+  });
+
+  it('takes two paths of one host', () => {
+    const text = `keys: { source: directory, directory: d }
+environments:
+  a: { baseUrl: "https://gateway.example/a", product: gw }
+  b: { baseUrl: "https://gateway.example/b", product: gw }`;
+    expect(problemsOf(text)).toEqual([]);
+  });
+
+  it('is seen although other fields of an environment are wrong', () => {
+    const text = `keys: { source: directory, directory: d }
+environments:
+  a: { baseUrl: "https://gateway.example", product: "/" }
+  b: { baseUrl: "https://gateway.example", product: gw, maxInFlight: 0 }`;
+    expect(problemsOf(text).map((problem) => problem.split(':')[0])).toEqual([
+      '3 environments.a.product',
+      '4 environments.b.maxInFlight',
+      '4 environments.b.baseUrl',
+    ]);
+  });
+});
+
+describe('operations of a configuration', () => {
+  const operations = (shared: string, own = '') => `keys: { source: directory, directory: d }
+environments:
+  sandbox:
+    baseUrl: https://gateway.example
+    product: gw
+    operations: {${own}}
+operations: {${shared}}`;
+
+  it('takes an override of one field of a built-in operation', () => {
+    expect(problemsOf(operations('transfer: { signature: HMAC-SHA1 }', 'transfer: { login: body }'))).toEqual(
+      [],
+    );
+  });
+
+  it('takes a new operation that says path, signature and login', () => {
+    const added = 'refund: { path: "/api/v4/return/{endpoint}", signature: RSA-SHA256, login: header }';
+    expect(problemsOf(operations(added))).toEqual([]);
+    expect(problemsOf(operations('', added))).toEqual([]);
+  });
+
+  it('says which of them a new operation lacks, once', () => {
+    expect(problemsOf(operations('refund: { signature: RSA-SHA256 }'))).toEqual([
+      '7 operations.refund: is not a built-in operation, so it also needs path, login',
+    ]);
+    expect(problemsOf(operations('', 'refund: { path: /api/v4/return, login: body }'))).toEqual([
+      '6 environments.sandbox.operations.refund: is not a built-in operation, so it also needs signature',
+    ]);
+  });
+
+  it('takes an environment override of an operation that the configuration added', () => {
+    const added = 'refund: { path: "/api/v4/return/{endpoint}", signature: RSA-SHA256, login: header }';
+    expect(problemsOf(operations(added, 'refund: { signature: HMAC-SHA1 }'))).toEqual([]);
+  });
+
+  it('needs {login} in the path where the login is taken from the path', () => {
+    expect(problemsOf(operations('', 'transfer: { login: path }'))).toEqual([
+      '6 environments.sandbox.operations.transfer: takes the login from the path, so its path must hold {login}',
+    ]);
+    expect(problemsOf(operations('manager-balance: { path: /api/v2/balance }'))).toEqual([
+      '7 operations.manager-balance: takes the login from the path, so its path must hold {login}',
+    ]);
+  });
+
+  it.each(['/api/{login}/{login}', '/api/{endpoint}/x/{endpoint}'])('refuses the path %s', (path) => {
+    expect(problemsOf(operations(`transfer: { path: "${path}" }`))).toEqual([
+      '7 operations.transfer.path: must hold each of {login}, {endpoint} and {endpointGroup} at most once',
+    ]);
+  });
+
+  it.each([
+    '/v4/status',
+    'api/v4',
+    '/api/',
+    '/api/../x',
+    '/api/.',
+    '/api/{other}',
+    '/api/a{login}',
+    '/api/a?b',
+    '/api/%41',
+  ])('refuses the path %s', (path) => {
+    expect(problemsOf(operations(`transfer: { path: "${path}" }`))).toEqual([
+      expect.stringContaining('7 operations.transfer.path: must look like'),
+    ]);
+  });
+
+  it('refuses two operations that no request could tell apart', () => {
+    const own = 'state: { path: "/api/v4/status/{endpointGroup}", signature: RSA-SHA256, login: body }';
+    expect(problemsOf(operations('', own))).toEqual([
+      '6 environments.sandbox.operations.state: has the path of "order-status" too: no request could tell them apart',
+    ]);
+  });
+});
+
+describe('callers of a configuration', () => {
+  it('refuses a grant for what does not exist, and suggests what does', () => {
+    const allow =
+      '[{ environments: [sandbx, "*"], operations: [order-statu, bogus-entirely, transfer], logins: ["*"] }]';
+    expect(problemsOf(`${minimal}callers:\n${caller('a', `tokenSha256: ${digest}`, allow)}`)).toEqual([
+      '6 callers[0].allow[0].environments[0]: names no environment; did you mean "sandbox"?',
+      '6 callers[0].allow[0].operations[0]: names no operation; did you mean "order-status"?',
+      '6 callers[0].allow[0].operations[1]: names no operation',
+    ]);
+  });
+
+  it('takes a grant for an operation that one environment adds, even where that is wrong in itself', () => {
+    const text = `keys: { source: directory, directory: d }
+environments:
+  sandbox:
+    baseUrl: https://gateway.example
+    product: gw
+    operations: { refund: { path: nonsense, signature: RSA-SHA256, login: body } }
+callers:
+${caller('a', `tokenSha256: ${digest}`, '[{ environments: [sandbox], operations: [refund], logins: [b] }]')}`;
+    expect(problemsOf(text)).toEqual([
+      expect.stringContaining('6 environments.sandbox.operations.refund.path: '),
+    ]);
+  });
+
+  it('does not take the name of what every object has for a name of the file', () => {
+    const allow = '[{ environments: [constructor], operations: [toString], logins: [a] }]';
+    expect(problemsOf(`${minimal}callers:\n${caller('a', `tokenSha256: ${digest}`, allow)}`)).toHaveLength(2);
+  });
+
+  it('refuses two callers of one name', () => {
+    const other = 'f'.repeat(64);
+    const text = `${minimal}callers:\n${caller('a', `tokenSha256: ${digest}`)}${caller('a', `tokenSha256: ${other}`)}`;
+    expect(problemsOf(text)).toEqual([
+      '7 callers[1].name: is the name of another caller too (callers[0].name): remove one of the two',
+    ]);
+  });
+
+  it.each([
+    [`tokenSha256: ${digest}`, `tokenSha256: ${digest}`],
+    ['anonymous: true', 'anonymous: true'],
+    ['certificateUri: "spiffe://a/b"', 'certificateUri: "spiffe://a/b"'],
+    ['certificateDns: a.example', 'certificateDns: A.Example'],
+  ])('refuses one credential of two callers: %s', (one, other) => {
+    const tls = 'proxy: { tls: { certFile: c, keyFile: k, clientCaFile: a } }\n';
+    expect(problemsOf(`${minimal}${tls}callers:\n${caller('a', one)}${caller('b', other)}`)).toEqual([
+      '8 callers[1].credentials[0]: is a credential that stands here already (callers[0].credentials[0]): remove one of the two',
+    ]);
+  });
+
+  it.each([
+    ['127.0.0.1', true],
+    ['127.8.8.8', true],
+    ['::1', true],
+    ['localhost', true],
+    ['0.0.0.0', false],
+    ['::', false],
+    ['10.0.0.1', false],
+    ['127.0.0.1.example', false],
+  ])('with the proxy on %s, an anonymous caller is possible: %s', (host, possible) => {
+    const text = `${minimal}proxy: { host: "${host}" }\ncallers:\n${caller('a', 'anonymous: true')}`;
+    expect(problemsOf(text)).toEqual(
+      possible ? [] : [expect.stringContaining('7 callers[0].credentials[0]: lets everybody in')],
+    );
+  });
+
+  it('takes an anonymous caller anywhere with allowAnonymous', () => {
+    const text = `${minimal}proxy: { host: 0.0.0.0, allowAnonymous: true }\ncallers:\n${caller('a', 'anonymous: true')}`;
+    expect(problemsOf(text)).toEqual([]);
+  });
+
+  it.each(['certificateUri: "spiffe://a"', 'certificateDns: a.example'])(
+    'needs a CA of client certificates for %s',
+    (credential) => {
+      const tls = 'proxy: { tls: { certFile: c, keyFile: k } }\n';
+      expect(problemsOf(`${minimal}${tls}callers:\n${caller('a', credential)}`)).toEqual([
+        expect.stringContaining('7 callers[0].credentials[0]: needs proxy.tls.clientCaFile'),
+      ]);
+    },
+  );
+});
