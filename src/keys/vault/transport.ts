@@ -62,7 +62,7 @@ export function transport(options: TransportOptions): Transport {
     const agent = request.method === 'POST' ? fresh : pooled;
     try {
       const reply = await send(request, agent, signal).catch((error: unknown) => {
-        if (isStaleSocket(error)) return send(request, agent, signal);
+        if (error instanceof StaleSocket) return send(request, fresh, signal);
         throw error;
       });
       const body = readReply(reply.status, reply.headers, reply.text);
@@ -126,10 +126,6 @@ function contentHeaders(body: Buffer | undefined): Record<string, string> {
 /** A kept-alive socket that the server had already closed: nothing came back, and reads may be repeated. */
 class StaleSocket extends Error {}
 
-function isStaleSocket(error: unknown): boolean {
-  return error instanceof StaleSocket;
-}
-
 function replyTo(request: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     request.once('response', resolve);
@@ -153,6 +149,6 @@ async function collect(reply: IncomingMessage): Promise<string> {
 
 /** A system error's code (`ECONNREFUSED`); its message names addresses, which is more than is needed. */
 function codeOf(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  return typeof code === 'string' ? code : 'no code';
+  const coded = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
+  return typeof coded === 'string' ? coded : 'no code';
 }

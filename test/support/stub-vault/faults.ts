@@ -13,7 +13,7 @@ export type Fault =
   | { readonly kind: 'black-hole' }
   /** A reply whose body comes byte by byte and never ends. */
   | { readonly kind: 'drip' }
-  | { readonly kind: 'html' }
+  | { readonly kind: 'html'; readonly status?: number }
   | { readonly kind: 'cut-json' }
   /** Any JSON instead of the reply, with status 200. */
   | { readonly kind: 'json'; readonly body: unknown }
@@ -37,7 +37,8 @@ export function playFault(fault: Fault, response: ServerResponse): void {
       drip(response);
       return;
     case 'html':
-      response.writeHead(200, { 'Content-Type': 'text/html' }).end('<html><body>Sign in</body></html>');
+      response.writeHead(fault.status ?? 200, { 'Content-Type': 'text/html' });
+      response.end('<html><body>Sign in</body></html>');
       return;
     case 'cut-json':
       response.writeHead(200, { 'Content-Type': 'application/json' }).end('{"request_id":"1","data":{"da');

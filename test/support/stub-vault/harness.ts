@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { VaultConfig } from '../../../src/config/shape.ts';
-import type { KeyEvents, KeyRing } from '../../../src/keys/source.ts';
+import type { KeyEvents, KeyResult, KeyRing } from '../../../src/keys/source.ts';
+import { VaultError } from '../../../src/keys/vault/problem.ts';
 import type { VaultPorts } from '../../../src/keys/vault/vault.ts';
 import { reveal, Secret } from '../../../src/secret.ts';
 import { VaultAdmin } from './admin.ts';
@@ -18,9 +19,10 @@ export const day = 86_400_000;
 export const acme = { environment: 'sandbox', login: 'acme' };
 
 /** Keeps what was told. */
-export class Told implements Pick<KeyEvents, 'keyProblem' | 'sourceTokenExpires'> {
+export class Told implements KeyEvents {
   readonly problems: string[] = [];
   readonly expiries: (number | undefined)[] = [];
+  readonly results: KeyResult[] = [];
 
   keyProblem(problem: string): void {
     this.problems.push(problem);
@@ -29,6 +31,24 @@ export class Told implements Pick<KeyEvents, 'keyProblem' | 'sourceTokenExpires'
   sourceTokenExpires(at: number | undefined): void {
     this.expiries.push(at);
   }
+
+  keyTaken(_environment: string, result: KeyResult): void {
+    this.results.push(result);
+  }
+
+  keyFetched(): void {}
+  ringChanged(): void {}
+  keySourceUp(): void {}
+}
+
+/** What kept keys from being read: the kind of the VaultError in the refusal, or thrown as it is. */
+export async function problemOf(work: Promise<unknown>): Promise<string> {
+  const error = await work.then(
+    () => 'none',
+    (thrown: unknown) => thrown,
+  );
+  if (error instanceof VaultError) return error.kind;
+  return error instanceof Error && error.cause instanceof VaultError ? error.cause.kind : String(error);
 }
 
 export function configFor(address: string, more: Partial<VaultConfig> = {}): VaultConfig {

@@ -1,0 +1,16 @@
+import { vaultSource } from '../../../src/keys/vault/source.ts';
+import { Secret } from '../../../src/secret.ts';
+import { acme, approleMount, configFor, day, Told } from './harness.ts';
+
+// A process of its own: a read with a token, a login by AppRole, and everything printed that could be.
+const [, , address = '', token = '', secretIdFile = ''] = process.argv;
+const told = new Told();
+const ports = { clock: Date.now, random: () => 0.5, events: told };
+for (const auth of [
+  { method: 'token', token: new Secret(token) },
+  { method: 'approle', mount: approleMount, roleId: 'countersign', secretIdFile },
+] as const) {
+  const source = vaultSource(configFor(address, { auth, timeout: 1000 }), day, ports);
+  console.log(await source.read(acme).catch((error: unknown) => error), told);
+  source.stop();
+}
