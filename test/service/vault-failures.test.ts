@@ -166,6 +166,16 @@ describe('keys in Vault, while Vault fails', () => {
     );
   });
 
+  it('counts requests that fail together as one failure', async () => {
+    await source.read(acme);
+    bench.vault.sealed = true;
+    const logins = Array.from({ length: 16 }, (_, index) => ({ ...acme, login: `l${index}` }));
+    await Promise.all(logins.map((address) => problemOf(source.read(address))));
+    bench.vault.heal();
+    bench.clock.advance(1000);
+    expect(await problemOf(source.read(acme))).toBe('none');
+  });
+
   it('waits as long as Retry-After says', async () => {
     bench.vault.fail(status(429, { 'Retry-After': '120' }), read);
     await problemOf(source.read(acme));

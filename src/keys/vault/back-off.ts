@@ -27,8 +27,9 @@ export class BackOff {
     return Math.max(0, this.#until - this.#ports.clock());
   }
 
-  get failing(): boolean {
-    return this.#failures > 0;
+  /** Since the last success. */
+  get failures(): number {
+    return this.#failures;
   }
 
   /** @param atLeast seconds, from `Retry-After`. */

@@ -71,14 +71,16 @@ export function vaultClient(config: VaultAddress, ports: BackOffPorts): VaultCli
 
 async function guard<T>(outage: Gate, timeout: number, exchange: () => Promise<T>): Promise<T> {
   outage.check();
-  if (outage.failing) outage.hold(timeout);
+  const { failures } = outage;
+  if (failures > 0) outage.hold(timeout);
   try {
     const reply = await exchange();
     outage.open();
     return reply;
   } catch (error) {
-    if (isOutage(error)) outage.close(error);
-    else outage.open();
+    if (!isOutage(error)) outage.open();
+    // Calls that were under way together are one failure.
+    else if (outage.failures === failures) outage.close(error);
     throw error;
   }
 }

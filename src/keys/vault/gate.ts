@@ -20,9 +20,9 @@ export class Gate {
     });
   }
 
-  /** Whether the last pass failed. */
-  get failing(): boolean {
-    return this.#backOff.failing;
+  /** Failures since the last success. */
+  get failures(): number {
+    return this.#backOff.failures;
   }
 
   /** Closes it after a failure, for longer each time; for at least the error's `retryAfter`. */

@@ -38,7 +38,7 @@ describe('backing off', () => {
     backOff.failed();
     backOff.failed();
     backOff.succeeded();
-    expect([backOff.wait, backOff.failing]).toEqual([0, false]);
+    expect([backOff.wait, backOff.failures]).toEqual([0, 0]);
     backOff.failed();
     expect(backOff.wait).toBe(1000);
   });
