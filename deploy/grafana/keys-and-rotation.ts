@@ -101,6 +101,20 @@ const rotation: Section = {
         },
       ],
     },
+    {
+      title: 'Versions that cannot be used',
+      description: 'Versions that cannot be parsed or are too weak; the log says why.',
+      kind: 'timeseries',
+      unit: 'short',
+      redFrom: 1,
+      runbook: 'CountersignKeyUnusable',
+      queries: [
+        {
+          expr: `max by (environment, login, kind) (countersign_key_unusable_versions{${inEnvironment}})`,
+          legend: '{{environment}} {{login}} {{kind}}',
+        },
+      ],
+    },
   ],
 };
 
@@ -152,12 +166,15 @@ const source: Section = {
     {
       title: 'Key problems',
       description:
-        'Keys that could not be read, parsed or used; the log says which login and version, and why.',
+        'Keys that could not be read, and logins to the key source that failed (environment none); the log says why.',
       kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignKeyProblem',
       queries: [
-        { expr: perSecond('key_problems_total', inEnvironment, 'environment'), legend: '{{environment}}' },
+        {
+          expr: perSecond('key_problems_total', 'environment=~"$environment|none"', 'environment'),
+          legend: '{{environment}}',
+        },
       ],
     },
   ],

@@ -16,48 +16,46 @@ const kinds: readonly KeyKind[] = ['control_key', 'private_key'];
 const directions = ['newer', 'older'] as const;
 
 export function createKeySeries(metrics: Metrics, mostLogins = 1000): KeySeries {
-  /** Usable keys by {@link seriesId}, newest first. */
-  const shown = new Map<string, readonly UsableKey[]>();
+  /** Usable versions by {@link seriesId}, newest first, as one text. */
+  const shown = new Map<string, string>();
+  const { keyVersion, keySigningVersion, keyCreated, keyUnusable, fallbacks } = metrics;
 
-  function show(labels: KeyLabels, keys: readonly UsableKey[]): void {
+  function show(labels: KeyLabels, entries: KeyRing): void {
     const id = seriesId(labels);
-    const newest = keys[0];
-    if (newest === undefined) return hide(labels);
-    metrics.keyVersion.set(labels, newest.version);
-    if (newest.createdAt === undefined) metrics.keyCreated.remove(labels);
-    else metrics.keyCreated.set(labels, newest.createdAt.getTime() / 1000);
+    const keys = entries.filter(usable);
+    const versions = keys.map(({ version }) => version).join();
+    if (!shown.has(id)) for (const to of directions) fallbacks.inc({ ...labels, to }, 0);
+    keyUnusable.set(labels, entries.length - keys.length);
+    setOrRemove(keyVersion, labels, keys[0]?.version);
+    setOrRemove(keyCreated, labels, seconds(keys[0]?.createdAt));
     // A ring that was only read again leaves the version that signs as it is.
-    if (!sameVersions(shown.get(id), keys)) metrics.keySigningVersion.set(labels, newest.version);
-    if (!shown.has(id)) for (const to of directions) metrics.fallbacks.inc({ ...labels, to }, 0);
-    shown.set(id, keys);
+    if (shown.get(id) !== versions) setOrRemove(keySigningVersion, labels, keys[0]?.version);
+    shown.set(id, versions);
   }
 
   function hide(labels: KeyLabels): void {
     if (!shown.delete(seriesId(labels))) return;
-    for (const gauge of [metrics.keyVersion, metrics.keySigningVersion, metrics.keyCreated])
-      gauge.remove(labels);
-    for (const to of directions) metrics.fallbacks.remove({ ...labels, to });
+    for (const gauge of [keyVersion, keySigningVersion, keyCreated, keyUnusable]) gauge.remove(labels);
+    for (const to of directions) fallbacks.remove({ ...labels, to });
   }
 
   return {
     ringChanged({ environment, login }, ring = []) {
       for (const kind of kinds) {
         const labels = { environment, login, kind };
+        const entries = ring.filter((entry) => entry.kind === kind);
         const room = shown.has(seriesId(labels)) || shown.size < mostLogins * kinds.length;
-        if (room)
-          show(
-            labels,
-            ring.filter(usable).filter((key) => key.kind === kind),
-          );
+        if (entries.length === 0) hide(labels);
+        else if (room) show(labels, entries);
       }
     },
     fellBack({ environment, login }, kind, to) {
       const labels = { environment, login, kind };
-      if (shown.has(seriesId(labels))) metrics.fallbacks.inc({ ...labels, to });
+      if (shown.has(seriesId(labels))) fallbacks.inc({ ...labels, to });
     },
     accepted({ environment, login }, kind, version) {
       const labels = { environment, login, kind };
-      if (shown.has(seriesId(labels))) metrics.keySigningVersion.set(labels, version);
+      if (shown.has(seriesId(labels))) keySigningVersion.set(labels, version);
     },
   };
 }
@@ -71,6 +69,11 @@ function usable(entry: KeyRing[number]): entry is UsableKey {
   return 'key' in entry;
 }
 
-function sameVersions(some: readonly UsableKey[] | undefined, others: readonly UsableKey[]): boolean {
-  return some?.length === others.length && some.every((key, at) => key.version === others[at]?.version);
+function seconds(date: Date | undefined): number | undefined {
+  return date === undefined ? undefined : date.getTime() / 1000;
+}
+
+function setOrRemove(gauge: Metrics['keyVersion'], labels: KeyLabels, value: number | undefined): void {
+  if (value === undefined) gauge.remove(labels);
+  else gauge.set(labels, value);
 }

@@ -111,7 +111,7 @@ function keyMetrics({ counter, gauge, histogram }: Maker) {
     ]),
     keyProblems: counter(
       'key_problems_total',
-      'Keys that could not be read, parsed or used; the log says which.',
+      'Keys that could not be read, and logins to the key source that failed; the log says why.',
       ['environment'],
     ),
     keyFetch: histogram(
@@ -129,6 +129,11 @@ function keyMetrics({ counter, gauge, histogram }: Maker) {
     keyCreated: gauge(
       'key_created_timestamp_seconds',
       `When the newest usable version of a key in use was made. ${bounded}`,
+      boundedKey,
+    ),
+    keyUnusable: gauge(
+      'key_unusable_versions',
+      `Versions of a key in use that cannot be parsed or are too weak. ${bounded}`,
       boundedKey,
     ),
     fallbacks: counter(

@@ -40,6 +40,7 @@ export function startAtZero(metrics: Metrics, { environments, callers }: KnownNa
   for (const caller of callers) {
     for (const decision of decisions) metrics.decisions.inc({ caller, decision }, 0);
   }
+  metrics.keyProblems.inc({ environment: 'none' }, 0);
   for (const method of methodNames) metrics.signatures.inc({ method }, 0);
 }
 

@@ -67,9 +67,13 @@ describe('a ring in use', () => {
     expect(await value('fallbacks_total', { ...controlLabels, to: 'older' })).toBe(0);
   });
 
-  it('is shown without versions that cannot be used', async () => {
+  it('is shown by the newest version that can be used, and by how many cannot', async () => {
     use([broken, control(3)]);
     expect(await value('version', controlLabels)).toBe(3);
+    expect(await value('unusable_versions', controlLabels)).toBe(1);
+    use([broken]);
+    expect(await value('version', controlLabels)).toBeUndefined();
+    expect(await value('unusable_versions', controlLabels)).toBe(1);
   });
 
   it('leaves no series when the login or one kind of its keys is gone', async () => {
