@@ -1,9 +1,16 @@
 import type { Parts } from './parts.ts';
 import type { Finding } from './problem.ts';
-import { samePlace } from './web-address.ts';
+import { isExposed, samePlace } from './web-address.ts';
 
-/** The fence between environments: a request signed for one must not arrive at another. */
+/**
+ * The fence between environments: a request signed for one must not arrive at another. And what is signed must
+ * not be read on the way.
+ */
 export function environmentFindings({ environments }: Parts): Finding[] {
+  return [...sharedAddresses(environments), ...plainAddresses(environments)];
+}
+
+function sharedAddresses(environments: Parts['environments']): Finding[] {
   const owners = new Map<string, string>();
   return [...environments].flatMap(([name, { baseUrl }]) => {
     if (baseUrl === undefined) return [];
@@ -12,6 +19,17 @@ export function environmentFindings({ environments }: Parts): Finding[] {
     owners.set(place, owner ?? name);
     return owner === undefined ? [] : [{ path: ['environments', name, 'baseUrl'], message: shared(owner) }];
   });
+}
+
+function plainAddresses(environments: Parts['environments']): Finding[] {
+  return [...environments]
+    .filter(
+      ([, { baseUrl, allowPlainHttp }]) => baseUrl !== undefined && isExposed(baseUrl) && !allowPlainHttp,
+    )
+    .map(([name]) => ({
+      path: ['environments', name, 'baseUrl'],
+      message: 'must be https: beyond this machine, or set allowPlainHttp: true beside it',
+    }));
 }
 
 function shared(owner: string): string {

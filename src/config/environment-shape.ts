@@ -9,7 +9,7 @@ import {
   identifier,
   withoutPrototype,
 } from './values.ts';
-import { isExposed, webAddress } from './web-address.ts';
+import { webAddress } from './web-address.ts';
 
 const deadlines = z
   .strictObject({
@@ -29,32 +29,25 @@ const responseHeader = z
   .regex(/^[A-Za-z0-9-]+$/, 'must be a header name')
   .refine((name) => !ownHeaders.test(name), 'must not be a header that Countersign or HTTP itself sets');
 
-export const environment = z
-  .strictObject({
-    baseUrl: webAddress.describe('Address of the gateway: https://host[:port][/path].'),
-    product: z
-      .string()
-      .regex(/^[A-Za-z0-9_~-]{1,64}$/, 'must be one path segment such as gw')
-      .describe('First path segment of the gateway, "gw" in its interface.'),
-    deadlines: deadlines.prefault({}).describe('How long the gateway may take.'),
-    maxInFlight: count.prefault(500).describe('Exchanges at once; more are refused as overloaded.'),
-    endpoints: dictionary(identifier, identifier)
-      .prefault({})
-      .describe('Endpoint or endpoint group id -> the login that uses it.'),
-    operations: operationOverrides.describe(
-      'Overrides of operations, or further ones, for this environment.',
-    ),
-    responseHeaders: z
-      .array(responseHeader)
-      .default([])
-      .describe('Headers of the gateway that are given back besides the usual ones.'),
-    caFile: filePath.optional().describe('PEM file of the CA that signed the gateway certificate.'),
-    allowPlainHttp: z.boolean().default(false).describe('Whether baseUrl may be http: beyond this machine.'),
-  })
-  .refine(({ baseUrl, allowPlainHttp }) => allowPlainHttp || !isExposed(baseUrl), {
-    path: ['baseUrl'],
-    message: 'must be https: beyond this machine, or set allowPlainHttp: true beside it',
-  });
+export const environment = z.strictObject({
+  baseUrl: webAddress.describe('Address of the gateway: https://host[:port][/path].'),
+  product: z
+    .string()
+    .regex(/^[A-Za-z0-9_~-]{1,64}$/, 'must be one path segment such as gw')
+    .describe('First path segment of the gateway, "gw" in its interface.'),
+  deadlines: deadlines.prefault({}).describe('How long the gateway may take.'),
+  maxInFlight: count.prefault(500).describe('Exchanges at once; more are refused as overloaded.'),
+  endpoints: dictionary(identifier, identifier)
+    .prefault({})
+    .describe('Endpoint or endpoint group id -> the login that uses it.'),
+  operations: operationOverrides.describe('Overrides of operations, or further ones, for this environment.'),
+  responseHeaders: z
+    .array(responseHeader)
+    .default([])
+    .describe('Headers of the gateway that are given back besides the usual ones.'),
+  caFile: filePath.optional().describe('PEM file of the CA that signed the gateway certificate.'),
+  allowPlainHttp: z.boolean().default(false).describe('Whether baseUrl may be http: beyond this machine.'),
+});
 
 export const environments = z
   .record(environmentName, environment)

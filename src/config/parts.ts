@@ -15,7 +15,11 @@ export interface Parts {
   readonly proxy: Config['proxy'] | undefined;
   readonly environments: ReadonlyMap<
     string,
-    { readonly baseUrl: string | undefined; readonly operations: Overrides }
+    {
+      readonly baseUrl: string | undefined;
+      readonly allowPlainHttp: boolean;
+      readonly operations: Overrides;
+    }
   >;
   readonly operations: Overrides;
   readonly callers: readonly {
@@ -51,8 +55,12 @@ export function partsOf(value: unknown): Parts {
 }
 
 function place(value: unknown) {
-  const { baseUrl, operations } = entriesOf(value);
-  return { baseUrl: sound(environment.shape.baseUrl, baseUrl), operations: overrides(operations) };
+  const { baseUrl, allowPlainHttp, operations } = entriesOf(value);
+  return {
+    baseUrl: sound(environment.shape.baseUrl, baseUrl),
+    allowPlainHttp: allowPlainHttp === true,
+    operations: overrides(operations),
+  };
 }
 
 function overrides(value: unknown): Overrides {
