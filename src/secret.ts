@@ -1,3 +1,4 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
 import { inspect } from 'node:util';
 
 const hidden = '[secret]';
@@ -38,4 +39,13 @@ export class Secret {
 /** The text of a secret. Whoever calls this answers for where the text goes. */
 export function reveal(secret: Secret): string {
   return textOf(secret);
+}
+
+/** Whether both hold the same text. Takes the same time wherever they differ. */
+export function sameSecret(a: Secret, b: Secret): boolean {
+  return timingSafeEqual(digest(textOf(a)), digest(textOf(b)));
+}
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
 }

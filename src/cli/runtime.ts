@@ -12,6 +12,7 @@ import type { Log } from '../ops/log.ts';
 import type { Meter } from '../ops/meter.ts';
 import type { Admission } from '../proxy/admission.ts';
 import { createForwarder } from '../proxy/forward.ts';
+import { type Secret, sameSecret } from '../secret.ts';
 import { openSource } from './key-source.ts';
 
 /** What stays the same when the configuration is read again. */
@@ -53,7 +54,7 @@ interface KeyStock {
  * of the keys is the same, so that reading the configuration again during an outage loses no key
  */
 export function startRuntime(config: Config, ports: RuntimePorts, previous?: Runtime): Runtime {
-  const keep = previous !== undefined && isDeepStrictEqual(previous.keys.config, config.keys);
+  const keep = previous !== undefined && sameConfig(previous.keys.config, config.keys);
   const keys = keep ? previous.keys : openKeys(config.keys, ports);
   const forwarders = new Map(
     Object.entries(config.environments).map(([name, settings]) => {
@@ -75,6 +76,16 @@ export function startRuntime(config: Config, ports: RuntimePorts, previous?: Run
       for (const forwarder of forwarders.values()) forwarder.retire();
     },
   };
+}
+
+/** A comparison by fields cannot see into the secret that a Vault token is. */
+function sameConfig(a: KeysConfig, b: KeysConfig): boolean {
+  const [token, other] = [tokenOf(a), tokenOf(b)];
+  return isDeepStrictEqual(a, b) && (token === undefined || other === undefined || sameSecret(token, other));
+}
+
+function tokenOf(keys: KeysConfig): Secret | undefined {
+  return keys.source === 'vault' && keys.vault.auth.method === 'token' ? keys.vault.auth.token : undefined;
 }
 
 function openKeys(config: KeysConfig, ports: RuntimePorts): KeyStock {

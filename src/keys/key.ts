@@ -1,6 +1,6 @@
-import { createHash, createPrivateKey, createPublicKey, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { createHash, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import type { KeyKind } from '../oauth1/methods.ts';
-import { reveal, Secret } from '../secret.ts';
+import { Secret, sameSecret } from '../secret.ts';
 import type { UnusableKey, UsableKey } from './source.ts';
 
 /** The fields of one version of a login's secret, as the source gave them: not yet known to be texts. */
@@ -45,7 +45,7 @@ export function parseKeys(fields: KeyFields, about: KeyVersion): (UsableKey | Un
 /** Whether two keys sign alike, whatever their versions. Takes the same time wherever control keys differ. */
 export function sameKey(a: UsableKey, b: UsableKey): boolean {
   if (a.key.kind === 'control_key' && b.key.kind === 'control_key') {
-    return timingSafeEqual(digest(reveal(a.key.secret)), digest(reveal(b.key.secret)));
+    return sameSecret(a.key.secret, b.key.secret);
   }
   return a.fingerprint !== undefined && a.fingerprint === b.fingerprint;
 }
@@ -114,6 +114,6 @@ function withoutLineBreak(text: string): string {
   return text.replace(/\r?\n$/, '');
 }
 
-function digest(data: string | Buffer): Buffer {
+function digest(data: Buffer): Buffer {
   return createHash('sha256').update(data).digest();
 }

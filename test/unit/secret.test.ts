@@ -1,7 +1,7 @@
 import { format, inspect } from 'node:util';
 import { deserialize, serialize } from 'node:v8';
 import { describe, expect, it } from '@jest/globals';
-import { reveal, Secret } from '../../src/secret.ts';
+import { reveal, Secret, sameSecret } from '../../src/secret.ts';
 
 const planted = 'planted-secret-text';
 const secret = new Secret(planted);
@@ -71,3 +71,8 @@ function errorOf(action: () => unknown): unknown {
   }
   throw new Error('nothing was thrown');
 }
+
+it('can be compared without being shown', () => {
+  expect(sameSecret(new Secret('a key'), new Secret('a key'))).toBe(true);
+  expect(sameSecret(new Secret('a key'), new Secret('another'))).toBe(false);
+});

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { configSchema, type Schema, schemasAt } from '../../../src/config/schema.ts';
-import { configTable } from '../../../src/config/table.ts';
+import { configTable } from '../../support/config-table.ts';
 
 const committed = new URL('../../../config/schema.json', import.meta.url);
 

@@ -1,0 +1,48 @@
+import { refusals } from '../../src/errors.ts';
+import { configTable } from './config-table.ts';
+
+/** Parts of README.md that are made from the code, by the name of the markers they stand between. */
+export function readmeTables(): ReadonlyMap<string, string> {
+  return new Map([
+    ['errors', errorTable()],
+    ['configuration', configurationTable()],
+  ]);
+}
+
+/** The text with each part between its markers. */
+export function withTables(readme: string): string {
+  return [...readmeTables()].reduce((text, [name, table]) => {
+    const between = new RegExp(`(<!-- ${name} -->\n)[^]*?(<!-- /${name} -->)`);
+    if (!between.test(text)) throw new Error(`README.md has no markers for ${name}`);
+    return text.replace(between, (_all, start: string, end: string) => `${start}${table}\n${end}`);
+  }, readme);
+}
+
+function errorTable(): string {
+  const rows = Object.entries(refusals).map(
+    ([reason, { status, outcome, title }]) => `| \`${reason}\` | ${status} | ${outcome} | ${title} |`,
+  );
+  return table(['reason', 'status', 'outcome', 'what happened'], rows);
+}
+
+/** Fields that only hold other fields are left out: their fields tell more. */
+function configurationTable(): string {
+  const rows = configTable()
+    .filter(({ type }) => type !== 'mapping')
+    .map((row) => `| \`${row.path}\` | ${row.type} | ${row.default} | ${escaped(row.description)} |`);
+  return [
+    '<details><summary>Every field</summary>',
+    '',
+    table(['field', 'type', 'default', 'meaning'], rows),
+    '',
+    '</details>',
+  ].join('\n');
+}
+
+function table(heads: readonly string[], rows: readonly string[]): string {
+  return [`| ${heads.join(' | ')} |`, `|${heads.map(() => '---').join('|')}|`, ...rows].join('\n');
+}
+
+function escaped(text: string): string {
+  return text.replaceAll('|', '\\|').replaceAll('<', '&lt;');
+}

@@ -1,0 +1,38 @@
+/** A command of a terminal session in a page, and what the page says it prints. */
+export interface Step {
+  readonly command: string;
+  readonly output: string;
+}
+
+/** The blocks of a Markdown page in one language; `info` is what stands after the language. */
+export function blocksOf(page: string, language: string): { info: string; text: string }[] {
+  return [...page.matchAll(/^```(\w+)(?: ([^\n]*))?\n([^]*?)^```$/gm)]
+    .filter(([, name]) => name === language)
+    .map(([, , info = '', text = '']) => ({ info, text }));
+}
+
+/** A session: lines after `$ ` are commands, the others what they print. A command goes on after `\`. */
+export function stepsOf(session: string): Step[] {
+  return session
+    .split(/^\$ /m)
+    .slice(1)
+    .map((text) => {
+      const [, command = '', output = ''] = /^((?:[^\n]*\\\n)*[^\n]*)\n?([^]*)$/.exec(text) ?? [];
+      return { command, output: output.trimEnd() };
+    });
+}
+
+/** Replaces what differs from run to run by its kind. */
+export function normalised(text: string): string {
+  return text
+    .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<uuid>')
+    .replace(/\b[0-9a-f]{64}\b/g, '<sha256>')
+    .replace(/oauth_signature="[^"]*"/g, 'oauth_signature="<signature>"')
+    .replace(/\d{4}-\d{2}-\d{2}([T ])\d{2}:\d{2}:\d{2}(\.\d{3})?( UTC|Z)/g, '<time>')
+    .replace(/version \d{10}\b/g, 'version <seconds>')
+    .replace(/(gw-order-id"?[=:]"?)9\d{5}/g, '$1<order>')
+    .split('\n')
+    .map((line) => line.trimEnd())
+    .join('\n')
+    .trimEnd();
+}
