@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
-import { parseArgs } from 'node:util';
 import { type ListenOptions, listenSimulator } from '../simulator/listen.ts';
 import { loadScenario } from '../simulator/scenario.ts';
 import { gatewayKeysIn } from './gateway-keys.ts';
 import { exitCode, type Io } from './io.ts';
+import { messageOf, readOptions } from './options.ts';
 import { packageRoot } from './package-info.ts';
 
 const usage = `Usage: countersign simulate --keys DIR [--scenario FILE] [--host HOST] [--port PORT]
@@ -20,20 +20,25 @@ Plays the payment gateway: verifies signatures and answers from a scenario. Each
 /** The one that comes with Countersign. */
 const defaultScenario = new URL('config/scenario.yaml', packageRoot);
 
+const options = {
+  keys: { type: 'string' },
+  scenario: { type: 'string' },
+  host: { type: 'string', default: '127.0.0.1' },
+  port: { type: 'string', default: '8090' },
+} as const;
+
 /** Runs the gateway simulator until SIGTERM or SIGINT. Gives the exit code. */
 export async function simulate(argv: readonly string[], io: Io): Promise<number> {
-  let options: ListenOptions | 'help';
+  const read = readOptions('simulate', argv, options, usage, io);
+  if ('exit' in read) return read.exit;
+  let listening: ListenOptions;
   try {
-    options = await readOptions(argv, io);
+    listening = await listenOptions(read.values, io);
   } catch (error) {
-    io.err(messageOf(error));
+    io.err(`countersign simulate: ${messageOf(error)}`);
     return exitCode.usage;
   }
-  if (options === 'help') {
-    io.out(usage);
-    return exitCode.done;
-  }
-  return run(options, io);
+  return run(listening, io);
 }
 
 async function run(options: ListenOptions, io: Io): Promise<number> {
@@ -49,19 +54,15 @@ async function run(options: ListenOptions, io: Io): Promise<number> {
   }
 }
 
+interface Values {
+  readonly keys?: string;
+  readonly scenario?: string;
+  readonly host: string;
+  readonly port: string;
+}
+
 /** @throws Error about arguments, scenario or keys. */
-async function readOptions(argv: readonly string[], io: Io): Promise<ListenOptions | 'help'> {
-  const { values } = parseArgs({
-    args: [...argv],
-    options: {
-      keys: { type: 'string' },
-      scenario: { type: 'string' },
-      host: { type: 'string', default: '127.0.0.1' },
-      port: { type: 'string', default: '8090' },
-      help: { type: 'boolean', default: false },
-    },
-  });
-  if (values.help) return 'help';
+async function listenOptions(values: Values, io: Io): Promise<ListenOptions> {
   if (values.keys === undefined) throw new Error('--keys is missing; see countersign simulate --help');
   const port = portFrom(values.port);
   const scenario = loadScenario(await readFile(values.scenario ?? defaultScenario, 'utf8'));
@@ -88,8 +89,4 @@ function untilStopped(): Promise<void> {
     process.once('SIGTERM', () => resolve());
     process.once('SIGINT', () => resolve());
   });
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
