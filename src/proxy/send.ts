@@ -67,14 +67,15 @@ export class Sender {
     const endsAt = startedAt + settings.deadlines.exchange;
     const reply = await this.#deliver(errand, key, endsAt);
     if (reply.status !== 403) return reply;
+    exchange.rejection = isSkewed(reply, this.#ports.clock()) ? 'clock-skew' : 'current-key';
     if (!operation.repeatable && !operation.repeatAfterRejection) {
       rotation.noteRefusal(address, key);
       return reply;
     }
-    return (
-      (await rotation.retry(address, key, (other) => this.#deliver(errand, other, endsAt), isAccepted)) ??
-      reply
-    );
+    const again = (other: UsableKey): Promise<GatewayReply> => this.#deliver(errand, other, endsAt);
+    const second = await rotation.retry(address, key, again, isAccepted);
+    if (second !== undefined && isAccepted(second)) exchange.rejection = 'other-key';
+    return second ?? reply;
   }
 
   async #deliver(errand: Errand, key: UsableKey, endsAt: number): Promise<GatewayReply> {
@@ -96,6 +97,7 @@ export class Sender {
 
   async #sign({ exchange, destination, login, form }: Errand, key: UsableKey): Promise<Post> {
     const { signer, clock, monotonic, nonce, userAgent } = this.#ports;
+    exchange.keyKind = key.kind;
     exchange.keyVersion = key.version;
     if (key.fingerprint !== undefined) exchange.keyFingerprint = key.fingerprint;
     const startedAt = monotonic();
@@ -141,7 +143,8 @@ export class Sender {
   }
 }
 
-function headersOf(url: URL, signed: Signed, userAgent: string): Record<string, string> {
+/** Everything that is sent beside the body. */
+export function headersOf(url: URL, signed: Signed, userAgent: string): Record<string, string> {
   return {
     Host: url.host,
     'Content-Type': 'application/x-www-form-urlencoded',
@@ -164,6 +167,13 @@ function mayTryAgain(failure: CrossingFailure, budget: Budget): boolean {
   }
   budget.stale -= failure.stalePool ? 1 : 0;
   return failure.stalePool && budget.stale >= 0;
+}
+
+/** What the gateway tolerates is not shown (interface section 5.4); beyond this its clock is worth a look. */
+const suspiciousSkew = 60;
+
+function isSkewed(reply: GatewayReply, now: number): boolean {
+  return Math.abs(skewOf(reply.headers.date, now) ?? 0) > suspiciousSkew;
 }
 
 /** Seconds by which the gateway's clock is ahead of ours. */
