@@ -1,7 +1,8 @@
-import { type Request, type Response, raw } from 'express';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Refusal } from '../errors.ts';
 import { decodeForm } from '../oauth1/form.ts';
 import type { Pair } from '../oauth1/parameters.ts';
+import { awaitsContinue } from './edge.ts';
 
 export interface BodyLimits {
   readonly maxBodyBytes: number;
@@ -12,29 +13,43 @@ export interface BodyLimits {
 
 const ampersand = 0x26;
 
-export type ReadForm = (request: Request, response: Response) => Promise<Pair[]>;
+export type ReadForm = (request: IncomingMessage, response: ServerResponse) => Promise<Pair[]>;
 
 /**
- * Makes the reader of a request's form: the whole body in one buffer, then decoded.
+ * Makes the reader of a request's form: the whole body in one buffer, then decoded. Who waits for "100
+ * Continue" gets it here, unless the announced length is too large already.
  *
  * The reader throws Refusal `too-large`, `request-timeout`, `caller-gone`, `malformed-form`, `bad-request`.
  */
 export function createFormReader(limits: BodyLimits): ReadForm {
-  // `inflate: false` and `type: () => true`: the bytes as they came, whatever the headers say.
-  const parse = raw({ inflate: false, limit: limits.maxBodyBytes, type: () => true });
   return async (request, response) => {
-    if (request.headers.expect !== undefined) response.writeContinue();
-    const body = await within(
-      limits.deadline,
-      new Promise<unknown>((resolve, reject) => {
-        parse(request, response, (error) =>
-          error ? reject(translate(error, limits)) : resolve(request.body),
-        );
-      }),
-    );
-    // express.raw leaves the body of a request that announces none undefined.
-    return Buffer.isBuffer(body) ? decodeBounded(body, limits.maxParameters) : [];
+    if (Number(request.headers['content-length']) > limits.maxBodyBytes) throw tooLong(limits);
+    if (awaitsContinue(request)) response.writeContinue();
+    return decodeBounded(await readWhole(request, limits), limits.maxParameters);
   };
+}
+
+/** The bytes as they came; of a body that is refused the rest is left to whoever answers. */
+function readWhole(request: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  const chunks: Buffer[] = [];
+  let size = 0;
+  const keep = (chunk: Buffer): void => {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size > limits.maxBodyBytes) reject(tooLong(limits));
+  };
+  const fail = (error: Error): void => reject(refusalFor(error));
+  const timer = setTimeout(() => reject(tooSlow(limits)), limits.deadline);
+  request
+    .on('data', keep)
+    .on('error', fail)
+    .once('end', () => resolve(Buffer.concat(chunks)))
+    .once('close', () => reject(callerGone()));
+  return promise.finally(() => {
+    clearTimeout(timer);
+    request.off('data', keep).off('error', fail);
+  });
 }
 
 /** Counted before they are decoded: many tiny parameters cost more than a few long ones. */
@@ -46,29 +61,22 @@ function decodeBounded(body: Buffer, maxParameters: number): Pair[] {
   return decodeForm(body);
 }
 
-async function within<T>(milliseconds: number, work: Promise<T>): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    reject(new Refusal('request-timeout', `The body did not arrive within ${milliseconds / 1000} s.`));
-  }, milliseconds);
-  try {
-    return await Promise.race([work, promise]);
-  } finally {
-    clearTimeout(timer);
-  }
+/** The parser's errors begin with HPE, and this one is the end of the connection in mid-body. */
+function refusalFor(error: Error): Refusal {
+  const code = 'code' in error ? String(error.code) : '';
+  return code.startsWith('HPE_') && code !== 'HPE_INVALID_EOF_STATE'
+    ? new Refusal('bad-request', 'The body is not framed as HTTP/1.1 says.')
+    : callerGone();
 }
 
-/** The errors of express.raw, told apart by their `type`. */
-function translate(error: unknown, limits: BodyLimits): unknown {
-  const type = error instanceof Error && 'type' in error ? error.type : undefined;
-  switch (type) {
-    case 'entity.too.large':
-      return new Refusal('too-large', `The form has more than ${limits.maxBodyBytes} bytes.`);
-    case 'request.aborted':
-      return new Refusal('caller-gone', 'The connection ended before the body was complete.');
-    case 'request.size.invalid':
-      return new Refusal('bad-request', 'The body is not as long as its Content-Length says.');
-    default:
-      return error;
-  }
+function callerGone(): Refusal {
+  return new Refusal('caller-gone', 'The connection ended before the body was complete.');
+}
+
+function tooSlow({ deadline }: BodyLimits): Refusal {
+  return new Refusal('request-timeout', `The body did not arrive within ${deadline / 1000} s.`);
+}
+
+function tooLong({ maxBodyBytes }: BodyLimits): Refusal {
+  return new Refusal('too-large', `The form has more than ${maxBodyBytes} bytes.`);
 }

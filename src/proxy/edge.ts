@@ -3,16 +3,18 @@ import { Refusal } from '../errors.ts';
 
 const form = /^application\/x-www-form-urlencoded[ \t]*(;[ \t]*charset="?utf-8"?[ \t]*)?;?$/i;
 
+/** Of two of these, Node would keep one and somebody before us may have looked at the other. */
+const onlyOnce = ['host', 'content-type', 'authorization', 'countersign-login'];
+
 /**
  * What can be said of a request from its head alone, before anybody is asked who sent it.
  *
  * @throws Refusal `method-not-allowed`, `bad-request`, `query-not-allowed`, `unsupported-media-type`.
  */
 export function checkEdge(request: IncomingMessage): void {
+  checkHeadersOnce(request);
   checkFraming(request);
-  if (request.method !== 'POST') {
-    throw new Refusal('method-not-allowed', 'Send the form with POST.', { headers: { Allow: 'POST' } });
-  }
+  if (request.method !== 'POST') throw notPost();
   if (request.url?.includes('?')) {
     throw new Refusal(
       'query-not-allowed',
@@ -22,22 +24,42 @@ export function checkEdge(request: IncomingMessage): void {
   checkMediaType(request);
 }
 
+export function notPost(): Refusal {
+  return new Refusal('method-not-allowed', 'Send the form with POST.', { headers: { Allow: 'POST' } });
+}
+
+/** RFC 9110 section 10.1.1: in HTTP/1.0 the expectation is ignored. */
+export function awaitsContinue({ headers, httpVersion }: IncomingMessage): boolean {
+  return httpVersion !== '1.0' && headers.expect !== undefined;
+}
+
+function checkHeadersOnce({ rawHeaders, httpVersion }: IncomingMessage): void {
+  const names = rawHeaders.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
+  for (const name of onlyOnce) {
+    if (names.indexOf(name) !== names.lastIndexOf(name)) {
+      throw badRequest(`The header ${name} is given twice.`);
+    }
+  }
+  if (httpVersion !== '1.0' && !names.includes('host')) throw badRequest('The header host is missing.');
+}
+
 /** Node accepts these; a second server that reads them in another way would see another request. */
 function checkFraming(request: IncomingMessage): void {
-  const encoding = request.headers['transfer-encoding'];
-  if (count(request, 'host') > 1) throw badRequest('The header Host is given twice.');
+  const { 'transfer-encoding': encoding, expect } = request.headers;
   if (encoding !== undefined && encoding !== 'chunked') {
     throw badRequest('Transfer-Encoding may only be "chunked".');
   }
   if (encoding !== undefined && request.httpVersion === '1.0') {
     throw badRequest('HTTP/1.0 knows no Transfer-Encoding.');
   }
+  if (awaitsContinue(request) && expect?.toLowerCase() !== '100-continue') {
+    throw badRequest('Expect may only be "100-continue".');
+  }
 }
 
 function checkMediaType(request: IncomingMessage): void {
   const { 'content-encoding': encoding, 'content-type': type } = request.headers;
   if (encoding !== undefined) throw unsupported('Send the form without Content-Encoding.');
-  if (count(request, 'content-type') > 1) throw badRequest('The header Content-Type is given twice.');
   if (type === undefined && isEmpty(request)) return;
   if (type === undefined || !form.test(type)) {
     throw unsupported('Send the header "Content-Type: application/x-www-form-urlencoded" and a UTF-8 form.');
@@ -47,10 +69,6 @@ function checkMediaType(request: IncomingMessage): void {
 function isEmpty(request: IncomingMessage): boolean {
   const { 'content-length': length = '0', 'transfer-encoding': encoding } = request.headers;
   return encoding === undefined && length === '0';
-}
-
-function count(request: IncomingMessage, name: string): number {
-  return request.rawHeaders.filter((text, index) => index % 2 === 0 && text.toLowerCase() === name).length;
 }
 
 function badRequest(detail: string): Refusal {

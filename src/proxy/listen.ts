@@ -2,9 +2,9 @@ import { createServer as createHttpServer, type RequestListener, type Server } f
 import { createServer as createHttpsServer } from 'node:https';
 import type { Duplex } from 'node:stream';
 import type { Config } from '../config/shape.ts';
-import { Refusal } from '../errors.ts';
-import type { Exchange } from '../exchange.ts';
-import { problem } from './refuse.ts';
+import { notPost } from './edge.ts';
+import { OneByOne } from './one-by-one.ts';
+import { answerUnparsed, refusalForHead, type UnparsedPorts } from './unparsed.ts';
 
 /** PEM texts of the listener. With `clientCa`, callers may show a certificate of that CA. */
 export interface TlsTexts {
@@ -13,14 +13,9 @@ export interface TlsTexts {
   readonly clientCa?: string;
 }
 
-export interface ListenerPorts {
+export interface ListenerPorts extends UnparsedPorts {
   readonly handle: RequestListener;
   readonly tls: TlsTexts | undefined;
-  /** For what never became a request: what was answered, to be logged and counted. */
-  readonly refused: (exchange: Exchange) => void;
-  /** Milliseconds, never set back. */
-  readonly monotonic: () => number;
-  readonly newRequestId: () => string;
 }
 
 /** The proxy's server, not yet listening, with bounds on everything a caller can be slow with. */
@@ -31,61 +26,54 @@ export function createListener(config: Config['proxy'], ports: ListenerPorts): S
     requestTimeout: config.deadlines.headers + config.deadlines.body + 5_000,
     connectionsCheckingInterval: 1_000,
     keepAliveTimeout: 60_000,
-    requireHostHeader: true,
+    // The handler looks for it, and says what is wrong.
+    requireHostHeader: false,
   };
   const server =
     ports.tls === undefined
-      ? createHttpServer(options, ports.handle)
-      : createHttpsServer(
-          { ...options, ...secureContext(ports.tls), requestCert: true, rejectUnauthorized: false },
-          ports.handle,
-        );
-  // Without this listener Node says "100 Continue" before anybody has looked at the head.
-  server.on('checkContinue', ports.handle);
-  server.on('clientError', (error, socket) => answerInvalid(error, socket, ports));
+      ? createHttpServer(options)
+      : createHttpsServer({
+          ...options,
+          ...secureContext(ports.tls),
+          requestCert: true,
+          rejectUnauthorized: false,
+        });
+  // Bounded by their size. A number would not refuse the headers beyond it, but hide them.
+  server.maxHeadersCount = 0;
+  listenTo(server, ports);
   return server;
 }
 
-/** What `setSecureContext` takes when certificates are renewed. */
+function listenTo(server: Server, ports: ListenerPorts): void {
+  const order = new OneByOne();
+  const handle = order.guard((request, response) => {
+    // RFC 9112 section 3.2: no other form than the path leads anywhere here, and Express answers some itself.
+    if (!request.url?.startsWith('/')) request.url = '/';
+    ports.handle(request, response);
+  });
+  server.on('request', handle);
+  // Without these listeners Node says "100 Continue", or 417, before anybody has looked at the head.
+  server.on('checkContinue', handle).on('checkExpectation', handle);
+  server.on('connect', (_request, socket) => {
+    const refusal = notPost();
+    order.interrupt(refusal, socket, () => answerUnparsed(refusal, socket, ports));
+  });
+  server.on('clientError', (error, socket: Duplex) => {
+    if (!socket.writable || ('code' in error && error.code === 'ECONNRESET')) socket.destroy();
+    else order.interrupt(error, socket, () => answerUnparsed(refusalForHead(error), socket, ports));
+  });
+}
+
+/**
+ * What `setSecureContext` takes when certificates are renewed. Without a CA of one's own no client certificate
+ * is accepted; Node would take those of every public CA.
+ */
 export function secureContext(tls: TlsTexts): {
   cert: string;
   key: string;
-  ca?: string;
+  ca: string | string[];
   minVersion: 'TLSv1.2';
 } {
-  const { cert, key, clientCa } = tls;
-  return { cert, key, minVersion: 'TLSv1.2', ...(clientCa === undefined ? {} : { ca: clientCa }) };
-}
-
-/** Bytes that are not HTTP, or a head that did not arrive in time: there is no response object to answer with. */
-function answerInvalid(error: Error, socket: Duplex, ports: ListenerPorts): void {
-  if (!socket.writable || ('code' in error && error.code === 'ECONNRESET')) {
-    socket.destroy();
-    return;
-  }
-  const refusal = refusalFor(error);
-  const exchange: Exchange = {
-    id: ports.newRequestId(),
-    startedAt: ports.monotonic(),
-    outcome: refusal.outcome,
-    attempts: 0,
-    durations: { total: 0 },
-    status: refusal.status,
-    reason: refusal.reason,
-  };
-  const { headers, body } = problem(refusal, exchange.id);
-  const lines = Object.entries({ ...headers, Connection: 'close' }).map(
-    ([name, value]) => `${name}: ${value}\r\n`,
-  );
-  socket.end(
-    `HTTP/1.1 ${refusal.status} ${refusal.status === 408 ? 'Request Timeout' : 'Bad Request'}\r\n${lines.join('')}\r\n${body}`,
-  );
-  ports.refused(exchange);
-}
-
-function refusalFor(error: Error): Refusal {
-  if ('code' in error && error.code === 'ERR_HTTP_REQUEST_TIMEOUT') {
-    return new Refusal('request-timeout', 'The head of the request did not arrive in time.');
-  }
-  return new Refusal('bad-request', 'What was sent is not a valid HTTP/1.1 request.');
+  const { cert, key, clientCa = [] } = tls;
+  return { cert, key, minVersion: 'TLSv1.2', ca: clientCa };
 }

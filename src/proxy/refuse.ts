@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Refusal, refusals } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
 
@@ -44,11 +45,13 @@ export async function refuse(
     return;
   }
   const { headers, body } = problem(refusal, exchange.id);
+  // By then Node has read what came in one piece with the head: no need to close for that.
+  await nextTurn();
   const unread = !request.readableEnded && !request.complete;
-  response.writeHead(refusal.status, { ...headers, ...(unread ? { Connection: 'close' } : {}) });
+  if (unread) response.setHeader('Connection', 'close');
+  response.writeHead(refusal.status, headers);
   response.write(body);
-  // A caller that waits for "100 Continue" has not sent its body and will not.
-  if (unread && request.headers.expect === undefined) await discard(request);
+  if (unread && !request.socket.readableEnded) await discard(request);
   response.end();
 }
 
