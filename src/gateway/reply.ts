@@ -1,10 +1,12 @@
-import type { GatewayResult } from '../exchange.ts';
+import type { GatewayErrorCode, GatewayResult } from '../exchange.ts';
 
 /** A decoded form-encoded reply: names and values in order. */
 export type ReplyFields = readonly (readonly [name: string, value: string])[];
 
 const results: ReadonlySet<string> = new Set(['approved', 'declined', 'error', 'filtered']);
 const serialNumber = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
+
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
  * Reads a form-encoded gateway reply (interface section 2.2: `name=value` pairs joined by `&`, a line feed
@@ -14,10 +16,11 @@ const serialNumber = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
 export function parseReply(contentType: string | undefined, body: Buffer): ReplyFields | undefined {
   if (!/^(text\/html|text\/plain|application\/x-www-form-urlencoded)\b/i.test(contentType ?? ''))
     return undefined;
-  const text = body.toString('latin1');
-  if (!/^\s*[\w.%-]+=/.test(text)) return undefined;
   try {
-    return text.split('&').map(field);
+    const text = strictUtf8.decode(body);
+    if (!/^\s*[\w.%-]+=/.test(text)) return undefined;
+    const parts = text.split('&').filter((part) => part.trim() !== '');
+    return parts.map(field);
   } catch {
     return undefined;
   }
@@ -52,6 +55,13 @@ export function resultOf(fields: ReplyFields): GatewayResult | undefined {
 
 function isNamedResult(status: string): status is Exclude<GatewayResult, 'other'> {
   return results.has(status);
+}
+
+/** `error-code` as one of the codes that interface section 7 names; `undefined` where the reply has none. */
+export function errorCodeOf(fields: ReplyFields): GatewayErrorCode | undefined {
+  const code = fields.find(([name]) => name === 'error-code')?.[1];
+  if (code === undefined || code === '') return undefined;
+  return code === '124' ? '124' : 'other';
 }
 
 /** `serial-number`, where it looks like one (interface section 2.2: UUID-shaped): it goes into the log. */

@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Request, Response } from 'express';
 import type { EnvironmentConfig } from '../config/shape.ts';
 import type { Exchange } from '../exchange.ts';
-import { parseReply, replyAsJson, resultOf, serialNumberOf } from '../gateway/reply.ts';
+import { errorCodeOf, parseReply, replyAsJson, resultOf, serialNumberOf } from '../gateway/reply.ts';
 import type { GatewayReply } from './crossing.ts';
 
 /**
@@ -12,8 +12,8 @@ import type { GatewayReply } from './crossing.ts';
  */
 const passedOn = ['content-type', 'content-encoding', 'date', 'retry-after', 'cache-control'];
 
-/** What every answer says, and no gateway may say in its place. */
-export const ownHeaders = ['x-request-id', 'countersign-outcome', 'proxy-status'];
+/** What every answer says, and no gateway may say in its place; the length is that of what is sent. */
+const ownHeaders = ['x-request-id', 'countersign-outcome', 'proxy-status', 'content-length'];
 
 /**
  * Gives the gateway's answer to the caller: status and body bytes unchanged, or a form-encoded body as JSON
@@ -26,7 +26,8 @@ export async function answer(
   reply: GatewayReply,
   settings: EnvironmentConfig,
 ): Promise<void> {
-  const fields = reply.rest === undefined ? parseReply(reply.headers['content-type'], reply.body) : undefined;
+  const plain = reply.rest === undefined && reply.headers['content-encoding'] === undefined;
+  const fields = plain ? parseReply(reply.headers['content-type'], reply.body) : undefined;
   note(exchange, reply, fields);
   response.status(reply.status);
   for (const [name, value] of allowed(reply.headers, settings.responseHeaders))
@@ -52,7 +53,9 @@ function note(exchange: Exchange, reply: GatewayReply, fields: ReturnType<typeof
   exchange.outcome = 'answered';
   if (fields === undefined) return;
   const result = resultOf(fields);
+  const errorCode = errorCodeOf(fields);
   const serialNumber = serialNumberOf(fields);
+  if (errorCode !== undefined) exchange.gatewayErrorCode = errorCode;
   if (result !== undefined) exchange.gatewayResult = result;
   if (serialNumber !== undefined) exchange.serialNumber = serialNumber;
 }
