@@ -1,0 +1,207 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Reason } from '../../src/errors.ts';
+import { balance, type Edge, nextIsServed, startEdge, transfer } from '../support/edge.ts';
+import { expectProblem } from '../support/problem.ts';
+import { formRequest, RawConnection } from '../support/raw-http.ts';
+
+let edge: Edge;
+
+beforeAll(async () => {
+  edge = await startEdge();
+});
+afterAll(() => edge.stop());
+beforeEach(() => {
+  edge.gateway.requests.length = 0;
+});
+
+const http10 = (request: string): string => request.replace('HTTP/1.1', 'HTTP/1.0');
+const withMethod = (method: string, target: string): string =>
+  `${method} ${target} HTTP/1.1\r\nHost: countersign.test\r\n\r\n`;
+const hidden = `${'a:b\r\n'.repeat(2100)}Host: other.test`;
+
+/** Of a request that is there as a whole nothing is left over, so its connection stays. */
+const kept: [name: string, request: string, reason: Reason][] = [
+  ['GET', withMethod('GET', balance), 'method-not-allowed'],
+  ['DELETE', withMethod('DELETE', balance), 'method-not-allowed'],
+  ['OPTIONS', withMethod('OPTIONS', '*'), 'method-not-allowed'],
+  ['PUT with a form', formRequest(balance, 'a=b').replace('POST', 'PUT'), 'method-not-allowed'],
+  ['a query', formRequest(`${balance}?a=b`, 'a=b'), 'query-not-allowed'],
+  ['an empty query', formRequest(`${balance}?`, 'a=b'), 'query-not-allowed'],
+  [
+    'a JSON body',
+    formRequest(balance, '{"a":1}', ['Content-Type: application/json']),
+    'unsupported-media-type',
+  ],
+  [
+    'a multipart body',
+    formRequest(balance, '--x--', ['Content-Type: multipart/form-data; boundary=x']),
+    'unsupported-media-type',
+  ],
+  ['a gzip body', formRequest(balance, '\x1f\x8b', ['Content-Encoding: gzip']), 'unsupported-media-type'],
+  [
+    'the charset iso-8859-1',
+    formRequest(balance, 'a=b', ['Content-Type: application/x-www-form-urlencoded; charset=iso-8859-1']),
+    'unsupported-media-type',
+  ],
+  ['a body without a type', formRequest(balance, 'a=b', ['content-type: ']), 'unsupported-media-type'],
+  [
+    'two Content-Types',
+    formRequest(balance, 'a=b', [
+      'Content-Type: application/x-www-form-urlencoded',
+      'Content-Type: text/plain',
+    ]),
+    'bad-request',
+  ],
+  ['no Host', 'POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n', 'bad-request'],
+  ['two Hosts', formRequest(balance, 'a=b', ['Host: other.test']), 'bad-request'],
+  ['a second Host behind 2,100 other headers', formRequest(balance, 'a=b', [hidden]), 'bad-request'],
+  [
+    'Transfer-Encoding: identity, chunked',
+    formRequest(balance, '0\r\n\r\n', ['Transfer-Encoding: identity, chunked']),
+    'bad-request',
+  ],
+  ['an unknown expectation', formRequest(balance, 'a=b', ['Expect: 200-ok']), 'bad-request'],
+  [
+    'Countersign-Login twice',
+    formRequest(transfer, 'a=b', ['Countersign-Login: acme', 'Countersign-Login: acme']),
+    'bad-request',
+  ],
+  [
+    'Authorization twice',
+    formRequest(transfer, 'a=b', ['Authorization: Bearer a', 'authorization: Bearer b']),
+    'bad-request',
+  ],
+];
+
+describe('a request refused by its head', () => {
+  it.each(kept)(
+    'is answered with a problem, and its connection serves the next: %s',
+    async (_, request, reason) => {
+      const connection = await RawConnection.open(edge.proxy.url);
+      const answer = await connection.send(request).answer();
+      expectProblem(answer, reason);
+      expect(edge.gateway.requests).toHaveLength(0);
+      expect(await nextIsServed(connection)).toBe(true);
+    },
+  );
+
+  it('names the method that is allowed', async () => {
+    const answer = await edge.ask(withMethod('GET', balance));
+    expect(answer.headers.allow).toBe('POST');
+  });
+
+  it.each([
+    ['in HTTP/1.0', http10(formRequest(balance, '0\r\n\r\n', ['Transfer-Encoding: chunked']))],
+    ['given twice', formRequest(balance, '', ['Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'])],
+  ])('ends the connection where its end cannot be known: Transfer-Encoding %s', async (_, request) => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    expectProblem(await connection.send(request).answer(), 'bad-request');
+    expect(await connection.ended()).toBe('FIN');
+    expect(edge.gateway.requests).toHaveLength(0);
+  });
+
+  it('is refused before its body has come: the answer is whole, then the connection ends', async () => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    connection.send(formRequest(balance, '', ['Content-Type: text/plain', 'Content-Length: 100']));
+    const answer = await connection.answer();
+    expectProblem(answer, 'unsupported-media-type');
+    expect(answer.headers.connection).toBe('close');
+    connection.send('x'.repeat(100));
+    expect(await connection.ended()).toBe('FIN');
+  });
+});
+
+/** Node's parser gives up on these: what comes behind them cannot be told apart any more. */
+const unparsed: [name: string, bytes: string | Buffer][] = [
+  ['text that is not HTTP', 'hello\r\n\r\n'],
+  ['a target that is a host and port', formRequest('gateway.test:443')],
+  ['a TLS ClientHello', Buffer.from('16030100c8010000c40303', 'hex')],
+  ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+  [
+    'both Content-Length and Transfer-Encoding',
+    formRequest(balance, '0\r\n\r\n', ['Content-Length: 3', 'Transfer-Encoding: chunked']),
+  ],
+  ['two Content-Lengths', formRequest(balance, 'a=b', ['Content-Length: 3', 'Content-Length: 4'])],
+  ['a space before the colon of a header', formRequest(balance, 'a=b', ['Content-Length : 3'])],
+  ['a header with a bare line feed', `POST ${balance} HTTP/1.1\nHost: x\n\n`],
+  ['a header of 20,000 characters', formRequest(balance, '', [`X-Long: ${'x'.repeat(20_000)}`])],
+  [
+    'a flood of headers',
+    formRequest(
+      balance,
+      '',
+      Array.from({ length: 3000 }, (_, n) => `X-${n}: y`),
+    ),
+  ],
+  ['a target of 20,000 characters', formRequest(`/${'x'.repeat(20_000)}`)],
+];
+
+describe('bytes that are no request', () => {
+  it.each(unparsed)('are answered with a problem, and the connection ends: %s', async (_, bytes) => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    const answer = await connection.send(bytes).answer();
+    expectProblem(answer, 'bad-request');
+    expect(answer.headers.connection).toBe('close');
+    expect(await connection.ended()).toBe('FIN');
+    expect(edge.gateway.requests).toHaveLength(0);
+  });
+
+  it('are logged with one line, like every other exchange', async () => {
+    const before = (await edge.exchanges(0)).length;
+    const answer = await edge.ask('hello\r\n\r\n');
+    const lines = (await edge.exchanges(before + 1)).slice(before);
+    expect(lines).toEqual([
+      expect.objectContaining({
+        requestId: answer.headers['x-request-id'],
+        status: 400,
+        reason: 'bad-request',
+      }),
+    ]);
+  });
+
+  it('are answered with 405 where they ask for a tunnel', async () => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    const answer = await connection.send(withMethod('CONNECT', 'gateway.test:443')).answer();
+    expectProblem(answer, 'method-not-allowed');
+    expect(answer.headers.allow).toBe('POST');
+    expect(await connection.ended()).toBe('FIN');
+  });
+});
+
+const otherForms = ['http://countersign.test', 'HTTP://other.test', 'http://['].map(
+  (origin) => `${origin}${balance}`,
+);
+
+describe('a target that is no path', () => {
+  it.each([...otherForms, '*'])('leads nowhere: %s', async (target) => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    expectProblem(await connection.send(formRequest(target)).answer(), 'unknown-route');
+    expect(await nextIsServed(connection)).toBe(true);
+  });
+});
+
+describe('what is accepted', () => {
+  const type = 'Content-Type: application/x-www-form-urlencoded';
+
+  it.each([
+    ['charset=utf-8', formRequest(balance, 'a=b', [`${type};charset=UTF-8`])],
+    ['a quoted charset', formRequest(balance, 'a=b', [`${type}; charset="utf-8"`])],
+    ['an empty body without a type', `POST ${balance} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`],
+    ['HTTP/1.0', http10(formRequest(balance, 'a=b'))],
+    [
+      'an offer to upgrade, which is not taken',
+      formRequest(balance, 'a=b', ['Connection: Upgrade', 'Upgrade: h2c']),
+    ],
+  ])('%s', async (_, request) => {
+    expect((await edge.ask(request)).status).toBe(200);
+    expect(edge.gateway.requests).toHaveLength(1);
+  });
+
+  it('Content_Length is a header like any other: it is no length and goes nowhere', async () => {
+    const answer = await edge.ask(formRequest(balance, 'a=b', ['Content-Length: 3', 'Content_Length: 1']));
+    expect(answer.status).toBe(200);
+    const [received] = edge.gateway.requests;
+    expect(received?.body.toString()).toMatch(/^a=b&oauth_/);
+    expect(received?.rawHeaders.join()).not.toMatch(/content_length/i);
+  });
+});

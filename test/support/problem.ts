@@ -1,0 +1,58 @@
+import { expect } from '@jest/globals';
+import type { Outcome, Reason } from '../../src/errors.ts';
+import type { RawAnswer } from './raw-http.ts';
+
+/** Status and outcome of every reason, written down a second time: what callers were promised. */
+export const promised: Readonly<Record<Reason, readonly [status: number, outcome: Outcome]>> = {
+  'method-not-allowed': [405, 'not-sent'],
+  'unsupported-media-type': [415, 'not-sent'],
+  'too-large': [413, 'not-sent'],
+  'malformed-form': [400, 'not-sent'],
+  'query-not-allowed': [400, 'not-sent'],
+  'reserved-parameter': [400, 'not-sent'],
+  'parameter-invalid': [400, 'not-sent'],
+  'login-missing': [400, 'not-sent'],
+  'login-conflict': [400, 'not-sent'],
+  'bad-request': [400, 'not-sent'],
+  'request-timeout': [408, 'not-sent'],
+  'caller-gone': [499, 'not-sent'],
+  'caller-unknown': [401, 'not-sent'],
+  'not-allowed': [403, 'not-sent'],
+  'unknown-route': [404, 'not-sent'],
+  overloaded: [503, 'not-sent'],
+  'shutting-down': [503, 'not-sent'],
+  'key-source-unavailable': [503, 'not-sent'],
+  'key-missing': [502, 'not-sent'],
+  'key-unusable': [502, 'not-sent'],
+  'gateway-unreachable': [502, 'not-sent'],
+  'gateway-timeout': [504, 'unknown'],
+  'gateway-reset': [502, 'unknown'],
+  'gateway-reply-invalid': [502, 'unknown'],
+  internal: [500, 'not-sent'],
+};
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** An answer of Countersign's own, in every part that RFC 9457, RFC 9209 and the README speak of. */
+export function expectProblem(answer: RawAnswer, reason: Reason): Record<string, unknown> {
+  const problem = JSON.parse(answer.body.toString());
+  const [status, outcome] = promised[reason];
+  expect(problem).toEqual({
+    type: `urn:countersign:error:${reason}`,
+    title: expect.stringMatching(/^[A-Z].+[^.]$/),
+    status,
+    detail: expect.stringMatching(/^[A-Z0-9].+\.$/),
+    reason,
+    outcome,
+    requestId: expect.stringMatching(uuid),
+  });
+  expect(answer.status).toBe(status);
+  expect(answer.headers).toMatchObject({
+    'content-type': 'application/problem+json',
+    'cache-control': 'no-store',
+    'x-request-id': problem.requestId,
+    'countersign-outcome': outcome,
+    'proxy-status': expect.stringMatching(new RegExp(`^countersign; error=[a-z_]+; details="${reason}"$`)),
+  });
+  return problem;
+}
