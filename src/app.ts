@@ -9,13 +9,14 @@ import type { Admission } from './proxy/admission.ts';
 import { createFormReader } from './proxy/body.ts';
 import type { Forwarder } from './proxy/forward.ts';
 import { createHandler } from './proxy/handle.ts';
-import { type Keys, Rotation } from './proxy/rotation.ts';
+import type { Rotation } from './proxy/rotation.ts';
 import { Sender } from './proxy/send.ts';
 import { Signer } from './proxy/signer.ts';
 
 /** Everything that reaches outside of the process, or is not the same in two runs. */
 export interface AppPorts {
-  readonly keys: Keys;
+  /** Gives the keys, and remembers which the gateway took. */
+  readonly rotation: Rotation;
   /** One per environment. */
   readonly forwarders: ReadonlyMap<string, Forwarder>;
   readonly admission: Admission;
@@ -35,16 +36,14 @@ export interface AppPorts {
 
 /** Puts the proxy together. Opens nothing: no port, no file, no connection. */
 export function createApp(config: Config, ports: AppPorts): Express {
-  const { keys, meter, clock } = ports;
-  const rotation = new Rotation({ keys, meter, clock, overlap: config.keys.overlap });
-  const signer = new Signer(config.signing, meter);
+  const signer = new Signer(config.signing, ports.meter);
   const { maxBodyBytes, maxParameters, deadlines } = config.proxy;
   const handle = createHandler({
     ...ports,
     authenticate: createAuthenticator(config.callers),
     resolve: createResolver(config),
     readForm: createFormReader({ maxBodyBytes, maxParameters, deadline: deadlines.body }),
-    sender: new Sender({ ...ports, rotation, signer }),
+    sender: new Sender({ ...ports, signer }),
   });
   return express()
     .disable('x-powered-by')

@@ -12,12 +12,15 @@ import type { Log } from '../ops/log.ts';
 import type { Meter } from '../ops/meter.ts';
 import type { Admission } from '../proxy/admission.ts';
 import { createForwarder } from '../proxy/forward.ts';
+import { Rotation } from '../proxy/rotation.ts';
+import type { UnderWay } from '../proxy/under-way.ts';
 import { type Secret, sameSecret } from '../secret.ts';
 import { openSource } from './key-source.ts';
 
 /** What stays the same when the configuration is read again. */
 export interface RuntimePorts {
   readonly admission: Admission;
+  readonly underWay: UnderWay;
   readonly meter: Meter;
   readonly log: Log;
   readonly clock: () => number;
@@ -40,30 +43,32 @@ export interface Runtime {
   stop(next?: Runtime): void;
 }
 
-/** The cached keys of one configuration, and where they come from. */
+/** The cached keys of one configuration, where they come from, and which of them the gateway takes. */
 interface KeyStock {
   readonly config: KeysConfig;
   readonly source: KeySource;
   readonly cache: KeyCache;
+  readonly rotation: Rotation;
 }
 
 /**
  * Starts everything of a configuration that does not listen.
  *
  * @param previous the runtime that this one replaces: its cached keys are taken over where the configuration
- * of the keys is the same, so that reading the configuration again during an outage loses no key
+ * of the keys is the same, so that reading the configuration again during an outage or a rotation loses nothing
+ * @throws Error for a file that cannot be read; nothing has been started then
  */
 export function startRuntime(config: Config, ports: RuntimePorts, previous?: Runtime): Runtime {
-  const keep = previous !== undefined && sameConfig(previous.keys.config, config.keys);
-  const keys = keep ? previous.keys : openKeys(config.keys, ports);
   const forwarders = new Map(
     Object.entries(config.environments).map(([name, settings]) => {
       const ca = settings.caFile === undefined ? undefined : readFileSync(settings.caFile, 'utf8');
-      return [name, createForwarder(settings, ca)];
+      return [name, createForwarder(settings, ca, ports.underWay)];
     }),
   );
+  const keep = previous !== undefined && sameConfig(previous.keys.config, config.keys);
+  const keys = keep ? previous.keys : openKeys(config.keys, ports);
   return {
-    handle: createApp(config, { ...ports, keys: keys.cache, forwarders }),
+    handle: createApp(config, { ...ports, rotation: keys.rotation, forwarders }),
     keys,
     readiness: () =>
       readiness({
@@ -91,10 +96,12 @@ function tokenOf(keys: KeysConfig): Secret | undefined {
 function openKeys(config: KeysConfig, ports: RuntimePorts): KeyStock {
   const events = withLog(ports.meter, ports.log);
   const source = openSource(config, { ...ports, events });
-  const { monotonic: clock, random } = ports;
-  const cache = new KeyCache(source, config.cache, { clock, random, events, sourceName: config.source });
+  const { clock, monotonic, random, meter } = ports;
+  const cachePorts = { clock: monotonic, random, events, sourceName: config.source };
+  const cache = new KeyCache(source, config.cache, cachePorts);
+  const rotation = new Rotation({ keys: cache, meter, clock, overlap: config.overlap });
   source.start();
-  return { config, source, cache };
+  return { config, source, cache, rotation };
 }
 
 /** The names of a configuration that may become label values. */

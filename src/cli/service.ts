@@ -9,6 +9,8 @@ import { createPrometheus } from '../ops/prometheus.ts';
 import { createOpsApp } from '../ops/server.ts';
 import { Admission } from '../proxy/admission.ts';
 import { createListener, secureContext, type TlsTexts } from '../proxy/listen.ts';
+import { UnderWay } from '../proxy/under-way.ts';
+import { LastAnswers } from './last-answers.ts';
 import { packageVersion } from './package-info.ts';
 import { namesOf, type RuntimePorts, startRuntime } from './runtime.ts';
 
@@ -37,14 +39,19 @@ export async function startService(config: Config, given: ServicePorts): Promise
     ...given,
     meter,
     admission: new Admission(),
+    underWay: new UnderWay(),
     monotonic: () => performance.now(),
     newRequestId: () => randomUUID(),
     userAgent: `countersign/${version}`,
   };
   let runtime = startRuntime(config, ports);
+  const answers = new LastAnswers();
   const proxy = createListener(config.proxy, {
     ...ports,
-    handle: (request, response) => runtime.handle(request, response),
+    handle: (request, response) => {
+      answers.add(response);
+      runtime.handle(request, response);
+    },
     tls: tlsTexts(config),
     refused: (exchange) => {
       ports.log.exchange(exchange);
@@ -65,15 +72,17 @@ export async function startService(config: Config, given: ServicePorts): Promise
     proxyUrl,
     adminUrl,
     reload(next) {
+      const tls = proxy instanceof TlsServer ? tlsTexts(next) : undefined;
       const started = startRuntime(next, ports, runtime);
       runtime.stop(started);
       runtime = started;
       meter.reconfigure(namesOf(next));
-      const tls = tlsTexts(next);
       if (proxy instanceof TlsServer && tls !== undefined) proxy.setSecureContext(secureContext(tls));
     },
     stop: async () => {
+      answers.closeConnections();
       const inTime = await drain(proxy, ports.admission, config.proxy.deadlines.drain);
+      if (!inTime) ports.underWay.abandon();
       runtime.stop();
       await closed(admin);
       return inTime;

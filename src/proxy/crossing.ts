@@ -111,6 +111,11 @@ export class Crossing {
     this.#fail(garbled ? 'gateway-reply-invalid' : 'gateway-reset');
   }
 
+  /** The process ends and waits no longer. */
+  abandon(): void {
+    this.#fail('gateway-timeout');
+  }
+
   #connect(): void {
     this.#connected = true;
     clearTimeout(this.#connectTimer);

@@ -3,6 +3,7 @@ import { Agent as HttpsAgent } from 'node:https';
 import { createProxyMiddleware, type Plugin } from 'http-proxy-middleware';
 import type { EnvironmentConfig } from '../config/shape.ts';
 import { Crossing, type GatewayReply, type Post } from './crossing.ts';
+import { UnderWay } from './under-way.ts';
 
 /** How one request is to travel. */
 export interface Passage {
@@ -16,7 +17,7 @@ export interface Passage {
 
 /** Carries complete requests to the gateway of one environment. */
 export interface Forwarder {
-  /** @throws CrossingFailure */
+  /** @throws CrossingFailure, and Refusal `shutting-down` */
   send(post: Post, passage: Passage): Promise<GatewayReply>;
   /** Closes idle connections, and each one under way when its exchange is over. */
   retire(): void;
@@ -25,13 +26,18 @@ export interface Forwarder {
 /**
  * @param ca PEM of a CA to trust instead of the public ones. Verification itself cannot be switched off.
  */
-export function createForwarder(settings: EnvironmentConfig, ca: string | undefined): Forwarder {
+export function createForwarder(
+  settings: EnvironmentConfig,
+  ca: string | undefined,
+  underWay = new UnderWay(),
+): Forwarder {
   const { origin } = new URL(settings.baseUrl);
   const pooled = createLane(
     origin,
     createAgent(origin, ca, { keepAlive: true, maxFreeSockets: settings.maxInFlight }),
+    underWay,
   );
-  const own = createLane(origin, createAgent(origin, ca, { keepAlive: false }));
+  const own = createLane(origin, createAgent(origin, ca, { keepAlive: false }), underWay);
   return {
     send: (post, passage) => (passage.ownConnection ? own : pooled).send(post, passage),
     retire: () => retire(pooled.agent),
@@ -47,7 +53,7 @@ interface Lane {
  * One middleware and its agent. All default plugins are left out: the request is complete before it gets
  * here, and the default error plugin would write text into replies that have begun.
  */
-function createLane(target: string, agent: HttpAgent): Lane {
+function createLane(target: string, agent: HttpAgent, underWay: UnderWay): Lane {
   const crossings = new WeakMap<IncomingMessage, Crossing>();
   const report: Plugin = (server) => {
     server.on('proxyReq', (proxyRequest, request) => crossings.get(request)?.began(proxyRequest));
@@ -66,7 +72,9 @@ function createLane(target: string, agent: HttpAgent): Lane {
   return {
     agent,
     async send(post, passage) {
+      underWay.checkOpen();
       const crossing = new Crossing(post, passage);
+      underWay.add(crossing);
       crossings.set(crossing.request, crossing);
       void carry(crossing.request, crossing.response, (error) => {
         if (error instanceof Error) crossing.failed(error);

@@ -1,0 +1,25 @@
+import { Refusal } from '../errors.ts';
+import type { Crossing } from './crossing.ts';
+
+/** All that is on its way to any gateway, so that a process that has to end can still say what became of it. */
+export class UnderWay {
+  readonly #crossings = new Set<Crossing>();
+  #abandoned = false;
+
+  /** @throws Refusal `shutting-down` */
+  checkOpen(): void {
+    if (this.#abandoned) throw new Refusal('shutting-down', 'This instance has stopped. Nothing was sent.');
+  }
+
+  add(crossing: Crossing): void {
+    this.#crossings.add(crossing);
+    const remove = (): void => void this.#crossings.delete(crossing);
+    crossing.reply.then(remove, remove);
+  }
+
+  /** Waits for no reply any longer, and lets nothing set out any more. */
+  abandon(): void {
+    this.#abandoned = true;
+    for (const crossing of this.#crossings) crossing.abandon();
+  }
+}

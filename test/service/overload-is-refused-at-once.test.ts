@@ -1,0 +1,132 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import {
+  always,
+  type FaultyGateway,
+  reply,
+  type Script,
+  silent,
+  startFaultyGateway,
+} from '../support/faulty-gateway.ts';
+import {
+  type Answer,
+  askBalance,
+  counted,
+  exchanges,
+  post,
+  transfer,
+  transferForm,
+  until,
+  verdict,
+} from '../support/forwarding.ts';
+import {
+  type ProxyOptions,
+  startProxy,
+  type TestProxy,
+  testControlKey,
+  testPrivateKey,
+  writeKeys,
+} from '../support/service.ts';
+import { vectorText } from '../support/vectors.ts';
+
+const stops: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  await Promise.all(stops.splice(0).map((stop) => stop()));
+});
+
+const ok = reply('200 OK', '[]');
+
+/** A gateway that takes every request and answers all of them when it is told to. */
+async function startSlowPair(
+  options: Omit<ProxyOptions, 'gateway'>,
+): Promise<{ gateway: FaultyGateway; proxy: TestProxy; letGo: () => void }> {
+  const going = Promise.withResolvers<void>();
+  const waits: Script = async ({ request, write }) => {
+    while ((await request()) !== undefined) {
+      await going.promise;
+      write(ok);
+    }
+  };
+  const gateway = await startFaultyGateway([waits]);
+  const proxy = await startProxy({ gateway: gateway.url, ...options });
+  stops.push(gateway.close, () => proxy.stop());
+  return { gateway, proxy, letGo: () => going.resolve() };
+}
+
+function expectOverloaded(answer: Answer): void {
+  expect(verdict(answer)).toBe('503 overloaded not-sent not-sent');
+  expect(answer.headers['retry-after']).toBe('1');
+}
+
+describe('one request more than maxInFlight', () => {
+  it('is refused at once and not sent; when one has ended there is room again', async () => {
+    const { gateway, proxy, letGo } = await startSlowPair({ sandbox: { maxInFlight: 2 } });
+    const first = [transfer(proxy), askBalance(proxy)];
+    await until(() => gateway.requests().length === 2);
+    expect(await counted(proxy, 'requests_in_flight')).toBe(2);
+    expectOverloaded(await transfer(proxy));
+    expectOverloaded(await askBalance(proxy));
+    expect(gateway.requests()).toHaveLength(2);
+    letGo();
+    for (const answer of await Promise.all(first)) expect(answer.status).toBe(200);
+    expect(await transfer(proxy)).toMatchObject({ status: 200 });
+    expect(await counted(proxy, 'requests_in_flight')).toBe(0);
+    const refused = (await exchanges(proxy, 5)).filter(({ reason }) => reason === 'overloaded');
+    expect(refused).toHaveLength(2);
+    for (const line of refused) expect(line).toMatchObject({ status: 503, outcome: 'not-sent', attempts: 0 });
+    expect(await counted(proxy, 'requests_total', { reason: 'overloaded', status: '503' })).toBe(2);
+  });
+
+  it('to one environment leaves the others alone', async () => {
+    const stuck = await startFaultyGateway([silent]);
+    const quick = await startFaultyGateway([always(ok)]);
+    const common = { product: 'gw', endpoints: { '1234': 'acme' }, maxInFlight: 1 };
+    const environments = {
+      sandbox: { ...common, baseUrl: stuck.url },
+      staging: { ...common, baseUrl: quick.url },
+    };
+    const proxy = await startProxy({ gateway: stuck.url, config: { environments } });
+    stops.push(stuck.close, quick.close, () => proxy.stop());
+    writeKeys(proxy.keysFolder, 'staging', 'acme', { privateKey: testPrivateKey });
+    const first = transfer(proxy);
+    await until(() => stuck.requests().length === 1);
+    expectOverloaded(await transfer(proxy));
+    expect((await post(`${proxy.url}/staging/gw/api/v4/transfer/1234`, transferForm)).status).toBe(200);
+    await stuck.close();
+    expect(verdict(await first)).toMatch(/^502 gateway-reset unknown/);
+  });
+
+  it('counts a caller who has hung up for as long as the gateway is at it', async () => {
+    const { gateway, proxy, letGo } = await startSlowPair({ sandbox: { maxInFlight: 1 } });
+    const leaving = new AbortController();
+    const answer = fetch(`${proxy.url}/sandbox/gw/api/v4/transfer/1234`, {
+      method: 'POST',
+      body: new URLSearchParams(transferForm),
+      signal: leaving.signal,
+    });
+    await until(() => gateway.requests().length === 1);
+    leaving.abort();
+    await expect(answer).rejects.toThrow();
+    expectOverloaded(await transfer(proxy));
+    letGo();
+    await until(async () => (await counted(proxy, 'requests_in_flight')) === 0);
+    expect(await transfer(proxy)).toMatchObject({ status: 200 });
+  });
+});
+
+it('a full signing queue refuses further RSA signatures, and HMAC ones not; after that all is well', async () => {
+  // The longer the key, the longer it takes to sign, and the surer the queue is to fill.
+  const keys = { acme: { controlKey: testControlKey, privateKey: vectorText('keys/rsa-4096-pkcs8.pem') } };
+  const config = { signing: { concurrency: 1, queue: 1 } };
+  const { proxy, letGo } = await startSlowPair({ keys, config });
+  letGo();
+  // All at once: at most one signs and one waits, the others find the queue full.
+  const answers = await Promise.all(Array.from({ length: 24 }, () => transfer(proxy)));
+  const refused = answers.filter(({ status }) => status === 503);
+  for (const answer of refused) expectOverloaded(answer);
+  expect(refused.length).toBeGreaterThan(0);
+  expect(answers.filter(({ status }) => status === 200).length).toBe(24 - refused.length);
+  const balances = await Promise.all(Array.from({ length: 12 }, () => askBalance(proxy)));
+  expect(balances.every(({ status }) => status === 200)).toBe(true);
+  expect(await transfer(proxy)).toMatchObject({ status: 200 });
+  expect(await counted(proxy, 'signing_queue_depth')).toBe(0);
+});

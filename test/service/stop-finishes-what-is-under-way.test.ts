@@ -1,0 +1,191 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { Agent, get, request as httpRequest } from 'node:http';
+import { createServer } from 'node:net';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { type FaultyGateway, reply, type Script, startFaultyGateway } from '../support/faulty-gateway.ts';
+import { paths, post, transferForm, until } from '../support/forwarding.ts';
+import { configFor, type ServeOptions, type ServeProcess, spawnServe } from '../support/process.ts';
+
+const stops: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  await Promise.all(stops.splice(0).map((stop) => stop()));
+});
+
+const ok = reply('200 OK', 'status=approved\n');
+
+function serve(options: ServeOptions): ServeProcess {
+  const process = spawnServe(options);
+  stops.push(process.clear);
+  return process;
+}
+
+interface UnderWay {
+  readonly gateway: FaultyGateway;
+  readonly process: ServeProcess;
+  readonly url: string;
+  readonly adminUrl: string;
+  /** Lets the gateway answer. */
+  readonly letGo: () => void;
+}
+
+/** A process whose gateway holds every answer back. */
+async function startHeld(drain: string): Promise<UnderWay> {
+  const going = Promise.withResolvers<void>();
+  const held: Script = async ({ request, end }) => {
+    await request();
+    await going.promise;
+    end(ok);
+  };
+  const gateway = await startFaultyGateway([held]);
+  stops.push(gateway.close);
+  const process = serve({ config: configFor(gateway.url, { proxy: { port: 0, deadlines: { drain } } }) });
+  return { gateway, process, ...(await process.started()), letGo: () => going.resolve() };
+}
+
+describe('SIGTERM', () => {
+  it('ends an idle process with exit code 0', async () => {
+    const process = serve({ config: configFor('http://127.0.0.1:9') });
+    await process.started();
+    process.signal('SIGTERM');
+    expect(await process.ended).toBe(0);
+    expect(process.lines('stopped')).toHaveLength(1);
+    expect(process.stderr()).toBe('');
+  });
+
+  it('with a request under way finishes it, takes no new one, says so on readyz, and ends with 0', async () => {
+    const { gateway, process, url, adminUrl, letGo } = await startHeld('10s');
+    expect(await statusOf(`${adminUrl}/readyz`)).toBe(200);
+    const answer = post(`${url}${paths.transfer}`, transferForm);
+    await until(() => gateway.requests().length === 1);
+    process.signal('SIGTERM');
+    await until(async () => (await statusOf(`${adminUrl}/readyz`)) === 503);
+    expect(await statusOf(`${adminUrl}/healthz`)).toBe(200);
+    await expect(post(`${url}${paths.transfer}`, transferForm)).rejects.toMatchObject({
+      code: 'ECONNREFUSED',
+    });
+    letGo();
+    expect(await answer).toMatchObject({ status: 200, body: 'status=approved\n', complete: true });
+    expect(await process.ended).toBe(0);
+    expect(process.lines('exchange')).toEqual([
+      expect.objectContaining({ status: 200, outcome: 'answered' }),
+    ]);
+    expect(process.lines('stopping: finishing what is under way')).toHaveLength(1);
+    expect(process.lines('stopped')).toHaveLength(1);
+    expect(gateway.requests()).toHaveLength(1);
+  });
+
+  it('does not wait for a caller that keeps its connection open after its answer', async () => {
+    const { gateway, process, url, letGo } = await startHeld('10s');
+    const agent = new Agent({ keepAlive: true });
+    const answered = keptAlive(`${url}${paths.transfer}`, agent);
+    await until(() => gateway.requests().length === 1);
+    const began = performance.now();
+    process.signal('SIGTERM');
+    await until(() => process.lines('stopping: finishing what is under way').length > 0);
+    letGo();
+    expect(await answered).toBe(200);
+    expect(await process.ended).toBe(0);
+    expect(performance.now() - began).toBeLessThan(5_000);
+    agent.destroy();
+  });
+
+  it('lets a transfer whose caller has hung up come to its end', async () => {
+    const { gateway, process, url, letGo } = await startHeld('10s');
+    const leaving = new AbortController();
+    const answer = fetch(`${url}${paths.transfer}`, {
+      method: 'POST',
+      body: new URLSearchParams(transferForm),
+      signal: leaving.signal,
+    });
+    await until(() => gateway.requests().length === 1);
+    leaving.abort();
+    await expect(answer).rejects.toThrow();
+    process.signal('SIGTERM');
+    await until(() => process.lines('stopping: finishing what is under way').length > 0);
+    letGo();
+    expect(await process.ended).toBe(0);
+    expect(process.lines('exchange')).toEqual([
+      expect.objectContaining({ status: 200, outcome: 'answered' }),
+    ]);
+  });
+
+  it('gives up at the drain deadline with exit code 1, and says so', async () => {
+    const { gateway, process, url } = await startHeld('300ms');
+    const answer = post(`${url}${paths.transfer}`, transferForm);
+    const lost = expect(answer).rejects.toMatchObject({ code: 'ECONNRESET' });
+    await until(() => gateway.requests().length === 1);
+    const began = performance.now();
+    process.signal('SIGTERM');
+    await lost;
+    expect(await process.ended).toBe(1);
+    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(process.lines('stopped with requests under way')).toHaveLength(1);
+    expect(process.lines('exchange')).toEqual([expect.objectContaining({ outcome: 'unknown' })]);
+  });
+});
+
+describe('a process that cannot start ends at once', () => {
+  it.each(['proxy', 'admin'])('when the port of %s is taken, with exit code 1', async (which) => {
+    const holder = createServer();
+    await new Promise<void>((resolve) => {
+      holder.listen(0, '127.0.0.1', resolve);
+    });
+    const address = holder.address();
+    const port = typeof address === 'object' ? address?.port : 0;
+    const process = serve({ config: configFor('http://127.0.0.1:9', { [which]: { port } }) });
+    expect(await process.ended).toBe(1);
+    expect(process.stderr()).toBe(
+      `Countersign cannot start: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`,
+    );
+    expect(process.lines('started')).toHaveLength(0);
+    holder.close();
+  });
+
+  it('when certificates would not be verified, with exit code 2', async () => {
+    const process = serve({
+      config: configFor('http://127.0.0.1:9'),
+      env: { NODE_TLS_REJECT_UNAUTHORIZED: '0' },
+    });
+    expect(await process.ended).toBe(2);
+    expect(process.stderr()).toContain('NODE_TLS_REJECT_UNAUTHORIZED=0 switches the verification');
+    expect(process.lines('started')).toHaveLength(0);
+  });
+
+  it('when the configuration has problems, with all of them and exit code 2', async () => {
+    const process = serve({ config: 'environments: {}\nkeys: { source: directory }\n' });
+    expect(await process.ended).toBe(2);
+    expect(process.stderr()).toContain('environments');
+    expect(process.stderr()).toContain('keys');
+  });
+});
+
+it('the embedded default deletes its keys when it is stopped', async () => {
+  const process = serve({});
+  const { url } = await process.started();
+  const keys = () => readdirSync(process.folder).filter((name) => name.startsWith('countersign-keys-'));
+  expect(keys()).toHaveLength(1);
+  expect((await post(`${url}${paths.balance}`, '')).status).toBe(200);
+  process.signal('SIGINT');
+  expect(await process.ended).toBe(0);
+  expect(existsSync(process.folder)).toBe(true);
+  expect(keys()).toHaveLength(0);
+});
+
+function statusOf(url: string): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    get(url, { agent: false }, (response) => {
+      response.resume();
+      resolve(response.statusCode);
+    }).once('error', reject);
+  });
+}
+
+function keptAlive(url: string, agent: Agent): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    const headers = { 'Content-Type': 'application/x-www-form-urlencoded' };
+    const request = httpRequest(url, { method: 'POST', agent, headers }, (response) => {
+      response.resume().once('end', () => resolve(response.statusCode));
+    });
+    request.once('error', reject).end(transferForm);
+  });
+}
