@@ -1,6 +1,7 @@
 import { check } from './cli/check.ts';
 import { explain } from './cli/explain.ts';
 import { exitCode, type Io } from './cli/io.ts';
+import { keys } from './cli/keys.ts';
 import { packageVersion } from './cli/package-info.ts';
 import { serve } from './cli/serve.ts';
 import { simulate } from './cli/simulate.ts';
@@ -12,6 +13,7 @@ const commands = new Map<string, { readonly run: Command; readonly about: string
   ['simulate', { run: simulate, about: 'run the gateway simulator alone' }],
   ['check', { run: check, about: 'say everything that is wrong with a configuration' }],
   ['explain', { run: explain, about: 'show step by step how a form is signed' }],
+  ['keys', { run: keys, about: 'list, make, import, verify and roll back keys in Vault' }],
 ]);
 
 const usage = [

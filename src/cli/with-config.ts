@@ -1,4 +1,4 @@
-import { readConfig } from '../config/read.ts';
+import { type ReadOptions, readConfig } from '../config/read.ts';
 import type { Config } from '../config/shape.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import { report } from './check.ts';
@@ -13,11 +13,12 @@ export async function withConfig(
   file: string | undefined,
   io: Io,
   work: (config: Config) => Promise<number>,
+  options: ReadOptions = {},
 ): Promise<number> {
-  if (file !== undefined) return withFile(file, undefined, io, work);
+  if (file !== undefined) return withFile(file, options, io, work);
   const keys = await makeEmbeddedKeys();
   try {
-    return await withFile(embeddedConfig, (name) => keys.variables[name], io, work);
+    return await withFile(embeddedConfig, { ...options, lookUp: (name) => keys.variables[name] }, io, work);
   } finally {
     keys.remove();
   }
@@ -25,11 +26,11 @@ export async function withConfig(
 
 async function withFile(
   file: string,
-  lookUp: ((name: string) => string | undefined) | undefined,
+  options: ReadOptions,
   io: Io,
   work: (config: Config) => Promise<number>,
 ): Promise<number> {
-  const read = await readConfig(file, builtInOperations, lookUp === undefined ? {} : { lookUp });
+  const read = await readConfig(file, builtInOperations, options);
   if ('config' in read) return work(read.config);
   for (const line of report(file, read.problems)) io.err(line);
   return exitCode.usage;

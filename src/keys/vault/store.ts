@@ -22,11 +22,14 @@ export interface VaultStore {
   readVersion(address: KeyAddress, version: number): Promise<StoredVersion | undefined>;
   /**
    * Writes a new version that has these fields and, of the version before, all the others; gives its number.
+   * A field that is `undefined` is taken out.
    *
    * @param cas number of the version before, 0 for a login's first.
    * @throws VaultError `cas-mismatch` if somebody else has written since.
    */
   write(address: KeyAddress, fields: Fields, cas: number): Promise<number>;
+  /** As {@link write}, but the new version has exactly these fields. */
+  replace(address: KeyAddress, fields: Fields, cas: number): Promise<number>;
   /** Logins of an environment that have or had a secret. */
   list(environment: string): Promise<readonly string[]>;
   close(): void;
@@ -54,6 +57,7 @@ export function vaultStore(config: VaultConfig, ports: VaultPorts): VaultStore {
         const before = cas === 0 ? undefined : await kv.read(token, address, cas);
         return kv.write(token, address, { ...before?.fields, ...fields }, cas);
       }),
+    replace: (address, fields, cas) => vault.use((kv, token) => kv.write(token, address, fields, cas)),
     list: (environment) => vault.use((kv, token) => kv.logins(token, environment)),
     close: () => vault.close(),
   };

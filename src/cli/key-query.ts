@@ -1,0 +1,106 @@
+import { randomBytes } from 'node:crypto';
+import type { Config, EnvironmentConfig } from '../config/shape.ts';
+import { type Operation, operationsOf } from '../gateway/operations.ts';
+import { createResolver, type Destination } from '../gateway/resolve.ts';
+import type { UsableKey } from '../keys/source.ts';
+import { type KeyKind, methods } from '../oauth1/methods.ts';
+import type { Pair } from '../oauth1/parameters.ts';
+import { sign } from '../oauth1/sign.ts';
+import { CrossingFailure, type GatewayReply } from '../proxy/crossing.ts';
+import type { Forwarder } from '../proxy/forward.ts';
+import { headersOf } from '../proxy/send.ts';
+
+/** Of whom and about what the gateway is asked. */
+export interface Query {
+  readonly environment: string;
+  readonly login: string;
+  /** Without one there is no asking for the status of an order. */
+  readonly endpoint: string | undefined;
+  readonly clientOrderId: string;
+}
+
+/** What the gateway made of one key. */
+export interface Verdict {
+  readonly result: 'accepted' | 'refused' | 'unclear' | 'no-answer' | 'unusable' | 'not-asked';
+  /** HTTP status. */
+  readonly status?: number;
+  readonly detail?: string;
+}
+
+/** Where it is asked, with the environment's own deadlines. */
+export interface Asker {
+  readonly config: Config;
+  readonly settings: EnvironmentConfig;
+  readonly forwarder: Forwarder;
+  readonly userAgent: string;
+}
+
+/** The two operations that only look (interface sections 4.2 and 4.1), with the form each needs. */
+const harmless: ReadonlyMap<string, (query: Query) => Pair[]> = new Map([
+  ['order-status', statusForm],
+  ['manager-balance', () => []],
+]);
+
+/** Seconds by which clocks may differ before it is worth a word; as the alert has it. */
+const notableSkew = 30;
+
+/** Asks the gateway one harmless thing, signed with this key. Once: nothing is repeated. */
+export async function ask(query: Query, { kind, key }: UsableKey, asker: Asker): Promise<Verdict> {
+  const operation = operationFor(kind, asker.config, query.environment);
+  if (operation === undefined) {
+    return { result: 'not-asked', detail: 'no operation that only looks is signed with this kind of key' };
+  }
+  if (operation.path.includes('{endpoint}') && query.endpoint === undefined) {
+    return { result: 'not-asked', detail: 'a status query needs --endpoint ID' };
+  }
+  const { url } = destinationOf(query, operation, asker);
+  const unsigned = {
+    method: 'POST',
+    url,
+    form: harmless.get(operation.name)?.(query) ?? [],
+    signatureMethod: operation.signature,
+    consumerKey: query.login,
+    nonce: randomBytes(16).toString('hex'),
+    timestamp: Math.floor(Date.now() / 1000),
+  };
+  const signed = await sign(unsigned, key);
+  const { connect, exchange } = asker.settings.deadlines;
+  const post = { url, headers: headersOf(url, signed, asker.userAgent), body: signed.body };
+  try {
+    return verdictOn(await asker.forwarder.send(post, { ownConnection: true, connect, exchange }), kind);
+  } catch (error) {
+    if (error instanceof CrossingFailure) return { result: 'no-answer', detail: error.reason };
+    throw error;
+  }
+}
+
+function operationFor(kind: KeyKind, config: Config, environment: string): Operation | undefined {
+  return operationsOf(config, environment).find(
+    ({ name, signature, repeatable }) => harmless.has(name) && repeatable && methods[signature].kind === kind,
+  );
+}
+
+function statusForm({ login, clientOrderId }: Query): Pair[] {
+  return [
+    ['login', login],
+    ['client_orderid', clientOrderId],
+  ];
+}
+
+function destinationOf(query: Query, { path }: Operation, { config, settings }: Asker): Destination {
+  const filled = path.replace('{endpoint}', query.endpoint ?? '').replace('{login}', query.login);
+  return createResolver(config)(`/${query.environment}/${settings.product}${filled}`);
+}
+
+/** Interface sections 4.1, 4.2 and 7: 200 is the answer to a right signature, 403 to a wrong one. */
+function verdictOn({ status, headers, rest }: GatewayReply, kind: KeyKind): Verdict {
+  rest?.destroy();
+  if (status === 200) return { result: 'accepted', status };
+  if (status !== 401 && status !== 403) return { result: 'unclear', status };
+  const skew = (Date.parse(headers.date ?? '') - Date.now()) / 1000;
+  const notes = [
+    ...(kind === 'control_key' ? ['or the login does not have the balance feature'] : []),
+    ...(Math.abs(skew) > notableSkew ? [`the clocks differ by ${Math.round(Math.abs(skew))} s`] : []),
+  ];
+  return { result: 'refused', status, ...(notes.length === 0 ? {} : { detail: notes.join('; ') }) };
+}

@@ -1,0 +1,106 @@
+import type { KeyAddress } from '../keys/source.ts';
+import { exitCode, type Io } from './io.ts';
+import { age, findSame, type KeyFacts, keyFacts } from './key-facts.ts';
+import { type HeldVersion, type KeyInventory, openInventory } from './key-inventory.ts';
+import { addressOf, atPlace, type CommonValues, commonOptions, commonUsage } from './keys-common.ts';
+import { readOptions } from './options.ts';
+import { Stop } from './stop.ts';
+import { table } from './table.ts';
+
+const usage = `Usage: countersign keys list --config FILE --environment NAME [--login LOGIN] [options]
+
+Shows the versions of a login's keys with their age, and the fingerprint (SHA-256 of the public key) of
+those for RSA. Without --login: the current version of every login of the environment.
+
+${commonUsage}`;
+
+/** The versions of one login. */
+interface Shelf {
+  readonly address: KeyAddress;
+  readonly versions: readonly HeldVersion[];
+}
+
+export async function listKeys(argv: readonly string[], io: Io): Promise<number> {
+  const read = readOptions('keys list', argv, commonOptions, usage, io);
+  if ('exit' in read) return read.exit;
+  return atPlace(read.values, io, async (place) => {
+    const inventory = openInventory(place.keys);
+    try {
+      const shelves = await (read.values.login === undefined
+        ? current(place.environment, inventory)
+        : all(addressOf(place, read.values), inventory));
+      print(shelves, place.environment, read.values, io);
+      return exitCode.done;
+    } finally {
+      inventory.close();
+    }
+  });
+}
+
+async function all(address: KeyAddress, inventory: KeyInventory): Promise<Shelf[]> {
+  const versions = await inventory.versions(address);
+  if (versions.length > 0) return [{ address, versions }];
+  throw new Stop(`${address.environment}/${address.login} has no keys; is the login spelt right?`);
+}
+
+/** One login after the other: an environment can have many, and Vault others to serve. */
+async function current(environment: string, inventory: KeyInventory): Promise<Shelf[]> {
+  const shelves: Shelf[] = [];
+  for (const login of await inventory.logins(environment)) {
+    const address = { environment, login };
+    shelves.push({ address, versions: (await inventory.versions(address)).slice(0, 1) });
+  }
+  return shelves;
+}
+
+function print(shelves: readonly Shelf[], environment: string, { json }: CommonValues, io: Io): void {
+  if (json) {
+    io.out(JSON.stringify({ environment, logins: shelves.map(jsonOf) }, null, 2));
+    return;
+  }
+  if (shelves.length === 0) io.out(`No login of ${environment} has keys.`);
+  for (const { address, versions } of shelves) {
+    io.out(`${address.environment}/${address.login}`);
+    const rows = versions.flatMap((version, at) => rowsOf(version, versions.slice(at + 1), Date.now()));
+    for (const line of table(['VERSION', 'KIND', 'AGE', 'KEY'], rows)) io.out(`  ${line}`.trimEnd());
+  }
+}
+
+function rowsOf(held: HeldVersion, older: readonly HeldVersion[], now: number): string[][] {
+  const { version, createdAt, state, keys } = held;
+  const since = age(createdAt, now);
+  if (keys.length === 0) return [[String(version), '-', since, state === 'current' ? 'no key' : state]];
+  return describeAll(held, older).map((facts) => [String(version), facts.kind, since, keyText(facts)]);
+}
+
+interface Described extends KeyFacts {
+  /** The version before that has the same key. */
+  readonly sameAs?: number;
+}
+
+function describeAll({ keys }: HeldVersion, older: readonly HeldVersion[]): Described[] {
+  const ring = older.flatMap((one) => one.keys);
+  return keys.map((entry) => {
+    const same = findSame(entry, ring);
+    return { ...keyFacts(entry), ...(same === undefined ? {} : { sameAs: same.version }) };
+  });
+}
+
+/** A control key has nothing that could be shown; whether it is another than before, is what one asks. */
+function keyText({ problem, fingerprint, sameAs }: Described): string {
+  return (
+    problem ?? fingerprint ?? (sameAs === undefined ? 'a key of its own' : `the one of version ${sameAs}`)
+  );
+}
+
+function jsonOf({ address, versions }: Shelf) {
+  return {
+    login: address.login,
+    versions: versions.map((held, at) => ({
+      version: held.version,
+      createdAt: held.createdAt?.toISOString(),
+      state: held.state,
+      keys: describeAll(held, versions.slice(at + 1)),
+    })),
+  };
+}
