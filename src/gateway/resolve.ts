@@ -16,10 +16,10 @@ export interface Destination {
   readonly url: URL;
 }
 
-/** A path segment: literal children first, then the one placeholder. */
+/** A path segment: literal children first, then the placeholder, whose name the operation knows. */
 interface Node {
   readonly literals: Map<string, Node>;
-  placeholder?: { readonly name: Placeholder; readonly node: Node };
+  placeholder?: Node;
   operation?: Operation;
 }
 
@@ -50,7 +50,8 @@ export function createResolver(config: Config): (target: string) => Destination 
     const environment = environments.get(name);
     if (leading !== '' || environment === undefined || product !== environment.settings.product)
       throw unknownRoute();
-    const { operation, values } = walk(environment.root, segments);
+    const operation = walk(environment.root, segments);
+    const values = valuesOf(operation, segments);
     const path = operation.segments.map((segment) => fill(segment, values)).join('/');
     const url = new URL(`${environment.base}/${product}/${path}`);
     return { environment: name, settings: environment.settings, operation, values, url };
@@ -66,31 +67,29 @@ function grow(operations: readonly Operation[]): Node {
 }
 
 function descend(node: Node, segment: string): Node {
-  const name = placeholderOf(segment);
-  if (name !== undefined) {
-    node.placeholder ??= { name, node: { literals: new Map() } };
-    return node.placeholder.node;
+  if (placeholderOf(segment) !== undefined) {
+    node.placeholder ??= { literals: new Map() };
+    return node.placeholder;
   }
   const next = node.literals.get(segment) ?? { literals: new Map() };
   node.literals.set(segment, next);
   return next;
 }
 
-function walk(root: Node, segments: readonly string[]): { operation: Operation; values: PathValues } {
+function walk(root: Node, segments: readonly string[]): Operation {
+  let node: Node | undefined = root;
+  for (const segment of segments) node = node?.literals.get(segment) ?? node?.placeholder;
+  if (node?.operation === undefined) throw unknownRoute();
+  return node.operation;
+}
+
+function valuesOf(operation: Operation, segments: readonly string[]): PathValues {
   const values: Partial<Record<Placeholder, string>> = {};
-  let node = root;
-  for (const segment of segments) {
-    const literal = node.literals.get(segment);
-    if (literal === undefined && node.placeholder === undefined) throw unknownRoute();
-    if (literal === undefined && node.placeholder !== undefined) {
-      values[node.placeholder.name] = pathValue(node.placeholder.name, segment);
-      node = node.placeholder.node;
-    } else if (literal !== undefined) {
-      node = literal;
-    }
+  for (const [index, segment] of segments.entries()) {
+    const name = placeholderOf(operation.segments[index] ?? '');
+    if (name !== undefined) values[name] = pathValue(name, segment);
   }
-  if (node.operation === undefined) throw unknownRoute();
-  return { operation: node.operation, values };
+  return values;
 }
 
 /** Decoded once: `%252e` is the text `%2e`, which the pattern refuses. */
