@@ -1,0 +1,119 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Reason } from '../../src/errors.ts';
+import { type Edge, startEdge, status, statusForm, transfer } from '../support/edge.ts';
+import { expectProblem } from '../support/problem.ts';
+import { formRequest } from '../support/raw-http.ts';
+import { testControlKey, testPrivateKey } from '../support/service.ts';
+
+let edge: Edge;
+
+beforeAll(async () => {
+  const keys = { controlKey: testControlKey, privateKey: testPrivateKey };
+  edge = await startEdge({ keys: { acme: keys, beta: keys } });
+});
+afterAll(() => edge.stop());
+beforeEach(() => {
+  edge.gateway.requests.length = 0;
+});
+
+const balanceOf = (login: string): string => `/sandbox/gw/api/v2/get-balance/manager/${login}`;
+const unmapped = '/sandbox/gw/api/v4/transfer/77';
+const header = (login: string): string[] => [`Countersign-Login: ${login}`];
+
+const refused: [name: string, request: string, reason: Reason][] = [
+  ['path and body', formRequest(balanceOf('acme'), 'login=beta'), 'login-conflict'],
+  ['path and header', formRequest(balanceOf('acme'), '', header('beta')), 'login-conflict'],
+  ['body and header', formRequest(unmapped, 'login=acme', header('beta')), 'login-conflict'],
+  ['path, body and header', formRequest(balanceOf('a'), 'login=b', header('c')), 'login-conflict'],
+  ['the map of endpoints and the header', formRequest(transfer, '', header('beta')), 'login-conflict'],
+  ['the map of endpoints and the body', formRequest(status, 'login=beta&client_orderid=1'), 'login-conflict'],
+  ['two in the body', formRequest(unmapped, 'login=acme&login=beta'), 'login-conflict'],
+  ['an empty header beside another', formRequest(transfer, '', header('')), 'login-conflict'],
+];
+
+describe('logins that disagree', () => {
+  it.each(refused)('are refused: %s', async (_, request, reason) => {
+    expectProblem(await edge.ask(request), reason);
+    expect(edge.gateway.requests).toHaveLength(0);
+  });
+});
+
+describe('a request without a login', () => {
+  it('is told to send the header', async () => {
+    const problem = expectProblem(await edge.ask(formRequest(unmapped, 'amount=1')), 'login-missing');
+    expect(problem.detail).toContain('Countersign-Login');
+  });
+
+  it('is told to send the body parameter', async () => {
+    const request = formRequest('/sandbox/gw/api/v4/status/77', 'client_orderid=1');
+    const problem = expectProblem(await edge.ask(request), 'login-missing');
+    expect(problem.detail).toContain('body parameter "login"');
+  });
+});
+
+const impossible = [
+  '..',
+  '.',
+  '%2e%2e',
+  '%252e%252e',
+  'a%2fb',
+  'a%5Cb',
+  'a%00',
+  'a%zz',
+  'a;b',
+  'a%20b',
+  'x'.repeat(200),
+  '%C3%A9',
+];
+
+describe('a login that cannot be one', () => {
+  it.each(impossible)('is refused in the path: %s', async (login) => {
+    expectProblem(await edge.ask(formRequest(balanceOf(login))), 'parameter-invalid');
+    expect(edge.gateway.requests).toHaveLength(0);
+  });
+
+  it.each(impossible.filter((login) => !login.includes('%zz')))(
+    'is refused in the body: %s',
+    async (login) => {
+      expectProblem(await edge.ask(formRequest(unmapped, `login=${login}`)), 'parameter-invalid');
+    },
+  );
+
+  it.each(['..', 'a/b', 'a%2fb', '', 'acme, acme', 'x'.repeat(200)])(
+    'is refused in the header: "%s"',
+    async (login) => {
+      expectProblem(await edge.ask(formRequest(unmapped, '', header(login))), 'parameter-invalid');
+    },
+  );
+
+  it('is no route where it has two segments', async () => {
+    expectProblem(await edge.ask(formRequest(balanceOf('a/b'))), 'unknown-route');
+  });
+});
+
+it.each(['__proto__', 'constructor', 'toString', 'x'.repeat(128)])(
+  'a login without keys has none: %s',
+  async (login) => {
+    expectProblem(await edge.ask(formRequest(balanceOf(login))), 'key-missing');
+    expectProblem(
+      await edge.ask(formRequest(`/sandbox/gw/api/v4/transfer/${login}`, `login=${login}`)),
+      'key-missing',
+    );
+    expect(edge.gateway.requests).toHaveLength(0);
+  },
+);
+
+describe('the login', () => {
+  it.each([
+    ['the map of endpoints', formRequest(transfer, 'amount=1'), 'acme'],
+    ['the header', formRequest(unmapped, 'amount=1', header('beta')), 'beta'],
+    ['the body', formRequest('/sandbox/gw/api/v4/status/77', 'login=beta&client_orderid=1'), 'beta'],
+    ['the path, escaped', formRequest(balanceOf('b%65ta')), 'beta'],
+    ['all of them, where they agree', formRequest(status, statusForm, header('acme')), 'acme'],
+  ])('is taken from %s', async (_, request, login) => {
+    expect((await edge.ask(request)).status).toBe(200);
+    const [received] = edge.gateway.requests;
+    expect(received?.headers.authorization).toContain(`oauth_consumer_key="${login}"`);
+    expect(received?.rawHeaders.join()).not.toMatch(/countersign-login/i);
+  });
+});
