@@ -12,7 +12,7 @@ import type { Log } from '../ops/log.ts';
 import type { Meter } from '../ops/meter.ts';
 import type { Admission } from '../proxy/admission.ts';
 import { createForwarder } from '../proxy/forward.ts';
-import { Rotation } from '../proxy/rotation.ts';
+import { Rotation, type RotationPorts } from '../proxy/rotation.ts';
 import type { UnderWay } from '../proxy/under-way.ts';
 import { type Secret, sameSecret } from '../secret.ts';
 import { openSource } from './key-source.ts';
@@ -99,7 +99,8 @@ function openKeys(config: KeysConfig, ports: RuntimePorts): KeyStock {
   const { clock, monotonic, random, meter } = ports;
   const cachePorts = { clock: monotonic, random, events, sourceName: config.source };
   const cache = new KeyCache(source, config.cache, cachePorts);
-  const rotation = new Rotation({ keys: cache, meter, clock, overlap: config.overlap });
+  const told: RotationPorts['meter'] = { ...events, fellBack: (...fallback) => meter.fellBack(...fallback) };
+  const rotation = new Rotation({ keys: cache, meter: told, clock, overlap: config.overlap });
   source.start();
   return { config, source, cache, rotation };
 }

@@ -50,6 +50,8 @@ interface Preference {
 /** Remembers, per login and kind of key, the version that the gateway accepted after refusing the newest. */
 export class Preferences {
   readonly #preferences = new Map<string, Preference>();
+  /** By name, the version that the gateway took last. */
+  readonly #taken = new Map<string, number>();
 
   /** The accepted key where there is one, else the newest. */
   choose(address: KeyAddress, keys: readonly [UsableKey, ...UsableKey[]]): UsableKey {
@@ -59,9 +61,29 @@ export class Preferences {
     return keys.find((key) => sameKey(key, preference.accepted)) ?? newest;
   }
 
+  /**
+   * What to try in place of a refused key: the one that was taken last, since several versions may have been
+   * added after it, else the newest other one.
+   */
+  instead(
+    address: KeyAddress,
+    keys: readonly [UsableKey, ...UsableKey[]],
+    refused: UsableKey,
+  ): UsableKey | undefined {
+    const taken = this.#taken.get(nameOf(address, refused));
+    const others = keys.filter((key) => !sameKey(key, refused));
+    return others.find(({ version }) => version === taken) ?? others[0];
+  }
+
+  /** The gateway took a request signed with `key`. */
+  taken(address: KeyAddress, key: UsableKey): void {
+    this.#taken.set(nameOf(address, key), key.version);
+  }
+
   /** `key` was accepted: it is used from now on, until another one is accepted or the ring changes. */
   accepted(address: KeyAddress, keys: readonly [UsableKey, ...UsableKey[]], key: UsableKey): void {
     const [newest] = keys;
+    this.taken(address, key);
     if (sameKey(key, newest)) this.#preferences.delete(nameOf(address, newest));
     else this.#preferences.set(nameOf(address, newest), { newest, accepted: key });
   }

@@ -15,14 +15,14 @@ export interface Keys {
 
 export interface RotationPorts {
   readonly keys: Keys;
-  readonly meter: Meter;
+  readonly meter: Pick<Meter, 'fellBack' | 'keyProblem'>;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
   /** Milliseconds for which a superseded key may still be tried. */
   readonly overlap: number;
 }
 
-/** After a trial that did not help, the login's refused requests are passed on untried for so long. */
+/** Milliseconds between trials of a login's other key that do not help, and between looks for a newer one. */
 const pause = 5_000;
 
 type Ring = readonly [UsableKey, ...UsableKey[]];
@@ -32,13 +32,16 @@ type Ring = readonly [UsableKey, ...UsableKey[]];
  *
  * A refusal (403) makes one request of the login try the other version; the requests refused meanwhile wait
  * for what comes of it. A trial that does not help is not repeated for {@link pause}, so a gateway that
- * refuses everything causes neither a storm of Vault reads nor a second request for each first one.
+ * refuses everything causes neither a storm of Vault reads nor a second request for each first one: in that
+ * time at most one extra request and two readings of the ring for each login and kind of key.
  */
 export class Rotation {
   readonly #ports: RotationPorts;
   readonly #preferences = new Preferences();
   readonly #trials = new Map<string, Promise<unknown>>();
-  readonly #pausedUntil = new Map<string, number>();
+  /** By name, when a trial may be made again, and when a look. */
+  readonly #nextTrial = new Map<string, number>();
+  readonly #nextLook = new Map<string, number>();
 
   constructor(ports: RotationPorts) {
     this.#ports = ports;
@@ -64,24 +67,33 @@ export class Rotation {
     accepted: (reply: Reply) => boolean,
   ): Promise<Reply | undefined> {
     const name = nameOf(address, refused);
-    await this.#trials.get(name);
-    const chosen = await this.#chosenNow(address, refused.kind);
-    if (chosen !== undefined && !sameKey(chosen, refused)) return send(chosen);
-    if (this.#trials.has(name) || this.#isPaused(name)) return undefined;
+    do {
+      await this.#trials.get(name);
+      const chosen = await this.#chosenNow(address, refused.kind);
+      if (chosen !== undefined && !sameKey(chosen, refused)) return send(chosen);
+      // Of several that were refused together, another may have begun meanwhile.
+    } while (this.#trials.has(name));
+    if (this.#isBefore(this.#nextTrial, name)) return undefined;
     const trial = this.#try(name, address, refused, send, accepted);
     // Those who wait learn the result from the preference; a failure belongs to the one who tried.
     this.#trials.set(name, trial.then(noMatter, noMatter));
     return trial;
   }
 
+  /** The gateway took a request signed with this key. */
+  noteAcceptance(address: KeyAddress, key: UsableKey): void {
+    this.#preferences.taken(address, key);
+  }
+
   /**
    * For a request that may not be sent again: lets the next one find a newer version, without waiting for the
-   * cache to age.
+   * cache to age. Keeps no other request from a trial.
    */
   noteRefusal(address: KeyAddress, refused: UsableKey): void {
     const name = nameOf(address, refused);
-    if (this.#trials.has(name) || this.#isPaused(name)) return;
-    this.#pause(name);
+    const lookedAnyhow = this.#trials.has(name) || this.#isBefore(this.#nextTrial, name);
+    if (lookedAnyhow || this.#isBefore(this.#nextLook, name)) return;
+    this.#pause(this.#nextLook, name);
     void this.#otherKeys(address, refused);
   }
 
@@ -104,7 +116,7 @@ export class Rotation {
       }
       return reply;
     } finally {
-      if (!helped) this.#pause(name);
+      if (!helped) this.#pause(this.#nextTrial, name);
       this.#trials.delete(name);
     }
   }
@@ -118,7 +130,7 @@ export class Rotation {
       const ring = await this.#ports.keys.reread(address);
       if (ring === undefined) return undefined;
       const keys = this.#usable(address, ring, refused.kind);
-      return { keys, other: keys.find((key) => !sameKey(key, refused)) };
+      return { keys, other: this.#preferences.instead(address, keys, refused) };
     } catch (error) {
       return this.#withoutKeys(address, error);
     }
@@ -142,12 +154,12 @@ export class Rotation {
     return usableKeys(address, ring, kind, this.#ports.clock(), this.#ports.overlap);
   }
 
-  #isPaused(name: string): boolean {
-    return this.#ports.clock() < (this.#pausedUntil.get(name) ?? 0);
+  #isBefore(next: ReadonlyMap<string, number>, name: string): boolean {
+    return this.#ports.clock() < (next.get(name) ?? 0);
   }
 
-  #pause(name: string): void {
-    this.#pausedUntil.set(name, this.#ports.clock() + pause);
+  #pause(next: Map<string, number>, name: string): void {
+    next.set(name, this.#ports.clock() + pause);
   }
 }
 

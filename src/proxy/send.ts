@@ -66,6 +66,7 @@ export class Sender {
     exchange.durations.key = (monotonic() - startedAt) / 1000;
     const endsAt = startedAt + settings.deadlines.exchange;
     const reply = await this.#deliver(errand, key, endsAt);
+    if (isAccepted(reply)) rotation.noteAcceptance(address, key);
     if (reply.status !== 403) return reply;
     exchange.rejection = isSkewed(reply, this.#ports.clock()) ? 'clock-skew' : 'current-key';
     if (!operation.repeatable && !operation.repeatAfterRejection) {
