@@ -4,22 +4,27 @@ import { fromEnvironment, readConfig } from '../config/read.ts';
 import { configSchema } from '../config/schema.ts';
 import type { Config } from '../config/shape.ts';
 import { builtInOperations, operationsOf } from '../gateway/operations.ts';
+import { checkOnline } from './check-online.ts';
 import { embeddedConfig } from './embedded.ts';
 import { exitCode, type Io } from './io.ts';
 
 const help = `Usage: countersign check [--config FILE] [--skip-files]
+       countersign check --online --config FILE [--json]
        countersign check --schema
 
 Says everything that is wrong with a configuration, with its line.
 
   --config FILE   the file to check (default: the embedded one)
   --skip-files    do not look whether the files it names can be read, as on a build machine
+  --online        also log in to Vault, read every key that the callers' grants need, and connect to each
+                  gateway; a table of what was found
+  --json          with --online: print JSON
   --schema        print the JSON Schema of the configuration, for editors
   --help          this text
 
-Exit code: 0 all is well, 2 problems or wrong usage.`;
+Exit code: 0 all is well, 1 something failed online, 2 problems or wrong usage.`;
 
-/** Checks a configuration without a network. Gives the exit code. */
+/** Checks a configuration, without a network unless asked to. Gives the exit code. */
 export async function check(argv: readonly string[], io: Io): Promise<number> {
   const options = optionsOf(argv);
   if ('wrong' in options) {
@@ -35,6 +40,7 @@ export async function check(argv: readonly string[], io: Io): Promise<number> {
     lookUp: options.config === undefined ? forEmbedded : fromEnvironment,
     skipFiles: options['skip-files'],
   });
+  if (options.online && 'config' in read) return checkOnline(read.config, options.json, io);
   const lines = 'problems' in read ? report(file, read.problems) : summary(file, read.config);
   for (const line of lines) io.out(line);
   return 'problems' in read ? exitCode.usage : exitCode.done;
@@ -47,11 +53,14 @@ function optionsOf(argv: readonly string[]) {
       options: {
         config: { type: 'string' },
         'skip-files': { type: 'boolean', default: false },
+        online: { type: 'boolean', default: false },
+        json: { type: 'boolean', default: false },
         schema: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
       },
     });
-    return values;
+    if (values.online && values.config === undefined) return { wrong: '--online needs --config FILE' };
+    return values.json && !values.online ? { wrong: '--json goes with --online' } : values;
   } catch (error) {
     return { wrong: error instanceof Error ? error.message : String(error) };
   }

@@ -1,13 +1,11 @@
 import { fromEnvironment } from '../config/read.ts';
 import type { Config, EnvironmentConfig, KeysConfig, VaultConfig } from '../config/shape.ts';
-import { Refusal } from '../errors.ts';
 import { isIdentifier } from '../gateway/resolve.ts';
 import type { KeyAddress } from '../keys/source.ts';
 import type { VaultStore } from '../keys/vault/store.ts';
 import { Secret } from '../secret.ts';
 import { exitCode, type Io } from './io.ts';
 import { openStore } from './key-inventory.ts';
-import { messageOf } from './options.ts';
 import { Stop } from './stop.ts';
 import { withConfig } from './with-config.ts';
 
@@ -92,12 +90,6 @@ export async function atStore(place: Place, work: (store: VaultStore) => Promise
   } finally {
     store.close();
   }
-}
-
-/** What to tell a person about an error. An operator sees the cause, which a caller does not. */
-export function explained(error: unknown): string {
-  if (!(error instanceof Refusal)) return messageOf(error);
-  return error.cause instanceof Error ? error.cause.message : error.detail;
 }
 
 function withToken(keys: KeysConfig, values: CommonValues): KeysConfig {

@@ -1,11 +1,10 @@
 import { exitCode, type Io } from './io.ts';
-import { explained } from './keys-common.ts';
 import { generateKey } from './keys-generate.ts';
 import { importKey } from './keys-import.ts';
 import { listKeys } from './keys-list.ts';
 import { rollBack } from './keys-rollback.ts';
 import { verifyKeys } from './keys-verify.ts';
-import { Stop } from './stop.ts';
+import { explained, Stop } from './stop.ts';
 
 type Subcommand = (argv: readonly string[], io: Io) => Promise<number>;
 

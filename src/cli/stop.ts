@@ -1,4 +1,6 @@
+import { Refusal } from '../errors.ts';
 import { exitCode } from './io.ts';
+import { messageOf } from './options.ts';
 
 /** Ends a command: what to tell the person, and the exit code. Holds no secret. */
 export class Stop extends Error {
@@ -9,4 +11,10 @@ export class Stop extends Error {
     super(message);
     this.exit = exit;
   }
+}
+
+/** What to tell a person about an error. An operator sees the cause, which a caller does not. */
+export function explained(error: unknown): string {
+  if (!(error instanceof Refusal)) return messageOf(error);
+  return error.cause instanceof Error ? error.cause.message : error.detail;
 }

@@ -1,0 +1,69 @@
+import type { Config } from '../config/shape.ts';
+import { addressName } from '../keys/address.ts';
+import type { KeyAddress, KeyRing, KeySource } from '../keys/source.ts';
+import { type GrantedKey, grantedKeys, isPattern } from './granted-keys.ts';
+import { age, keyFacts } from './key-facts.ts';
+import type { KeyInventory } from './key-inventory.ts';
+import { type OnlineRow, timedRow } from './online-row.ts';
+import { explained } from './stop.ts';
+
+type ReadRing = (address: KeyAddress) => Promise<KeyRing | undefined>;
+
+/** A row for each key that the grants need: whether it is there and can be used. */
+export async function checkKeys(
+  config: Config,
+  source: KeySource,
+  inventory: KeyInventory,
+): Promise<OnlineRow[]> {
+  const readRing = remembering((address) => source.read(address));
+  const rows: OnlineRow[] = [];
+  for (const granted of grantedKeys(config)) {
+    rows.push(...(await (isPattern(granted) ? checkPattern : checkLogin)(granted, readRing, inventory)));
+  }
+  return rows.filter((row, at) => rows.findIndex(({ subject }) => subject === row.subject) === at);
+}
+
+async function checkLogin({ environment, logins: login, kind }: GrantedKey, readRing: ReadRing) {
+  const subject = `${environment}/${login} ${kind}`;
+  const look = async (): Promise<string> => {
+    const ring = await readRing({ environment, login });
+    const newest = ring?.find((entry) => entry.kind === kind);
+    if (newest === undefined) throw new Error(ring === undefined ? 'the login has no keys' : noSuchKey);
+    if ('problem' in newest) throw new Error(`version ${newest.version}: ${newest.problem}`);
+    const { bits } = keyFacts(newest);
+    const since = newest.createdAt === undefined ? '' : `, ${age(newest.createdAt, Date.now())} old`;
+    return `version ${newest.version}${since}${bits === undefined ? '' : `, RSA of ${bits} bits`}`;
+  };
+  return [await timedRow({ check: 'key', subject }, look, explained)];
+}
+
+const noSuchKey = 'the login has no key of this kind';
+
+/** A login that only a pattern names need not have every kind of key; what it has must be usable. */
+async function checkPattern(granted: GrantedKey, readRing: ReadRing, inventory: KeyInventory) {
+  const { environment, logins: pattern, kind } = granted;
+  const row = { check: 'key', subject: `${environment}/${pattern} ${kind}`, result: 'not-checked' } as const;
+  const known = await inventory.logins(environment).catch(() => undefined);
+  if (known === undefined) {
+    return [{ ...row, detail: 'the grant uses a wildcard, and the logins that are there cannot be listed' }];
+  }
+  const logins = known.filter((login) => login.startsWith(pattern.slice(0, -1)));
+  const rows: OnlineRow[] = [];
+  for (const login of logins) {
+    const [found] = await checkLogin({ environment, logins: login, kind }, readRing);
+    if (found !== undefined)
+      rows.push(found.detail === noSuchKey ? { ...found, result: 'not-checked' } : found);
+  }
+  return rows.length === 0 ? [{ ...row, detail: 'no login that is there matches the wildcard' }] : rows;
+}
+
+/** Reads each address once. */
+function remembering(read: ReadRing): ReadRing {
+  const rings = new Map<string, Promise<KeyRing | undefined>>();
+  return (address) => {
+    const name = addressName(address);
+    const ring = rings.get(name) ?? read(address);
+    rings.set(name, ring);
+    return ring;
+  };
+}
