@@ -1,0 +1,208 @@
+import { gzipSync } from 'node:zlib';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { balance, type Edge, nextIsServed, startEdge, status, statusForm } from '../support/edge.ts';
+import { formRequest, type RawAnswer, RawConnection } from '../support/raw-http.ts';
+
+let edge: Edge;
+
+beforeAll(async () => {
+  edge = await startEdge({ sandbox: { responseHeaders: ['X-Gateway-Node', 'Content-Length'] } });
+});
+afterAll(() => edge.stop());
+
+const html = 'text/html;charset=utf-8';
+const axios = 'Accept: application/json, text/plain, */*';
+const serialNumber = '00000000-0000-0000-0000-0000000624e9';
+const replyForm = `type=status-response\n&serial-number=${serialNumber}\n&status=approved\n&descriptor=a+b%26c%0A\n`;
+
+type Headers = Readonly<Record<string, string | string[]>>;
+
+/** What the gateway gives, and what the caller gets of it. */
+async function pass(
+  body: string | Buffer,
+  {
+    code = 200,
+    headers = { 'Content-Type': html },
+    lines = [],
+  }: Partial<{ code: number; headers: Headers; lines: string[] }> = {},
+): Promise<RawAnswer> {
+  edge.gateway.reply = (response) => {
+    response.sendDate = false;
+    response.writeHead(code, headers).end(body);
+  };
+  return edge.ask(formRequest(status, statusForm, lines));
+}
+
+afterEach(() => {
+  edge.gateway.reply = (response) => response.end('OK');
+});
+
+describe('the gateway’s answer', () => {
+  it.each([
+    ['a form with its line feeds', replyForm],
+    ['HTML', '<!DOCTYPE html>\r\n<p>Access is denied</p>\n'],
+    ['every byte there is', Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))],
+    ['nothing', ''],
+    ['half a megabyte', Buffer.alloc(524_288, '0123456789\n')],
+  ])('passes byte for byte: %s', async (_, body) => {
+    const answer = await pass(body);
+    expect(answer.status).toBe(200);
+    expect(answer.body.equals(Buffer.from(body))).toBe(true);
+    expect(answer.headers['content-type']).toBe(html);
+  });
+
+  it.each([201, 302, 400, 403, 404, 429, 500, 503, 599])(
+    'keeps its status %d and is known as the gateway’s',
+    async (code) => {
+      const answer = await pass('text', {
+        code,
+        headers: { 'Content-Type': 'text/plain', Location: '/elsewhere' },
+      });
+      expect(answer.status).toBe(code);
+      expect(answer.headers['countersign-outcome']).toBe('answered');
+      expect(answer.headers['proxy-status']).toBe(`countersign; received-status=${code}`);
+      expect(answer.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+      expect(answer.headers.location).toBeUndefined();
+    },
+  );
+
+  it('passes encoded as it was encoded, whatever the caller would like', async () => {
+    const body = gzipSync(replyForm);
+    const answer = await pass(body, {
+      headers: { 'Content-Type': html, 'Content-Encoding': 'gzip' },
+      lines: [axios],
+    });
+    expect(answer.headers['content-encoding']).toBe('gzip');
+    expect(answer.body.equals(body)).toBe(true);
+  });
+
+  it('is not taken for a form where it is encoded, even if it looks like one', async () => {
+    const answer = await pass('a=b', {
+      headers: { 'Content-Type': html, 'Content-Encoding': 'x-own' },
+      lines: [axios],
+    });
+    expect(answer.body.toString()).toBe('a=b');
+  });
+
+  it('leaves the connection to the next request', async () => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    await connection.send(formRequest(balance)).answer();
+    expect(await nextIsServed(connection)).toBe(true);
+  });
+});
+
+describe('the gateway’s headers', () => {
+  it('are passed on by a list', async () => {
+    const headers = {
+      'Content-Type': html,
+      Date: 'Thu, 01 Jan 2026 00:00:00 GMT',
+      'Retry-After': '7',
+      'Cache-Control': 'max-age=3',
+      'X-Gateway-Node': 'n1',
+      'Set-Cookie': ['a=b', 'c=d'],
+      Server: 'gw/1',
+      'WWW-Authenticate': 'OAuth realm="gw"',
+      'Access-Control-Allow-Origin': '*',
+      'Keep-Alive': 'timeout=999',
+    };
+    const answer = await pass('text', { headers });
+    expect(answer.headers).toMatchObject({
+      'content-type': html,
+      date: headers.Date,
+      'retry-after': '7',
+      'cache-control': 'max-age=3',
+      'x-gateway-node': 'n1',
+      'content-length': '4',
+    });
+    for (const name of ['set-cookie', 'server', 'www-authenticate', 'access-control-allow-origin']) {
+      expect(answer.headers).not.toHaveProperty(name);
+    }
+    expect(answer.headers['keep-alive']).not.toBe('timeout=999');
+  });
+
+  it('cannot pose as Countersign’s', async () => {
+    const answer = await pass('text', {
+      headers: {
+        'Countersign-Outcome': 'not-sent',
+        'X-Request-Id': 'theirs',
+        'Proxy-Status': 'theirs; error=dns_error',
+      },
+    });
+    expect(answer.headers['countersign-outcome']).toBe('answered');
+    expect(answer.headers['x-request-id']).not.toContain('theirs');
+    expect(answer.headers['proxy-status']).toBe('countersign; received-status=200');
+  });
+});
+
+describe('a form, asked for as JSON', () => {
+  it.each([
+    ['application/json', 'Accept: application/json'],
+    ['what axios asks for', axios],
+    ['application/*', 'Accept: application/*'],
+    ['JSON rather than HTML', 'Accept: text/html;q=0.5, application/json'],
+  ])('is an object of its decoded values: %s', async (_, accept) => {
+    const answer = await pass(replyForm, { lines: [accept] });
+    expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
+    expect(answer.headers['content-length']).toBe(String(answer.body.length));
+    expect(JSON.parse(answer.body.toString())).toEqual({
+      type: 'status-response',
+      'serial-number': serialNumber,
+      status: 'approved',
+      descriptor: 'a b&c\n',
+    });
+  });
+
+  it.each([
+    ['nothing', []],
+    ['anything', ['Accept: */*']],
+    ['HTML', ['Accept: text/html']],
+    ['HTML rather than JSON', ['Accept: text/html, application/json;q=0.9']],
+    ['no JSON', ['Accept: application/json;q=0, */*']],
+    ['something else', ['Accept: image/png']],
+  ])('is untouched when the caller asks for %s', async (_, lines) => {
+    expect((await pass(replyForm, { lines })).body.toString()).toBe(replyForm);
+  });
+
+  it('gives a repeated name as a list and keeps names that objects reserve', async () => {
+    const { body } = await pass('a=1\n&__proto__=x\n&a=2\n&constructor=\n', { lines: [axios] });
+    expect(body.toString()).toBe('{"a":["1","2"],"__proto__":"x","constructor":""}');
+  });
+
+  it('reads bytes that came unescaped as UTF-8', async () => {
+    const { body } = await pass('name=José+%C3%89\n', { lines: [axios] });
+    expect(JSON.parse(body.toString())).toEqual({ name: 'José É' });
+  });
+
+  it.each([
+    ['a bad escape', 'a=%zz\n&b=c\n'],
+    ['escapes that are no UTF-8', 'a=%FF\n'],
+    ['bytes that are no UTF-8', Buffer.from('a=\xff\n', 'latin1')],
+    ['HTML', '<a href="?a=b">'],
+    ['JSON', '[{"name":"a=b"}]'],
+  ])('passes untouched if it cannot be decoded: %s', async (_, body) => {
+    const answer = await pass(body, { lines: [axios] });
+    expect(answer.headers['content-type']).toBe(html);
+    expect(answer.body.equals(Buffer.from(body))).toBe(true);
+  });
+
+  it('leaves JSON as it is', async () => {
+    const headers = { 'Content-Type': 'application/json' };
+    const answer = await pass('[ {"amount": 1.000} ]\n', { headers, lines: [axios] });
+    expect(answer.body.toString()).toBe('[ {"amount": 1.000} ]\n');
+    expect(answer.headers['content-type']).toBe('application/json');
+  });
+});
+
+it('the log line of an answered request holds what is known of it, and nothing it held', async () => {
+  const { headers } = await pass(replyForm);
+  const line = edge.proxy.logLines().find(({ requestId }) => requestId === headers['x-request-id']);
+  expect(line).toMatchObject({
+    status: 200,
+    outcome: 'answered',
+    attempts: 1,
+    gatewayStatus: 200,
+    gatewayResult: 'approved',
+    serialNumber,
+  });
+  expect(JSON.stringify(line)).not.toMatch(/o-1|descriptor/);
+});

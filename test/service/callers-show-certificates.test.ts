@@ -1,0 +1,164 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { request as httpsRequest, type RequestOptions } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { balance } from '../support/edge.ts';
+import { hasOpenssl } from '../support/openssl.ts';
+import { type RecordingGateway, startRecordingGateway } from '../support/recording-gateway.ts';
+import { startProxy, type TestProxy } from '../support/service.ts';
+
+const whereOpensslIs = hasOpenssl() ? describe : describe.skip;
+const everything = { environments: ['*'], operations: ['*'], logins: ['*'] };
+
+let folder: string;
+let gateway: RecordingGateway;
+let proxy: TestProxy;
+
+const at = (name: string): string => join(folder, name);
+const read = (name: string): string => readFileSync(at(name), 'utf8');
+const openssl = (...args: string[]): void => {
+  execFileSync('openssl', args, { cwd: folder, stdio: 'ignore' });
+};
+
+function makeCa(name: string): void {
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key`];
+  openssl('req', '-x509', ...key, '-out', `${name}.crt`, '-subj', `/CN=${name}`, '-days', '2');
+}
+
+function makeCertificate(name: string, ca: string, subjectAltName: string, days = '2'): void {
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key`];
+  openssl('req', ...key, '-out', `${name}.csr`, '-subj', `/CN=${name}`);
+  writeFileSync(at(`${name}.ext`), `subjectAltName=${subjectAltName}\n`);
+  const signer = ['-CA', `${ca}.crt`, '-CAkey', `${ca}.key`, '-CAcreateserial'];
+  openssl(
+    'x509',
+    '-req',
+    '-in',
+    `${name}.csr`,
+    ...signer,
+    '-out',
+    `${name}.crt`,
+    '-days',
+    days,
+    '-extfile',
+    `${name}.ext`,
+  );
+}
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'countersign-certificates-'));
+  if (!hasOpenssl()) return;
+  makeCa('ours');
+  makeCa('theirs');
+  makeCertificate('server', 'ours', 'IP:127.0.0.1');
+  makeCertificate('uri', 'ours', 'URI:spiffe://test/ns/pay/sa/billing');
+  makeCertificate('dns', 'ours', 'DNS:Reports.Internal');
+  makeCertificate('nobody', 'ours', 'DNS:nobody.internal');
+  makeCertificate('nameless', 'ours', 'email:spiffe@test.invalid');
+  makeCertificate('forged', 'theirs', 'URI:spiffe://test/ns/pay/sa/billing');
+  makeCertificate('wildcard', 'ours', 'DNS:*.internal');
+  gateway = await startRecordingGateway();
+  proxy = await start({ clientCaFile: at('ours.crt') });
+}, 60_000);
+
+afterAll(async () => {
+  await proxy?.stop();
+  await gateway?.close();
+  rmSync(folder, { recursive: true });
+});
+
+function start(tls: { clientCaFile?: string }): Promise<TestProxy> {
+  return startProxy({
+    gateway: gateway.url,
+    config: {
+      proxy: { port: 0, tls: { certFile: at('server.crt'), keyFile: at('server.key'), ...tls } },
+      callers: [
+        {
+          name: 'billing',
+          credentials: [{ certificateUri: 'spiffe://test/ns/pay/sa/billing' }],
+          allow: [everything],
+        },
+        { name: 'reports', credentials: [{ certificateDns: 'reports.internal' }], allow: [everything] },
+      ],
+    },
+  });
+}
+
+/** Status, and who the log says it was. */
+async function askWith(name: string | undefined, of: TestProxy = proxy, more: RequestOptions = {}) {
+  const shown = name === undefined ? {} : { cert: read(`${name}.crt`), key: read(`${name}.key`) };
+  const options = { method: 'POST', agent: false as const, ca: read('ours.crt'), ...shown, ...more };
+  return new Promise<{ status: number | undefined; caller: unknown }>((resolve, reject) => {
+    const request = httpsRequest(`${of.url}${balance}`, options, (response) => {
+      response.resume().once('end', () => {
+        const id = response.headers['x-request-id'];
+        const line = of.logLines().find(({ requestId }) => requestId === id);
+        resolve({ status: response.statusCode, caller: line?.caller });
+      });
+    });
+    request.once('error', reject).end();
+  });
+}
+
+whereOpensslIs('a caller with a client certificate', () => {
+  it('is known by its URI', async () => {
+    expect(await askWith('uri')).toEqual({ status: 200, caller: 'billing' });
+  });
+
+  it('is known by its DNS name, in whatever case', async () => {
+    expect(await askWith('dns')).toEqual({ status: 200, caller: 'reports' });
+  });
+
+  it.each([
+    ['none', undefined],
+    ['one of a name that is not configured', 'nobody'],
+    ['one without URI and DNS name', 'nameless'],
+    ['one of a wildcard, which is a name like any other', 'wildcard'],
+    ['one of another CA', 'forged'],
+  ])('is unknown with %s', async (_, name) => {
+    const before = gateway.requests.length;
+    expect(await askWith(name)).toEqual({ status: 401, caller: undefined });
+    expect(gateway.requests).toHaveLength(before);
+  });
+
+  it('is unknown by a header that speaks of a certificate', async () => {
+    const headers = {
+      'X-Forwarded-Client-Cert': 'URI=spiffe://test/ns/pay/sa/billing',
+      'X-SSL-Client-Verify': 'SUCCESS',
+    };
+    expect(await askWith(undefined, proxy, { headers })).toMatchObject({ status: 401 });
+  });
+
+  it('stays unknown when it resumes the session of a certificate of another CA', async () => {
+    const sessions: Buffer[] = [];
+    const ask = (session?: Buffer) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const options = { cert: read('forged.crt'), key: read('forged.key'), ca: read('ours.crt') };
+        const request = httpsRequest(
+          `${proxy.url}${balance}`,
+          { method: 'POST', agent: false, ...options, ...(session && { session }) },
+          (response) => response.resume().once('end', () => resolve(response.statusCode)),
+        );
+        request.once('socket', (socket) => socket.on('session', (given: Buffer) => sessions.push(given)));
+        request.once('error', reject).end();
+      });
+    expect(await ask()).toBe(401);
+    expect(sessions.length).toBeGreaterThan(0);
+    expect(await ask(sessions.at(-1))).toBe(401);
+  });
+
+  it('is unknown where no CA for callers is configured, even by a certificate of a public CA', async () => {
+    const publicOnes = getCACertificates('default');
+    setDefaultCACertificates([...publicOnes, read('ours.crt')]);
+    const open = await start({});
+    try {
+      expect(await askWith('uri', open)).toEqual({ status: 401, caller: undefined });
+    } finally {
+      setDefaultCACertificates(publicOnes);
+      await open.stop();
+    }
+  });
+});
