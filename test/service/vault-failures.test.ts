@@ -186,6 +186,18 @@ describe('keys in Vault, while Vault fails', () => {
     expect(await problemOf(source.read(acme))).toBe('none');
   });
 
+  it('logs in again once, not for each login that Vault denies', async () => {
+    await source.read(acme);
+    bench.clock.advance(3_600_000 / 2);
+    bench.vault.fail(status(403), read);
+    bench.vault.seen.length = 0;
+    for (let index = 0; index < 50; index += 1) {
+      expect(await problemOf(source.read({ ...acme, login: `l${index}` }))).toBe('denied');
+    }
+    expect(bench.vault.count(/approle\/login/)).toBe(1);
+    expect(bench.vault.count(/secret\/data/)).toBe(51);
+  });
+
   it('does not read one login again and again that Vault denies', async () => {
     bench.vault.fail(status(403), /acme/);
     for (let second = 0; second < 120; second += 1) {
