@@ -2,7 +2,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Reason } from '../../src/errors.ts';
 import { balance, type Edge, startEdge, status, statusForm, transfer } from '../support/edge.ts';
-import { expectProblem, promised } from '../support/problem.ts';
+import { expectProblem, promised, reasons } from '../support/problem.ts';
 import { formRequest, type RawAnswer, RawConnection } from '../support/raw-http.ts';
 import { type ProxyOptions, testControlKey } from '../support/service.ts';
 
@@ -113,7 +113,7 @@ const ways: Record<Reason, () => Promise<RawAnswer>> = {
 };
 
 describe('every reason of the error table is answered as promised', () => {
-  it.each(Object.keys(ways) as Reason[])('%s', async (reason) => {
+  it.each(reasons)('%s', async (reason) => {
     const answer = await ways[reason]();
     const problem = expectProblem(answer, reason);
     expect(answer.headers['retry-after'] !== undefined).toBe(answer.status === 503);

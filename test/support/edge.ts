@@ -12,10 +12,10 @@ export interface Edge {
   readonly proxy: TestProxy;
   readonly gateway: RecordingGateway;
   /** Sends the bytes over a connection of their own and gives the first answer. */
-  ask(bytes: string | Buffer): Promise<RawAnswer>;
+  readonly ask: (bytes: string | Buffer) => Promise<RawAnswer>;
   /** The log lines of exchanges that have ended, once there are so many. */
-  exchanges(count: number): Promise<Record<string, unknown>[]>;
-  stop(): Promise<void>;
+  readonly exchanges: (count: number) => Promise<Record<string, unknown>[]>;
+  readonly stop: () => Promise<void>;
 }
 
 export async function startEdge(options: Partial<ProxyOptions> = {}): Promise<Edge> {

@@ -31,6 +31,12 @@ export const promised: Readonly<Record<Reason, readonly [status: number, outcome
   internal: [500, 'not-sent'],
 };
 
+export const reasons: readonly Reason[] = Object.keys(promised).filter(isReason);
+
+function isReason(name: string): name is Reason {
+  return Object.hasOwn(promised, name);
+}
+
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** An answer of Countersign's own, in every part that RFC 9457, RFC 9209 and the README speak of. */
