@@ -1,0 +1,152 @@
+import { createHash } from 'node:crypto';
+import { globSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { z } from 'zod';
+import { dashboards } from '../../deploy/grafana/dashboards.ts';
+import { parameter } from '../../src/simulator/call.ts';
+import { post, statusForm, transferForm } from '../support/forwarding.ts';
+import { type PrometheusServer, startPrometheus, until } from '../support/prometheus-server.ts';
+import { describeWith } from '../support/promtool.ts';
+import { startProxy, type TestProxy, testPrivateKey } from '../support/service.ts';
+import { controlKey, startSimulator } from '../support/simulator.ts';
+import { Bench, roleName } from '../support/stub-vault/harness.ts';
+
+const traceId = '0af7651916cd43dd8448eb211c80319c';
+const tokens = { billing: 'token-of-billing', trial: 'token-of-trial' };
+const everything = { environments: ['*'], operations: ['*'], logins: ['*'] };
+const queries = Object.values(dashboards).flatMap(({ title, sections }) =>
+  sections
+    .flatMap(({ panels }) => panels)
+    .flatMap((panel) => panel.queries.map(({ expr }) => [title, panel.title, expr] as const)),
+);
+
+const stops: (() => Promise<unknown>)[] = [];
+let proxy: TestProxy;
+let prometheus: PrometheusServer;
+
+const caller = (name: keyof typeof tokens, more: object) => ({
+  name,
+  credentials: [{ tokenSha256: createHash('sha256').update(tokens[name]).digest('hex') }],
+  ...more,
+});
+
+/** One request of every sort that the dashboards tell apart. */
+async function mixedTraffic(): Promise<void> {
+  const as = (name: keyof typeof tokens) => ({
+    Authorization: `Bearer ${tokens[name]}`,
+    traceparent: `00-${traceId}-00f067aa0ba902b7-01`,
+  });
+  const route = `${proxy.url}/sandbox/gw/api`;
+  const status = `${route}/v4/status/1234`;
+  await post(`${route}/v2/get-balance/manager/acme`, '', as('billing'));
+  await post(`${route}/v2/get-balance/manager/beta`, '', as('billing'));
+  await post(status, statusForm, as('billing'));
+  await post(`${route}/v4/transfer/1234`, transferForm, as('billing'));
+  await post(`${route}/v4/transfer/1234`, 'client_orderid=cut&amount=1&currency=EUR', as('billing'));
+  await post(status, 'login=acme&client_orderid=broken', as('billing'));
+  await post(status, 'login=acme&client_orderid=invoice-1', as('trial'));
+  await post(`${route}/v4/status/1235`, 'login=nobody&client_orderid=1', as('billing'));
+  await post(status, 'login=acme', as('billing'));
+  await post(status, statusForm, { Authorization: 'Bearer of nobody' });
+}
+
+async function start(): Promise<void> {
+  const gateway = await startSimulator({
+    clock: () => Date.now(),
+    fault: (_operation, call) => {
+      const order = parameter(call, 'client_orderid');
+      if (order === 'cut') return { fault: 'reset' };
+      return order === 'broken' ? { fault: 'status-500' } : undefined;
+    },
+  });
+  stops.push(() => gateway.close());
+  const vault = await new Bench().open();
+  stops.push(() => vault.close());
+  await vault.admin.put('gateway/sandbox/acme', { control_key: controlKey, private_key: testPrivateKey });
+  await vault.admin.put('gateway/sandbox/beta', { control_key: 'not the one that the gateway knows' });
+  const { address } = vault.vault;
+  const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
+  proxy = await startProxy({
+    gateway: gateway.url,
+    config: {
+      keys: {
+        source: 'vault',
+        vault: { address, auth: { method: 'token', token } },
+        cache: { fresh: '500ms' },
+      },
+      callers: [
+        caller('billing', { allow: [{ ...everything, logins: ['acme', 'beta'] }] }),
+        caller('trial', { mode: 'report' }),
+      ],
+    },
+  });
+  stops.push(() => proxy.stop());
+  prometheus = await startPrometheus(
+    new URL(proxy.adminUrl),
+    globSync('deploy/prometheus/*.rules.yaml').map((file) => resolve(file)),
+  );
+  stops.push(() => prometheus.stop());
+  // Prometheus takes 5 seconds to its first scrape. Rates need two, with something between them.
+  await until(async () => (await prometheus.query('up == 1')).length === 1);
+  for (let round = 0; round < 7; round += 1) {
+    await mixedTraffic();
+    await new Promise((done) => setTimeout(done, 700));
+  }
+}
+
+const alert = z.object({
+  state: z.string(),
+  labels: z.record(z.string(), z.string()),
+  annotations: z.record(z.string(), z.string()),
+});
+
+describeWith('prometheus')('a real Prometheus that scrapes a Countersign under mixed traffic', () => {
+  beforeAll(start, 60_000);
+
+  // A start that failed half-way must not leave anything running.
+  afterAll(async () => {
+    for (const stop of stops.toReversed()) await stop();
+  });
+
+  it.each(queries)('%s: %s', async (_dashboard, _panel, expr) => {
+    const concrete = expr
+      .replaceAll(/\$environment|\$operation/g, '.+')
+      .replaceAll('$__rate_interval', '4s')
+      .replaceAll('$__range', '1m');
+    const values = (await prometheus.query(concrete)).map(({ value: [, text] }) => Number(text));
+    expect(values).toContainEqual(expect.any(Number));
+    expect(values.some((value) => Number.isFinite(value))).toBe(true);
+  });
+
+  it('reads the page as OpenMetrics without a complaint, with exemplars', async () => {
+    const targets = z.object({
+      activeTargets: z.array(z.object({ health: z.string(), lastError: z.string() })),
+    });
+    const { activeTargets } = targets.parse(await prometheus.api('targets'));
+    expect(activeTargets).toEqual([{ health: 'up', lastError: '' }]);
+    const now = Date.now() / 1000;
+    const exemplars = await prometheus.api(
+      `query_exemplars?query=countersign_request_duration_seconds_bucket&start=${now - 60}&end=${now}`,
+    );
+    expect(JSON.stringify(exemplars)).toContain(`"trace_id":"${traceId}"`);
+  });
+
+  it('evaluates every rule without an error', async () => {
+    const rules = z.object({
+      groups: z.array(z.object({ rules: z.array(z.object({ name: z.string(), health: z.string() })) })),
+    });
+    const { groups } = rules.parse(await prometheus.api('rules'));
+    const unhealthy = groups.flatMap((group) => group.rules).filter(({ health }) => health !== 'ok');
+    expect(unhealthy).toEqual([]);
+  });
+
+  it('pages for the payment whose outcome nobody knows, in words without gaps', async () => {
+    const alerts = z.object({ alerts: z.array(alert) });
+    await until(async () => {
+      const { alerts: seen } = alerts.parse(await prometheus.api('alerts'));
+      const unknown = seen.find(({ labels }) => labels.alertname === 'CountersignOutcomeUnknown');
+      return unknown?.annotations.summary === 'A transfer in sandbox may or may not have happened';
+    });
+  });
+});

@@ -1,0 +1,79 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { z } from 'zod';
+import { freePort } from './faulty-gateway.ts';
+
+const vector = z.object({
+  resultType: z.literal('vector'),
+  result: z.array(
+    z.object({ metric: z.record(z.string(), z.string()), value: z.tuple([z.number(), z.string()]) }),
+  ),
+});
+export type Sample = z.output<typeof vector>['result'][number];
+
+export interface PrometheusServer {
+  /** An instant query, now. */
+  query(expr: string): Promise<Sample[]>;
+  /** `data` of any path of the API. */
+  api(path: string): Promise<unknown>;
+  stop(): Promise<void>;
+}
+
+/** A real Prometheus on a free port of loopback, which scrapes one target every second as job `countersign`. */
+export async function startPrometheus(target: URL, ruleFiles: readonly string[]): Promise<PrometheusServer> {
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-prometheus-'));
+  const config = {
+    global: { scrape_interval: '1s', evaluation_interval: '1s' },
+    rule_files: ruleFiles,
+    scrape_configs: [{ job_name: 'countersign', static_configs: [{ targets: [target.host] }] }],
+  };
+  // JSON is YAML.
+  writeFileSync(join(folder, 'prometheus.yml'), JSON.stringify(config));
+  const address = `127.0.0.1:${await freePort()}`;
+  const server = spawn(
+    'prometheus',
+    [
+      `--config.file=${join(folder, 'prometheus.yml')}`,
+      `--storage.tsdb.path=${join(folder, 'data')}`,
+      `--web.listen-address=${address}`,
+      '--enable-feature=exemplar-storage',
+      '--log.level=error',
+    ],
+    { stdio: ['ignore', 'ignore', 'inherit'] },
+  );
+  const ended = once(server, 'exit');
+  const api = async (path: string): Promise<unknown> => {
+    const response = await fetch(`http://${address}/api/v1/${path}`);
+    const reply = z.object({ status: z.string(), error: z.string().optional(), data: z.unknown() });
+    const { status, error, data } = reply.parse(await response.json());
+    if (status !== 'success') throw new Error(`${path}: ${error}`);
+    return data;
+  };
+  await until(async () => (await fetch(`http://${address}/-/ready`)).ok).catch((error: unknown) => {
+    server.kill();
+    throw error;
+  });
+  return {
+    api,
+    query: async (expr) => vector.parse(await api(`query?query=${encodeURIComponent(expr)}`)).result,
+    stop: async () => {
+      server.kill();
+      await ended;
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Asks again every quarter of a second, for 15 seconds at most; an error is a no. */
+export async function until(condition: () => Promise<boolean>): Promise<void> {
+  const end = Date.now() + 15_000;
+  for (;;) {
+    if (await condition().catch(() => false)) return;
+    if (Date.now() > end) throw new Error('waited in vain for 15 seconds');
+    await wait(250);
+  }
+}
