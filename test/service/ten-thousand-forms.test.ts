@@ -115,7 +115,7 @@ function problemWith(
   try {
     verified = verifyAuthorization({ method, url, authorization: headers.authorization, body }, key).form;
   } catch (error) {
-    return error instanceof Error ? error.message : 'it cannot be verified';
+    return String(error);
   }
   if (JSON.stringify(verified) !== JSON.stringify(form)) return 'its pairs have changed';
   const names = body

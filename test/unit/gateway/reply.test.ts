@@ -1,0 +1,95 @@
+import { describe, expect, it } from '@jest/globals';
+import { parseReply, replyAsJson, resultOf, serialNumberOf } from '../../../src/gateway/reply.ts';
+
+const html = 'text/html;charset=utf-8';
+const parse = (text: string, type: string | undefined = html) => parseReply(type, Buffer.from(text));
+
+describe('a form-encoded reply', () => {
+  it('is read with the line feed after each value left out (interface section 2.2)', () => {
+    expect(parse('type=status-response\n&status=approved\n&name=a+b%2B%0A\n')).toEqual([
+      ['type', 'status-response'],
+      ['status', 'approved'],
+      ['name', 'a b+\n'],
+    ]);
+  });
+
+  it('keeps order, repeated names and empty values, and has no pair for an empty part', () => {
+    expect(parse('b=1&a=\n&&b=2\n&flag&\n')).toEqual([
+      ['b', '1'],
+      ['a', ''],
+      ['b', '2'],
+      ['flag', ''],
+    ]);
+  });
+
+  it('splits a field at its first equals sign', () => {
+    expect(parse('a=b=c')).toEqual([['a', 'b=c']]);
+  });
+
+  it.each(['text/html', 'TEXT/HTML; charset=utf-8', 'text/plain', 'application/x-www-form-urlencoded'])(
+    'is looked for in %s',
+    (type) => {
+      expect(parse('a=b', type)).toEqual([['a', 'b']]);
+    },
+  );
+
+  it.each(['application/json', 'image/png', ''])('is not looked for in "%s"', (type) => {
+    expect(parse('a=b', type)).toBeUndefined();
+  });
+
+  it('is not looked for where no type is given', () => {
+    expect(parseReply(undefined, Buffer.from('a=b'))).toBeUndefined();
+  });
+
+  it.each(['', '\n', '<p>a=b</p>', '[{"a":"="}]', 'a b=c', 'a=%', 'a=%ff', 'a=b&%zz=c'])(
+    'is not seen in %j',
+    (text) => {
+      expect(parse(text)).toBeUndefined();
+    },
+  );
+
+  it('is not seen in bytes that are no UTF-8', () => {
+    expect(parseReply(html, Buffer.from([0x61, 0x3d, 0xff]))).toBeUndefined();
+  });
+});
+
+describe('a reply as JSON', () => {
+  it('has lists only for names that are repeated', () => {
+    expect(
+      replyAsJson([
+        ['a', '1'],
+        ['b', '2'],
+        ['a', '3'],
+      ]),
+    ).toBe('{"a":["1","3"],"b":"2"}');
+  });
+
+  it('has __proto__ as a name like any other', () => {
+    expect(
+      replyAsJson([
+        ['__proto__', 'x'],
+        ['toString', 'y'],
+      ]),
+    ).toBe('{"__proto__":"x","toString":"y"}');
+  });
+});
+
+describe('what the log and the metrics take of a reply', () => {
+  it.each(['approved', 'declined', 'error', 'filtered'])('is the status %s', (status) => {
+    expect(resultOf([['status', status]])).toBe(status);
+  });
+
+  it('is "other" for every other status and nothing for none', () => {
+    expect(resultOf([['status', '4000056655665556']])).toBe('other');
+    expect(resultOf([['order-stage', 'approved']])).toBeUndefined();
+  });
+
+  it('is a serial number only where it looks like one', () => {
+    const uuid = '00000000-0000-0000-0000-0000000624E9';
+    expect(serialNumberOf([['serial-number', uuid]])).toBe(uuid);
+    for (const text of ['4000056655665556', `${uuid}\n`, `${uuid}0`, '']) {
+      expect(serialNumberOf([['serial-number', text]])).toBeUndefined();
+    }
+    expect(serialNumberOf([])).toBeUndefined();
+  });
+});
