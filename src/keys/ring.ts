@@ -52,6 +52,8 @@ export class Preferences {
   readonly #preferences = new Map<string, Preference>();
   /** By name, the version that the gateway took last. */
   readonly #taken = new Map<string, number>();
+  /** By name, the key that was tried last in place of a refused one, and refused as well. */
+  readonly #triedInVain = new Map<string, UsableKey>();
 
   /** The accepted key where there is one, else the newest. */
   choose(address: KeyAddress, keys: readonly [UsableKey, ...UsableKey[]]): UsableKey {
@@ -63,21 +65,32 @@ export class Preferences {
 
   /**
    * What to try in place of a refused key: the one that was taken last, since several versions may have been
-   * added after it, else the newest other one.
+   * added after it, else the newest other one; after one that was tried in vain, the next.
    */
   instead(
     address: KeyAddress,
     keys: readonly [UsableKey, ...UsableKey[]],
     refused: UsableKey,
   ): UsableKey | undefined {
-    const taken = this.#taken.get(nameOf(address, refused));
+    const name = nameOf(address, refused);
     const others = keys.filter((key) => !sameKey(key, refused));
-    return others.find(({ version }) => version === taken) ?? others[0];
+    const isTaken = ({ version }: UsableKey): boolean => version === this.#taken.get(name);
+    const inOrder = [...others.filter(isTaken), ...others.filter((key) => !isTaken(key))];
+    const last = this.#triedInVain.get(name);
+    const next = last === undefined ? 0 : 1 + inOrder.findIndex((key) => sameKey(key, last));
+    return inOrder[next] ?? inOrder[0];
+  }
+
+  /** `key`, tried in place of another one, was refused as well. */
+  triedInVain(address: KeyAddress, key: UsableKey): void {
+    this.#triedInVain.set(nameOf(address, key), key);
   }
 
   /** The gateway took a request signed with `key`. */
   taken(address: KeyAddress, key: UsableKey): void {
-    this.#taken.set(nameOf(address, key), key.version);
+    const name = nameOf(address, key);
+    this.#taken.set(name, key.version);
+    this.#triedInVain.delete(name);
   }
 
   /** `key` was accepted: it is used from now on, until another one is accepted or the ring changes. */

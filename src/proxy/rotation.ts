@@ -113,6 +113,8 @@ export class Rotation {
       if (helped) {
         this.#preferences.accepted(address, keys, other);
         this.#ports.meter.fellBack(address, other.kind, other.version > refused.version ? 'newer' : 'older');
+      } else {
+        this.#preferences.triedInVain(address, other);
       }
       return reply;
     } finally {

@@ -74,9 +74,11 @@ export class Sender {
       return reply;
     }
     const again = (other: UsableKey): Promise<GatewayReply> => this.#deliver(errand, other, endsAt);
-    const second = await rotation.retry(address, key, again, isAccepted);
-    if (second !== undefined && isAccepted(second)) exchange.rejection = 'other-key';
-    return second ?? reply;
+    const second = await rotation.retry(address, key, again, isAccepted).catch(unlessSent);
+    if (second === undefined) return reply;
+    if (isAccepted(second)) exchange.rejection = 'other-key';
+    reply.rest?.destroy();
+    return second;
   }
 
   async #deliver(errand: Errand, key: UsableKey, endsAt: number): Promise<GatewayReply> {
@@ -159,6 +161,11 @@ export function headersOf(url: URL, signed: Signed, userAgent: string): Record<s
 /** A server error says nothing about the key. */
 function isAccepted(reply: GatewayReply): boolean {
   return reply.status !== 401 && reply.status !== 403 && reply.status < 500;
+}
+
+/** The gateway has answered the first request; that a second could not be sent must not hide that. */
+function unlessSent(error: unknown): undefined {
+  if (!(error instanceof Refusal) || error.outcome !== 'not-sent') throw error;
 }
 
 function mayTryAgain(failure: CrossingFailure, budget: Budget): boolean {

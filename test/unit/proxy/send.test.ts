@@ -1,0 +1,198 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { type Config, configShape } from '../../../src/config/shape.ts';
+import { Refusal } from '../../../src/errors.ts';
+import type { Exchange } from '../../../src/exchange.ts';
+import { createResolver } from '../../../src/gateway/resolve.ts';
+import { parseKeys } from '../../../src/keys/key.ts';
+import { createPrometheus } from '../../../src/ops/prometheus.ts';
+import { CrossingFailure, type GatewayReply, type Post } from '../../../src/proxy/crossing.ts';
+import type { Passage } from '../../../src/proxy/forward.ts';
+import { Rotation } from '../../../src/proxy/rotation.ts';
+import { Sender } from '../../../src/proxy/send.ts';
+import { Signer } from '../../../src/proxy/signer.ts';
+import { verifyAuthorization } from '../../support/verify.ts';
+
+const noon = Date.UTC(2026, 0, 15, 12);
+const balance = '/sandbox/gw/api/v2/get-balance/manager/acme';
+const eligibility = '/sandbox/gw/api/v2/pan-eligibility/send/1234';
+
+/** What the gateway does with one request after the other; the last one is for all further ones. */
+let replies: (GatewayReply | Error)[];
+let posts: Post[];
+let passages: Passage[];
+let monotonic: number;
+beforeEach(() => {
+  [replies, posts, passages, monotonic] = [[replyOf(200)], [], [], 5_000];
+});
+
+const replyOf = (status: number, date?: string): GatewayReply => ({
+  status,
+  headers: date === undefined ? {} : { date },
+  body: Buffer.alloc(0),
+});
+const refused = (): CrossingFailure => new CrossingFailure('gateway-unreachable', false, false);
+const stale = (): CrossingFailure => new CrossingFailure('gateway-reset', true, true);
+
+function configFor(environment: object): Config {
+  return configShape.parse({
+    environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw', ...environment } },
+    keys: { source: 'directory', directory: '/nowhere' },
+  });
+}
+
+interface Sent {
+  readonly exchange: Exchange;
+  readonly reply: GatewayReply;
+}
+
+async function send(target: string, environment: object = {}): Promise<Sent> {
+  const ring = [
+    ...parseKeys({ control_key: 'new' }, { version: 2 }),
+    ...parseKeys({ control_key: 'old' }, { version: 1, supersededAt: new Date(noon - 1000) }),
+  ];
+  const meter = createPrometheus({ version: '0', environments: {}, callers: [] });
+  const keys = { take: async () => ring, reread: async () => ring };
+  const forward = async (post: Post, passage: Passage): Promise<GatewayReply> => {
+    posts.push(post);
+    passages.push(passage);
+    const next = replies.length > 1 ? replies.shift() : replies[0];
+    if (next === undefined || next instanceof Error) throw next ?? new Error('no reply');
+    return next;
+  };
+  let nonces = 0;
+  const sender = new Sender({
+    rotation: new Rotation({ keys, meter, clock: () => noon, overlap: 86_400_000 }),
+    signer: new Signer({ concurrency: 1, queue: 1 }, meter),
+    forwarders: new Map([['sandbox', { send: forward, retire: () => {} }]]),
+    meter,
+    clock: () => noon,
+    monotonic: () => monotonic,
+    nonce: () => {
+      nonces += 1;
+      return `nonce-${nonces}`;
+    },
+    random: () => 0,
+    userAgent: 'countersign/test',
+  });
+  const exchange: Exchange = { id: 'id', startedAt: 0, outcome: 'not-sent', attempts: 0, durations: {} };
+  const destination = createResolver(configFor(environment))(target);
+  const reply = await sender.send({ exchange, destination, login: 'acme', form: [['a', 'b c']] });
+  return { exchange, reply };
+}
+
+async function refusalOf(sending: Promise<unknown>): Promise<Refusal> {
+  const error: unknown = await sending.catch((reason: unknown) => reason);
+  if (error instanceof Refusal) return error;
+  throw new Error('not refused');
+}
+
+const noncesSent = (): (string | undefined)[] =>
+  posts.map(({ headers }) => /oauth_nonce="([^"]*)"/.exec(headers['Authorization'] ?? '')?.[1]);
+
+describe('host and signed URL agree', () => {
+  it.each([
+    ['https://gateway.example', 'gateway.example', 'https://gateway.example'],
+    ['https://gateway.example:443', 'gateway.example', 'https://gateway.example'],
+    ['https://GATEWAY.Example:443', 'gateway.example', 'https://gateway.example'],
+    ['https://gateway.example:8443', 'gateway.example:8443', 'https://gateway.example:8443'],
+    ['https://gateway.example/base/path', 'gateway.example', 'https://gateway.example/base/path'],
+    ['http://127.0.0.1:80', '127.0.0.1', 'http://127.0.0.1'],
+    ['http://127.0.0.1:443', '127.0.0.1:443', 'http://127.0.0.1:443'],
+    ['http://[::1]:8080', '[::1]:8080', 'http://[::1]:8080'],
+  ])('for %s', async (baseUrl, host, signedBase) => {
+    await send(balance, { baseUrl });
+    const [post] = posts;
+    expect(post?.headers['Host']).toBe(host);
+    const received = {
+      method: 'POST',
+      url: `${signedBase}/gw/api/v2/get-balance/manager/acme`,
+      authorization: post?.headers['Authorization'],
+      body: post?.body ?? '',
+    };
+    const { oauth, form } = verifyAuthorization(received, { controlKey: 'new' });
+    expect(oauth.get('oauth_timestamp')).toBe(String(noon / 1000));
+    expect(form).toEqual([['a', 'b c']]);
+  });
+});
+
+describe('sending again', () => {
+  it.each([balance, eligibility])('twice at most after no connection, newly signed: %s', async (target) => {
+    replies = [refused()];
+    const refusal = await refusalOf(send(target));
+    expect(refusal).toMatchObject({ reason: 'gateway-unreachable', outcome: 'not-sent' });
+    expect(noncesSent()).toEqual(['nonce-1', 'nonce-2', 'nonce-3']);
+  });
+
+  it('uses connections of its own', async () => {
+    replies = [refused(), replyOf(200)];
+    const { exchange } = await send(balance);
+    expect(passages.map(({ ownConnection }) => ownConnection)).toEqual([false, true]);
+    expect(exchange.attempts).toBe(2);
+  });
+
+  it('does not happen when the time is over', async () => {
+    replies = [refused()];
+    const deadlines = { connect: '40ms', exchange: '50ms' };
+    expect(await refusalOf(send(balance, { deadlines }))).toMatchObject({ reason: 'gateway-unreachable' });
+    expect(posts).toHaveLength(1);
+  });
+
+  it('once for a read whose pooled connection was stale, and not for a payment', async () => {
+    replies = [stale()];
+    expect(await refusalOf(send(balance))).toMatchObject({ reason: 'gateway-reset', outcome: 'unknown' });
+    expect(posts).toHaveLength(2);
+    posts = [];
+    expect(await refusalOf(send(eligibility))).toMatchObject({ reason: 'gateway-reset', outcome: 'unknown' });
+    expect(posts).toHaveLength(1);
+  });
+
+  it('never on anything else', async () => {
+    for (const reason of ['gateway-timeout', 'gateway-reset', 'gateway-reply-invalid'] as const) {
+      replies = [new CrossingFailure(reason, true, false)];
+      expect(await refusalOf(send(balance))).toMatchObject({ reason, outcome: 'unknown' });
+    }
+    expect(posts).toHaveLength(3);
+  });
+});
+
+describe('a refusal by the gateway', () => {
+  it('of a read is answered with the other key', async () => {
+    replies = [replyOf(403), replyOf(200)];
+    const { exchange, reply } = await send(balance);
+    expect(reply.status).toBe(200);
+    expect(exchange).toMatchObject({ attempts: 2, keyVersion: 1, keyKind: 'control_key' });
+    expect(exchange.rejection).toBe('other-key');
+    expect(noncesSent()).toEqual(['nonce-1', 'nonce-2']);
+  });
+
+  it('of a payment is passed on', async () => {
+    replies = [replyOf(403)];
+    const { exchange, reply } = await send(eligibility);
+    expect(reply.status).toBe(403);
+    expect(exchange).toMatchObject({ attempts: 1, rejection: 'current-key' });
+  });
+
+  it('of a payment is answered with the other key where configuration says so', async () => {
+    replies = [replyOf(403), replyOf(200)];
+    const operations = { 'pan-eligibility-send': { repeatAfterRejection: true } };
+    expect((await send(eligibility, { operations })).reply.status).toBe(200);
+    expect(passages.map(({ ownConnection }) => ownConnection)).toEqual([true, true]);
+  });
+
+  it('stays the answer when the second request cannot be sent', async () => {
+    replies = [replyOf(403), refused()];
+    const { exchange, reply } = await send(balance);
+    expect(reply.status).toBe(403);
+    expect(exchange).toMatchObject({ attempts: 4, rejection: 'current-key' });
+  });
+
+  it('gives way to an unknown outcome of the second request', async () => {
+    replies = [replyOf(403), new CrossingFailure('gateway-timeout', true, false)];
+    expect(await refusalOf(send(balance))).toMatchObject({ reason: 'gateway-timeout', outcome: 'unknown' });
+  });
+
+  it('with a clock that is far from ours is suspected to be about that', async () => {
+    replies = [replyOf(403, new Date(noon + 90_000).toUTCString())];
+    expect((await send(eligibility)).exchange.rejection).toBe('clock-skew');
+  });
+});
