@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import { connect as connectTls, TLSSocket } from 'node:tls';
+import { codeOf } from './options.ts';
 
 /**
  * Connects to the address of a gateway as the proxy would, and hangs up. Gives what there is to tell of it.
@@ -44,8 +45,6 @@ function describe(socket: Socket): string {
 }
 
 function problemOf(error: unknown, timeout: number): string {
-  if (error instanceof Error && error.name === 'AbortError')
-    return `no connection within ${timeout / 1000} s`;
-  const code = error instanceof Error && 'code' in error ? String(error.code) : 'no code';
-  return `no connection: ${code}`;
+  const code = String(codeOf(error) ?? 'no code');
+  return code === 'ABORT_ERR' ? `no connection within ${timeout / 1000} s` : `no connection: ${code}`;
 }

@@ -14,12 +14,18 @@ const backspaces = ['\u007f', '\b'];
  * Reads from a terminal that shows nothing of it. Pasted text comes as a whole, so it is asked after each
  * piece, not after each line: what is left of a paste would go to the shell, and into its history.
  *
+ * @param ask prints what is wanted; called once nothing is shown any more.
  * @throws Stop for Ctrl-C.
  */
-export async function readHidden(terminal: Terminal, isComplete: (text: string) => boolean): Promise<string> {
+export async function readHidden(
+  terminal: Terminal,
+  ask: () => void,
+  isComplete: (text: string) => boolean,
+): Promise<string> {
   terminal.setEncoding('utf8');
   terminal.setRawMode(true);
   try {
+    ask();
     let text = '';
     for await (const piece of terminal) {
       for (const character of String(piece)) {

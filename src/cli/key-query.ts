@@ -99,7 +99,7 @@ function verdictOn({ status, headers, rest }: GatewayReply, kind: KeyKind): Verd
   if (status !== 401 && status !== 403) return { result: 'unclear', status };
   const skew = (Date.parse(headers.date ?? '') - Date.now()) / 1000;
   const notes = [
-    ...(kind === 'control_key' ? ['or the login does not have the balance feature'] : []),
+    ...(kind === 'control_key' ? ['wrong key, or balances are not enabled'] : []),
     ...(Math.abs(skew) > notableSkew ? [`the clocks differ by ${Math.round(Math.abs(skew))} s`] : []),
   ];
   return { result: 'refused', status, ...(notes.length === 0 ? {} : { detail: notes.join('; ') }) };

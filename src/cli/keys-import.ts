@@ -63,9 +63,14 @@ export async function importKey(argv: readonly string[], io: Io): Promise<number
 function keyText(kind: KeyKind, file: string | undefined, io: Io): Promise<string> {
   if (file !== undefined) return readFile(file, 'utf8');
   if (!process.stdin.isTTY) return text(process.stdin);
-  io.err(kind === 'control_key' ? 'Control key, then Enter (not shown):' : 'Private key in PEM (not shown):');
-  const end = kind === 'control_key' ? /\n$/ : /-----END [A-Z ]*PRIVATE KEY-----\s*$/;
-  return readHidden(process.stdin, (typed) => end.test(typed));
+  const isControlKey = kind === 'control_key';
+  const prompt = isControlKey ? 'Control key, then Enter (not shown):' : 'Private key in PEM (not shown):';
+  const end = isControlKey ? /\n$/ : /-----END [A-Z ]*PRIVATE KEY-----\s*$/;
+  return readHidden(
+    process.stdin,
+    () => io.err(prompt),
+    (typed) => end.test(typed),
+  );
 }
 
 async function passphraseIn(file: string | undefined): Promise<string | undefined> {

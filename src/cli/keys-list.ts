@@ -62,14 +62,17 @@ function print(shelves: readonly Shelf[], environment: string, { json }: CommonV
   for (const { address, versions } of shelves) {
     io.out(`${address.environment}/${address.login}`);
     const rows = versions.flatMap((version, at) => rowsOf(version, versions.slice(at + 1), Date.now()));
-    for (const line of table(['VERSION', 'KIND', 'AGE', 'KEY'], rows)) io.out(`  ${line}`.trimEnd());
+    for (const line of table(['VERSION', 'KIND', 'AGE', 'KEY'], rows)) io.out(line);
   }
 }
 
 function rowsOf(held: HeldVersion, older: readonly HeldVersion[], now: number): string[][] {
   const { version, createdAt, state, keys } = held;
   const since = age(createdAt, now);
-  if (keys.length === 0) return [[String(version), '-', since, state === 'current' ? 'no key' : state]];
+  if (keys.length === 0) {
+    const isGone = state === 'deleted' || state === 'destroyed';
+    return [[String(version), '-', since, isGone ? state : 'no key']];
+  }
   return describeAll(held, older).map((facts) => [String(version), facts.kind, since, keyText(facts)]);
 }
 

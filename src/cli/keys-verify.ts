@@ -125,7 +125,7 @@ function print(verified: readonly Verified[], query: Query, { json }: CommonValu
     keyFacts(entry).fingerprint?.slice(0, 16) ?? '-',
     `${answers[result]}${status === undefined ? '' : ` (${status})`}${detail === undefined ? '' : `: ${detail}`}`,
   ]);
-  for (const line of table(['VERSION', 'KIND', 'AGE', 'FINGERPRINT', 'ANSWER'], rows)) io.out(`  ${line}`);
+  for (const line of table(['VERSION', 'KIND', 'AGE', 'FINGERPRINT', 'ANSWER'], rows)) io.out(line);
 }
 
 const answers: Readonly<Record<Verdict['result'], string>> = {

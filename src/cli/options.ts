@@ -30,11 +30,22 @@ export function readOptions<T extends ParseArgsOptionsConfig>(
     io.out(usage);
     return { exit: exitCode.done };
   } catch (error) {
-    io.err(`countersign ${command}: ${messageOf(error)}\nSee: countersign ${command} --help`);
+    io.err(`countersign ${command}: ${whatIsWrong(error)}\nSee: countersign ${command} --help`);
     return { exit: exitCode.usage };
   }
 }
 
+/** An argument without an option before it is not repeated: it may be a key that does not belong here. */
+function whatIsWrong(error: unknown): string {
+  const positional = codeOf(error) === 'ERR_PARSE_ARGS_UNEXPECTED_POSITIONAL';
+  return positional ? 'there is an argument that is no option' : messageOf(error);
+}
+
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+/** Of a system error such as `ECONNREFUSED`. */
+export function codeOf(error: unknown): unknown {
+  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
 }
