@@ -117,12 +117,11 @@ describe('keys in Vault, while Vault fails', () => {
   });
 
   it('never follows a redirect, which would take the token along', async () => {
-    const other = new StubVault();
+    const other = bench.closing(new StubVault());
     await other.listen();
     bench.vault.fail(status(307, { Location: `${other.address}/v1/secret/data/gateway/sandbox/acme` }));
     expect(await problemOf(source.read(acme))).toBe('redirected');
     expect(other.seen).toEqual([]);
-    await other.close();
   });
 
   it('gives up a key that is deleted or destroyed', async () => {

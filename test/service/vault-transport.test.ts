@@ -79,7 +79,7 @@ describe('requests to Vault', () => {
   });
 
   it('name the namespace of the configuration', async () => {
-    const vault = new StubVault({ namespaces: ['team-a'] });
+    const vault = bench.closing(new StubVault({ namespaces: ['team-a'] }));
     const admin = new VaultAdmin(await vault.listen(), rootToken);
     const inTeam = { 'X-Vault-Namespace': 'team-a' };
     await admin.request(
@@ -97,7 +97,6 @@ describe('requests to Vault', () => {
     expect(await read({ namespace: 'team-a' })).toEqual(['1:of the team']);
     expect(await read({})).toBeUndefined();
     expect(await problemOf(read({ namespace: 'team-b' }))).toBe('no-route');
-    await vault.close();
   });
 
   (hasOpenssl() ? describe : describe.skip)('over TLS (needs the program openssl)', () => {

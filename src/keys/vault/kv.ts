@@ -104,13 +104,15 @@ export class KvStore {
     return written.data.version;
   }
 
-  /** Logins of an environment that have a secret, deleted or not. */
+  /**
+   * Logins of an environment that have a secret, deleted or not. Where the path names the login before the
+   * environment, they are those of all environments.
+   */
   async logins(token: Secret, environment: string): Promise<readonly string[]> {
     const reply = await this.#client.list(this.#paths.folder(environment), keysShape, token).catch(missing);
-    const asFolder = this.#paths.loginIsFolder;
     return (reply?.data.keys ?? [])
-      .filter((name) => name.endsWith('/') === asFolder)
-      .map((name) => (asFolder ? name.slice(0, -1) : name));
+      .map((name) => this.#paths.loginOf(environment, name))
+      .filter((login) => login !== undefined);
   }
 }
 

@@ -7,49 +7,61 @@ type View = 'data' | 'metadata';
 
 export interface KvPaths {
   secret(view: View, address: KeyAddress): string;
-  /** The folder in which the logins of an environment stand. */
+  /** The folder whose listing names the logins of an environment. */
   folder(environment: string): string;
-  /** Whether each login is itself a folder, so that a listing shows it as `login/`. */
-  readonly loginIsFolder: boolean;
+  /** The login that a name in that listing stands for; folders end in `/`. */
+  loginOf(environment: string, name: string): string | undefined;
 }
 
 /**
- * Builds paths in Vault segment by segment. `{login}` has to be a whole segment and to come after
- * `{environment}`: so no two logins, and no two environments, can share a secret.
+ * Builds paths in Vault segment by segment. That no two addresses share a path is the configuration's to see
+ * to; here nothing that stands in an address can lead out of its segment.
  *
- * @throws TypeError for a mount or template that does not allow that.
+ * @throws TypeError for a mount or template that is no path, or lacks {environment} or {login}.
  */
 export function kvPaths({ mount, path }: Pick<VaultConfig, 'mount' | 'path'>): KvPaths {
   const template = path.split('/');
-  const at = template.indexOf('{login}');
-  const before = template.slice(0, at);
-  if (at < 0 || !before.some((segment) => segment.includes('{environment}'))) {
-    throw new TypeError('the path in Vault must hold {environment}, and after it {login} as a whole segment');
+  const at = template.findIndex((segment) => segment.includes('{login}'));
+  const named = template[at];
+  if (named === undefined || !path.includes('{environment}')) {
+    throw new TypeError('the path in Vault must hold {environment} and {login}');
   }
   const base = mountPath(mount);
-  const fill = (segments: readonly string[], { environment, login }: KeyAddress): string =>
-    segments
-      .map((segment) => segment.replaceAll('{environment}', environment).replaceAll('{login}', login))
-      .map(encodeSegment)
-      .join('/');
+  encodeSegments(template);
 
   return {
     secret(view, address) {
       checkAddress(address);
-      return `${base}/${view}/${fill(template, address)}`;
+      return `${base}/${view}/${encodeSegments(filled(template, address))}`;
     },
     folder(environment) {
       const anyLogin = { environment, login: '-' };
       checkAddress(anyLogin);
-      return `${base}/metadata/${fill(before, anyLogin)}`;
+      const folder = filled(template.slice(0, at), anyLogin);
+      return [base, 'metadata', ...folder.map(encodeSegment)].join('/');
     },
-    loginIsFolder: at < template.length - 1,
+    loginOf(environment, name) {
+      const [before = '', after = ''] = named.replaceAll('{environment}', environment).split('{login}');
+      const end = at < template.length - 1 ? `${after}/` : after;
+      const login = name.slice(before.length, name.length - end.length);
+      return login !== '' && !login.endsWith('/') && name === `${before}${login}${end}` ? login : undefined;
+    },
   };
+}
+
+function filled(segments: readonly string[], { environment, login }: KeyAddress): readonly string[] {
+  return segments.map((segment) =>
+    segment.replaceAll('{environment}', environment).replaceAll('{login}', login),
+  );
 }
 
 /** A mount may have several segments (`team/kv`). */
 export function mountPath(mount: string): string {
-  return mount.split('/').map(encodeSegment).join('/');
+  return encodeSegments(mount.split('/'));
+}
+
+function encodeSegments(segments: readonly string[]): string {
+  return segments.map(encodeSegment).join('/');
 }
 
 /** @throws TypeError for a segment that a URL would resolve away. */

@@ -78,7 +78,7 @@ export class Bench {
   readonly told = new Told();
   readonly folder = new Folder();
   readonly vault: StubVault;
-  readonly #closers: (() => void)[] = [];
+  readonly #closers: (() => unknown)[] = [];
   admin = new VaultAdmin('', '');
   roleId = '';
 
@@ -112,13 +112,13 @@ export class Bench {
   }
 
   /** Closes something when the bench closes. */
-  closing<T extends { stop(): void } | { close(): void }>(part: T): T {
+  closing<T extends { stop(): void } | { close(): unknown }>(part: T): T {
     this.#closers.push(() => ('stop' in part ? part.stop() : part.close()));
     return part;
   }
 
   async close(): Promise<void> {
-    for (const close of this.#closers) close();
+    await Promise.all(this.#closers.map((close) => close()));
     this.folder.remove();
     await this.vault.close();
   }

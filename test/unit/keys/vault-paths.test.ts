@@ -16,7 +16,6 @@ describe('a path in Vault', () => {
   it('can have a mount and a template of several segments, encoded one by one', () => {
     const paths = kvPaths({ mount: 'team a/kv', path: 'x/{environment}-gw/{login}/keys?' });
     expect(paths.secret('data', acme)).toBe('team%20a/kv/data/x/sandbox-gw/acme/keys%3F');
-    expect(paths.loginIsFolder).toBe(true);
     expect(mountPath('k8s/#1')).toBe('k8s/%231');
   });
 
@@ -36,18 +35,33 @@ describe('a path in Vault', () => {
     },
   );
 
+  it.each(['gateway/{login}', 'gateway/{environment}', 'gateway'])(
+    'cannot come from the template %j, which lacks a name',
+    (template) => {
+      expect(() => kvPaths({ mount: 'secret', path: template })).toThrow(
+        'must hold {environment} and {login}',
+      );
+    },
+  );
+
   it.each([
-    'gateway/{login}',
-    'gateway/{environment}',
-    'gateway/{login}/{environment}',
-    'gateway/{environment}-{login}',
-    'gateway/{environment}/x-{login}',
-  ])('cannot come from the template %j, which could mix logins up', (template) => {
-    expect(() => kvPaths({ mount: 'secret', path: template })).toThrow('must hold {environment}');
+    ['gateway/{environment}/{login}', 'secret/metadata/gateway/sandbox', 'acme'],
+    ['{environment}/{login}/keys', 'secret/metadata/sandbox', 'acme/'],
+    ['gateway/{environment}.{login}', 'secret/metadata/gateway', 'sandbox.acme'],
+    ['gw-{environment}/key-{login}_x/now', 'secret/metadata/gw-sandbox', 'key-acme_x/'],
+    ['{login}/{environment}', 'secret/metadata', 'acme/'],
+  ])('leads back from a listing to the login, by the template %j', (template, folder, name) => {
+    const paths = kvPaths({ mount: 'secret', path: template });
+    expect(paths.folder('sandbox')).toBe(folder);
+    expect(paths.loginOf('sandbox', name)).toBe('acme');
+    const isFolder = name.endsWith('/');
+    expect(paths.loginOf('sandbox', isFolder ? name.slice(0, -1) : `${name}/`)).toBeUndefined();
+    expect(paths.loginOf('sandbox', '')).toBeUndefined();
   });
 
-  it.each(['', '/secret', 'secret/', '..', 'a//b', './a'])('cannot stand on the mount %j', (mount) => {
-    expect(() => kvPaths({ mount, path })).toThrow(TypeError);
+  it.each(['', '/secret', 'secret/', '..', 'a//b', './a'])('cannot lead over %j', (part) => {
+    expect(() => kvPaths({ mount: part, path })).toThrow(TypeError);
+    expect(() => kvPaths({ mount: 'secret', path: `${part}/${path}/` })).toThrow(TypeError);
   });
 
   it('stays where it was put by the time it is a URL', () => {
