@@ -27,8 +27,9 @@ async function checkLogin({ environment, logins: login, kind }: GrantedKey, read
   const subject = `${environment}/${login} ${kind}`;
   const look = async (): Promise<string> => {
     const ring = await readRing({ environment, login });
-    const newest = ring?.find((entry) => entry.kind === kind);
+    const [newest] = ring?.filter((entry) => entry.kind === kind) ?? [];
     if (newest === undefined) throw new Error(ring === undefined ? 'the login has no keys' : noSuchKey);
+    if (newest.supersededAt !== undefined) throw new Error(endsSoon);
     if ('problem' in newest) throw new Error(`version ${newest.version}: ${newest.problem}`);
     const { bits } = keyFacts(newest);
     const since = newest.createdAt === undefined ? '' : `, ${age(newest.createdAt, Date.now())} old`;
@@ -38,6 +39,7 @@ async function checkLogin({ environment, logins: login, kind }: GrantedKey, read
 }
 
 const noSuchKey = 'the login has no key of this kind';
+const endsSoon = 'the newest version lacks this kind of key; that of a version before is used for a while';
 
 /** A login that only a pattern names need not have every kind of key; what it has must be usable. */
 async function checkPattern(granted: GrantedKey, readRing: ReadRing, inventory: KeyInventory) {
