@@ -1,4 +1,4 @@
-import type { Exchange, GatewayResult } from '../exchange.ts';
+import type { Exchange } from '../exchange.ts';
 import type { KeyAddress, KeyEvents } from '../keys/source.ts';
 import type { KeyKind, MethodName } from '../oauth1/methods.ts';
 
@@ -20,7 +20,6 @@ export interface Meter extends KeyEvents {
   /** Once per exchange, whatever happened to it. */
   exchangeEnded(exchange: Exchange): void;
   gatewayReplied(reply: GatewayReplySeen): void;
-  gatewayResult(environment: string, operation: string, result: GatewayResult): void;
   signed(method: MethodName, seconds: number): void;
   signingQueue(depth: number): void;
   /** A request the gateway refused was signed again with another version and accepted. */

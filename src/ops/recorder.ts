@@ -22,8 +22,6 @@ export function createRecorder(metrics: Metrics, labels: () => Labels): Meter {
       metrics.gatewayDuration.observe({ labels: route, value: seconds });
       if (clockSkew !== undefined) metrics.clockSkew.set(labels().environment(environment), clockSkew);
     },
-    gatewayResult: (environment, operation, result) =>
-      metrics.results.inc({ ...labels().route(environment, operation), result }),
     signed(method, seconds) {
       metrics.signatures.inc({ method });
       metrics.signing.observe({ labels: { method }, value: seconds });
@@ -51,12 +49,21 @@ function keyRecorder(metrics: Metrics, keys: KeySeries, labels: () => Labels) {
 }
 
 function countExchange(metrics: Metrics, labels: Labels, exchange: Exchange): void {
-  const { outcome, reason = 'none', rejection, gatewayErrorCode, durations, traceId } = exchange;
+  const {
+    outcome,
+    reason = 'none',
+    rejection,
+    gatewayResult,
+    gatewayErrorCode,
+    durations,
+    traceId,
+  } = exchange;
   const route = labels.route(exchange.environment, exchange.operation);
   const caller = labels.caller(exchange.caller);
   metrics.requests.inc({ ...route, ...caller, status: statusLabel(exchange.status), reason });
   metrics.outcomes.inc({ ...route, outcome, fault: faultOf(exchange) });
   if (rejection !== undefined) metrics.rejections.inc({ ...route, cause: rejection });
+  if (gatewayResult !== undefined) metrics.results.inc({ ...route, result: gatewayResult });
   if (gatewayErrorCode !== undefined) metrics.errorCodes.inc({ ...route, code: gatewayErrorCode });
   if (durations.total !== undefined) {
     const exemplarLabels = traceId === undefined ? {} : { trace_id: traceId };
@@ -64,10 +71,11 @@ function countExchange(metrics: Metrics, labels: Labels, exchange: Exchange): vo
   }
 }
 
-/** Which version signs is what the gateway last accepted, not what is newest. */
+/** Which version signs is what the gateway last accepted, not what is newest. A server error says nothing. */
 function noteAcceptedKey(keys: KeySeries, exchange: Exchange): void {
-  const { environment, login, keyKind, keyVersion, gatewayStatus = 403 } = exchange;
-  if (gatewayStatus === 403 || keyVersion === undefined) return;
-  if (environment === undefined || login === undefined || keyKind === undefined) return;
+  const { environment, login, keyKind, keyVersion, gatewayStatus = 500 } = exchange;
+  if (gatewayStatus === 401 || gatewayStatus === 403 || gatewayStatus >= 500) return;
+  if (environment === undefined || login === undefined) return;
+  if (keyKind === undefined || keyVersion === undefined) return;
   keys.accepted({ environment, login }, keyKind, keyVersion);
 }

@@ -71,7 +71,6 @@ it('ten thousand random callers, environments, operations and logins add only no
       }),
     );
     metrics.gatewayReplied({ environment: random(), operation: random(), status: 200, seconds: 0.1 });
-    metrics.gatewayResult(random(), random(), 'other');
     metrics.policyDecided(random(), 'refused');
     metrics.keyTaken(random(), 'missing');
     metrics.keyFetched(random(), 0.1);

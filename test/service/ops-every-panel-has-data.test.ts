@@ -11,6 +11,7 @@ import { describeWith } from '../support/promtool.ts';
 import { startProxy, type TestProxy, testPrivateKey } from '../support/service.ts';
 import { controlKey, startSimulator } from '../support/simulator.ts';
 import { Bench, roleName } from '../support/stub-vault/harness.ts';
+import { vectorText } from '../support/vectors.ts';
 
 const traceId = '0af7651916cd43dd8448eb211c80319c';
 const tokens = { billing: 'token-of-billing', trial: 'token-of-trial' };
@@ -45,6 +46,8 @@ async function mixedTraffic(): Promise<void> {
   await post(`${route}/v4/transfer/1234`, transferForm, as('billing'));
   await post(`${route}/v4/transfer/1234`, 'client_orderid=cut&amount=1&currency=EUR', as('billing'));
   await post(status, 'login=acme&client_orderid=broken', as('billing'));
+  await post(status, 'login=acme&client_orderid=invoice-2', as('billing'));
+  await post(status, 'login=acme&client_orderid=invoice-4', as('billing'));
   await post(status, 'login=acme&client_orderid=invoice-1', as('trial'));
   await post(`${route}/v4/status/1235`, 'login=nobody&client_orderid=1', as('billing'));
   await post(status, 'login=acme', as('billing'));
@@ -61,9 +64,11 @@ async function start(): Promise<void> {
     },
   });
   stops.push(() => gateway.close());
-  const vault = await new Bench().open();
+  const vault = await new Bench({ clock: () => Date.now() }).open();
   stops.push(() => vault.close());
-  await vault.admin.put('gateway/sandbox/acme', { control_key: controlKey, private_key: testPrivateKey });
+  const keep = (privateKey: string) =>
+    vault.admin.put('gateway/sandbox/acme', { control_key: controlKey, private_key: privateKey });
+  await keep(testPrivateKey);
   await vault.admin.put('gateway/sandbox/beta', { control_key: 'not the one that the gateway knows' });
   const { address } = vault.vault;
   const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
@@ -90,6 +95,7 @@ async function start(): Promise<void> {
   // Prometheus takes 5 seconds to its first scrape. Rates need two, with something between them.
   await until(async () => (await prometheus.query('up == 1')).length === 1);
   for (let round = 0; round < 7; round += 1) {
+    if (round === 3) await keep(vectorText('keys/rsa-4096-pkcs8.pem'));
     await mixedTraffic();
     await new Promise((done) => setTimeout(done, 700));
   }
@@ -117,6 +123,25 @@ describeWith('prometheus')('a real Prometheus that scrapes a Countersign under m
     const values = (await prometheus.query(concrete)).map(({ value: [, text] }) => Number(text));
     expect(values).toContainEqual(expect.any(Number));
     expect(values.some((value) => Number.isFinite(value))).toBe(true);
+  });
+
+  it.each([
+    'countersign_rejections_total{cause="current-key"}',
+    'countersign_rejections_total{cause="other-key"}',
+    'countersign_gateway_results_total{result="approved"}',
+    'countersign_gateway_results_total{result="declined"}',
+    'countersign_gateway_error_codes_total{code="124"}',
+    'countersign_gateway_error_codes_total{code="other"}',
+    'countersign_outcomes_total{outcome="answered", fault="gateway"}',
+    'countersign_outcomes_total{outcome="not-sent", fault="caller"}',
+    'countersign_outcomes_total{outcome="unknown", fault="gateway"}',
+    'countersign_policy_decisions_total{caller="billing", decision="refused"}',
+    'countersign_policy_decisions_total{caller="trial", decision="would-refuse"}',
+    'countersign_key_fallbacks_total{login="acme", kind="private_key", to="older"}',
+    'countersign_key_version{login="acme", kind="private_key"} - countersign_key_signing_version',
+  ])('tells apart what happened: %s', async (expr) => {
+    const values = (await prometheus.query(expr)).map(({ value: [, text] }) => Number(text));
+    expect(Math.max(...values)).toBeGreaterThan(0);
   });
 
   it('reads the page as OpenMetrics without a complaint, with exemplars', async () => {

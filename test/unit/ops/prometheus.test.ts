@@ -89,7 +89,7 @@ describe('the gateway', () => {
     const metrics = create();
     metrics.gatewayReplied({ ...route, status: 403, seconds: 0.2, clockSkew: -90 });
     metrics.gatewayReplied({ ...route, status: 200, seconds: 0.2 });
-    metrics.gatewayResult('sandbox', 'transfer', 'declined');
+    metrics.exchangeEnded(ended({ gatewayResult: 'declined' }));
     const page = await read(metrics);
     expect(page.get(series('countersign_gateway_responses_total', { ...route, status: '403' }))).toBe(1);
     expect(page.get(series('countersign_gateway_results_total', { ...route, result: 'declined' }))).toBe(1);
