@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/shape.ts';
 import type { KeySource } from '../../src/keys/source.ts';
+import { VaultError } from '../../src/keys/vault/problem.ts';
 import { vaultSource } from '../../src/keys/vault/source.ts';
+import { openVault } from '../../src/keys/vault/vault.ts';
 import { Secret } from '../../src/secret.ts';
 import {
   acme,
@@ -146,6 +148,25 @@ describe('the login to Vault', () => {
     const asked = Array.from({ length: 20 }, () => source.read(acme));
     expect((await Promise.all(asked)).map(controlKeys)).toEqual(asked.map(() => ['1:first']));
     expect(bench.vault.count(logins)).toBe(2);
+  });
+
+  it('serves also who learns late that the old token was denied', async () => {
+    const vault = bench.closing(openVault(bench.config({ auth: await bench.appRole() }), bench.ports));
+    const denied = new VaultError('denied', { status: 403 });
+    const waiting = Promise.withResolvers<never>();
+    const tokens: Secret[] = [];
+    const work = (outcome: Promise<never>) => (token: Secret) => {
+      tokens.push(token);
+      return tokens.length <= 2 ? outcome : Promise.resolve('done');
+    };
+    const late = vault.session.use(work(waiting.promise));
+    await until(() => tokens.length === 1, 'the first has its token');
+    bench.clock.advance(minute);
+    expect(await vault.session.use(work(Promise.reject(denied)))).toBe('done');
+    waiting.reject(denied);
+    expect(await late).toBe('done');
+    expect(bench.vault.count(logins)).toBe(2);
+    expect(tokens[3]).toBe(tokens[2]);
   });
 
   it('stops when it is told to', async () => {
