@@ -1,3 +1,6 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { parse } from 'yaml';
+import { z } from 'zod';
 import { refusals } from '../../src/errors.ts';
 import { configTable } from './config-table.ts';
 
@@ -6,6 +9,7 @@ export function readmeTables(): ReadonlyMap<string, string> {
   return new Map([
     ['errors', errorTable()],
     ['configuration', configurationTable()],
+    ['alerts', alertTable()],
   ]);
 }
 
@@ -24,6 +28,36 @@ function errorTable(): string {
   );
   return table(['reason', 'status', 'outcome', 'what happened'], rows);
 }
+
+/** Every alert of deploy/prometheus, with a link to what the runbook says about it. */
+function alertTable(): string {
+  const folder = new URL('../../deploy/prometheus/', import.meta.url);
+  const files = readdirSync(folder).filter((name) => name.endsWith('.rules.yaml'));
+  const rules = files
+    .flatMap((name) => ruleFile.parse(parse(readFileSync(new URL(name, folder), 'utf8'))).groups)
+    .flatMap(({ rules }) => rules);
+  const rows = rules.flatMap(({ alert, labels, annotations }) =>
+    alert === undefined
+      ? []
+      : [
+          `| [${alert}](deploy/runbook.md#${alert.toLowerCase()}) | ${labels?.severity} | ${summaryOf(annotations?.summary)} |`,
+        ],
+  );
+  return table(['alert', 'severity', 'when'], rows);
+}
+
+/** Labels as placeholders. */
+function summaryOf(summary = ''): string {
+  return escaped(summary.replaceAll(/\{\{ \$labels\.(\w+) \}\}/g, '‹$1›'));
+}
+
+const texts = z.record(z.string(), z.string());
+const rule = z.object({
+  alert: z.string().optional(),
+  labels: texts.optional(),
+  annotations: texts.optional(),
+});
+const ruleFile = z.object({ groups: z.array(z.object({ rules: z.array(rule) })) });
 
 /** Fields that only hold other fields are left out: their fields tell more. */
 function configurationTable(): string {
