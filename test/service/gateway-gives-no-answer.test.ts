@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
+  closedPort,
   type FaultyGateway,
   freePort,
   once,
@@ -184,7 +185,7 @@ describe('nothing is sent when', () => {
   const unreachable = '502 gateway-unreachable not-sent not-sent';
 
   it('the gateway refuses the connection: it is tried three times', async () => {
-    const proxy = await start({ gateway: `http://127.0.0.1:${await freePort()}` });
+    const proxy = await start({ gateway: `http://127.0.0.1:${closedPort}` });
     const answer = await transfer(proxy);
     expect(verdict(answer)).toBe(unreachable);
     expect(JSON.parse(answer.body).detail).toMatch(unsent);
@@ -235,12 +236,10 @@ it('a connection that is reset at once is tried again only if nothing can have b
 });
 
 it('a transfer whose connection was refused is sent when the gateway is back, newly signed', async () => {
-  const port = await freePort();
   const nonces = ['nonce-1', 'nonce-2', 'nonce-3'];
   const refused = Promise.withResolvers<void>();
   const proxy = await start({
-    gateway: `http://127.0.0.1:${port}`,
-    sandbox: { deadlines: { connect: '1s', exchange: '2s' } },
+    gateway: `http://127.0.0.1:${closedPort}`,
     nonce: () => nonces.shift() ?? 'none',
     // Asked for the length of the pause, which is then 200 ms.
     random: () => {
@@ -248,6 +247,9 @@ it('a transfer whose connection was refused is sent when the gateway is back, ne
       return 1;
     },
   });
+  const port = await freePort();
+  const sandbox = { baseUrl: `http://127.0.0.1:${port}`, product: 'gw', endpoints: { '1234': 'acme' } };
+  proxy.reload({ environments: { sandbox } });
   const answer = transfer(proxy);
   await refused.promise;
   const gateway = await startFaultyGateway([once(reply('200 OK', approved))], undefined, port);

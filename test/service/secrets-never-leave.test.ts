@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
-  freePort,
+  closedPort,
   once,
   type RawRequest,
   reply,
@@ -178,7 +178,7 @@ describe('whatever the gateway does', () => {
   });
 
   it.each(['http', 'https'])('it is not there (%s)', async (scheme) => {
-    const proxy = await start({ gateway: `${scheme}://127.0.0.1:${await freePort()}` });
+    const proxy = await start({ gateway: `${scheme}://127.0.0.1:${closedPort}` });
     await expectClean(proxy, [await post(`${proxy.url}${paths.transfer}`, form, asBilling)]);
   });
 });

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { Agent, get, request as httpRequest } from 'node:http';
 import { createServer } from 'node:net';
 import { afterEach, describe, expect, it } from '@jest/globals';
@@ -124,6 +124,27 @@ describe('SIGTERM', () => {
   });
 });
 
+it('what had no connection yet at the drain deadline is logged as not sent', async () => {
+  const gateway = await startFaultyGateway([() => {}]);
+  const process = serve({
+    config: configFor(gateway.url.replace('http:', 'https:'), {
+      proxy: { port: 0, deadlines: { drain: '200ms' } },
+    }),
+  });
+  stops.push(gateway.close);
+  const { url } = await process.started();
+  const lost = expect(post(`${url}${paths.transfer}`, transferForm)).rejects.toMatchObject({
+    code: 'ECONNRESET',
+  });
+  await until(() => gateway.connections() === 1);
+  process.signal('SIGTERM');
+  await lost;
+  expect(await process.ended).toBe(1);
+  expect(process.lines('exchange')).toEqual([
+    expect.objectContaining({ reason: 'shutting-down', outcome: 'not-sent' }),
+  ]);
+});
+
 describe('a process that cannot start ends at once', () => {
   it.each(['proxy', 'admin'])('when the port of %s is taken, with exit code 1', async (which) => {
     const holder = createServer();
@@ -159,16 +180,17 @@ describe('a process that cannot start ends at once', () => {
   });
 });
 
-it('the embedded default deletes its keys when it is stopped', async () => {
+it('the embedded default deletes its keys when it ends, also when its fixed ports are taken', async () => {
   const process = serve({});
-  const { url } = await process.started();
   const keys = () => readdirSync(process.folder).filter((name) => name.startsWith('countersign-keys-'));
-  expect(keys()).toHaveLength(1);
-  expect((await post(`${url}${paths.balance}`, '')).status).toBe(200);
+  const isRunning = () => process.lines('started').length > 0;
+  await until(() => isRunning() || process.child.exitCode !== null);
+  const running = isRunning();
+  if (running) expect(keys()).toHaveLength(1);
   process.signal('SIGINT');
-  expect(await process.ended).toBe(0);
-  expect(existsSync(process.folder)).toBe(true);
+  expect(await process.ended).toBe(running ? 0 : 1);
   expect(keys()).toHaveLength(0);
+  expect(process.stderr()).toMatch(running ? /^$/ : /EADDRINUSE/);
 });
 
 function statusOf(url: string): Promise<number | undefined> {

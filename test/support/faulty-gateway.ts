@@ -106,7 +106,10 @@ export function reply(
   );
 }
 
-/** A port of loopback on which nobody listens. */
+/** Of loopback; the system gives it to nobody who asks for a free port, and nobody listens there. */
+export const closedPort = 1;
+
+/** A port on which nobody listens now. The next who asks for a free port may get it: begin nothing in between. */
 export async function freePort(): Promise<number> {
   const server = createServer();
   const port = await listen(server, 0);
