@@ -14,7 +14,10 @@ export interface PrometheusOptions extends KnownNames {
 export interface Prometheus extends Meter {
   /** The metrics page in the Prometheus text format, or in OpenMetrics with trace ids as exemplars. */
   page(openMetrics: boolean): Promise<MetricsPage>;
-  /** Takes the names of a configuration that was read again; counts go on. */
+  /**
+   * Takes the names of a configuration that was read again. Counts go on, and earlier names stay known:
+   * exchanges under way still carry them.
+   */
   reconfigure(names: KnownNames): void;
 }
 
@@ -36,15 +39,24 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
   metrics.keySourceUp.remove({});
   metrics.tokenExpiry.remove({});
 
-  let labels = createLabels(options);
-  startAtZero(metrics, options);
+  let known: KnownNames = options;
+  let labels = createLabels(known);
+  startAtZero(metrics, known);
   return {
     ...createRecorder(metrics, () => labels),
     page: (openMetrics) => render(registry, openMetrics),
     reconfigure(names) {
-      labels = createLabels(names);
+      known = bothOf(known, names);
+      labels = createLabels(known);
       startAtZero(metrics, names);
     },
+  };
+}
+
+function bothOf(earlier: KnownNames, later: KnownNames): KnownNames {
+  return {
+    environments: { ...earlier.environments, ...later.environments },
+    callers: [...new Set([...earlier.callers, ...later.callers])],
   };
 }
 

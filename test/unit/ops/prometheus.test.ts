@@ -174,6 +174,14 @@ describe('a configuration that was read again', () => {
     expect(page.get('countersign_key_requests_total{environment="staging",result="fresh"}')).toBe(1);
     expect(page.get('countersign_in_flight_limit{environment="staging"}')).toBe(50);
   });
+
+  it('does not lose the end of an exchange whose environment it dropped', async () => {
+    const metrics = create();
+    metrics.exchangeBegan('sandbox');
+    metrics.reconfigure({ ...names, environments: { production: names.environments.production } });
+    metrics.exchangeLeft('sandbox');
+    expect((await read(metrics)).get('countersign_requests_in_flight{environment="sandbox"}')).toBe(0);
+  });
 });
 
 describe('the page', () => {
