@@ -1,0 +1,85 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { KeyCache } from '../../src/keys/cached.ts';
+import { parseKeys } from '../../src/keys/key.ts';
+import type { KeyEvents, KeyResult, KeySource } from '../../src/keys/source.ts';
+import { Rotation } from '../../src/proxy/rotation.ts';
+
+/**
+ * Run by a test with --expose-gc, in a process whose memory holds nothing else: fills the cache with ten
+ * thousand logins, takes each one's keys, and prints what that cost.
+ */
+const logins = Array.from({ length: 10_000 }, (_, index) => ({
+  environment: 'production',
+  login: `merchant-${index}`,
+}));
+/** Each login parses a key of its own, as it would in life; making so many different ones takes too long. */
+const pems = Array.from({ length: 20 }, () =>
+  generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' }),
+);
+
+let reads = 0;
+const source: KeySource = {
+  async read({ login }) {
+    reads += 1;
+    const fields = { control_key: `control-key-of-${login}`, private_key: pems[reads % pems.length] };
+    return parseKeys(fields, { version: 1, createdAt: new Date() });
+  },
+  start() {},
+  ready: () => true,
+  stop() {},
+};
+
+const results: Partial<Record<KeyResult, number>> = {};
+const events: KeyEvents = {
+  keyTaken: (_environment, result) => void (results[result] = (results[result] ?? 0) + 1),
+  keyFetched() {},
+  ringChanged() {},
+  keySourceUp() {},
+  sourceTokenExpires() {},
+  keyProblem() {},
+};
+const cache = new KeyCache(
+  source,
+  { fresh: 3_600_000, stale: 43_200_000, missing: 10_000, entries: 10_000 },
+  { clock: () => performance.now(), random: Math.random, events, sourceName: 'vault' },
+);
+const rotation = new Rotation({
+  keys: cache,
+  meter: { fellBack() {}, keyProblem() {} },
+  clock: () => Date.now(),
+  overlap: 86_400_000,
+});
+
+const before = residentMemory();
+for (const address of logins) await cache.take(address);
+const bytes = residentMemory() - before;
+const readsToFill = reads;
+const times: number[] = [];
+for (const kind of ['control_key', 'private_key'] as const) {
+  for (const address of logins) {
+    const startedAt = performance.now();
+    await rotation.choose(address, kind);
+    times.push(performance.now() - startedAt);
+  }
+}
+times.sort((a, b) => a - b);
+
+console.log(
+  JSON.stringify({
+    bytes,
+    readsToFill,
+    readsWhenWarm: reads - readsToFill,
+    results,
+    medianMicroseconds: quantile(0.5) * 1000,
+    p99Microseconds: quantile(0.99) * 1000,
+  }),
+);
+
+function quantile(q: number): number {
+  return times[Math.floor(times.length * q)] ?? Number.NaN;
+}
+
+function residentMemory(): number {
+  globalThis.gc?.();
+  return process.memoryUsage().rss;
+}
