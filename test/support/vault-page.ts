@@ -1,0 +1,91 @@
+import { execFile } from 'node:child_process';
+import { createPublicKey } from 'node:crypto';
+import { chmodSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { Secret } from '../../src/secret.ts';
+import type { KeysBench } from './keys-bench.ts';
+import { blocksOf, normalised, type Step, stepsOf } from './sessions.ts';
+import { root } from './sources.ts';
+
+/** The steps of the sessions in a page, also of those inside a list. */
+export function stepsIn(page: string): Step[] {
+  const unindented = page.replace(
+    /^ *(?:1\. )?(```console\n)([^]*?)^ *```$/gm,
+    (_all, start: string, body: string) => {
+      const indent = /^ */.exec(body)?.[0] ?? '';
+      return `${start}${body.replaceAll(new RegExp(`^${indent}`, 'gm'), '')}\`\`\``;
+    },
+  );
+  return blocksOf(unindented, 'console').flatMap(({ text }) => stepsOf(text));
+}
+
+/** What differs from run to run, and how wide it makes a table. */
+export function plainly(text: string): string {
+  return normalised(
+    text
+      .replace(/(-----BEGIN PUBLIC KEY-----\n)[^-]*/g, '$1...\n')
+      .replaceAll(/\b[0-9a-f]{16}\b/g, '<beginning of sha256>')
+      .replaceAll(/ \d+[smhd] /g, ' <age> ')
+      .replaceAll(/ {2,}/g, '  '),
+  );
+}
+
+const controlKeys: Readonly<Record<string, string>> = {
+  'gateway/acme': 'page-control-key-1',
+  'gateway/acme-new': 'page-control-key-2',
+};
+
+/** Runs commands of the page in a folder that has what the page takes for granted. */
+export class PageRunner {
+  readonly #bench: KeysBench;
+  readonly #home: string;
+
+  constructor(bench: KeysBench, token: string) {
+    this.#bench = bench;
+    this.#home = join(bench.folder.path, 'home');
+    mkdirSync(join(this.#home, 'bin'), { recursive: true });
+    bench.folder.file('home/.vault-token', token);
+    const environments = { production: { baseUrl: bench.gateway.url, product: 'gw' } };
+    const auth = { method: 'kubernetes', role: 'countersign' } as const;
+    const keys = { source: 'vault', vault: { address: bench.admin.address, auth } } as const;
+    bench.writeConfig('home/config.yaml', { environments, keys });
+    this.#program('countersign', `exec "${process.execPath}" "${root}src/main.ts" "$@"`);
+    const shown = Object.entries(controlKeys).map(([name, key]) => `${name}) echo ${key} ;;`);
+    this.#program('pass', `case $2 in ${shown.join(' ')} *) exit 1 ;; esac`);
+    // As the real one: `kv destroy -mount=M -versions=V,V PATH` is a PUT to M/destroy/PATH.
+    this.#program(
+      'vault',
+      `[ "$1 $2 $3" = "kv destroy -mount=secret" ] || exit 2
+       curl -sSf -X PUT -H "X-Vault-Token: $(cat ~/.vault-token)" -d "{\\"versions\\": [\${4#*=}]}" \\
+         "${bench.admin.address}/v1/secret/destroy/$5"
+       echo "Success! Data written to: secret/destroy/$5"`,
+    );
+  }
+
+  /** Runs a command; a comment tells of something that the gateway does. */
+  run({ command }: Step): Promise<string> {
+    return command.startsWith('#') ? this.#happen(command) : this.#execute(command);
+  }
+
+  async #happen(event: string): Promise<string> {
+    const { data } = await this.#bench.admin.request('GET', 'secret/data/gateway/production/acme');
+    const { control_key, private_key } = Object(data?.['data']);
+    const controlKey = event.includes('new control key') ? controlKeys['gateway/acme-new'] : control_key;
+    this.#bench.gateway.simulator.accounts.setKeys('acme', {
+      controlKeys: [new Secret(String(controlKey))],
+      publicKeys: [createPublicKey(String(private_key))],
+    });
+    return '';
+  }
+
+  #execute(command: string): Promise<string> {
+    const env = { ...process.env, HOME: this.#home, PATH: `${this.#home}/bin:${process.env['PATH'] ?? ''}` };
+    return new Promise((resolve) => {
+      execFile('bash', ['-c', command], { cwd: this.#home, env }, (_error, out, err) => resolve(out + err));
+    });
+  }
+
+  #program(name: string, body: string): void {
+    chmodSync(this.#bench.folder.file(`home/bin/${name}`, `#!/bin/sh\n${body}\n`), 0o755);
+  }
+}
