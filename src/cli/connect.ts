@@ -45,6 +45,6 @@ function describe(socket: Socket): string {
 }
 
 function problemOf(error: unknown, timeout: number): string {
-  const code = String(codeOf(error) ?? 'no code');
+  const code = codeOf(error);
   return code === 'ABORT_ERR' ? `no connection within ${timeout / 1000} s` : `no connection: ${code}`;
 }

@@ -370,5 +370,5 @@ describe('keys', () => {
 
 function publicKeyOf(fields: Record<string, unknown>): string {
   const publicKey = createPublicKey(createPrivateKey(String(fields['private_key'])));
-  return publicKey.export({ type: 'spki', format: 'pem' }).toString();
+  return publicKey.export({ type: 'spki', format: 'pem' });
 }

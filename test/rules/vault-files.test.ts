@@ -1,0 +1,210 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { vaultSource } from '../../src/keys/vault/source.ts';
+import { vaultStore } from '../../src/keys/vault/store.ts';
+import { Secret } from '../../src/secret.ts';
+import { root } from '../support/sources.ts';
+import { acme, Bench, day, Folder, problemOf } from '../support/stub-vault/harness.ts';
+
+const names = ['countersign-proxy', 'countersign-platform'] as const;
+type Rules = Record<string, { capabilities: string[] }>;
+
+function policy(name: string): string {
+  return readFileSync(join(root, `deploy/vault/policies/${name}.hcl`), 'utf8');
+}
+
+/** The blocks `path "..." { capabilities = [...] }` of a policy, which must have nothing else but comments. */
+function rulesOf(hcl: string): Rules {
+  const block = /path "([^"]+)" \{\s*capabilities = \[([^\]]*)\]\s*\}/g;
+  const rest = hcl.replaceAll(/#.*$/gm, '').replaceAll(block, '').trim();
+  if (rest !== '') throw new Error(`not understood: ${rest}`);
+  return Object.fromEntries(
+    [...hcl.matchAll(block)].map(([, path = '', list = '']) => [
+      path,
+      { capabilities: JSON.parse(`[${list}]`) },
+    ]),
+  );
+}
+
+/** Each path with each capability, as `capability path`. */
+function granted(name: string): string[] {
+  const rules = Object.entries(rulesOf(policy(name)));
+  return rules.flatMap(([path, { capabilities }]) => capabilities.map((one) => `${one} ${path}`)).sort();
+}
+
+describe('the policies for Vault', () => {
+  const bench = new Bench();
+  const tokens = new Map<string, Secret>();
+
+  beforeAll(async () => {
+    await bench.open();
+    for (const name of names) {
+      const text = JSON.stringify({ path: rulesOf(policy(name)) });
+      await bench.admin.request('POST', `sys/policies/acl/${name}`, { policy: text });
+      tokens.set(name, new Secret(await bench.admin.token({ policies: [name], ttl: '1h' })));
+    }
+  });
+  afterAll(() => bench.close());
+  beforeEach(async () => {
+    await bench.admin.request('DELETE', 'secret/metadata/gateway/sandbox/acme');
+    await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+    await bench.admin.put('gateway/sandbox/acme', { control_key: 'second' });
+    bench.vault.seen.length = 0;
+  });
+
+  function as(name: (typeof names)[number]) {
+    return bench.config({ auth: { method: 'token', token: tokens.get(name) ?? new Secret('none') } });
+  }
+
+  /** What was asked of secrets, as `capability path` with the login's part of the path as `*`. */
+  function asked(): string[] {
+    const used = bench.vault.seen
+      .filter(({ target }) => target.startsWith('secret/'))
+      .map(({ method, target }) => {
+        const [path = '', query = ''] = target.split('?');
+        const reads = query.includes('list=') ? 'list' : 'read';
+        return `${method === 'GET' ? reads : 'update'} ${path.replace(/\/gateway\/.*$/, '/gateway/*')}`;
+      });
+    return [...new Set(used)].sort();
+  }
+
+  it('give the proxy exactly what it asks for', async () => {
+    const source = bench.closing(vaultSource(as('countersign-proxy'), day, bench.ports));
+    expect((await source.read(acme))?.map(({ version }) => version)).toEqual([2, 1]);
+    expect(asked()).toEqual(granted('countersign-proxy'));
+  });
+
+  it('let the proxy neither write, nor list, nor see another path', async () => {
+    const store = bench.closing(vaultStore(as('countersign-proxy'), bench.ports));
+    expect(await problemOf(store.write(acme, { control_key: 'x' }, 2))).toBe('denied');
+    expect(await problemOf(store.list('sandbox'))).toBe('denied');
+    expect(await problemOf(store.versions(acme))).toBe('denied');
+    const elsewhere = { ...as('countersign-proxy'), path: 'other/{environment}/{login}' };
+    expect(await problemOf(bench.closing(vaultSource(elsewhere, day, bench.ports)).read(acme))).toBe(
+      'denied',
+    );
+  });
+
+  it('give the platform team what the keys commands ask for, and the means to take a leaked key out', async () => {
+    const store = bench.closing(vaultStore(as('countersign-platform'), bench.ports));
+    expect((await store.versions(acme))?.current).toBe(2);
+    expect((await store.readVersion(acme, 1))?.version).toBe(1);
+    expect(await store.list('sandbox')).toEqual(['acme']);
+    expect(await store.write(acme, { control_key: new Secret('third') }, 2)).toBe(3);
+    expect(await store.replace(acme, { control_key: new Secret('fourth') }, 3)).toBe(4);
+    const forEmergencies = ['delete', 'destroy', 'undelete'].map((one) => `update secret/${one}/gateway/*`);
+    // To Vault the first version of a secret is a creation.
+    const used = [...asked(), 'create secret/data/gateway/*', ...forEmergencies];
+    expect(granted('countersign-platform')).toEqual(used.sort());
+  });
+
+  it('let the platform team see no other path', async () => {
+    const elsewhere = { ...as('countersign-platform'), path: 'other/{environment}/{login}' };
+    const store = bench.closing(vaultStore(elsewhere, bench.ports));
+    expect(await problemOf(store.versions(acme))).toBe('denied');
+    expect(await problemOf(store.write(acme, { control_key: 'x' }, 0))).toBe('denied');
+  });
+});
+
+describe('deploy/vault/setup.sh', () => {
+  const script = join(root, 'deploy/vault/setup.sh');
+  const folder = new Folder();
+  const state = join(folder.path, 'state');
+
+  /** Knows which mounts there are, refuses to make one twice, writes down what it is told. */
+  const vault = `#!/bin/sh
+echo "vault $*" >> "$STATE/calls"
+case "$1 $2" in
+  "secrets list") cat "$STATE/secrets" 2>/dev/null; exit 0 ;;
+  "auth list") cat "$STATE/auth" 2>/dev/null; exit 0 ;;
+  "secrets enable" | "auth enable")
+    name=\${3#-path=}
+    if grep -q "^$name/ " "$STATE/$1" 2>/dev/null; then echo "path is already in use" >&2; exit 2; fi
+    echo "$name/    kv    kv_1    map[version:2]" >> "$STATE/$1" ;;
+  "policy write") cat > "$STATE/$3.hcl" ;;
+  "read -field=role_id") echo the-role-id ;;
+  "write "*) ;;
+  *) echo "unexpected: $*" >&2; exit 9 ;;
+esac
+`;
+
+  beforeAll(() => {
+    mkdirSync(join(folder.path, 'bin'));
+    chmodSync(folder.file('bin/vault', vault), 0o755);
+  });
+  afterAll(() => folder.remove());
+
+  function setUp(environment: Record<string, string>) {
+    const env = { PATH: `${folder.path}/bin:/usr/bin:/bin`, STATE: state, ...environment };
+    const { status, stdout, stderr } = spawnSync('sh', [script], { env, encoding: 'utf8' });
+    const calls = readFileSync(join(state, 'calls'), 'utf8').trim().split('\n');
+    folder.file('state/calls', '');
+    return { status, stdout, stderr, changes: calls.filter((call) => !/ list| read /.test(call)) };
+  }
+
+  beforeEach(() => {
+    spawnSync('rm', ['-rf', state]);
+    mkdirSync(state);
+  });
+
+  it('is a script that every POSIX shell can parse', () => {
+    expect(spawnSync('sh', ['-n', script], { encoding: 'utf8' })).toMatchObject({ status: 0, stderr: '' });
+  });
+
+  it('sets up the mount, both policies and a role for AppRole, and says what to do with it', () => {
+    const { status, stdout, stderr, changes } = setUp({});
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    expect(changes).toEqual([
+      'vault secrets enable -path=secret -version=2 kv',
+      'vault policy write countersign-proxy -',
+      'vault policy write countersign-platform -',
+      'vault auth enable -path=approle approle',
+      'vault write auth/approle/role/countersign token_policies=countersign-proxy token_ttl=1h token_max_ttl=24h secret_id_ttl=0',
+    ]);
+    for (const name of names) expect(readFileSync(join(state, `${name}.hcl`), 'utf8')).toBe(policy(name));
+    expect(stdout).toContain('the role id is the-role-id');
+    expect(stdout).toContain('vault write -wrap-ttl=10m -force auth/approle/role/countersign/secret-id');
+  });
+
+  it('can be run again, and then makes no mount', () => {
+    setUp({ AUTH: 'approle kubernetes' });
+    const { status, changes } = setUp({ AUTH: 'approle kubernetes' });
+    expect(status).toBe(0);
+    expect(changes.filter((call) => call.includes('enable'))).toEqual([]);
+    expect(changes.filter((call) => call.includes('kubernetes/config'))).toEqual([]);
+    expect(changes.filter((call) => call.includes('/role/countersign'))).toHaveLength(2);
+  });
+
+  it('binds the Kubernetes role to one service account and its audience', () => {
+    const { status, changes } = setUp({ AUTH: 'kubernetes', KUBERNETES_NAMESPACE: 'payments' });
+    expect(status).toBe(0);
+    expect(changes.slice(3)).toEqual([
+      'vault auth enable -path=kubernetes kubernetes',
+      'vault write auth/kubernetes/config kubernetes_host=https://kubernetes.default.svc',
+      'vault write auth/kubernetes/role/countersign bound_service_account_names=countersign bound_service_account_namespaces=payments audience=vault token_policies=countersign-proxy token_ttl=1h token_max_ttl=24h',
+    ]);
+  });
+
+  it('puts mount and prefix into the policies', () => {
+    expect(setUp({ KV_MOUNT: 'team/kv', KV_PREFIX: 'pay/gw' }).status).toBe(0);
+    expect(Object.keys(rulesOf(readFileSync(join(state, 'countersign-platform.hcl'), 'utf8')))).toEqual([
+      'team/kv/data/pay/gw/*',
+      'team/kv/metadata/pay/gw/*',
+      'team/kv/delete/pay/gw/*',
+      'team/kv/undelete/pay/gw/*',
+      'team/kv/destroy/pay/gw/*',
+    ]);
+  });
+
+  it('refuses a mount of version 1, and a way to log in that it does not know', () => {
+    folder.file('state/secrets', 'secret/    kv    kv_1    map[version:1]\n');
+    expect(setUp({})).toMatchObject({
+      status: 1,
+      stderr: 'setup.sh: secret is not a KV mount of version 2\n',
+    });
+    folder.file('state/secrets', '');
+    expect(setUp({ AUTH: 'ldap' })).toMatchObject({ status: 1 });
+  });
+});
