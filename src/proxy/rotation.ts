@@ -47,10 +47,13 @@ export class Rotation {
     this.#ports = ports;
   }
 
-  /** @throws Refusal `key-missing`, `key-unusable`, `key-source-unavailable` */
-  async choose(address: KeyAddress, kind: KeyKind): Promise<UsableKey> {
+  /**
+   * @param manner `careful` for a request that may not be sent again
+   * @throws Refusal `key-missing`, `key-unusable`, `key-source-unavailable`
+   */
+  async choose(address: KeyAddress, kind: KeyKind, manner: 'bold' | 'careful' = 'bold'): Promise<UsableKey> {
     const ring = await this.#ports.keys.take(address);
-    return this.#preferences.choose(address, this.#usable(address, ring, kind));
+    return this.#preferences.choose(address, this.#usable(address, ring, kind), manner);
   }
 
   /**
@@ -86,10 +89,11 @@ export class Rotation {
   }
 
   /**
-   * For a request that may not be sent again: lets the next one find a newer version, without waiting for the
-   * cache to age. Keeps no other request from a trial.
+   * For a request that may not be sent again: the next one is signed with another version where there is one,
+   * or finds a newer one without waiting for the cache to age. Keeps no other request from a trial.
    */
   noteRefusal(address: KeyAddress, refused: UsableKey): void {
+    this.#preferences.doubted(address, refused);
     const name = nameOf(address, refused);
     const lookedAnyhow = this.#trials.has(name) || this.#isBefore(this.#nextTrial, name);
     if (lookedAnyhow || this.#isBefore(this.#nextLook, name)) return;

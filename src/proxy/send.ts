@@ -61,15 +61,17 @@ export class Sender {
     const { exchange, destination, login } = errand;
     const { operation, settings } = destination;
     const address: KeyAddress = { environment: destination.environment, login };
+    const maySendAgain = operation.repeatable || operation.repeatAfterRejection;
     const startedAt = monotonic();
-    const key = await rotation.choose(address, methods[operation.signature].kind);
+    const { kind } = methods[operation.signature];
+    const key = await rotation.choose(address, kind, maySendAgain ? 'bold' : 'careful');
     exchange.durations.key = (monotonic() - startedAt) / 1000;
     const endsAt = startedAt + settings.deadlines.exchange;
     const reply = await this.#deliver(errand, key, endsAt);
     if (isAccepted(reply)) rotation.noteAcceptance(address, key);
     if (reply.status !== 403) return reply;
     exchange.rejection = isSkewed(reply, this.#ports.clock()) ? 'clock-skew' : 'current-key';
-    if (!operation.repeatable && !operation.repeatAfterRejection) {
+    if (!maySendAgain) {
       rotation.noteRefusal(address, key);
       return reply;
     }

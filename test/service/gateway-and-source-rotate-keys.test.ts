@@ -187,6 +187,31 @@ describe('a gateway that refuses everything', () => {
   });
 });
 
+describe('payments without any read beside them', () => {
+  it('go on with the key that the gateway takes while a newer one waits in the source', async () => {
+    const { proxy, putInSource, accept } = await start();
+    proxy.reload({ keys: alwaysLooking(proxy) });
+    expect((await transfer(proxy)).status).toBe(200);
+    putInSource(next);
+    await untilKeysChange(proxy, transfer);
+    expect((await transfer(proxy)).status).toBe(200);
+    accept(next);
+    // The gateway's own change costs one payment its answer 403: it was not carried out, and is not sent twice.
+    expect((await transfer(proxy)).status).toBe(403);
+    expect((await transfer(proxy)).status).toBe(200);
+    expect((await transfer(proxy)).status).toBe(200);
+  });
+
+  it('are refused once when the gateway changes first and knows the new key alone', async () => {
+    const { proxy, putInSource, accept } = await start();
+    expect((await transfer(proxy)).status).toBe(200);
+    accept(next);
+    putInSource(next);
+    await untilKeysChange(proxy, async () => expect((await transfer(proxy)).status).toBe(403));
+    expect((await transfer(proxy)).status).toBe(200);
+  });
+});
+
 it('a payment is sent again after a 403 where configuration says so', async () => {
   const { proxy, simulator, putInSource, accept } = await start({
     sandbox: { operations: { transfer: { repeatAfterRejection: true } } },
@@ -221,9 +246,12 @@ const alwaysLooking = (proxy: TestProxy) =>
   ({ source: 'directory', directory: proxy.keysFolder, cache: { fresh: '0ms' } }) as const;
 
 /** One more request with the keys that are held; in the background the source is looked at. */
-async function untilKeysChange(proxy: TestProxy): Promise<void> {
+async function untilKeysChange(
+  proxy: TestProxy,
+  ask: (proxy: TestProxy) => Promise<unknown> = askStatus,
+): Promise<void> {
   const changes = (): number => proxy.logLines().filter(({ msg }) => msg === 'keys changed').length;
   const before = changes();
-  await askStatus(proxy);
+  await ask(proxy);
   await until(() => changes() > before);
 }

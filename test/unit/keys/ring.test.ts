@@ -150,4 +150,49 @@ describe('preferences', () => {
     const keys = ring('a');
     expect(new Preferences().instead(acme, keys, keys[0])).toBeUndefined();
   });
+
+  describe('for a request that cannot be sent again', () => {
+    const careful = (preferences: Preferences, keys = ring('b', 'a')): string =>
+      textOf(preferences.choose(acme, keys, 'careful'));
+    const oldest = (keys: ReturnType<typeof ring>): UsableKey => keys.at(-1) ?? keys[0];
+
+    it('choose what was taken last, though a newer key has come', () => {
+      const preferences = new Preferences();
+      preferences.taken(acme, oldest(ring('a')));
+      expect(careful(preferences)).toBe('a');
+      expect(textOf(preferences.choose(acme, ring('b', 'a')))).toBe('b');
+    });
+
+    it('choose the newest as soon as it was taken', () => {
+      const preferences = new Preferences();
+      preferences.taken(acme, oldest(ring('a')));
+      preferences.taken(acme, ring('b', 'a')[0]);
+      expect(careful(preferences)).toBe('b');
+    });
+
+    it('choose the newest when the one taken last is gone', () => {
+      const preferences = new Preferences();
+      preferences.taken(acme, oldest(ring('a')));
+      expect(careful(preferences, ring('c', 'b'))).toBe('c');
+    });
+
+    it('choose another one after a refusal, and stay with it once it is taken', () => {
+      const preferences = new Preferences();
+      const keys = ring('b', 'a');
+      preferences.taken(acme, oldest(keys));
+      preferences.doubted(acme, oldest(keys));
+      expect(careful(preferences)).toBe('b');
+      preferences.taken(acme, keys[0]);
+      expect(careful(preferences)).toBe('b');
+    });
+
+    it('go back to what was taken last when the other one is refused as well', () => {
+      const preferences = new Preferences();
+      const keys = ring('b', 'a');
+      preferences.taken(acme, oldest(keys));
+      preferences.doubted(acme, oldest(keys));
+      preferences.doubted(acme, keys[0]);
+      expect(careful(preferences)).toBe('a');
+    });
+  });
 });
