@@ -85,8 +85,10 @@ export async function checkAndSet(
 }
 
 function changed(name: string, expected: number): Stop {
+  const what =
+    expected === 0 ? `${name} is there by now` : `Version ${expected} of ${name} is not the newest`;
   return new Stop(
-    `Version ${expected} of ${name} is not the newest: somebody else has written meanwhile. Nothing was written. Look with "countersign keys list", then decide again.`,
+    `${what}: somebody else has written meanwhile. Nothing was written. Look with "countersign keys list", then decide again.`,
   );
 }
 

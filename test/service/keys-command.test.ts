@@ -217,6 +217,20 @@ describe('keys import', () => {
     expect(await currentVersion()).toBe(2);
   });
 
+  it('does not write over a login that somebody else has created meanwhile', async () => {
+    await bench.forget();
+    bench.vault.seen.length = 0;
+    const options = ['--login', 'acme', '--kind', 'control_key', '--create'];
+    const { child, ended } = bench.start('import', ...options);
+    await until(() => bench.vault.count(/^GET secret\/metadata/) === 1, 'it has seen that there is none');
+    await bench.put({ control_key: 'first' });
+    child.stdin.end('second');
+    const { code, err } = await ended;
+    expect(code).toBe(1);
+    expect(err).toContain('sandbox/acme is there by now: somebody else has written meanwhile.');
+    expect(await bench.fields()).toEqual({ control_key: 'first' });
+  });
+
   it('takes an encrypted private key with its passphrase, and prints the public key', async () => {
     const passphrase = bench.folder.file('passphrase', 'test passphrase\n');
     const from = ['--from', vectorPath('keys/rsa-2048-encrypted.pem'), '--passphrase-file', passphrase];
