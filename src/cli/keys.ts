@@ -29,13 +29,14 @@ file that Countersign makes. What writes, refuses if somebody else has written m
 
 Rotating an RSA key: Vault first
   1. countersign keys generate --config FILE --environment NAME --login LOGIN --public-key new.pem
-     The gateway does not know the new key yet. Countersign signs with it within a minute, meets a 403, signs
-     the same query again with the version before and stays with that one: no status or balance query fails.
-     A payment is not sent again by itself, its 403 goes to the caller (nothing was done). So for a login
-     with payments, send one status query through each instance right after this step.
+     The gateway does not know the new key yet. Countersign signs a query with it within a minute, meets a 403,
+     signs the query again with the version before and stays with that one: no query fails. A payment is not
+     signed again by itself; it keeps to the version that the gateway took last.
   2. Send new.pem and its fingerprint to the gateway's support manager.
   3. countersign keys verify ...: says when the gateway accepts the new version. Countersign goes over to it
      at the first 403 of the old one. Keep to 24 h (keys.overlap); after that the old one is not tried.
+     So that this first 403 does not meet a payment (nothing is done then, but the caller gets it), send one
+     status query through each instance; and one through each that has started since step 1.
   4. If it does not come to that: countersign keys rollback ... --to VERSION
 
 Rotating a control key: gateway first
