@@ -29,7 +29,7 @@ file that Countersign makes. What writes, refuses if somebody else has written m
 
 Rotating an RSA key: Vault first
   1. countersign keys generate --config FILE --environment NAME --login LOGIN --public-key new.pem
-     The gateway does not know the new key yet. Countersign signs a query with it within a minute, meets a 403,
+     The gateway does not know the new key yet. Countersign signs a query with it within a minute, gets a 403,
      signs the query again with the version before and stays with that one: no query fails. A payment is not
      signed again by itself; it keeps to the version that the gateway took last.
   2. Send new.pem and its fingerprint to the gateway's support manager.
