@@ -4,9 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { acquire } from '../support/exclusive.ts';
+import { chart, itWithHelm, template, values } from '../support/helm.ts';
+import { KeysBench } from '../support/keys-bench.ts';
 import { withTables } from '../support/readme-tables.ts';
 import { blocksOf, normalised, stepsOf } from '../support/sessions.ts';
 import { root } from '../support/sources.ts';
+import { rootToken } from '../support/stub-vault/world.ts';
+import { PageRunner, plainly } from '../support/vault-page.ts';
 
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
 const start = 'npm ci && npm start';
@@ -69,6 +73,35 @@ describe('the README', () => {
     expect(links.length).toBeGreaterThan(5);
     expect(broken).toEqual([]);
   });
+});
+
+describe('the door for those who rotate keys', () => {
+  const bench = new KeysBench();
+  let runner: PageRunner;
+  const session = blocksOf(readme, 'console')
+    .filter(({ info }) => info === 'vault')
+    .flatMap(({ text }) => stepsOf(text));
+
+  beforeAll(async () => {
+    await bench.open();
+    runner = new PageRunner(bench, rootToken);
+  });
+  afterAll(() => bench.close());
+
+  it.each(session.map((step) => [step.command, step] as const))(
+    'shows what this prints: %s',
+    async (_name, step) => {
+      expect(plainly(await runner.run(step))).toBe(plainly(step.output));
+    },
+  );
+});
+
+itWithHelm()('the command that installs the chart is one that helm takes', () => {
+  const command = blocksOf(readme, 'sh').find(({ text }) => text.startsWith('helm install '))?.text ?? '';
+  const [, , , from, ...options] = command.trim().split(/\s+/);
+  expect(from).toBe(chart);
+  const given = options.join(' ').replace('--values my-values.yaml', values('vault-kubernetes').join(' '));
+  expect(template(given.split(' ')).status).toBe(0);
 });
 
 /** Standard output, and what a command says when it fails. */
