@@ -66,10 +66,7 @@ async function serveFile(
   }
   announce(read.config, service, log);
   started(service);
-  const reload = (): void => void readAgain(file, lookUp, service, log);
-  process.on('SIGHUP', reload);
-  await stopSignal();
-  process.off('SIGHUP', reload);
+  await untilStopped(() => readAgain(file, lookUp, service, log));
   log.note('info', 'stopping: finishing what is under way');
   const inTime = await service.stop();
   log.note(inTime ? 'info' : 'error', inTime ? 'stopped' : 'stopped with requests under way');
@@ -124,8 +121,18 @@ With -H 'Accept: application/json' the answers are JSON. Ctrl-C stops everything
 `);
 }
 
-function stopSignal(): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  process.once('SIGTERM', resolve).once('SIGINT', resolve);
-  return promise;
+/**
+ * Reads again at each SIGHUP, one after the other, until the first SIGTERM or SIGINT. Whatever comes after that
+ * changes nothing: a stop takes a bounded time, and to end at once would lose payments that are under way.
+ */
+async function untilStopped(readAgain: () => Promise<void>): Promise<void> {
+  const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
+  process.on('SIGTERM', stop).on('SIGINT', stop);
+  let isStopping = false;
+  let reading = Promise.resolve();
+  process.on('SIGHUP', () => {
+    reading = reading.then(() => (isStopping ? undefined : readAgain()));
+  });
+  await stopped;
+  isStopping = true;
 }

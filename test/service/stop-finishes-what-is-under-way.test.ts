@@ -109,6 +109,23 @@ describe('SIGTERM', () => {
     ]);
   });
 
+  it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+    'followed by %s finishes what is under way all the same',
+    async (another) => {
+      const { gateway, process, url, adminUrl, letGo } = await startHeld('10s');
+      const answer = post(`${url}${paths.transfer}`, transferForm);
+      await until(() => gateway.requests().length === 1);
+      process.signal('SIGTERM');
+      await until(() => process.lines('stopping: finishing what is under way').length > 0);
+      process.signal(another);
+      expect(await statusOf(`${adminUrl}/readyz`)).toBe(503);
+      letGo();
+      expect(await answer).toMatchObject({ status: 200, complete: true });
+      expect(await process.ended).toBe(0);
+      expect(process.lines('configuration reloaded')).toHaveLength(0);
+    },
+  );
+
   it('gives up at the drain deadline with exit code 1, and says so', async () => {
     const { gateway, process, url } = await startHeld('300ms');
     const answer = post(`${url}${paths.transfer}`, transferForm);
