@@ -39,11 +39,11 @@ function decode(text: string): string {
 
 /** The reply as a JSON object of strings; a name that is given more than once becomes a list. */
 export function replyAsJson(fields: ReplyFields): string {
-  const values = new Map<string, string[]>();
-  for (const [name, value] of fields) values.set(name, [...(values.get(name) ?? []), value]);
-  return JSON.stringify(
-    Object.fromEntries([...values].map(([name, all]) => [name, all.length === 1 ? all[0] : all])),
-  );
+  const members = [...Map.groupBy(fields, ([name]) => name)].map(([name, same]) => {
+    const values = same.map(([, value]) => value);
+    return [name, values.length === 1 ? values[0] : values];
+  });
+  return JSON.stringify(Object.fromEntries(members));
 }
 
 /** `status` as one of the values that interface section 3 names; `undefined` where the reply has none. */

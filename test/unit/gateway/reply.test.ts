@@ -54,6 +54,12 @@ describe('a form-encoded reply', () => {
 });
 
 describe('a reply as JSON', () => {
+  it('is made in time that grows with the reply, not with its square: one name in a whole mebibyte', () => {
+    const values: unknown = JSON.parse(replyAsJson(parse('a=&'.repeat(349_525)) ?? []));
+    expect(values).toEqual({ a: expect.any(Array) });
+    expect(Object.values(values ?? {})[0]).toHaveLength(349_525);
+  });
+
   it('has lists only for names that are repeated', () => {
     expect(
       replyAsJson([
