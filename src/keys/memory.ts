@@ -1,9 +1,9 @@
 import type { CacheConfig } from '../config/shape.ts';
 import { addressName } from './address.ts';
+import { BackOff } from './back-off.ts';
 import { sameContent } from './key.ts';
 import { RecentlyUsed } from './recently-used.ts';
 import type { KeyAddress, KeyEvents, KeyRing } from './source.ts';
-import { BackOff } from './vault/back-off.ts';
 
 /** Up to a tenth of the fresh time is taken off, so that what was read together is not refreshed together. */
 const freshJitter = 0.1;

@@ -3,7 +3,7 @@ import nodeVault from 'node-vault';
 import type { z } from 'zod';
 import type { VaultConfig } from '../../config/shape.ts';
 import { reveal, type Secret } from '../../secret.ts';
-import type { BackOffPorts } from './back-off.ts';
+import type { BackOffPorts } from '../back-off.ts';
 import { Gate } from './gate.ts';
 import { plain } from './hidden.ts';
 import { isOutage, VaultError } from './problem.ts';

@@ -1,6 +1,6 @@
 import { addressName } from '../address.ts';
+import type { BackOffPorts } from '../back-off.ts';
 import type { KeyAddress } from '../source.ts';
-import type { BackOffPorts } from './back-off.ts';
 import { Gate } from './gate.ts';
 import type { VaultError } from './problem.ts';
 

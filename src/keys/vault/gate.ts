@@ -1,4 +1,4 @@
-import { BackOff, type BackOffPorts, type BackOffRange } from './back-off.ts';
+import { BackOff, type BackOffPorts, type BackOffRange } from '../back-off.ts';
 import { VaultError } from './problem.ts';
 
 /** Keeps Vault from being asked again too soon after a failure, and says which failure it was. */

@@ -1,7 +1,7 @@
 import type { Secret } from '../../secret.ts';
+import { BackOff, type BackOffPorts } from '../back-off.ts';
 import type { KeyEvents } from '../source.ts';
 import { type Lease, renewSelf } from './auth.ts';
-import { BackOff, type BackOffPorts } from './back-off.ts';
 import type { VaultClient } from './client.ts';
 import type { AuthMethod, Credentials } from './credentials.ts';
 import { Gate } from './gate.ts';

@@ -1,7 +1,7 @@
 import type { VaultConfig } from '../../config/shape.ts';
 import type { Secret } from '../../secret.ts';
+import type { BackOffPorts } from '../back-off.ts';
 import type { KeyEvents } from '../source.ts';
-import type { BackOffPorts } from './back-off.ts';
 import { vaultClient } from './client.ts';
 import { authMethod } from './credentials.ts';
 import { KvStore } from './kv.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { BackOff } from '../../../src/keys/vault/back-off.ts';
+import { BackOff } from '../../../src/keys/back-off.ts';
 import { DeniedLogins } from '../../../src/keys/vault/denied.ts';
 import { Gate } from '../../../src/keys/vault/gate.ts';
 import { VaultError } from '../../../src/keys/vault/problem.ts';
