@@ -4,7 +4,7 @@ import type { Request, Response } from 'express';
 import type { EnvironmentConfig } from '../config/shape.ts';
 import type { Exchange } from '../exchange.ts';
 import { errorCodeOf, parseReply, replyAsJson, resultOf, serialNumberOf } from '../gateway/reply.ts';
-import type { GatewayReply } from './crossing.ts';
+import { CrossingFailure, type GatewayReply } from './crossing.ts';
 
 /**
  * Gateway headers that are given back, besides those configuration adds. `Content-Encoding` is among them
@@ -70,7 +70,10 @@ function* allowed(
   }
 }
 
-/** A reply too large to be held: its head goes out before its end is known. */
+/**
+ * A reply too large to be held: its head goes out before its end is known. When one side leaves, the other is
+ * let go as well; a caller may leave during a reply that is known to be there, the gateway may not.
+ */
 async function passOn(
   response: Response,
   exchange: Exchange,
@@ -79,13 +82,18 @@ async function passOn(
   length: string | undefined,
 ): Promise<void> {
   if (length !== undefined) response.setHeader('Content-Length', length);
-  response.write(beginning);
+  let callerLeft = response.destroyed;
+  response.once('close', () => {
+    callerLeft = !rest.destroyed;
+  });
   try {
+    response.write(beginning);
     await pipeline(rest, response);
   } catch (error) {
-    // The caller may leave during a reply that is known to be there; the gateway may not.
-    if (error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE') return;
+    // The pipeline leaves it alone where the response was closed from the start.
+    rest.destroy();
+    if (callerLeft) return;
     exchange.outcome = 'unknown';
-    exchange.reason = 'gateway-reset';
+    exchange.reason = error instanceof CrossingFailure ? error.reason : 'gateway-reset';
   }
 }

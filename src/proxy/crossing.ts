@@ -16,7 +16,10 @@ export interface GatewayReply {
   readonly headers: IncomingHttpHeaders;
   /** The whole body, or its beginning where {@link rest} is set. */
   readonly body: Buffer;
-  /** What comes after `body` of a reply that is too large to be held; may break off. */
+  /**
+   * What comes after `body` of a reply that is too large to be held. May break off: with a
+   * {@link CrossingFailure} at the deadline, otherwise with an error of the connection.
+   */
   readonly rest?: IncomingMessage;
 }
 
@@ -58,6 +61,7 @@ export class Crossing {
   #connected = false;
   #pooled = false;
   #replied = false;
+  #rest: IncomingMessage | undefined;
 
   /** @param deadlines milliseconds from now: for the connection, and for the end of the reply */
   constructor(post: Post, deadlines: { readonly connect: number; readonly exchange: number }) {
@@ -95,6 +99,7 @@ export class Crossing {
       size += chunk.length;
       if (size <= heldBytes) return;
       reply.off('data', keep).pause();
+      this.#rest = reply;
       this.#resolve({ ...head, body: Buffer.concat(chunks), rest: reply });
     };
     reply.on('data', keep);
@@ -121,14 +126,18 @@ export class Crossing {
     clearTimeout(this.#connectTimer);
   }
 
-  /** The first failure counts; one that comes after the reply was handed over only ends the connection. */
+  /** The first failure counts; one that comes after the reply was handed over breaks off what is left of it. */
   #fail(reason: FailureReason): void {
     clearTimeout(this.#connectTimer);
     clearTimeout(this.#exchangeTimer);
     const stalePool = this.#pooled && !this.#replied && reason === 'gateway-reset';
-    this.#reject(
-      new CrossingFailure(this.#connected ? reason : 'gateway-unreachable', this.#connected, stalePool),
+    const failure = new CrossingFailure(
+      this.#connected ? reason : 'gateway-unreachable',
+      this.#connected,
+      stalePool,
     );
+    this.#reject(failure);
+    this.#rest?.destroy(failure);
     // The middleware destroys its request and reply when the response it was given closes.
     this.response.emit('close');
   }

@@ -1,3 +1,4 @@
+import { request as httpRequest } from 'node:http';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   type FaultyGateway,
@@ -6,7 +7,17 @@ import {
   type Script,
   startFaultyGateway,
 } from '../support/faulty-gateway.ts';
-import { askBalance, counted, exchanges, paths, transfer, transferForm } from '../support/forwarding.ts';
+import {
+  askBalance,
+  counted,
+  exchanges,
+  paths,
+  post,
+  transfer,
+  transferForm,
+  until,
+} from '../support/forwarding.ts';
+import { formRequest, RawConnection } from '../support/raw-http.ts';
 import { startProxy, type TestProxy } from '../support/service.ts';
 
 const stops: (() => Promise<unknown>)[] = [];
@@ -196,7 +207,54 @@ describe('an answer of more than a mebibyte', () => {
     };
     const { proxy } = await startPair(stalled);
     expect(await transfer(proxy)).toMatchObject({ status: 200, complete: false });
-    expect((await exchanges(proxy))[0]).toMatchObject({ status: 200, outcome: 'unknown' });
+    expect((await exchanges(proxy))[0]).toMatchObject({
+      status: 200,
+      reason: 'gateway-timeout',
+      outcome: 'unknown',
+    });
+  });
+
+  it('counts as answered when its caller has left before, and the gateway is let go', async () => {
+    const held = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    const slow: Script = async ({ socket, request, write }) => {
+      socket.once('close', () => ended.resolve());
+      await request();
+      await held.promise;
+      write(reply('200 OK', large).slice(0, -3));
+    };
+    const gateway = await startFaultyGateway([slow]);
+    // With the default deadline of 30 s: nothing but the caller's leave can end the connection in time.
+    const proxy = await startProxy({ gateway: gateway.url });
+    stops.push(gateway.close, () => proxy.stop());
+    const caller = await RawConnection.open(proxy.url);
+    caller.send(formRequest(paths.transfer, transferForm));
+    await until(() => gateway.requests().length === 1);
+    caller.reset();
+    // By the time that a later connection is answered, the end of this one has been seen.
+    await post(`${proxy.url}/nowhere`, '');
+    held.resolve();
+    await ended.promise;
+    const line = (await exchanges(proxy, 2)).find(({ operation }) => operation === 'transfer');
+    expect(line).toMatchObject({ status: 200, outcome: 'answered' });
+    expect(line).not.toHaveProperty('reason');
+  });
+
+  it('counts as answered when its caller breaks the connection while it is written', async () => {
+    const endless: Script = async ({ socket, request, write }) => {
+      await request();
+      write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');
+      const more = (): void => void (socket.destroyed || socket.write(chunk, more));
+      const chunk = `${large.length.toString(16)}\r\n${large}\r\n`;
+      more();
+    };
+    const { proxy } = await startPair(endless);
+    const caller = httpRequest(`${proxy.url}${paths.balance}`, { method: 'POST', agent: false });
+    caller.once('response', ({ socket }) => socket.resetAndDestroy()).on('error', () => {});
+    caller.end();
+    const [line] = await exchanges(proxy);
+    expect(line).toMatchObject({ status: 200, outcome: 'answered' });
+    expect(line).not.toHaveProperty('reason');
   });
 
   it('counts as answered when it is the caller who leaves', async () => {
