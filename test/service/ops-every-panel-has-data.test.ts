@@ -96,6 +96,8 @@ async function start(): Promise<void> {
   await until(async () => (await prometheus.query('up == 1')).length === 1);
   for (let round = 0; round < 7; round += 1) {
     if (round === 3) await keep(vectorText('keys/rsa-4096-pkcs8.pem'));
+    // An outage of Vault, in which the cached keys go on signing.
+    vault.vault.sealed = round === 5;
     await mixedTraffic();
     await new Promise((done) => setTimeout(done, 700));
   }
@@ -110,17 +112,24 @@ const alert = z.object({
 describeWith('prometheus')('a real Prometheus that scrapes a Countersign under mixed traffic', () => {
   beforeAll(start, 60_000);
 
+  const seen: (readonly [dashboard: string, panel: string, series: number, query: string])[] = [];
+  afterAll(() => {
+    const lines = seen.map((row) => row.join(' | ').replaceAll(/\s+/g, ' '));
+    process.stdout.write(['dashboard | panel | series | query', ...lines, ''].join('\n'));
+  });
+
   // A start that failed half-way must not leave anything running.
   afterAll(async () => {
     for (const stop of stops.toReversed()) await stop();
   });
 
-  it.each(queries)('%s: %s', async (_dashboard, _panel, expr) => {
+  it.each(queries)('%s: %s', async (dashboard, panel, expr) => {
     const concrete = expr
       .replaceAll(/\$environment|\$operation/g, '.+')
       .replaceAll('$__rate_interval', '4s')
       .replaceAll('$__range', '1m');
     const values = (await prometheus.query(concrete)).map(({ value: [, text] }) => Number(text));
+    seen.push([dashboard, panel, values.length, expr]);
     expect(values).toContainEqual(expect.any(Number));
     expect(values.some((value) => Number.isFinite(value))).toBe(true);
   });
@@ -137,6 +146,7 @@ describeWith('prometheus')('a real Prometheus that scrapes a Countersign under m
     'countersign_outcomes_total{outcome="unknown", fault="gateway"}',
     'countersign_policy_decisions_total{caller="billing", decision="refused"}',
     'countersign_policy_decisions_total{caller="trial", decision="would-refuse"}',
+    'max_over_time(countersign_key_source_up[1m]) - min_over_time(countersign_key_source_up[1m])',
     'countersign_key_fallbacks_total{login="acme", kind="private_key", to="older"}',
     'countersign_key_version{login="acme", kind="private_key"} - countersign_key_signing_version',
   ])('tells apart what happened: %s', async (expr) => {
