@@ -52,7 +52,12 @@ async function checkSource(config: Config): Promise<OnlineRow[]> {
     return [{ ...about, result: 'not-checked', detail }];
   }
   const login = new FirstLogin();
-  const source = openSource(keys, { events: login, clock: () => Date.now(), random: () => Math.random() });
+  const source = openSource(keys, {
+    events: login,
+    clock: () => Date.now(),
+    monotonic: () => performance.now(),
+    random: () => Math.random(),
+  });
   const inventory = openInventory(keys);
   try {
     source.start();

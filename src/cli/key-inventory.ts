@@ -33,7 +33,12 @@ export function openInventory(keys: KeysConfig): KeyInventory {
 /** Errors are thrown at whoever asked; there is nothing else to tell. */
 export function openStore(vault: Extract<KeysConfig, { source: 'vault' }>['vault']): VaultStore {
   const events = { keyProblem: () => {}, sourceTokenExpires: () => {} };
-  return vaultStore(vault, { clock: () => Date.now(), random: () => Math.random(), events });
+  return vaultStore(vault, {
+    clock: () => Date.now(),
+    monotonic: () => performance.now(),
+    random: () => Math.random(),
+    events,
+  });
 }
 
 export function vaultInventory(store: VaultStore): KeyInventory {

@@ -7,15 +7,17 @@ export interface KeySourcePorts {
   readonly events: KeyEvents;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
+  /** Milliseconds, never set back. */
+  readonly monotonic: () => number;
   /** 0 to 1. */
   readonly random: () => number;
 }
 
 /** The source that the configuration names, not yet started. */
-export function openSource(keys: KeysConfig, { events, clock, random }: KeySourcePorts): KeySource {
+export function openSource(keys: KeysConfig, ports: KeySourcePorts): KeySource {
   return keys.source === 'vault'
-    ? vaultSource(keys.vault, keys.overlap, { clock, random, events })
-    : new DirectorySource({ directory: keys.directory, overlap: keys.overlap, now: clock });
+    ? vaultSource(keys.vault, keys.overlap, ports)
+    : new DirectorySource({ directory: keys.directory, overlap: keys.overlap, now: ports.clock });
 }
 
 /** Reads one ring for a command that ends afterwards. @throws Refusal `key-source-unavailable` */
@@ -27,6 +29,7 @@ export async function readOnce(
   const source = openSource(keys, {
     events: onlyProblems(tell),
     clock: () => Date.now(),
+    monotonic: () => performance.now(),
     random: () => Math.random(),
   });
   source.start();

@@ -100,7 +100,7 @@ function openKeys(config: KeysConfig, ports: RuntimePorts): KeyStock {
   const cachePorts = { clock: monotonic, random, events, sourceName: config.source };
   const cache = new KeyCache(source, config.cache, cachePorts);
   const told: RotationPorts['meter'] = { ...events, fellBack: (...fallback) => meter.fellBack(...fallback) };
-  const rotation = new Rotation({ keys: cache, meter: told, clock, overlap: config.overlap });
+  const rotation = new Rotation({ keys: cache, meter: told, clock, monotonic, overlap: config.overlap });
   source.start();
   return { config, source, cache, rotation };
 }

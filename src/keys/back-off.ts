@@ -1,6 +1,7 @@
-/** What waiting needs: a wall clock in milliseconds and random numbers from 0 up to 1. */
+/** What waiting needs: a clock that nobody sets, and random numbers from 0 up to 1. */
 export interface BackOffPorts {
-  readonly clock: () => number;
+  /** Milliseconds, never set back. */
+  readonly monotonic: () => number;
   readonly random: () => number;
 }
 
@@ -24,7 +25,7 @@ export class BackOff {
 
   /** Milliseconds until the next try is due; 0 when it is due now. */
   get wait(): number {
-    return Math.max(0, this.#until - this.#ports.clock());
+    return Math.max(0, this.#until - this.#ports.monotonic());
   }
 
   /** Since the last success. */
@@ -48,6 +49,6 @@ export class BackOff {
 
   /** Keeps others away for so many milliseconds, without counting a failure. */
   hold(wait: number): void {
-    this.#until = this.#ports.clock() + wait;
+    this.#until = this.#ports.monotonic() + wait;
   }
 }

@@ -101,7 +101,7 @@ export class KeyMemory {
     const changed = known === undefined || !sameRing(known, read);
     const ring = changed ? read : known;
     const freshUntil = readAt + this.#settings.fresh * (1 - freshJitter * random());
-    const refresh = new BackOff({ clock, random }, pauses);
+    const refresh = new BackOff({ monotonic: clock, random }, pauses);
     const evicted = this.#rings.set(name, { address, ring, readAt, freshUntil, refresh });
     this.#missing.delete(name);
     if (evicted !== undefined) events.ringChanged(evicted.address, undefined);

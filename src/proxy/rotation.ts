@@ -18,6 +18,8 @@ export interface RotationPorts {
   readonly meter: Pick<Meter, 'fellBack' | 'keyProblem'>;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
+  /** Milliseconds, never set back. */
+  readonly monotonic: () => number;
   /** Milliseconds for which a superseded key may still be tried. */
   readonly overlap: number;
 }
@@ -161,11 +163,11 @@ export class Rotation {
   }
 
   #isBefore(next: ReadonlyMap<string, number>, name: string): boolean {
-    return this.#ports.clock() < (next.get(name) ?? 0);
+    return this.#ports.monotonic() < (next.get(name) ?? 0);
   }
 
   #pause(next: Map<string, number>, name: string): void {
-    next.set(name, this.#ports.clock() + pause);
+    next.set(name, this.#ports.monotonic() + pause);
   }
 }
 

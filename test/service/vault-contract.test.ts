@@ -52,6 +52,7 @@ for (const { name, open } of vaultTargets(process.env)) {
     class Ports implements VaultPorts {
       readonly events = new Told();
       readonly clock = Date.now;
+      readonly monotonic = () => performance.now();
       readonly random = () => 0.5;
       #run: (() => void) | undefined;
       wakesIn: number | undefined;

@@ -140,6 +140,23 @@ describe('the login to Vault', () => {
     expect(bench.vault.count(logins)).toBe(2);
   });
 
+  it.each([-6, 6])('and the waits of it do not depend on a clock that is set by %d hours', async (hours) => {
+    let set = 0;
+    const ports = { ...bench.ports, clock: () => bench.clock.now() + set };
+    const source = bench.closing(vaultSource(bench.config({ auth: await bench.appRole() }), day, ports));
+    await source.read(acme);
+    bench.vault.sealed = true;
+    expect(await problemOf(source.read(acme))).toBe('sealed');
+    bench.vault.sealed = false;
+    set = hours * 3600 * second;
+    expect(await problemOf(source.read(acme))).toBe('backing-off');
+    bench.clock.advance(minute);
+    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    expect(bench.vault.count(logins)).toBe(1);
+    bench.vault.world().tokens.revokeAll();
+    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+  });
+
   it('is made anew once when a revoked token is denied to many', async () => {
     const source = open(await bench.appRole());
     await source.read(acme);

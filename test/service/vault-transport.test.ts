@@ -22,7 +22,7 @@ import {
 import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/world.ts';
 
-const ports = { clock: Date.now, random: () => 0.5 };
+const ports = { monotonic: () => performance.now(), random: () => 0.5 };
 
 describe('requests to Vault', () => {
   let bench: Bench;

@@ -47,6 +47,7 @@ const rotation = new Rotation({
   keys: cache,
   meter: { fellBack() {}, keyProblem() {} },
   clock: () => Date.now(),
+  monotonic: () => performance.now(),
   overlap: 86_400_000,
 });
 

@@ -9,12 +9,14 @@ import { isOutage, isProblem, VaultError } from './problem.ts';
 import type { SetTimer } from './timer.ts';
 
 export interface SessionPorts extends BackOffPorts {
+  /** Milliseconds since 1970: for what is told, never for what is waited for. */
+  readonly clock: () => number;
   readonly events: Pick<KeyEvents, 'keyProblem' | 'sourceTokenExpires'>;
   readonly setTimer: SetTimer;
 }
 
 interface Held extends Lease {
-  /** Milliseconds on the wall clock. */
+  /** Milliseconds on the monotonic clock. */
   readonly since: number;
   readonly until: number;
   /** Seconds of the first lease of this token; when renewals give much less, its end is near. */
@@ -90,13 +92,13 @@ export class Session {
 
   #alive(): Held | undefined {
     const held = this.#held;
-    return held !== undefined && this.#ports.clock() < held.until ? held : undefined;
+    return held !== undefined && this.#ports.monotonic() < held.until ? held : undefined;
   }
 
   async #insteadOf(denied: Held): Promise<Held> {
     const held = this.#alive();
     if (held !== undefined && held.token !== denied.token) return held;
-    if (this.#ports.clock() - denied.since < young) return denied;
+    if (this.#ports.monotonic() - denied.since < young) return denied;
     return this.#enter();
   }
 
@@ -130,12 +132,12 @@ export class Session {
   }
 
   #hold(lease: Lease, firstSeconds: number): Held {
-    const since = this.#ports.clock();
+    const since = this.#ports.monotonic();
     const until = lease.seconds === 0 ? Number.POSITIVE_INFINITY : since + lease.seconds * 1000;
     const held = { ...lease, since, until, firstSeconds };
     this.#held = held;
     this.#lookAgain.succeeded();
-    this.#ports.events.sourceTokenExpires(lease.seconds === 0 ? undefined : until / 1000);
+    this.#ports.events.sourceTokenExpires(lease.seconds === 0 ? undefined : this.#onClock(until) / 1000);
     if (lease.seconds > 0) {
       if (!lease.renewable) this.#warnOfEnd(held);
       this.#wakeIn(lease.seconds * 1000 * (2 / 3) * (0.9 + 0.2 * this.#ports.random()));
@@ -146,10 +148,15 @@ export class Session {
   /** A token that was handed to us is the one kind we cannot replace. */
   #warnOfEnd({ until }: Held): void {
     if (this.#method.givesNewTokens) return;
-    const end = new Date(until).toISOString();
+    const end = new Date(this.#onClock(until)).toISOString();
     this.#ports.events.keyProblem(
       `the Vault token from the configuration ends at ${end}: replace it in time`,
     );
+  }
+
+  /** Milliseconds since 1970 of a moment on the monotonic clock. */
+  #onClock(moment: number): number {
+    return this.#ports.clock() + (moment - this.#ports.monotonic());
   }
 
   #wakeIn(milliseconds: number): void {
@@ -185,7 +192,7 @@ export class Session {
   #report(error: unknown): void {
     if (isProblem(error, 'backing-off')) return;
     const problem = error instanceof Error ? error.message : 'unknown';
-    const at = this.#ports.clock();
+    const at = this.#ports.monotonic();
     if (problem === this.#reported?.problem && at - this.#reported.at < repeatReportAfter) return;
     this.#reported = { problem, at };
     this.#ports.events.keyProblem(`logging in to Vault: ${problem}`);

@@ -11,6 +11,8 @@ import { type SetTimer, setTimer } from './timer.ts';
 
 /** What keys in Vault need from outside. */
 export interface VaultPorts extends BackOffPorts {
+  /** Milliseconds since 1970. */
+  readonly clock: () => number;
   readonly events: Pick<KeyEvents, 'keyProblem' | 'sourceTokenExpires'>;
   /** Timers of the process unless a test brings its own. */
   readonly setTimer?: SetTimer;

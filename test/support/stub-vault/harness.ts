@@ -97,7 +97,8 @@ export class Bench {
   }
 
   get ports(): VaultPorts {
-    return { clock: this.clock.now, random: () => 0.5, events: this.told, setTimer: this.clock.setTimer };
+    const { now, setTimer } = this.clock;
+    return { clock: now, monotonic: now, random: () => 0.5, events: this.told, setTimer };
   }
 
   config(more: Partial<VaultConfig> = {}): VaultConfig {

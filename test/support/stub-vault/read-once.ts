@@ -5,7 +5,7 @@ import { acme, approleMount, configFor, day, Told } from './harness.ts';
 // A process of its own: a read with a token, a login by AppRole, and everything printed that could be.
 const [, , address = '', token = '', secretIdFile = ''] = process.argv;
 const told = new Told();
-const ports = { clock: Date.now, random: () => 0.5, events: told };
+const ports = { clock: Date.now, monotonic: () => performance.now(), random: () => 0.5, events: told };
 for (const auth of [
   { method: 'token', token: new Secret(token) },
   { method: 'approle', mount: approleMount, roleId: 'countersign', secretIdFile },

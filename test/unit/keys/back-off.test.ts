@@ -5,7 +5,7 @@ import { Gate } from '../../../src/keys/vault/gate.ts';
 import { VaultError } from '../../../src/keys/vault/problem.ts';
 import { setTimer } from '../../../src/keys/vault/timer.ts';
 
-const at = (random: number) => ({ clock: () => 0, random: () => random });
+const at = (random: number) => ({ monotonic: () => 0, random: () => random });
 const range = { first: 1000, longest: 10_000 };
 
 describe('backing off', () => {

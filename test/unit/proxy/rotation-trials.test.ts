@@ -30,6 +30,7 @@ describe('requests refused by the gateway', () => {
       },
       meter: { fellBack: (_address, _kind, to) => void fallbacks.push(to), keyProblem: () => {} },
       clock: () => now,
+      monotonic: () => now,
       overlap: 86_400_000,
     });
   });

@@ -15,12 +15,16 @@ let accepted: Set<string>;
 let sent: string[];
 let rereads: number;
 let problems: string[];
+/** Milliseconds, never set back. */
 let now: number;
+/** By how much the wall clock was set back, in milliseconds. */
+let setBack: number;
 let rotation: Rotation;
 
 beforeEach(() => {
   [held, inSource, sourceFails] = [['new', 'old'], ['new', 'old'], false];
   [accepted, sent, rereads, problems, now] = [new Set(['old']), [], 0, [], 1e12];
+  setBack = 0;
   const keys = {
     take: async () => {
       if (held === undefined) throw new Refusal('key-missing', 'no keys');
@@ -34,7 +38,13 @@ beforeEach(() => {
     },
   };
   const meter = { fellBack: () => {}, keyProblem: (problem: string) => void problems.push(problem) };
-  rotation = new Rotation({ keys, meter, clock: () => now, overlap: 86_400_000 });
+  rotation = new Rotation({
+    keys,
+    meter,
+    clock: () => now - setBack,
+    monotonic: () => now,
+    overlap: 86_400_000,
+  });
 });
 
 function ringOf(controlKeys: readonly string[]): KeyRing {
@@ -117,6 +127,14 @@ describe('the pause of five seconds', () => {
     now += 1;
     expect(await ask()).toBe(false);
     expect(rereads).toBe(2);
+  });
+
+  it('is no longer where the clock was set back meanwhile', async () => {
+    accepted = new Set();
+    await ask();
+    setBack = 3_600_000;
+    now += 5_000;
+    expect(await ask()).toBe(false);
   });
 
   it('follows a trial that failed', async () => {

@@ -61,7 +61,13 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
   };
   let nonces = 0;
   const sender = new Sender({
-    rotation: new Rotation({ keys, meter, clock: () => noon, overlap: 86_400_000 }),
+    rotation: new Rotation({
+      keys,
+      meter,
+      clock: () => noon,
+      monotonic: () => monotonic,
+      overlap: 86_400_000,
+    }),
     signer: new Signer({ concurrency: 1, queue: 1 }, meter),
     forwarders: new Map([['sandbox', { send: forward, retire: () => {} }]]),
     meter,
