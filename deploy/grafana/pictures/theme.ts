@@ -1,0 +1,45 @@
+/** Colours of Grafana's dark theme. */
+export const colours = {
+  page: '#111217',
+  panel: '#181b1f',
+  border: '#2b2d33',
+  grid: '#26292e',
+  text: '#ccccdc',
+  faint: '#9a9ca8',
+  note: '#f2cc0c',
+  green: '#73bf69',
+  red: '#f2495c',
+};
+
+/** Of series, in the order in which Grafana gives them out. */
+export const palette: readonly string[] = [
+  '#73bf69',
+  '#f2cc0c',
+  '#8ab8ff',
+  '#ff780a',
+  '#f2495c',
+  '#5794f2',
+  '#b877d9',
+  '#705da0',
+  '#37872d',
+  '#fade2a',
+];
+
+export const fontFamily = 'Inter, Roboto, Helvetica, Arial, sans-serif';
+
+/** Pixels. */
+export const sizes = { width: 1200, margin: 12, gap: 8, cell: 24, padding: 10, letters: 12 };
+
+export interface Box {
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+/** Red where the limits say so. */
+export function colourOf(value: number, limits: { redFrom?: number; redBelow?: number }): string {
+  const tooHigh = limits.redFrom !== undefined && value >= limits.redFrom;
+  const tooLow = limits.redBelow !== undefined && value < limits.redBelow;
+  return tooHigh || tooLow ? colours.red : colours.green;
+}
