@@ -64,7 +64,8 @@ export class Sender {
     const maySendAgain = operation.repeatable || operation.repeatAfterRejection;
     const startedAt = monotonic();
     const { kind } = methods[operation.signature];
-    const key = await rotation.choose(address, kind, maySendAgain ? 'bold' : 'careful');
+    const choice = rotation.choose(address, kind, maySendAgain ? 'bold' : 'careful');
+    const key = await inTime(choice, settings.deadlines.exchange, address);
     exchange.durations.key = (monotonic() - startedAt) / 1000;
     const endsAt = startedAt + settings.deadlines.exchange;
     const reply = await this.#deliver(errand, key, endsAt);
@@ -145,6 +146,20 @@ export class Sender {
     } finally {
       exchange.durations.gateway = (exchange.durations.gateway ?? 0) + (monotonic() - startedAt) / 1000;
     }
+  }
+}
+
+/** A key source that is slow must not hold a caller for longer than the gateway may. */
+async function inTime<T>(work: Promise<T>, deadline: number, { login }: KeyAddress): Promise<T> {
+  const done = new AbortController();
+  const overdue = wait(deadline, undefined, { signal: done.signal }).then((): never => {
+    const detail = `The keys of login "${login}" did not come within ${deadline / 1000} s. Send the request again later.`;
+    throw new Refusal('key-source-unavailable', detail, { retryAfter: 5 });
+  });
+  try {
+    return await Promise.race([work, overdue]);
+  } finally {
+    done.abort();
   }
 }
 

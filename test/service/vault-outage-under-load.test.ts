@@ -1,8 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { type Answer, post } from '../support/forwarding.ts';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { type Answer, askBalance, post, verdict } from '../support/forwarding.ts';
 import { Load, type Shot, tell, waitUntil } from '../support/load.ts';
+import { startProxy, type TestProxy } from '../support/service.ts';
 import { balanceOf, Site, statusOf } from '../support/site.ts';
+import { StubVault } from '../support/stub-vault/server.ts';
 
 const processes = 2;
 const cached = Array.from({ length: 10 }, (_, index) => `login-${index}`);
@@ -92,8 +94,36 @@ describe('while Vault is away, under load,', () => {
       // Each login when its key is not fresh any more, as at any other time.
       const refreshes = Math.ceil(secondsAfter / (fresh * 0.9)) + 1;
       expect(after).toBeLessThanOrEqual(processes * (cached.length + 1) * refreshes);
-      expect(site.leaks(load.seen(), JSON.stringify([uncached, uncachedAfter]))).toEqual([]);
+      expect(await site.leaks(load.seen(), JSON.stringify([uncached, uncachedAfter]))).toEqual([]);
     },
     30_000,
   );
+});
+
+describe('a Vault that takes longer than an exchange with the gateway may', () => {
+  const vault = new StubVault();
+  let proxy: TestProxy;
+
+  beforeAll(async () => {
+    const address = await vault.listen();
+    vault.fail({ kind: 'black-hole' });
+    const auth = { method: 'token' as const, token: 'hvs.MARK-token-of-a-slow-vault' };
+    proxy = await startProxy({
+      gateway: 'http://127.0.0.1:9',
+      sandbox: { deadlines: { connect: '500ms', exchange: '500ms' } },
+      config: { keys: { source: 'vault', vault: { address, timeout: '10s', auth } } },
+    });
+  });
+  afterAll(async () => {
+    await vault.close();
+    await proxy.stop();
+  });
+
+  it('is not waited for', async () => {
+    const asked = performance.now();
+    const answer = await askBalance(proxy);
+    expect(performance.now() - asked).toBeLessThan(5000);
+    expect(verdict(answer)).toBe('503 key-source-unavailable not-sent not-sent');
+    expect(answer.headers['retry-after']).toBe('5');
+  });
 });

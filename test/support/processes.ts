@@ -22,7 +22,7 @@ export interface Countersign {
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number | undefined>;
   /** Status of `/readyz`. */
   readiness(): Promise<number>;
-  /** By SIGTERM; gives the exit code. */
+  /** By SIGTERM, once; gives the exit code. */
   stop(): Promise<number | null>;
 }
 
@@ -58,7 +58,7 @@ export async function startCountersign(
     async stop() {
       child.kill('SIGTERM');
       await exited;
-      rmSync(folder, { recursive: true });
+      rmSync(folder, { recursive: true, force: true });
       return child.exitCode;
     },
   };

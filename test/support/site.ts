@@ -146,18 +146,27 @@ export class Site {
     return values.reduce<number>((sum, value = 0) => sum + value, 0);
   }
 
-  /** Which secrets stand in what the processes printed and showed, or in these texts. */
-  leaks(...texts: readonly string[]): readonly string[] {
+  /**
+   * Which secrets stand in what the processes printed and showed, or in these texts. Stops the processes, since
+   * they print something at their end.
+   */
+  async leaks(...texts: readonly string[]): Promise<readonly string[]> {
+    await this.#stop();
     const tokens = this.vault.seen.flatMap(({ headers }) => headers['x-vault-token'] ?? []).map(String);
     const marks = { ...this.#marks, ...Object.fromEntries(tokens.map((token) => [token, token])) };
     return marksIn([...texts, ...this.processes.map((one) => one.seen())].join('\n'), marks);
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.processes.map((one) => one.stop()));
+    await this.#stop();
     await this.#gateway?.close();
     await this.vault.close();
     this.folder.remove();
+  }
+
+  async #stop(): Promise<void> {
+    const codes = await Promise.all(this.processes.map((one) => one.stop()));
+    if (codes.some((code) => code !== 0)) throw new Error(`processes ended with ${codes.join(', ')}`);
   }
 
   #note(operation: string, call: Call): undefined {
