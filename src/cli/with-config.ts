@@ -1,9 +1,9 @@
 import { type ReadOptions, readConfig } from '../config/read.ts';
 import type { Config } from '../config/shape.ts';
 import { builtInOperations } from '../gateway/operations.ts';
-import { report } from './check.ts';
 import { embeddedConfig, makeEmbeddedKeys } from './embedded.ts';
 import { exitCode, type Io } from './io.ts';
+import { report } from './report.ts';
 
 /**
  * Does a command's work with a configuration: the file's, or without one the embedded default

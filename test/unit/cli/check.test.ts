@@ -123,12 +123,17 @@ keys: { source: directory, directory: keys }
     expect(out.join('\n')).toContain('Usage: countersign check [--config FILE]');
   });
 
-  it.each([['--confg', 'x'], ['--config'], ['file.yaml'], ['--online']])(
+  it.each([['--confg', 'x'], ['--config'], ['file.yaml'], ['--online'], ['--json']])(
     'refuses %s with a hint',
     async (...argv) => {
       const { code, out, err } = await run(...argv);
       expect({ code, out }).toEqual({ code: 2, out: [] });
-      expect(err.join('\n')).toContain('see countersign check --help');
+      expect(err.join('\n')).toContain('See: countersign check --help');
     },
   );
+
+  it('does not repeat an argument that is no option: it may be a token', async () => {
+    const { err } = await run('hvs.marked');
+    expect(err.join('\n')).not.toContain('marked');
+  });
 });
