@@ -3,6 +3,7 @@ import { explain } from './cli/explain.ts';
 import { exitCode, type Io } from './cli/io.ts';
 import { keys } from './cli/keys.ts';
 import { packageVersion } from './cli/package-info.ts';
+import { unsafeSettings } from './cli/process-guard.ts';
 import { serve } from './cli/serve.ts';
 import { simulate } from './cli/simulate.ts';
 
@@ -28,8 +29,13 @@ async function main([name = '--help', ...argv]: readonly string[], io: Io): Prom
   if (name === '--version') return said(packageVersion(), io);
   if (name === '--help') return said(usage, io);
   const command = commands.get(name);
-  if (command !== undefined) return command.run(argv, io);
-  io.err(`There is no command "${name}".\n\n${usage}`);
+  if (command === undefined) return refused([`There is no command "${name}".\n\n${usage}`], io);
+  const unsafe = unsafeSettings();
+  return unsafe.length === 0 ? command.run(argv, io) : refused(unsafe, io);
+}
+
+function refused(problems: readonly string[], io: Io): number {
+  for (const problem of problems) io.err(problem);
   return exitCode.usage;
 }
 

@@ -2,11 +2,11 @@ import { fromEnvironment, readConfig } from '../config/read.ts';
 import type { Config } from '../config/shape.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import { createLog, type Log } from '../ops/log.ts';
-import { report } from './check.ts';
 import { embeddedConfig, makeEmbeddedKeys, startEmbeddedGateway } from './embedded.ts';
 import { exitCode, type Io } from './io.ts';
 import { messageOf, readOptions } from './options.ts';
-import { guardProcess, unsafeSettings } from './process-guard.ts';
+import { guardProcess } from './process-guard.ts';
+import { report } from './report.ts';
 import { type Service, startService } from './service.ts';
 
 const usage = `Usage: countersign serve [--config FILE]
@@ -20,9 +20,6 @@ Runs the proxy until SIGTERM or SIGINT; SIGHUP reads the configuration again.
 export async function serve(argv: readonly string[], io: Io): Promise<number> {
   const read = readOptions('serve', argv, { config: { type: 'string' } }, usage, io);
   if ('exit' in read) return read.exit;
-  const unsafe = unsafeSettings();
-  for (const line of unsafe) io.err(line);
-  if (unsafe.length > 0) return exitCode.usage;
   return read.values.config === undefined
     ? serveEmbedded(io)
     : serveFile(read.values.config, fromEnvironment, io);

@@ -189,6 +189,13 @@ describe('a process that cannot start ends at once', () => {
     expect(process.lines('started')).toHaveLength(0);
   });
 
+  it('when Node would print the headers of requests, with exit code 2', async () => {
+    const process = serve({ config: configFor('http://127.0.0.1:9'), env: { NODE_DEBUG: 'net' } });
+    expect(await process.ended).toBe(2);
+    expect(process.stderr()).toContain('NODE_DEBUG makes Node print');
+    expect(process.lines('started')).toHaveLength(0);
+  });
+
   it('when the configuration has problems, with all of them and exit code 2', async () => {
     const process = serve({ config: 'environments: {}\nkeys: { source: directory }\n' });
     expect(await process.ended).toBe(2);
