@@ -90,10 +90,13 @@ export class Crossing {
 
   /** The head of the reply is there. */
   answered(reply: IncomingMessage): void {
+    const { statusCode: status = 0, headers } = reply;
+    // RFC 9110 section 15: three digits from 100 on. Node's parser takes "099" too.
+    if (status < 100) return this.#fail('gateway-reply-invalid');
     this.#replied = true;
     const chunks: Buffer[] = [];
     let size = 0;
-    const head = { status: reply.statusCode ?? 0, headers: reply.headers };
+    const head = { status, headers };
     const keep = (chunk: Buffer): void => {
       chunks.push(chunk);
       size += chunk.length;

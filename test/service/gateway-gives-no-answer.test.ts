@@ -157,6 +157,7 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
   it.each([
     ['something that is not HTTP', 'this is not HTTP\r\n\r\n'],
     ['a reply of another protocol', 'SSH-2.0-OpenSSH_9.6\r\n'],
+    ['a status below all that there are', 'HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n'],
     ['a status that is no number', 'HTTP/1.1 abc OK\r\n\r\n'],
     ['a head that is too large', `HTTP/1.1 200 OK\r\nX-Big: ${'x'.repeat(70_000)}\r\n\r\n`],
     ['a chunk size that is none', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'],
