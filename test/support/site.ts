@@ -152,9 +152,13 @@ export class Site {
    */
   async leaks(...texts: readonly string[]): Promise<readonly string[]> {
     await this.#stop();
+    return this.secretsIn([...texts, ...this.processes.map((one) => one.seen())].join('\n'));
+  }
+
+  /** Which of the planted secrets and of the tokens that Vault gave out stand in a text, in any usual form. */
+  secretsIn(text: string): readonly string[] {
     const tokens = this.vault.seen.flatMap(({ headers }) => headers['x-vault-token'] ?? []).map(String);
-    const marks = { ...this.#marks, ...Object.fromEntries(tokens.map((token) => [token, token])) };
-    return marksIn([...texts, ...this.processes.map((one) => one.seen())].join('\n'), marks);
+    return marksIn(text, { ...this.#marks, ...Object.fromEntries(tokens.map((token) => [token, token])) });
   }
 
   async close(): Promise<void> {
