@@ -25,14 +25,20 @@ export interface Weather {
 
 export type RecordingSite = Awaited<ReturnType<typeof openSite>>;
 
-/** A gateway, a Vault, a Countersign in a process of its own, and a Prometheus that watches it. */
-export async function openSite() {
+/**
+ * A gateway, a Vault, a Countersign in a process of its own, and a Prometheus that watches it.
+ *
+ * @param stops gets what ends each of them, also where a later one does not start.
+ */
+export async function openSite(stops: (() => Promise<unknown>)[]) {
   const weather: Weather = { clockAhead: 0, trouble: false };
   const gateway = await startSimulator({
     clock: () => Date.now() + weather.clockAhead * 1000,
     fault: (operation, call) => faultOf(weather, operation, call),
   });
+  stops.push(() => gateway.close());
   const vault = await new Bench({ clock: () => Date.now() }).open();
+  stops.push(() => vault.close());
   const putKey = (login: string, key: KeyName) =>
     vault.admin.put(`gateway/production/${login}`, {
       control_key: controlKey,
@@ -43,8 +49,10 @@ export async function openSite() {
   const countersign = await startCountersign(
     configOf(gateway.url, vault.vault.address, await vault.admin.token({ policies: [roleName], ttl: '1h' })),
   );
+  stops.push(() => countersign.stop());
   const rules = globSync('deploy/prometheus/*.rules.yaml').map((file) => resolve(file));
   const prometheus = await startPrometheus(new URL(countersign.adminUrl), rules);
+  stops.push(() => prometheus.stop());
   return {
     url: `${countersign.url}/production/gw/api`,
     weather,
@@ -56,12 +64,6 @@ export async function openSite() {
         controlKeys: [new Secret(controlKey)],
         publicKeys: keys.map((key) => publicKeyOf(`${key}-public.pem`)),
       }),
-    async close() {
-      await prometheus.stop();
-      await countersign.stop();
-      await vault.close();
-      await gateway.close();
-    },
   };
 }
 

@@ -129,8 +129,9 @@ function onSteps(values: readonly (readonly [number, string])[], { start, step, 
 
 // node test/support/recording.ts, once dashboards have changed: takes nine minutes and needs Prometheus (Debian
 // package prometheus). deploy/grafana/pictures/draw.ts makes the pictures from what it writes.
-const site = await openSite();
+const stops: (() => Promise<unknown>)[] = [];
 try {
+  const site = await openSite(stops);
   const span = await play(site);
   for (const [file, model] of Object.entries(dashboards)) {
     const recording = await recordingOf(model, site.prometheus, span);
@@ -138,5 +139,5 @@ try {
     writeFileSync(target, `${JSON.stringify(recording)}\n`);
   }
 } finally {
-  await site.close();
+  for (const stop of stops.toReversed()) await stop();
 }
