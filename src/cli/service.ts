@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { Server as TlsServer } from 'node:https';
@@ -11,6 +11,7 @@ import { Admission } from '../proxy/admission.ts';
 import { createListener, secureContext, type TlsTexts } from '../proxy/listen.ts';
 import { UnderWay } from '../proxy/under-way.ts';
 import { LastAnswers } from './last-answers.ts';
+import { createNonces } from './nonces.ts';
 import { packageVersion } from './package-info.ts';
 import { namesOf, type RuntimePorts, startRuntime } from './runtime.ts';
 
@@ -34,7 +35,7 @@ export async function startService(config: Config, given: ServicePorts): Promise
   const meter = createPrometheus({ version, ...namesOf(config) });
   const ports: RuntimePorts = {
     clock: () => Date.now(),
-    nonce: () => randomBytes(16).toString('hex'),
+    nonce: createNonces(),
     random: () => Math.random(),
     ...given,
     meter,

@@ -40,12 +40,16 @@ function readWhole(request: IncomingMessage, limits: BodyLimits): Promise<Buffer
     if (size > limits.maxBodyBytes) reject(tooLong(limits));
   };
   const fail = (error: Error): void => reject(refusalFor(error));
+  const close = (): void => {
+    // After a whole body nobody needs the error, and making one costs as much as signing.
+    if (!request.readableEnded) reject(callerGone());
+  };
   const timer = setTimeout(() => reject(tooSlow(limits)), limits.deadline);
   request
     .on('data', keep)
     .on('error', fail)
     .once('end', () => resolve(Buffer.concat(chunks)))
-    .once('close', () => reject(callerGone()));
+    .once('close', close);
   return promise.finally(() => {
     clearTimeout(timer);
     request.off('data', keep).off('error', fail);

@@ -51,7 +51,7 @@ const heldBytes = 1_048_576;
  * reach the gateway, and nothing of the caller's request can.
  */
 export class Crossing {
-  readonly request: IncomingMessage;
+  readonly request: CrossingRequest;
   readonly response: ServerResponse;
   readonly reply: Promise<GatewayReply>;
   readonly #resolve: (reply: GatewayReply) => void;
@@ -69,7 +69,7 @@ export class Crossing {
     this.reply = promise;
     this.#resolve = resolve;
     this.#reject = reject;
-    this.request = complete(post);
+    this.request = new CrossingRequest(post, this);
     this.response = new ServerResponse(this.request);
     this.#connectTimer = setTimeout(() => this.#fail('gateway-unreachable'), deadlines.connect);
     this.#exchangeTimer = setTimeout(() => this.#fail('gateway-timeout'), deadlines.exchange);
@@ -146,14 +146,18 @@ export class Crossing {
   }
 }
 
-/** A request as the middleware wants it, of which every part is ours. */
-function complete(post: Post): IncomingMessage {
-  const request = new IncomingMessage(new Socket());
-  request.method = 'POST';
-  request.url = post.url.pathname;
-  request.headers = { ...post.headers };
-  request.push(post.body);
-  request.push(null);
-  request.complete = true;
-  return request;
+/** A request as the middleware wants it, of which every part is ours; it leads back to its crossing. */
+export class CrossingRequest extends IncomingMessage {
+  readonly crossing: Crossing;
+
+  constructor(post: Post, crossing: Crossing) {
+    super(new Socket());
+    this.crossing = crossing;
+    this.method = 'POST';
+    this.url = post.url.pathname;
+    this.headers = { ...post.headers };
+    this.push(post.body);
+    this.push(null);
+    this.complete = true;
+  }
 }

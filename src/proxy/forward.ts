@@ -2,7 +2,7 @@ import { Agent as HttpAgent, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { createProxyMiddleware, type Plugin } from 'http-proxy-middleware';
 import type { EnvironmentConfig } from '../config/shape.ts';
-import { Crossing, type GatewayReply, type Post } from './crossing.ts';
+import { Crossing, CrossingRequest, type GatewayReply, type Post } from './crossing.ts';
 import { UnderWay } from './under-way.ts';
 
 /** How one request is to travel. */
@@ -54,15 +54,15 @@ interface Lane {
  * here, and the default error plugin would write text into replies that have begun.
  */
 function createLane(target: string, agent: HttpAgent, underWay: UnderWay): Lane {
-  const crossings = new WeakMap<IncomingMessage, Crossing>();
   const report: Plugin = (server) => {
-    server.on('proxyReq', (proxyRequest, request) => crossings.get(request)?.began(proxyRequest));
-    server.on('proxyRes', (reply, request) => crossings.get(request)?.answered(reply));
-    server.on('error', (error, request) => request && crossings.get(request)?.failed(error));
-    server.on('econnreset', (error, request) => crossings.get(request)?.failed(error));
+    server.on('proxyReq', (proxyRequest, request) => crossingOf(request)?.began(proxyRequest));
+    server.on('proxyRes', (reply, request) => crossingOf(request)?.answered(reply));
+    server.on('error', (error, request) => crossingOf(request)?.failed(error));
+    server.on('econnreset', (error, request) => crossingOf(request)?.failed(error));
   };
   const carry = createProxyMiddleware({
-    target,
+    // As text it would be parsed for every request.
+    target: new URL(target),
     agent,
     selfHandleResponse: true,
     followRedirects: false,
@@ -75,13 +75,17 @@ function createLane(target: string, agent: HttpAgent, underWay: UnderWay): Lane 
       underWay.checkOpen();
       const crossing = new Crossing(post, passage);
       underWay.add(crossing);
-      crossings.set(crossing.request, crossing);
       void carry(crossing.request, crossing.response, (error) => {
         if (error instanceof Error) crossing.failed(error);
       });
       return crossing.reply;
     },
   };
+}
+
+/** The middleware hands back the request that it was given. */
+function crossingOf(request: IncomingMessage | undefined): Crossing | undefined {
+  return request instanceof CrossingRequest ? request.crossing : undefined;
 }
 
 /** `agent.destroy()` would end exchanges that are under way. */

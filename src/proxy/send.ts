@@ -132,7 +132,8 @@ export class Sender {
     const forwarder = forwarders.get(environment);
     if (forwarder === undefined) throw new TypeError(`no forwarder for ${environment}`);
     const startedAt = monotonic();
-    const left = Math.max(0, endsAt - startedAt);
+    // Whole milliseconds: Node keeps a list of timers for every duration there is.
+    const left = Math.max(0, Math.ceil(endsAt - startedAt));
     exchange.attempts += 1;
     try {
       const passage = { ownConnection, connect: Math.min(settings.deadlines.connect, left), exchange: left };
