@@ -2,10 +2,7 @@ import type { Server } from 'node:net';
 import type { Question } from '../child.ts';
 
 /** Answers the questions of one kind that the benchmark asks this process. */
-export function answer<Asked extends Question>(
-  kind: Asked['ask'],
-  work: (question: Asked) => Promise<unknown> | unknown,
-): void {
+export function answer<Asked extends Question>(kind: Asked['ask'], work: (question: Asked) => unknown): void {
   process.on('message', (question: Asked) => {
     if (question.ask === kind) void Promise.resolve(work(question)).then((result) => process.send?.(result));
   });
