@@ -35,6 +35,7 @@ export function createListener(config: Config['proxy'], ports: ListenerPorts): S
       : createHttpsServer({
           ...options,
           ...secureContext(ports.tls),
+          handshakeTimeout: config.deadlines.headers,
           requestCert: true,
           rejectUnauthorized: false,
         });
@@ -59,9 +60,15 @@ function listenTo(server: Server, ports: ListenerPorts): void {
     order.interrupt(refusal, socket, () => answerUnparsed(refusal, socket, ports));
   });
   server.on('clientError', (error, socket: Duplex) => {
-    if (!socket.writable || ('code' in error && error.code === 'ECONNRESET')) socket.destroy();
+    if (!socket.writable || !isAboutHttp(error)) socket.destroy();
     else order.interrupt(error, socket, () => answerUnparsed(refusalForHead(error), socket, ports));
   });
+}
+
+/** Nobody can read an answer over a connection that broke, or whose TLS handshake failed or never ended. */
+function isAboutHttp(error: Error): boolean {
+  const code = 'code' in error ? String(error.code) : '';
+  return code.startsWith('HPE_') || code === 'ERR_HTTP_REQUEST_TIMEOUT';
 }
 
 /**

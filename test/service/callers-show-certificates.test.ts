@@ -1,6 +1,8 @@
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { request as httpsRequest, type RequestOptions } from 'node:https';
+import { Agent, request as httpsRequest, type RequestOptions } from 'node:https';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
@@ -60,6 +62,7 @@ beforeAll(async () => {
   makeCertificate('nameless', 'ours', 'email:spiffe@test.invalid');
   makeCertificate('forged', 'theirs', 'URI:spiffe://test/ns/pay/sa/billing');
   makeCertificate('wildcard', 'ours', 'DNS:*.internal');
+  makeCertificate('expired', 'ours', 'URI:spiffe://test/ns/pay/sa/billing', '-1');
   gateway = await startRecordingGateway();
   proxy = await start({ clientCaFile: at('ours.crt') });
 }, 60_000);
@@ -71,20 +74,25 @@ afterAll(async () => {
 });
 
 function start(tls: { clientCaFile?: string }): Promise<TestProxy> {
-  return startProxy({
-    gateway: gateway.url,
-    config: {
-      proxy: { port: 0, tls: { certFile: at('server.crt'), keyFile: at('server.key'), ...tls } },
-      callers: [
-        {
-          name: 'billing',
-          credentials: [{ certificateUri: 'spiffe://test/ns/pay/sa/billing' }],
-          allow: [everything],
-        },
-        { name: 'reports', credentials: [{ certificateDns: 'reports.internal' }], allow: [everything] },
-      ],
+  return startProxy({ gateway: gateway.url, config: configWith(tls) });
+}
+
+function configWith(tls: { clientCaFile?: string }) {
+  return {
+    proxy: {
+      port: 0,
+      deadlines: { headers: '300ms' },
+      tls: { certFile: at('server.crt'), keyFile: at('server.key'), ...tls },
     },
-  });
+    callers: [
+      {
+        name: 'billing',
+        credentials: [{ certificateUri: 'spiffe://test/ns/pay/sa/billing' }],
+        allow: [everything],
+      },
+      { name: 'reports', credentials: [{ certificateDns: 'reports.internal' }], allow: [everything] },
+    ],
+  };
 }
 
 /** Status, and who the log says it was. */
@@ -118,6 +126,7 @@ whereOpensslIs('a caller with a client certificate', () => {
     ['one without URI and DNS name', 'nameless'],
     ['one of a wildcard, which is a name like any other', 'wildcard'],
     ['one of another CA', 'forged'],
+    ['one that has expired', 'expired'],
   ])('is unknown with %s', async (_, name) => {
     const before = gateway.requests.length;
     expect(await askWith(name)).toEqual({ status: 401, caller: undefined });
@@ -148,6 +157,43 @@ whereOpensslIs('a caller with a client certificate', () => {
     expect(await ask()).toBe(401);
     expect(sessions.length).toBeGreaterThan(0);
     expect(await ask(sessions.at(-1))).toBe(401);
+  });
+
+  it('is unknown once another CA is configured, also when it resumes its session', async () => {
+    const changing = await start({ clientCaFile: at('ours.crt') });
+    let session: Buffer | undefined;
+    const agent = new Agent({ maxCachedSessions: 0 });
+    const ask = () =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const shown = { cert: read('uri.crt'), key: read('uri.key'), ca: read('ours.crt') };
+        const options = { method: 'POST', agent, ...shown, ...(session && { session }) };
+        const request = httpsRequest(`${changing.url}${balance}`, options, (response) =>
+          response.resume().once('end', () => resolve(response.statusCode)),
+        );
+        request.once('socket', (socket) =>
+          socket.on('session', (given: Buffer) => {
+            session = given;
+          }),
+        );
+        request.once('error', reject).end();
+      });
+    try {
+      expect(await ask()).toBe(200);
+      expect(session).toBeDefined();
+      expect(await ask()).toBe(200);
+      changing.reload(configWith({ clientCaFile: at('theirs.crt') }));
+      expect(await ask()).toBe(401);
+    } finally {
+      agent.destroy();
+      await changing.stop();
+    }
+  });
+
+  it('is let go when its TLS handshake takes longer than the head of a request may', async () => {
+    const { hostname, port } = new URL(proxy.url);
+    const silent = connect(Number(port), hostname);
+    silent.resume().on('error', () => {});
+    await once(silent, 'close');
   });
 
   it('is unknown where no CA for callers is configured, even by a certificate of a public CA', async () => {
