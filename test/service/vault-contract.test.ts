@@ -152,7 +152,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       let ahead = 0;
       const keys = source(
         { method: 'token', tokenFile },
-        Object.assign(ports, { clock: () => Date.now() + ahead }),
+        Object.assign(ports, { monotonic: () => performance.now() + ahead }),
       );
       await keys.read(address);
       await admin.revoke(old);
