@@ -152,15 +152,15 @@ export class Sender {
 
 /** A key source that is slow must not hold a caller for longer than the gateway may. */
 async function inTime<T>(work: Promise<T>, deadline: number, { login }: KeyAddress): Promise<T> {
-  const done = new AbortController();
-  const overdue = wait(deadline, undefined, { signal: done.signal }).then((): never => {
+  const overdue = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
     const detail = `The keys of login "${login}" did not come within ${deadline / 1000} s. Send the request again later.`;
-    throw new Refusal('key-source-unavailable', detail, { retryAfter: 5 });
-  });
+    overdue.reject(new Refusal('key-source-unavailable', detail, { retryAfter: 5 }));
+  }, deadline);
   try {
-    return await Promise.race([work, overdue]);
+    return await Promise.race([work, overdue.promise]);
   } finally {
-    done.abort();
+    clearTimeout(timer);
   }
 }
 
