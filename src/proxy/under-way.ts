@@ -1,12 +1,10 @@
 import { Refusal } from '../errors.ts';
 import type { Crossing } from './crossing.ts';
+import { Roster } from './roster.ts';
 
 /** All that is on its way to any gateway, so that a process that has to end can still say what became of it. */
 export class UnderWay {
-  // Places that are taken again, not a Set: one that lives long and changes with every request keeps what has
-  // left it from being collected, for as long as V8 only collects young objects.
-  readonly #crossings: (Crossing | undefined)[] = [];
-  readonly #free: number[] = [];
+  readonly #crossings = new Roster<Crossing>();
   #abandoned = false;
 
   /** @throws Refusal `shutting-down` */
@@ -15,18 +13,13 @@ export class UnderWay {
   }
 
   add(crossing: Crossing): void {
-    const place = this.#free.pop() ?? this.#crossings.length;
-    this.#crossings[place] = crossing;
-    const leave = (): void => {
-      this.#crossings[place] = undefined;
-      this.#free.push(place);
-    };
+    const leave = this.#crossings.enter(crossing);
     crossing.reply.then(leave, leave);
   }
 
   /** Waits for no reply any longer, and lets nothing set out any more. */
   abandon(): void {
     this.#abandoned = true;
-    for (const crossing of this.#crossings) crossing?.abandon();
+    for (const crossing of this.#crossings.present()) crossing.abandon();
   }
 }
