@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it } from '@jest/globals';
 import { vectorPath } from '../support/vectors.ts';
 
 const main = vectorPath('../bench/main.ts');
@@ -20,13 +20,14 @@ function rowsOf(markdown: string): Map<string, string[]> {
 }
 
 describe('the benchmark', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-bench-test-'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
   it('measures every way in one run, and gives ratios that are numbers', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'countersign-bench-test-'));
     const json = join(folder, 'findings.json');
     const args = [main, '--requests', '50', '--rounds', '1', '--connections', '4', '--json', json];
     const { stdout } = await promisify(execFile)(process.execPath, args);
     const { rounds } = JSON.parse(readFileSync(json, 'utf8'));
-    rmSync(folder, { recursive: true });
 
     const rows = rowsOf(stdout);
     const ways = [
