@@ -36,7 +36,7 @@ export interface AppPorts {
 
 /** Puts the proxy together. Opens nothing: no port, no file, no connection. */
 export function createApp(config: Config, ports: AppPorts): Express {
-  const signer = new Signer(config.signing, ports.meter);
+  const signer = new Signer(config.signing, ports.meter, ports.monotonic);
   const { maxBodyBytes, maxParameters, deadlines } = config.proxy;
   const handle = createHandler({
     ...ports,

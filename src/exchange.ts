@@ -45,7 +45,7 @@ export interface Exchange {
   gatewayErrorCode?: GatewayErrorCode;
   /** Set where the gateway answered 403 to at least one attempt: what it most likely objected to. */
   rejection?: Rejection;
-  /** `serial-number` of a form-encoded gateway reply. */
+  /** `serial-number` of a form-encoded gateway reply, where it is UUID-shaped (interface section 2.2). */
   serialNumber?: string;
   readonly durations: Durations;
 }

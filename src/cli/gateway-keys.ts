@@ -1,7 +1,7 @@
 import { createPublicKey } from 'node:crypto';
-import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DirectorySource } from '../keys/directory.ts';
+import { foldersIn } from '../keys/folders.ts';
 import type { KeyAddress, UnusableKey, UsableKey } from '../keys/source.ts';
 import type { GatewayKeys } from '../simulator/signature.ts';
 
@@ -42,10 +42,4 @@ async function usableKeys(source: DirectorySource, address: KeyAddress): Promise
 function usable(key: UsableKey | UnusableKey): UsableKey {
   if ('problem' in key) throw new Error(key.problem);
   return key;
-}
-
-/** Hidden folders are no names of ours: a mounted Kubernetes secret keeps its history in some. */
-async function foldersIn(directory: string): Promise<string[]> {
-  const entries = await readdir(directory, { withFileTypes: true });
-  return entries.filter((entry) => !entry.isFile() && !entry.name.startsWith('.')).map((entry) => entry.name);
 }

@@ -1,7 +1,7 @@
-import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { KeysConfig } from '../config/shape.ts';
 import { DirectorySource } from '../keys/directory.ts';
+import { foldersIn } from '../keys/folders.ts';
 import type { KeyAddress, KeyRing } from '../keys/source.ts';
 import type { VersionInfo } from '../keys/vault/kv.ts';
 import { type VaultStore, vaultStore } from '../keys/vault/store.ts';
@@ -66,10 +66,7 @@ export function vaultInventory(store: VaultStore): KeyInventory {
 function directoryInventory(directory: string, overlap: number): KeyInventory {
   const source = new DirectorySource({ directory, overlap, now: () => Date.now() });
   return {
-    async logins(environment) {
-      const entries = await readdir(join(directory, environment), { withFileTypes: true });
-      return entries.filter((one) => !one.isFile() && !one.name.startsWith('.')).map((one) => one.name);
-    },
+    logins: (environment) => foldersIn(join(directory, environment)),
     async versions(address) {
       const keys = (await source.read(address)) ?? [];
       const [first] = keys;

@@ -1,8 +1,8 @@
 import { fromEnvironment } from '../config/read.ts';
 import type { Config, EnvironmentConfig, KeysConfig, VaultConfig } from '../config/shape.ts';
-import { isIdentifier } from '../gateway/resolve.ts';
 import type { KeyAddress } from '../keys/source.ts';
 import type { VaultStore } from '../keys/vault/store.ts';
+import { isIdentifier } from '../names.ts';
 import { Secret } from '../secret.ts';
 import { exitCode, type Io } from './io.ts';
 import { openStore } from './key-inventory.ts';

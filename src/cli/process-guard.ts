@@ -1,5 +1,4 @@
 import { fromEnvironment } from '../config/read.ts';
-import { stackFrames } from '../ops/frames.ts';
 import type { Log } from '../ops/log.ts';
 
 /** Settings of the process under which no secret should be touched: what is wrong and what to do. */
@@ -39,17 +38,11 @@ export function guardProcess(log: Log): void {
     log.note(
       'warn',
       'use Node 24.22.1, 26.12.1 or later: earlier ones can mix up replies on kept-alive connections',
-      {
-        node: process.version,
-      },
+      { node: process.version },
     );
   }
-  process.on('uncaughtException', (error, origin) => {
-    log.note('error', 'defect: the process ends', {
-      origin,
-      error: error.name,
-      stack: stackFrames(error).join(' | '),
-    });
+  process.on('uncaughtException', (error: unknown, origin) => {
+    log.defect(origin, error);
     process.exit(1);
   });
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
 import { isDeepStrictEqual } from 'node:util';
-import { createApp } from '../app.ts';
+import { type AppPorts, createApp } from '../app.ts';
 import type { Config, KeysConfig } from '../config/shape.ts';
 import { operationsOf } from '../gateway/operations.ts';
 import { KeyCache } from '../keys/cached.ts';
@@ -10,7 +10,6 @@ import { type Readiness, readiness } from '../ops/health.ts';
 import type { KnownNames } from '../ops/labels.ts';
 import type { Log } from '../ops/log.ts';
 import type { Meter } from '../ops/meter.ts';
-import type { Admission } from '../proxy/admission.ts';
 import { createForwarder } from '../proxy/forward.ts';
 import { Rotation, type RotationPorts } from '../proxy/rotation.ts';
 import type { UnderWay } from '../proxy/under-way.ts';
@@ -18,17 +17,8 @@ import { type Secret, sameSecret } from '../secret.ts';
 import { openSource } from './key-source.ts';
 
 /** What stays the same when the configuration is read again. */
-export interface RuntimePorts {
-  readonly admission: Admission;
+export interface RuntimePorts extends Omit<AppPorts, 'rotation' | 'forwarders'> {
   readonly underWay: UnderWay;
-  readonly meter: Meter;
-  readonly log: Log;
-  readonly clock: () => number;
-  readonly monotonic: () => number;
-  readonly nonce: () => string;
-  readonly random: () => number;
-  readonly newRequestId: () => string;
-  readonly userAgent: string;
 }
 
 /** One configuration, running. */
@@ -97,7 +87,7 @@ function openKeys(config: KeysConfig, ports: RuntimePorts): KeyStock {
   const events = withLog(ports.meter, ports.log);
   const source = openSource(config, { ...ports, events });
   const { clock, monotonic, random, meter } = ports;
-  const cachePorts = { clock: monotonic, random, events, sourceName: config.source };
+  const cachePorts = { monotonic, random, events, sourceName: config.source };
   const cache = new KeyCache(source, config.cache, cachePorts);
   const told: RotationPorts['meter'] = { ...events, fellBack: (...fallback) => meter.fellBack(...fallback) };
   const rotation = new Rotation({ keys: cache, meter: told, clock, monotonic, overlap: config.overlap });

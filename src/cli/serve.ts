@@ -20,17 +20,20 @@ Runs the proxy until SIGTERM or SIGINT; SIGHUP reads the configuration again.
 export async function serve(argv: readonly string[], io: Io): Promise<number> {
   const read = readOptions('serve', argv, { config: { type: 'string' } }, usage, io);
   if ('exit' in read) return read.exit;
+  const stopped = stopSignal();
   return read.values.config === undefined
-    ? serveEmbedded(io)
-    : serveFile(read.values.config, fromEnvironment, io);
+    ? serveEmbedded(io, stopped)
+    : serveFile(read.values.config, fromEnvironment, io, stopped);
 }
 
-async function serveEmbedded(io: Io): Promise<number> {
+async function serveEmbedded(io: Io, stopped: Promise<void>): Promise<number> {
   const keys = await makeEmbeddedKeys();
   const lookUp = (name: string): string | undefined => keys.variables[name];
   try {
     const gateway = await startEmbeddedGateway(keys);
-    const code = await serveFile(embeddedConfig, lookUp, io, (service) => welcome(gateway.url, service, io));
+    const code = await serveFile(embeddedConfig, lookUp, io, stopped, (service) =>
+      welcome(gateway.url, service, io),
+    );
     await gateway.close();
     return code;
   } catch (error) {
@@ -45,6 +48,7 @@ async function serveFile(
   file: string,
   lookUp: (name: string) => string | undefined,
   io: Io,
+  stopped: Promise<void>,
   started: (service: Service) => void = () => {},
 ): Promise<number> {
   const read = await readConfig(file, builtInOperations, { lookUp });
@@ -63,7 +67,7 @@ async function serveFile(
   }
   announce(read.config, service, log);
   started(service);
-  await untilStopped(() => readAgain(file, lookUp, service, log));
+  await untilStopped(stopped, () => readAgain(file, lookUp, service, log));
   log.note('info', 'stopping: finishing what is under way');
   const inTime = await service.stop();
   log.note(inTime ? 'info' : 'error', inTime ? 'stopped' : 'stopped with requests under way');
@@ -119,12 +123,17 @@ With -H 'Accept: application/json' the answers are JSON. Ctrl-C stops everything
 }
 
 /**
- * Reads again at each SIGHUP, one after the other, until the first SIGTERM or SIGINT. Whatever comes after that
- * changes nothing: a stop takes a bounded time, and to end at once would lose payments that are under way.
+ * The first SIGTERM or SIGINT, also one that comes during the start. Whatever comes after it changes nothing: a
+ * stop takes a bounded time, and to end at once would lose payments that are under way.
  */
-async function untilStopped(readAgain: () => Promise<void>): Promise<void> {
-  const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
-  process.on('SIGTERM', stop).on('SIGINT', stop);
+function stopSignal(): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  process.on('SIGTERM', resolve).on('SIGINT', resolve);
+  return promise;
+}
+
+/** Reads again at each SIGHUP, one after the other, until it is time to stop. */
+async function untilStopped(stopped: Promise<void>, readAgain: () => Promise<void>): Promise<void> {
   let isStopping = false;
   let reading = Promise.resolve();
   process.on('SIGHUP', () => {

@@ -27,7 +27,7 @@ export interface Service {
 
 /** What a test may want to be different. */
 export type ServicePorts = Pick<RuntimePorts, 'log'> &
-  Partial<Pick<RuntimePorts, 'clock' | 'nonce' | 'random'>>;
+  Partial<Pick<RuntimePorts, 'clock' | 'monotonic' | 'nonce' | 'random'>>;
 
 /** @throws Error of `listen`, and of files that cannot be read */
 export async function startService(config: Config, given: ServicePorts): Promise<Service> {
@@ -35,13 +35,13 @@ export async function startService(config: Config, given: ServicePorts): Promise
   const meter = createPrometheus({ version, ...namesOf(config) });
   const ports: RuntimePorts = {
     clock: () => Date.now(),
+    monotonic: () => performance.now(),
     nonce: createNonces(),
     random: () => Math.random(),
     ...given,
     meter,
     admission: new Admission(),
     underWay: new UnderWay(),
-    monotonic: () => performance.now(),
     newRequestId: () => randomUUID(),
     userAgent: `countersign/${version}`,
   };
@@ -134,7 +134,10 @@ async function listenOn(proxy: Listening, admin: Listening): Promise<[proxyUrl: 
 
 async function listen(server: Server, at: { host: string; port: number }, scheme: string): Promise<string> {
   await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(at.port, at.host, resolve);
+    server.once('error', reject).listen(at.port, at.host, () => {
+      server.off('error', reject);
+      resolve();
+    });
   });
   const address = server.address();
   const port = typeof address === 'object' && address !== null ? address.port : at.port;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { environmentPattern, identifierPattern } from '../names.ts';
 import { Secret } from '../secret.ts';
 
 /** Node's timers hold at most 2^31 - 1 milliseconds, which is a little more than 24 days. */
@@ -48,13 +49,10 @@ export const secret = z
 /** Logins and endpoints: what may stand in a path segment. Neither `.` nor `..`. */
 export const identifier = z
   .string()
-  .regex(
-    /^(?!\.{1,2}$)[A-Za-z0-9._~@-]{1,128}$/,
-    'must be 1 to 128 of A-Z a-z 0-9 . _ ~ @ - and not "." or ".."',
-  );
+  .regex(identifierPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ ~ @ - and not "." or ".."');
 export const environmentName = z
   .string()
-  .regex(/^[a-z][a-z0-9-]{0,31}$/, 'must be named with 1 to 32 of a-z 0-9 -, starting with a letter');
+  .regex(environmentPattern, 'must be named with 1 to 32 of a-z 0-9 -, starting with a letter');
 export const operationName = z
   .string()
   .regex(/^[a-z][a-z0-9-]{0,63}$/, 'must be named with 1 to 64 of a-z 0-9 -, starting with a letter');

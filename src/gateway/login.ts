@@ -1,5 +1,6 @@
 import { Refusal } from '../errors.ts';
-import { type Destination, isIdentifier } from './resolve.ts';
+import { isIdentifier } from '../names.ts';
+import type { Destination } from './resolve.ts';
 
 type Parameter = readonly [name: string, value: string];
 

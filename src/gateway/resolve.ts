@@ -1,5 +1,6 @@
 import type { Config, EnvironmentConfig } from '../config/shape.ts';
 import { Refusal } from '../errors.ts';
+import { isIdentifier } from '../names.ts';
 import { type Operation, operationsOf } from './operations.ts';
 
 const placeholders = ['login', 'endpoint', 'endpointGroup'] as const;
@@ -21,13 +22,6 @@ interface Node {
   readonly literals: Map<string, Node>;
   placeholder?: Node;
   operation?: Operation;
-}
-
-const valuePattern = /^(?!\.{1,2}$)[A-Za-z0-9._~@-]{1,128}$/;
-
-/** Logins, endpoints and groups: 1 to 128 of `A-Z a-z 0-9 . _ ~ @ -`, but not `.` or `..`. */
-export function isIdentifier(text: string): boolean {
-  return valuePattern.test(text);
 }
 
 /**

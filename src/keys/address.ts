@@ -1,7 +1,5 @@
+import { environmentPattern, isIdentifier } from '../names.ts';
 import type { KeyAddress } from './source.ts';
-
-const environmentPattern = /^[a-z][a-z0-9-]{0,31}$/;
-const loginPattern = /^(?!\.{1,2}$)[A-Za-z0-9._~@-]{1,128}$/;
 
 /**
  * The last fence before an address becomes a path, of a file or in Vault: both names were checked when the
@@ -11,7 +9,7 @@ const loginPattern = /^(?!\.{1,2}$)[A-Za-z0-9._~@-]{1,128}$/;
  */
 export function checkAddress({ environment, login }: KeyAddress): void {
   if (!environmentPattern.test(environment)) throw new TypeError('not the name of an environment');
-  if (!loginPattern.test(login)) throw new TypeError('not a login');
+  if (!isIdentifier(login)) throw new TypeError('not a login');
 }
 
 /** One text an address: unambiguous, since neither name can hold a `/`. */

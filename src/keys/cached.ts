@@ -7,7 +7,7 @@ import type { KeyAddress, KeyEvents, KeyResult, KeyRing, KeySource } from './sou
 
 export interface CachePorts {
   /** Monotonic, milliseconds. */
-  readonly clock: () => number;
+  readonly monotonic: () => number;
   /** From 0 up to 1. */
   readonly random: () => number;
   readonly events: KeyEvents;
@@ -33,7 +33,7 @@ export class KeyCache {
     this.#source = source;
     this.#ports = ports;
     this.#memory = new KeyMemory(settings, ports);
-    this.#reads = new Reads((address) => this.#read(address), ports.clock);
+    this.#reads = new Reads((address) => this.#read(address), ports.monotonic);
   }
 
   /**
@@ -96,13 +96,13 @@ export class KeyCache {
 
   /** One read of the source, remembered. {@link Reads} sees to it that an address has one at a time. */
   async #read(address: KeyAddress): Promise<KeyRing | undefined> {
-    const begun = this.#ports.clock();
+    const begun = this.#ports.monotonic();
     const ring = await this.#ask(address, begun);
     return this.#memory.note(address, ring, begun);
   }
 
   async #ask(address: KeyAddress, begun: number): Promise<KeyRing | undefined> {
-    const { clock, events, sourceName } = this.#ports;
+    const { monotonic, events, sourceName } = this.#ports;
     try {
       const ring = await this.#source.read(address);
       events.keySourceUp(true);
@@ -112,7 +112,7 @@ export class KeyCache {
       this.#memory.noteFailure(address);
       throw error;
     } finally {
-      events.keyFetched(sourceName, (clock() - begun) / 1000);
+      events.keyFetched(sourceName, (monotonic() - begun) / 1000);
     }
   }
 }

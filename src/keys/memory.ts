@@ -12,7 +12,7 @@ const pauses = { first: 1000, longest: 60_000 };
 
 export interface MemoryPorts {
   /** Monotonic, milliseconds. */
-  readonly clock: () => number;
+  readonly monotonic: () => number;
   /** From 0 up to 1. */
   readonly random: () => number;
   readonly events: Pick<KeyEvents, 'ringChanged'>;
@@ -54,7 +54,7 @@ export class KeyMemory {
   /** `undefined`: nothing is known that may still be relied upon. */
   recall(address: KeyAddress): Remembered | 'missing' | undefined {
     const name = addressName(address);
-    const now = this.#ports.clock();
+    const now = this.#ports.monotonic();
     const held = this.#rings.get(name);
     if (held === undefined) {
       return now < (this.#missing.get(name) ?? Number.NEGATIVE_INFINITY) ? 'missing' : undefined;
@@ -95,13 +95,13 @@ export class KeyMemory {
   }
 
   #hold(address: KeyAddress, read: KeyRing, readAt: number): KeyRing {
-    const { clock, random, events } = this.#ports;
+    const { monotonic, random, events } = this.#ports;
     const name = addressName(address);
     const known = this.#rings.get(name)?.ring;
     const changed = known === undefined || !sameRing(known, read);
     const ring = changed ? read : known;
     const freshUntil = readAt + this.#settings.fresh * (1 - freshJitter * random());
-    const refresh = new BackOff({ monotonic: clock, random }, pauses);
+    const refresh = new BackOff({ monotonic, random }, pauses);
     const evicted = this.#rings.set(name, { address, ring, readAt, freshUntil, refresh });
     this.#missing.delete(name);
     if (evicted !== undefined) events.ringChanged(evicted.address, undefined);
@@ -115,7 +115,7 @@ export class KeyMemory {
   }
 
   #isTooOld(held: Held): boolean {
-    return this.#ports.clock() - held.readAt >= this.#settings.stale;
+    return this.#ports.monotonic() - held.readAt >= this.#settings.stale;
   }
 }
 

@@ -10,6 +10,8 @@ export interface Log {
   exchange(exchange: Exchange): void;
   /** A defect of Countersign: the error's name and stack frames, never its message, which may hold data. */
   failed(exchange: Exchange, error: unknown): void;
+  /** A defect outside of any exchange, with which the process ends. */
+  defect(origin: string, error: unknown): void;
   /** Anything else; message and fields are the caller's responsibility. */
   note(level: 'info' | 'warn' | 'error', message: string, fields?: NoteFields): void;
 }
@@ -32,6 +34,7 @@ export function createLog(level: LogLevel, destination?: DestinationStream): Log
         { requestId: exchange.id, traceId: exchange.traceId, ...describe(error) },
         'internal error',
       ),
+    defect: (origin, error) => logger.error({ origin, ...describe(error) }, 'defect: the process ends'),
     note: (noteLevel, message, fields = {}) => logger[noteLevel](fields, message),
   };
 }
@@ -68,21 +71,13 @@ function fieldsOf(exchange: Exchange): Record<string, string | number | undefine
     keyMs: milliseconds(durations.key),
     signMs: milliseconds(durations.sign),
     gatewayMs: milliseconds(durations.gateway),
-    serialNumber: serialNumber(exchange.serialNumber),
+    serialNumber: exchange.serialNumber,
   };
 }
 
 /** Seconds to milliseconds with microsecond resolution. */
 function milliseconds(seconds: number | undefined): number | undefined {
   return seconds === undefined ? undefined : Math.round(seconds * 1e6) / 1e3;
-}
-
-/**
- * The one logged text that the gateway writes. It is UUID-shaped (interface section 2.2); anything else is
- * left out, so that no gateway can write into the log.
- */
-function serialNumber(text: string | undefined): string | undefined {
-  return text !== undefined && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text) ? text : undefined;
 }
 
 function describe(error: unknown): { error: string; stack?: readonly string[] } {

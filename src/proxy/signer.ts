@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks';
 import { Refusal } from '../errors.ts';
 import type { SigningKey } from '../oauth1/methods.ts';
 import { type Signed, sign, type Unsigned } from '../oauth1/sign.ts';
@@ -17,32 +16,34 @@ export interface SigningLimits {
  */
 export class Signer {
   readonly #limits: SigningLimits;
-  readonly #meter: Meter;
+  readonly #meter: Pick<Meter, 'signed' | 'signingQueue'>;
+  readonly #monotonic: () => number;
   readonly #waiting: (() => void)[] = [];
   #running = 0;
 
-  constructor(limits: SigningLimits, meter: Meter) {
+  /** @param monotonic milliseconds, never set back */
+  constructor(limits: SigningLimits, meter: Pick<Meter, 'signed' | 'signingQueue'>, monotonic: () => number) {
     this.#limits = limits;
     this.#meter = meter;
+    this.#monotonic = monotonic;
   }
 
   /** @throws Refusal `overloaded` when the line is full */
   async sign(request: Unsigned, key: SigningKey): Promise<Signed> {
-    if (key.kind === 'control_key') return this.#timed(request, key);
+    const startedAt = this.#monotonic();
+    const signed = await (key.kind === 'control_key' ? sign(request, key) : this.#inTurn(request, key));
+    this.#meter.signed(request.signatureMethod, (this.#monotonic() - startedAt) / 1000);
+    return signed;
+  }
+
+  async #inTurn(request: Unsigned, key: SigningKey): Promise<Signed> {
     if (this.#running >= this.#limits.concurrency) await this.#turn();
     else this.#running += 1;
     try {
-      return await this.#timed(request, key);
+      return await sign(request, key);
     } finally {
       this.#next();
     }
-  }
-
-  async #timed(request: Unsigned, key: SigningKey): Promise<Signed> {
-    const startedAt = performance.now();
-    const signed = await sign(request, key);
-    this.#meter.signed(request.signatureMethod, (performance.now() - startedAt) / 1000);
-    return signed;
   }
 
   async #turn(): Promise<void> {

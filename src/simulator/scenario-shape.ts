@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import { builtInOperations } from '../gateway/operations.ts';
+import { identifierPattern } from '../names.ts';
 
 const identifier = z
   .string({ error: 'must be a text; put numbers in quotes' })
-  .regex(/^(?!\.{1,2}$)[A-Za-z0-9._~@-]{1,128}$/, 'must be 1 to 128 of A-Z a-z 0-9 . _ ~ @ -');
+  .regex(identifierPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ ~ @ -');
 const operation = z.enum(Object.keys(builtInOperations));
 
 /** Interface section 2.1. `online-balance-live-amount` follows from the others, so it is not written down. */

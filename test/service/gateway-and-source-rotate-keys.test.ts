@@ -49,7 +49,8 @@ async function start(options: Partial<ProxyOptions> = {}): Promise<Rotating> {
     clock,
     keys: new Map([['acme', gatewayKeysOf(old)]]),
   });
-  const proxy = await startProxy({ gateway: url, clock, keys: { acme: old }, ...options });
+  const monotonic = (): number => performance.now() + now - noon;
+  const proxy = await startProxy({ gateway: url, clock, monotonic, keys: { acme: old }, ...options });
   stops.push(close, () => proxy.stop());
   return {
     simulator,

@@ -58,12 +58,12 @@ describe('keys in Vault, while Vault fails', () => {
   beforeEach(async () => {
     bench = await new Bench().open();
     source = bench.closing(
-      vaultSource(bench.config({ auth: await bench.appRole(), timeout: 300 }), day, bench.ports),
+      vaultSource(bench.config({ auth: await bench.appRole(), timeout: 1000 }), day, bench.ports),
     );
     cache = new KeyCache(
       source,
       { fresh: 60_000, stale: 12 * 3_600_000, missing: 10_000, entries: 100 },
-      { clock: bench.clock.now, random: () => 0.5, events: bench.told, sourceName: 'vault' },
+      { monotonic: bench.clock.now, random: () => 0.5, events: bench.told, sourceName: 'vault' },
     );
     await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
   });

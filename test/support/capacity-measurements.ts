@@ -115,7 +115,7 @@ async function login(): Promise<number> {
   const cache = new KeyCache(
     source,
     { fresh: 3_600_000, stale: 43_200_000, missing: 10_000, entries: logins + warmUp },
-    { clock: () => performance.now(), random: () => 0.5, events: new Told(), sourceName: 'vault' },
+    { monotonic: () => performance.now(), random: () => 0.5, events: new Told(), sourceName: 'vault' },
   );
   const use = async (index: number): Promise<void> => {
     for (const one of await cache.take({ environment: 'production', login: `merchant-${index}` })) {

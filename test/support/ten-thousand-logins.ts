@@ -41,7 +41,7 @@ const events: KeyEvents = {
 const cache = new KeyCache(
   source,
   { fresh: 3_600_000, stale: 43_200_000, missing: 10_000, entries: 10_000 },
-  { clock: () => performance.now(), random: Math.random, events, sourceName: 'vault' },
+  { monotonic: () => performance.now(), random: Math.random, events, sourceName: 'vault' },
 );
 const rotation = new Rotation({
   keys: cache,

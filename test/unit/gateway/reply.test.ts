@@ -93,7 +93,7 @@ describe('what the log and the metrics take of a reply', () => {
   it('is a serial number only where it looks like one', () => {
     const uuid = '00000000-0000-0000-0000-0000000624E9';
     expect(serialNumberOf([['serial-number', uuid]])).toBe(uuid);
-    for (const text of ['4000056655665556', `${uuid}\n`, `${uuid}0`, '']) {
+    for (const text of ['4000056655665556', `${uuid}\n`, `${uuid}0`, 'x"}\n{"level":"error', '']) {
       expect(serialNumberOf([['serial-number', text]])).toBeUndefined();
     }
     expect(serialNumberOf([])).toBeUndefined();

@@ -2,7 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { type Config, configShape } from '../../../src/config/shape.ts';
 import { Refusal } from '../../../src/errors.ts';
-import { createResolver, isIdentifier } from '../../../src/gateway/resolve.ts';
+import { createResolver } from '../../../src/gateway/resolve.ts';
+import { isIdentifier } from '../../../src/names.ts';
 
 const hmac = { signature: 'HMAC-SHA1', login: 'header', repeatable: true } as const;
 

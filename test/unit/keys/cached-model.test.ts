@@ -37,7 +37,7 @@ class World {
     };
     const events = new RecordedEvents();
     this.#cache = new KeyCache(source, settings, {
-      clock: () => this.now,
+      monotonic: () => this.now,
       random,
       events,
       sourceName: 'model',

@@ -28,7 +28,7 @@ beforeEach(() => {
   source = new ScriptedSource();
   source.set(acme, ringOf('abc'));
   events = new RecordedEvents();
-  const ports = { clock: () => now, random: () => random, events, sourceName: 'scripted' };
+  const ports = { monotonic: () => now, random: () => random, events, sourceName: 'scripted' };
   cache = new KeyCache(source, settings, ports);
 });
 

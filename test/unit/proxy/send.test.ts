@@ -68,7 +68,7 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
       monotonic: () => monotonic,
       overlap: 86_400_000,
     }),
-    signer: new Signer({ concurrency: 1, queue: 1 }, meter),
+    signer: new Signer({ concurrency: 1, queue: 1 }, meter, () => monotonic),
     forwarders: new Map([['sandbox', { send: forward, retire: () => {} }]]),
     meter,
     clock: () => noon,

@@ -33,7 +33,7 @@ beforeEach(() => {
 
 describe('RSA signatures', () => {
   it('beyond the ones at work and in line are refused at once', async () => {
-    const signer = new Signer({ concurrency: 1, queue: 2 }, meter);
+    const signer = new Signer({ concurrency: 1, queue: 2 }, meter, () => performance.now());
     const results = await Promise.allSettled(
       Array.from({ length: 5 }, () => signer.sign(unsigned('RSA-SHA256'), rsa)),
     );
@@ -51,7 +51,7 @@ describe('RSA signatures', () => {
   });
 
   it('are made in the order in which they were asked for', async () => {
-    const signer = new Signer({ concurrency: 1, queue: 5 }, meter);
+    const signer = new Signer({ concurrency: 1, queue: 5 }, meter, () => performance.now());
     const order: number[] = [];
     await Promise.all(
       [1, 2, 3, 4].map(async (number) => {
@@ -63,7 +63,7 @@ describe('RSA signatures', () => {
   });
 
   it('that fail give their place to the next', async () => {
-    const signer = new Signer({ concurrency: 1, queue: 5 }, meter);
+    const signer = new Signer({ concurrency: 1, queue: 5 }, meter, () => performance.now());
     const failing = signer.sign(unsigned('RSA-SHA256', -1), rsa);
     const next = signer.sign(unsigned('RSA-SHA256'), rsa);
     await expect(failing).rejects.toThrow(TypeError);
@@ -73,7 +73,7 @@ describe('RSA signatures', () => {
 });
 
 it('HMAC signatures wait for nobody', async () => {
-  const signer = new Signer({ concurrency: 1, queue: 1 }, meter);
+  const signer = new Signer({ concurrency: 1, queue: 1 }, meter, () => performance.now());
   const busy = [signer.sign(unsigned('RSA-SHA256'), rsa), signer.sign(unsigned('RSA-SHA256'), rsa)];
   await Promise.all(Array.from({ length: 10 }, () => signer.sign(unsigned('HMAC-SHA1'), hmac)));
   await Promise.all(busy);

@@ -1,0 +1,12 @@
+/**
+ * What a login, an endpoint or an endpoint group may be called: 1 to 128 of `A-Z a-z 0-9 . _ ~ @ -`, and
+ * neither `.` nor `..`, which are no names in a path.
+ */
+export const identifierPattern = /^(?!\.{1,2}$)[A-Za-z0-9._~@-]{1,128}$/;
+
+/** What an environment may be called: it stands in paths of requests, of files and of Vault, and in metrics. */
+export const environmentPattern = /^[a-z][a-z0-9-]{0,31}$/;
+
+export function isIdentifier(text: string): boolean {
+  return identifierPattern.test(text);
+}
