@@ -15,7 +15,9 @@ const tls = z.strictObject({
 
 const listenerDeadlines = z.strictObject({
   headers: deadline('10s').describe('From the first byte of a request to the end of its head.'),
-  body: deadline('10s').describe('From the end of the head to the end of the body.'),
+  body: deadline('10s').describe(
+    'From the end of the head to the end of the body; as long again to read the answer.',
+  ),
   drain: duration('35s').describe('How long requests under way may take to end when the process stops.'),
 });
 
@@ -23,6 +25,9 @@ const proxy = z.strictObject({
   host: text.default('127.0.0.1').describe('Address to listen on.'),
   port: port.prefault(8080).describe('Port to listen on; 0 takes a free one.'),
   tls: tls.optional().describe('Serve HTTPS; without it, plain HTTP.'),
+  maxConnections: count
+    .prefault(10_000)
+    .describe('Connections of callers at once; more are closed unanswered.'),
   maxBodyBytes: wholeNumber(1, 16_777_216).prefault(65_536).describe('Size of a form at most, in bytes.'),
   maxParameters: count.prefault(1000).describe('Parameters of a form at most.'),
   deadlines: listenerDeadlines.prefault({}).describe('How long a caller may take.'),

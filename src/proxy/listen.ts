@@ -39,6 +39,8 @@ export function createListener(config: Config['proxy'], ports: ListenerPorts): S
           requestCert: true,
           rejectUnauthorized: false,
         });
+  // Each takes a file descriptor, whoever it is from; without one no key file and no gateway can be reached.
+  server.maxConnections = config.maxConnections;
   // Bounded by their size. A number would not refuse the headers beyond it, but hide them.
   server.maxHeadersCount = 0;
   listenTo(server, ports);
