@@ -43,6 +43,7 @@ export function createApp(config: Config, ports: AppPorts): Express {
     authenticate: createAuthenticator(config.callers),
     resolve: createResolver(config),
     readForm: createFormReader({ maxBodyBytes, maxParameters, deadline: deadlines.body }),
+    takingDeadline: deadlines.body,
     sender: new Sender({ ...ports, signer }),
   });
   return express()

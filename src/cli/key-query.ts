@@ -8,7 +8,7 @@ import type { Pair } from '../oauth1/parameters.ts';
 import { sign } from '../oauth1/sign.ts';
 import { CrossingFailure, type GatewayReply } from '../proxy/crossing.ts';
 import type { Forwarder } from '../proxy/forward.ts';
-import { headersOf } from '../proxy/send.ts';
+import { postOf } from '../proxy/post.ts';
 
 /** Of whom and about what the gateway is asked. */
 export interface Query {
@@ -65,7 +65,7 @@ export async function ask(query: Query, { kind, key }: UsableKey, asker: Asker):
   };
   const signed = await sign(unsigned, key);
   const { connect, exchange } = asker.settings.deadlines;
-  const post = { url, headers: headersOf(url, signed, asker.userAgent), body: signed.body };
+  const post = postOf(url, signed, asker.userAgent);
   try {
     return verdictOn(await asker.forwarder.send(post, { ownConnection: true, connect, exchange }), kind);
   } catch (error) {

@@ -4,6 +4,7 @@ import type { Request, Response } from 'express';
 import type { EnvironmentConfig } from '../config/shape.ts';
 import type { Exchange } from '../exchange.ts';
 import { errorCodeOf, parseReply, replyAsJson, resultOf, serialNumberOf } from '../gateway/reply.ts';
+import { breakOff } from './break-off.ts';
 import { CrossingFailure, type GatewayReply } from './crossing.ts';
 
 /**
@@ -72,7 +73,8 @@ function* allowed(
 
 /**
  * A reply too large to be held: its head goes out before its end is known. When one side leaves, the other is
- * let go as well; a caller may leave during a reply that is known to be there, the gateway may not.
+ * let go as well; a caller may leave during a reply that is known to be there, or be too slow for it, the
+ * gateway may not.
  */
 async function passOn(
   response: Response,
@@ -82,18 +84,20 @@ async function passOn(
   length: string | undefined,
 ): Promise<void> {
   if (length !== undefined) response.setHeader('Content-Length', length);
-  let callerLeft = response.destroyed;
-  response.once('close', () => {
-    callerLeft = !rest.destroyed;
-  });
   try {
     response.write(beginning);
-    await pipeline(rest, response);
+    // With its end left to us, a pipeline that fails leaves the response as it is.
+    await pipeline(rest, response, { end: false });
+    response.end();
   } catch (error) {
     // The pipeline leaves it alone where the response was closed from the start.
     rest.destroy();
-    if (callerLeft) return;
-    exchange.outcome = 'unknown';
-    exchange.reason = error instanceof CrossingFailure ? error.reason : 'gateway-reset';
+    const reason = error instanceof CrossingFailure ? error.reason : 'gateway-reset';
+    const slowCaller = reason === 'gateway-timeout' && response.writableNeedDrain;
+    if (!response.destroyed && !slowCaller) {
+      exchange.outcome = 'unknown';
+      exchange.reason = reason;
+    }
+    breakOff(response);
   }
 }

@@ -14,10 +14,12 @@ import type { Meter } from '../ops/meter.ts';
 import type { Admission } from './admission.ts';
 import { answer } from './answer.ts';
 import type { ReadForm } from './body.ts';
+import { breakOffUntaken } from './break-off.ts';
 import type { GatewayReply } from './crossing.ts';
 import { checkEdge } from './edge.ts';
+import type { Errand } from './post.ts';
 import { refuse } from './refuse.ts';
-import type { Errand, Sender } from './send.ts';
+import type { Sender } from './send.ts';
 
 export interface HandlerPorts {
   readonly authenticate: (presented: Presented) => Promise<CallerConfig>;
@@ -27,6 +29,10 @@ export interface HandlerPorts {
   readonly sender: Sender;
   readonly log: Log;
   readonly meter: Meter;
+  /** Milliseconds that a caller may take to read its answer. */
+  readonly takingDeadline: number;
+  /** Milliseconds since 1970. */
+  readonly clock: () => number;
   /** Milliseconds, never set back. */
   readonly monotonic: () => number;
   readonly newRequestId: () => string;
@@ -42,6 +48,7 @@ export function createHandler(ports: HandlerPorts): (request: Request, response:
     } catch (error) {
       await refuse(request, response, exchange, asRefusal(error, exchange, ports.log));
     } finally {
+      breakOffUntaken(response, ports.takingDeadline);
       exchange.durations.total = (ports.monotonic() - exchange.startedAt) / 1000;
       ports.log.exchange(exchange);
       ports.meter.exchangeEnded(exchange);
@@ -58,7 +65,7 @@ async function serve(
 ): Promise<{ reply: GatewayReply; settings: Destination['settings'] }> {
   ports.admission.checkOpen();
   checkEdge(request);
-  const caller = await ports.authenticate(presentedBy(request));
+  const caller = await ports.authenticate(presentedBy(request, ports.clock()));
   exchange.caller = caller.name;
   const destination = ports.resolve(request.url);
   exchange.environment = destination.environment;
@@ -119,12 +126,15 @@ function traceIdOf(traceparent: string | undefined): string | undefined {
   return /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/.exec(traceparent ?? '')?.[1];
 }
 
-function presentedBy(request: Request): Presented {
+function presentedBy(request: Request, now: number): Presented {
   const { socket } = request;
-  const verified = socket instanceof TLSSocket && socket.authorized;
+  const shown =
+    socket instanceof TLSSocket && socket.authorized ? socket.getPeerX509Certificate() : undefined;
+  // TLS looks at it once; a connection, or a session that is resumed, may outlive it.
+  const valid = shown !== undefined && now <= shown.validToDate.getTime();
   return {
     authorization: request.get('authorization'),
-    certificate: verified ? namesIn(socket.getPeerX509Certificate()?.subjectAltName) : undefined,
+    certificate: valid ? namesIn(shown.subjectAltName) : undefined,
   };
 }
 

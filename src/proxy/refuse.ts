@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Refusal, refusals } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
+import { breakOff } from './break-off.ts';
 
 /** How long, and how much of, an unwanted body is still read, so that the caller gets to see the answer. */
 const linger = { milliseconds: 1_000, bytes: 1_048_576 };
@@ -41,7 +42,7 @@ export async function refuse(
   exchange.reason = refusal.reason;
   exchange.outcome = refusal.outcome;
   if (response.headersSent) {
-    response.destroy();
+    breakOff(response);
     return;
   }
   const { headers, body } = problem(refusal, exchange.id);

@@ -1,40 +1,21 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Refusal } from '../errors.ts';
-import type { Exchange } from '../exchange.ts';
 import type { Destination } from '../gateway/resolve.ts';
 import type { KeyAddress, UsableKey } from '../keys/source.ts';
 import { methods } from '../oauth1/methods.ts';
-import type { Pair } from '../oauth1/parameters.ts';
-import type { Signed } from '../oauth1/sign.ts';
 import type { Meter } from '../ops/meter.ts';
 import { CrossingFailure, type GatewayReply, type Post } from './crossing.ts';
 import type { Forwarder } from './forward.ts';
+import { type Errand, type PostPorts, signedPost } from './post.ts';
 import type { Rotation } from './rotation.ts';
-import type { Signer } from './signer.ts';
 
-/** A request that has passed every check. */
-export interface Errand {
-  readonly exchange: Exchange;
-  readonly destination: Destination;
-  readonly login: string;
-  readonly form: readonly Pair[];
-}
-
-export interface SenderPorts {
+export interface SenderPorts extends PostPorts {
   readonly rotation: Rotation;
-  readonly signer: Signer;
   /** One per environment. */
   readonly forwarders: ReadonlyMap<string, Forwarder>;
   readonly meter: Meter;
-  /** Milliseconds since 1970. */
-  readonly clock: () => number;
-  /** Milliseconds, never set back. */
-  readonly monotonic: () => number;
-  /** 128 random bits as text. */
-  readonly nonce: () => string;
   /** 0 to 1. */
   readonly random: () => number;
-  readonly userAgent: string;
 }
 
 /** What may be sent again, and how often. */
@@ -77,7 +58,7 @@ export class Sender {
       return reply;
     }
     const again = (other: UsableKey): Promise<GatewayReply> => this.#deliver(errand, other, endsAt);
-    const second = await rotation.retry(address, key, again, isAccepted).catch(unlessSent);
+    const second = await rotation.retry(address, key, again, isAccepted).catch(inPlaceOf(reply));
     if (second === undefined) return reply;
     if (isAccepted(second)) exchange.rejection = 'other-key';
     reply.rest?.destroy();
@@ -89,7 +70,7 @@ export class Sender {
     let ownConnection = !errand.destination.operation.repeatable;
     for (;;) {
       try {
-        return await this.#cross(errand, await this.#sign(errand, key), ownConnection, endsAt);
+        return await this.#cross(errand, await signedPost(errand, key, this.#ports), ownConnection, endsAt);
       } catch (failure) {
         if (!(failure instanceof CrossingFailure)) throw failure;
         const delay = 50 + 150 * this.#ports.random();
@@ -99,30 +80,6 @@ export class Sender {
         await wait(delay);
       }
     }
-  }
-
-  async #sign({ exchange, destination, login, form }: Errand, key: UsableKey): Promise<Post> {
-    const { signer, clock, monotonic, nonce, userAgent } = this.#ports;
-    exchange.keyKind = key.kind;
-    exchange.keyVersion = key.version;
-    if (key.fingerprint !== undefined) exchange.keyFingerprint = key.fingerprint;
-    const startedAt = monotonic();
-    const unsigned = {
-      method: 'POST',
-      url: destination.url,
-      form,
-      signatureMethod: destination.operation.signature,
-      consumerKey: login,
-      nonce: nonce(),
-      timestamp: Math.floor(clock() / 1000),
-    };
-    const signed = await signer.sign(unsigned, key.key);
-    exchange.durations.sign = (exchange.durations.sign ?? 0) + (monotonic() - startedAt) / 1000;
-    return {
-      url: destination.url,
-      headers: headersOf(destination.url, signed, userAgent),
-      body: signed.body,
-    };
   }
 
   async #cross(errand: Errand, post: Post, ownConnection: boolean, endsAt: number): Promise<GatewayReply> {
@@ -164,26 +121,21 @@ async function inTime<T>(work: Promise<T>, deadline: number, { login }: KeyAddre
   }
 }
 
-/** Everything that is sent beside the body. */
-export function headersOf(url: URL, signed: Signed, userAgent: string): Record<string, string> {
-  return {
-    Host: url.host,
-    'Content-Type': 'application/x-www-form-urlencoded',
-    'Content-Length': String(signed.body.length),
-    Authorization: signed.authorization,
-    Accept: '*/*',
-    'User-Agent': userAgent,
-  };
-}
-
 /** A server error says nothing about the key. */
 function isAccepted(reply: GatewayReply): boolean {
   return reply.status !== 401 && reply.status !== 403 && reply.status < 500;
 }
 
-/** The gateway has answered the first request; that a second could not be sent must not hide that. */
-function unlessSent(error: unknown): undefined {
-  if (!(error instanceof Refusal) || error.outcome !== 'not-sent') throw error;
+/**
+ * The gateway has answered the first request; that a second could not be sent must not hide that. Any other
+ * failure takes the place of that answer.
+ */
+function inPlaceOf({ rest }: GatewayReply): (error: unknown) => undefined {
+  return (error) => {
+    if (error instanceof Refusal && error.outcome === 'not-sent') return;
+    rest?.destroy();
+    throw error;
+  };
 }
 
 function mayTryAgain(failure: CrossingFailure, budget: Budget): boolean {

@@ -189,6 +189,27 @@ whereOpensslIs('a caller with a client certificate', () => {
     }
   });
 
+  it('is unknown once its certificate has expired, also over the connection it has kept', async () => {
+    let now = Date.now();
+    const lasting = await startProxy({
+      gateway: gateway.url,
+      config: configWith({ clientCaFile: at('ours.crt') }),
+      clock: () => now,
+    });
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    try {
+      expect(await askWith('uri', lasting, { agent })).toEqual({ status: 200, caller: 'billing' });
+      now += 3 * 86_400_000;
+      const [kept] = Object.values(agent.freeSockets).flat();
+      const before = kept?.bytesRead ?? 0;
+      expect(await askWith('uri', lasting, { agent })).toEqual({ status: 401, caller: undefined });
+      expect(kept?.bytesRead).toBeGreaterThan(before);
+    } finally {
+      agent.destroy();
+      await lasting.stop();
+    }
+  });
+
   it('is let go when its TLS handshake takes longer than the head of a request may', async () => {
     const { hostname, port } = new URL(proxy.url);
     const silent = connect(Number(port), hostname);

@@ -200,6 +200,17 @@ describe('an answer of more than a mebibyte', () => {
     expect(await counted(proxy, 'outcomes_total', { outcome: 'unknown', fault: 'gateway' })).toBe(1);
   });
 
+  it('without a length, for a caller of HTTP/1.0, ends with a FIN when it is whole, and with a RST when not', async () => {
+    const { proxy } = await startPair(once(`${chunked(large)}0\r\n\r\n`), once(chunked(large)));
+    const request = formRequest(paths.transfer, transferForm).replace('HTTP/1.1', 'HTTP/1.0');
+    const whole = await RawConnection.open(proxy.url);
+    expect((await whole.send(request).answer()).body.length).toBe(large.length);
+    expect(await whole.ended()).toBe('FIN');
+    const broken = await RawConnection.open(proxy.url);
+    expect((await broken.send(request).answer()).status).toBe(200);
+    expect(await broken.ended()).toBe('ECONNRESET');
+  });
+
   it('that stalls after its head was passed on is cut off at the deadline, and is not called answered', async () => {
     const stalled: Script = async ({ request, write }) => {
       await request();
@@ -255,6 +266,19 @@ describe('an answer of more than a mebibyte', () => {
     const [line] = await exchanges(proxy);
     expect(line).toMatchObject({ status: 200, outcome: 'answered' });
     expect(line).not.toHaveProperty('reason');
+  });
+
+  it('counts as answered when its caller reads too slowly to have it by the deadline', async () => {
+    // More than the buffers between the gateway and the caller hold.
+    const { proxy } = await startPair(once(reply('200 OK', 'x'.repeat(24 * mebibyte))));
+    const caller = httpRequest(`${proxy.url}${paths.transfer}`, { method: 'POST', agent: false });
+    // Without a listener Node would read the answer to throw it away.
+    caller.on('response', (answer) => answer.on('error', () => {})).on('error', () => {});
+    caller.end();
+    const [line] = await exchanges(proxy);
+    expect(line).toMatchObject({ status: 200, outcome: 'answered' });
+    expect(line).not.toHaveProperty('reason');
+    caller.destroy();
   });
 
   it('counts as answered when it is the caller who leaves', async () => {

@@ -37,6 +37,7 @@ export function post(
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       // A break shows as `complete: false`.
+      request.off('error', reject).once('error', () => {});
       response.once('error', () => {});
       response.once('close', () => {
         const body = Buffer.concat(chunks).toString('latin1');

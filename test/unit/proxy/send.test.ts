@@ -1,3 +1,5 @@
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { type Config, configShape } from '../../../src/config/shape.ts';
 import { Refusal } from '../../../src/errors.ts';
@@ -195,6 +197,23 @@ describe('a refusal by the gateway', () => {
   it('gives way to an unknown outcome of the second request', async () => {
     replies = [replyOf(403), new CrossingFailure('gateway-timeout', true, false)];
     expect(await refusalOf(send(balance))).toMatchObject({ reason: 'gateway-timeout', outcome: 'unknown' });
+  });
+
+  it('too large to be held is let go when something else takes its place, and else is still there', async () => {
+    const large = (): GatewayReply & { rest: IncomingMessage } => ({
+      ...replyOf(403),
+      rest: new IncomingMessage(new Socket()),
+    });
+    const [answered, failed, unsent] = [large(), large(), large()];
+    replies = [answered, replyOf(200)];
+    await send(balance);
+    expect(answered.rest.destroyed).toBe(true);
+    replies = [failed, new CrossingFailure('gateway-timeout', true, false)];
+    await refusalOf(send(balance));
+    expect(failed.rest.destroyed).toBe(true);
+    replies = [unsent, refused()];
+    expect((await send(balance)).reply.rest).toBe(unsent.rest);
+    expect(unsent.rest.destroyed).toBe(false);
   });
 
   it('with a clock that is far from ours is suspected to be about that', async () => {

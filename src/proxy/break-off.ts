@@ -1,0 +1,28 @@
+import type { ServerResponse } from 'node:http';
+import { TLSSocket } from 'node:tls';
+
+/**
+ * Ends the connection of an answer that will not be whole, so that nobody can take it for whole: over HTTP/1.0
+ * the end of the connection may be all that ends an answer. Over TLS its alert is missing (RFC 8446 section 6.1).
+ */
+export function breakOff(response: ServerResponse): void {
+  const { socket } = response;
+  if (socket !== null && !(socket instanceof TLSSocket)) socket.resetAndDestroy();
+  response.destroy();
+}
+
+/**
+ * Bounds how long an answer that is written may wait for its caller to read it: what is not taken by then is
+ * thrown away with its connection. An answer behind another one waits for its turn first.
+ *
+ * @param deadline milliseconds
+ */
+export function breakOffUntaken(response: ServerResponse, deadline: number): void {
+  if (response.closed) return;
+  const begin = (): void => {
+    const timer = setTimeout(() => breakOff(response), deadline);
+    response.once('close', () => clearTimeout(timer));
+  };
+  if (response.socket === null) response.once('socket', begin);
+  else begin();
+}
