@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 
 /**
@@ -19,10 +20,13 @@ export function breakOff(response: ServerResponse): void {
  */
 export function breakOffUntaken(response: ServerResponse, deadline: number): void {
   if (response.closed) return;
-  const begin = (): void => {
-    const timer = setTimeout(() => breakOff(response), deadline);
-    response.once('close', () => clearTimeout(timer));
-  };
+  const begin = (): void => unlessClosed(response, deadline, () => breakOff(response));
   if (response.socket === null) response.once('socket', begin);
   else begin();
+}
+
+/** @param deadline milliseconds */
+export function unlessClosed(stream: ServerResponse | Duplex, deadline: number, act: () => void): void {
+  const timer = setTimeout(act, deadline);
+  stream.once('close', () => clearTimeout(timer));
 }

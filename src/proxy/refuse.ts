@@ -4,8 +4,8 @@ import { type Refusal, refusals } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
 import { breakOff } from './break-off.ts';
 
-/** How long, and how much of, an unwanted body is still read, so that the caller gets to see the answer. */
-const linger = { milliseconds: 1_000, bytes: 1_048_576 };
+/** How long, and how much of, what is unwanted is still read, so that the caller gets to see the answer. */
+export const linger = { milliseconds: 1_000, bytes: 1_048_576 };
 
 /** The head and body of an answer of Countersign's own: `application/problem+json` (RFC 9457). */
 export function problem(

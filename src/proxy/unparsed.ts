@@ -2,7 +2,8 @@ import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { Refusal } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
-import { problem } from './refuse.ts';
+import { unlessClosed } from './break-off.ts';
+import { linger, problem } from './refuse.ts';
 
 export interface UnparsedPorts {
   /** For what never became a request: what was answered, to be logged and counted. */
@@ -28,6 +29,8 @@ export function answerUnparsed(refusal: Refusal, socket: Duplex, ports: Unparsed
     ([name, value]) => `${name}: ${value}\r\n`,
   );
   socket.end(`HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}\r\n${lines.join('')}\r\n${body}`);
+  // Callers may leave their half open, and Node looks no more at a connection that it has reported.
+  unlessClosed(socket, linger.milliseconds, () => socket.destroy());
   ports.refused(exchange);
 }
 

@@ -10,9 +10,11 @@ afterEach(async () => {
   await Promise.all(stops.splice(0).map((stop) => stop()));
 });
 
-/** A Countersign that gives its callers 300 ms to read an answer. */
+/** A Countersign that gives its callers 300 ms for a head, and to read an answer. */
 async function startHasty(): Promise<Edge> {
-  const edge = await startEdge({ config: { proxy: { port: 0, deadlines: { body: '300ms' } } } });
+  const edge = await startEdge({
+    config: { proxy: { port: 0, deadlines: { headers: '300ms', body: '300ms' } } },
+  });
   stops.push(edge.stop);
   return edge;
 }
@@ -20,10 +22,20 @@ async function startHasty(): Promise<Edge> {
 /** A connection from which nothing is read beyond the 64 KiB that Node reads ahead. */
 async function connectDeaf({ proxy }: Edge): Promise<Socket> {
   const { hostname, port } = new URL(proxy.url);
-  const socket = connect(Number(port), hostname);
+  const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
   socket.on('error', () => {});
+  // Before the proxy, which would wait for it.
+  stops.unshift(async () => socket.destroy());
   await once(socket, 'connect');
   return socket;
+}
+
+/** An empty line means nothing to HTTP, and cannot be written where the connection is gone. */
+function untilLetGo(caller: Socket): Promise<void> {
+  return until(() => {
+    caller.write('\r\n');
+    return caller.destroyed;
+  });
 }
 
 describe('a caller who does not read', () => {
@@ -36,13 +48,25 @@ describe('a caller who does not read', () => {
     edge.gateway.reply = (response) => response.end(Buffer.alloc(1_000_000));
     const caller = await connectDeaf(edge);
     caller.write(request.repeat(count));
-    // An empty line means nothing to HTTP, and is refused where the connection has been reset.
-    await until(() => {
-      caller.write('\r\n');
-      return caller.destroyed;
-    });
+    await untilLetGo(caller);
   });
 });
+
+it.each([
+  ['what is not HTTP', 'ZZZ\r\n\r\n'],
+  ['the beginning of a head', 'POST / HT'],
+  ['CONNECT', 'CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n'],
+])(
+  'a caller who keeps its side open after the answer to what was no request is let go: %s',
+  async (_, bytes) => {
+    const edge = await startHasty();
+    const caller = await connectDeaf(edge);
+    caller.resume().write(bytes);
+    await once(caller, 'end');
+    // The end of a process waits for every connection, for 35 s.
+    expect(await edge.proxy.stop()).toBe(true);
+  },
+);
 
 it('an answer that waits for the one before it is not late', async () => {
   const edge = await startHasty();
