@@ -8,7 +8,7 @@ import type { Config } from '../config/shape.ts';
 import { createPrometheus } from '../ops/prometheus.ts';
 import { createOpsApp } from '../ops/server.ts';
 import { Admission } from '../proxy/admission.ts';
-import { createListener, secureContext, type TlsTexts } from '../proxy/listen.ts';
+import { createListener, type TlsTexts } from '../proxy/listen.ts';
 import { UnderWay } from '../proxy/under-way.ts';
 import { LastAnswers } from './last-answers.ts';
 import { createNonces } from './nonces.ts';
@@ -47,7 +47,7 @@ export async function startService(config: Config, given: ServicePorts): Promise
   };
   let runtime = startRuntime(config, ports);
   const answers = new LastAnswers();
-  const proxy = createListener(config.proxy, {
+  const { server: proxy, renew } = createListener(config.proxy, {
     ...ports,
     handle: (request, response) => {
       answers.add(response);
@@ -78,7 +78,7 @@ export async function startService(config: Config, given: ServicePorts): Promise
       runtime.stop(started);
       runtime = started;
       meter.reconfigure(namesOf(next));
-      if (proxy instanceof TlsServer && tls !== undefined) proxy.setSecureContext(secureContext(tls));
+      if (tls !== undefined) renew(tls);
     },
     stop: async () => {
       answers.closeConnections();

@@ -1,9 +1,11 @@
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
-import { createServer as createHttpsServer } from 'node:https';
+import { createServer as createHttpsServer, Server as HttpsServer } from 'node:https';
 import type { Duplex } from 'node:stream';
+import type { TLSSocket } from 'node:tls';
 import type { Config } from '../config/shape.ts';
 import { notPost } from './edge.ts';
 import { OneByOne } from './one-by-one.ts';
+import { Roster } from './roster.ts';
 import { answerUnparsed, refusalForHead, type UnparsedPorts } from './unparsed.ts';
 
 /** PEM texts of the listener. With `clientCa`, callers may show a certificate of that CA. */
@@ -18,8 +20,15 @@ export interface ListenerPorts extends UnparsedPorts {
   readonly tls: TlsTexts | undefined;
 }
 
-/** The proxy's server, not yet listening, with bounds on everything a caller can be slow with. */
-export function createListener(config: Config['proxy'], ports: ListenerPorts): Server {
+export interface Listener {
+  /** Not yet listening. */
+  readonly server: Server;
+  /** Takes other certificates for the connections to come; does nothing without TLS. */
+  readonly renew: (tls: TlsTexts) => void;
+}
+
+/** The proxy's server, with bounds on everything a caller can be slow with. */
+export function createListener(config: Config['proxy'], ports: ListenerPorts): Listener {
   const options = {
     headersTimeout: config.deadlines.headers,
     // The handler has its own deadline for the body and answers better; this one is behind it.
@@ -43,12 +52,26 @@ export function createListener(config: Config['proxy'], ports: ListenerPorts): S
   server.maxConnections = config.maxConnections;
   // Bounded by their size. A number would not refuse the headers beyond it, but hide them.
   server.maxHeadersCount = 0;
-  listenTo(server, ports);
-  return server;
+  const order = new OneByOne();
+  listenTo(server, order, ports);
+  return { server, renew: renewer(server, order, ports.tls) };
 }
 
-function listenTo(server: Server, ports: ListenerPorts): void {
-  const order = new OneByOne();
+/** Whoever was let in by a client CA that is another one now has to show a certificate again. */
+function renewer(server: Server, order: OneByOne, first: TlsTexts | undefined): Listener['renew'] {
+  if (!(server instanceof HttpsServer)) return () => {};
+  const connections = new Roster<TLSSocket>();
+  server.on('secureConnection', (socket) => socket.once('close', connections.enter(socket)));
+  let clientCa = first?.clientCa;
+  return (tls) => {
+    server.setSecureContext(secureContext(tls));
+    if (tls.clientCa === clientCa) return;
+    clientCa = tls.clientCa;
+    for (const socket of connections.present()) order.endWith(socket);
+  };
+}
+
+function listenTo(server: Server, order: OneByOne, ports: ListenerPorts): void {
   const handle = order.guard((request, response) => {
     // RFC 9112 section 3.2: no other form than the path leads anywhere here, and Express answers some itself.
     if (!request.url?.startsWith('/')) request.url = '/';
@@ -77,7 +100,7 @@ function isAboutHttp(error: Error): boolean {
  * What `setSecureContext` takes when certificates are renewed. Without a CA of one's own no client certificate
  * is accepted; Node would take those of every public CA.
  */
-export function secureContext(tls: TlsTexts): {
+function secureContext(tls: TlsTexts): {
   cert: string;
   key: string;
   ca: string | string[];

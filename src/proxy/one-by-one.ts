@@ -8,14 +8,26 @@ import type { Duplex } from 'node:stream';
 export class OneByOne {
   readonly #latest = new WeakMap<Duplex, { request: IncomingMessage; response: ServerResponse }>();
 
+  readonly #ending = new WeakSet<Duplex>();
+
   /** RFC 9112 section 9.6: whoever has said "close" processes no further request of the connection. */
   guard(handle: RequestListener): RequestListener {
     return (request, response) => {
       const { socket } = request;
-      if (this.#latest.get(socket)?.response.getHeader('connection') === 'close') return;
+      const saidClose = this.#latest.get(socket)?.response.getHeader('connection') === 'close';
+      if (saidClose || this.#ending.has(socket)) return;
       this.#latest.set(socket, { request, response });
       handle(request, response);
     };
+  }
+
+  /** Ends the connection with the last of the requests that are under way on it, or now. */
+  endWith(socket: Duplex): void {
+    const { response } = this.#latest.get(socket) ?? {};
+    this.#ending.add(socket);
+    if (response === undefined || response.closed) socket.destroy();
+    else if (response.headersSent) response.once('close', () => socket.end());
+    else response.setHeader('Connection', 'close');
   }
 
   /**

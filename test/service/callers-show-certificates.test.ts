@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { balance } from '../support/edge.ts';
+import { until } from '../support/forwarding.ts';
 import { hasOpenssl } from '../support/openssl.ts';
 import { type RecordingGateway, startRecordingGateway } from '../support/recording-gateway.ts';
 import { startProxy, type TestProxy } from '../support/service.ts';
@@ -207,6 +208,46 @@ whereOpensslIs('a caller with a client certificate', () => {
     } finally {
       agent.destroy();
       await lasting.stop();
+    }
+  });
+
+  it('keeps its connection when a configuration with the same CA is read, and loses it with another CA', async () => {
+    const changing = await start({ clientCaFile: at('ours.crt') });
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const kept = () => Object.values(agent.freeSockets).flat()[0];
+    try {
+      expect(await askWith('uri', changing, { agent })).toEqual({ status: 200, caller: 'billing' });
+      const connection = kept();
+      changing.reload(configWith({ clientCaFile: at('ours.crt') }));
+      expect(await askWith('uri', changing, { agent })).toMatchObject({ status: 200 });
+      expect(kept()).toBe(connection);
+      changing.reload(configWith({ clientCaFile: at('theirs.crt') }));
+      await until(() => connection?.destroyed === true);
+      expect(await askWith('uri', changing, { agent })).toEqual({ status: 401, caller: undefined });
+    } finally {
+      agent.destroy();
+      await changing.stop();
+    }
+  });
+
+  it('gets the answer that is under way when another CA is configured, and it is the last', async () => {
+    const changing = await start({ clientCaFile: at('ours.crt') });
+    const agent = new Agent({ keepAlive: true });
+    const going = Promise.withResolvers<void>();
+    const { reply } = gateway;
+    gateway.reply = (response) => void going.promise.then(() => response.end('OK'));
+    try {
+      const before = gateway.requests.length;
+      const answer = askWith('uri', changing, { agent });
+      await until(() => gateway.requests.length > before);
+      changing.reload(configWith({ clientCaFile: at('theirs.crt') }));
+      going.resolve();
+      expect(await answer).toEqual({ status: 200, caller: 'billing' });
+      expect(Object.values(agent.freeSockets).flat()).toEqual([]);
+    } finally {
+      gateway.reply = reply;
+      agent.destroy();
+      await changing.stop();
     }
   });
 

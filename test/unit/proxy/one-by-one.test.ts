@@ -27,6 +27,26 @@ describe('what follows on a connection', () => {
     expect(handled(order, new Socket()).handle).toHaveBeenCalledTimes(1);
   });
 
+  it('is not handled where the connection ends with what is under way', async () => {
+    const [order, socket] = [new OneByOne(), new Socket()];
+    const { response } = handled(order, socket);
+    order.endWith(socket);
+    expect(response.getHeader('connection')).toBe('close');
+    expect(handled(order, socket).handle).not.toHaveBeenCalled();
+    const begun = new Socket();
+    const end = jest.spyOn(begun, 'end');
+    const answered = handled(order, begun);
+    answered.response.flushHeaders();
+    order.endWith(begun);
+    expect(handled(order, begun).handle).not.toHaveBeenCalled();
+    expect(end).not.toHaveBeenCalled();
+    answered.response.emit('close');
+    expect(end).toHaveBeenCalledTimes(1);
+    const idle = new Socket();
+    order.endWith(idle);
+    expect(idle.destroyed).toBe(true);
+  });
+
   it('is answered on its own where nothing is under way', async () => {
     const [order, socket, answer] = [new OneByOne(), new Socket(), jest.fn()];
     order.interrupt(broken, socket, answer);
