@@ -1,5 +1,5 @@
 import express, { type Express } from 'express';
-import helmet from 'helmet';
+import helmet, { type HelmetOptions } from 'helmet';
 import { createAuthenticator } from './callers/authenticate.ts';
 import type { Config } from './config/shape.ts';
 import { createResolver } from './gateway/resolve.ts';
@@ -34,6 +34,20 @@ export interface AppPorts {
   readonly userAgent: string;
 }
 
+/** An answer that a browser opens all the same may run nothing; what only concerns pages is left out. */
+const forPrograms: HelmetOptions = {
+  contentSecurityPolicy: {
+    directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] },
+    useDefaults: false,
+  },
+  crossOriginOpenerPolicy: false,
+  originAgentCluster: false,
+  xDnsPrefetchControl: false,
+  xDownloadOptions: false,
+  xPermittedCrossDomainPolicies: false,
+  xXssProtection: false,
+};
+
 /** Puts the proxy together. Opens nothing: no port, no file, no connection. */
 export function createApp(config: Config, ports: AppPorts): Express {
   const signer = new Signer(config.signing, ports.meter, ports.monotonic);
@@ -46,9 +60,5 @@ export function createApp(config: Config, ports: AppPorts): Express {
     takingDeadline: deadlines.body,
     sender: new Sender({ ...ports, signer }),
   });
-  return express()
-    .disable('x-powered-by')
-    .disable('etag')
-    .use(helmet({ contentSecurityPolicy: { directives: { defaultSrc: ["'none'"] }, useDefaults: false } }))
-    .use(handle);
+  return express().disable('x-powered-by').disable('etag').use(helmet(forPrograms)).use(handle);
 }
