@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { Server as TlsServer } from 'node:https';
 import { performance } from 'node:perf_hooks';
-import { setTimeout as wait } from 'node:timers/promises';
+import { setImmediate, setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../config/shape.ts';
 import { createPrometheus } from '../ops/prometheus.ts';
 import { createOpsApp } from '../ops/server.ts';
@@ -82,8 +82,7 @@ export async function startService(config: Config, given: ServicePorts): Promise
     },
     stop: async () => {
       answers.closeConnections();
-      const inTime = await drain(proxy, ports.admission, config.proxy.deadlines.drain);
-      if (!inTime) ports.underWay.abandon();
+      const inTime = await drain(proxy, ports, config.proxy.deadlines.drain);
       runtime.stop();
       await closed(admin);
       return inTime;
@@ -92,13 +91,21 @@ export async function startService(config: Config, given: ServicePorts): Promise
 }
 
 /** The operations port stays open meanwhile: whoever asks learns that this instance is draining. */
-async function drain(proxy: Server, admission: Admission, deadline: number): Promise<boolean> {
+async function drain(
+  proxy: Server,
+  { admission, underWay }: Pick<RuntimePorts, 'admission' | 'underWay'>,
+  deadline: number,
+): Promise<boolean> {
   const done = Promise.all([admission.drain(), closed(proxy)]).then(() => true);
   const late = new AbortController();
   const inTime = await Promise.race([done, wait(deadline, false, { signal: late.signal })]);
   late.abort();
-  if (!inTime) proxy.closeAllConnections();
-  return inTime;
+  if (inTime) return true;
+  underWay.abandon();
+  // A turn of the event loop, in which those who wait for a reply break their answers off.
+  await setImmediate();
+  proxy.closeAllConnections();
+  return false;
 }
 
 function closed(server: Server): Promise<void> {
