@@ -18,7 +18,7 @@ function row(status: number, outcome: Outcome, title: string, proxyError = 'http
 }
 
 /**
- * The closed list of what Countersign itself answers (design section 8). The key is the public `reason`, the
+ * The closed list of what Countersign itself answers. The key is the public `reason`, the
  * metric label and the end of `urn:countersign:error:<reason>`.
  */
 export const refusals = {
