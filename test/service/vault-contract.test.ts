@@ -26,14 +26,15 @@ for (const { name, open } of vaultTargets(process.env)) {
     const mount = `kv-${unique}`;
     const appRole = `approle-${unique}`;
     const policy = `countersign-${unique}`;
-    const folder = new Folder();
     const closers: (() => void)[] = [];
+    let folder: Folder;
     let server: RunningVault;
     let admin: VaultAdmin;
     let roleId: string;
 
     beforeAll(async () => {
       if (open === undefined) return;
+      folder = new Folder();
       server = await open();
       admin = new VaultAdmin(server.address, server.rootToken);
       await admin.enable('mounts', mount, { type: 'kv', options: { version: '2' } });
