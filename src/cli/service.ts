@@ -54,6 +54,7 @@ export async function startService(config: Config, given: ServicePorts): Promise
       runtime.handle(request, response);
     },
     tls: tlsTexts(config),
+    dropped: () => meter.connectionDropped(),
     refused: (exchange) => {
       ports.log.exchange(exchange);
       meter.exchangeEnded(exchange);

@@ -14,6 +14,8 @@ export interface GatewayReplySeen {
 
 /** The port to the metrics: what happened, in the domain's words. Implemented by ops/prometheus. */
 export interface Meter extends KeyEvents {
+  /** A caller's connection was closed at once, since as many as are bearable were open. */
+  connectionDropped(): void;
   exchangeBegan(environment: string): void;
   /** Balances {@link exchangeBegan}. */
   exchangeLeft(environment: string): void;

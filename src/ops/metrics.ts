@@ -61,6 +61,11 @@ function requestMetrics({ counter, gauge, histogram }: Maker) {
       route,
       exchangeBuckets,
     ),
+    dropped: counter(
+      'connections_dropped_total',
+      'Connections of callers that were closed at once, since proxy.maxConnections were open.',
+      [],
+    ),
     inFlight: gauge('requests_in_flight', 'Exchanges under way.', ['environment']),
     inFlightLimit: gauge('in_flight_limit', 'Exchanges that may be under way at once.', ['environment']),
     decisions: counter('policy_decisions_total', 'Decisions on callers; would-refuse is report mode.', [

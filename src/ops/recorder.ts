@@ -10,6 +10,7 @@ const keySources: ReadonlySet<string> = new Set(['vault', 'directory']);
 export function createRecorder(metrics: Metrics, labels: () => Labels): Meter {
   const keys = createKeySeries(metrics);
   return {
+    connectionDropped: () => metrics.dropped.inc({}),
     exchangeBegan: (environment) => metrics.inFlight.inc(labels().environment(environment)),
     exchangeLeft: (environment) => metrics.inFlight.dec(labels().environment(environment)),
     exchangeEnded(exchange) {

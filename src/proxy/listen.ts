@@ -18,6 +18,8 @@ export interface TlsTexts {
 export interface ListenerPorts extends UnparsedPorts {
   readonly handle: RequestListener;
   readonly tls: TlsTexts | undefined;
+  /** A connection beyond `maxConnections` was closed. */
+  readonly dropped: () => void;
 }
 
 export interface Listener {
@@ -50,6 +52,7 @@ export function createListener(config: Config['proxy'], ports: ListenerPorts): L
         });
   // Each takes a file descriptor, whoever it is from; without one no key file and no gateway can be reached.
   server.maxConnections = config.maxConnections;
+  server.on('drop', () => ports.dropped());
   // Bounded by their size. A number would not refuse the headers beyond it, but hide them.
   server.maxHeadersCount = 0;
   const order = new OneByOne();
