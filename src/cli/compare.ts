@@ -11,7 +11,7 @@ export function compareBaseStrings(ours: string, theirs: string): { equal: boole
   return {
     equal: false,
     lines: [
-      `The first difference is at byte ${at} (counted from 0), ${placeOf(ours, at)}:`,
+      `The first difference is at byte ${at} (counted from 0), ${placeOf(maskBaseString(ours), at)}:`,
       `  ours      ${around(maskBaseString(ours), at)}`,
       `  expected  ${around(maskBaseString(theirs), at)}`,
       `            ${' '.repeat(Math.min(at, context))}^`,

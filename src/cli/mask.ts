@@ -1,60 +1,63 @@
 /** Parameters of interface section 4.3 that hold card data, and their common spellings. */
 const cardFields =
   /^(credit_card_number|destination-card-no|card_?-?number|pan|cvv2?|cvc2?|expire_(month|year)|card_printed_name)$/i;
+/** 13 to 19 digits (ISO/IEC 7812), also with a space or the like between them, anywhere in a text. */
+const cardNumber = /\d(?:[ +.-]?\d){12,18}/;
 
 /**
- * An encoded parameter with the characters of card data replaced by `x`. The length stays, so positions in a
- * masked text are positions in the real one.
+ * Encoded parameters joined by `&`, with card data masked. The length stays, so positions in a masked text are
+ * positions in the real one.
  */
-export function maskPair(name: string, value: string): string {
-  const isCardData = cardFields.test(decode(name)) || looksLikeCardNumber(decode(value));
-  return isCardData
-    ? value.replace(/%[0-9A-Fa-f]{2}|[^%]/g, (unit) => (unit.length === 1 ? 'x' : unit))
-    : value;
-}
-
-/** Encoded parameters joined by `&`, masked. */
 export function maskParameters(text: string): string {
-  return text
-    .split('&')
-    .map((pair) => {
-      const [name = '', ...rest] = pair.split('=');
-      return rest.length === 0 ? name : `${name}=${maskPair(name, rest.join('='))}`;
-    })
-    .join('&');
+  return maskJoined(text, '&', '=');
 }
 
-/** A base string, masked; what has not the form of one is hidden whole, since nobody can tell what is in it. */
+/**
+ * A base string, masked in the same way: ours, or somebody else's that may be wrong in any way. Where it has
+ * not the form of one, or a parameter in it has not, nobody can tell what is in it, and that part is hidden.
+ */
 export function maskBaseString(text: string): string {
   const [method, url, parameters, ...more] = text.split('&');
-  if (parameters === undefined || more.length > 0) return text.replace(/[^%&=\s]/g, 'x');
-  return [method, url, maskEncodedOnce(parameters)].join('&');
+  if (parameters === undefined || more.length > 0) return hide(text);
+  return [method, url, maskJoined(parameters, '%26', '%3D')].join('&');
 }
 
-/** In a base string the parameters are encoded a second time: `%3D` stands between name and value. */
-function maskEncodedOnce(parameters: string): string {
-  return parameters
-    .split('%26')
+function maskJoined(text: string, between: string, equals: string): string {
+  return text
+    .split(between)
     .map((pair) => {
-      const [name = '', ...rest] = pair.split('%3D');
-      const value = rest.join('%3D');
-      const masked = maskPair(decode(name), decode(value));
-      return rest.length === 0
-        ? name
-        : `${name}%3D${masked === decode(value) ? value : maskPair('cvv2', value)}`;
+      const at = pair.indexOf(equals);
+      if (at === -1) return hide(pair);
+      const [name, value] = [pair.slice(0, at), pair.slice(at + equals.length)];
+      return `${maskName(name)}${equals}${holdsCardData(decoded(name), decoded(value)) ? hide(value) : value}`;
     })
-    .join('%26');
+    .join(between);
 }
 
-/** 13 to 19 digits (ISO/IEC 7812), with or without spaces and hyphens between them. */
-function looksLikeCardNumber(text: string): boolean {
-  return /^\d{13,19}$/.test(text.replace(/[ -]/g, ''));
+function maskName(name: string): string {
+  return cardNumber.test(decoded(name)) ? hide(name) : name;
 }
 
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
+/** The OAuth parameters are made by signers; a nonce may well hold as many digits as a card number. */
+function holdsCardData(name: string, value: string): boolean {
+  return cardFields.test(name) || (!name.startsWith('oauth_') && cardNumber.test(value));
+}
+
+/** Escapes are hidden too: a wrong signer may have encoded the digits. */
+function hide(text: string): string {
+  return text.replace(/[^%&=\s]/g, 'x');
+}
+
+/** However often it was encoded: too often is what somebody may be looking for. */
+function decoded(text: string): string {
+  let now = text;
+  for (let before = ''; now !== before; ) {
+    before = now;
+    now = now.replace(/(?:%[0-9A-Fa-f]{2})+/g, decodedOctets);
   }
+  return now;
+}
+
+function decodedOctets(octets: string): string {
+  return Buffer.from(octets.replaceAll('%', ''), 'hex').toString('utf8');
 }
