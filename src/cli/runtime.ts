@@ -64,7 +64,7 @@ export function startRuntime(config: Config, ports: RuntimePorts, previous?: Run
       readiness({
         draining: ports.admission.draining,
         keySourceReady: keys.source.ready(),
-        keysCached: keys.cache.holds() ? 1 : 0,
+        keysCached: keys.cache.holds(),
       }),
     stop: (next) => {
       if (next?.keys !== keys) keys.source.stop();

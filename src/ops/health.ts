@@ -3,8 +3,8 @@ export interface Vitals {
   readonly draining: boolean;
   /** The key source has answered once since the start. */
   readonly keySourceReady: boolean;
-  /** How many key rings are cached: enough to go on signing while the source fails. */
-  readonly keysCached: number;
+  /** Some keys are cached: enough to go on signing while the source fails. */
+  readonly keysCached: boolean;
 }
 
 export interface Readiness {
@@ -17,7 +17,7 @@ export interface Readiness {
 export function readiness({ draining, keySourceReady, keysCached }: Vitals): Readiness {
   const reasons = [
     ...(draining ? ['draining'] : []),
-    ...(keySourceReady || keysCached > 0 ? [] : ['key-source-never-reached']),
+    ...(keySourceReady || keysCached ? [] : ['key-source-never-reached']),
   ];
   return { ready: reasons.length === 0, reasons };
 }

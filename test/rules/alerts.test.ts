@@ -3,7 +3,8 @@ import { describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { createPrometheus } from '../../src/ops/prometheus.ts';
-import { itWith, promtool } from '../support/promtool.ts';
+import { itWith } from '../support/programs.ts';
+import { promtool } from '../support/promtool.ts';
 
 const rule = z.object({
   alert: z.string().optional(),

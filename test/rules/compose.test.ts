@@ -12,7 +12,8 @@ import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { at, list, record } from '../support/helm.ts';
-import { itWith, promtool } from '../support/promtool.ts';
+import { itWith } from '../support/programs.ts';
+import { promtool } from '../support/promtool.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-compose-'));
 afterAll(() => rmSync(folder, { recursive: true }));

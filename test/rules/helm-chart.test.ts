@@ -3,9 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
-import { at, chart, ciValues, helm, itWithHelm, record, render, template, values } from '../support/helm.ts';
+import { at, chart, ciValues, helm, record, render, template, values } from '../support/helm.ts';
+import { itWith } from '../support/programs.ts';
 
-const whenHelm = itWithHelm();
+const whenHelm = itWith('helm');
 const folder = mkdtempSync(join(tmpdir(), 'countersign-chart-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 

@@ -2,9 +2,10 @@ import { expect } from '@jest/globals';
 import { parse } from 'yaml';
 import { checkConfig } from '../../src/config/check.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
-import { at, ciValues, configText, container, itWithHelm, list, renderOne, values } from '../support/helm.ts';
+import { at, ciValues, configText, container, list, renderOne, values } from '../support/helm.ts';
+import { itWith } from '../support/programs.ts';
 
-const whenHelm = itWithHelm();
+const whenHelm = itWith('helm');
 
 /** What the pod's environment variables would hold: something of the right form for each name it is given. */
 function lookUpIn(pod: unknown): (name: string) => string | undefined {

@@ -3,10 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
 import { parse, stringify } from 'yaml';
-import { at, chart, itWithHelm, list, record, render, renderOne, values } from '../support/helm.ts';
-import { itWith, promtool } from '../support/promtool.ts';
+import { at, chart, list, record, render, renderOne, values } from '../support/helm.ts';
+import { itWith } from '../support/programs.ts';
+import { promtool } from '../support/promtool.ts';
 
-const whenHelm = itWithHelm();
+const whenHelm = itWith('helm');
 const folder = mkdtempSync(join(tmpdir(), 'countersign-rules-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 const everything = values('everything');

@@ -1,8 +1,9 @@
 import { expect } from '@jest/globals';
 import { parse } from 'yaml';
-import { at, configText, itWithHelm, list, record, render, renderOne, values } from '../support/helm.ts';
+import { at, configText, list, record, render, renderOne, values } from '../support/helm.ts';
+import { itWith } from '../support/programs.ts';
 
-const whenHelm = itWithHelm();
+const whenHelm = itWith('helm');
 const rules = (args: string[], direction: 'ingress' | 'egress') =>
   list(renderOne(args, 'NetworkPolicy'), 'spec', direction);
 const portsOf = (rule: unknown) => list(rule, 'ports').map((port) => at(port, 'port'));

@@ -8,7 +8,6 @@ import {
   at,
   ciValues,
   container,
-  itWithHelm,
   list,
   record,
   render,
@@ -17,8 +16,9 @@ import {
   values,
 } from '../support/helm.ts';
 import { execForm, readStages } from '../support/image.ts';
+import { itWith } from '../support/programs.ts';
 
-const whenHelm = itWithHelm();
+const whenHelm = itWith('helm');
 const servers: Server[] = [];
 afterEach(() => {
   for (const server of servers.splice(0)) server.close();

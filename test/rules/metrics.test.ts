@@ -4,7 +4,8 @@ import { type Reason, refusals } from '../../src/errors.ts';
 import type { Exchange } from '../../src/exchange.ts';
 import { createPrometheus, type Prometheus } from '../../src/ops/prometheus.ts';
 import { samples } from '../support/exposition.ts';
-import { itWith, promtool } from '../support/promtool.ts';
+import { itWith } from '../support/programs.ts';
+import { promtool } from '../support/promtool.ts';
 
 const operations = [
   'manager-balance',

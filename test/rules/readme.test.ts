@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { acquire } from '../support/exclusive.ts';
-import { chart, itWithHelm, template, values } from '../support/helm.ts';
+import { chart, template, values } from '../support/helm.ts';
 import { KeysBench } from '../support/keys-bench.ts';
+import { itWith } from '../support/programs.ts';
 import { withTables } from '../support/readme-tables.ts';
 import { blocksOf, normalised, stepsOf } from '../support/sessions.ts';
 import { root } from '../support/sources.ts';
@@ -96,7 +97,7 @@ describe('the door for those who rotate keys', () => {
   );
 });
 
-itWithHelm()('the command that installs the chart is one that helm takes', () => {
+itWith('helm')('the command that installs the chart is one that helm takes', () => {
   const command = blocksOf(readme, 'sh').find(({ text }) => text.startsWith('helm install '))?.text ?? '';
   const [, , , from, ...options] = command.trim().split(/\s+/);
   expect(from).toBe(chart);

@@ -6,14 +6,14 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { balance } from '../support/edge.ts';
 import { until } from '../support/forwarding.ts';
-import { hasOpenssl } from '../support/openssl.ts';
+import { describeWith } from '../support/programs.ts';
 import { type RecordingGateway, startRecordingGateway } from '../support/recording-gateway.ts';
 import { startProxy, type TestProxy } from '../support/service.ts';
 
-const whereOpensslIs = hasOpenssl() ? describe : describe.skip;
+const whereOpensslIs = describeWith('openssl');
 const everything = { environments: ['*'], operations: ['*'], logins: ['*'] };
 
 let folder: string;
@@ -53,7 +53,6 @@ function makeCertificate(name: string, ca: string, subjectAltName: string, days 
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'countersign-certificates-'));
-  if (!hasOpenssl()) return;
   makeCa('ours');
   makeCa('theirs');
   makeCertificate('server', 'ours', 'IP:127.0.0.1');

@@ -14,7 +14,7 @@ const transfer = '/sandbox/gw/api/v4/transfer/1234';
 const url = 'https://gateway.test/gw/api/v4/transfer/1234';
 const fixed = ['--nonce', '7d8f3e4a', '--timestamp', '1700000000'];
 const theirs = otherBaseString('POST', url, [
-  ...[...new URLSearchParams(form)],
+  ...new URLSearchParams(form),
   ['oauth_consumer_key', 'acme'],
   ['oauth_nonce', 'theirs-1'],
   ['oauth_signature_method', 'RSA-SHA256'],

@@ -3,10 +3,10 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TlsOptions } from 'node:tls';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { always, type FaultyGateway, reply, startFaultyGateway } from '../support/faulty-gateway.ts';
 import { askBalance, exchanges, transfer, verdict } from '../support/forwarding.ts';
-import { hasOpenssl } from '../support/openssl.ts';
+import { describeWith } from '../support/programs.ts';
 import { startProxy, type TestProxy } from '../support/service.ts';
 
 const stops: (() => Promise<unknown>)[] = [];
@@ -17,7 +17,7 @@ afterEach(async () => {
 const unreachable = '502 gateway-unreachable not-sent not-sent';
 
 /** Certificates are made by the program openssl; where it is missing, these tests are skipped. */
-(hasOpenssl() ? describe : describe.skip)('a gateway with TLS', () => {
+describeWith('openssl')('a gateway with TLS', () => {
   let folder = '';
   const file = (name: string): string => join(folder, name);
 

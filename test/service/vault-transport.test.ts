@@ -7,7 +7,7 @@ import type { VaultConfig } from '../../src/config/shape.ts';
 import { vaultClient } from '../../src/keys/vault/client.ts';
 import { vaultSource } from '../../src/keys/vault/source.ts';
 import { Secret } from '../../src/secret.ts';
-import { hasOpenssl } from '../support/openssl.ts';
+import { describeWith } from '../support/programs.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import {
@@ -99,7 +99,7 @@ describe('requests to Vault', () => {
     expect(await problemOf(read({ namespace: 'team-b' }))).toBe('no-route');
   });
 
-  (hasOpenssl() ? describe : describe.skip)('over TLS (needs the program openssl)', () => {
+  describeWith('openssl')('over TLS (needs the program openssl)', () => {
     let ca: Ca;
     let vault: StubVault;
 

@@ -1,7 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { it } from '@jest/globals';
 import { parseAllDocuments } from 'yaml';
 
 export const chart = 'helm/countersign';
@@ -16,13 +15,6 @@ export interface Ran {
 export function helm(args: readonly string[]): Ran {
   const { status, stdout, stderr } = spawnSync('helm', args, { encoding: 'utf8' });
   return { status, stdout, stderr: stderr.replaceAll(/^.*found symbolic link in path.*\n/gm, '') };
-}
-
-/** `it` where `helm` is installed; else a skipped test, and a line that says so. */
-export function itWithHelm(): typeof it | typeof it.skip {
-  const found = spawnSync('helm', ['version']).error === undefined;
-  if (!found) process.stderr.write('skipped: helm is not installed (go install helm.sh/helm/v3/cmd/helm)\n');
-  return found ? it : it.skip;
 }
 
 /** The values files that people are shown, by name: default, minimal, ... */

@@ -3,11 +3,6 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Whether the program `openssl` is installed; it is the one verifier that runs outside of Node. */
-export function hasOpenssl(): boolean {
-  return spawnSync('openssl', ['version']).status === 0;
-}
-
 /** RSASSA-PKCS1-v1_5 with SHA-256, verified by the program `openssl`. */
 export function opensslVerifies(publicKeyFile: string, text: string, signatureBase64: string): boolean {
   const directory = mkdtempSync(join(tmpdir(), 'countersign-openssl-'));

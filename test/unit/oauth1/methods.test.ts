@@ -1,12 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { methods, type SigningKey } from '../../../src/oauth1/methods.ts';
 import { Secret } from '../../../src/secret.ts';
-import { hasOpenssl, opensslHmacSha1, opensslVerifies } from '../../support/openssl.ts';
+import { opensslHmacSha1, opensslVerifies } from '../../support/openssl.ts';
+import { itWith } from '../../support/programs.ts';
 import { privateKeyOf, vectorPath } from '../../support/vectors.ts';
 
 const privateKey: SigningKey = { kind: 'private_key', privateKey: privateKeyOf('rsa-2048-pkcs8.pem') };
 /** Shown as skipped where the program is not installed. */
-const withOpenssl = hasOpenssl() ? it : it.skip;
+const withOpenssl = itWith('openssl');
 
 describe('HMAC-SHA1 (RFC 5849 section 3.4.2)', () => {
   it.each([

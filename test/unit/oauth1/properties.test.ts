@@ -8,7 +8,8 @@ import { prepare, sign, type Unsigned } from '../../../src/oauth1/sign.ts';
 import { Secret } from '../../../src/secret.ts';
 import { formArbitrary } from '../../support/form.ts';
 import { otherBaseString, otherHmacSha1 } from '../../support/oauth-sign.ts';
-import { hasOpenssl, opensslVerifies } from '../../support/openssl.ts';
+import { opensslVerifies } from '../../support/openssl.ts';
+import { describeWith } from '../../support/programs.ts';
 import { privateKeyOf, publicKeyOf, vectorPath } from '../../support/vectors.ts';
 import { verifyAuthorization } from '../../support/verify.ts';
 
@@ -102,7 +103,7 @@ describe('10,000 generated forms', () => {
   );
 });
 
-(hasOpenssl() ? describe : describe.skip)('200 of these forms, where openssl is installed', () => {
+describeWith('openssl')('200 of these forms, where openssl is installed', () => {
   it(
     'get an RSA-SHA256 signature that the program openssl verifies over the base string of oauth-sign',
     async () => {

@@ -1,20 +1,20 @@
 import { expect, it } from '@jest/globals';
 import { readiness, type Vitals } from '../../../src/ops/health.ts';
 
-const well: Vitals = { draining: false, keySourceReady: true, keysCached: 0 };
+const well: Vitals = { draining: false, keySourceReady: true, keysCached: false };
 
 it.each<[string, Vitals, readonly string[]]>([
   ['whose key source has answered is ready', well, []],
   [
     'with cached keys is ready though the source fails',
-    { ...well, keySourceReady: false, keysCached: 1 },
+    { ...well, keySourceReady: false, keysCached: true },
     [],
   ],
   ['that never had a key is not', { ...well, keySourceReady: false }, ['key-source-never-reached']],
   ['that is draining is not', { ...well, draining: true }, ['draining']],
   [
     'tells all its reasons',
-    { draining: true, keySourceReady: false, keysCached: 0 },
+    { draining: true, keySourceReady: false, keysCached: false },
     ['draining', 'key-source-never-reached'],
   ],
 ])('an instance %s', (_name, vitals, reasons) => {

@@ -1,0 +1,29 @@
+import { spawnSync } from 'node:child_process';
+import { describe, it } from '@jest/globals';
+
+/** Programs that only checks need: how to ask for their version, and where they come from. */
+const programs = {
+  helm: ['version', 'go install helm.sh/helm/v3/cmd/helm'],
+  openssl: ['version', 'Debian package openssl'],
+  prometheus: ['--version', 'Debian package prometheus'],
+  promtool: ['--version', 'Debian package prometheus'],
+} as const;
+
+type Program = keyof typeof programs;
+
+/** `it` where the program is installed; else a skipped test, and a line that says so. */
+export function itWith(program: Program): typeof it | typeof it.skip {
+  return isInstalled(program) ? it : it.skip;
+}
+
+/** The same for a group of tests. */
+export function describeWith(program: Program): typeof describe | typeof describe.skip {
+  return isInstalled(program) ? describe : describe.skip;
+}
+
+function isInstalled(program: Program): boolean {
+  const [askVersion, origin] = programs[program];
+  const found = spawnSync(program, [askVersion]).error === undefined;
+  if (!found) process.stderr.write(`skipped: ${program} is not installed (${origin})\n`);
+  return found;
+}
