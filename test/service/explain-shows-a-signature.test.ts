@@ -53,9 +53,12 @@ async function run(target: string, body: string, ...more: string[]) {
   return { code, out: out.join('\n'), err: err.join('\n') };
 }
 
+/** Without the line of the key: its time and version may have any digits. */
+const withoutKey = (out: string): string => out.replace(/^Key .*$/m, '');
+
 describe('countersign explain', () => {
   it.each([
-    [transfer, form, url, { publicKey: publicKeyOf('keys/rsa-2048-public.pem') }],
+    [transfer, form, url, { publicKey: publicKeyOf('rsa-2048-public.pem') }],
     [
       '/sandbox/gw/api/v2/get-balance/manager/acme',
       'balance-name=Main%20USD',
@@ -74,7 +77,7 @@ describe('countersign explain', () => {
     const { out } = await run(transfer, form, '--curl', ...fixed);
     expect(out).toContain('credit_card_number=xxxxxxxxxxxxxxxx');
     expect(out).toContain('amount=10.42');
-    expect(out).not.toMatch(/4111|987/);
+    expect(withoutKey(out)).not.toMatch(/4111|987/);
     expect(out).not.toContain(testControlKey);
     for (const line of testPrivateKey.split('\n').slice(1, -2)) expect(out).not.toContain(line);
   });
@@ -89,7 +92,7 @@ describe('countersign explain', () => {
     const wrong = theirs.replace('10.42', '10.43');
     const { code, out } = await run(transfer, form, '--expect', fileOf('theirs', wrong));
     expect(out).toContain(`The first difference is at byte ${theirs.indexOf('10.42') + 4} (counted from 0)`);
-    expect(out).not.toMatch(/4111|987/);
+    expect(withoutKey(out)).not.toMatch(/4111|987/);
     expect(code).toBe(1);
   });
 
