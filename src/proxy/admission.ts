@@ -1,10 +1,9 @@
 import { Refusal } from '../errors.ts';
 
-/** Counts what is under way, refuses more than is bearable, and lets a stopping process wait for the rest. */
+/** Counts requests in flight, rejects those above the limit, and lets a shutdown wait for the rest. */
 export class Admission {
   readonly #inFlight = new Map<string, number>();
-  #draining = false;
-  #idle = Promise.withResolvers<void>();
+  #waiting: PromiseWithResolvers<void> | undefined;
 
   /**
    * @param limit how many exchanges of the environment may be under way
@@ -22,27 +21,19 @@ export class Admission {
     return () => this.#leave(environment);
   }
 
-  /** @throws Refusal `shutting-down` */
-  checkOpen(): void {
-    if (!this.#draining) return;
-    throw new Refusal('shutting-down', 'This instance is stopping. Send the request to another one.', {
-      retryAfter: 1,
-    });
-  }
-
-  get draining(): boolean {
-    return this.#draining;
-  }
-
-  /** Refuses new requests from now on; resolves when the last one under way is over. */
-  async drain(): Promise<void> {
-    this.#draining = true;
-    if (this.#total() > 0) await this.#idle.promise;
+  /** Resolves when nothing is in flight. */
+  async idle(): Promise<void> {
+    while (this.#total() > 0) {
+      this.#waiting ??= Promise.withResolvers<void>();
+      await this.#waiting.promise;
+    }
   }
 
   #leave(environment: string): void {
     this.#inFlight.set(environment, (this.#inFlight.get(environment) ?? 1) - 1);
-    if (this.#draining && this.#total() === 0) this.#idle.resolve();
+    if (this.#waiting === undefined || this.#total() > 0) return;
+    this.#waiting.resolve();
+    this.#waiting = undefined;
   }
 
   #total(): number {

@@ -14,15 +14,12 @@ export function breakOff(response: ServerResponse): void {
 
 /**
  * Bounds how long an answer that is written may wait for its caller to read it: what is not taken by then is
- * thrown away with its connection. An answer behind another one waits for its turn first.
+ * thrown away with its connection.
  *
  * @param deadline milliseconds
  */
 export function breakOffUntaken(response: ServerResponse, deadline: number): void {
-  if (response.closed) return;
-  const begin = (): void => unlessClosed(response, deadline, () => breakOff(response));
-  if (response.socket === null) response.once('socket', begin);
-  else begin();
+  if (!response.closed) unlessClosed(response, deadline, () => breakOff(response));
 }
 
 /** @param deadline milliseconds */

@@ -63,7 +63,6 @@ async function serve(
   exchange: Exchange,
   ports: HandlerPorts,
 ): Promise<{ reply: GatewayReply; settings: Destination['settings'] }> {
-  ports.admission.checkOpen();
   checkEdge(request);
   const caller = await ports.authenticate(presentedBy(request, ports.clock()));
   exchange.caller = caller.name;

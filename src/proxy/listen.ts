@@ -1,12 +1,10 @@
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createHttpsServer, Server as HttpsServer } from 'node:https';
-import type { Duplex } from 'node:stream';
-import type { TLSSocket } from 'node:tls';
+import type { Socket } from 'node:net';
 import type { Config } from '../config/shape.ts';
+import { ConnectionTracker } from './connection-tracker.ts';
 import { notPost } from './edge.ts';
-import { OneByOne } from './one-by-one.ts';
-import { Roster } from './roster.ts';
-import { answerUnparsed, refusalForHead, type UnparsedPorts } from './unparsed.ts';
+import { refusalForHead, type UnparsedPorts, unparsedResponse } from './unparsed.ts';
 
 /** PEM texts of the listener. With `clientCa`, callers may show a certificate of that CA. */
 export interface TlsTexts {
@@ -25,6 +23,7 @@ export interface ListenerPorts extends UnparsedPorts {
 export interface Listener {
   /** Not yet listening. */
   readonly server: Server;
+  readonly connections: ConnectionTracker;
   /** Takes other certificates for the connections to come; does nothing without TLS. */
   readonly renew: (tls: TlsTexts) => void;
 }
@@ -39,6 +38,8 @@ export function createListener(config: Config['proxy'], ports: ListenerPorts): L
     keepAliveTimeout: 60_000,
     // The handler looks for it, and says what is wrong.
     requireHostHeader: false,
+    // A client may say that it sends no more (FIN) and still read.
+    allowHalfOpen: true,
   };
   const server =
     ports.tls === undefined
@@ -55,41 +56,42 @@ export function createListener(config: Config['proxy'], ports: ListenerPorts): L
   server.on('drop', () => ports.dropped());
   // Bounded by their size. A number would not refuse the headers beyond it, but hide them.
   server.maxHeadersCount = 0;
-  const order = new OneByOne();
-  listenTo(server, order, ports);
-  return { server, renew: renewer(server, order, ports.tls) };
+  // Not in Node's types: a response is still sent after the client's FIN.
+  Object.assign(server, { httpAllowHalfOpen: true });
+  const connections = new ConnectionTracker(server, (request, response) => {
+    // RFC 9112 section 3.2: no other form than the path leads anywhere here, and Express answers some itself.
+    if (!request.url?.startsWith('/')) request.url = '/';
+    ports.handle(request, response);
+  });
+  rejectUnparsed(server, connections, ports);
+  return { server, connections, renew: renewer(server, connections, ports.tls) };
 }
 
-/** Whoever was let in by a client CA that is another one now has to show a certificate again. */
-function renewer(server: Server, order: OneByOne, first: TlsTexts | undefined): Listener['renew'] {
+/** After the client CA changes, connections authenticated by the old one end. */
+function renewer(
+  server: Server,
+  connections: ConnectionTracker,
+  first: TlsTexts | undefined,
+): Listener['renew'] {
   if (!(server instanceof HttpsServer)) return () => {};
-  const connections = new Roster<TLSSocket>();
-  server.on('secureConnection', (socket) => socket.once('close', connections.enter(socket)));
   let clientCa = first?.clientCa;
   return (tls) => {
     server.setSecureContext(secureContext(tls));
     if (tls.clientCa === clientCa) return;
     clientCa = tls.clientCa;
-    for (const socket of connections.present()) order.endWith(socket);
+    connections.closeAfterCurrent();
   };
 }
 
-function listenTo(server: Server, order: OneByOne, ports: ListenerPorts): void {
-  const handle = order.guard((request, response) => {
-    // RFC 9112 section 3.2: no other form than the path leads anywhere here, and Express answers some itself.
-    if (!request.url?.startsWith('/')) request.url = '/';
-    ports.handle(request, response);
-  });
-  server.on('request', handle);
-  // Without these listeners Node says "100 Continue", or 417, before anybody has looked at the head.
-  server.on('checkContinue', handle).on('checkExpectation', handle);
-  server.on('connect', (_request, socket) => {
+function rejectUnparsed(server: Server, connections: ConnectionTracker, ports: UnparsedPorts): void {
+  server.on('connect', ({ socket }) => {
     const refusal = notPost();
-    order.interrupt(refusal, socket, () => answerUnparsed(refusal, socket, ports));
+    connections.connectionOf(socket)?.fail(refusal, () => unparsedResponse(refusal, ports));
   });
-  server.on('clientError', (error, socket: Duplex) => {
-    if (!socket.writable || !isAboutHttp(error)) socket.destroy();
-    else order.interrupt(error, socket, () => answerUnparsed(refusalForHead(error), socket, ports));
+  server.on('clientError', (error, socket: Socket) => {
+    const connection = socket.writable && isAboutHttp(error) ? connections.connectionOf(socket) : undefined;
+    if (connection === undefined) socket.destroy();
+    else connection.fail(error, () => unparsedResponse(refusalForHead(error), ports));
   });
 }
 

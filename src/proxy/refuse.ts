@@ -3,9 +3,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Refusal, refusals } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
 import { breakOff } from './break-off.ts';
+import { linger } from './connection.ts';
 
-/** How long, and how much of, what is unwanted is still read, so that the caller gets to see the answer. */
-export const linger = { milliseconds: 1_000, bytes: 1_048_576 };
+/** Statuses of requests that were no request for this proxy: the connection ends with the response. */
+const closing: ReadonlySet<number> = new Set([400, 401, 405]);
 
 /** The head and body of an answer of Countersign's own: `application/problem+json` (RFC 9457). */
 export function problem(
@@ -49,7 +50,7 @@ export async function refuse(
   // By then Node has read what came in one piece with the head: no need to close for that.
   await nextTurn();
   const unread = !request.readableEnded && !request.complete;
-  if (unread) response.setHeader('Connection', 'close');
+  if (unread || closing.has(refusal.status)) response.setHeader('Connection', 'close');
   response.writeHead(refusal.status, headers);
   response.write(body);
   if (unread && !request.socket.readableEnded) await discard(request);

@@ -1,9 +1,7 @@
 import { STATUS_CODES } from 'node:http';
-import type { Duplex } from 'node:stream';
 import { Refusal } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
-import { unlessClosed } from './break-off.ts';
-import { linger, problem } from './refuse.ts';
+import { problem } from './refuse.ts';
 
 export interface UnparsedPorts {
   /** For what never became a request: what was answered, to be logged and counted. */
@@ -13,8 +11,8 @@ export interface UnparsedPorts {
   readonly newRequestId: () => string;
 }
 
-/** Answers bytes for which there is no response object, and ends the connection. */
-export function answerUnparsed(refusal: Refusal, socket: Duplex, ports: UnparsedPorts): void {
+/** The response to bytes for which there is no response object: the last one of its connection. */
+export function unparsedResponse(refusal: Refusal, ports: UnparsedPorts): string {
   const exchange: Exchange = {
     id: ports.newRequestId(),
     startedAt: ports.monotonic(),
@@ -28,10 +26,8 @@ export function answerUnparsed(refusal: Refusal, socket: Duplex, ports: Unparsed
   const lines = Object.entries({ ...headers, Connection: 'close' }).map(
     ([name, value]) => `${name}: ${value}\r\n`,
   );
-  socket.end(`HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}\r\n${lines.join('')}\r\n${body}`);
-  // Callers may leave their half open, and Node looks no more at a connection that it has reported.
-  unlessClosed(socket, linger.milliseconds, () => socket.destroy());
   ports.refused(exchange);
+  return `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}\r\n${lines.join('')}\r\n${body}`;
 }
 
 /** What Node's server says of a head that is not HTTP, or did not arrive in time. */

@@ -19,8 +19,7 @@ const withMethod = (method: string, target: string): string =>
   `${method} ${target} HTTP/1.1\r\nHost: countersign.test\r\n\r\n`;
 const hidden = `${'a:b\r\n'.repeat(2100)}Host: other.test`;
 
-/** Of a request that is there as a whole nothing is left over, so its connection stays. */
-const kept: [name: string, request: string, reason: Reason][] = [
+const rejected: [name: string, request: string, reason: Reason][] = [
   ['GET', withMethod('GET', balance), 'method-not-allowed'],
   ['DELETE', withMethod('DELETE', balance), 'method-not-allowed'],
   ['OPTIONS', withMethod('OPTIONS', '*'), 'method-not-allowed'],
@@ -74,16 +73,24 @@ const kept: [name: string, request: string, reason: Reason][] = [
 ];
 
 describe('a request refused by its head', () => {
-  it.each(kept)(
-    'is answered with a problem, and its connection serves the next: %s',
-    async (_, request, reason) => {
+  it.each(rejected)('is answered with a problem: %s', async (_, request, reason) => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    const answer = await connection.send(request).answer();
+    expectProblem(answer, reason);
+    expect(edge.gateway.requests).toHaveLength(0);
+    connection.close();
+  });
+
+  it('with 400, 401 or 405 ends its connection; with another status the connection serves the next', async () => {
+    for (const [name, request] of rejected) {
       const connection = await RawConnection.open(edge.proxy.url);
-      const answer = await connection.send(request).answer();
-      expectProblem(answer, reason);
-      expect(edge.gateway.requests).toHaveLength(0);
-      expect(await nextIsServed(connection)).toBe(true);
-    },
-  );
+      const { status, headers } = await connection.send(request).answer();
+      const closes = [400, 401, 405].includes(status);
+      expect([name, headers.connection]).toEqual([name, closes ? 'close' : 'keep-alive']);
+      if (closes) expect(await connection.ended()).toBe('FIN');
+      else expect(await nextIsServed(connection)).toBe(true);
+    }
+  });
 
   it('names the method that is allowed', async () => {
     const answer = await edge.ask(withMethod('GET', balance));

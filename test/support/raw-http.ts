@@ -48,6 +48,12 @@ export class RawConnection {
     return this;
   }
 
+  /** Reads nothing that comes from now on. */
+  pause(): this {
+    this.#socket.pause();
+    return this;
+  }
+
   /** Says that nothing more will be sent, but goes on reading. */
   finish(): this {
     this.#socket.end();
@@ -78,12 +84,18 @@ export class RawConnection {
     }
   }
 
-  /** Resolves when the other side has ended the connection; fails where bytes nobody asked for came before. */
-  async ended(): Promise<Ending> {
+  /** Resolves when the other side has ended the connection, whatever it sent before. */
+  async gone(): Promise<Ending> {
     const ending = await this.#ended;
-    if (this.#received.length > 0) throw new Error(`${this.#received.length} unexpected bytes`);
     this.#socket.destroy();
     return ending;
+  }
+
+  /** Resolves when the other side has ended the connection; fails where bytes nobody asked for came before. */
+  async ended(): Promise<Ending> {
+    await this.#ended;
+    if (this.#received.length > 0) throw new Error(`${this.#received.length} unexpected bytes`);
+    return this.gone();
   }
 }
 

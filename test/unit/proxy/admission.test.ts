@@ -52,21 +52,29 @@ describe('admission', () => {
   });
 });
 
-describe('draining', () => {
-  it('ends at once when nothing is under way', async () => {
-    expect(await isDone(new Admission().drain())).toBe(true);
+describe('idle', () => {
+  it('resolves at once when nothing is in flight', async () => {
+    expect(await isDone(new Admission().idle())).toBe(true);
   });
 
-  it('refuses new requests and ends when the last of all environments has left', async () => {
+  it('resolves when the last request of all environments has ended', async () => {
     const admission = new Admission();
-    expect(() => admission.checkOpen()).not.toThrow();
     const leaves = ['sandbox', 'production'].map((environment) => admission.enter(environment, 5));
-    const drained = admission.drain();
-    expect(admission.draining).toBe(true);
-    expect(refusalOf(() => admission.checkOpen())).toMatchObject({ reason: 'shutting-down', status: 503 });
+    const idle = admission.idle();
     leaves[0]?.();
-    expect(await isDone(drained)).toBe(false);
+    expect(await isDone(idle)).toBe(false);
     leaves[1]?.();
-    expect(await isDone(drained)).toBe(true);
+    expect(await isDone(idle)).toBe(true);
+  });
+
+  it('waits for a request in flight also on an instance that was idle once before', async () => {
+    const admission = new Admission();
+    admission.enter('sandbox', 5)();
+    await admission.idle();
+    const leave = admission.enter('sandbox', 5);
+    const idle = admission.idle();
+    expect(await isDone(idle)).toBe(false);
+    leave();
+    expect(await isDone(idle)).toBe(true);
   });
 });

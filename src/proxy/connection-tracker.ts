@@ -1,0 +1,57 @@
+import type { RequestListener, Server } from 'node:http';
+import { Server as HttpsServer } from 'node:https';
+import type { Socket } from 'node:net';
+import { Connection } from './connection.ts';
+import { Roster } from './roster.ts';
+
+/** Every client connection of a server, from its acceptance to its close. */
+export class ConnectionTracker {
+  /** Accepted sockets, those of unfinished TLS handshakes and those that left HTTP included. */
+  readonly #sockets = new Roster<Socket>();
+  readonly #connections = new Roster<Connection>();
+  readonly #bySocket = new WeakMap<Socket, Connection>();
+  #draining = false;
+
+  /** @param handle processes one request; called for one request of a connection at a time */
+  constructor(server: Server, handle: RequestListener) {
+    server.on('connection', (socket: Socket) => {
+      // An error during a TLS handshake, or after the socket has left HTTP, has no other listener.
+      socket.on('error', () => {}).once('close', this.#sockets.enter(socket));
+    });
+    server.on(server instanceof HttpsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
+      const connection = new Connection(socket, handle);
+      this.#bySocket.set(socket, connection);
+      socket.once('close', this.#connections.enter(connection));
+    });
+    const receive: RequestListener = (request, response) =>
+      this.connectionOf(request.socket)?.receive(request, response, this.#draining);
+    server.on('request', receive);
+    // Without these listeners Node says "100 Continue", or 417, before the head was checked.
+    server.on('checkContinue', receive).on('checkExpectation', receive);
+  }
+
+  /** `undefined` for a socket that never got as far as HTTP. */
+  connectionOf(socket: Socket): Connection | undefined {
+    return this.#bySocket.get(socket);
+  }
+
+  /** Requests are still processed; each connection ends with its next response, which says `Connection: close`. */
+  drain(): void {
+    this.#draining = true;
+    for (const connection of this.#connections.present()) connection.announceClose();
+  }
+
+  /** Ends idle connections now, and the others with the response to the last request received. */
+  closeAfterReceived(): void {
+    for (const connection of this.#connections.present()) connection.closeAfterReceived();
+  }
+
+  /** Ends idle connections now, and the others with the response to their current request. */
+  closeAfterCurrent(): void {
+    for (const connection of this.#connections.present()) connection.closeAfterCurrent();
+  }
+
+  destroyAll(): void {
+    for (const socket of this.#sockets.present()) socket.destroy();
+  }
+}

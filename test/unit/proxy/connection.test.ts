@@ -1,0 +1,183 @@
+import { once } from 'node:events';
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Connection } from '../../../src/proxy/connection.ts';
+
+const broken = new Error('broken');
+let socket: Socket;
+let connection: Connection;
+/** Requests that were handled, in order. */
+let handled: IncomingMessage[];
+
+beforeEach(() => {
+  socket = new Socket();
+  handled = [];
+  connection = new Connection(socket, (request) => handled.push(request));
+});
+
+/** A request that arrives on the connection, which goes nowhere. */
+function receive({ draining = false, complete = true } = {}) {
+  const request = new IncomingMessage(socket);
+  Object.assign(request, { complete, httpVersionMajor: 1, httpVersionMinor: 1 });
+  const response = new ServerResponse(request);
+  connection.receive(request, response, draining);
+  return { request, response, closes: () => response.getHeader('connection') === 'close' };
+}
+
+describe('a connection', () => {
+  it('handles one request at a time, in order', () => {
+    const [first, second, third] = [receive(), receive(), receive()];
+    expect(handled).toEqual([first.request]);
+    first.response.emit('close');
+    expect(handled).toEqual([first.request, second.request]);
+    second.response.emit('close');
+    expect(handled).toEqual([first.request, second.request, third.request]);
+    expect(connection.idle).toBe(false);
+    third.response.emit('close');
+    expect(connection.idle).toBe(true);
+  });
+
+  it('handles nothing behind a response that said "close"', () => {
+    const first = receive();
+    receive();
+    first.response.setHeader('Connection', 'close');
+    first.response.flushHeaders();
+    receive();
+    first.response.emit('close');
+    receive();
+    expect(handled).toEqual([first.request]);
+  });
+
+  it('is read no further while eight requests wait for their turn', () => {
+    const pause = jest.spyOn(socket, 'pause');
+    const resume = jest.spyOn(socket, 'resume');
+    const first = receive();
+    for (let count = 1; count < 8; count += 1) receive();
+    expect(pause).not.toHaveBeenCalled();
+    receive();
+    expect(pause).toHaveBeenCalledTimes(1);
+    // Node resumes the socket after a response, whoever paused it.
+    socket.emit('resume');
+    expect(pause).toHaveBeenCalledTimes(2);
+    expect(resume).not.toHaveBeenCalled();
+    first.response.emit('close');
+    expect(resume).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe('a connection that is to end', () => {
+  it('says so with the last of the responses that the client waits for', () => {
+    const [first, second] = [receive(), receive()];
+    connection.announceClose();
+    expect([first.closes(), second.closes()]).toEqual([false, true]);
+    const third = receive({ draining: true });
+    expect([first.closes(), second.closes(), third.closes()]).toEqual([false, false, true]);
+  });
+
+  it('does not take back what it has said', () => {
+    const first = receive({ draining: true });
+    first.response.flushHeaders();
+    receive({ draining: true });
+    expect(first.closes()).toBe(true);
+    first.response.emit('close');
+    expect(handled).toEqual([first.request]);
+  });
+
+  it('after what was received finishes the queue and takes nothing new', () => {
+    const [first, second] = [receive(), receive()];
+    connection.closeAfterReceived();
+    receive();
+    expect(second.closes()).toBe(true);
+    first.response.emit('close');
+    second.response.emit('close');
+    expect(handled).toEqual([first.request, second.request]);
+  });
+
+  it('after the current request does not process the queue', () => {
+    const [first] = [receive(), receive()];
+    connection.closeAfterCurrent();
+    expect(first.closes()).toBe(true);
+    first.response.emit('close');
+    expect(handled).toEqual([first.request]);
+  });
+
+  it('ends with the response whose head was sent already', () => {
+    const end = jest.spyOn(socket, 'end');
+    const { response } = receive();
+    response.flushHeaders();
+    connection.closeAfterReceived();
+    receive();
+    expect(end).not.toHaveBeenCalled();
+    response.emit('close');
+    expect(end).toHaveBeenCalledTimes(1);
+    expect(handled).toHaveLength(1);
+  });
+
+  it('ends at once while it is idle', () => {
+    const end = jest.spyOn(socket, 'end');
+    connection.closeAfterReceived();
+    expect(end).toHaveBeenCalledTimes(1);
+  });
+
+  it('is destroyed where the client does not end its side', async () => {
+    connection.closeAfterReceived();
+    await once(socket, 'close');
+    expect(socket.destroyed).toBe(true);
+  });
+});
+
+describe('bytes that cannot be read as HTTP', () => {
+  const respond = jest.fn(() => 'response');
+  let write: jest.SpiedFunction<Socket['write']>;
+
+  beforeEach(() => {
+    respond.mockClear();
+    write = jest.spyOn(socket, 'write').mockReturnValue(true);
+  });
+
+  it('get a response of their own where no request is in flight', () => {
+    connection.fail(broken, respond);
+    expect(write).toHaveBeenCalledWith('response');
+    connection.fail(broken, respond);
+    expect(respond).toHaveBeenCalledTimes(1);
+  });
+
+  it('wait for the response to a complete request, which is the last one', () => {
+    const end = jest.spyOn(socket, 'end');
+    const { closes, response } = receive();
+    connection.fail(broken, respond);
+    expect(closes()).toBe(true);
+    expect(end).not.toHaveBeenCalled();
+    response.emit('close');
+    expect(end).toHaveBeenCalledTimes(1);
+    expect(respond).not.toHaveBeenCalled();
+  });
+
+  it('in the body of the current request fail it, also if reading begins a moment later', async () => {
+    const { request } = receive({ complete: false });
+    connection.fail(broken, respond);
+    const seen = jest.fn();
+    request.on('error', seen);
+    await nextTurn();
+    expect(seen).toHaveBeenCalledWith(broken);
+    expect(respond).not.toHaveBeenCalled();
+  });
+
+  it('in a body that is not read are ignored', async () => {
+    receive({ complete: false });
+    connection.fail(broken, respond);
+    await nextTurn();
+    expect(respond).not.toHaveBeenCalled();
+  });
+
+  it('in the body of a queued request leave the response before it as the last one', () => {
+    const first = receive();
+    receive({ complete: false });
+    connection.fail(broken, respond);
+    expect(first.closes()).toBe(true);
+    first.response.emit('close');
+    expect(handled).toEqual([first.request]);
+  });
+});
