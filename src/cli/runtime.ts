@@ -25,7 +25,7 @@ export interface RuntimePorts extends Omit<AppPorts, 'rotation' | 'forwarders'> 
 export interface Runtime {
   readonly handle: RequestListener;
   readonly keys: KeyStock;
-  readiness(): Readiness;
+  readiness(draining: boolean): Readiness;
   /**
    * Closes idle connections to the gateways and, unless the next runtime goes on with them, the key source;
    * exchanges under way go on.
@@ -60,9 +60,9 @@ export function startRuntime(config: Config, ports: RuntimePorts, previous?: Run
   return {
     handle: createApp(config, { ...ports, rotation: keys.rotation, forwarders }),
     keys,
-    readiness: () =>
+    readiness: (draining) =>
       readiness({
-        draining: ports.admission.draining,
+        draining,
         keySourceReady: keys.source.ready(),
         keysCached: keys.cache.holds(),
       }),

@@ -20,18 +20,18 @@ Runs the proxy until SIGTERM or SIGINT; SIGHUP reads the configuration again.
 export async function serve(argv: readonly string[], io: Io): Promise<number> {
   const read = readOptions('serve', argv, { config: { type: 'string' } }, usage, io);
   if ('exit' in read) return read.exit;
-  const stopped = stopSignal();
+  const signals = stopSignals();
   return read.values.config === undefined
-    ? serveEmbedded(io, stopped)
-    : serveFile(read.values.config, fromEnvironment, io, stopped);
+    ? serveEmbedded(io, signals)
+    : serveFile(read.values.config, fromEnvironment, io, signals);
 }
 
-async function serveEmbedded(io: Io, stopped: Promise<void>): Promise<number> {
+async function serveEmbedded(io: Io, signals: StopSignals): Promise<number> {
   const keys = await makeEmbeddedKeys();
   const lookUp = (name: string): string | undefined => keys.variables[name];
   try {
     const gateway = await startEmbeddedGateway(keys);
-    const code = await serveFile(embeddedConfig, lookUp, io, stopped, (service) =>
+    const code = await serveFile(embeddedConfig, lookUp, io, signals, (service) =>
       welcome(gateway.url, service, io),
     );
     await gateway.close();
@@ -48,7 +48,7 @@ async function serveFile(
   file: string,
   lookUp: (name: string) => string | undefined,
   io: Io,
-  stopped: Promise<void>,
+  signals: StopSignals,
   started: (service: Service) => void = () => {},
 ): Promise<number> {
   const read = await readConfig(file, builtInOperations, { lookUp });
@@ -67,11 +67,11 @@ async function serveFile(
   }
   announce(read.config, service, log);
   started(service);
-  await untilStopped(stopped, () => readAgain(file, lookUp, service, log));
-  log.note('info', 'stopping: finishing what is under way');
-  const inTime = await service.stop();
-  log.note(inTime ? 'info' : 'error', inTime ? 'stopped' : 'stopped with requests under way');
-  return inTime ? exitCode.done : exitCode.failed;
+  await untilStopped(signals.stop, () => readAgain(file, lookUp, service, log));
+  log.note('info', 'shutting down: requests in flight are finished');
+  const finished = await service.stop(signals.skipDelay);
+  log.note(finished ? 'info' : 'error', finished ? 'stopped' : 'stopped with requests in flight');
+  return finished ? exitCode.done : exitCode.failed;
 }
 
 /** A file with problems changes nothing. */
@@ -122,14 +122,28 @@ With -H 'Accept: application/json' the answers are JSON. Ctrl-C stops everything
 `);
 }
 
+interface StopSignals {
+  readonly stop: Promise<void>;
+  readonly skipDelay: Promise<void>;
+}
+
 /**
- * The first SIGTERM or SIGINT, also one that comes during the start. Whatever comes after it changes nothing: a
- * stop takes a bounded time, and to end at once would lose payments that are under way.
+ * The first SIGTERM or SIGINT, also one that comes during the start, begins the shutdown. A second one, or SIGINT
+ * (Ctrl-C), skips the shutdown delay. Nothing skips the rest, which takes a bounded time: to end at once would lose
+ * payments in flight.
  */
-function stopSignal(): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  process.on('SIGTERM', resolve).on('SIGINT', resolve);
-  return promise;
+function stopSignals(): StopSignals {
+  const stop = Promise.withResolvers<void>();
+  const skipDelay = Promise.withResolvers<void>();
+  process.once('SIGTERM', () => {
+    stop.resolve();
+    process.on('SIGTERM', () => skipDelay.resolve());
+  });
+  process.on('SIGINT', () => {
+    stop.resolve();
+    skipDelay.resolve();
+  });
+  return { stop: stop.promise, skipDelay: skipDelay.promise };
 }
 
 /** Reads again at each SIGHUP, one after the other, until it is time to stop. */

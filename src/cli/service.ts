@@ -3,17 +3,16 @@ import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { Server as TlsServer } from 'node:https';
 import { performance } from 'node:perf_hooks';
-import { setImmediate, setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../config/shape.ts';
 import { createPrometheus } from '../ops/prometheus.ts';
 import { createOpsApp } from '../ops/server.ts';
 import { Admission } from '../proxy/admission.ts';
 import { createListener, type TlsTexts } from '../proxy/listen.ts';
 import { UnderWay } from '../proxy/under-way.ts';
-import { LastAnswers } from './last-answers.ts';
 import { createNonces } from './nonces.ts';
 import { packageVersion } from './package-info.ts';
 import { namesOf, type RuntimePorts, startRuntime } from './runtime.ts';
+import { shutDown } from './shutdown.ts';
 
 /** The proxy and its operations port, listening. */
 export interface Service {
@@ -21,8 +20,12 @@ export interface Service {
   readonly adminUrl: string;
   /** Takes another configuration for the requests to come. Addresses stay as they are until a restart. */
   reload(config: Config): void;
-  /** Refuses new requests, finishes those under way, closes. Resolves to whether all were finished in time. */
-  stop(): Promise<boolean>;
+  /**
+   * A graceful shutdown. Resolves to whether every request in flight finished in time.
+   *
+   * @param skipDelay when it resolves, the shutdown delay is over
+   */
+  stop(skipDelay: Promise<unknown>): Promise<boolean>;
 }
 
 /** What a test may want to be different. */
@@ -46,13 +49,10 @@ export async function startService(config: Config, given: ServicePorts): Promise
     userAgent: `countersign/${version}`,
   };
   let runtime = startRuntime(config, ports);
-  const answers = new LastAnswers();
-  const { server: proxy, renew } = createListener(config.proxy, {
+  let draining = false;
+  const listener = createListener(config.proxy, {
     ...ports,
-    handle: (request, response) => {
-      answers.add(response);
-      runtime.handle(request, response);
-    },
+    handle: (request, response) => runtime.handle(request, response),
     tls: tlsTexts(config),
     dropped: () => meter.connectionDropped(),
     refused: (exchange) => {
@@ -61,10 +61,10 @@ export async function startService(config: Config, given: ServicePorts): Promise
     },
   });
   const admin = createServer(
-    createOpsApp({ page: (open) => meter.page(open), readiness: () => runtime.readiness() }),
+    createOpsApp({ page: (open) => meter.page(open), readiness: () => runtime.readiness(draining) }),
   );
   const [proxyUrl, adminUrl] = await listenOn(
-    [proxy, config.proxy, config.proxy.tls === undefined ? 'http' : 'https'],
+    [listener.server, config.proxy, config.proxy.tls === undefined ? 'http' : 'https'],
     [admin, config.admin, 'http'],
   ).catch((error: unknown) => {
     runtime.stop();
@@ -74,45 +74,30 @@ export async function startService(config: Config, given: ServicePorts): Promise
     proxyUrl,
     adminUrl,
     reload(next) {
-      const tls = proxy instanceof TlsServer ? tlsTexts(next) : undefined;
+      const tls = listener.server instanceof TlsServer ? tlsTexts(next) : undefined;
       const started = startRuntime(next, ports, runtime);
       runtime.stop(started);
       runtime = started;
       meter.reconfigure(namesOf(next));
-      if (tls !== undefined) renew(tls);
+      if (tls !== undefined) listener.renew(tls);
     },
-    stop: async () => {
-      answers.closeConnections();
-      const inTime = await drain(proxy, ports, config.proxy.deadlines.drain);
+    // The admin port stays open meanwhile: it says that this instance is draining.
+    async stop(skipDelay) {
+      draining = true;
+      const { admission, underWay } = ports;
+      const { deadlines } = config.proxy;
+      const finished = await shutDown({ listener, admission, underWay, deadlines }, skipDelay);
       runtime.stop();
       await closed(admin);
-      return inTime;
+      return finished;
     },
   };
-}
-
-/** The operations port stays open meanwhile: whoever asks learns that this instance is draining. */
-async function drain(
-  proxy: Server,
-  { admission, underWay }: Pick<RuntimePorts, 'admission' | 'underWay'>,
-  deadline: number,
-): Promise<boolean> {
-  const done = Promise.all([admission.drain(), closed(proxy)]).then(() => true);
-  const late = new AbortController();
-  const inTime = await Promise.race([done, wait(deadline, false, { signal: late.signal })]);
-  late.abort();
-  if (inTime) return true;
-  underWay.abandon();
-  // A turn of the event loop, in which those who wait for a reply break their answers off.
-  await setImmediate();
-  proxy.closeAllConnections();
-  return false;
 }
 
 function closed(server: Server): Promise<void> {
   return new Promise((resolve) => {
     server.close(() => resolve());
-    server.closeIdleConnections();
+    server.closeAllConnections();
   });
 }
 

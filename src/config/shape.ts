@@ -18,6 +18,9 @@ const listenerDeadlines = z.strictObject({
   body: deadline('10s').describe(
     'From the end of the head to the end of the body; as long again to read the answer.',
   ),
+  shutdownDelay: duration('5s').describe(
+    'How long requests are still served after SIGTERM, while load balancers learn of it.',
+  ),
   drain: duration('35s').describe('How long requests under way may take to end when the process stops.'),
 });
 

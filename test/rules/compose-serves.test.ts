@@ -69,7 +69,7 @@ it('what is prepared twice lets the composed Countersign sign what the simulator
     expect((await post('/v4/status/1234', status, 'countersign-demo')).status).toBe(200);
     expect((await post('/v4/status/1234', status, 'somebody')).status).toBe(401);
   } finally {
-    await service.stop();
+    await service.stop(Promise.resolve());
     await simulator.close();
   }
 });

@@ -38,7 +38,9 @@ async function startHeld(drain: string): Promise<UnderWay> {
   };
   const gateway = await startFaultyGateway([held]);
   stops.push(gateway.close);
-  const process = serve({ config: configFor(gateway.url, { proxy: { port: 0, deadlines: { drain } } }) });
+  const process = serve({
+    config: configFor(gateway.url, { proxy: { port: 0, deadlines: { shutdownDelay: '0s', drain } } }),
+  });
   return { gateway, process, ...(await process.started()), letGo: () => going.resolve() };
 }
 
@@ -69,7 +71,7 @@ describe('SIGTERM', () => {
     expect(process.lines('exchange')).toEqual([
       expect.objectContaining({ status: 200, outcome: 'answered' }),
     ]);
-    expect(process.lines('stopping: finishing what is under way')).toHaveLength(1);
+    expect(process.lines('shutting down: requests in flight are finished')).toHaveLength(1);
     expect(process.lines('stopped')).toHaveLength(1);
     expect(gateway.requests()).toHaveLength(1);
   });
@@ -81,7 +83,7 @@ describe('SIGTERM', () => {
     await until(() => gateway.requests().length === 1);
     const began = performance.now();
     process.signal('SIGTERM');
-    await until(() => process.lines('stopping: finishing what is under way').length > 0);
+    await until(() => process.lines('shutting down: requests in flight are finished').length > 0);
     letGo();
     expect(await answered).toBe(200);
     expect(await process.ended).toBe(0);
@@ -101,7 +103,7 @@ describe('SIGTERM', () => {
     leaving.abort();
     await expect(answer).rejects.toThrow();
     process.signal('SIGTERM');
-    await until(() => process.lines('stopping: finishing what is under way').length > 0);
+    await until(() => process.lines('shutting down: requests in flight are finished').length > 0);
     letGo();
     expect(await process.ended).toBe(0);
     expect(process.lines('exchange')).toEqual([
@@ -116,7 +118,7 @@ describe('SIGTERM', () => {
       const answer = post(`${url}${paths.transfer}`, transferForm);
       await until(() => gateway.requests().length === 1);
       process.signal('SIGTERM');
-      await until(() => process.lines('stopping: finishing what is under way').length > 0);
+      await until(() => process.lines('shutting down: requests in flight are finished').length > 0);
       process.signal(another);
       expect(await statusOf(`${adminUrl}/readyz`)).toBe(503);
       letGo();
@@ -136,7 +138,7 @@ describe('SIGTERM', () => {
     await lost;
     expect(await process.ended).toBe(1);
     expect(performance.now() - began).toBeLessThan(5_000);
-    expect(process.lines('stopped with requests under way')).toHaveLength(1);
+    expect(process.lines('stopped with requests in flight')).toHaveLength(1);
     expect(process.lines('exchange')).toEqual([expect.objectContaining({ outcome: 'unknown' })]);
   });
 });
@@ -145,7 +147,7 @@ it('what had no connection yet at the drain deadline is logged as not sent', asy
   const gateway = await startFaultyGateway([() => {}]);
   const process = serve({
     config: configFor(gateway.url.replace('http:', 'https:'), {
-      proxy: { port: 0, deadlines: { drain: '200ms' } },
+      proxy: { port: 0, deadlines: { shutdownDelay: '0s', drain: '200ms' } },
     }),
   });
   stops.push(gateway.close);

@@ -97,7 +97,7 @@ export function spawnServe({ config, env, keys, nodeOptions = [] }: ServeOptions
 /** A configuration with free ports, keys in the folder `keys` beside it and an anonymous caller. */
 export function configFor(gateway: string, overrides: object = {}, sandbox: object = {}): object {
   return {
-    proxy: { port: 0 },
+    proxy: { port: 0, deadlines: { shutdownDelay: '0s' } },
     admin: { port: 0 },
     environments: { sandbox: { baseUrl: gateway, product: 'gw', endpoints: { '1234': 'acme' }, ...sandbox } },
     keys: { source: 'directory', directory: './keys' },

@@ -65,7 +65,7 @@ export async function startCountersign(
 }
 
 const onLoopback: Pick<ConfigInput, 'proxy' | 'admin' | 'callers'> = {
-  proxy: { port: 0, deadlines: { drain: '2s' } },
+  proxy: { port: 0, deadlines: { shutdownDelay: '0s', drain: '2s' } },
   admin: { port: 0 },
   callers: [
     {

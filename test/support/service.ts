@@ -82,7 +82,7 @@ export async function startProxy(options: ProxyOptions): Promise<TestProxy> {
     reload: (config) => service.reload(configOf(config)),
     keysFolder,
     stop: async () => {
-      const inTime = await service.stop();
+      const inTime = await service.stop(Promise.resolve());
       rmSync(keysFolder, { recursive: true, force: true });
       return inTime;
     },

@@ -1,0 +1,64 @@
+import type { Server } from 'node:http';
+import { Server as NetServer } from 'node:net';
+import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
+import type { Config } from '../config/shape.ts';
+import type { Admission } from '../proxy/admission.ts';
+import type { Listener } from '../proxy/listen.ts';
+import type { UnderWay } from '../proxy/under-way.ts';
+
+export interface ShutdownParts {
+  readonly listener: Listener;
+  readonly admission: Admission;
+  readonly underWay: UnderWay;
+  readonly deadlines: Config['proxy']['deadlines'];
+}
+
+/** Milliseconds between the end of listening and the end of idle connections. */
+const idleGrace = 1_000;
+
+/**
+ * A graceful shutdown: requests are served for the shutdown delay, and each connection ends with its next response;
+ * then no connection is accepted any more; a second later idle connections end; then requests in flight finish.
+ *
+ * @param skipDelay when it resolves, the shutdown delay is over
+ * @returns whether every request in flight finished within `deadlines.drain`
+ */
+export async function shutDown(parts: ShutdownParts, skipDelay: Promise<unknown>): Promise<boolean> {
+  const { listener, admission, underWay, deadlines } = parts;
+  const { server, connections } = listener;
+  connections.drain();
+  await within(deadlines.shutdownDelay, skipDelay);
+  const closed = stopListening(server);
+  await within(idleGrace, closed);
+  connections.closeAfterReceived();
+  const finished = await within(deadlines.drain, Promise.all([closed, admission.idle()]));
+  if (!finished) {
+    underWay.abandon();
+    // In this turn, requests that wait for the gateway end, each with its own outcome.
+    await nextTurn();
+  }
+  connections.destroyAll();
+  // Ends the check of header timeouts, which had to go on until here.
+  server.close();
+  return finished;
+}
+
+/**
+ * Node's HTTP server would also close idle connections at once, and a client that is about to use one would see a
+ * reset.
+ */
+function stopListening(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    NetServer.prototype.close.call(server, () => resolve());
+  });
+}
+
+/** Whether the work ended within so many milliseconds. */
+async function within(milliseconds: number, work: Promise<unknown>): Promise<boolean> {
+  const timer = new AbortController();
+  const late = wait(milliseconds, false, { signal: timer.signal });
+  const inTime = await Promise.race([work.then(() => true), late]);
+  timer.abort();
+  await late.catch(() => {});
+  return inTime;
+}
