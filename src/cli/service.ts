@@ -4,10 +4,12 @@ import { createServer, type Server } from 'node:http';
 import { Server as TlsServer } from 'node:https';
 import { performance } from 'node:perf_hooks';
 import type { Config } from '../config/shape.ts';
+import type { Meter } from '../ops/meter.ts';
 import { createPrometheus } from '../ops/prometheus.ts';
 import { createOpsApp } from '../ops/server.ts';
 import { Admission } from '../proxy/admission.ts';
 import { createListener, type TlsTexts } from '../proxy/listen.ts';
+import { MemoryBudget } from '../proxy/memory-budget.ts';
 import { UnderWay } from '../proxy/under-way.ts';
 import { createNonces } from './nonces.ts';
 import { packageVersion } from './package-info.ts';
@@ -34,20 +36,8 @@ export type ServicePorts = Pick<RuntimePorts, 'log'> &
 
 /** @throws Error of `listen`, and of files that cannot be read */
 export async function startService(config: Config, given: ServicePorts): Promise<Service> {
-  const version = packageVersion();
-  const meter = createPrometheus({ version, ...namesOf(config) });
-  const ports: RuntimePorts = {
-    clock: () => Date.now(),
-    monotonic: () => performance.now(),
-    nonce: createNonces(),
-    random: () => Math.random(),
-    ...given,
-    meter,
-    admission: new Admission(),
-    underWay: new UnderWay(),
-    newRequestId: () => randomUUID(),
-    userAgent: `countersign/${version}`,
-  };
+  const meter = createPrometheus({ version: packageVersion(), ...namesOf(config) });
+  const ports = createPorts(config, given, meter);
   let runtime = startRuntime(config, ports);
   let draining = false;
   const listener = createListener(config.proxy, {
@@ -78,6 +68,7 @@ export async function startService(config: Config, given: ServicePorts): Promise
       const started = startRuntime(next, ports, runtime);
       runtime.stop(started);
       runtime = started;
+      ports.memory.limit = next.proxy.maxBufferedBytes;
       meter.reconfigure(namesOf(next));
       if (tls !== undefined) listener.renew(tls);
     },
@@ -91,6 +82,22 @@ export async function startService(config: Config, given: ServicePorts): Promise
       await closed(admin);
       return finished;
     },
+  };
+}
+
+function createPorts(config: Config, given: ServicePorts, meter: Meter): RuntimePorts {
+  return {
+    clock: () => Date.now(),
+    monotonic: () => performance.now(),
+    nonce: createNonces(),
+    random: () => Math.random(),
+    ...given,
+    meter,
+    admission: new Admission(),
+    memory: new MemoryBudget(config.proxy.maxBufferedBytes),
+    underWay: new UnderWay(),
+    newRequestId: () => randomUUID(),
+    userAgent: `countersign/${packageVersion()}`,
   };
 }
 

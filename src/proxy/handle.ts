@@ -14,9 +14,10 @@ import type { Meter } from '../ops/meter.ts';
 import type { Admission } from './admission.ts';
 import { answer } from './answer.ts';
 import type { ReadForm } from './body.ts';
-import { breakOffUntaken } from './break-off.ts';
+import { afterClose, breakOffUntaken } from './break-off.ts';
 import type { GatewayReply } from './crossing.ts';
 import { checkEdge } from './edge.ts';
+import type { MemoryBudget, MemoryReservation } from './memory-budget.ts';
 import type { Errand } from './post.ts';
 import { refuse } from './refuse.ts';
 import type { Sender } from './send.ts';
@@ -26,6 +27,7 @@ export interface HandlerPorts {
   readonly resolve: (target: string) => Destination;
   readonly readForm: ReadForm;
   readonly admission: Admission;
+  readonly memory: MemoryBudget;
   readonly sender: Sender;
   readonly log: Log;
   readonly meter: Meter;
@@ -42,13 +44,15 @@ export interface HandlerPorts {
 export function createHandler(ports: HandlerPorts): (request: Request, response: Response) => Promise<void> {
   return async (request, response) => {
     const exchange = begin(request, ports);
+    const memory = ports.memory.reservation();
     try {
-      const { reply, settings } = await serve(request, response, exchange, ports);
+      const { reply, settings } = await serve(request, response, { exchange, memory }, ports);
       await answer(request, response, exchange, reply, settings);
     } catch (error) {
       await refuse(request, response, exchange, asRefusal(error, exchange, ports.log));
     } finally {
       breakOffUntaken(response, ports.takingDeadline);
+      afterClose(response, () => memory.release());
       exchange.durations.total = (ports.monotonic() - exchange.startedAt) / 1000;
       ports.log.exchange(exchange);
       ports.meter.exchangeEnded(exchange);
@@ -60,7 +64,7 @@ export function createHandler(ports: HandlerPorts): (request: Request, response:
 async function serve(
   request: Request,
   response: Response,
-  exchange: Exchange,
+  { exchange, memory }: { readonly exchange: Exchange; readonly memory: MemoryReservation },
   ports: HandlerPorts,
 ): Promise<{ reply: GatewayReply; settings: Destination['settings'] }> {
   checkEdge(request);
@@ -69,7 +73,7 @@ async function serve(
   const destination = ports.resolve(request.url);
   exchange.environment = destination.environment;
   exchange.operation = destination.operation.name;
-  const form = await ports.readForm(request, response);
+  const form = await ports.readForm(request, response, memory);
   const login = findLogin(destination, form, request.get('countersign-login'));
   authorise(
     caller,
@@ -78,7 +82,7 @@ async function serve(
   );
   exchange.login = login;
   checkParameters(destination.operation, form);
-  const reply = await underWay({ exchange, destination, login, form }, ports);
+  const reply = await underWay({ exchange, destination, login, form, memory }, ports);
   return { reply, settings: destination.settings };
 }
 
