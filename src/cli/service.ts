@@ -4,6 +4,7 @@ import { createServer, type Server } from 'node:http';
 import { Server as TlsServer } from 'node:https';
 import { performance } from 'node:perf_hooks';
 import type { Config } from '../config/shape.ts';
+import { sampleRejections } from '../ops/log-sampling.ts';
 import type { Meter } from '../ops/meter.ts';
 import { createPrometheus } from '../ops/prometheus.ts';
 import { createOpsApp } from '../ops/server.ts';
@@ -86,12 +87,15 @@ export async function startService(config: Config, given: ServicePorts): Promise
 }
 
 function createPorts(config: Config, given: ServicePorts, meter: Meter): RuntimePorts {
+  const monotonic = given.monotonic ?? (() => performance.now());
+  const suppressed = (): void => meter.logLineSuppressed();
   return {
     clock: () => Date.now(),
-    monotonic: () => performance.now(),
     nonce: createNonces(),
     random: () => Math.random(),
     ...given,
+    monotonic,
+    log: sampleRejections(given.log, { monotonic, suppressed }),
     meter,
     admission: new Admission(),
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),

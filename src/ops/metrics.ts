@@ -169,6 +169,11 @@ function processMetrics({ counter, gauge, histogram }: Maker) {
       signingBuckets,
     ),
     signingQueue: gauge('signing_queue_depth', 'RSA signatures that wait for a free thread.', []),
+    logSuppressed: counter(
+      'log_lines_suppressed_total',
+      'Requests without a log line: rejected before their caller was known, above the rate that is logged.',
+      [],
+    ),
     buildInfo: gauge('build_info', 'Always 1; the versions are in the labels.', ['version', 'node_version']),
   };
 }

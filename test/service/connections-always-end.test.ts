@@ -105,6 +105,18 @@ describe('a flood of pipelined requests', () => {
     expect(edge.proxy.logText().length).toBeLessThan(10_000);
   });
 
+  it('each on a connection of its own has a bounded number of log lines, and all are counted', async () => {
+    const edge = await openEdge();
+    for (let round = 0; round < 10; round += 1) {
+      const floods = await Promise.all(Array.from({ length: 30 }, () => RawConnection.open(edge.proxy.url)));
+      await Promise.all(floods.map((flood) => flood.send(get).gone()));
+    }
+    const lines = edge.proxy.logLines().filter(({ msg }) => msg === 'exchange').length;
+    expect(await counted(edge.proxy, 'requests_total', { reason: 'method-not-allowed' })).toBe(300);
+    expect(await counted(edge.proxy, 'log_lines_suppressed_total')).toBe(300 - lines);
+    expect(lines).toBeLessThan(200);
+  });
+
   it('that are served does not delay the requests of others', async () => {
     const edge = await openEdge();
     const floods = await Promise.all(Array.from({ length: 4 }, () => RawConnection.open(edge.proxy.url)));
