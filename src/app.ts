@@ -9,6 +9,7 @@ import type { Admission } from './proxy/admission.ts';
 import { createFormReader } from './proxy/body.ts';
 import type { Forwarder } from './proxy/forward.ts';
 import { createHandler } from './proxy/handle.ts';
+import type { InFlight } from './proxy/in-flight.ts';
 import type { Rotation } from './proxy/rotation.ts';
 import { Sender } from './proxy/send.ts';
 import { Signer } from './proxy/signer.ts';
@@ -20,6 +21,7 @@ export interface AppPorts {
   /** One per environment. */
   readonly forwarders: ReadonlyMap<string, Forwarder>;
   readonly admission: Admission;
+  readonly inFlight: InFlight;
   readonly meter: Meter;
   readonly log: Log;
   /** Milliseconds since 1970. */

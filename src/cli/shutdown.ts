@@ -3,6 +3,7 @@ import { Server as NetServer } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../config/shape.ts';
 import type { Admission } from '../proxy/admission.ts';
+import type { InFlight } from '../proxy/in-flight.ts';
 import type { Listener } from '../proxy/listen.ts';
 import type { UnderWay } from '../proxy/under-way.ts';
 
@@ -10,6 +11,7 @@ export interface ShutdownParts {
   readonly listener: Listener;
   readonly admission: Admission;
   readonly underWay: UnderWay;
+  readonly inFlight: InFlight;
   readonly deadlines: Config['proxy']['deadlines'];
 }
 
@@ -41,6 +43,23 @@ export async function shutDown(parts: ShutdownParts, skipDelay: Promise<unknown>
   // Ends the check of header timeouts, which had to go on until here.
   server.close();
   return finished;
+}
+
+/** Milliseconds in which the responses of an aborted service are written, bodies that nobody wants any more read. */
+const abortGrace = 500;
+
+/** Ends a service after a defect: each request in flight ends at once, with its true outcome in response and log. */
+export async function abort(parts: Omit<ShutdownParts, 'admission' | 'deadlines'>): Promise<void> {
+  const { listener, underWay, inFlight } = parts;
+  void stopListening(listener.server);
+  listener.connections.drain();
+  underWay.abandon();
+  // In this turn, requests that wait for the gateway end, each with its own outcome.
+  await nextTurn();
+  inFlight.abort();
+  await within(abortGrace, inFlight.idle());
+  listener.connections.destroyAll();
+  await inFlight.idle();
 }
 
 /**

@@ -169,6 +169,11 @@ function processMetrics({ counter, gauge, histogram }: Maker) {
       signingBuckets,
     ),
     signingQueue: gauge('signing_queue_depth', 'RSA signatures that wait for a free thread.', []),
+    logLinesDropped: counter(
+      'log_lines_dropped_total',
+      'Number of log lines dropped because they could not be written.',
+      [],
+    ),
     buildInfo: gauge('build_info', 'Always 1; the versions are in the labels.', ['version', 'node_version']),
   };
 }

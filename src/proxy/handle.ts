@@ -17,6 +17,7 @@ import type { ReadForm } from './body.ts';
 import { breakOffUntaken } from './break-off.ts';
 import type { GatewayReply } from './crossing.ts';
 import { checkEdge } from './edge.ts';
+import type { InFlight } from './in-flight.ts';
 import type { Errand } from './post.ts';
 import { refuse } from './refuse.ts';
 import type { Sender } from './send.ts';
@@ -26,6 +27,7 @@ export interface HandlerPorts {
   readonly resolve: (target: string) => Destination;
   readonly readForm: ReadForm;
   readonly admission: Admission;
+  readonly inFlight: InFlight;
   readonly sender: Sender;
   readonly log: Log;
   readonly meter: Meter;
@@ -42,9 +44,9 @@ export interface HandlerPorts {
 export function createHandler(ports: HandlerPorts): (request: Request, response: Response) => Promise<void> {
   return async (request, response) => {
     const exchange = begin(request, ports);
+    const { aborted, leave } = ports.inFlight.enter(exchange);
     try {
-      const { reply, settings } = await serve(request, response, exchange, ports);
-      await answer(request, response, exchange, reply, settings);
+      await Promise.race([respond(request, response, exchange, ports), aborted]);
     } catch (error) {
       await refuse(request, response, exchange, asRefusal(error, exchange, ports.log));
     } finally {
@@ -52,8 +54,19 @@ export function createHandler(ports: HandlerPorts): (request: Request, response:
       exchange.durations.total = (ports.monotonic() - exchange.startedAt) / 1000;
       ports.log.exchange(exchange);
       ports.meter.exchangeEnded(exchange);
+      leave();
     }
   };
+}
+
+async function respond(
+  request: Request,
+  response: Response,
+  exchange: Exchange,
+  ports: HandlerPorts,
+): Promise<void> {
+  const { reply, settings } = await serve(request, response, exchange, ports);
+  await answer(request, response, exchange, reply, settings);
 }
 
 /** A request's way. Every step throws a Refusal, and nothing is sent before the last. */
