@@ -1,50 +1,29 @@
-import { check } from './cli/check.ts';
-import { explain } from './cli/explain.ts';
-import { exitCode, type Io } from './cli/io.ts';
-import { keys } from './cli/keys.ts';
-import { packageVersion } from './cli/package-info.ts';
-import { unsafeSettings } from './cli/process-guard.ts';
-import { serve } from './cli/serve.ts';
-import { simulate } from './cli/simulate.ts';
+import { exitCode } from './cli/io.ts';
+import { catchSignals, ignoreDebuggerSignal } from './cli/signals.ts';
 
-type Command = (argv: readonly string[], io: Io) => Promise<number>;
+// Before the rest is loaded, which takes most of the start: by default each of these signals would end the process,
+// or open a debugger.
+ignoreDebuggerSignal();
+const [command, ...argv] = process.argv.slice(2);
+const signals = catchSignals(command === 'serve');
 
-const commands = new Map<string, { readonly run: Command; readonly about: string }>([
-  ['serve', { run: serve, about: 'run the proxy' }],
-  ['simulate', { run: simulate, about: 'run the gateway simulator alone' }],
-  ['check', { run: check, about: 'say everything that is wrong with a configuration' }],
-  ['explain', { run: explain, about: 'show step by step how a form is signed' }],
-  ['keys', { run: keys, about: 'list, make, import, verify and roll back keys in Vault' }],
-]);
-
-const usage = [
-  'Usage: countersign COMMAND [options]',
-  '',
-  ...[...commands].map(([name, { about }]) => `  ${name.padEnd(10)}${about}`),
-  '',
-  'countersign COMMAND --help tells more. countersign --version prints the version.',
-].join('\n');
-
-async function main([name = '--help', ...argv]: readonly string[], io: Io): Promise<number> {
-  if (name === '--version') return said(packageVersion(), io);
-  if (name === '--help') return said(usage, io);
-  const command = commands.get(name);
-  if (command === undefined) return refused([`There is no command "${name}".\n\n${usage}`], io);
-  const unsafe = unsafeSettings();
-  return unsafe.length === 0 ? command.run(argv, io) : refused(unsafe, io);
-}
-
-function refused(problems: readonly string[], io: Io): number {
-  for (const problem of problems) io.err(problem);
-  return exitCode.usage;
-}
-
-function said(text: string, io: Io): number {
-  io.out(text);
-  return exitCode.done;
-}
-
-process.exitCode = await main(process.argv.slice(2), {
-  out: (line) => process.stdout.write(`${line}\n`),
-  err: (line) => process.stderr.write(`${line}\n`),
+// Without a listener, output that cannot be written ends the process by an exception.
+let lost = false;
+process.stderr.on('error', () => {});
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  // A reader that closes the pipe, such as head, has what it wants.
+  if (error.code === 'EPIPE') return;
+  lost = true;
+  process.exitCode = exitCode.failed;
+  process.stderr.write(
+    `Cannot write to standard output: ${error.code}. Check the disk and the redirection.\n`,
+  );
 });
+
+const { run } = await import('./cli/run.ts');
+const io = {
+  out: (line: string) => process.stdout.write(`${line}\n`),
+  err: (line: string) => process.stderr.write(`${line}\n`),
+};
+const code = await run(command, argv, io, signals);
+process.exitCode = lost ? exitCode.failed : code;

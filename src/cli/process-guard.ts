@@ -1,20 +1,4 @@
-import { fromEnvironment } from '../config/read.ts';
 import type { Log } from '../ops/log.ts';
-
-/** Settings of the process under which no secret should be touched: what is wrong and what to do. */
-export function unsafeSettings(lookUp: (name: string) => string | undefined = fromEnvironment): string[] {
-  const settings: [isUnsafe: boolean, problem: string][] = [
-    [
-      lookUp('NODE_TLS_REJECT_UNAUTHORIZED') === '0',
-      'NODE_TLS_REJECT_UNAUTHORIZED=0 switches the verification of certificates off. Unset it; trust a CA with caFile.',
-    ],
-    [
-      (lookUp('NODE_DEBUG') ?? '') !== '',
-      'NODE_DEBUG makes Node print the headers of requests, Vault tokens and signatures among them. Unset it.',
-    ],
-  ];
-  return settings.filter(([isUnsafe]) => isUnsafe).map(([, problem]) => problem);
-}
 
 /**
  * The first patch of each Node release line in which a kept-alive connection cannot be made to take one
@@ -32,8 +16,21 @@ export function isMended(version: string): boolean {
   return minor > first[0] || (minor === first[0] && patch >= first[1]);
 }
 
-/** Tells of an old Node, and ends the process on a defect without printing what it held. */
-export function guardProcess(log: Log): void {
+/** Milliseconds from a defect to the exit of the process, whatever happens meanwhile. */
+const exitDeadline = 2_000;
+
+export interface ProcessGuard {
+  /** @param abort ends what the process is doing; called once, before a defect ends the process */
+  beforeExit(abort: () => Promise<void>): void;
+}
+
+/**
+ * Warns about an old Node, and ends the process after a defect with exit code 1, without printing what the error
+ * holds.
+ *
+ * @param flush writes the log lines that wait
+ */
+export function guardProcess(log: Log, flush: () => Promise<void>): ProcessGuard {
   if (!isMended(process.version)) {
     log.note(
       'warn',
@@ -41,8 +38,37 @@ export function guardProcess(log: Log): void {
       { node: process.version },
     );
   }
-  process.on('uncaughtException', (error: unknown, origin) => {
-    log.defect(origin, error);
+  let abort = (): Promise<void> => Promise.resolve();
+  let exiting = false;
+  const exit = async (): Promise<void> => {
+    try {
+      await abort();
+    } catch (failure) {
+      reportDefect(log, 'abort', failure);
+    }
+    await flush();
     process.exit(1);
+  };
+  process.on('uncaughtException', (error: unknown, origin) => {
+    reportDefect(log, origin, error);
+    // Another one during the abort does not stop it.
+    if (exiting) return;
+    exiting = true;
+    setTimeout(() => process.exit(1), exitDeadline);
+    void exit();
   });
+  return {
+    beforeExit: (next) => {
+      abort = next;
+    },
+  };
+}
+
+function reportDefect(log: Log, origin: string, error: unknown): void {
+  try {
+    log.defect(origin, error);
+  } catch {
+    // Something was thrown that throws when it is looked at. Node would print it if this handler failed.
+    log.defect(origin, undefined);
+  }
 }

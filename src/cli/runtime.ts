@@ -9,6 +9,7 @@ import type { KeyEvents, KeySource } from '../keys/source.ts';
 import { type Readiness, readiness } from '../ops/health.ts';
 import type { KnownNames } from '../ops/labels.ts';
 import type { Log } from '../ops/log.ts';
+import type { LogState } from '../ops/log-destination.ts';
 import type { Meter } from '../ops/meter.ts';
 import { createForwarder } from '../proxy/forward.ts';
 import { Rotation, type RotationPorts } from '../proxy/rotation.ts';
@@ -19,6 +20,7 @@ import { openSource } from './key-source.ts';
 /** What stays the same when the configuration is read again. */
 export interface RuntimePorts extends Omit<AppPorts, 'rotation' | 'forwarders'> {
   readonly underWay: UnderWay;
+  readonly logState: () => LogState;
 }
 
 /** One configuration, running. */
@@ -65,6 +67,7 @@ export function startRuntime(config: Config, ports: RuntimePorts, previous?: Run
         draining,
         keySourceReady: keys.source.ready(),
         keysCached: keys.cache.holds(),
+        ...ports.logState(),
       }),
     stop: (next) => {
       if (next?.keys !== keys) keys.source.stop();

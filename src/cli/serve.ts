@@ -1,13 +1,15 @@
 import { fromEnvironment, readConfig } from '../config/read.ts';
 import type { Config } from '../config/shape.ts';
 import { builtInOperations } from '../gateway/operations.ts';
-import { createLog, type Log } from '../ops/log.ts';
+import type { Log } from '../ops/log.ts';
 import { embeddedConfig, makeEmbeddedKeys, startEmbeddedGateway } from './embedded.ts';
 import { exitCode, type Io } from './io.ts';
+import { type OpenLog, openLog } from './open-log.ts';
 import { messageOf, readOptions } from './options.ts';
 import { guardProcess } from './process-guard.ts';
 import { report } from './report.ts';
 import { type Service, startService } from './service.ts';
+import type { Signals } from './signals.ts';
 
 const usage = `Usage: countersign serve [--config FILE]
 
@@ -17,22 +19,21 @@ Runs the proxy until SIGTERM or SIGINT; SIGHUP reads the configuration again.
   --help         prints this`;
 
 /** Gives the exit code: 0 after a stop in which everything under way was finished. */
-export async function serve(argv: readonly string[], io: Io): Promise<number> {
+export async function serve(argv: readonly string[], io: Io, signals: Signals): Promise<number> {
   const read = readOptions('serve', argv, { config: { type: 'string' } }, usage, io);
   if ('exit' in read) return read.exit;
-  const signals = stopSignals();
   return read.values.config === undefined
     ? serveEmbedded(io, signals)
     : serveFile(read.values.config, fromEnvironment, io, signals);
 }
 
-async function serveEmbedded(io: Io, signals: StopSignals): Promise<number> {
+async function serveEmbedded(io: Io, signals: Signals): Promise<number> {
   const keys = await makeEmbeddedKeys();
   const lookUp = (name: string): string | undefined => keys.variables[name];
   try {
     const gateway = await startEmbeddedGateway(keys);
     const code = await serveFile(embeddedConfig, lookUp, io, signals, (service) =>
-      welcome(gateway.url, service, io),
+      welcome(gateway.url, service),
     );
     await gateway.close();
     return code;
@@ -44,43 +45,57 @@ async function serveEmbedded(io: Io, signals: StopSignals): Promise<number> {
   }
 }
 
+/** @param greeting printed once the service has started */
 async function serveFile(
   file: string,
-  lookUp: (name: string) => string | undefined,
+  lookUp: LookUp,
   io: Io,
-  signals: StopSignals,
-  started: (service: Service) => void = () => {},
+  signals: Signals,
+  greeting: (service: Service) => string = () => '',
 ): Promise<number> {
   const read = await readConfig(file, builtInOperations, { lookUp });
   if ('problems' in read) {
     for (const line of report(file, read.problems)) io.err(line);
     return exitCode.usage;
   }
-  const log = createLog(read.config.log.level);
-  guardProcess(log);
-  let service: Service;
+  const opened = openLog(read.config.log.level);
+  const { log, destination } = opened;
   try {
-    service = await startService(read.config, { log });
+    const service = await start(read.config, opened, io);
+    if (service === undefined) return exitCode.failed;
+    announce(read.config, service, log);
+    destination.write(greeting(service));
+    await untilStopped(signals, () => readAgain(file, lookUp, service, log));
+    return await stop(service, signals, log);
+  } finally {
+    await opened.flush();
+  }
+}
+
+type LookUp = (name: string) => string | undefined;
+
+async function start(config: Config, opened: OpenLog, io: Io): Promise<Service | undefined> {
+  const { log, destination, flush } = opened;
+  const guard = guardProcess(log, flush);
+  try {
+    const service = await startService(config, { log, logDestination: destination });
+    guard.beforeExit(() => service.abort());
+    return service;
   } catch (error) {
     io.err(`Countersign cannot start: ${messageOf(error)}`);
-    return exitCode.failed;
+    return undefined;
   }
-  announce(read.config, service, log);
-  started(service);
-  await untilStopped(signals.stop, () => readAgain(file, lookUp, service, log));
+}
+
+async function stop(service: Service, { skipDelay }: Signals, log: Log): Promise<number> {
   log.note('info', 'shutting down: requests in flight are finished');
-  const finished = await service.stop(signals.skipDelay);
+  const finished = await service.stop(skipDelay);
   log.note(finished ? 'info' : 'error', finished ? 'stopped' : 'stopped with requests in flight');
   return finished ? exitCode.done : exitCode.failed;
 }
 
 /** A file with problems changes nothing. */
-async function readAgain(
-  file: string,
-  lookUp: (name: string) => string | undefined,
-  service: Service,
-  log: Log,
-): Promise<void> {
+async function readAgain(file: string, lookUp: LookUp, service: Service, log: Log): Promise<void> {
   try {
     const read = await readConfig(file, builtInOperations, { lookUp });
     if ('problems' in read) {
@@ -106,8 +121,8 @@ function announce(config: Config, service: Service, log: Log): void {
   }
 }
 
-function welcome(gatewayUrl: string, { proxyUrl, adminUrl }: Service, io: Io): void {
-  io.out(`
+function welcome(gatewayUrl: string, { proxyUrl, adminUrl }: Service): string {
+  return `
 Countersign signs and forwards on ${proxyUrl}
 Metrics and health are on         ${adminUrl}/metrics
 A simulated gateway listens on    ${gatewayUrl} and verifies every signature
@@ -119,40 +134,17 @@ Paste one of these; none of them holds a secret:
   curl -d client_orderid=invoice-7 -d amount=12.50 -d currency=EUR ${proxyUrl}/sandbox/gw/api/v4/transfer/1234
 
 With -H 'Accept: application/json' the answers are JSON. Ctrl-C stops everything.
-`);
-}
 
-interface StopSignals {
-  readonly stop: Promise<void>;
-  readonly skipDelay: Promise<void>;
-}
-
-/**
- * The first SIGTERM or SIGINT, also one that comes during the start, begins the shutdown. A second one, or SIGINT
- * (Ctrl-C), skips the shutdown delay. Nothing skips the rest, which takes a bounded time: to end at once would lose
- * payments in flight.
- */
-function stopSignals(): StopSignals {
-  const stop = Promise.withResolvers<void>();
-  const skipDelay = Promise.withResolvers<void>();
-  process.once('SIGTERM', () => {
-    stop.resolve();
-    process.on('SIGTERM', () => skipDelay.resolve());
-  });
-  process.on('SIGINT', () => {
-    stop.resolve();
-    skipDelay.resolve();
-  });
-  return { stop: stop.promise, skipDelay: skipDelay.promise };
+`;
 }
 
 /** Reads again at each SIGHUP, one after the other, until it is time to stop. */
-async function untilStopped(stopped: Promise<void>, readAgain: () => Promise<void>): Promise<void> {
+async function untilStopped(signals: Signals, readAgain: () => Promise<void>): Promise<void> {
   let isStopping = false;
   let reading = Promise.resolve();
-  process.on('SIGHUP', () => {
+  signals.onReload(() => {
     reading = reading.then(() => (isStopping ? undefined : readAgain()));
   });
-  await stopped;
+  await signals.stop;
   isStopping = true;
 }

@@ -4,18 +4,20 @@ import { createServer, type Server } from 'node:http';
 import { Server as TlsServer } from 'node:https';
 import { performance } from 'node:perf_hooks';
 import type { Config } from '../config/shape.ts';
+import type { LogDestination } from '../ops/log-destination.ts';
 import { sampleRejections } from '../ops/log-sampling.ts';
 import type { Meter } from '../ops/meter.ts';
 import { createPrometheus } from '../ops/prometheus.ts';
 import { createOpsApp } from '../ops/server.ts';
 import { Admission } from '../proxy/admission.ts';
+import { InFlight } from '../proxy/in-flight.ts';
 import { createListener, type TlsTexts } from '../proxy/listen.ts';
 import { MemoryBudget } from '../proxy/memory-budget.ts';
 import { UnderWay } from '../proxy/under-way.ts';
 import { createNonces } from './nonces.ts';
 import { packageVersion } from './package-info.ts';
 import { namesOf, type RuntimePorts, startRuntime } from './runtime.ts';
-import { shutDown } from './shutdown.ts';
+import { abort, shutDown } from './shutdown.ts';
 
 /** The proxy and its operations port, listening. */
 export interface Service {
@@ -29,11 +31,19 @@ export interface Service {
    * @param skipDelay when it resolves, the shutdown delay is over
    */
   stop(skipDelay: Promise<unknown>): Promise<boolean>;
+  /**
+   * After a defect: accepts nothing more and ends every request in flight at once. Resolves when each has its log
+   * line.
+   */
+  abort(): Promise<void>;
 }
 
 /** What a test may want to be different. */
 export type ServicePorts = Pick<RuntimePorts, 'log'> &
-  Partial<Pick<RuntimePorts, 'clock' | 'monotonic' | 'nonce' | 'random'>>;
+  Partial<Pick<RuntimePorts, 'clock' | 'monotonic' | 'nonce' | 'random'>> & {
+    /** Where the log writes; without it nothing is known of dropped lines. */
+    readonly logDestination?: LogDestination;
+  };
 
 /** @throws Error of `listen`, and of files that cannot be read */
 export async function startService(config: Config, given: ServicePorts): Promise<Service> {
@@ -76,17 +86,20 @@ export async function startService(config: Config, given: ServicePorts): Promise
     // The admin port stays open meanwhile: it says that this instance is draining.
     async stop(skipDelay) {
       draining = true;
-      const { admission, underWay } = ports;
-      const { deadlines } = config.proxy;
-      const finished = await shutDown({ listener, admission, underWay, deadlines }, skipDelay);
+      const finished = await shutDown({ listener, ...ports, ...config.proxy }, skipDelay);
       runtime.stop();
       await closed(admin);
       return finished;
     },
+    async abort() {
+      draining = true;
+      await abort({ listener, ...ports });
+    },
   };
 }
 
-function createPorts(config: Config, given: ServicePorts, meter: Meter): RuntimePorts {
+function createPorts(config: Config, { logDestination, ...given }: ServicePorts, meter: Meter): RuntimePorts {
+  logDestination?.watch({ dropped: (lines) => meter.logLinesDropped(lines) });
   const monotonic = given.monotonic ?? (() => performance.now());
   const suppressed = (): void => meter.logLineSuppressed();
   return {
@@ -100,6 +113,8 @@ function createPorts(config: Config, given: ServicePorts, meter: Meter): Runtime
     admission: new Admission(),
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),
     underWay: new UnderWay(),
+    inFlight: new InFlight(),
+    logState: () => logDestination?.state() ?? { logLinesDropped: false, logStalled: false },
     newRequestId: () => randomUUID(),
     userAgent: `countersign/${packageVersion()}`,
   };

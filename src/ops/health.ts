@@ -1,4 +1,6 @@
-export interface Vitals {
+import type { LogState } from './log-destination.ts';
+
+export interface Vitals extends LogState {
   /** The instance is shutting down and finishes what is under way. */
   readonly draining: boolean;
   /** The key source has answered once since the start. */
@@ -11,13 +13,23 @@ export interface Readiness {
   readonly ready: boolean;
   /** Why not; empty when ready. */
   readonly reasons: readonly string[];
+  /** What is wrong and is no reason against requests. */
+  readonly warnings: readonly string[];
 }
 
-/** Whether this instance should be given requests. An outage of the key source alone is no reason against it. */
-export function readiness({ draining, keySourceReady, keysCached }: Vitals): Readiness {
+/**
+ * Whether this instance should be given requests. An outage of the key source alone is no reason against it, nor is a
+ * log that cannot be written: one full volume would take every instance out.
+ */
+export function readiness(vitals: Vitals): Readiness {
+  const { draining, keySourceReady, keysCached, logLinesDropped, logStalled } = vitals;
   const reasons = [
     ...(draining ? ['draining'] : []),
     ...(keySourceReady || keysCached ? [] : ['key-source-never-reached']),
   ];
-  return { ready: reasons.length === 0, reasons };
+  const warnings = [
+    ...(logLinesDropped ? ['log-lines-dropped'] : []),
+    ...(logStalled ? ['log-stalled'] : []),
+  ];
+  return { ready: reasons.length === 0, reasons, warnings };
 }

@@ -18,15 +18,15 @@ export interface Log {
 
 export type NoteFields = Readonly<Record<string, string | number | boolean>>;
 
-/** Writes to standard output unless a destination is given. */
-export function createLog(level: LogLevel, destination?: DestinationStream): Log {
+/** @param destination never pino's own: on a full disk that one would neither return nor let the process exit */
+export function createLog(level: LogLevel, destination: DestinationStream): Log {
   const options: LoggerOptions = {
     level,
     base: null,
     timestamp: stdTimeFunctions.isoTime,
     formatters: { level: (label) => ({ level: label }) },
   };
-  const logger = destination === undefined ? pino(options) : pino(options, destination);
+  const logger = pino(options, destination);
   return {
     exchange: (exchange) => logger[levelOf(exchange)](fieldsOf(exchange), 'exchange'),
     failed: (exchange, error) =>

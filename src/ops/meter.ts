@@ -28,6 +28,7 @@ export interface Meter extends KeyEvents {
   signingQueue(depth: number): void;
   /** A request the gateway refused was signed again with another version and accepted. */
   fellBack(address: KeyAddress, kind: KeyKind, to: 'newer' | 'older'): void;
+  logLinesDropped(lines: number): void;
   policyDecided(caller: string, decision: PolicyDecision): void;
 }
 

@@ -174,6 +174,11 @@ function processMetrics({ counter, gauge, histogram }: Maker) {
       'Requests without a log line: rejected before their caller was known, above the rate that is logged.',
       [],
     ),
+    logLinesDropped: counter(
+      'log_lines_dropped_total',
+      'Number of log lines dropped because they could not be written.',
+      [],
+    ),
     buildInfo: gauge('build_info', 'Always 1; the versions are in the labels.', ['version', 'node_version']),
   };
 }

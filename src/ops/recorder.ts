@@ -28,6 +28,7 @@ export function createRecorder(metrics: Metrics, labels: () => Labels): Meter {
       metrics.signatures.inc({ method });
       metrics.signing.observe({ labels: { method }, value: seconds });
     },
+    logLinesDropped: (lines) => metrics.logLinesDropped.inc({}, lines),
     signingQueue: (depth) => metrics.signingQueue.set({}, depth),
     policyDecided: (caller, decision) => metrics.decisions.inc({ ...labels().caller(caller), decision }),
     ...keyRecorder(metrics, keys, labels),

@@ -17,6 +17,7 @@ import type { ReadForm } from './body.ts';
 import { afterClose, breakOffUntaken } from './break-off.ts';
 import type { GatewayReply } from './crossing.ts';
 import { checkEdge } from './edge.ts';
+import type { InFlight } from './in-flight.ts';
 import type { MemoryBudget, MemoryReservation } from './memory-budget.ts';
 import type { Errand } from './post.ts';
 import { refuse } from './refuse.ts';
@@ -28,6 +29,7 @@ export interface HandlerPorts {
   readonly readForm: ReadForm;
   readonly admission: Admission;
   readonly memory: MemoryBudget;
+  readonly inFlight: InFlight;
   readonly sender: Sender;
   readonly log: Log;
   readonly meter: Meter;
@@ -45,9 +47,9 @@ export function createHandler(ports: HandlerPorts): (request: Request, response:
   return async (request, response) => {
     const exchange = begin(request, ports);
     const memory = ports.memory.reservation();
+    const { aborted, leave } = ports.inFlight.enter(exchange);
     try {
-      const { reply, settings } = await serve(request, response, { exchange, memory }, ports);
-      await answer(request, response, exchange, reply, settings);
+      await Promise.race([respond(request, response, { exchange, memory }, ports), aborted]);
     } catch (error) {
       await refuse(request, response, exchange, asRefusal(error, exchange, ports.log));
     } finally {
@@ -56,15 +58,32 @@ export function createHandler(ports: HandlerPorts): (request: Request, response:
       exchange.durations.total = (ports.monotonic() - exchange.startedAt) / 1000;
       ports.log.exchange(exchange);
       ports.meter.exchangeEnded(exchange);
+      leave();
     }
   };
+}
+
+/** What belongs to one request while it is handled. */
+interface Scope {
+  readonly exchange: Exchange;
+  readonly memory: MemoryReservation;
+}
+
+async function respond(
+  request: Request,
+  response: Response,
+  scope: Scope,
+  ports: HandlerPorts,
+): Promise<void> {
+  const { reply, settings } = await serve(request, response, scope, ports);
+  await answer(request, response, scope.exchange, reply, settings);
 }
 
 /** A request's way. Every step throws a Refusal, and nothing is sent before the last. */
 async function serve(
   request: Request,
   response: Response,
-  { exchange, memory }: { readonly exchange: Exchange; readonly memory: MemoryReservation },
+  { exchange, memory }: Scope,
   ports: HandlerPorts,
 ): Promise<{ reply: GatewayReply; settings: Destination['settings'] }> {
   checkEdge(request);

@@ -100,12 +100,16 @@ export class Sender {
         memory,
       };
       const reply = await forwarder.send(post, passage);
+      exchange.written = true;
       exchange.gatewayStatus = reply.status;
       const clockSkew = skewOf(reply.headers.date, clock());
       const seen = { environment, operation: operation.name, status: reply.status };
       const seconds = (monotonic() - startedAt) / 1000;
       meter.gatewayReplied({ ...seen, seconds, ...(clockSkew === undefined ? {} : { clockSkew }) });
       return reply;
+    } catch (failure) {
+      if (failure instanceof CrossingFailure && failure.written) exchange.written = true;
+      throw failure;
     } finally {
       exchange.durations.gateway = (exchange.durations.gateway ?? 0) + (monotonic() - startedAt) / 1000;
     }

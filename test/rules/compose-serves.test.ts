@@ -56,7 +56,7 @@ it('what is prepared twice lets the composed Countersign sign what the simulator
     .replaceAll(/host: 0\.0\.0\.0, port: \d+/g, 'host: 127.0.0.1, port: 0');
   const checked = checkConfig(composed, { lookUp: () => undefined, builtIn: builtInOperations });
   if ('problems' in checked) throw new Error(JSON.stringify(checked.problems));
-  const service = await startService(checked.config, { log: createLog('silent') });
+  const service = await startService(checked.config, { log: createLog('silent', { write: () => {} }) });
   try {
     const post = (path: string, body: string, token: string) =>
       fetch(`${service.proxyUrl}/sandbox/gw/api${path}`, {

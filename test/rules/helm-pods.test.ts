@@ -27,7 +27,9 @@ afterEach(() => {
 /** The operations port as the program has it. */
 async function operationsPort(ready: boolean): Promise<number> {
   const page = async () => ({ contentType: 'text/plain', body: '' });
-  const server = createServer(createOpsApp({ page, readiness: () => ({ ready, reasons: [] }) }));
+  const server = createServer(
+    createOpsApp({ page, readiness: () => ({ ready, reasons: [], warnings: [] }) }),
+  );
   servers.push(server);
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const address = server.address();

@@ -20,7 +20,7 @@ function ask(path: string, init?: RequestInit): Promise<Response> {
 }
 
 beforeEach(async () => {
-  state = { ready: true, reasons: [] };
+  state = { ready: true, reasons: [], warnings: [] };
   await listen({ page: (openMetrics) => metrics.page(openMetrics), readiness: () => state });
 });
 
@@ -67,14 +67,14 @@ describe('/metrics', () => {
 
 describe('health', () => {
   it('/healthz says ok whatever /readyz says', async () => {
-    state = { ready: false, reasons: ['draining'] };
+    state = { ready: false, reasons: ['draining'], warnings: [] };
     const response = await ask('/healthz');
     expect([response.status, await response.text()]).toEqual([200, 'ok\n']);
   });
 
   it('/readyz is 200 when ready, else 503 with the reasons', async () => {
     expect((await ask('/readyz')).status).toBe(200);
-    state = { ready: false, reasons: ['key-source-never-reached'] };
+    state = { ready: false, reasons: ['key-source-never-reached'], warnings: ['log-lines-dropped'] };
     const response = await ask('/readyz');
     expect(response.status).toBe(503);
     expect(response.headers.get('cache-control')).toBe('no-store');

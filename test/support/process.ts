@@ -33,11 +33,19 @@ export interface ServeOptions {
   readonly keys?: TestKeys;
   /** Options of Node before the program. */
   readonly nodeOptions?: readonly string[];
+  /** A file descriptor for the log; `stdout` and `lines` show nothing then. */
+  readonly stdout?: number | 'pipe';
 }
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
-export function spawnServe({ config, env, keys, nodeOptions = [] }: ServeOptions): ServeProcess {
+export function spawnServe({
+  config,
+  env,
+  keys,
+  nodeOptions = [],
+  stdout = 'pipe',
+}: ServeOptions): ServeProcess {
   const folder = mkdtempSync(join(tmpdir(), 'countersign-serve-'));
   const file = join(folder, 'config.yaml');
   const rewrite = (content: unknown): void =>
@@ -52,14 +60,14 @@ export function spawnServe({ config, env, keys, nodeOptions = [] }: ServeOptions
   const args = [...nodeOptions, main, 'serve', ...(config === undefined ? [] : ['--config', file])];
   const child = spawn(process.execPath, args, {
     env: { PATH: process.env['PATH'] ?? '', TMPDIR: folder, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', stdout, 'pipe'],
   });
   let out = '';
   let err = '';
-  child.stdout.on('data', (chunk: Buffer) => {
+  child.stdout?.on('data', (chunk: Buffer) => {
     out += chunk.toString();
   });
-  child.stderr.on('data', (chunk: Buffer) => {
+  child.stderr?.on('data', (chunk: Buffer) => {
     err += chunk.toString();
   });
   const ended = new Promise<number | null>((resolve) => {

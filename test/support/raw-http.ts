@@ -69,6 +69,15 @@ export class RawConnection {
     this.#socket.destroy();
   }
 
+  /** Resolves when so many bytes have come that are no part of an answer yet. */
+  async received(count: number): Promise<void> {
+    while (this.#received.length < count && !this.#over) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
   /** The next answer, `100 Continue` included; the bytes behind it stay for the next call. */
   async answer(): Promise<RawAnswer> {
     for (;;) {

@@ -1,7 +1,13 @@
 import { expect, it } from '@jest/globals';
 import { readiness, type Vitals } from '../../../src/ops/health.ts';
 
-const well: Vitals = { draining: false, keySourceReady: true, keysCached: false };
+const well: Vitals = {
+  draining: false,
+  keySourceReady: true,
+  keysCached: false,
+  logLinesDropped: false,
+  logStalled: false,
+};
 
 it.each<[string, Vitals, readonly string[]]>([
   ['whose key source has answered is ready', well, []],
@@ -14,9 +20,17 @@ it.each<[string, Vitals, readonly string[]]>([
   ['that is draining is not', { ...well, draining: true }, ['draining']],
   [
     'tells all its reasons',
-    { draining: true, keySourceReady: false, keysCached: false },
+    { ...well, draining: true, keySourceReady: false },
     ['draining', 'key-source-never-reached'],
   ],
 ])('an instance %s', (_name, vitals, reasons) => {
-  expect(readiness(vitals)).toEqual({ ready: reasons.length === 0, reasons });
+  expect(readiness(vitals)).toEqual({ ready: reasons.length === 0, reasons, warnings: [] });
+});
+
+it('an instance whose log cannot be written is ready, with warnings', () => {
+  expect(readiness({ ...well, logLinesDropped: true, logStalled: true })).toEqual({
+    ready: true,
+    reasons: [],
+    warnings: ['log-lines-dropped', 'log-stalled'],
+  });
 });

@@ -1,0 +1,25 @@
+import { createLog, type Log, type LogLevel } from '../ops/log.ts';
+import { LogDestination } from '../ops/log-destination.ts';
+import { standardOutput } from './standard-output.ts';
+
+/** Milliseconds that a process which ends may take to write its last lines. */
+const flushDeadline = 1_000;
+
+export interface OpenLog {
+  readonly log: Log;
+  readonly destination: LogDestination;
+  /** Writes the lines that wait; gives up after a second. */
+  readonly flush: () => Promise<void>;
+}
+
+/** A log on standard output, which slows nothing down when it cannot be written. */
+export function openLog(level: LogLevel): OpenLog {
+  const destination = new LogDestination({
+    output: standardOutput(),
+    monotonic: () => performance.now(),
+  });
+  const log = createLog(level, destination);
+  destination.watch({ recovered: (lines) => log.note('warn', 'log lines dropped', { lines }) });
+  process.once('exit', () => destination.flushSync());
+  return { log, destination, flush: () => destination.flush(flushDeadline) };
+}
