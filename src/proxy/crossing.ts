@@ -10,6 +10,16 @@ export interface Post {
   readonly body: Buffer;
 }
 
+/** Limits of one request to the gateway. */
+export interface Course {
+  /** Milliseconds from now until there is a connection. */
+  readonly connect: number;
+  /** Milliseconds from now until the end of the response. */
+  readonly exchange: number;
+  /** Called once, as soon as a byte of the request may be written. */
+  readonly onConnected?: () => void;
+}
+
 /** What the gateway answered. */
 export interface GatewayReply {
   readonly status: number;
@@ -56,6 +66,7 @@ export class Crossing {
   readonly reply: Promise<GatewayReply>;
   readonly #resolve: (reply: GatewayReply) => void;
   readonly #reject: (failure: CrossingFailure) => void;
+  readonly #onConnected: (() => void) | undefined;
   readonly #connectTimer: NodeJS.Timeout;
   readonly #exchangeTimer: NodeJS.Timeout;
   #connected = false;
@@ -63,16 +74,16 @@ export class Crossing {
   #replied = false;
   #rest: IncomingMessage | undefined;
 
-  /** @param deadlines milliseconds from now: for the connection, and for the end of the reply */
-  constructor(post: Post, deadlines: { readonly connect: number; readonly exchange: number }) {
+  constructor(post: Post, { connect, exchange, onConnected }: Course) {
     const { promise, resolve, reject } = Promise.withResolvers<GatewayReply>();
     this.reply = promise;
     this.#resolve = resolve;
     this.#reject = reject;
     this.request = new CrossingRequest(post, this);
     this.response = new ServerResponse(this.request);
-    this.#connectTimer = setTimeout(() => this.#fail('gateway-unreachable'), deadlines.connect);
-    this.#exchangeTimer = setTimeout(() => this.#fail('gateway-timeout'), deadlines.exchange);
+    this.#onConnected = onConnected;
+    this.#connectTimer = setTimeout(() => this.#fail('gateway-unreachable'), connect);
+    this.#exchangeTimer = setTimeout(() => this.#fail('gateway-timeout'), exchange);
   }
 
   /** A socket was found for the request; it may still have to connect. */
@@ -83,8 +94,8 @@ export class Crossing {
       this.#fail('gateway-reply-invalid');
     });
     const { socket } = request;
-    if (socket === null) return;
-    if (this.#pooled) this.#connect();
+    // Without a proof that it still has to connect, the request may be written at once.
+    if (this.#pooled || socket === null || !socket.connecting) this.#connect();
     else socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', () => this.#connect());
   }
 
@@ -125,7 +136,9 @@ export class Crossing {
   }
 
   #connect(): void {
+    if (this.#connected) return;
     this.#connected = true;
+    this.#onConnected?.();
     clearTimeout(this.#connectTimer);
   }
 

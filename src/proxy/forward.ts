@@ -3,17 +3,13 @@ import { Agent as HttpsAgent } from 'node:https';
 import { createProxyMiddleware, type Plugin } from 'http-proxy-middleware';
 import type { EnvironmentConfig } from '../config/shape.ts';
 import { KeepAliveAgent, KeepAliveTlsAgent } from '../util/keep-alive-agent.ts';
-import { Crossing, CrossingRequest, type GatewayReply, type Post } from './crossing.ts';
+import { type Course, Crossing, CrossingRequest, type GatewayReply, type Post } from './crossing.ts';
 import { UnderWay } from './under-way.ts';
 
 /** How one request is to travel. */
-export interface Passage {
+export interface Passage extends Course {
   /** A connection of its own, so that a stale pooled one can never make the outcome uncertain. */
   readonly ownConnection: boolean;
-  /** Milliseconds from now. */
-  readonly connect: number;
-  /** Milliseconds from now. */
-  readonly exchange: number;
 }
 
 /** Carries complete requests to the gateway of one environment. */

@@ -17,6 +17,7 @@ import type { ReadForm } from './body.ts';
 import { breakOffUntaken } from './break-off.ts';
 import type { GatewayReply } from './crossing.ts';
 import { checkEdge } from './edge.ts';
+import { outcomeWithoutResponse, withTrueOutcome } from './outcome.ts';
 import type { Errand } from './post.ts';
 import { refuse } from './refuse.ts';
 import type { Sender } from './send.ts';
@@ -140,10 +141,9 @@ function presentedBy(request: Request, now: number): Presented {
 
 /** What is not a Refusal is a defect: logged without its text, answered without any of it. */
 function asRefusal(error: unknown, exchange: Exchange, log: Log): Refusal {
-  if (error instanceof Refusal) return error;
+  if (error instanceof Refusal) return withTrueOutcome(error, exchange);
   log.failed(exchange, error);
-  const outcome = exchange.attempts === 0 ? 'not-sent' : 'unknown';
   return new Refusal('internal', 'This is a defect of Countersign. Give its operators the request id.', {
-    outcome,
+    outcome: outcomeWithoutResponse(exchange),
   });
 }

@@ -152,6 +152,13 @@ describe('a form, asked for as JSON', () => {
     });
   });
 
+  it('has the length of the object where the gateway gave the length of the form', async () => {
+    const headers = { 'Content-Type': html, 'Content-Length': String(Buffer.byteLength(replyForm)) };
+    const answer = await pass(replyForm, { headers, lines: [axios] });
+    expect(answer.headers['content-length']).toBe(String(answer.body.length));
+    expect(JSON.parse(answer.body.toString())).toHaveProperty('serial-number', serialNumber);
+  });
+
   it.each([
     ['nothing', []],
     ['anything', ['Accept: */*']],
