@@ -136,7 +136,6 @@ export class Crossing {
   }
 
   #connect(): void {
-    if (this.#connected) return;
     this.#connected = true;
     this.#onConnected?.();
     clearTimeout(this.#connectTimer);

@@ -186,7 +186,9 @@ describe('a form, asked for as JSON', () => {
     ['bytes that are no UTF-8', Buffer.from('a=\xff\n', 'latin1')],
     ['HTML', '<a href="?a=b">'],
     ['JSON', '[{"name":"a=b"}]'],
-  ])('passes untouched if it cannot be decoded: %s', async (_, body) => {
+    ['more than 1,000 fields', 'a=1\n&'.repeat(1_001)],
+    ['more than 256 KiB', `a=${'b'.repeat(262_144)}\n`],
+  ])('passes untouched if it is not decoded: %s', async (_, body) => {
     const answer = await pass(body, { lines: [axios] });
     expect(answer.headers['content-type']).toBe(html);
     expect(answer.body.equals(Buffer.from(body))).toBe(true);
