@@ -37,8 +37,8 @@ export interface Exchange {
   outcome: Outcome;
   /** How many requests were written, or tried, to the gateway. */
   attempts: number;
-  /** A byte was written to the gateway, in any of the attempts. */
-  written?: boolean;
+  /** Of how many of them a byte may have been written, since they had a connection; absent where of none. */
+  writtenAttempts?: number;
   /** HTTP status of the gateway's last reply. */
   gatewayStatus?: number;
   /** `status` field of a form-encoded gateway reply, as a closed value. */

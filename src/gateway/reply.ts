@@ -6,21 +6,29 @@ export type ReplyFields = readonly (readonly [name: string, value: string])[];
 const results: ReadonlySet<string> = new Set(['approved', 'declined', 'error', 'filtered']);
 const serialNumber = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
 
+/**
+ * What is read of a response at all. Interface section 2.2 names some 110 fields, of which the largest is an
+ * HTML form; a response beyond this would hold up every other request while it is decoded.
+ */
+export const readable = { bytes: 262_144, fields: 1_000 };
+
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
  * Reads a form-encoded gateway reply (interface section 2.2: `name=value` pairs joined by `&`, a line feed
- * after each value, sent as `text/html`). `undefined` for everything else: an HTML page, JSON, or a form that
- * cannot be decoded.
+ * after each value, sent as `text/html`). `undefined` for everything else: an HTML page, JSON, a form that
+ * cannot be decoded, or one beyond {@link readable}.
  */
 export function parseReply(contentType: string | undefined, body: Buffer): ReplyFields | undefined {
   if (!/^(text\/html|text\/plain|application\/x-www-form-urlencoded)\b/i.test(contentType ?? ''))
     return undefined;
+  if (body.length > readable.bytes) return undefined;
   try {
     const text = strictUtf8.decode(body);
     if (!/^\s*[\w.%-]+=/.test(text)) return undefined;
-    const parts = text.split('&').filter((part) => part.trim() !== '');
-    return parts.map(field);
+    const parts = text.split('&', readable.fields + 1);
+    if (parts.length > readable.fields) return undefined;
+    return parts.filter((part) => part.trim() !== '').map(field);
   } catch {
     return undefined;
   }
@@ -34,7 +42,8 @@ function field(part: string): readonly [string, string] {
 
 /** The line feed stands after the encoded value; one inside a value is encoded and kept. */
 function decode(text: string): string {
-  return decodeURIComponent(text.trim().replaceAll('+', ' '));
+  // Several times as fast as replaceAll where there are many.
+  return decodeURIComponent(text.trim().split('+').join(' '));
 }
 
 /** The reply as a JSON object of strings; a name that is given more than once becomes a list. */

@@ -1,3 +1,5 @@
+import { refusals } from '../errors.ts';
+import type { Exchange } from '../exchange.ts';
 import type { Log } from './log.ts';
 
 /** Lines at once, and lines per second after that. */
@@ -22,7 +24,7 @@ export function sampleRejections(log: Log, { suppressed, monotonic }: SamplingPo
   return {
     ...log,
     exchange(exchange) {
-      if (exchange.caller !== undefined || exchange.reason === 'internal') return log.exchange(exchange);
+      if (!isSampled(exchange)) return log.exchange(exchange);
       const now = monotonic();
       tokens = Math.min(burst, tokens + ((now - checkedAt) / 1000) * rate);
       checkedAt = now;
@@ -37,4 +39,9 @@ export function sampleRejections(log: Log, { suppressed, monotonic }: SamplingPo
       log.exchange(exchange);
     },
   };
+}
+
+/** What the server itself could not do always has its line. */
+function isSampled({ caller, reason }: Exchange): boolean {
+  return caller === undefined && reason !== undefined && refusals[reason].status < 500;
 }

@@ -11,6 +11,18 @@ export interface Post {
   readonly body: Buffer;
 }
 
+/** Limits of one request to the gateway. */
+export interface Course {
+  /** Milliseconds from now until there is a connection. */
+  readonly connect: number;
+  /** Milliseconds from now until the end of the response. */
+  readonly exchange: number;
+  /** Bounds how much of the response is held before the caller gets its first byte. */
+  readonly memory: MemoryReservation;
+  /** Called once, as soon as a byte of the request may be written. */
+  readonly onConnected?: () => void;
+}
+
 /** What the gateway answered. */
 export interface GatewayReply {
   readonly status: number;
@@ -49,14 +61,6 @@ const heldBytes = 1_048_576;
 /** Of these many bytes that is so whatever else is in memory; more than any status response has. */
 const alwaysHeldBytes = 65_536;
 
-export interface CrossingOptions {
-  /** Milliseconds from now to an open connection. */
-  readonly connect: number;
-  /** Milliseconds from now to the end of the reply. */
-  readonly exchange: number;
-  readonly memory: MemoryReservation;
-}
-
 /**
  * One request on its way to the gateway and back, with its own deadlines and its own idea of what has
  * happened. Request and response are detached from the caller's connection: a caller who hangs up does not
@@ -68,6 +72,7 @@ export class Crossing {
   readonly reply: Promise<GatewayReply>;
   readonly #resolve: (reply: GatewayReply) => void;
   readonly #reject: (failure: CrossingFailure) => void;
+  readonly #onConnected: (() => void) | undefined;
   readonly #connectTimer: NodeJS.Timeout;
   readonly #exchangeTimer: NodeJS.Timeout;
   #connected = false;
@@ -76,7 +81,7 @@ export class Crossing {
   readonly #memory: MemoryReservation;
   #rest: IncomingMessage | undefined;
 
-  constructor(post: Post, { connect, exchange, memory }: CrossingOptions) {
+  constructor(post: Post, { connect, exchange, memory, onConnected }: Course) {
     const { promise, resolve, reject } = Promise.withResolvers<GatewayReply>();
     this.reply = promise;
     this.#resolve = resolve;
@@ -84,6 +89,7 @@ export class Crossing {
     this.#memory = memory;
     this.request = new CrossingRequest(post, this);
     this.response = new ServerResponse(this.request);
+    this.#onConnected = onConnected;
     this.#connectTimer = setTimeout(() => this.#fail('gateway-unreachable'), connect);
     this.#exchangeTimer = setTimeout(() => this.#fail('gateway-timeout'), exchange);
   }
@@ -96,8 +102,8 @@ export class Crossing {
       this.#fail('gateway-reply-invalid');
     });
     const { socket } = request;
-    if (socket === null) return;
-    if (this.#pooled) this.#connect();
+    // Without a proof that it still has to connect, the request may be written at once.
+    if (this.#pooled || socket === null || !socket.connecting) this.#connect();
     else socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', () => this.#connect());
   }
 
@@ -144,6 +150,7 @@ export class Crossing {
 
   #connect(): void {
     this.#connected = true;
+    this.#onConnected?.();
     clearTimeout(this.#connectTimer);
   }
 

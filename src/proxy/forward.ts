@@ -2,19 +2,14 @@ import { Agent as HttpAgent, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { createProxyMiddleware, type Plugin } from 'http-proxy-middleware';
 import type { EnvironmentConfig } from '../config/shape.ts';
-import { Crossing, CrossingRequest, type GatewayReply, type Post } from './crossing.ts';
-import type { MemoryReservation } from './memory-budget.ts';
+import { KeepAliveAgent, KeepAliveTlsAgent } from '../util/keep-alive-agent.ts';
+import { type Course, Crossing, CrossingRequest, type GatewayReply, type Post } from './crossing.ts';
 import { UnderWay } from './under-way.ts';
 
 /** How one request is to travel. */
-export interface Passage {
+export interface Passage extends Course {
   /** A connection of its own, so that a stale pooled one can never make the outcome uncertain. */
   readonly ownConnection: boolean;
-  /** Milliseconds from now. */
-  readonly connect: number;
-  /** Milliseconds from now. */
-  readonly exchange: number;
-  readonly memory: MemoryReservation;
 }
 
 /** Carries complete requests to the gateway of one environment. */
@@ -34,14 +29,11 @@ export function createForwarder(
   underWay = new UnderWay(),
 ): Forwarder {
   const { origin } = new URL(settings.baseUrl);
-  const pooled = createLane(
-    origin,
-    createAgent(origin, ca, { keepAlive: true, maxFreeSockets: settings.maxInFlight }),
-    underWay,
-  );
-  const own = createLane(origin, createAgent(origin, ca, { keepAlive: false }), underWay);
+  const pooled = createLane(origin, pooledAgent(origin, ca, settings.maxInFlight), underWay);
+  const own = createLane(origin, dedicatedAgent(origin, ca), underWay);
   return {
-    send: (post, passage) => (passage.ownConnection ? own : pooled).send(post, passage),
+    send: (post, passage) =>
+      (passage.ownConnection || !settings.keepAlive ? own : pooled).send(post, passage),
     retire: () => retire(pooled.agent),
   };
 }
@@ -98,16 +90,22 @@ function retire(agent: HttpAgent): void {
   }
 }
 
-function createAgent(
-  origin: string,
-  ca: string | undefined,
-  options: { readonly keepAlive: boolean; readonly maxFreeSockets?: number },
-): HttpAgent {
-  if (origin.startsWith('http:')) return new HttpAgent(options);
-  return new HttpsAgent({
-    ...options,
+/** Keeps connections alive and uses them again. */
+function pooledAgent(origin: string, ca: string | undefined, maxFreeSockets: number): HttpAgent {
+  if (origin.startsWith('http:')) return new KeepAliveAgent({ maxFreeSockets });
+  return new KeepAliveTlsAgent({ ...tlsOptions(ca), maxFreeSockets });
+}
+
+/** Opens a connection for each request. */
+function dedicatedAgent(origin: string, ca: string | undefined): HttpAgent {
+  if (origin.startsWith('http:')) return new HttpAgent({ keepAlive: false });
+  return new HttpsAgent({ ...tlsOptions(ca), keepAlive: false });
+}
+
+function tlsOptions(ca: string | undefined) {
+  return {
     minVersion: 'TLSv1.2',
     rejectUnauthorized: true,
     ...(ca === undefined ? {} : { ca }),
-  });
+  } as const;
 }

@@ -19,6 +19,7 @@ import type { GatewayReply } from './crossing.ts';
 import { checkEdge } from './edge.ts';
 import type { InFlight } from './in-flight.ts';
 import type { MemoryBudget, MemoryReservation } from './memory-budget.ts';
+import { outcomeWithoutResponse, withTrueOutcome } from './outcome.ts';
 import type { Errand } from './post.ts';
 import { refuse } from './refuse.ts';
 import type { Sender } from './send.ts';
@@ -47,7 +48,7 @@ export function createHandler(ports: HandlerPorts): (request: Request, response:
   return async (request, response) => {
     const exchange = begin(request, ports);
     const memory = ports.memory.reservation();
-    const { aborted, leave } = ports.inFlight.enter(exchange);
+    const { aborted, leave } = ports.inFlight.enter();
     try {
       await Promise.race([respond(request, response, { exchange, memory }, ports), aborted]);
     } catch (error) {
@@ -162,10 +163,9 @@ function presentedBy(request: Request, now: number): Presented {
 
 /** What is not a Refusal is a defect: logged without its text, answered without any of it. */
 function asRefusal(error: unknown, exchange: Exchange, log: Log): Refusal {
-  if (error instanceof Refusal) return error;
+  if (error instanceof Refusal) return withTrueOutcome(error, exchange);
   log.failed(exchange, error);
-  const outcome = exchange.attempts === 0 ? 'not-sent' : 'unknown';
   return new Refusal('internal', 'This is a defect of Countersign. Give its operators the request id.', {
-    outcome,
+    outcome: outcomeWithoutResponse(exchange),
   });
 }

@@ -1,5 +1,4 @@
 import { Refusal } from '../errors.ts';
-import type { Exchange } from '../exchange.ts';
 import { Roster } from './roster.ts';
 
 /** One request between its head and its log line. */
@@ -10,24 +9,19 @@ export interface InFlightRequest {
   readonly leave: () => void;
 }
 
-interface Entry {
-  readonly exchange: Exchange;
-  readonly abort: (refusal: Refusal) => void;
-}
-
 /** Every request that is handled, whatever it waits for. */
 export class InFlight {
-  readonly #entries = new Roster<Entry>();
+  readonly #aborts = new Roster<() => void>();
   #count = 0;
   #aborted = false;
   #idle: PromiseWithResolvers<void> | undefined;
 
-  enter(exchange: Exchange): InFlightRequest {
+  enter(): InFlightRequest {
     const { promise, reject } = Promise.withResolvers<never>();
-    const entry: Entry = { exchange, abort: reject };
-    const leave = this.#entries.enter(entry);
+    const abort = (): void => reject(shuttingDown());
+    const leave = this.#aborts.enter(abort);
     this.#count += 1;
-    if (this.#aborted) abort(entry);
+    if (this.#aborted) abort();
     return {
       aborted: promise,
       leave: () => {
@@ -40,10 +34,10 @@ export class InFlight {
     };
   }
 
-  /** Ends each request, now and to come, with its true outcome. */
+  /** Ends each request, now and to come. */
   abort(): void {
     this.#aborted = true;
-    for (const entry of this.#entries.present()) abort(entry);
+    for (const abort of this.#aborts.present()) abort();
   }
 
   /** Resolves when no request is in flight. */
@@ -54,22 +48,7 @@ export class InFlight {
   }
 }
 
-function abort({ exchange, abort: reject }: Entry): void {
-  reject(exchange.written ? outcomeUnknown() : notSent());
-}
-
-function notSent(): Refusal {
-  return new Refusal(
-    'shutting-down',
-    'This instance is shutting down. Nothing was sent. Send the request again.',
-    {
-      retryAfter: 1,
-    },
-  );
-}
-
-function outcomeUnknown(): Refusal {
-  const detail =
-    'This instance stopped before the gateway responded. The request may have been processed. Query the order status by order ID; do not resubmit under a new ID.';
-  return new Refusal('internal', detail, { outcome: 'unknown' });
+function shuttingDown(): Refusal {
+  const detail = 'This instance is shutting down. Nothing was sent. Send the request again.';
+  return new Refusal('shutting-down', detail, { retryAfter: 1 });
 }

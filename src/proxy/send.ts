@@ -1,11 +1,13 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Refusal } from '../errors.ts';
+import type { Exchange } from '../exchange.ts';
 import type { Destination } from '../gateway/resolve.ts';
 import type { KeyAddress, UsableKey } from '../keys/source.ts';
 import { methods } from '../oauth1/methods.ts';
 import type { Meter } from '../ops/meter.ts';
 import { CrossingFailure, type GatewayReply, type Post } from './crossing.ts';
 import type { Forwarder } from './forward.ts';
+import { unknownOutcomeAdvice } from './outcome.ts';
 import { type Errand, type PostPorts, signedPost } from './post.ts';
 import type { Rotation } from './rotation.ts';
 
@@ -35,7 +37,8 @@ export class Sender {
   }
 
   /**
-   * @throws Refusal for a key that cannot be had, for `overloaded`, and for every way in which no answer came
+   * @throws Refusal for a key that cannot be had, for `overloaded`, and for every way in which no answer came;
+   *   its outcome is that of the attempt that failed, while the exchange counts those that wrote something
    */
   async send(errand: Errand): Promise<GatewayReply> {
     const { rotation, monotonic } = this.#ports;
@@ -58,7 +61,8 @@ export class Sender {
       return reply;
     }
     const again = (other: UsableKey): Promise<GatewayReply> => this.#deliver(errand, other, endsAt);
-    const second = await rotation.retry(address, key, again, isAccepted).catch(inPlaceOf(reply));
+    const failed = inPlaceOf(reply, exchange);
+    const second = await rotation.retry(address, key, again, isAccepted).catch(failed);
     if (second === undefined) return reply;
     if (isAccepted(second)) exchange.rejection = 'other-key';
     reply.rest?.destroy();
@@ -93,23 +97,21 @@ export class Sender {
     const left = Math.max(0, Math.ceil(endsAt - startedAt));
     exchange.attempts += 1;
     try {
-      const passage = {
+      const reply = await forwarder.send(post, {
         ownConnection,
         connect: Math.min(settings.deadlines.connect, left),
         exchange: left,
         memory,
-      };
-      const reply = await forwarder.send(post, passage);
-      exchange.written = true;
+        onConnected() {
+          exchange.writtenAttempts = (exchange.writtenAttempts ?? 0) + 1;
+        },
+      });
       exchange.gatewayStatus = reply.status;
       const clockSkew = skewOf(reply.headers.date, clock());
       const seen = { environment, operation: operation.name, status: reply.status };
       const seconds = (monotonic() - startedAt) / 1000;
       meter.gatewayReplied({ ...seen, seconds, ...(clockSkew === undefined ? {} : { clockSkew }) });
       return reply;
-    } catch (failure) {
-      if (failure instanceof CrossingFailure && failure.written) exchange.written = true;
-      throw failure;
     } finally {
       exchange.durations.gateway = (exchange.durations.gateway ?? 0) + (monotonic() - startedAt) / 1000;
     }
@@ -136,12 +138,13 @@ function isAccepted(reply: GatewayReply): boolean {
 }
 
 /**
- * The gateway has answered the first request; that a second could not be sent must not hide that. Any other
- * failure takes the place of that answer.
+ * The gateway has answered the first request; that nothing of a second could be sent must not hide that. Any
+ * other failure takes the place of that answer.
  */
-function inPlaceOf({ rest }: GatewayReply): (error: unknown) => undefined {
+function inPlaceOf({ rest }: GatewayReply, exchange: Exchange): (error: unknown) => undefined {
+  const written = exchange.writtenAttempts;
   return (error) => {
-    if (error instanceof Refusal && error.outcome === 'not-sent') return;
+    if (error instanceof Refusal && exchange.writtenAttempts === written) return;
     rest?.destroy();
     throw error;
   };
@@ -169,16 +172,13 @@ function skewOf(date: string | undefined, now: number): number | undefined {
   return Number.isNaN(at) ? undefined : (at - now) / 1000;
 }
 
-const unknownOutcome =
-  'The request may have been carried out. Ask for the status of the order by its order id; do not send it again under a new one.';
-
 function refusalFor(failure: CrossingFailure, { settings }: Destination): Refusal {
   const details = {
     'gateway-unreachable':
       'No connection could be made. Nothing was sent; it is safe to send the request again.',
-    'gateway-timeout': `There was no complete answer within ${settings.deadlines.exchange / 1000} s. ${unknownOutcome}`,
-    'gateway-reset': `The connection ended before the answer was complete. ${unknownOutcome}`,
-    'gateway-reply-invalid': `What came back is not a valid HTTP answer. ${unknownOutcome}`,
+    'gateway-timeout': `There was no complete answer within ${settings.deadlines.exchange / 1000} s. ${unknownOutcomeAdvice}`,
+    'gateway-reset': `The connection ended before the answer was complete. ${unknownOutcomeAdvice}`,
+    'gateway-reply-invalid': `What came back is not a valid HTTP answer. ${unknownOutcomeAdvice}`,
   };
   return new Refusal(failure.reason, details[failure.reason], { cause: failure });
 }

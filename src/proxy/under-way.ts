@@ -9,7 +9,7 @@ export class UnderWay {
 
   /** @throws Refusal `shutting-down` */
   checkOpen(): void {
-    if (this.#abandoned) throw new Refusal('shutting-down', 'This instance has stopped. Nothing was sent.');
+    if (this.#abandoned) throw new Refusal('shutting-down', 'This instance has stopped.');
   }
 
   add(crossing: Crossing): void {

@@ -5,7 +5,7 @@ const sources = sourcesIn('src/**/*.ts');
 
 /**
  * Who may import whom. A pattern is a folder or a file of src; after `type ` only its types. Everybody may
- * import errors, names and secret, and what stands in its own folder.
+ * import errors, names, secret and util, and what stands in its own folder.
  */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   main: ['cli'],
@@ -34,9 +34,10 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   errors: [],
   names: [],
   secret: [],
+  util: [],
 };
 
-const leaves: ReadonlySet<string> = new Set(['errors', 'names', 'secret']);
+const leaves: ReadonlySet<string> = new Set(['errors', 'names', 'secret', 'util']);
 
 /** Packages that only these files may import. */
 const importers: Readonly<Record<string, readonly RegExp[]>> = {

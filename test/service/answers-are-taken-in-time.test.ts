@@ -77,7 +77,7 @@ it('an answer that waits for the one before it is not late', async () => {
   };
   const connection = await RawConnection.open(edge.proxy.url);
   connection.send(formRequest(transfer) + formRequest(status, statusForm));
-  await edge.exchanges(1);
+  await until(() => edge.gateway.requests.length === 1);
   // Longer than the second may wait to be read, once it can be.
   setTimeout(() => going.resolve(), 600);
   expect((await connection.answer()).body.toString()).toBe('first');

@@ -64,13 +64,12 @@ const ways: Record<Reason, () => Promise<RawAnswer>> = {
     return second;
   },
   'shutting-down': async () => {
-    const { proxy } = await start();
+    const { proxy } = await start({ config: { proxy: { port: 0, deadlines: { drain: '100ms' } } } });
     const connection = await RawConnection.open(proxy.url);
-    const request = formRequest(balance);
-    connection.send(request.slice(0, 20));
+    connection.send(formRequest(balance, '', ['Content-Length: 10']));
     await new Promise((resolve) => setTimeout(resolve, 50));
     const stopped = proxy.stop();
-    const answer = await connection.send(request.slice(20)).answer();
+    const answer = await connection.answer();
     connection.close();
     await stopped;
     return answer;

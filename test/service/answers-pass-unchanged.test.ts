@@ -152,6 +152,13 @@ describe('a form, asked for as JSON', () => {
     });
   });
 
+  it('has the length of the object where the gateway gave the length of the form', async () => {
+    const headers = { 'Content-Type': html, 'Content-Length': String(Buffer.byteLength(replyForm)) };
+    const answer = await pass(replyForm, { headers, lines: [axios] });
+    expect(answer.headers['content-length']).toBe(String(answer.body.length));
+    expect(JSON.parse(answer.body.toString())).toHaveProperty('serial-number', serialNumber);
+  });
+
   it.each([
     ['nothing', []],
     ['anything', ['Accept: */*']],
@@ -179,7 +186,9 @@ describe('a form, asked for as JSON', () => {
     ['bytes that are no UTF-8', Buffer.from('a=\xff\n', 'latin1')],
     ['HTML', '<a href="?a=b">'],
     ['JSON', '[{"name":"a=b"}]'],
-  ])('passes untouched if it cannot be decoded: %s', async (_, body) => {
+    ['more than 1,000 fields', 'a=1\n&'.repeat(1_001)],
+    ['more than 256 KiB', `a=${'b'.repeat(262_144)}\n`],
+  ])('passes untouched if it is not decoded: %s', async (_, body) => {
     const answer = await pass(body, { lines: [axios] });
     expect(answer.headers['content-type']).toBe(html);
     expect(answer.body.equals(Buffer.from(body))).toBe(true);

@@ -137,7 +137,7 @@ it('a response that is being passed on breaks off, with an unknown outcome', asy
   await connection.received(1_000_000);
   await endsByDefect(process);
   expect(await connection.gone()).toBe('ECONNRESET');
-  expect(outcomes(process)).toEqual(['unknown internal']);
+  expect(outcomes(process)).toEqual(['unknown shutting-down']);
 });
 
 it('a process with a defect accepts no connection while its requests end', async () => {

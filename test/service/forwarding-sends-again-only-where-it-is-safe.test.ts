@@ -14,6 +14,7 @@ import {
   askStatus,
   counted,
   exchanges,
+  post,
   transfer,
   until,
   verdict,
@@ -72,6 +73,17 @@ describe('a transfer', () => {
     await transfer(proxy);
     await askStatus(proxy);
     expect(gateway.connections()).toBe(2);
+  });
+});
+
+describe('an eligibility request', () => {
+  it('is sent once when the gateway ends a connection that it could have kept', async () => {
+    const { gateway, proxy } = await startPair(endsOnSecondRequest(), once(''), once(ok));
+    const url = `${proxy.url}/sandbox/gw/api/v2/pan-eligibility/send/1234`;
+    const form = 'client-order-id=invoice-7&sending-card-ref-id=1';
+    expect(await post(url, form)).toMatchObject({ status: 200 });
+    expect(verdict(await post(url, form))).toBe('502 gateway-reset unknown unknown');
+    expect(gateway.requests()).toHaveLength(2);
   });
 });
 

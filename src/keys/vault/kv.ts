@@ -57,7 +57,13 @@ const historyShape = z.object({
 const keysShape = z.object({ data: z.object({ keys: z.array(z.string()) }) });
 const writtenShape = z.object({ data: z.object({ version }) });
 
-/** Secrets of a KV version 2 mount (Vault's API documentation, "KV secrets engine - version 2 (API)"). */
+/**
+ * Secrets of a KV version 2 mount (Vault's API documentation, "KV secrets engine - version 2 (API)").
+ *
+ * A response says which version it is about, and that is checked. It names neither path nor login, and its
+ * `request_id` is made by Vault, so nothing else in it shows that it belongs to the request: the transport has
+ * to see to that.
+ */
 export class KvStore {
   readonly #client: VaultClient;
   readonly #paths: KvPaths;
@@ -74,6 +80,7 @@ export class KvStore {
     const reply = await this.#client.read(path, secretShape, token).catch(gone);
     if (reply === undefined) return undefined;
     const { metadata, data: fields } = reply.data;
+    if (number !== undefined) checkVersion(metadata.version, number);
     const about = { version: metadata.version, createdAt: metadata.created_time };
     return fields === undefined ? about : { ...about, fields };
   }
@@ -96,11 +103,13 @@ export class KvStore {
    * Writes a new version and gives its number.
    *
    * @param cas the version that must be the newest now; 0: there must be none.
-   * @throws VaultError `cas-mismatch`
+   * @throws VaultError `cas-mismatch`; `invalid-reply` if the response is about another version
    */
   async write(token: Secret, address: KeyAddress, fields: Fields, cas: number): Promise<number> {
     const path = this.#paths.secret('data', address);
     const written = await this.#client.write(path, { options: { cas }, data: fields }, writtenShape, token);
+    // Check-and-set: the new version is the one after the version that was the newest.
+    checkVersion(written.data.version, cas + 1);
     return written.data.version;
   }
 
@@ -114,6 +123,11 @@ export class KvStore {
       .map((name) => this.#paths.loginOf(environment, name))
       .filter((login) => login !== undefined);
   }
+}
+
+function checkVersion(version: number, expected: number): void {
+  if (version === expected) return;
+  throw new VaultError('invalid-reply', { note: `version ${version} in response to version ${expected}` });
 }
 
 /** Vault answers 404 for a deleted or destroyed version too, but then with its metadata. */

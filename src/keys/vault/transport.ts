@@ -6,6 +6,7 @@ import {
   request as plainRequest,
 } from 'node:http';
 import { Agent as TlsAgent, request as tlsRequest } from 'node:https';
+import { KeepAliveAgent, KeepAliveTlsAgent } from '../../util/keep-alive-agent.ts';
 import { VaultError } from './problem.ts';
 import { readReply } from './reply.ts';
 
@@ -48,14 +49,15 @@ export interface Transport {
  * whole exchange (a timeout of axios does not end a dripping body), a size limit, no redirects, no proxy out
  * of the environment, and TLS verification that nothing in the environment switches off.
  *
- * Reads share kept-alive sockets. Everything else gets a socket of its own, so that a login whose
+ * Reads share kept-alive sockets, on which bytes that were not asked for end the connection: a response that
+ * crossed would be another login's key, and nothing in it names the login. Everything else gets a socket of its own, so that a login whose
  * credential counts its uses is never sent twice.
  */
 export function transport(options: TransportOptions): Transport {
   const { timeout, ca, cert, key } = options;
   const tls = { ca, cert, key, rejectUnauthorized: true, minVersion: 'TLSv1.2' } as const;
-  const pooled = agents({ ...tls, keepAlive: true, maxSockets });
-  const fresh = agents({ ...tls, keepAlive: false });
+  const pooled = agents(new KeepAliveAgent({ maxSockets }), new KeepAliveTlsAgent({ ...tls, maxSockets }));
+  const fresh = agents(new PlainAgent({ keepAlive: false }), new TlsAgent({ ...tls, keepAlive: false }));
 
   async function exchange(request: TransportRequest): Promise<TransportReply> {
     const signal = AbortSignal.timeout(timeout);
@@ -82,9 +84,7 @@ interface Agents {
   close(): void;
 }
 
-function agents(options: ConstructorParameters<typeof TlsAgent>[0]): Agents {
-  const plain = new PlainAgent(options);
-  const tls = new TlsAgent(options);
+function agents(plain: PlainAgent, tls: TlsAgent): Agents {
   return {
     plain,
     tls,

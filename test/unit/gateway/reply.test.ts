@@ -1,5 +1,5 @@
-import { describe, expect, it } from '@jest/globals';
-import { parseReply, replyAsJson, resultOf, serialNumberOf } from '../../../src/gateway/reply.ts';
+import { describe, expect, it, jest } from '@jest/globals';
+import { parseReply, readable, replyAsJson, resultOf, serialNumberOf } from '../../../src/gateway/reply.ts';
 
 const html = 'text/html;charset=utf-8';
 const parse = (text: string, type: string | undefined = html) => parseReply(type, Buffer.from(text));
@@ -53,9 +53,39 @@ describe('a form-encoded reply', () => {
   });
 });
 
+describe('a form-encoded reply that is too large', () => {
+  const largest = `a=${'b'.repeat(readable.bytes - 2)}`;
+  const most = 'a=1&'.repeat(readable.fields - 1);
+
+  it('is read up to so many bytes and fields, and not at all beyond', () => {
+    expect(readable).toEqual({ bytes: 262_144, fields: 1_000 });
+    expect(parse(largest)).toHaveLength(1);
+    expect(parse(`${largest}b`)).toBeUndefined();
+    expect(parse(`${most}a=1`)).toHaveLength(readable.fields);
+    expect(parse(`${most}a=1&a=1`)).toBeUndefined();
+  });
+
+  it.each([
+    ['fields', 'a=1&'.repeat(262_144)],
+    ['fields within the bytes', 'a=1&'.repeat(65_536)],
+    ['bytes', `a=${'%41'.repeat(349_000)}`],
+  ])('costs no decoding: too many %s', (_what, text) => {
+    const decoded = jest.spyOn(globalThis, 'decodeURIComponent');
+    try {
+      expect(parse(text)).toBeUndefined();
+      expect(decoded).toHaveBeenCalledTimes(0);
+      expect(parse('a=1&b=2')).toHaveLength(2);
+      expect(decoded).toHaveBeenCalledTimes(4);
+    } finally {
+      decoded.mockRestore();
+    }
+  });
+});
+
 describe('a reply as JSON', () => {
   it('is made in time that grows with the reply, not with its square: one name in a whole mebibyte', () => {
-    const values: unknown = JSON.parse(replyAsJson(parse('a=&'.repeat(349_525)) ?? []));
+    const fields = Array.from({ length: 349_525 }, () => ['a', ''] as const);
+    const values: unknown = JSON.parse(replyAsJson(fields));
     expect(values).toEqual({ a: expect.any(Array) });
     expect(Object.values(values ?? {})[0]).toHaveLength(349_525);
   });

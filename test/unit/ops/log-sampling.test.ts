@@ -41,7 +41,7 @@ describe('log lines of rejected requests', () => {
     expect(lines.length).toBe(121 + 1 + 100);
   });
 
-  it.each([{ caller: 'billing', reason: 'login-missing' } as const, { reason: 'internal' } as const])(
+  it.each([{ caller: 'billing', reason: 'login-missing' } as const, { reason: 'shutting-down' } as const])(
     'are all written for %j',
     (fields) => {
       write(500, fields);

@@ -10,6 +10,7 @@ import { createPrometheus } from '../../../src/ops/prometheus.ts';
 import { CrossingFailure, type GatewayReply, type Post } from '../../../src/proxy/crossing.ts';
 import type { Passage } from '../../../src/proxy/forward.ts';
 import { unlimitedMemory } from '../../../src/proxy/memory-budget.ts';
+import { withTrueOutcome } from '../../../src/proxy/outcome.ts';
 import { Rotation } from '../../../src/proxy/rotation.ts';
 import { Sender } from '../../../src/proxy/send.ts';
 import { Signer } from '../../../src/proxy/signer.ts';
@@ -59,6 +60,8 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
     posts.push(post);
     passages.push(passage);
     const next = replies.length > 1 ? replies.shift() : replies[0];
+    if (!(next instanceof CrossingFailure && !next.written) && !(next instanceof Refusal))
+      passage.onConnected?.();
     if (next === undefined || next instanceof Error) throw next ?? new Error('no reply');
     return next;
   };
@@ -86,7 +89,10 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
   const exchange: Exchange = { id: 'id', startedAt: 0, outcome: 'not-sent', attempts: 0, durations: {} };
   const memory = unlimitedMemory().reservation();
   const destination = createResolver(configFor(environment))(target);
-  const reply = await sender.send({ exchange, destination, login: 'acme', form: [['a', 'b c']], memory });
+  const sending = sender.send({ exchange, destination, login: 'acme', form: [['a', 'b c']], memory });
+  const reply = await sending.catch((error: unknown) => {
+    throw error instanceof Refusal ? withTrueOutcome(error, exchange) : error;
+  });
   return { exchange, reply };
 }
 
@@ -155,6 +161,24 @@ describe('sending again', () => {
     expect(await refusalOf(send(eligibility))).toMatchObject({ reason: 'gateway-reset', outcome: 'unknown' });
     expect(posts).toHaveLength(1);
   });
+
+  it.each([
+    ['cannot connect', refused],
+    ['is overloaded', () => new Refusal('overloaded', 'Too many.', { retryAfter: 1 })],
+    ['is stopped', () => new Refusal('shutting-down', 'This instance has stopped.')],
+    ['has no key', () => new Refusal('key-source-unavailable', 'Send it again later.', { retryAfter: 5 })],
+  ])(
+    'leaves the outcome unknown when the first attempt wrote something and the second %s',
+    async (_, second) => {
+      for (const first of [[stale()], [replyOf(403), stale()]]) {
+        replies = [...first, second()];
+        const refusal = await refusalOf(send(balance));
+        expect(refusal).toMatchObject({ reason: second().reason, outcome: 'unknown', headers: {} });
+        expect(refusal.detail).toMatch(/may have been carried out.*do not send it again/s);
+        expect(refusal.detail).not.toMatch(/again later|nothing was sent/i);
+      }
+    },
+  );
 
   it('never on anything else', async () => {
     for (const reason of ['gateway-timeout', 'gateway-reset', 'gateway-reply-invalid'] as const) {

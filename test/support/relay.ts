@@ -1,0 +1,62 @@
+import { connect, createServer, type Socket } from 'node:net';
+
+/** Passes bytes on between a client and a server, and can hold back what the server says. */
+export interface Relay {
+  readonly port: number;
+  readonly connections: () => number;
+  /** From now on bytes of the server are kept. */
+  readonly hold: () => void;
+  /** How many bytes are held. */
+  readonly held: () => number;
+  /** Passes on what is held but for its last bytes; these follow when the client sends something. */
+  readonly releaseAllBut: (bytes: number) => void;
+  readonly close: () => Promise<void>;
+}
+
+export async function startRelay(serverPort: number): Promise<Relay> {
+  const sockets = new Set<Socket>();
+  let connections = 0;
+  let kept: { client: Socket; bytes: Buffer } | undefined;
+  let holding = false;
+  const server = createServer({ noDelay: true }, (client) => {
+    connections += 1;
+    const upstream = connect({ port: serverPort, host: '127.0.0.1', noDelay: true });
+    for (const socket of [client, upstream]) sockets.add(socket.on('error', () => {}));
+    client.on('data', (chunk: Buffer) => {
+      if (kept?.client === client && !holding) {
+        client.write(kept.bytes);
+        kept = undefined;
+      }
+      upstream.write(chunk);
+    });
+    upstream.on('data', (chunk: Buffer) => {
+      if (holding) kept = { client, bytes: Buffer.concat([kept?.bytes ?? Buffer.alloc(0), chunk]) };
+      else client.write(chunk);
+    });
+    client.once('close', () => upstream.destroy());
+    upstream.once('close', () => client.destroy());
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const address = server.address();
+  return {
+    port: typeof address === 'object' && address !== null ? address.port : 0,
+    connections: () => connections,
+    hold: () => {
+      holding = true;
+    },
+    held: () => kept?.bytes.length ?? 0,
+    releaseAllBut: (bytes) => {
+      holding = false;
+      if (kept === undefined) return;
+      kept.client.write(kept.bytes.subarray(0, -bytes));
+      kept = { client: kept.client, bytes: kept.bytes.subarray(-bytes) };
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        for (const socket of sockets) socket.destroy();
+      }),
+  };
+}

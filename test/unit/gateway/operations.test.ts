@@ -1,0 +1,17 @@
+import { expect, it } from '@jest/globals';
+import { builtInOperations } from '../../../src/gateway/operations.ts';
+
+it('of the built-in operations only the reads are ever sent again', () => {
+  const flags = Object.entries(builtInOperations).map(([name, { repeatable, repeatAfterRejection }]) => [
+    name,
+    repeatable,
+    repeatAfterRejection,
+  ]);
+  expect(flags).toEqual([
+    ['manager-balance', true, true],
+    ['order-status', true, true],
+    ['order-status-group', true, true],
+    ['pan-eligibility-send', false, false],
+    ['transfer', false, false],
+  ]);
+});
