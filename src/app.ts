@@ -10,6 +10,7 @@ import { createFormReader } from './proxy/body.ts';
 import type { Forwarder } from './proxy/forward.ts';
 import { createHandler } from './proxy/handle.ts';
 import type { InFlight } from './proxy/in-flight.ts';
+import type { MemoryBudget } from './proxy/memory-budget.ts';
 import type { Rotation } from './proxy/rotation.ts';
 import { Sender } from './proxy/send.ts';
 import { Signer } from './proxy/signer.ts';
@@ -22,6 +23,7 @@ export interface AppPorts {
   readonly forwarders: ReadonlyMap<string, Forwarder>;
   readonly admission: Admission;
   readonly inFlight: InFlight;
+  readonly memory: MemoryBudget;
   readonly meter: Meter;
   readonly log: Log;
   /** Milliseconds since 1970. */

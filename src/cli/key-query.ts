@@ -8,6 +8,7 @@ import type { Pair } from '../oauth1/parameters.ts';
 import { sign } from '../oauth1/sign.ts';
 import { CrossingFailure, type GatewayReply } from '../proxy/crossing.ts';
 import type { Forwarder } from '../proxy/forward.ts';
+import { unlimitedMemory } from '../proxy/memory-budget.ts';
 import { postOf } from '../proxy/post.ts';
 
 /** Of whom and about what the gateway is asked. */
@@ -67,7 +68,11 @@ export async function ask(query: Query, { kind, key }: UsableKey, asker: Asker):
   const { connect, exchange } = asker.settings.deadlines;
   const post = postOf(url, signed, asker.userAgent);
   try {
-    return verdictOn(await asker.forwarder.send(post, { ownConnection: true, connect, exchange }), kind);
+    const memory = unlimitedMemory().reservation();
+    return verdictOn(
+      await asker.forwarder.send(post, { ownConnection: true, connect, exchange, memory }),
+      kind,
+    );
   } catch (error) {
     if (error instanceof CrossingFailure) return { result: 'no-answer', detail: error.reason };
     throw error;

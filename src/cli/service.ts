@@ -5,12 +5,14 @@ import { Server as TlsServer } from 'node:https';
 import { performance } from 'node:perf_hooks';
 import type { Config } from '../config/shape.ts';
 import type { LogDestination } from '../ops/log-destination.ts';
+import { sampleRejections } from '../ops/log-sampling.ts';
 import type { Meter } from '../ops/meter.ts';
 import { createPrometheus } from '../ops/prometheus.ts';
 import { createOpsApp } from '../ops/server.ts';
 import { Admission } from '../proxy/admission.ts';
 import { InFlight } from '../proxy/in-flight.ts';
 import { createListener, type TlsTexts } from '../proxy/listen.ts';
+import { MemoryBudget } from '../proxy/memory-budget.ts';
 import { UnderWay } from '../proxy/under-way.ts';
 import { createNonces } from './nonces.ts';
 import { packageVersion } from './package-info.ts';
@@ -45,9 +47,8 @@ export type ServicePorts = Pick<RuntimePorts, 'log'> &
 
 /** @throws Error of `listen`, and of files that cannot be read */
 export async function startService(config: Config, given: ServicePorts): Promise<Service> {
-  const version = packageVersion();
-  const meter = createPrometheus({ version, ...namesOf(config) });
-  const ports = portsOf(given, meter, version);
+  const meter = createPrometheus({ version: packageVersion(), ...namesOf(config) });
+  const ports = createPorts(config, given, meter);
   let runtime = startRuntime(config, ports);
   let draining = false;
   const listener = createListener(config.proxy, {
@@ -78,6 +79,7 @@ export async function startService(config: Config, given: ServicePorts): Promise
       const started = startRuntime(next, ports, runtime);
       runtime.stop(started);
       runtime = started;
+      ports.memory.limit = next.proxy.maxBufferedBytes;
       meter.reconfigure(namesOf(next));
       if (tls !== undefined) listener.renew(tls);
     },
@@ -96,21 +98,25 @@ export async function startService(config: Config, given: ServicePorts): Promise
   };
 }
 
-function portsOf({ logDestination, ...given }: ServicePorts, meter: Meter, version: string): RuntimePorts {
+function createPorts(config: Config, { logDestination, ...given }: ServicePorts, meter: Meter): RuntimePorts {
   logDestination?.watch({ dropped: (lines) => meter.logLinesDropped(lines) });
+  const monotonic = given.monotonic ?? (() => performance.now());
+  const suppressed = (): void => meter.logLineSuppressed();
   return {
     clock: () => Date.now(),
-    monotonic: () => performance.now(),
     nonce: createNonces(),
     random: () => Math.random(),
     ...given,
+    monotonic,
+    log: sampleRejections(given.log, { monotonic, suppressed }),
     meter,
     admission: new Admission(),
+    memory: new MemoryBudget(config.proxy.maxBufferedBytes),
     underWay: new UnderWay(),
     inFlight: new InFlight(),
     logState: () => logDestination?.state() ?? { logLinesDropped: false, logStalled: false },
     newRequestId: () => randomUUID(),
-    userAgent: `countersign/${version}`,
+    userAgent: `countersign/${packageVersion()}`,
   };
 }
 

@@ -32,6 +32,11 @@ const proxy = z.strictObject({
     .prefault(10_000)
     .describe('Connections of callers at once; more are closed unanswered.'),
   maxBodyBytes: wholeNumber(1, 16_777_216).prefault(65_536).describe('Size of a form at most, in bytes.'),
+  maxBufferedBytes: wholeNumber(1_048_576, 1_099_511_627_776)
+    .prefault(67_108_864)
+    .describe(
+      'Bytes of forms and responses in memory at once. Requests beyond it are rejected as overloaded; responses beyond it are streamed.',
+    ),
   maxParameters: count.prefault(1000).describe('Parameters of a form at most.'),
   deadlines: listenerDeadlines.prefault({}).describe('How long a caller may take.'),
   allowAnonymous: z

@@ -16,6 +16,8 @@ export interface GatewayReplySeen {
 export interface Meter extends KeyEvents {
   /** A caller's connection was closed at once, since as many as are bearable were open. */
   connectionDropped(): void;
+  /** A request that was rejected before its caller was known has no log line, since there were too many. */
+  logLineSuppressed(): void;
   exchangeBegan(environment: string): void;
   /** Balances {@link exchangeBegan}. */
   exchangeLeft(environment: string): void;

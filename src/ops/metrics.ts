@@ -174,6 +174,11 @@ function processMetrics({ counter, gauge, histogram }: Maker) {
       'Number of log lines dropped because they could not be written.',
       [],
     ),
+    logSuppressed: counter(
+      'log_lines_suppressed_total',
+      'Requests without a log line: rejected before their caller was known, above the rate that is logged.',
+      [],
+    ),
     buildInfo: gauge('build_info', 'Always 1; the versions are in the labels.', ['version', 'node_version']),
   };
 }

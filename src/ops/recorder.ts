@@ -11,6 +11,7 @@ export function createRecorder(metrics: Metrics, labels: () => Labels): Meter {
   const keys = createKeySeries(metrics);
   return {
     connectionDropped: () => metrics.dropped.inc({}),
+    logLineSuppressed: () => metrics.logSuppressed.inc({}),
     exchangeBegan: (environment) => metrics.inFlight.inc(labels().environment(environment)),
     exchangeLeft: (environment) => metrics.inFlight.dec(labels().environment(environment)),
     exchangeEnded(exchange) {

@@ -3,6 +3,7 @@ import { Refusal } from '../errors.ts';
 import { decodeForm } from '../oauth1/form.ts';
 import type { Pair } from '../oauth1/parameters.ts';
 import { awaitsContinue } from './edge.ts';
+import type { MemoryReservation } from './memory-budget.ts';
 
 export interface BodyLimits {
   readonly maxBodyBytes: number;
@@ -13,24 +14,35 @@ export interface BodyLimits {
 
 const ampersand = 0x26;
 
-export type ReadForm = (request: IncomingMessage, response: ServerResponse) => Promise<Pair[]>;
+/**
+ * Bytes held for each byte of a form: as it came, decoded, and once more encoded and signed. Measured with forms of
+ * 64 KiB that consist of escapes.
+ */
+const bytesHeldPerByte = 6;
+
+export type ReadForm = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  memory: MemoryReservation,
+) => Promise<Pair[]>;
 
 /**
  * Makes the reader of a request's form: the whole body in one buffer, then decoded. Who waits for "100
  * Continue" gets it here, unless the announced length is too large already.
  *
- * The reader throws Refusal `too-large`, `request-timeout`, `caller-gone`, `malformed-form`, `bad-request`.
+ * The reader throws Refusal `too-large`, `request-timeout`, `caller-gone`, `malformed-form`, `bad-request`, and
+ * `overloaded` where the memory budget is used up.
  */
 export function createFormReader(limits: BodyLimits): ReadForm {
-  return async (request, response) => {
+  return async (request, response, memory) => {
     if (Number(request.headers['content-length']) > limits.maxBodyBytes) throw tooLong(limits);
     if (awaitsContinue(request)) response.writeContinue();
-    return decodeBounded(await readWhole(request, limits), limits.maxParameters);
+    return decodeBounded(await readWhole(request, limits, memory), limits.maxParameters);
   };
 }
 
 /** The bytes as they came; of a body that is refused the rest is left to whoever answers. */
-function readWhole(request: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
+function readWhole(request: IncomingMessage, limits: BodyLimits, memory: MemoryReservation): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
   let size = 0;
@@ -38,6 +50,7 @@ function readWhole(request: IncomingMessage, limits: BodyLimits): Promise<Buffer
     chunks.push(chunk);
     size += chunk.length;
     if (size > limits.maxBodyBytes) reject(tooLong(limits));
+    else if (!memory.reserve(chunk.length * bytesHeldPerByte)) reject(outOfMemory());
   };
   const fail = (error: Error): void => reject(refusalFor(error));
   const close = (): void => {
@@ -75,6 +88,12 @@ function refusalFor(error: Error): Refusal {
 
 function callerGone(): Refusal {
   return new Refusal('caller-gone', 'The connection ended before the body was complete.');
+}
+
+function outOfMemory(): Refusal {
+  const detail =
+    'The requests in flight use all memory that is set aside for them. Send the request again later.';
+  return new Refusal('overloaded', detail, { retryAfter: 1 });
 }
 
 function tooSlow({ deadline }: BodyLimits): Refusal {

@@ -22,6 +22,12 @@ export function breakOffUntaken(response: ServerResponse, deadline: number): voi
   if (!response.closed) unlessClosed(response, deadline, () => breakOff(response));
 }
 
+/** Acts when the response is over, which it may be already. */
+export function afterClose(response: ServerResponse, act: () => void): void {
+  if (response.closed) act();
+  else response.once('close', act);
+}
+
 /** @param deadline milliseconds */
 export function unlessClosed(stream: ServerResponse | Duplex, deadline: number, act: () => void): void {
   const timer = setTimeout(act, deadline);

@@ -2,6 +2,7 @@ import { type ClientRequest, type IncomingHttpHeaders, IncomingMessage, ServerRe
 import { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Reason } from '../errors.ts';
+import type { MemoryReservation } from './memory-budget.ts';
 
 /** A complete, signed request: what is here is what goes over the wire, and nothing else. */
 export interface Post {
@@ -45,6 +46,17 @@ export class CrossingFailure extends Error {
 /** Replies up to this many bytes are read whole before the caller gets its first byte. */
 const heldBytes = 1_048_576;
 
+/** Of these many bytes that is so whatever else is in memory; more than any status response has. */
+const alwaysHeldBytes = 65_536;
+
+export interface CrossingOptions {
+  /** Milliseconds from now to an open connection. */
+  readonly connect: number;
+  /** Milliseconds from now to the end of the reply. */
+  readonly exchange: number;
+  readonly memory: MemoryReservation;
+}
+
 /**
  * One request on its way to the gateway and back, with its own deadlines and its own idea of what has
  * happened. Request and response are detached from the caller's connection: a caller who hangs up does not
@@ -61,18 +73,19 @@ export class Crossing {
   #connected = false;
   #pooled = false;
   #replied = false;
+  readonly #memory: MemoryReservation;
   #rest: IncomingMessage | undefined;
 
-  /** @param deadlines milliseconds from now: for the connection, and for the end of the reply */
-  constructor(post: Post, deadlines: { readonly connect: number; readonly exchange: number }) {
+  constructor(post: Post, { connect, exchange, memory }: CrossingOptions) {
     const { promise, resolve, reject } = Promise.withResolvers<GatewayReply>();
     this.reply = promise;
     this.#resolve = resolve;
     this.#reject = reject;
+    this.#memory = memory;
     this.request = new CrossingRequest(post, this);
     this.response = new ServerResponse(this.request);
-    this.#connectTimer = setTimeout(() => this.#fail('gateway-unreachable'), deadlines.connect);
-    this.#exchangeTimer = setTimeout(() => this.#fail('gateway-timeout'), deadlines.exchange);
+    this.#connectTimer = setTimeout(() => this.#fail('gateway-unreachable'), connect);
+    this.#exchangeTimer = setTimeout(() => this.#fail('gateway-timeout'), exchange);
   }
 
   /** A socket was found for the request; it may still have to connect. */
@@ -100,7 +113,7 @@ export class Crossing {
     const keep = (chunk: Buffer): void => {
       chunks.push(chunk);
       size += chunk.length;
-      if (size <= heldBytes) return;
+      if (size <= heldBytes && this.#mayHold(size, chunk.length)) return;
       reply.off('data', keep).pause();
       this.#rest = reply;
       this.#resolve({ ...head, body: Buffer.concat(chunks), rest: reply });
@@ -122,6 +135,11 @@ export class Crossing {
   /** The process ends and waits no longer. */
   abandon(): void {
     this.#fail('gateway-timeout');
+  }
+
+  /** Bytes are held as they come, and once more in one piece. */
+  #mayHold(size: number, added: number): boolean {
+    return size <= alwaysHeldBytes || this.#memory.reserve(2 * added);
   }
 
   #connect(): void {

@@ -3,6 +3,7 @@ import { Agent as HttpsAgent } from 'node:https';
 import { createProxyMiddleware, type Plugin } from 'http-proxy-middleware';
 import type { EnvironmentConfig } from '../config/shape.ts';
 import { Crossing, CrossingRequest, type GatewayReply, type Post } from './crossing.ts';
+import type { MemoryReservation } from './memory-budget.ts';
 import { UnderWay } from './under-way.ts';
 
 /** How one request is to travel. */
@@ -13,6 +14,7 @@ export interface Passage {
   readonly connect: number;
   /** Milliseconds from now. */
   readonly exchange: number;
+  readonly memory: MemoryReservation;
 }
 
 /** Carries complete requests to the gateway of one environment. */

@@ -14,10 +14,11 @@ import type { Meter } from '../ops/meter.ts';
 import type { Admission } from './admission.ts';
 import { answer } from './answer.ts';
 import type { ReadForm } from './body.ts';
-import { breakOffUntaken } from './break-off.ts';
+import { afterClose, breakOffUntaken } from './break-off.ts';
 import type { GatewayReply } from './crossing.ts';
 import { checkEdge } from './edge.ts';
 import type { InFlight } from './in-flight.ts';
+import type { MemoryBudget, MemoryReservation } from './memory-budget.ts';
 import type { Errand } from './post.ts';
 import { refuse } from './refuse.ts';
 import type { Sender } from './send.ts';
@@ -28,6 +29,7 @@ export interface HandlerPorts {
   readonly readForm: ReadForm;
   readonly admission: Admission;
   readonly inFlight: InFlight;
+  readonly memory: MemoryBudget;
   readonly sender: Sender;
   readonly log: Log;
   readonly meter: Meter;
@@ -40,17 +42,25 @@ export interface HandlerPorts {
   readonly newRequestId: () => string;
 }
 
+/** What belongs to one request from its head to its log line. */
+interface Held {
+  readonly exchange: Exchange;
+  readonly memory: MemoryReservation;
+}
+
 /** Makes the handler of every request to the proxy: one answer, one log line, one set of metrics each. */
 export function createHandler(ports: HandlerPorts): (request: Request, response: Response) => Promise<void> {
   return async (request, response) => {
     const exchange = begin(request, ports);
+    const memory = ports.memory.reservation();
     const { aborted, leave } = ports.inFlight.enter(exchange);
     try {
-      await Promise.race([respond(request, response, exchange, ports), aborted]);
+      await Promise.race([respond(request, response, { exchange, memory }, ports), aborted]);
     } catch (error) {
       await refuse(request, response, exchange, asRefusal(error, exchange, ports.log));
     } finally {
       breakOffUntaken(response, ports.takingDeadline);
+      afterClose(response, () => memory.release());
       exchange.durations.total = (ports.monotonic() - exchange.startedAt) / 1000;
       ports.log.exchange(exchange);
       ports.meter.exchangeEnded(exchange);
@@ -59,21 +69,16 @@ export function createHandler(ports: HandlerPorts): (request: Request, response:
   };
 }
 
-async function respond(
-  request: Request,
-  response: Response,
-  exchange: Exchange,
-  ports: HandlerPorts,
-): Promise<void> {
-  const { reply, settings } = await serve(request, response, exchange, ports);
-  await answer(request, response, exchange, reply, settings);
+async function respond(request: Request, response: Response, held: Held, ports: HandlerPorts): Promise<void> {
+  const { reply, settings } = await serve(request, response, held, ports);
+  await answer(request, response, held.exchange, reply, settings);
 }
 
 /** A request's way. Every step throws a Refusal, and nothing is sent before the last. */
 async function serve(
   request: Request,
   response: Response,
-  exchange: Exchange,
+  { exchange, memory }: Held,
   ports: HandlerPorts,
 ): Promise<{ reply: GatewayReply; settings: Destination['settings'] }> {
   checkEdge(request);
@@ -82,7 +87,7 @@ async function serve(
   const destination = ports.resolve(request.url);
   exchange.environment = destination.environment;
   exchange.operation = destination.operation.name;
-  const form = await ports.readForm(request, response);
+  const form = await ports.readForm(request, response, memory);
   const login = findLogin(destination, form, request.get('countersign-login'));
   authorise(
     caller,
@@ -91,7 +96,7 @@ async function serve(
   );
   exchange.login = login;
   checkParameters(destination.operation, form);
-  const reply = await underWay({ exchange, destination, login, form }, ports);
+  const reply = await underWay({ exchange, destination, login, form, memory }, ports);
   return { reply, settings: destination.settings };
 }
 

@@ -4,6 +4,7 @@ import type { UsableKey } from '../keys/source.ts';
 import type { Pair } from '../oauth1/parameters.ts';
 import type { Signed } from '../oauth1/sign.ts';
 import type { Post } from './crossing.ts';
+import type { MemoryReservation } from './memory-budget.ts';
 import type { Signer } from './signer.ts';
 
 /** A request that has passed every check. */
@@ -12,6 +13,7 @@ export interface Errand {
   readonly destination: Destination;
   readonly login: string;
   readonly form: readonly Pair[];
+  readonly memory: MemoryReservation;
 }
 
 export interface PostPorts {

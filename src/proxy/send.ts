@@ -84,7 +84,7 @@ export class Sender {
 
   async #cross(errand: Errand, post: Post, ownConnection: boolean, endsAt: number): Promise<GatewayReply> {
     const { monotonic, forwarders, meter, clock } = this.#ports;
-    const { exchange, destination } = errand;
+    const { exchange, destination, memory } = errand;
     const { environment, settings, operation } = destination;
     const forwarder = forwarders.get(environment);
     if (forwarder === undefined) throw new TypeError(`no forwarder for ${environment}`);
@@ -93,7 +93,12 @@ export class Sender {
     const left = Math.max(0, Math.ceil(endsAt - startedAt));
     exchange.attempts += 1;
     try {
-      const passage = { ownConnection, connect: Math.min(settings.deadlines.connect, left), exchange: left };
+      const passage = {
+        ownConnection,
+        connect: Math.min(settings.deadlines.connect, left),
+        exchange: left,
+        memory,
+      };
       const reply = await forwarder.send(post, passage);
       exchange.written = true;
       exchange.gatewayStatus = reply.status;

@@ -11,6 +11,7 @@ import { parseKeys } from '../../src/keys/key.ts';
 import { methods } from '../../src/oauth1/methods.ts';
 import type { GatewayReply } from '../../src/proxy/crossing.ts';
 import { createForwarder, type Forwarder } from '../../src/proxy/forward.ts';
+import { unlimitedMemory } from '../../src/proxy/memory-budget.ts';
 import { askStatus, exchanges } from './forwarding.ts';
 import { startProxy } from './service.ts';
 import { controlKey, startSimulator } from './simulator.ts';
@@ -59,11 +60,12 @@ async function cpuOf(
   const url = new URL('/gw/api/v4/transfer/1234', baseUrl);
   const body = Buffer.from('client_orderid=1&amount=1.00&currency=EUR');
   const headers = { Host: url.host, 'Content-Length': String(body.length) };
+  const memory = unlimitedMemory().reservation();
   let left = count;
   const before = process.cpuUsage();
   const send = async (): Promise<void> => {
     while (left-- > 0) {
-      const passage = { ownConnection, connect: 3000, exchange: 30_000 };
+      const passage = { ownConnection, connect: 3000, exchange: 30_000, memory };
       await finished(await forwarder.send({ url, headers, body }, passage));
     }
   };

@@ -9,6 +9,7 @@ import { parseKeys } from '../../../src/keys/key.ts';
 import { createPrometheus } from '../../../src/ops/prometheus.ts';
 import { CrossingFailure, type GatewayReply, type Post } from '../../../src/proxy/crossing.ts';
 import type { Passage } from '../../../src/proxy/forward.ts';
+import { unlimitedMemory } from '../../../src/proxy/memory-budget.ts';
 import { Rotation } from '../../../src/proxy/rotation.ts';
 import { Sender } from '../../../src/proxy/send.ts';
 import { Signer } from '../../../src/proxy/signer.ts';
@@ -83,8 +84,9 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
     userAgent: 'countersign/test',
   });
   const exchange: Exchange = { id: 'id', startedAt: 0, outcome: 'not-sent', attempts: 0, durations: {} };
+  const memory = unlimitedMemory().reservation();
   const destination = createResolver(configFor(environment))(target);
-  const reply = await sender.send({ exchange, destination, login: 'acme', form: [['a', 'b c']] });
+  const reply = await sender.send({ exchange, destination, login: 'acme', form: [['a', 'b c']], memory });
   return { exchange, reply };
 }
 

@@ -1,0 +1,51 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import type { Exchange } from '../../../src/exchange.ts';
+import type { Log } from '../../../src/ops/log.ts';
+import { sampleRejections } from '../../../src/ops/log-sampling.ts';
+
+let now: number;
+let lines: string[];
+let suppressed: number;
+let log: Log;
+
+beforeEach(() => {
+  [now, suppressed, lines] = [0, 0, []];
+  const target: Log = {
+    exchange: ({ reason, caller }) => lines.push(`${caller} ${reason}`),
+    failed: () => {},
+    defect: () => {},
+    note: (_level, message, fields) => lines.push(`${message} ${JSON.stringify(fields)}`),
+  };
+  log = sampleRejections(target, { monotonic: () => now, suppressed: () => (suppressed += 1) });
+});
+
+function write(count: number, fields: Partial<Exchange>): void {
+  const exchange: Exchange = { id: 'id', startedAt: 0, outcome: 'not-sent', attempts: 0, durations: {} };
+  for (let nth = 0; nth < count; nth += 1) log.exchange({ ...exchange, ...fields });
+}
+
+describe('log lines of rejected requests', () => {
+  it('without a caller are written up to a burst, then counted', () => {
+    write(250, { reason: 'method-not-allowed' });
+    expect([lines.length, suppressed]).toEqual([100, 150]);
+  });
+
+  it('are written again a second later, with the number of those that were not', () => {
+    write(150, { reason: 'bad-request' });
+    now = 1000;
+    write(50, { reason: 'bad-request' });
+    expect(lines.length).toBe(100 + 1 + 20);
+    expect(lines[100]).toBe('rejected requests without a log line {"count":50}');
+    now = 1_000_000;
+    write(250, { reason: 'bad-request' });
+    expect(lines.length).toBe(121 + 1 + 100);
+  });
+
+  it.each([{ caller: 'billing', reason: 'login-missing' } as const, { reason: 'internal' } as const])(
+    'are all written for %j',
+    (fields) => {
+      write(500, fields);
+      expect([lines.length, suppressed]).toEqual([500, 0]);
+    },
+  );
+});

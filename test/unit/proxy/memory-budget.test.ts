@@ -1,0 +1,36 @@
+import { describe, expect, it } from '@jest/globals';
+import { MemoryBudget } from '../../../src/proxy/memory-budget.ts';
+
+describe('the memory budget', () => {
+  it('gives no more than its limit to all reservations together', () => {
+    const budget = new MemoryBudget(10);
+    const [first, second] = [budget.reservation(), budget.reservation()];
+    expect([first.reserve(6), second.reserve(5), second.reserve(4), first.reserve(1)]).toEqual([
+      true,
+      false,
+      true,
+      false,
+    ]);
+  });
+
+  it('has the bytes of a reservation again when it is released, once', () => {
+    const budget = new MemoryBudget(10);
+    const first = budget.reservation();
+    first.reserve(4);
+    first.reserve(6);
+    first.release();
+    first.release();
+    expect(budget.reservation().reserve(11)).toBe(false);
+    expect(budget.reservation().reserve(10)).toBe(true);
+  });
+
+  it('follows a changed limit', () => {
+    const budget = new MemoryBudget(10);
+    const held = budget.reservation();
+    held.reserve(8);
+    budget.limit = 5;
+    expect(budget.reservation().reserve(1)).toBe(false);
+    held.release();
+    expect(budget.reservation().reserve(5)).toBe(true);
+  });
+});
