@@ -22,8 +22,8 @@ export interface AppPorts {
   /** One per environment. */
   readonly forwarders: ReadonlyMap<string, Forwarder>;
   readonly admission: Admission;
-  readonly inFlight: InFlight;
   readonly memory: MemoryBudget;
+  readonly inFlight: InFlight;
   readonly meter: Meter;
   readonly log: Log;
   /** Milliseconds since 1970. */

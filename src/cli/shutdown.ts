@@ -2,14 +2,12 @@ import type { Server } from 'node:http';
 import { Server as NetServer } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../config/shape.ts';
-import type { Admission } from '../proxy/admission.ts';
 import type { InFlight } from '../proxy/in-flight.ts';
 import type { Listener } from '../proxy/listen.ts';
 import type { UnderWay } from '../proxy/under-way.ts';
 
 export interface ShutdownParts {
   readonly listener: Listener;
-  readonly admission: Admission;
   readonly underWay: UnderWay;
   readonly inFlight: InFlight;
   readonly deadlines: Config['proxy']['deadlines'];
@@ -26,40 +24,43 @@ const idleGrace = 1_000;
  * @returns whether every request in flight finished within `deadlines.drain`
  */
 export async function shutDown(parts: ShutdownParts, skipDelay: Promise<unknown>): Promise<boolean> {
-  const { listener, admission, underWay, deadlines } = parts;
+  const { listener, inFlight, deadlines } = parts;
   const { server, connections } = listener;
   connections.drain();
   await within(deadlines.shutdownDelay, skipDelay);
   const closed = stopListening(server);
   await within(idleGrace, closed);
   connections.closeAfterReceived();
-  const finished = await within(deadlines.drain, Promise.all([closed, admission.idle()]));
-  if (!finished) {
-    underWay.abandon();
-    // In this turn, requests that wait for the gateway end, each with its own outcome.
-    await nextTurn();
-  }
+  const finished = await within(deadlines.drain, Promise.all([closed, inFlight.idle()]));
+  if (!finished) await abortRequests(parts);
   connections.destroyAll();
   // Ends the check of header timeouts, which had to go on until here.
   server.close();
   return finished;
 }
 
-/** Milliseconds in which the responses of an aborted service are written, bodies that nobody wants any more read. */
-const abortGrace = 500;
-
 /** Ends a service after a defect: each request in flight ends at once, with its true outcome in response and log. */
-export async function abort(parts: Omit<ShutdownParts, 'admission' | 'deadlines'>): Promise<void> {
-  const { listener, underWay, inFlight } = parts;
+export async function abort(parts: Omit<ShutdownParts, 'deadlines'>): Promise<void> {
+  const { listener, inFlight } = parts;
   void stopListening(listener.server);
   listener.connections.drain();
+  await abortRequests(parts);
+  listener.connections.destroyAll();
+  await inFlight.idle();
+}
+
+/** Milliseconds in which responses to aborted requests are written, after reading bodies that are no longer wanted. */
+const abortGrace = 500;
+
+async function abortRequests({
+  underWay,
+  inFlight,
+}: Pick<ShutdownParts, 'underWay' | 'inFlight'>): Promise<void> {
   underWay.abandon();
   // In this turn, requests that wait for the gateway end, each with its own outcome.
   await nextTurn();
   inFlight.abort();
   await within(abortGrace, inFlight.idle());
-  listener.connections.destroyAll();
-  await inFlight.idle();
 }
 
 /**

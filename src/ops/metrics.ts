@@ -169,14 +169,14 @@ function processMetrics({ counter, gauge, histogram }: Maker) {
       signingBuckets,
     ),
     signingQueue: gauge('signing_queue_depth', 'RSA signatures that wait for a free thread.', []),
-    logLinesDropped: counter(
-      'log_lines_dropped_total',
-      'Number of log lines dropped because they could not be written.',
-      [],
-    ),
     logSuppressed: counter(
       'log_lines_suppressed_total',
       'Requests without a log line: rejected before their caller was known, above the rate that is logged.',
+      [],
+    ),
+    logLinesDropped: counter(
+      'log_lines_dropped_total',
+      'Number of log lines dropped because they could not be written.',
       [],
     ),
     buildInfo: gauge('build_info', 'Always 1; the versions are in the labels.', ['version', 'node_version']),

@@ -28,8 +28,8 @@ export interface HandlerPorts {
   readonly resolve: (target: string) => Destination;
   readonly readForm: ReadForm;
   readonly admission: Admission;
-  readonly inFlight: InFlight;
   readonly memory: MemoryBudget;
+  readonly inFlight: InFlight;
   readonly sender: Sender;
   readonly log: Log;
   readonly meter: Meter;
@@ -40,12 +40,6 @@ export interface HandlerPorts {
   /** Milliseconds, never set back. */
   readonly monotonic: () => number;
   readonly newRequestId: () => string;
-}
-
-/** What belongs to one request from its head to its log line. */
-interface Held {
-  readonly exchange: Exchange;
-  readonly memory: MemoryReservation;
 }
 
 /** Makes the handler of every request to the proxy: one answer, one log line, one set of metrics each. */
@@ -69,16 +63,27 @@ export function createHandler(ports: HandlerPorts): (request: Request, response:
   };
 }
 
-async function respond(request: Request, response: Response, held: Held, ports: HandlerPorts): Promise<void> {
-  const { reply, settings } = await serve(request, response, held, ports);
-  await answer(request, response, held.exchange, reply, settings);
+/** What belongs to one request while it is handled. */
+interface Scope {
+  readonly exchange: Exchange;
+  readonly memory: MemoryReservation;
+}
+
+async function respond(
+  request: Request,
+  response: Response,
+  scope: Scope,
+  ports: HandlerPorts,
+): Promise<void> {
+  const { reply, settings } = await serve(request, response, scope, ports);
+  await answer(request, response, scope.exchange, reply, settings);
 }
 
 /** A request's way. Every step throws a Refusal, and nothing is sent before the last. */
 async function serve(
   request: Request,
   response: Response,
-  { exchange, memory }: Held,
+  { exchange, memory }: Scope,
   ports: HandlerPorts,
 ): Promise<{ reply: GatewayReply; settings: Destination['settings'] }> {
   checkEdge(request);

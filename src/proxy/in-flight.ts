@@ -59,13 +59,17 @@ function abort({ exchange, abort: reject }: Entry): void {
 }
 
 function notSent(): Refusal {
-  return new Refusal('shutting-down', 'Shutting down after an internal error. Nothing was sent.', {
-    retryAfter: 1,
-  });
+  return new Refusal(
+    'shutting-down',
+    'This instance is shutting down. Nothing was sent. Send the request again.',
+    {
+      retryAfter: 1,
+    },
+  );
 }
 
 function outcomeUnknown(): Refusal {
   const detail =
-    'Internal error. The request may have been processed. Query the order status by order ID; do not resubmit under a new ID.';
+    'This instance stopped before the gateway responded. The request may have been processed. Query the order status by order ID; do not resubmit under a new ID.';
   return new Refusal('internal', detail, { outcome: 'unknown' });
 }

@@ -11,18 +11,6 @@ function refusalOf(act: () => unknown): Refusal {
   throw new Error('not refused');
 }
 
-/** Whether the promise is settled by now. */
-async function isDone(promise: Promise<unknown>): Promise<boolean> {
-  let done = false;
-  void promise.finally(() => {
-    done = true;
-  });
-  await new Promise((resolve) => {
-    setImmediate(resolve);
-  });
-  return done;
-}
-
 describe('admission', () => {
   it('refuses one more than the limit, and admits again when one has left', () => {
     const admission = new Admission();
@@ -49,32 +37,5 @@ describe('admission', () => {
     expect(refusalOf(() => admission.enter('sandbox', 2)).reason).toBe('overloaded');
     leaves[1]?.();
     expect(() => admission.enter('sandbox', 2)).not.toThrow();
-  });
-});
-
-describe('idle', () => {
-  it('resolves at once when nothing is in flight', async () => {
-    expect(await isDone(new Admission().idle())).toBe(true);
-  });
-
-  it('resolves when the last request of all environments has ended', async () => {
-    const admission = new Admission();
-    const leaves = ['sandbox', 'production'].map((environment) => admission.enter(environment, 5));
-    const idle = admission.idle();
-    leaves[0]?.();
-    expect(await isDone(idle)).toBe(false);
-    leaves[1]?.();
-    expect(await isDone(idle)).toBe(true);
-  });
-
-  it('waits for a request in flight also on an instance that was idle once before', async () => {
-    const admission = new Admission();
-    admission.enter('sandbox', 5)();
-    await admission.idle();
-    const leave = admission.enter('sandbox', 5);
-    const idle = admission.idle();
-    expect(await isDone(idle)).toBe(false);
-    leave();
-    expect(await isDone(idle)).toBe(true);
   });
 });
