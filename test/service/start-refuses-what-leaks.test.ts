@@ -1,0 +1,103 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
+import { post, until } from '../support/forwarding.ts';
+import { configFor, type ServeOptions, type ServeProcess, spawnServe } from '../support/process.ts';
+
+const stops: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  await Promise.all(stops.splice(0).map((stop) => stop()));
+});
+
+function serve(options: Omit<ServeOptions, 'config'> = {}): ServeProcess {
+  const process = spawnServe({ config: configFor('http://127.0.0.1:9'), ...options });
+  stops.push(process.clear);
+  return process;
+}
+
+function start(nodeArguments: readonly string[], variables: Readonly<Record<string, string>> = {}) {
+  return spawnSync(process.execPath, [...nodeArguments, 'src/main.ts', 'serve', '--help'], {
+    env: { PATH: process.env['PATH'] ?? '', ...variables },
+    encoding: 'utf8',
+  });
+}
+
+describe('a start is refused with exit code 2', () => {
+  const unsafe: readonly [option: string, why: string][] = [
+    ['--inspect=127.0.0.1:0', 'opens a debugger'],
+    ['--report-on-signal', 'writes environment variables to a file'],
+    ['--report-uncaught-exception', 'writes environment variables to a file'],
+    ['--report-on-fatalerror', 'writes environment variables to a file'],
+    ['--heapsnapshot-signal=SIGUSR2', 'writes what is in memory to a file'],
+    ['--heapsnapshot-near-heap-limit=1', 'writes what is in memory to a file'],
+    ['--abort-on-uncaught-exception', 'leaves a core file'],
+    ['--tls-keylog=/dev/null', 'writes the secrets of TLS connections'],
+    ['--unhandled-rejections=warn', 'prints the texts of errors'],
+    ['--insecure-http-parser', 'accepts requests'],
+    ['--trace-tls', 'prints what is sent over TLS'],
+    ['--cpu-prof', 'writes what is in memory'],
+    ['--heap-prof', 'writes what is in memory'],
+  ];
+  const expected = unsafe.map(([option, why]) =>
+    expect.stringContaining(`${option.replace(/=.*/, '')} ${why}`),
+  );
+  const problemsIn = (stderr: string): string[] => stderr.split('\n').filter((line) => line.startsWith('--'));
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-profiles-'));
+  const options = [
+    ...unsafe.map(([option]) => option),
+    `--cpu-prof-dir=${folder}`,
+    `--heap-prof-dir=${folder}`,
+  ];
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  it.each([
+    ['on the command line', () => start(options)],
+    ['in NODE_OPTIONS', () => start([], { NODE_OPTIONS: options.join(' ') })],
+  ])('with options of Node %s, each of which is named', (_where, run) => {
+    const { status, stderr } = run();
+    expect(problemsIn(stderr)).toEqual(expected);
+    expect(status).toBe(2);
+  });
+
+  it('with DEBUG, with which the client of Vault prints tokens', () => {
+    const { status, stderr } = start([], { DEBUG: 'node-vault' });
+    expect([status, stderr]).toEqual([
+      2,
+      'DEBUG makes the client of Vault print tokens and keys. Unset it.\n',
+    ]);
+  });
+
+  it('but not with what leaks nothing', () => {
+    expect(start(['--disable-sigusr1'], { NODE_OPTIONS: '--max-old-space-size=256' }).status).toBe(0);
+  });
+});
+
+it('SIGUSR1 opens no debugger', async () => {
+  const process = serve();
+  const { url } = await process.started();
+  process.signal('SIGUSR1');
+  // The debugger would be there by the time of the second response.
+  for (let count = 0; count < 2; count += 1) expect((await post(`${url}/x`, '')).status).toBe(404);
+  process.signal('SIGTERM');
+  expect(await process.ended).toBe(0);
+  expect(process.stderr()).toBe('');
+});
+
+it('SIGHUP before the start is complete does not end the process; the configuration is read again after it', async () => {
+  // Sends itself the signal in the first turn of the event loop in which it reacts to SIGTERM.
+  const module = `
+    const timer = setInterval(() => {
+      if (process.listenerCount('SIGTERM') === 0) return;
+      clearInterval(timer);
+      process.kill(process.pid, 'SIGHUP');
+    }, 1);`;
+  const process = serve({
+    nodeOptions: ['--import', `data:text/javascript,${encodeURIComponent(module)}`],
+  });
+  await process.started();
+  await until(() => process.lines('configuration reloaded').length === 1);
+  process.signal('SIGTERM');
+  expect(await process.ended).toBe(0);
+});
