@@ -104,6 +104,13 @@ export function namesOf(config: Config): KnownNames {
   return { environments: Object.fromEntries(environments), callers: config.callers.map(({ name }) => name) };
 }
 
+/** The logins that stand literally in a configuration, of which the log and the metrics may speak. */
+export function loginsIn(config: Config): string[] {
+  const mapped = Object.values(config.environments).flatMap(({ endpoints }) => Object.values(endpoints));
+  const granted = config.callers.flatMap(({ allow }) => allow.flatMap(({ logins }) => logins));
+  return [...mapped, ...granted.filter((pattern) => !pattern.endsWith('*'))];
+}
+
 /** Key trouble is counted and told: a person has to act on it. */
 function withLog(meter: Meter, log: Log): KeyEvents {
   return {

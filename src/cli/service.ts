@@ -5,6 +5,7 @@ import { Server as TlsServer } from 'node:https';
 import { performance } from 'node:perf_hooks';
 import { setImmediate, setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../config/shape.ts';
+import { LoginRedactor } from '../ops/login-redactor.ts';
 import { createPrometheus } from '../ops/prometheus.ts';
 import { createOpsApp } from '../ops/server.ts';
 import { Admission } from '../proxy/admission.ts';
@@ -13,7 +14,7 @@ import { UnderWay } from '../proxy/under-way.ts';
 import { LastAnswers } from './last-answers.ts';
 import { createNonces } from './nonces.ts';
 import { packageVersion } from './package-info.ts';
-import { namesOf, type RuntimePorts, startRuntime } from './runtime.ts';
+import { loginsIn, namesOf, type RuntimePorts, startRuntime } from './runtime.ts';
 
 /** The proxy and its operations port, listening. */
 export interface Service {
@@ -32,19 +33,9 @@ export type ServicePorts = Pick<RuntimePorts, 'log'> &
 /** @throws Error of `listen`, and of files that cannot be read */
 export async function startService(config: Config, given: ServicePorts): Promise<Service> {
   const version = packageVersion();
-  const meter = createPrometheus({ version, ...namesOf(config) });
-  const ports: RuntimePorts = {
-    clock: () => Date.now(),
-    monotonic: () => performance.now(),
-    nonce: createNonces(),
-    random: () => Math.random(),
-    ...given,
-    meter,
-    admission: new Admission(),
-    underWay: new UnderWay(),
-    newRequestId: () => randomUUID(),
-    userAgent: `countersign/${version}`,
-  };
+  const redactor = new LoginRedactor(loginsIn(config));
+  const meter = redactor.meter(createPrometheus({ version, ...namesOf(config) }));
+  const ports: RuntimePorts = { ...runtimePorts(given, version, redactor), meter };
   let runtime = startRuntime(config, ports);
   const answers = new LastAnswers();
   const { server: proxy, renew } = createListener(config.proxy, {
@@ -75,6 +66,7 @@ export async function startService(config: Config, given: ServicePorts): Promise
     adminUrl,
     reload(next) {
       const tls = proxy instanceof TlsServer ? tlsTexts(next) : undefined;
+      redactor.allow(loginsIn(next));
       const started = startRuntime(next, ports, runtime);
       runtime.stop(started);
       runtime = started;
@@ -88,6 +80,27 @@ export async function startService(config: Config, given: ServicePorts): Promise
       await closed(admin);
       return inTime;
     },
+  };
+}
+
+/** What stays the same when the configuration is read again, besides the metrics. */
+function runtimePorts(
+  given: ServicePorts,
+  version: string,
+  redactor: LoginRedactor,
+): Omit<RuntimePorts, 'meter'> {
+  return {
+    clock: () => Date.now(),
+    monotonic: () => performance.now(),
+    nonce: createNonces(),
+    random: () => Math.random(),
+    ...given,
+    log: redactor.log(given.log),
+    redact: redactor.text,
+    admission: new Admission(),
+    underWay: new UnderWay(),
+    newRequestId: () => randomUUID(),
+    userAgent: `countersign/${version}`,
   };
 }
 

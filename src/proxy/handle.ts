@@ -36,6 +36,8 @@ export interface HandlerPorts {
   /** Milliseconds, never set back. */
   readonly monotonic: () => number;
   readonly newRequestId: () => string;
+  /** Takes out of a text the logins that may not be written. */
+  readonly redact: (text: string) => string;
 }
 
 /** Makes the handler of every request to the proxy: one answer, one log line, one set of metrics each. */
@@ -46,7 +48,7 @@ export function createHandler(ports: HandlerPorts): (request: Request, response:
       const { reply, settings } = await serve(request, response, exchange, ports);
       await answer(request, response, exchange, reply, settings);
     } catch (error) {
-      await refuse(request, response, exchange, asRefusal(error, exchange, ports.log));
+      await refuse(request, response, exchange, asRefusal(error, exchange, ports));
     } finally {
       breakOffUntaken(response, ports.takingDeadline);
       exchange.durations.total = (ports.monotonic() - exchange.startedAt) / 1000;
@@ -139,8 +141,11 @@ function presentedBy(request: Request, now: number): Presented {
 }
 
 /** What is not a Refusal is a defect: logged without its text, answered without any of it. */
-function asRefusal(error: unknown, exchange: Exchange, log: Log): Refusal {
-  if (error instanceof Refusal) return error;
+function asRefusal(error: unknown, exchange: Exchange, { log, redact }: HandlerPorts): Refusal {
+  if (error instanceof Refusal) {
+    const detail = redact(error.detail);
+    return detail === error.detail ? error : error.withDetail(detail);
+  }
   log.failed(exchange, error);
   const outcome = exchange.attempts === 0 ? 'not-sent' : 'unknown';
   return new Refusal('internal', 'This is a defect of Countersign. Give its operators the request id.', {
