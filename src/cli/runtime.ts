@@ -98,8 +98,10 @@ function openKeys(config: KeysConfig, ports: RuntimePorts): KeyStock {
 /** The names of a configuration that may become label values. */
 export function namesOf(config: Config): KnownNames {
   const environments = Object.entries(config.environments).map(([name, { maxInFlight }]) => {
-    const operations = operationsOf(config, name).map((operation) => operation.name);
-    return [name, { operations, maxInFlight }] as const;
+    const operations = operationsOf(config, name);
+    const payments = operations.filter(({ repeatable }) => !repeatable);
+    const namesIn = (list: typeof operations): string[] => list.map((operation) => operation.name);
+    return [name, { operations: namesIn(operations), payments: namesIn(payments), maxInFlight }] as const;
   });
   return { environments: Object.fromEntries(environments), callers: config.callers.map(({ name }) => name) };
 }

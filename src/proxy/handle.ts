@@ -72,6 +72,7 @@ async function serve(
   const destination = ports.resolve(request.url);
   exchange.environment = destination.environment;
   exchange.operation = destination.operation.name;
+  exchange.readOnly = destination.operation.repeatable;
   const form = await ports.readForm(request, response);
   const login = findLogin(destination, form, request.get('countersign-login'));
   authorise(
