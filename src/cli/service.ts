@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
+import type { Server } from 'node:http';
 import { Server as TlsServer } from 'node:https';
 import { performance } from 'node:perf_hooks';
 import { setImmediate, setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../config/shape.ts';
+import { createAdminServer } from '../ops/admin-listener.ts';
 import { LoginRedactor } from '../ops/login-redactor.ts';
 import { createPrometheus } from '../ops/prometheus.ts';
 import { createOpsApp } from '../ops/server.ts';
@@ -51,9 +52,13 @@ export async function startService(config: Config, given: ServicePorts): Promise
       meter.exchangeEnded(exchange);
     },
   });
-  const admin = createServer(
-    createOpsApp({ page: (open) => meter.page(open), readiness: () => runtime.readiness() }),
-  );
+  const { maxConnections, allowedHosts } = config.admin;
+  const pages = {
+    page: (open: boolean) => meter.page(open),
+    readiness: () => runtime.readiness(),
+    allowedHosts,
+  };
+  const admin = createAdminServer(maxConnections, createOpsApp(pages));
   const [proxyUrl, adminUrl] = await listenOn(
     [proxy, config.proxy, config.proxy.tls === undefined ? 'http' : 'https'],
     [admin, config.admin, 'http'],
