@@ -114,6 +114,7 @@ describe('a form', () => {
       [
         ['oauth', 'y'],
         ['xoauth_a', 'z'],
+        ['oauth-nonce', 'x'],
       ],
     ],
   ])('reaches the gateway as it is: %s', async (_, form, pairs) => {
