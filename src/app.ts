@@ -35,6 +35,8 @@ export interface AppPorts {
   /** 0 to 1. */
   readonly random: () => number;
   readonly newRequestId: () => string;
+  /** Takes out of a text the logins that may not be written. */
+  readonly redact: (text: string) => string;
   readonly userAgent: string;
 }
 

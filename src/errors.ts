@@ -82,4 +82,13 @@ export class Refusal extends Error {
       ...(options.retryAfter === undefined ? {} : { 'Retry-After': String(Math.ceil(options.retryAfter)) }),
     };
   }
+
+  /** The same refusal with another detail. */
+  withDetail(detail: string): Refusal {
+    return new Refusal(this.reason, detail, {
+      cause: this.cause,
+      outcome: this.outcome,
+      headers: this.headers,
+    });
+  }
 }

@@ -25,6 +25,8 @@ export interface Exchange {
   /** Set once it is known to be a configured one. */
   environment?: string;
   operation?: string;
+  /** Whether the operation only reads (`repeatable`); set with it. What is not read-only is a payment. */
+  readOnly?: boolean;
   /** Set only after the caller was allowed to use it. */
   login?: string;
   keyVersion?: number;
@@ -63,3 +65,12 @@ export type GatewayErrorCode = '124' | 'other';
  * `clock-skew` when its `Date` header was too far from our clock, else `current-key`.
  */
 export type Rejection = 'current-key' | 'other-key' | 'clock-skew';
+
+/**
+ * Whether the gateway answered a payment with a server error: that is an answer, and yet the payment may have
+ * been carried out.
+ */
+export function isPaymentServerError(exchange: Exchange): boolean {
+  const { readOnly = true, outcome, gatewayStatus = 0 } = exchange;
+  return !readOnly && outcome === 'answered' && gatewayStatus >= 500;
+}

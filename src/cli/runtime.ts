@@ -101,10 +101,19 @@ function openKeys(config: KeysConfig, ports: RuntimePorts): KeyStock {
 /** The names of a configuration that may become label values. */
 export function namesOf(config: Config): KnownNames {
   const environments = Object.entries(config.environments).map(([name, { maxInFlight }]) => {
-    const operations = operationsOf(config, name).map((operation) => operation.name);
-    return [name, { operations, maxInFlight }] as const;
+    const operations = operationsOf(config, name);
+    const payments = operations.filter(({ repeatable }) => !repeatable);
+    const namesIn = (list: typeof operations): string[] => list.map((operation) => operation.name);
+    return [name, { operations: namesIn(operations), payments: namesIn(payments), maxInFlight }] as const;
   });
   return { environments: Object.fromEntries(environments), callers: config.callers.map(({ name }) => name) };
+}
+
+/** The logins that stand literally in a configuration, of which the log and the metrics may speak. */
+export function loginsIn(config: Config): string[] {
+  const mapped = Object.values(config.environments).flatMap(({ endpoints }) => Object.values(endpoints));
+  const granted = config.callers.flatMap(({ allow }) => allow.flatMap(({ logins }) => logins));
+  return [...mapped, ...granted.filter((pattern) => !pattern.endsWith('*'))];
 }
 
 /** Key trouble is counted and told: a person has to act on it. */

@@ -2,6 +2,7 @@ import { fromEnvironment, readConfig } from '../config/read.ts';
 import type { Config } from '../config/shape.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import type { Log } from '../ops/log.ts';
+import { warnOfDescriptorLimit } from './descriptor-limit.ts';
 import { embeddedConfig, makeEmbeddedKeys, startEmbeddedGateway } from './embedded.ts';
 import { exitCode, type Io } from './io.ts';
 import { type OpenLog, openLog } from './open-log.ts';
@@ -112,6 +113,7 @@ async function readAgain(file: string, lookUp: LookUp, service: Service, log: Lo
 
 function announce(config: Config, service: Service, log: Log): void {
   log.note('info', 'started', { proxy: service.proxyUrl, admin: service.adminUrl, node: process.version });
+  warnOfDescriptorLimit(config, log);
   const anonymous = config.callers.filter(({ credentials }) => credentials.some((one) => 'anonymous' in one));
   for (const { name } of anonymous) {
     log.note('warn', 'requests without credentials are accepted', {

@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
+import type { Server } from 'node:http';
 import { Server as TlsServer } from 'node:https';
 import { performance } from 'node:perf_hooks';
 import type { Config } from '../config/shape.ts';
+import { createAdminServer } from '../ops/admin-listener.ts';
 import type { LogDestination } from '../ops/log-destination.ts';
 import { sampleRejections } from '../ops/log-sampling.ts';
+import { LoginRedactor } from '../ops/login-redactor.ts';
 import type { Meter } from '../ops/meter.ts';
 import { createPrometheus } from '../ops/prometheus.ts';
 import { createOpsApp } from '../ops/server.ts';
@@ -16,7 +18,7 @@ import { MemoryBudget } from '../proxy/memory-budget.ts';
 import { UnderWay } from '../proxy/under-way.ts';
 import { createNonces } from './nonces.ts';
 import { packageVersion } from './package-info.ts';
-import { namesOf, type RuntimePorts, startRuntime } from './runtime.ts';
+import { loginsIn, namesOf, type RuntimePorts, startRuntime } from './runtime.ts';
 import { abort, shutDown } from './shutdown.ts';
 
 /** The proxy and its operations port, listening. */
@@ -47,8 +49,9 @@ export type ServicePorts = Pick<RuntimePorts, 'log'> &
 
 /** @throws Error of `listen`, and of files that cannot be read */
 export async function startService(config: Config, given: ServicePorts): Promise<Service> {
-  const meter = createPrometheus({ version: packageVersion(), ...namesOf(config) });
-  const ports = createPorts(config, given, meter);
+  const redactor = new LoginRedactor(loginsIn(config));
+  const meter = redactor.meter(createPrometheus({ version: packageVersion(), ...namesOf(config) }));
+  const ports = createPorts(config, given, redactor, meter);
   let runtime = startRuntime(config, ports);
   let draining = false;
   const listener = createListener(config.proxy, {
@@ -61,9 +64,13 @@ export async function startService(config: Config, given: ServicePorts): Promise
       meter.exchangeEnded(exchange);
     },
   });
-  const admin = createServer(
-    createOpsApp({ page: (open) => meter.page(open), readiness: () => runtime.readiness(draining) }),
-  );
+  const { maxConnections, allowedHosts } = config.admin;
+  const pages = {
+    page: (open: boolean) => meter.page(open),
+    readiness: () => runtime.readiness(draining),
+    allowedHosts,
+  };
+  const admin = createAdminServer(maxConnections, createOpsApp(pages));
   const [proxyUrl, adminUrl] = await listenOn(
     [listener.server, config.proxy, config.proxy.tls === undefined ? 'http' : 'https'],
     [admin, config.admin, 'http'],
@@ -76,6 +83,7 @@ export async function startService(config: Config, given: ServicePorts): Promise
     adminUrl,
     reload(next) {
       const tls = listener.server instanceof TlsServer ? tlsTexts(next) : undefined;
+      redactor.allow(loginsIn(next));
       const started = startRuntime(next, ports, runtime);
       runtime.stop(started);
       runtime = started;
@@ -98,7 +106,13 @@ export async function startService(config: Config, given: ServicePorts): Promise
   };
 }
 
-function createPorts(config: Config, { logDestination, ...given }: ServicePorts, meter: Meter): RuntimePorts {
+/** What stays the same when the configuration is read again. */
+function createPorts(
+  config: Config,
+  { logDestination, ...given }: ServicePorts,
+  redactor: LoginRedactor,
+  meter: Meter,
+): RuntimePorts {
   logDestination?.watch({ dropped: (lines) => meter.logLinesDropped(lines) });
   const monotonic = given.monotonic ?? (() => performance.now());
   const suppressed = (): void => meter.logLineSuppressed();
@@ -108,7 +122,8 @@ function createPorts(config: Config, { logDestination, ...given }: ServicePorts,
     random: () => Math.random(),
     ...given,
     monotonic,
-    log: sampleRejections(given.log, { monotonic, suppressed }),
+    log: sampleRejections(redactor.log(given.log), { monotonic, suppressed }),
+    redact: redactor.text,
     meter,
     admission: new Admission(),
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),

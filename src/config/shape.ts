@@ -3,7 +3,7 @@ import { caller } from './caller-shape.ts';
 import { environments } from './environment-shape.ts';
 import { keys, type vault } from './keys-shape.ts';
 import { type operation, type operationOverride, operationOverrides } from './operation-shape.ts';
-import { count, deadline, duration, filePath, port, text, wholeNumber } from './values.ts';
+import { count, deadline, duration, filePath, hostName, port, text, wholeNumber } from './values.ts';
 
 const tls = z.strictObject({
   certFile: filePath.describe('PEM file of the certificate chain.'),
@@ -48,6 +48,15 @@ const proxy = z.strictObject({
 const admin = z.strictObject({
   host: text.default('127.0.0.1').describe('Address to listen on.'),
   port: port.prefault(9090).describe('Port to listen on; 0 takes a free one.'),
+  maxConnections: count
+    .prefault(100)
+    .describe('Connections at once; beyond it the oldest one without a request in flight is closed.'),
+  allowedHosts: z
+    .array(hostName)
+    .default([])
+    .describe(
+      'Names in the Host header, besides IP addresses and localhost, under which /metrics is served.',
+    ),
 });
 
 const signing = z.strictObject({

@@ -39,6 +39,13 @@ export function wholeNumber(min: number, max: number) {
 export const count = wholeNumber(1, 1_000_000_000);
 export const port = wholeNumber(0, 65_535);
 export const text = z.string().min(1);
+/** Without a scheme and a port; `_` is common in names of container networks. */
+export const hostName = z
+  .string()
+  .regex(
+    /^(?!.{254})[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/,
+    'must be a host name without scheme and port',
+  );
 /** Relative to the folder of the configuration file. */
 export const filePath = z.string().min(1);
 export const secret = z

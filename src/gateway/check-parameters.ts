@@ -11,10 +11,10 @@ export function checkParameters(
   operation: Operation,
   form: readonly (readonly [name: string, value: string])[],
 ): void {
-  if (form.some(([name]) => name.startsWith('oauth_'))) {
+  if (form.some(([name]) => isReserved(name))) {
     throw new Refusal(
       'reserved-parameter',
-      'Parameters whose names start with "oauth_" are added by Countersign. Send the form without them.',
+      'Parameters whose names start with "oauth_", or could be read so, are added by Countersign. Send the form without them.',
     );
   }
   for (const [name, rule] of Object.entries(operation.parameters)) {
@@ -27,6 +27,19 @@ export function checkParameters(
     }
   }
 }
+
+/**
+ * Whether a gateway that reads names leniently could take this one for a parameter of the signature: after
+ * trimming, case folding, removal of characters that do not show, and with `.`, a blank or `[` read as `_`, as
+ * PHP does.
+ */
+function isReserved(name: string): boolean {
+  const visible = name.normalize('NFKC').replace(invisible, '').trimStart();
+  return /^oauth[_.[\s]/i.test(visible);
+}
+
+/** Control characters, the byte order mark, zero-width and formatting characters, unassigned code points. */
+const invisible = /[\p{C}\p{Default_Ignorable_Code_Point}]/gu;
 
 function invalid(detail: string): Refusal {
   return new Refusal('parameter-invalid', detail);

@@ -5,7 +5,15 @@ import type { Exchange } from '../exchange.ts';
 /** The names of a configuration that may stand in labels. */
 export interface KnownNames {
   readonly environments: Readonly<
-    Record<string, { readonly operations: readonly string[]; readonly maxInFlight: number }>
+    Record<
+      string,
+      {
+        readonly operations: readonly string[];
+        /** Those of the operations that are not read-only. */
+        readonly payments?: readonly string[];
+        readonly maxInFlight: number;
+      }
+    >
   >;
   readonly callers: readonly string[];
 }

@@ -101,6 +101,11 @@ function gatewayMetrics({ counter, gauge, histogram }: Maker) {
       'Exchanges in which the gateway answered 403, by what it most likely objected to.',
       [...route, 'cause'],
     ),
+    paymentServerErrors: counter(
+      'payment_server_errors_total',
+      'Gateway 5xx responses to operations that are not read-only; the payment may have been carried out.',
+      route,
+    ),
     clockSkew: gauge('gateway_clock_skew_seconds', 'Clock of the gateway minus our own, last seen.', [
       'environment',
     ]),

@@ -1,4 +1,4 @@
-import type { Exchange } from '../exchange.ts';
+import { type Exchange, isPaymentServerError } from '../exchange.ts';
 import { createKeySeries, type KeySeries } from './key-series.ts';
 import { closed, faultOf, type Labels, statusLabel } from './labels.ts';
 import type { Meter } from './meter.ts';
@@ -68,6 +68,7 @@ function countExchange(metrics: Metrics, labels: Labels, exchange: Exchange): vo
   if (rejection !== undefined) metrics.rejections.inc({ ...route, cause: rejection });
   if (gatewayResult !== undefined) metrics.results.inc({ ...route, result: gatewayResult });
   if (gatewayErrorCode !== undefined) metrics.errorCodes.inc({ ...route, code: gatewayErrorCode });
+  if (isPaymentServerError(exchange)) metrics.paymentServerErrors.inc(route);
   if (durations.total !== undefined) {
     const exemplarLabels = traceId === undefined ? {} : { trace_id: traceId };
     metrics.requestDuration.observe({ labels: route, value: durations.total, exemplarLabels });

@@ -1,6 +1,13 @@
-import express, { type Express, type NextFunction, type Request, type Response } from 'express';
+import express, {
+  type Express,
+  type NextFunction,
+  type Request,
+  type RequestHandler,
+  type Response,
+} from 'express';
 import helmet from 'helmet';
 import type { Readiness } from './health.ts';
+import { isKnownHost } from './known-host.ts';
 
 export interface MetricsPage {
   readonly contentType: string;
@@ -10,6 +17,8 @@ export interface MetricsPage {
 export interface OpsPorts {
   readonly page: (openMetrics: boolean) => Promise<MetricsPage>;
   readonly readiness: () => Readiness;
+  /** Host names besides IP addresses and `localhost` under which pages, not probes, are served. */
+  readonly allowedHosts?: readonly string[];
 }
 
 /** The operations port: `/metrics`, `/healthz`, `/readyz`, by GET and HEAD; nothing else. No listen. */
@@ -19,7 +28,7 @@ export function createOpsApp(ports: OpsPorts): Express {
   app.enable('case sensitive routing');
   app.disable('etag');
   app.use(helmet(), onlyReading);
-  app.get('/metrics', metrics(ports));
+  app.get('/metrics', onlyKnownHosts(ports), metrics(ports));
   app.get('/healthz', (_request, response) => {
     plain(response, 200, 'ok');
   });
@@ -40,6 +49,19 @@ function metrics({ page }: OpsPorts): (request: Request, response: Response) => 
   return async (request, response) => {
     const { contentType, body } = await page(namesOpenMetrics(request));
     response.set('Content-Type', contentType).vary('Accept').end(body);
+  };
+}
+
+/** Probes are exempt: they say nothing that a page of another site should not read. */
+function onlyKnownHosts({ allowedHosts = [] }: OpsPorts): RequestHandler {
+  return (request, response, next) => {
+    if (isKnownHost(request.headers.host, allowedHosts)) next();
+    else
+      plain(
+        response,
+        421,
+        'The Host is not known here. Use an IP address, or add the name to admin.allowedHosts.',
+      );
   };
 }
 

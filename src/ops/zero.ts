@@ -30,12 +30,13 @@ const outcomes: readonly { readonly outcome: Exchange['outcome']; readonly fault
  * out is what has too many label values: callers by status, logins.
  */
 export function startAtZero(metrics: Metrics, { environments, callers }: KnownNames): void {
-  for (const [environment, { operations, maxInFlight }] of Object.entries(environments)) {
+  for (const [environment, { operations, payments = [], maxInFlight }] of Object.entries(environments)) {
     metrics.inFlightLimit.set({ environment }, maxInFlight);
     metrics.inFlight.inc({ environment }, 0);
     metrics.keyProblems.inc({ environment }, 0);
     for (const result of keyResults) metrics.keysTaken.inc({ environment, result }, 0);
     for (const operation of operations) startRoute(metrics, { environment, operation });
+    for (const operation of payments) metrics.paymentServerErrors.inc({ environment, operation }, 0);
   }
   for (const caller of callers) {
     for (const decision of decisions) metrics.decisions.inc({ caller, decision }, 0);

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import type { Request, Response } from 'express';
 import type { EnvironmentConfig } from '../config/shape.ts';
-import type { Exchange } from '../exchange.ts';
+import { type Exchange, isPaymentServerError } from '../exchange.ts';
 import { errorCodeOf, parseReply, replyAsJson, resultOf, serialNumberOf } from '../gateway/reply.ts';
 import { breakOff } from './break-off.ts';
 import { CrossingFailure, type GatewayReply } from './crossing.ts';
@@ -35,7 +35,7 @@ export async function answer(
     response.setHeader(name, value);
   response.setHeader('X-Request-Id', exchange.id);
   response.setHeader('Countersign-Outcome', 'answered');
-  response.setHeader('Proxy-Status', `countersign; received-status=${reply.status}`);
+  response.setHeader('Proxy-Status', proxyStatus(exchange, reply));
   if (reply.rest !== undefined) {
     await passOn(response, exchange, reply.body, reply.rest, reply.headers['content-length']);
   } else if (
@@ -48,6 +48,15 @@ export async function answer(
     response.end(reply.body);
   }
 }
+
+/** RFC 9209. The body is the gateway's; this header is the only place for a word about a server error. */
+function proxyStatus(exchange: Exchange, { status }: GatewayReply): string {
+  const received = `countersign; received-status=${status}`;
+  return isPaymentServerError(exchange) ? `${received}; details="${paymentServerError}"` : received;
+}
+
+const paymentServerError =
+  'The payment may have been carried out. Query the status of the order by its order id; do not send it again under a new one.';
 
 function note(exchange: Exchange, reply: GatewayReply, fields: ReturnType<typeof parseReply>): void {
   exchange.status = reply.status;

@@ -7,12 +7,29 @@ const form = /^application\/x-www-form-urlencoded[ \t]*(;[ \t]*charset="?utf-8"?
 const onlyOnce = ['host', 'content-type', 'authorization', 'countersign-login'];
 
 /**
+ * Headers that decide where a request ends, where it goes or who sent it. Some servers read `_` and `.` in a name
+ * as `-`; of a request with such a name they would see another request than we do.
+ */
+const decisive: ReadonlySet<string> = new Set([
+  ...onlyOnce,
+  'connection',
+  'content-encoding',
+  'content-length',
+  'expect',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/**
  * What can be said of a request from its head alone, before anybody is asked who sent it.
  *
  * @throws Refusal `method-not-allowed`, `bad-request`, `query-not-allowed`, `unsupported-media-type`.
  */
 export function checkEdge(request: IncomingMessage): void {
-  checkHeadersOnce(request);
+  checkVersion(request);
+  checkHeaderNames(request);
   checkFraming(request);
   if (request.method !== 'POST') throw notPost();
   if (request.url?.includes('?')) {
@@ -33,8 +50,20 @@ export function awaitsContinue({ headers, httpVersion }: IncomingMessage): boole
   return httpVersion !== '1.0' && headers.expect !== undefined;
 }
 
-function checkHeadersOnce({ rawHeaders, httpVersion }: IncomingMessage): void {
+/** Node's parser also reads HTTP/0.9 and HTTP/2.0, and answers as if they were HTTP/1.1. */
+function checkVersion({ httpVersion }: IncomingMessage): void {
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') {
+    throw ambiguous('The version may only be HTTP/1.1 or HTTP/1.0.');
+  }
+}
+
+function checkHeaderNames({ rawHeaders, httpVersion }: IncomingMessage): void {
   const names = rawHeaders.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
+  for (const name of names) {
+    const read = name.replaceAll(/[_.]/g, '-');
+    if (read !== name && decisive.has(read))
+      throw ambiguous(`Write the header ${name} as ${read}, or not at all.`);
+  }
   for (const name of onlyOnce) {
     if (names.indexOf(name) !== names.lastIndexOf(name)) {
       throw badRequest(`The header ${name} is given twice.`);
@@ -69,6 +98,11 @@ function checkMediaType(request: IncomingMessage): void {
 function isEmpty(request: IncomingMessage): boolean {
   const { 'content-length': length = '0', 'transfer-encoding': encoding } = request.headers;
   return encoding === undefined && length === '0';
+}
+
+/** Where two readers may disagree on what a request is, what stands behind it on the connection is not read. */
+function ambiguous(detail: string): Refusal {
+  return new Refusal('bad-request', detail, { headers: { Connection: 'close' } });
 }
 
 function badRequest(detail: string): Refusal {

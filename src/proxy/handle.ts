@@ -41,6 +41,8 @@ export interface HandlerPorts {
   /** Milliseconds, never set back. */
   readonly monotonic: () => number;
   readonly newRequestId: () => string;
+  /** Takes out of a text the logins that may not be written. */
+  readonly redact: (text: string) => string;
 }
 
 /** Makes the handler of every request to the proxy: one answer, one log line, one set of metrics each. */
@@ -52,7 +54,7 @@ export function createHandler(ports: HandlerPorts): (request: Request, response:
     try {
       await Promise.race([respond(request, response, { exchange, memory }, ports), aborted]);
     } catch (error) {
-      await refuse(request, response, exchange, asRefusal(error, exchange, ports.log));
+      await refuse(request, response, exchange, asRefusal(error, exchange, ports));
     } finally {
       breakOffUntaken(response, ports.takingDeadline);
       afterClose(response, () => memory.release());
@@ -93,6 +95,7 @@ async function serve(
   const destination = ports.resolve(request.url);
   exchange.environment = destination.environment;
   exchange.operation = destination.operation.name;
+  exchange.readOnly = destination.operation.repeatable;
   const form = await ports.readForm(request, response, memory);
   const login = findLogin(destination, form, request.get('countersign-login'));
   authorise(
@@ -162,8 +165,11 @@ function presentedBy(request: Request, now: number): Presented {
 }
 
 /** What is not a Refusal is a defect: logged without its text, answered without any of it. */
-function asRefusal(error: unknown, exchange: Exchange, log: Log): Refusal {
-  if (error instanceof Refusal) return withTrueOutcome(error, exchange);
+function asRefusal(error: unknown, exchange: Exchange, { log, redact }: HandlerPorts): Refusal {
+  if (error instanceof Refusal) {
+    const detail = redact(error.detail);
+    return withTrueOutcome(detail === error.detail ? error : error.withDetail(detail), exchange);
+  }
   log.failed(exchange, error);
   return new Refusal('internal', 'This is a defect of Countersign. Give its operators the request id.', {
     outcome: outcomeWithoutResponse(exchange),

@@ -41,7 +41,7 @@ whenHelm('listeners, container ports and Services agree', () => {
   const args = values('vault-kubernetes');
   const config: unknown = parse(configText(args));
   expect(at(config, 'proxy')).toMatchObject({ host: '0.0.0.0', port: 8443 });
-  expect(at(config, 'admin')).toEqual({ host: '0.0.0.0', port: 9090 });
+  expect(at(config, 'admin')).toMatchObject({ host: '0.0.0.0', port: 9090 });
   expect(list(container(args), 'ports')).toEqual([
     { name: 'proxy', containerPort: 8443, protocol: 'TCP' },
     { name: 'admin', containerPort: 9090, protocol: 'TCP' },
@@ -50,6 +50,22 @@ whenHelm('listeners, container ports and Services agree', () => {
   expect(targets('pay-countersign')).toMatchObject([{ name: 'https', port: 8443, targetPort: 'proxy' }]);
   expect(targets('pay-countersign-admin')).toMatchObject([{ name: 'admin', targetPort: 'admin' }]);
 });
+
+whenHelm(
+  'metrics are served under every name of the admin Service, and under those that the values add',
+  async () => {
+    const own = '--set=config.admin.allowedHosts={metrics.internal}';
+    const config: unknown = parse(configText([...values('minimal'), own]));
+    expect(at(config, 'admin', 'allowedHosts')).toEqual([
+      'metrics.internal',
+      'pay-countersign-admin',
+      'pay-countersign-admin.payments',
+      'pay-countersign-admin.payments.svc',
+      'pay-countersign-admin.payments.svc.cluster.local',
+    ]);
+    expect(at(renderOne(values('minimal'), 'Service', 'pay-countersign-admin'), 'kind')).toBe('Service');
+  },
+);
 
 whenHelm('what the user wrote for a file of his own is kept', () => {
   const own = '--set=config.keys.vault.auth.jwtFile=/etc/countersign/secrets/jwt/token';

@@ -102,27 +102,68 @@ whenHelm('a token for Vault alone is projected, with its audience, when the pod 
   expect(['minimal', 'everything', 'directory-keys'].flatMap(tokens)).toEqual([]);
 });
 
-whenHelm.each(ciValues)(
-  'a stopping pod of the %s values has time for an exchange that just began',
-  (name) => {
-    const pod = podSpec(values(name));
-    const pause = at(pod, 'containers', 0, 'lifecycle', 'preStop', 'sleep', 'seconds');
-    const exchange = name === 'vault-kubernetes' ? 45 : 30;
-    expect(pause).toBeGreaterThan(0);
-    expect(at(pod, 'terminationGracePeriodSeconds')).toBeGreaterThan(Number(pause) + exchange);
-  },
-);
+whenHelm.each(ciValues)('a stopping pod of the %s values has time for its whole shutdown', (name) => {
+  const pod = podSpec(values(name));
+  const preStop = at(pod, 'containers', 0, 'lifecycle', 'preStop', 'sleep', 'seconds');
+  const [shutdownDelay, drain] = [5, name === 'vault-kubernetes' ? 50 : 35];
+  expect(preStop).toBeGreaterThan(0);
+  const needed = Number(preStop) + shutdownDelay + 1 + drain + 1 + 5;
+  expect(at(pod, 'terminationGracePeriodSeconds')).toBeGreaterThanOrEqual(needed);
+});
+
+whenHelm('the grace period of the pod is the given one', () => {
+  const pod = podSpec([...values('default'), '--set', 'terminationGracePeriodSeconds=77']);
+  expect(at(pod, 'terminationGracePeriodSeconds')).toBe(77);
+});
+
+// preStopSeconds + shutdown delay + 1 s + drain + 1 s + 5 s.
+whenHelm.each([
+  [[], 5 + 5 + 1 + 35 + 1 + 5],
+  [['preStopSeconds=9'], 9 + 5 + 1 + 35 + 1 + 5],
+  [['config.proxy.deadlines.shutdownDelay=20s'], 5 + 20 + 1 + 35 + 1 + 5],
+  [['config.proxy.deadlines.shutdownDelay=1500ms'], 5 + 2 + 1 + 35 + 1 + 5],
+  [['config.proxy.deadlines.drain=2m'], 5 + 5 + 1 + 120 + 1 + 5],
+  [['config.environments.sandbox.deadlines.exchange=50s'], 5 + 5 + 1 + 50 + 1 + 5],
+])('with %j the shortest grace period that the chart takes is %d s', (settings, shortest) => {
+  const within = (seconds: number) =>
+    template([
+      ...values('minimal'),
+      ...[...settings, `terminationGracePeriodSeconds=${seconds}`].flatMap((setting) => ['--set', setting]),
+    ]);
+  expect(within(shortest).status).toBe(0);
+  expect(within(shortest - 1).status).toBe(1);
+});
+
+whenHelm('a grace period that is too short is refused with every term of the sum', () => {
+  const { stderr } = template([...values('minimal'), '--set', 'terminationGracePeriodSeconds=45']);
+  expect(stderr).toContain(
+    'terminationGracePeriodSeconds (45) must be at least 52: preStopSeconds (5) + config.proxy.deadlines.shutdownDelay (5s) + 1s to close idle connections + config.proxy.deadlines.drain (35s) + 1s to end + 5s in reserve.',
+  );
+});
 
 whenHelm.each([
-  ['terminationGracePeriodSeconds=40', 'config.proxy.deadlines.drain (35s)'],
-  ['config.environments.sandbox.deadlines.exchange=40s', 'config.environments.sandbox.deadlines.exchange'],
-  ['config.environments.sandbox.deadlines.exchange=1m', 'config.environments.sandbox.deadlines.exchange'],
-  ['config.proxy.deadlines.drain=40000ms', 'config.proxy.deadlines.drain'],
-])('the chart refuses %s, which would cut off exchanges', (setting, message) => {
+  [
+    'config.environments.sandbox.deadlines.exchange=1m',
+    'config.environments.sandbox.deadlines.exchange (1m)',
+  ],
+  ['config.proxy.deadlines.drain=40000ms', 'config.proxy.deadlines.drain (40000ms)'],
+  ['config.proxy.deadlines.shutdownDelay=1m', 'config.proxy.deadlines.shutdownDelay (1m)'],
+])('the chart refuses %s, which would cut off requests', (setting, message) => {
   const refused = template([...values('minimal'), '--set', setting]);
   expect(refused.status).toBe(1);
   expect(refused.stderr).toContain(message);
 });
+
+whenHelm.each(['2', '25%'])(
+  'the disruption budget allows as many pods to be away as it is given: %s',
+  (given) => {
+    const budget = renderOne(
+      [...values('default'), '--set', `podDisruptionBudget.maxUnavailable=${given}`],
+      'PodDisruptionBudget',
+    );
+    expect(String(at(budget, 'spec', 'maxUnavailable'))).toBe(given);
+  },
+);
 
 whenHelm('a digest pins the image', () => {
   const digest = `sha256:${'0'.repeat(64)}`;

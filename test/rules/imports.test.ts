@@ -23,7 +23,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'type ops/log',
     'type ops/meter',
   ],
-  ops: ['type exchange', 'type keys/source', 'type oauth1/methods'],
+  ops: ['exchange', 'type keys/source', 'type oauth1/methods'],
   callers: ['type config/shape'],
   gateway: ['type config/shape', 'type exchange'],
   keys: ['type config/shape', 'type oauth1/methods'],

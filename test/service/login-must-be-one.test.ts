@@ -38,6 +38,17 @@ describe('logins that disagree', () => {
   });
 });
 
+describe('the map of endpoints', () => {
+  it.each([
+    ['an endpoint', '/sandbox/gw/api/v4/status/1234'],
+    ['a group', '/sandbox/gw/api/v4/status/group/1234'],
+  ])('holds for %s: another login in the body conflicts', async (_, target) => {
+    const request = formRequest(target, 'login=beta&client_orderid=1');
+    expectProblem(await edge.ask(request), 'login-conflict');
+    expect(edge.gateway.requests).toHaveLength(0);
+  });
+});
+
 describe('a request without a login', () => {
   it('is told to send the header', async () => {
     const problem = expectProblem(await edge.ask(formRequest(unmapped, 'amount=1')), 'login-missing');

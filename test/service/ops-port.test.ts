@@ -1,10 +1,11 @@
 import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
+import { createServer, request, type Server } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Readiness } from '../../src/ops/health.ts';
 import { createPrometheus } from '../../src/ops/prometheus.ts';
 import { createOpsApp, type OpsPorts } from '../../src/ops/server.ts';
 import { originOf } from '../support/origin.ts';
+import { RawConnection } from '../support/raw-http.ts';
 
 const metrics = createPrometheus({ version: '1', environments: {}, callers: [] });
 let state: Readiness;
@@ -62,6 +63,67 @@ describe('/metrics', () => {
     const response = await ask('/metrics');
     expect(response.status).toBe(500);
     expect(await response.text()).toBe('the page cannot be made\n');
+  });
+});
+
+/** By fetch no other Host can be sent. */
+function askAs(path: string, host: string | undefined): Promise<number> {
+  const headers = host === undefined ? [] : { host };
+  const sent = request(`${originOf(server)}${path}`, { headers, setHost: false }).end();
+  return once(sent, 'response').then(([response]) => response.resume().statusCode);
+}
+
+describe('a page under a Host', () => {
+  beforeEach(async () => {
+    server.close();
+    const page = (openMetrics: boolean) => metrics.page(openMetrics);
+    await listen({ page, readiness: () => state, allowedHosts: ['pay-admin.prod.svc', 'countersign'] });
+  });
+
+  it.each([
+    '127.0.0.1',
+    '127.0.0.1:9090',
+    '10.1.2.3:9090',
+    '[::1]',
+    '[fd00::7]:9090',
+    'localhost',
+    'LocalHost:9090',
+    'countersign:9090',
+    'PAY-admin.prod.svc',
+  ])('that is an address or a configured name is served: %s', async (host) => {
+    expect(await askAs('/metrics', host)).toBe(200);
+  });
+
+  it.each([
+    'evil.test',
+    'evil.test:9090',
+    'localhost.evil.test',
+    '127.0.0.1.evil.test',
+    'countersign.evil.test',
+    'countersign:9090:9090',
+    'countersign:x',
+    '[::1',
+    '[evil.test]',
+    '127.0.0.1@evil.test',
+    '::1',
+    '2130706433',
+    '',
+  ])('of another site is not: "%s"', async (host) => {
+    expect(await askAs('/metrics', host)).toBe(421);
+  });
+
+  it.each(['/healthz', '/readyz'])('does not matter to the probe %s', async (path) => {
+    expect(await askAs(path, 'evil.test')).toBe(200);
+  });
+
+  it('of another site is answered with what to do, and without the name', async () => {
+    const { hostname, port } = new URL(originOf(server));
+    const connection = await RawConnection.open(`http://${hostname}:${port}`);
+    const answer = await connection.send('GET /metrics HTTP/1.1\r\nHost: evil.test\r\n\r\n').answer();
+    connection.close();
+    expect(answer.body.toString()).toBe(
+      'The Host is not known here. Use an IP address, or add the name to admin.allowedHosts.\n',
+    );
   });
 });
 

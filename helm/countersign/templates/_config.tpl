@@ -9,6 +9,13 @@
 {{- if and (eq $keys.source "vault") (eq (dig "auth" "method" "" (default dict $keys.vault)) "kubernetes") -}}true{{- end }}
 {{- end }}
 
+{{/* The names of the admin Service, under which /metrics is served besides the addresses of the pods. */}}
+{{- define "countersign.adminHosts" -}}
+{{- $service := printf "%s-admin" (include "countersign.fullname" .) -}}
+{{- $namespaced := printf "%s.%s" $service .Release.Namespace -}}
+{{- list $service $namespaced (printf "%s.svc" $namespaced) (printf "%s.svc.cluster.local" $namespaced) | toYaml -}}
+{{- end }}
+
 {{/* The configuration file: what was given, and what only the chart can know. */}}
 {{- define "countersign.config" -}}
 {{- $config := include "countersign.givenConfig" . | fromYaml -}}
@@ -19,7 +26,8 @@
 {{- if .Values.tls.clientCa -}}{{- $_ := set $tls "clientCaFile" (printf "%s/ca.crt" $dir) -}}{{- end -}}
 {{- $_ := set $proxy "tls" $tls -}}
 {{- end -}}
-{{- $admin := dict "host" "0.0.0.0" "port" .Values.ports.admin -}}
+{{- $hosts := concat (dig "admin" "allowedHosts" list $config) (include "countersign.adminHosts" . | fromYamlArray) -}}
+{{- $admin := dict "host" "0.0.0.0" "port" .Values.ports.admin "allowedHosts" (uniq $hosts) -}}
 {{- $config = mergeOverwrite $config (dict "proxy" $proxy "admin" $admin) -}}
 {{- if include "countersign.kubernetesAuth" . -}}
 {{- $jwtFile := printf "%s/token" (include "countersign.tokenDir" .) -}}
@@ -37,18 +45,24 @@
 {{- mul (regexFind "^[0-9]+" .) (get $units (regexFind "[a-z]+$" .)) }}
 {{- end }}
 
-{{/* Refuses a grace period that ends before the drain, or before an exchange that began with the last request. */}}
+{{/*
+Refuses a grace period that ends before the process does. A stop takes preStopSeconds, the shutdown delay, a second in
+which idle connections are closed, the drain (or an exchange that began with the last request, where that is longer),
+and a second for the rest; 5 seconds are kept in reserve.
+*/}}
 {{- define "countersign.checkGracePeriod" -}}
 {{- $config := include "countersign.givenConfig" . | fromYaml -}}
-{{- $left := mul 1000 (sub .Values.terminationGracePeriodSeconds .Values.preStopSeconds) | int64 -}}
-{{- $waits := dict "proxy.deadlines.drain" (dig "proxy" "deadlines" "drain" "35s" $config) -}}
+{{- $delay := dig "proxy" "deadlines" "shutdownDelay" "5s" $config -}}
+{{- $longest := dict "key" "proxy.deadlines.drain" "duration" (dig "proxy" "deadlines" "drain" "35s" $config) -}}
 {{- range $name, $environment := $config.environments -}}
-{{- $key := printf "environments.%s.deadlines.exchange" $name -}}
-{{- $_ := set $waits $key (dig "deadlines" "exchange" "30s" $environment) -}}
+{{- $exchange := dig "deadlines" "exchange" "30s" $environment -}}
+{{- if gt (include "countersign.milliseconds" $exchange | int64) (include "countersign.milliseconds" $longest.duration | int64) -}}
+{{- $longest = dict "key" (printf "environments.%s.deadlines.exchange" $name) "duration" $exchange -}}
 {{- end -}}
-{{- range $key, $duration := $waits -}}
-{{- if ge (include "countersign.milliseconds" $duration | int64) $left -}}
-{{- fail (printf "terminationGracePeriodSeconds (%v) less preStopSeconds (%v) must be longer than config.%s (%s): a stopping pod would cut off exchanges and leave their outcome unknown" $.Values.terminationGracePeriodSeconds $.Values.preStopSeconds $key $duration) -}}
 {{- end -}}
+{{- $delays := add (include "countersign.milliseconds" $delay | int64) (include "countersign.milliseconds" $longest.duration | int64) -}}
+{{- $needed := add .Values.preStopSeconds (div (add $delays 999) 1000) 7 -}}
+{{- if lt (int64 .Values.terminationGracePeriodSeconds) $needed -}}
+{{- fail (printf "terminationGracePeriodSeconds (%v) must be at least %v: preStopSeconds (%v) + config.proxy.deadlines.shutdownDelay (%s) + 1s to close idle connections + config.%s (%s) + 1s to end + 5s in reserve. A pod that is killed earlier cuts off payments and leaves their outcome unknown. Raise it, or shorten one of the others" .Values.terminationGracePeriodSeconds $needed .Values.preStopSeconds $delay $longest.key $longest.duration) -}}
 {{- end -}}
 {{- end }}

@@ -46,6 +46,11 @@ describe('a wish', () => {
     expect(allows({ ...grant, logins: [pattern] })).toBe(covered);
   });
 
+  it('has its login compared with regard to case', () => {
+    expect(allows({ ...grant, logins: ['ACME-1'] })).toBe(false);
+    expect(allows({ ...grant, logins: ['Acme-1', 'aCME*'] })).toBe(false);
+  });
+
   it('takes "*" as the whole name only, except in logins', () => {
     expect(allows({ ...grant, environments: ['sand*'] })).toBe(false);
     expect(allows({ ...grant, operations: ['trans*'] })).toBe(false);

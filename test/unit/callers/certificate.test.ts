@@ -1,5 +1,11 @@
+import { execFileSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { namesIn } from '../../../src/callers/certificate.ts';
+import { describeWith } from '../../support/programs.ts';
 
 // The texts are what Node's X509Certificate.subjectAltName gives; it quotes names that hold commas, quotes or
 // control characters, as JSON does (CVE-2021-44532).
@@ -37,5 +43,40 @@ describe('the names of a certificate', () => {
       uris: [],
       dnsNames: ['a.test', 'b.test'],
     });
+  });
+});
+
+/** The text form that Node gives of a real certificate with these names. */
+function subjectAltNameOf(...names: string[]): string | undefined {
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-san-'));
+  const lines = names.map((name, index) => name.replace(/^(\w+):(.*)$/, `$1.${index} = "$2"`));
+  const sections = ['[req]', 'distinguished_name = name', 'x509_extensions = extensions', 'prompt = no'];
+  const extensions = ['[name]', 'CN = test', '[extensions]', 'subjectAltName = @names', '[names]', ...lines];
+  try {
+    writeFileSync(join(folder, 'request.cnf'), `${[...sections, ...extensions].join('\n')}\n`);
+    const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', '/dev/null'];
+    const pem = execFileSync('openssl', ['req', '-x509', ...newKey, '-config', join(folder, 'request.cnf')], {
+      stdio: 'pipe',
+    });
+    return new X509Certificate(pem).subjectAltName;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+describeWith('openssl')('a name with a blank at its end or start', () => {
+  it.each([
+    [
+      ['URI:spiffe://prod/billing ', 'DNS:b.test'],
+      { uris: ['spiffe://prod/billing '], dnsNames: ['b.test'] },
+    ],
+    [
+      ['DNS:b.test', 'URI:spiffe://prod/billing '],
+      { uris: ['spiffe://prod/billing '], dnsNames: ['b.test'] },
+    ],
+    [['DNS:b.test ', 'DNS: a.test'], { uris: [], dnsNames: ['b.test ', ' a.test'] }],
+    [['URI: spiffe://prod/billing'], { uris: [' spiffe://prod/billing'], dnsNames: [] }],
+  ])('is not the name without it: %j', (names, expected) => {
+    expect(namesIn(subjectAltNameOf(...names))).toEqual(expected);
   });
 });

@@ -19,6 +19,15 @@ describe('masked parameters', () => {
     expect(maskParameters(`${card}=`)).toBe('xxxxxxxxxxxxxxxx=');
   });
 
+  it.each([
+    ['13 digits (Visa, old)', '4222222222222'],
+    ['14 digits (Diners Club)', '30569309025904'],
+    ['15 digits (American Express)', '378282246310005'],
+    ['19 digits (Maestro)', '6304000000000000000'],
+  ])('hide card numbers of every length: %s', (_, number) => {
+    expect(maskParameters(`order_desc=${number}`)).toBe(`order_desc=${'x'.repeat(number.length)}`);
+  });
+
   it('show the parameters of OAuth, whose nonce may have as many digits', () => {
     expect(maskParameters('oauth_nonce=12345678901234567890')).toBe('oauth_nonce=12345678901234567890');
   });

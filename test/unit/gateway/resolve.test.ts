@@ -46,6 +46,15 @@ describe('a request target', () => {
     expect(resolve('/production/pay/api/v4/transfer/1').operation.signature).toBe('HMAC-SHA1');
   });
 
+  it('takes a field from its environment where the configuration gives it for all and for the environment', () => {
+    const both = createResolver(
+      config({ operations: { transfer: { signature: 'RSA-SHA256', login: 'body' } } }),
+    );
+    const { operation } = both('/production/pay/api/v4/transfer/1');
+    expect(operation.signature).toBe('HMAC-SHA1');
+    expect(operation.login).toBe('body');
+  });
+
   it('gives the values of its path', () => {
     expect(resolve('/sandbox/gw/api/v4/status/12').values).toEqual({ endpoint: '12' });
     expect(resolve('/sandbox/gw/api/v4/status/group/7').values).toEqual({ endpointGroup: '7' });

@@ -1,0 +1,43 @@
+import { createServer, type RequestListener, type Server } from 'node:http';
+import type { Socket } from 'node:net';
+
+/** Milliseconds. A probe or a scrape sends a short head at once; a scrape comes every 15 to 60 seconds. */
+const timeouts = { head: 5_000, keepAlive: 65_000, idle: 30_000 };
+
+/**
+ * The server of the admin port. Its connections come out of the same descriptors as those of callers and of the
+ * gateway, so they are limited in number and in time. Beyond the limit the oldest connection without a request in
+ * flight is closed: connections that are only held keep neither probes nor scrapes out. Not yet listening.
+ */
+export function createAdminServer(maxConnections: number, handle: RequestListener): Server {
+  const server = createServer({
+    headersTimeout: timeouts.head,
+    requestTimeout: timeouts.head,
+    connectionsCheckingInterval: 1_000,
+    keepAliveTimeout: timeouts.keepAlive,
+    maxHeaderSize: 8_192,
+  });
+  // Also ends a connection whose client does not read the response.
+  server.timeout = timeouts.idle;
+  const connections = new Set<Socket>();
+  const inFlight = new WeakSet<Socket>();
+  server.on('connection', (socket) => {
+    if (connections.size >= maxConnections) evict(connections, inFlight, socket);
+    if (socket.destroyed) return;
+    connections.add(socket);
+    socket.once('close', () => connections.delete(socket));
+  });
+  server.on('request', (request, response) => {
+    inFlight.add(request.socket);
+    response.once('close', () => inFlight.delete(request.socket));
+    handle(request, response);
+  });
+  return server;
+}
+
+/** A set keeps the order of insertion: the first is the oldest. The newcomer itself is closed where all are busy. */
+function evict(connections: Set<Socket>, inFlight: WeakSet<Socket>, newcomer: Socket): void {
+  const oldest = Array.from(connections).find((socket) => !inFlight.has(socket));
+  if (oldest !== undefined) connections.delete(oldest);
+  (oldest ?? newcomer).destroy();
+}

@@ -1,0 +1,102 @@
+import type { Exchange } from '../exchange.ts';
+import type { Log, NoteFields } from './log.ts';
+import type { Meter } from './meter.ts';
+
+/** What is written in place of a login that may not be. */
+export const redactedLogin = '[redacted: looks like a card number]';
+
+/**
+ * Keeps card numbers that callers send as a login out of the log, the metrics and error texts. A login that
+ * looks like a card number is written only if the configuration names it: as a value of an endpoint map, or
+ * exactly in a grant. This is the only place with that rule; every log line and every metric passes through it.
+ */
+export class LoginRedactor {
+  readonly #configured: Set<string>;
+
+  constructor(configured: Iterable<string>) {
+    this.#configured = new Set(configured);
+  }
+
+  /** Adds the logins of a configuration that was read again; in-flight requests may still carry earlier ones. */
+  allow(configured: Iterable<string>): void {
+    for (const login of configured) this.#configured.add(login);
+  }
+
+  /** The text with each word that looks like a card number replaced. A word is what can be a login. */
+  readonly text = (text: string): string =>
+    holdsCardNumber(text)
+      ? text.replace(/[\w.~@-]+/g, (word) => (this.#mayBeWritten(word) ? word : redactedLogin))
+      : text;
+
+  log(log: Log): Log {
+    return {
+      ...log,
+      exchange: (exchange) => log.exchange(this.#exchange(exchange)),
+      note: (level, message, fields = {}) => log.note(level, this.text(message), this.#fields(fields)),
+    };
+  }
+
+  /** Without the series of the keys of a redacted login: those of all such logins would be one series. */
+  meter<M extends Meter>(meter: M): M {
+    return {
+      ...meter,
+      exchangeEnded: (exchange) => meter.exchangeEnded(this.#exchange(exchange)),
+      ringChanged: (address, ring) => {
+        if (this.#mayBeWritten(address.login)) meter.ringChanged(address, ring);
+      },
+      fellBack: (address, kind, to) => {
+        if (this.#mayBeWritten(address.login)) meter.fellBack(address, kind, to);
+      },
+    };
+  }
+
+  #exchange(exchange: Exchange): Exchange {
+    const { login } = exchange;
+    return login === undefined || this.#mayBeWritten(login)
+      ? exchange
+      : { ...exchange, login: redactedLogin };
+  }
+
+  #fields(fields: NoteFields): NoteFields {
+    const { login } = fields;
+    return typeof login === 'string' ? { ...fields, login: this.text(login) } : fields;
+  }
+
+  #mayBeWritten(login: string): boolean {
+    return !holdsCardNumber(login) || this.#configured.has(login);
+  }
+}
+
+const fewestDigits = 13;
+const mostDigits = 19;
+
+/**
+ * Whether a run of digits passes for a card number (ISO/IEC 7812-1): 13 to 19 digits, the last of them the
+ * Luhn check digit, also in groups with the separators that a login can hold.
+ */
+export function holdsCardNumber(text: string): boolean {
+  for (const [run] of text.matchAll(/\d(?:[._~@-]*\d){12,}/g)) {
+    const groups = run.split(/\D+/);
+    if (groups.some((_, first) => beginsWithCardNumber(groups.slice(first, first + mostDigits)))) return true;
+  }
+  return false;
+}
+
+function beginsWithCardNumber(groups: readonly string[]): boolean {
+  let digits = '';
+  for (const group of groups) {
+    digits += group;
+    if (digits.length > mostDigits) return false;
+    if (digits.length >= fewestDigits && passesLuhn(digits)) return true;
+  }
+  return false;
+}
+
+/** From the right, every second digit counts double, its digits added; the sum is a multiple of ten. */
+function passesLuhn(digits: string): boolean {
+  const sum = Array.from(digits, Number)
+    .toReversed()
+    .map((digit, index) => (index % 2 === 0 ? digit : digit * 2 - (digit > 4 ? 9 : 0)))
+    .reduce((total, digit) => total + digit, 0);
+  return sum % 10 === 0;
+}

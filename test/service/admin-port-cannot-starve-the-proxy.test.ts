@@ -1,0 +1,84 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { balance, type Edge, nextIsServed, startEdge } from '../support/edge.ts';
+import { configFor, spawnServe } from '../support/process.ts';
+import { RawConnection } from '../support/raw-http.ts';
+
+const halfHead = 'GET /healthz HTTP/1.1\r\nHost: x\r\n';
+let edge: Edge;
+let held: RawConnection[];
+
+beforeEach(async () => {
+  held = [];
+  edge = await startEdge();
+});
+afterEach(async () => {
+  for (const connection of held) connection.close();
+  await edge.stop();
+});
+
+async function hold(count: number): Promise<void> {
+  const opened = Array.from({ length: count }, () => RawConnection.open(edge.proxy.adminUrl));
+  held.push(...(await Promise.all(opened)));
+  for (const connection of held) connection.send(halfHead);
+}
+
+/** How many of them the server has closed by then, with an answer or without. */
+async function closedAfter(milliseconds: number): Promise<number> {
+  let count = 0;
+  for (const connection of held) {
+    void connection
+      .ended()
+      .catch(() => 'after an answer')
+      .finally(() => {
+        count += 1;
+      });
+  }
+  await new Promise((resolve) => setTimeout(resolve, milliseconds));
+  return count;
+}
+
+const statusOf = async (path: string): Promise<number> =>
+  (await fetch(`${edge.proxy.adminUrl}${path}`, { signal: AbortSignal.timeout(2_000) })).status;
+
+describe('400 connections to the admin port with half a head', () => {
+  it('leave at most admin.maxConnections open, and probes, scrapes and payments are served', async () => {
+    await hold(400);
+    expect(await closedAfter(500)).toBeGreaterThanOrEqual(300);
+    expect(await statusOf('/healthz')).toBe(200);
+    expect(await statusOf('/metrics')).toBe(200);
+    expect(await nextIsServed(await RawConnection.open(edge.proxy.url))).toBe(true);
+    expect((await fetch(`${edge.proxy.url}${balance}`, { method: 'POST' })).status).toBe(200);
+  });
+
+  it('are all closed when the head did not come in time', async () => {
+    await hold(400);
+    expect(await closedAfter(8_000)).toBe(400);
+  }, 15_000);
+});
+
+describe('the limit of open files', () => {
+  it.each([
+    ['below', 1_000_000_000, 1],
+    ['not below', 100, 0],
+  ])('%s what the connections can need: warnings are logged as needed', async (_, maxConnections, count) => {
+    const process = spawnServe({
+      config: configFor(edge.gateway.url, { proxy: { port: 0, maxConnections } }),
+    });
+    try {
+      await process.started();
+      const warnings = process
+        .stdout()
+        .split('\n')
+        .filter((line) => line.includes('the limit of open files is below'));
+      expect(warnings).toHaveLength(count);
+      for (const line of warnings) {
+        expect(JSON.parse(line)).toMatchObject({
+          level: 'warn',
+          needed: 1_000_000_000 + 100 + 2 * 500 + 100,
+        });
+      }
+    } finally {
+      await process.clear();
+    }
+  });
+});

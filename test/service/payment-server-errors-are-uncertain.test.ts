@@ -1,0 +1,70 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { balance, type Edge, startEdge, status, statusForm, transfer } from '../support/edge.ts';
+import { formRequest } from '../support/raw-http.ts';
+
+let edge: Edge;
+let gatewayStatus: number;
+
+beforeEach(async () => {
+  gatewayStatus = 502;
+  edge = await startEdge();
+  edge.gateway.reply = (response) => {
+    response.statusCode = gatewayStatus;
+    response.end('<h1>Oh</h1>');
+  };
+});
+afterEach(() => edge.stop());
+
+const payment = formRequest(transfer, 'amount=1');
+
+async function serverErrors(): Promise<string[]> {
+  const page = await edge.proxy.metrics();
+  return page.split('\n').filter((line) => line.startsWith('countersign_payment_server_errors_total{'));
+}
+
+const counts = (transfers: number): string[] => [
+  'countersign_payment_server_errors_total{environment="sandbox",operation="pan-eligibility-send"} 0',
+  `countersign_payment_server_errors_total{environment="sandbox",operation="transfer"} ${transfers}`,
+];
+
+describe('a 5xx of the gateway', () => {
+  it('on a payment is passed on as answered, says to query the status, and is counted', async () => {
+    const answer = await edge.ask(payment);
+    expect(answer.status).toBe(502);
+    expect(answer.body.toString()).toBe('<h1>Oh</h1>');
+    expect(answer.headers['countersign-outcome']).toBe('answered');
+    expect(answer.headers['proxy-status']).toMatch(
+      /^countersign; received-status=502; details="The payment may have been carried out\. Query the status /,
+    );
+    expect(await serverErrors()).toEqual(counts(1));
+  });
+
+  it('on a read-only operation is not counted', async () => {
+    for (const request of [formRequest(balance), formRequest(status, statusForm)]) {
+      const answer = await edge.ask(request);
+      expect(answer.status).toBe(502);
+      expect(answer.headers['proxy-status']).toBe('countersign; received-status=502');
+    }
+    expect(await serverErrors()).toEqual(counts(0));
+  });
+});
+
+describe('any other answer to a payment', () => {
+  it.each([200, 302, 403, 499])('is not counted: %i', async (code) => {
+    gatewayStatus = code;
+    const answer = await edge.ask(payment);
+    expect(answer.headers['proxy-status']).toBe(`countersign; received-status=${code}`);
+    expect(await serverErrors()).toEqual(counts(0));
+  });
+
+  it('is not counted where it broke off: its outcome is unknown already', async () => {
+    edge.gateway.reply = (response) => {
+      response.writeHead(500, { 'Content-Length': 100 });
+      response.write('<h1>');
+      setTimeout(() => response.destroy(), 20);
+    };
+    const answer = await edge.ask(payment);
+    expect(answer.headers['countersign-outcome']).toBe('unknown');
+    expect(await serverErrors()).toEqual(counts(0));
+  });
+});

@@ -1,0 +1,23 @@
+import { describe, expect, it } from '@jest/globals';
+import { configShape } from '../../../src/config/shape.ts';
+import { findLogin } from '../../../src/gateway/login.ts';
+import { createResolver } from '../../../src/gateway/resolve.ts';
+
+const resolve = createResolver(
+  configShape.parse({
+    environments: {
+      sandbox: { baseUrl: 'https://gateway.test', product: 'gw', endpoints: { 12: 'acme', 7: 'beta' } },
+    },
+    keys: { source: 'directory', directory: 'keys' },
+  }),
+);
+
+describe('the login of a request that does not name one', () => {
+  it.each([
+    ['/sandbox/gw/api/v4/status/12', 'acme'],
+    ['/sandbox/gw/api/v4/status/group/7', 'beta'],
+    ['/sandbox/gw/api/v4/transfer/12', 'acme'],
+  ])('is found in the map of endpoints: %s', (target, login) => {
+    expect(findLogin(resolve(target), [], undefined)).toBe(login);
+  });
+});
