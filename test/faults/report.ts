@@ -1,0 +1,119 @@
+import { isForeign, isWithinWindow } from './check-truth.ts';
+import { faultNames, faultRow, isWholeResponse, type Point } from './fault-table.ts';
+import type { Ledger, RequestRecord } from './ledger.ts';
+import { type Bounds, rules, type Violation } from './violation.ts';
+
+export interface Run {
+  readonly ledger: Ledger;
+  readonly violations: readonly Violation[];
+  readonly actions: ReadonlyMap<string, number>;
+  readonly bounds: Bounds;
+  /** Connections of the gateway with bytes that no order id could be read in. */
+  readonly unreadable: number;
+  readonly seconds: number;
+}
+
+const points: Readonly<Record<Point, string>> = {
+  none: 'none: a whole response',
+  connect: 'before the request',
+  request: 'within the request',
+  wait: 'between request and response',
+  response: 'within the response',
+  after: 'after the response',
+};
+
+/** How many violations of one rule are printed with their details. */
+const shown = 20;
+
+/** The result of a run in Markdown. */
+export function report(run: Run): string {
+  const { violations } = run;
+  return [
+    '| what | count |',
+    '| --- | ---: |',
+    ...rows(run).map(([name, value]) => `| ${name} | ${value} |`),
+    ...rules.map((rule) => `| **${names[rule]}** | **${countOf(violations, rule)}** |`),
+    ...rules.flatMap((rule) => details(violations.filter((one) => one.rule === rule))),
+  ].join('\n');
+}
+
+const names = {
+  doubled: 'doubled',
+  lie: 'lies',
+  crossed: 'crossed',
+  lost: 'lost responses',
+  unlogged: 'unlogged',
+  late: 'late',
+  process: 'processes that ended or stopped wrongly',
+} as const;
+
+function rows({ ledger, actions, bounds, unreadable, seconds }: Run): [string, string | number][] {
+  const { requests, processes } = ledger;
+  const upstream = requests.flatMap(({ sightings }) => sightings);
+  const inWindow = requests.filter((record) => isForeign(record) && isWithinWindow(record, bounds));
+  return [
+    ['requests', requests.length],
+    ['seconds', Math.round(seconds)],
+    ...count('operation', requests, ({ plan }) => plan.operation),
+    ...count('caller', requests, ({ plan }) => plan.caller),
+    ...Object.entries(points).map(([point, text]): [string, number] => [
+      `planned fault ${text}`,
+      requests.filter(({ plan }) => faultRow(plan.fault).point === point).length,
+    ]),
+    ...faultNames
+      .filter((name) => !isWholeResponse(name))
+      .map((name): [string, number] => [
+        `fault: ${name}`,
+        requests.filter(({ plan }) => plan.fault === name).length,
+      ]),
+    ['seen by the gateway', upstream.length],
+    ['seen by the gateway as a second attempt', upstream.filter(({ attempt }) => attempt > 1).length],
+    ['gateway connections without a readable order id', unreadable],
+    [
+      'on a connection with an earlier surplus response',
+      upstream.filter((one) => one.surplus !== undefined).length,
+    ],
+    ...count('result', requests, resultOf),
+    ['crossed within the window that remains', inWindow.length],
+    ...sorted(actions).map(([name, value]): [string, number] => [`sent: ${name}`, value]),
+    ['processes', processes.length],
+  ];
+}
+
+function count(
+  label: string,
+  requests: readonly RequestRecord[],
+  keyOf: (record: RequestRecord) => string,
+): [string, number][] {
+  const counts = new Map<string, number>();
+  for (const record of requests) {
+    const key = keyOf(record);
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+  }
+  return sorted(counts).map(([key, value]) => [`${label}: ${key}`, value]);
+}
+
+function sorted(counts: ReadonlyMap<string, number>): [string, number][] {
+  return [...counts].sort(([one], [other]) => (one < other ? -1 : 1));
+}
+
+/** What became of a request, from its caller's point of view. */
+function resultOf({ response, abandoned, sent, behind }: RequestRecord): string {
+  if (response?.complete === true) return response.outcome ?? 'no outcome';
+  if (response !== undefined) return 'response broke off';
+  if (abandoned) return 'the caller left';
+  if (sent === 'nothing') return 'not connected';
+  return behind === 'nothing' ? 'no response' : `no response, behind a ${behind}`;
+}
+
+function countOf(violations: readonly Violation[], rule: Violation['rule']): number {
+  return violations.filter((one) => one.rule === rule).length;
+}
+
+function details(violations: readonly Violation[]): string[] {
+  const [first] = violations;
+  if (first === undefined) return [];
+  const lines = violations.slice(0, shown).map(({ subject, detail }) => `- ${subject}: ${detail}`);
+  const more = violations.length > shown ? [`- and ${violations.length - shown} more`] : [];
+  return ['', `${names[first.rule]}:`, '', ...lines, ...more];
+}
