@@ -9,22 +9,36 @@ const paths: Readonly<Record<OperationName, string>> = {
   'manager-balance': '/api/v2/get-balance/manager/acme/',
 };
 
-/** Head and body of a request to the proxy. */
+/** Path, headers and form of a request to the proxy. */
+export function requestParts(
+  plan: RequestPlan,
+  seed: number,
+): { readonly path: string; readonly headers: Record<string, string>; readonly form: string } {
+  const form = formOf(plan);
+  const length: Record<string, string> = plan.chunked
+    ? { 'Transfer-Encoding': 'chunked' }
+    : { 'Content-Length': String(form.length) };
+  return {
+    path: `/${plan.site}/gw${paths[plan.operation]}${plan.orderId}`,
+    headers: {
+      'Content-Type': 'application/x-www-form-urlencoded',
+      ...length,
+      traceparent: `00-${traceIdOf(seed, plan.index)}-00000000000000ff-01`,
+      ...(plan.operation === 'transfer' ? { 'Countersign-Login': 'acme' } : {}),
+    },
+    form,
+  };
+}
+
+/** The same as text: head and body. */
 export function requestBytes(
   plan: RequestPlan,
   seed: number,
   lines: readonly string[] = [],
 ): { readonly head: string; readonly body: string } {
-  const form = formOf(plan);
-  const head = [
-    `POST /${plan.site}/gw${paths[plan.operation]}${plan.orderId} HTTP/1.1`,
-    'Host: countersign.test',
-    'Content-Type: application/x-www-form-urlencoded',
-    plan.chunked ? 'Transfer-Encoding: chunked' : `Content-Length: ${form.length}`,
-    `traceparent: 00-${traceIdOf(seed, plan.index)}-00000000000000ff-01`,
-    ...(plan.operation === 'transfer' ? ['Countersign-Login: acme'] : []),
-    ...lines,
-  ];
+  const { path, headers, form } = requestParts(plan, seed);
+  const fields = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  const head = [`POST ${path} HTTP/1.1`, 'Host: countersign.test', ...fields, ...lines];
   const body = plan.chunked ? `${form.length.toString(16)}\r\n${form}\r\n0\r\n\r\n` : form;
   return { head: `${head.join('\r\n')}\r\n\r\n`, body };
 }

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -147,5 +147,8 @@ function destinationOf(log: ProcessRecord['log'], folder: string): 'pipe' | numb
   const fifo = join(folder, 'log.fifo');
   execFileSync('sh', ['-c', `test -p "$0" || mkfifo "$0"`, fifo]);
   // For reading as well, so that opening does not wait for a reader.
-  return openSync(fifo, 'r+');
+  const pipe = openSync(fifo, 'r+');
+  // Nearly all that a pipe holds, so that the first lines of the log fill it.
+  writeSync(pipe, '\n'.repeat(60_000));
+  return pipe;
 }

@@ -17,6 +17,7 @@ received, what the gateway saw and what the log says. Exit code 1 where a promis
   --no-hostile          no callers that send no valid request
   --no-broken-logs      no instances whose log cannot be written or is not read
   --rolling N           instead of all that: N restarts of one of two instances, under kept-alive load
+  --pre-stop T          milliseconds in which the balancer makes no new connections before each of these SIGTERMs
   --shutdown-delay T    proxy.deadlines.shutdownDelay in milliseconds, where this version has it (default 1000)
   --help                prints this
 
@@ -34,6 +35,8 @@ export interface Options {
   readonly brokenLogs: boolean;
   /** Restarts; `undefined` for the usual run. */
   readonly rolling: number | undefined;
+  /** Milliseconds. */
+  readonly preStop: number;
   /** Milliseconds. */
   readonly shutdownDelay: number;
 }
@@ -55,6 +58,7 @@ export function readOptions(args: string[]): Options | 'help' {
       'no-hostile': off,
       'no-broken-logs': off,
       'shutdown-delay': text,
+      'pre-stop': text,
       help: off,
     },
   });
@@ -71,6 +75,7 @@ export function readOptions(args: string[]): Options | 'help' {
     hostile: !values['no-hostile'],
     brokenLogs: !values['no-broken-logs'],
     rolling: values.rolling === undefined ? undefined : numberOf('rolling', values.rolling),
+    preStop: number('pre-stop', values['pre-stop'], 0),
     shutdownDelay: number('shutdown-delay', values['shutdown-delay'], 1_000),
   };
 }

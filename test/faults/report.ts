@@ -1,6 +1,7 @@
 import { isForeign, isWithinWindow } from './check-truth.ts';
 import { faultNames, faultRow, isWholeResponse, type Point } from './fault-table.ts';
 import type { Ledger, RequestRecord } from './ledger.ts';
+import { hasFailed, type Rolling } from './rolling.ts';
 import { type Bounds, rules, type Violation } from './violation.ts';
 
 export interface Run {
@@ -104,6 +105,27 @@ function resultOf({ response, abandoned, sent, behind }: RequestRecord): string 
   if (abandoned) return 'the caller left';
   if (sent === 'nothing') return 'not connected';
   return behind === 'nothing' ? 'no response' : `no response, behind a ${behind}`;
+}
+
+/** The result of a rolling restart in Markdown. */
+export function reportRolling({ requests, violations, restarts, seconds }: Rolling): string {
+  const failed = requests.filter(hasFailed);
+  return [
+    '| what | count |',
+    '| --- | ---: |',
+    `| restarts | ${restarts} |`,
+    `| seconds | ${Math.round(seconds)} |`,
+    `| requests | ${requests.length} |`,
+    ...count('failed', failed, causeOf).map(([name, value]) => `| ${name} | ${value} |`),
+    `| **failed requests** | **${failed.length}** |`,
+    ...rules.map((rule) => `| **${names[rule]}** | **${countOf(violations, rule)}** |`),
+    ...rules.flatMap((rule) => details(violations.filter((one) => one.rule === rule))),
+  ].join('\n');
+}
+
+function causeOf({ response, ending }: RequestRecord): string {
+  if (response === undefined) return String(ending);
+  return `${response.status} ${response.outcome}${response.complete ? '' : ', broke off'}`;
 }
 
 function countOf(violations: readonly Violation[], rule: Violation['rule']): number {
