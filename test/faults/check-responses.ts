@@ -13,7 +13,7 @@ export function checkResponse(
   if (record.response?.complete === true) return checkTime(record, bounds);
   if (record.abandoned || record.sent === 'nothing' || process === undefined) return [];
   if (wasKilledAround(record, process, bounds)) return [];
-  const detail = record.response === undefined ? absence(record, process) : breakOff(record);
+  const detail = record.response === undefined ? absence(record, process) : breakOff(record, bounds);
   return detail === undefined ? [] : [{ rule: 'lost', detail }];
 }
 
@@ -41,10 +41,12 @@ function absence(record: RequestRecord, process: ProcessRecord): string | undefi
   return `no response, the connection ended (${ending}); ${where}`;
 }
 
-/** A response may break off where that of the gateway did. */
-function breakOff({ response, sightings, ending }: RequestRecord): string | undefined {
+/** A response may break off where that of the gateway did, and at the deadline. */
+function breakOff(record: RequestRecord, { exchange }: Bounds): string | undefined {
+  const { response, sightings, ending, sentAt, endedAt } = record;
   const last = sightings.at(-1);
   const ofGateway = last !== undefined && (!isWholeResponse(last.fault) || last.surplus !== undefined);
-  if (ofGateway && ending !== 'timeout') return undefined;
+  const atDeadline = endedAt - sentAt >= exchange;
+  if ((ofGateway || atDeadline) && ending !== 'timeout') return undefined;
   return `the response ${response?.status} ${response?.outcome} broke off (${ending}); the gateway's did not (${last?.fault ?? 'never seen'})`;
 }

@@ -16,7 +16,8 @@ export function check({ requests, processes }: Ledger, bounds: Bounds): Violatio
         ...checkResponse(record, process, bounds),
         ...checkLogged(record, process, bounds),
       ];
-      return found.map(({ rule, detail }) => ({ rule, detail, subject: subjectOf(record) }));
+      const { caller } = record.plan;
+      return found.map(({ rule, detail }) => ({ rule, detail, caller, subject: subjectOf(record) }));
     }),
     ...processes.flatMap((process) => checkProcess(process, bounds)),
   ];
@@ -27,7 +28,7 @@ function ownersOf(requests: readonly RequestRecord[]): ReadonlyMap<string, Reque
   return new Map(requests.flatMap((record) => record.lines.map((line) => [line.requestId, record] as const)));
 }
 
-export type Finding = Omit<Violation, 'subject'>;
+export type Finding = Pick<Violation, 'rule' | 'detail'>;
 
 /** A payment is seen once at most; a read at most once more, after a pooled connection broke. */
 function checkDoubled({ plan, sightings, surplusResponses }: RequestRecord): Finding[] {

@@ -19,6 +19,7 @@ received, what the gateway saw and what the log says. Exit code 1 where a promis
   --rolling N           instead of all that: N restarts of one of two instances, under kept-alive load
   --pre-stop T          milliseconds in which the balancer makes no new connections before each of these SIGTERMs
   --shutdown-delay T    proxy.deadlines.shutdownDelay in milliseconds, where this version has it (default 1000)
+  --slack T             milliseconds by which a response may be late on a busy machine (default 6000)
   --help                prints this
 
 Faults: ${faultNames.join(', ')}
@@ -39,6 +40,8 @@ export interface Options {
   readonly preStop: number;
   /** Milliseconds. */
   readonly shutdownDelay: number;
+  /** Milliseconds. */
+  readonly slack: number;
 }
 
 /** @throws TypeError for an unknown option, fault or caller, and for a number that is none. */
@@ -59,6 +62,7 @@ export function readOptions(args: string[]): Options | 'help' {
       'no-broken-logs': off,
       'shutdown-delay': text,
       'pre-stop': text,
+      slack: text,
       help: off,
     },
   });
@@ -77,6 +81,7 @@ export function readOptions(args: string[]): Options | 'help' {
     rolling: values.rolling === undefined ? undefined : numberOf('rolling', values.rolling),
     preStop: number('pre-stop', values['pre-stop'], 0),
     shutdownDelay: number('shutdown-delay', values['shutdown-delay'], 1_000),
+    slack: number('slack', values.slack, 6_000),
   };
 }
 

@@ -23,8 +23,8 @@ const points: Readonly<Record<Point, string>> = {
   after: 'after the response',
 };
 
-/** How many violations of one rule are printed with their details. */
-const shown = 20;
+/** How many violations of one kind are printed with their details. */
+const shown = 3;
 
 /** The result of a run in Markdown. */
 export function report(run: Run): string {
@@ -132,10 +132,23 @@ function countOf(violations: readonly Violation[], rule: Violation['rule']): num
   return violations.filter((one) => one.rule === rule).length;
 }
 
+/** Violations of one rule, those that are alike together: how many, and the first of them. */
 function details(violations: readonly Violation[]): string[] {
   const [first] = violations;
   if (first === undefined) return [];
-  const lines = violations.slice(0, shown).map(({ subject, detail }) => `- ${subject}: ${detail}`);
-  const more = violations.length > shown ? [`- and ${violations.length - shown} more`] : [];
-  return ['', `${names[first.rule]}:`, '', ...lines, ...more];
+  const kinds = Map.groupBy(violations, kindOf);
+  const lines = [...kinds].flatMap(([kind, alike]) => [
+    `- ${alike.length} times: ${kind}`,
+    ...alike.slice(0, shown).map(({ subject, detail }) => `  - ${subject}: ${detail}`),
+  ]);
+  return ['', `${names[first.rule]}:`, '', ...lines];
+}
+
+/** What it is about without its numbers, and the kind of caller. */
+function kindOf({ detail, caller }: Violation): string {
+  const text = detail
+    .replaceAll(/o-\d+-\d+/g, 'an order')
+    .replaceAll(/\d+/g, 'N')
+    .slice(0, 160);
+  return caller === undefined ? text : `${caller}: ${text}`;
 }

@@ -17,6 +17,8 @@ export interface RollingOptions {
   readonly callers: number;
   /** Milliseconds. */
   readonly shutdownDelay: number;
+  /** Milliseconds by which a response may be late. */
+  readonly slack: number;
   /** Milliseconds before SIGTERM in which the balancer makes no new connections to the instance. */
   readonly preStop: number;
   readonly progress: (restarts: number, requests: number) => void;
@@ -49,7 +51,7 @@ export async function runRolling(options: RollingOptions): Promise<Rolling> {
     for (const instance of instances) instance.signal('SIGTERM');
     await Promise.all(instances.map((instance) => instance.ended));
     const seconds = (performance.now() - startedAt) / 1000;
-    const violations = check(setting, boundsOf(options.shutdownDelay));
+    const violations = check(setting, boundsOf(options));
     return { requests: setting.requests, violations, restarts: options.restarts, seconds };
   } finally {
     balancer.close();

@@ -17,17 +17,16 @@ export interface RunOptions extends Omit<PlanOptions, 'tls'> {
   readonly brokenLogs: boolean;
   /** Milliseconds. */
   readonly shutdownDelay: number;
+  /** Milliseconds by which a response may be late on a machine that does other things as well. */
+  readonly slack: number;
   readonly progress: (requests: number) => void;
 }
-
-/** Milliseconds that a caller waits; a pipeline of eight requests may take eight exchanges. */
-const patience = 20_000;
 
 /** Callers against instances against the gateway, until so many requests are over; then the check. */
 export async function runFaults(options: RunOptions): Promise<Run> {
   const startedAt = performance.now();
   const setting = await startSetting(options.seed, options.shutdownDelay);
-  const bounds = boundsOf(options.shutdownDelay);
+  const bounds = boundsOf(options);
   try {
     const fleet = await startFleet(options, setting);
     const supervisor = new Supervisor(fleet, { ...options, stopBound: bounds.stop });
@@ -48,13 +47,16 @@ export async function runFaults(options: RunOptions): Promise<Run> {
 
 /**
  * SIGTERM ends a process within the delay, a second for idle connections, the drain, and one more second.
- *
- * @param shutdownDelay milliseconds
  */
-export function boundsOf(shutdownDelay: number): Bounds {
+export function boundsOf({ shutdownDelay, slack }: Pick<RunOptions, 'shutdownDelay' | 'slack'>): Bounds {
   const delay = knowsShutdownDelay() ? shutdownDelay + 1_000 : 0;
-  const stop = delay + deadlines.drain + 1_000;
-  return { exchange: deadlines.exchange, slack: deadlines.body + 4_000, stop, surplusWindow: 10 };
+  const { exchange, body, drain } = deadlines;
+  return { exchange, slack: body + slack, stop: delay + drain + 1_000, surplusWindow: 10 };
+}
+
+/** Milliseconds that a caller waits; a pipeline of eight requests may take eight exchanges. */
+function patienceOf({ slack }: RunOptions): number {
+  return deadlines.body + 8 * deadlines.exchange + slack;
 }
 
 async function startFleet({ brokenLogs }: RunOptions, { instance }: Setting): Promise<Fleet> {
@@ -74,7 +76,7 @@ async function runCallers(options: RunOptions, fleet: Fleet, setting: Setting): 
   const work = async (): Promise<void> => {
     for (const session of sessions) {
       const records = session.requests.map(recordOf);
-      await runSession(session, { seed: options.seed, patience, choose, recordOf });
+      await runSession(session, { seed: options.seed, patience: patienceOf(options), choose, recordOf });
       for (const record of records) fleet.observe(record);
       done += records.length;
       options.progress(done);

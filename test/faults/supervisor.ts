@@ -15,7 +15,14 @@ export interface SupervisorOptions {
 }
 
 /** A restart costs a second of both cores. */
-const usualSignals = [...Array<'SIGHUP'>(7).fill('SIGHUP'), 'SIGTERM', 'SIGTERM', 'SIGKILL'] as const;
+const usualSignals = [
+  ...Array<'SIGHUP'>(5).fill('SIGHUP'),
+  'SIGTERM',
+  'SIGTERM',
+  'SIGTERM',
+  'SIGKILL',
+  'SIGKILL',
+] as const;
 
 /** What it did, by name. */
 export type Actions = Map<string, number>;

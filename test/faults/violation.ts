@@ -1,4 +1,5 @@
 import type { ProcessRecord, RequestRecord } from './ledger.ts';
+import type { CallerKind } from './plan.ts';
 
 export const rules = ['doubled', 'lie', 'crossed', 'lost', 'unlogged', 'late', 'process'] as const;
 export type Rule = (typeof rules)[number];
@@ -9,6 +10,8 @@ export interface Violation {
   readonly detail: string;
   /** Order id, operation, fault, site, caller and process; or the process alone. */
   readonly subject: string;
+  /** Unset where it is about a process. */
+  readonly caller?: CallerKind;
 }
 
 /** Milliseconds that the rules allow. */

@@ -17,6 +17,8 @@ describe('under faults, hang-ups and signals', () => {
       hostile: true,
       brokenLogs: true,
       shutdownDelay: 300,
+      // Other tests run beside this one.
+      slack: 15_000,
       progress: () => {},
     });
 

@@ -296,6 +296,7 @@ describe('the check of responses finds', () => {
       "lost: the response 200 answered broke off (FIN); the gateway's did not (good)",
     ]);
     expect(falsified({ response, ending: 'FIN' }, { fault: 'large-reset' })).toEqual([]);
+    expect(falsified({ response, ending: 'FIN', endedAt: 1_700 })).toEqual([]);
   });
 
   it('a response that came too late', () => {
