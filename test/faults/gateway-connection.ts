@@ -36,6 +36,8 @@ export class GatewayConnection {
   #current: Current | undefined;
   #surplus: 'none' | 'joined' | 'separate' = 'none';
   #lastWriteAt = 0;
+  /** How many have begun. */
+  #requests = 0;
 
   constructor(socket: Socket, expectation: Expectation) {
     this.#socket = socket;
@@ -88,6 +90,7 @@ export class GatewayConnection {
 
   #exchange(orderId: string, fault: FaultName): Exchange {
     const socket = this.#socket;
+    const request = (this.#requests += 1);
     return {
       orderId,
       fault,
@@ -104,7 +107,7 @@ export class GatewayConnection {
         this.#after(milliseconds, () => void socket.resume());
       },
       after: (milliseconds, act) => this.#after(milliseconds, act),
-      isIdle: () => this.#current === undefined && this.#received.length === 0,
+      isLast: () => this.#requests === request && this.#received.length === 0,
       refuse: this.#expectation.refuse,
     };
   }

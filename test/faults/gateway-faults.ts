@@ -14,8 +14,8 @@ export interface Exchange {
   readonly reset: () => void;
   readonly pauseReading: (milliseconds: number) => void;
   readonly after: (milliseconds: number, act: () => void) => void;
-  /** No further request has come. */
-  readonly isIdle: () => boolean;
+  /** No further request has begun on the connection. */
+  readonly isLast: () => boolean;
   readonly refuse: (milliseconds: number) => void;
 }
 
@@ -181,7 +181,7 @@ const acts: Readonly<Record<FaultName, Act>> = {
   'surplus-next': goodThen((exchange) => exchange.writeSurplus(surplusOf(exchange), false)),
   'surplus-later': goodThen((exchange) =>
     exchange.after(exchange.random.int(1, 60), () => {
-      if (exchange.isIdle()) exchange.writeSurplus(surplusOf(exchange), false);
+      if (exchange.isLast()) exchange.writeSurplus(surplusOf(exchange), false);
     }),
   ),
 };
