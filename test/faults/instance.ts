@@ -103,6 +103,18 @@ export class Instance {
     this.#child?.kill(name);
   }
 
+  /**
+   * SIGTERM, and the end of a process that has not ended a good while after it should have.
+   *
+   * @param bound milliseconds in which it has to end
+   */
+  async stop(bound: number): Promise<void> {
+    if (this.state === 'up') this.signal('SIGTERM');
+    const timer = setTimeout(() => this.giveUp(), bound + 5_000);
+    await this.ended;
+    clearTimeout(timer);
+  }
+
   /** Ends a process that reacts to nothing; it is on record as such. */
   giveUp(): void {
     if (this.#process !== undefined) this.#process.hung = true;

@@ -37,6 +37,7 @@ const lookEvery = 500;
 /** Two instances are restarted one after the other, while callers with kept connections go on. */
 export async function runRolling(options: RollingOptions): Promise<Rolling> {
   const startedAt = performance.now();
+  const bounds = boundsOf(options);
   const setting = await startSetting(options.seed, options.shutdownDelay);
   const instances = [setting.instance('a', 'read'), setting.instance('b', 'read')];
   await Promise.all(instances.map((instance) => instance.start()));
@@ -44,31 +45,33 @@ export async function runRolling(options: RollingOptions): Promise<Rolling> {
   try {
     const load = startLoad(options, balancer, setting);
     for (let count = 0; count < options.restarts; count += 1) {
-      await restart(instances[count % instances.length]!, balancer, options.preStop);
+      await restart(instances[count % instances.length]!, balancer, { ...options, stopBound: bounds.stop });
       options.progress(count + 1, setting.requests.length);
     }
     await load.stop();
-    for (const instance of instances) instance.signal('SIGTERM');
-    await Promise.all(instances.map((instance) => instance.ended));
+    await Promise.all(instances.map((instance) => instance.stop(bounds.stop)));
     const seconds = (performance.now() - startedAt) / 1000;
-    const violations = check(setting, boundsOf(options));
+    const violations = check(setting, bounds);
     return { requests: setting.requests, violations, restarts: options.restarts, seconds };
   } finally {
     balancer.close();
-    for (const instance of instances) instance.signal('SIGKILL');
     await setting.close();
   }
 }
 
 /** As a rollout does it: the next instance only after this one has come back. */
-async function restart(instance: Instance, balancer: LoadBalancer, preStop: number): Promise<void> {
+async function restart(
+  instance: Instance,
+  balancer: LoadBalancer,
+  { preStop, stopBound }: { readonly preStop: number; readonly stopBound: number },
+): Promise<void> {
   if (preStop > 0) {
     balancer.exclude(instance);
     await wait(preStop);
   }
-  instance.signal('SIGTERM');
-  await instance.ended;
+  await instance.stop(stopBound);
   await instance.start();
+  if (instance.state !== 'up') throw new Error(`instance ${instance.options.name} did not start`);
   balancer.exclude(undefined);
   while (!balancer.includes(instance)) await wait(20);
   await wait(lookEvery);

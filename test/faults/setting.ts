@@ -16,6 +16,7 @@ export interface Setting {
   readonly processes: ProcessRecord[];
   readonly recordOf: (plan: RequestPlan) => RequestRecord;
   readonly instance: (name: string, log: ProcessRecord['log']) => Instance;
+  /** Ends every process that may still run, and deletes the folder. */
   readonly close: () => Promise<void>;
 }
 
@@ -30,6 +31,7 @@ export async function startSetting(seed: number, shutdownDelay: number): Promise
   const certificates = tls ? folder : undefined;
   const gateway = await startFaultGateway({ seed, recordOf: recordAt, certificates });
   const ports = await fixedPorts(8);
+  const instances: Instance[] = [];
   return {
     gateway,
     tls,
@@ -38,7 +40,7 @@ export async function startSetting(seed: number, shutdownDelay: number): Promise
     recordOf: (plan) => (requests[plan.index] ??= newRecord(plan)),
     instance: (name, log) => {
       const [port = 0, adminPort = 0] = ports.splice(0, 2);
-      return new Instance({
+      const instance = new Instance({
         name,
         log,
         port,
@@ -50,8 +52,12 @@ export async function startSetting(seed: number, shutdownDelay: number): Promise
         recordOf: recordAt,
         processes,
       });
+      instances.push(instance);
+      return instance;
     },
     close: async () => {
+      for (const instance of instances) instance.signal('SIGKILL');
+      await Promise.all(instances.map(({ ended }) => ended));
       await gateway.close();
       rmSync(folder, { recursive: true, force: true });
     },

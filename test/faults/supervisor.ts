@@ -10,7 +10,7 @@ export interface SupervisorOptions {
   readonly signals: boolean;
   /** Whether hostile callers come. */
   readonly hostile: boolean;
-  /** Milliseconds in which a process has to end after SIGTERM; the harness kills it a good while after. */
+  /** Milliseconds in which a process has to end after SIGTERM. */
   readonly stopBound: number;
 }
 
@@ -46,7 +46,7 @@ export class Supervisor {
   async stop(): Promise<void> {
     this.#stopping = true;
     await Promise.all(this.#loops);
-    await Promise.all(this.#fleet.all.map((instance) => this.#end(instance)));
+    await Promise.all(this.#fleet.all.map((instance) => instance.stop(this.#options.stopBound)));
     await Promise.all(this.#attacks);
   }
 
@@ -62,35 +62,23 @@ export class Supervisor {
   async #signal(): Promise<void> {
     const random = new Random(this.#options.seed, 'signals');
     const first = ['SIGHUP', 'SIGTERM', 'SIGKILL'] as const;
-    for (let count = 0; !this.#stopping; count += 1) {
-      await this.#pause(random.int(300, 2_500));
+    for (let sent = 0; !this.#stopping; ) {
+      await this.#pause(sent < first.length ? random.int(200, 600) : random.int(300, 2_500));
       if (this.#stopping || !this.#options.signals) continue;
-      const name = first[count] ?? random.pick(usualSignals);
+      const name = first[sent] ?? random.pick(usualSignals);
       const up = this.#fleet.main.filter(({ state }) => state === 'up');
       // One is always there to take the requests.
       if (up.length === 0 || (name !== 'SIGHUP' && up.length < 2)) continue;
       this.#act(name, random.pick(up));
+      sent += 1;
     }
   }
 
   #act(name: 'SIGHUP' | 'SIGTERM' | 'SIGKILL', instance: Instance): void {
     this.#count(name);
     if (name === 'SIGHUP') instance.rewrite();
-    if (name === 'SIGTERM') void this.#end(instance);
+    if (name === 'SIGTERM') void instance.stop(this.#options.stopBound);
     else instance.signal(name);
-  }
-
-  /** SIGTERM, and SIGKILL for a process that has not ended a good while after it should have. */
-  async #end(instance: Instance): Promise<void> {
-    if (instance.state === 'up') instance.signal('SIGTERM');
-    const late = new AbortController();
-    const giveUp = wait(this.#options.stopBound + 5_000, undefined, { signal: late.signal }).then(
-      () => instance.giveUp(),
-      () => {},
-    );
-    await instance.ended;
-    late.abort();
-    await giveUp;
   }
 
   async #attack(): Promise<void> {
