@@ -3,19 +3,20 @@ import { root } from '../support/sources.ts';
 import type { SiteName } from './fault-table.ts';
 
 /** Milliseconds; short, so that no fault takes long. */
-export const deadlines = {
-  connect: 300,
-  exchange: 1_500,
-  headers: 2_000,
-  body: 2_000,
-  drain: 6_000,
-} as const;
+export const deadlines = { connect: 300, exchange: 1_500, headers: 2_000, body: 2_000 } as const;
+
+/** Milliseconds for requests that are in flight when a process stops: time for the slowest of them. */
+export function drainFor(exchange: number): number {
+  return deadlines.body + exchange + 2_500;
+}
 
 export interface ConfigOptions {
   readonly port: number;
   readonly adminPort: number;
   readonly urls: ReadonlyMap<SiteName, string>;
   readonly caFile: string | undefined;
+  /** Milliseconds for a whole upstream request. */
+  readonly exchange: number;
   /** Milliseconds of serving on after SIGTERM; left out where this version of Countersign has no such setting. */
   readonly shutdownDelay: number;
   /** Changes from one reload to the next. */
@@ -24,8 +25,9 @@ export interface ConfigOptions {
 
 /** The configuration of one instance, as an object to be written as YAML. */
 export function configuration(options: ConfigOptions): object {
-  const { port, adminPort, urls, caFile, shutdownDelay, revision } = options;
-  const { headers, body, drain, connect, exchange } = deadlines;
+  const { port, adminPort, urls, caFile, exchange, shutdownDelay, revision } = options;
+  const { headers, body, connect } = deadlines;
+  const drain = drainFor(exchange);
   const delay = knowsShutdownDelay() ? { shutdownDelay: `${shutdownDelay}ms` } : {};
   return {
     proxy: {

@@ -34,11 +34,14 @@ export interface Rolling {
 /** Milliseconds between two looks of the load balancer, as in Kubernetes. */
 const lookEvery = 500;
 
+/** Milliseconds; long, so that a busy machine is no reason for a request to fail. */
+const exchange = 15_000;
+
 /** Two instances are restarted one after the other, while callers with kept connections go on. */
 export async function runRolling(options: RollingOptions): Promise<Rolling> {
   const startedAt = performance.now();
-  const bounds = boundsOf(options);
-  const setting = await startSetting(options.seed, options.shutdownDelay);
+  const bounds = boundsOf(options, exchange);
+  const setting = await startSetting({ ...options, exchange });
   const instances = [setting.instance('a', 'read'), setting.instance('b', 'read')];
   await Promise.all(instances.map((instance) => instance.start()));
   const balancer = new LoadBalancer(instances, lookEvery);

@@ -1,6 +1,6 @@
 import { runSession } from './callers.ts';
 import { check } from './check.ts';
-import { deadlines, knowsShutdownDelay } from './configuration.ts';
+import { deadlines, drainFor, knowsShutdownDelay } from './configuration.ts';
 import { Fleet } from './fleet.ts';
 import { type PlanOptions, sessionsOf } from './plan.ts';
 import type { Run } from './report.ts';
@@ -25,7 +25,7 @@ export interface RunOptions extends Omit<PlanOptions, 'tls'> {
 /** Callers against instances against the gateway, until so many requests are over; then the check. */
 export async function runFaults(options: RunOptions): Promise<Run> {
   const startedAt = performance.now();
-  const setting = await startSetting(options.seed, options.shutdownDelay);
+  const setting = await startSetting(options);
   const bounds = boundsOf(options);
   try {
     const fleet = await startFleet(options, setting);
@@ -48,10 +48,13 @@ export async function runFaults(options: RunOptions): Promise<Run> {
 /**
  * SIGTERM ends a process within the delay, a second for idle connections, the drain, and one more second.
  */
-export function boundsOf({ shutdownDelay, slack }: Pick<RunOptions, 'shutdownDelay' | 'slack'>): Bounds {
+export function boundsOf(
+  { shutdownDelay, slack }: Pick<RunOptions, 'shutdownDelay' | 'slack'>,
+  exchange: number = deadlines.exchange,
+): Bounds {
   const delay = knowsShutdownDelay() ? shutdownDelay + 1_000 : 0;
-  const { exchange, body, drain } = deadlines;
-  return { exchange, slack: body + slack, stop: delay + drain + 1_000, surplusWindow: 10 };
+  const stop = delay + drainFor(exchange) + 1_000;
+  return { exchange, slack: deadlines.body + slack, stop, surplusWindow: 10 };
 }
 
 /** Milliseconds that a caller waits; a pipeline of eight requests may take eight exchanges. */

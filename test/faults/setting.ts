@@ -2,11 +2,20 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hasOpenssl, makeCertificates } from './certificates.ts';
+import { deadlines } from './configuration.ts';
 import { type FaultGateway, startFaultGateway } from './gateway.ts';
 import { Instance } from './instance.ts';
 import { newRecord, type ProcessRecord, type RequestRecord } from './ledger.ts';
 import type { RequestPlan } from './plan.ts';
 import { fixedPorts } from './ports.ts';
+
+export interface SettingOptions {
+  readonly seed: number;
+  /** Milliseconds. */
+  readonly shutdownDelay: number;
+  /** Milliseconds for a whole upstream request; short unless given. */
+  readonly exchange?: number;
+}
 
 /** The gateway, the folder of all files, the ledger, and a maker of instances. */
 export interface Setting {
@@ -20,8 +29,11 @@ export interface Setting {
   readonly close: () => Promise<void>;
 }
 
-/** @param shutdownDelay milliseconds */
-export async function startSetting(seed: number, shutdownDelay: number): Promise<Setting> {
+export async function startSetting({
+  seed,
+  shutdownDelay,
+  exchange = deadlines.exchange,
+}: SettingOptions): Promise<Setting> {
   const folder = mkdtempSync(join(tmpdir(), 'countersign-faults-'));
   const tls = hasOpenssl();
   if (tls) makeCertificates(folder);
@@ -48,6 +60,7 @@ export async function startSetting(seed: number, shutdownDelay: number): Promise
         folder: join(folder, name),
         urls: gateway.urls,
         caFile: tls ? join(folder, 'ca.crt') : undefined,
+        exchange,
         shutdownDelay,
         recordOf: recordAt,
         processes,
