@@ -31,8 +31,17 @@ function outputs({ log, stderr, defects }: ProcessRecord): string[] {
   ];
 }
 
-/** SIGKILL came while the request may have been in flight, for which nothing is promised. */
-export function wasKilledAround(record: RequestRecord, process: ProcessRecord, bounds: Bounds): boolean {
+/** SIGKILL ended the connection: no response is promised. */
+export function wasKilled({ endedAt }: RequestRecord, { signals }: ProcessRecord): boolean {
+  return signals.some(({ name, at }) => name === 'SIGKILL' && at <= endedAt);
+}
+
+/** SIGKILL came before the line of the request had to be in the log, also where its caller had left. */
+export function wasKilledBeforeLogging(
+  record: RequestRecord,
+  process: ProcessRecord,
+  bounds: Bounds,
+): boolean {
   const kill = process.signals.find(({ name }) => name === 'SIGKILL');
   if (kill === undefined) return false;
   const lastSeen = record.sightings.at(-1)?.at ?? 0;

@@ -1,5 +1,5 @@
 import type { Finding } from './check.ts';
-import { wasKilledAround, wasStopped } from './check-processes.ts';
+import { wasKilled, wasStopped } from './check-processes.ts';
 import { isWholeResponse } from './fault-table.ts';
 import type { ProcessRecord, RequestRecord } from './ledger.ts';
 import type { Bounds } from './violation.ts';
@@ -12,7 +12,7 @@ export function checkResponse(
 ): Finding[] {
   if (record.response?.complete === true) return checkTime(record, bounds);
   if (record.abandoned || record.sent === 'nothing' || process === undefined) return [];
-  if (wasKilledAround(record, process, bounds)) return [];
+  if (wasKilled(record, process)) return [];
   const detail = record.response === undefined ? absence(record, process) : breakOff(record, bounds);
   return detail === undefined ? [] : [{ rule: 'lost', detail }];
 }

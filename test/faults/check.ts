@@ -1,4 +1,4 @@
-import { checkProcess, wasKilledAround } from './check-processes.ts';
+import { checkProcess, wasKilledBeforeLogging } from './check-processes.ts';
 import { checkResponse } from './check-responses.ts';
 import { checkTruth } from './check-truth.ts';
 import type { Ledger, ProcessRecord, RequestRecord } from './ledger.ts';
@@ -52,7 +52,7 @@ function checkLogged(record: RequestRecord, process: ProcessRecord | undefined, 
   }
   const expected = sightings.length > 0 || response?.requestId !== undefined;
   if (lines.length === 1 || !expected || process === undefined || process.log !== 'read') return [];
-  if (wasKilledAround(record, process, bounds)) return [];
+  if (wasKilledBeforeLogging(record, process, bounds)) return [];
   return [{ rule: 'unlogged', detail: `the log has no line; ${seen(record)}, ${got(record)}` }];
 }
 

@@ -10,7 +10,7 @@ describe('under faults, hang-ups and signals', () => {
     const run = await runFaults({
       requests: 1_500,
       seed: 7,
-      concurrency: 96,
+      concurrency: 64,
       only: undefined,
       caller: undefined,
       signals: true,

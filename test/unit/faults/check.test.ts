@@ -335,6 +335,9 @@ describe('the check of the log finds', () => {
       exit: { code: null, signal: 'SIGKILL' },
     });
     expect(found(Object.assign(goodRequest(), lost), killedAt(150))).toEqual([]);
+    expect(found(Object.assign(goodRequest(), lost), killedAt(151))).toEqual([
+      'lost: no response, the connection ended (ECONNRESET); seen by the gateway 1 times, logged as nothing',
+    ]);
     expect(found(Object.assign(goodRequest(), lost), killedAt(9_000))).toHaveLength(2);
     expect(found(Object.assign(goodRequest(), lost, seenTwice), killedAt(150))).toEqual([
       'doubled: the gateway has seen it 2 times',
