@@ -80,11 +80,20 @@ function crossings(
     found.push(`its request id is that of ${owner.plan.orderId}`);
   }
   if (isForeign(record) && !isWithinWindow(record, bounds)) {
-    found.push(
-      `the body is ${response?.body} and that of ${response?.bodyOf ?? 'no order'}, not of ${plan.orderId}`,
-    );
+    const whose = response?.bodyOf ?? 'no order';
+    found.push(`the body is ${response?.body} and that of ${whose}, not of ${plan.orderId}${after(record)}`);
   }
   return found;
+}
+
+/** What the gateway had written to the connection before. */
+function after({ sightings }: RequestRecord): string {
+  const surplus = sightings.find((one) => one.surplus !== undefined)?.surplus;
+  if (surplus === undefined) return '';
+  const how = surplus.joined
+    ? 'with the response before it'
+    : `${Math.round(surplus.milliseconds)} ms before`;
+  return `; a surplus response had come ${how}`;
 }
 
 /** The body is not that of this request. */

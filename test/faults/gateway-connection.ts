@@ -35,13 +35,16 @@ export class GatewayConnection {
   #received: Buffer = Buffer.alloc(0);
   #current: Current | undefined;
   #surplus: 'none' | 'joined' | 'separate' = 'none';
-  #lastWriteAt = 0;
+  /** When all that was sent before the last write had been read; `undefined` until then. */
+  #settledAt: number | undefined;
   /** How many have begun. */
   #requests = 0;
 
   constructor(socket: Socket, expectation: Expectation) {
     this.#socket = socket;
     this.#expectation = expectation;
+    // Otherwise a second small write would wait for the proxy's next packet, which is its next request.
+    socket.setNoDelay(true);
     socket.on('data', (chunk: Buffer) => {
       this.#received = this.#received.length === 0 ? chunk : Buffer.concat([this.#received, chunk]);
       this.#read();
@@ -85,7 +88,8 @@ export class GatewayConnection {
 
   #surplusBefore(): SurplusBefore | undefined {
     if (this.#surplus === 'none') return undefined;
-    return { joined: this.#surplus === 'joined', milliseconds: performance.now() - this.#lastWriteAt };
+    const milliseconds = performance.now() - (this.#settledAt ?? performance.now());
+    return { joined: this.#surplus === 'joined', milliseconds };
   }
 
   #exchange(orderId: string, fault: FaultName): Exchange {
@@ -113,8 +117,14 @@ export class GatewayConnection {
   }
 
   #write(bytes: string | Buffer): void {
-    this.#lastWriteAt = performance.now();
     if (this.#socket.writable) this.#socket.write(bytes);
+    this.#settledAt = undefined;
+    // Between these two the event loop has looked at every socket once.
+    setImmediate(() =>
+      setImmediate(() => {
+        this.#settledAt = performance.now();
+      }),
+    );
   }
 
   #after(milliseconds: number, act: () => void): void {

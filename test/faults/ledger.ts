@@ -37,7 +37,10 @@ export interface Sighting {
 export interface SurplusBefore {
   /** In one write with the response it followed, so that it arrived with it. */
   readonly joined: boolean;
-  /** From the last write to the connection to the first byte of this request. */
+  /**
+   * From the moment when the gateway, after its last write to the connection, had looked for bytes of a further
+   * request and found none, to the first byte of this one; 0 where it found one.
+   */
   readonly milliseconds: number;
 }
 

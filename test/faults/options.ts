@@ -20,6 +20,7 @@ received, what the gateway saw and what the log says. Exit code 1 where a promis
   --pre-stop T          milliseconds in which the balancer makes no new connections before each of these SIGTERMs
   --shutdown-delay T    proxy.deadlines.shutdownDelay in milliseconds, where this version has it (default 1000)
   --slack T             milliseconds by which a response may be late on a busy machine (default 6000)
+  --surplus-window T    milliseconds after a surplus response in which a crossed one is only counted (default 100)
   --help                prints this
 
 Faults: ${faultNames.join(', ')}
@@ -42,6 +43,8 @@ export interface Options {
   readonly shutdownDelay: number;
   /** Milliseconds. */
   readonly slack: number;
+  /** Milliseconds. */
+  readonly surplusWindow: number;
 }
 
 /** @throws TypeError for an unknown option, fault or caller, and for a number that is none. */
@@ -63,6 +66,7 @@ export function readOptions(args: string[]): Options | 'help' {
       'shutdown-delay': text,
       'pre-stop': text,
       slack: text,
+      'surplus-window': text,
       help: off,
     },
   });
@@ -82,6 +86,7 @@ export function readOptions(args: string[]): Options | 'help' {
     preStop: number('pre-stop', values['pre-stop'], 0),
     shutdownDelay: number('shutdown-delay', values['shutdown-delay'], 1_000),
     slack: number('slack', values.slack, 6_000),
+    surplusWindow: number('surplus-window', values['surplus-window'], 100),
   };
 }
 

@@ -19,6 +19,8 @@ export interface RollingOptions {
   readonly shutdownDelay: number;
   /** Milliseconds by which a response may be late. */
   readonly slack: number;
+  /** Milliseconds. */
+  readonly surplusWindow: number;
   /** Milliseconds before SIGTERM in which the balancer makes no new connections to the instance. */
   readonly preStop: number;
   readonly progress: (restarts: number, requests: number) => void;

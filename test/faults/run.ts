@@ -19,6 +19,8 @@ export interface RunOptions extends Omit<PlanOptions, 'tls'> {
   readonly shutdownDelay: number;
   /** Milliseconds by which a response may be late on a machine that does other things as well. */
   readonly slack: number;
+  /** Milliseconds; see {@link Bounds}. */
+  readonly surplusWindow: number;
   readonly progress: (requests: number) => void;
 }
 
@@ -49,12 +51,12 @@ export async function runFaults(options: RunOptions): Promise<Run> {
  * SIGTERM ends a process within the delay, a second for idle connections, the drain, and one more second.
  */
 export function boundsOf(
-  { shutdownDelay, slack }: Pick<RunOptions, 'shutdownDelay' | 'slack'>,
+  { shutdownDelay, slack, surplusWindow }: Pick<RunOptions, 'shutdownDelay' | 'slack' | 'surplusWindow'>,
   exchange: number = deadlines.exchange,
 ): Bounds {
   const delay = knowsShutdownDelay() ? shutdownDelay + 1_000 : 0;
   const stop = delay + drainFor(exchange) + 1_000;
-  return { exchange, slack: deadlines.body + slack, stop, surplusWindow: 10 };
+  return { exchange, slack: deadlines.body + slack, stop, surplusWindow };
 }
 
 /** Milliseconds that a caller waits; a pipeline of eight requests may take eight exchanges. */

@@ -23,8 +23,9 @@ export interface Bounds {
   /** From SIGTERM to the end of the process. */
   readonly stop: number;
   /**
-   * A surplus response that comes on its own may arrive after the next request was written, and then nobody can
-   * tell it from the response to that: crossed responses within this time are counted, but not as violations.
+   * A surplus response that comes on its own may arrive after the last look at the connection before the next
+   * request is written, and then it looks like the response to that. A look is a turn of the event loop, which is
+   * as long as the process is busy: crossed responses within this time are counted, but not as violations.
    */
   readonly surplusWindow: number;
 }

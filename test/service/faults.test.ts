@@ -19,6 +19,7 @@ describe('under faults, hang-ups and signals', () => {
       shutdownDelay: 300,
       // Other tests run beside this one.
       slack: 15_000,
+      surplusWindow: 250,
       progress: () => {},
     });
 

@@ -244,8 +244,8 @@ describe('the check of bodies finds', () => {
     const after = (joined: boolean, milliseconds: number) =>
       falsified({ response: foreign, sightings: [sighting('good', { joined, milliseconds })] });
     expect(after(false, 9)).toEqual([]);
-    expect(after(false, 11)).toEqual([crossed]);
-    expect(after(true, 1)).toEqual([crossed]);
+    expect(after(false, 11)).toEqual([`${crossed}; a surplus response had come 11 ms before`]);
+    expect(after(true, 1)).toEqual([`${crossed}; a surplus response had come with the response before it`]);
   });
 });
 
