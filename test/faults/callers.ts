@@ -1,0 +1,234 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { CallerConnection } from './caller-connection.ts';
+import { received, requestBytes } from './caller-request.ts';
+import type { Instance } from './instance.ts';
+import type { RequestRecord } from './ledger.ts';
+import type { CallerKind, RequestPlan, Session } from './plan.ts';
+import type { Random } from './random.ts';
+
+export interface CallerOptions {
+  readonly seed: number;
+  /** Milliseconds after which a response is given up as lost. */
+  readonly patience: number;
+  /** Waits for an instance to which a new connection may be made. */
+  readonly choose: (random: Random) => Promise<Instance>;
+  readonly recordOf: (plan: RequestPlan) => RequestRecord;
+}
+
+/** What one caller does, from its first connection to its last; writes down what it sent and received. */
+export async function runSession(session: Session, options: CallerOptions): Promise<void> {
+  await sessions[session.caller](session, options);
+}
+
+type Run = (session: Session, options: CallerOptions) => Promise<void>;
+
+/** A request on its way: its record, and the connection it went over. */
+interface Sent {
+  readonly record: RequestRecord;
+  readonly connection: CallerConnection;
+}
+
+const sessions: Readonly<Record<CallerKind, Run>> = {
+  single: (session, options) => oneByOne(session, options, []),
+  'connection-close': (session, options) => oneByOne(session, options, ['Connection: close']),
+  'keep-alive': (session, options) => oneByOne(session, options, []),
+  pipelining: (session, options) => together(session, options, false),
+  'half-closing': (session, options) => together(session, options, true),
+  'hanging-up': (session, options) => leaving(session, options, (connection) => connection.close()),
+  resetting: (session, options) => leaving(session, options, (connection) => connection.reset()),
+  'slow-body': slowBody,
+  'stalled-body': stalledBody,
+  'slow-reader': slowReader,
+};
+
+/** Over one connection while it lasts, each after the response to the one before. */
+async function oneByOne(
+  { requests, random }: Session,
+  options: CallerOptions,
+  lines: readonly string[],
+): Promise<void> {
+  let open: { connection: CallerConnection; process: number | undefined } | undefined;
+  for (const plan of requests) {
+    const record = options.recordOf(plan);
+    open ??= await connectTo(options, random, record);
+    if (open === undefined) continue;
+    record.process = open.process;
+    const { connection } = open;
+    send({ record, connection }, options.seed, lines);
+    await take({ record, connection }, options.patience);
+    if (record.response?.saysClose !== false || !record.response.complete) {
+      connection.close();
+      open = undefined;
+    } else if (plan !== requests.at(-1)) {
+      await wait(random.int(0, 40));
+    }
+  }
+  if (open !== undefined) finish(open.connection, options.recordOf(requests[requests.length - 1]!));
+}
+
+/** All requests before the first response; then perhaps the end of the connection from this side. */
+async function together(
+  { requests, random }: Session,
+  options: CallerOptions,
+  halfClose: boolean,
+): Promise<void> {
+  const records = requests.map(options.recordOf);
+  const [first] = records;
+  const open = first && (await connectTo(options, random, first));
+  if (open === undefined) return;
+  const { connection } = open;
+  const texts = requests.map((plan) => requestBytes(plan, options.seed));
+  for (const record of records) record.process = open.process;
+  if (random.chance(0.5)) {
+    connection.write(texts.map(({ head, body }) => head + body).join(''));
+  } else {
+    for (const { head, body } of texts) {
+      connection.write(head + body);
+      if (random.chance(0.5)) await wait(random.int(0, 20));
+    }
+  }
+  if (halfClose) connection.finish();
+  for (const record of records) written(record);
+  await takeAll(records, connection, options.patience);
+}
+
+/** The responses in the order of the requests; behind one that says close, or breaks off, comes none. */
+async function takeAll(
+  records: readonly RequestRecord[],
+  connection: CallerConnection,
+  patience: number,
+): Promise<void> {
+  let behind: RequestRecord['behind'] = 'nothing';
+  for (const record of records) {
+    record.behind = behind;
+    // Behind the end only what was still sent shows; the gateway may see it for as long as it takes.
+    await take({ record, connection }, behind === 'nothing' ? patience : 200);
+    if (record.response?.complete === false) behind = 'break';
+    else if (record.response?.saysClose === true && behind === 'nothing') behind = 'close';
+  }
+  const last = records.at(-1);
+  if (last !== undefined) finish(connection, last);
+}
+
+/** Leaves at a random moment. */
+async function leaving(
+  { requests, random }: Session,
+  options: CallerOptions,
+  leave: (connection: CallerConnection) => void,
+): Promise<void> {
+  for (const plan of requests) {
+    const record = options.recordOf(plan);
+    const open = await connectTo(options, random, record);
+    if (open === undefined) continue;
+    const { connection } = open;
+    record.process = open.process;
+    record.abandoned = true;
+    const { head, body } = requestBytes(plan, options.seed);
+    const moment = random.pick(['head', 'body', 'sent', 'waiting', 'response'] as const);
+    const text = head + body;
+    const share = moment === 'head' ? head.length - 1 : text.length - 1;
+    const part = moment === 'head' || moment === 'body';
+    connection.write(part ? text.slice(0, random.int(1, share)) : text);
+    record.sent = part ? 'part' : 'whole';
+    record.sentAt = performance.now();
+    if (moment === 'response') await connection.firstByte(options.patience);
+    else if (moment !== 'sent') await wait(random.int(0, 150));
+    leave(connection);
+    record.endedAt = performance.now();
+  }
+}
+
+async function slowBody({ requests, random }: Session, options: CallerOptions): Promise<void> {
+  for (const plan of requests) {
+    const record = options.recordOf(plan);
+    const open = await connectTo(options, random, record);
+    if (open === undefined) continue;
+    const { connection } = open;
+    record.process = open.process;
+    const { head, body } = requestBytes(plan, options.seed);
+    connection.write(head);
+    record.sent = 'part';
+    const pieces = random.int(2, 6);
+    const size = Math.ceil(body.length / pieces);
+    for (let at = 0; at < body.length; at += size) {
+      await wait(random.int(5, 120));
+      connection.write(body.slice(at, at + size));
+    }
+    written(record);
+    await take({ record, connection }, options.patience);
+    finish(connection, record);
+  }
+}
+
+/** The body never comes to its end, so nothing may be sent. */
+async function stalledBody({ requests, random }: Session, options: CallerOptions): Promise<void> {
+  for (const plan of requests) {
+    const record = options.recordOf(plan);
+    const open = await connectTo(options, random, record);
+    if (open === undefined) continue;
+    const { connection } = open;
+    record.process = open.process;
+    const { head, body } = requestBytes(plan, options.seed);
+    connection.write(head + body.slice(0, Math.floor(body.length / 2)));
+    record.sent = 'part';
+    record.sentAt = performance.now();
+    await take({ record, connection }, options.patience);
+    finish(connection, record);
+  }
+}
+
+async function slowReader({ requests, random }: Session, options: CallerOptions): Promise<void> {
+  for (const plan of requests) {
+    const record = options.recordOf(plan);
+    const open = await connectTo(options, random, record);
+    if (open === undefined) continue;
+    const { connection } = open;
+    record.process = open.process;
+    send({ record, connection }, options.seed, []);
+    await connection.firstByte(options.patience);
+    connection.socket.pause();
+    await wait(random.int(100, 500));
+    connection.socket.resume();
+    await take({ record, connection }, options.patience);
+    finish(connection, record);
+  }
+}
+
+async function connectTo(
+  options: CallerOptions,
+  random: Random,
+  record: RequestRecord,
+): Promise<{ connection: CallerConnection; process: number | undefined } | undefined> {
+  const instance = await options.choose(random);
+  const connection = await CallerConnection.open(instance.port);
+  if (typeof connection !== 'string') return { connection, process: instance.process?.id };
+  record.process = instance.process?.id;
+  record.ending = connection;
+  record.endedAt = performance.now();
+  return undefined;
+}
+
+function send({ record, connection }: Sent, seed: number, lines: readonly string[]): void {
+  const { head, body } = requestBytes(record.plan, seed, lines);
+  connection.write(head + body);
+  written(record);
+}
+
+function written(record: RequestRecord): void {
+  record.sent = 'whole';
+  record.sentAt = performance.now();
+}
+
+async function take({ record, connection }: Sent, patience: number): Promise<void> {
+  const response = await connection.response(patience);
+  record.endedAt = performance.now();
+  if (typeof response === 'string') record.ending = response;
+  else record.response = received(response);
+  if (record.response?.complete === false) record.ending = connection.ending;
+}
+
+/** After the last response of a connection: there must be no further bytes. */
+function finish(connection: CallerConnection, last: RequestRecord): void {
+  if (connection.pending > 0) last.surplusResponses += 1;
+  connection.close();
+}

@@ -1,0 +1,111 @@
+import type { Finding } from './check.ts';
+import { isWholeResponse, unreachable } from './fault-table.ts';
+import type { RequestRecord } from './ledger.ts';
+import type { Bounds } from './violation.ts';
+
+/** What the caller and the log are told, compared with what the gateway saw. */
+export function checkTruth(
+  record: RequestRecord,
+  owners: ReadonlyMap<string, RequestRecord>,
+  bounds: Bounds,
+): Finding[] {
+  const lies = [...ofResponse(record), ...ofLog(record), ...ofRequest(record)];
+  return [
+    ...lies.map((detail): Finding => ({ rule: 'lie', detail })),
+    ...crossings(record, owners, bounds).map((detail): Finding => ({ rule: 'crossed', detail })),
+  ];
+}
+
+function ofResponse(record: RequestRecord): string[] {
+  const { response } = record;
+  if (response === undefined) return [];
+  const { outcome, problem, status } = response;
+  const found = falsehoods(record, outcome, `the response ${status} says`);
+  if (problem !== undefined && problem.outcome !== outcome) {
+    found.push(`the header says ${outcome} and the body ${problem.outcome}`);
+  }
+  if (problem?.reason === 'internal') found.push('the response says "internal": a defect');
+  return found;
+}
+
+function ofLog(record: RequestRecord): string[] {
+  const { response, lines } = record;
+  return lines.flatMap(({ outcome }) => {
+    const found = falsehoods(record, outcome, 'the log says');
+    // A response that breaks off has said "answered" before that was known.
+    const told = response?.complete === true ? response.outcome : outcome;
+    if (told !== outcome) found.push(`the response says ${told} and the log ${outcome}`);
+    return found;
+  });
+}
+
+function falsehoods({ sightings, plan }: RequestRecord, outcome: string | undefined, who: string): string[] {
+  const times = sightings.length;
+  switch (outcome) {
+    case 'not-sent':
+      return times === 0 ? [] : [`${who} not-sent, and the gateway has seen it ${times} times`];
+    case 'answered':
+      return times > 0 ? [] : [`${who} answered, and the gateway has never seen it`];
+    case 'unknown':
+      return unreachable.has(plan.site) ? [`${who} unknown, though no connection could be made`] : [];
+    case undefined:
+    default:
+      return [`${who} ${outcome} instead of an outcome`];
+  }
+}
+
+function ofRequest({ sent, plan, sightings, response }: RequestRecord): string[] {
+  const found: string[] = [];
+  if (sent !== 'whole' && sightings.length > 0) {
+    found.push('the gateway has seen a request that its caller did not complete');
+  }
+  const [first] = sightings;
+  const reason = response?.problem?.reason ?? '';
+  const onOwnConnection = plan.operation === 'transfer' && first?.whole === true;
+  if (onOwnConnection && isWholeResponse(first.fault) && /^gateway-re(set|ply-invalid)$/.test(reason)) {
+    found.push(`the gateway's response was whole, and the caller was told ${reason}`);
+  }
+  return found;
+}
+
+function crossings(
+  record: RequestRecord,
+  owners: ReadonlyMap<string, RequestRecord>,
+  bounds: Bounds,
+): string[] {
+  const { response, plan } = record;
+  const found: string[] = [];
+  const owner = owners.get(response?.requestId ?? '');
+  if (owner !== undefined && owner !== record) {
+    found.push(`its request id is that of ${owner.plan.orderId}`);
+  }
+  if (isForeign(record) && !isWithinWindow(record, bounds)) {
+    const whose = response?.bodyOf ?? 'no order';
+    found.push(`the body is ${response?.body} and that of ${whose}, not of ${plan.orderId}${after(record)}`);
+  }
+  return found;
+}
+
+/** What the gateway had written to the connection before. */
+function after({ sightings }: RequestRecord): string {
+  const surplus = sightings.find((one) => one.surplus !== undefined)?.surplus;
+  if (surplus === undefined) return '';
+  const how = surplus.joined
+    ? 'with the response before it'
+    : `${Math.round(surplus.milliseconds)} ms before`;
+  return `; a surplus response had come ${how}`;
+}
+
+/** The body is not that of this request. */
+export function isForeign({ response, plan, sightings }: RequestRecord): boolean {
+  if (response?.outcome !== 'answered') return false;
+  if (!response.complete) return response.bodyOf !== undefined && response.bodyOf !== plan.orderId;
+  const shortened = sightings.some(({ fault }) => fault === 'length-too-short');
+  const intact = response.body === 'whole' || (shortened && response.body === 'part');
+  return response.bodyOf !== plan.orderId || !intact;
+}
+
+/** A surplus response came so shortly before the request that it may have arrived after it was written. */
+export function isWithinWindow({ sightings }: RequestRecord, { surplusWindow }: Bounds): boolean {
+  return sightings.some(({ surplus }) => surplus?.joined === false && surplus.milliseconds <= surplusWindow);
+}

@@ -1,0 +1,67 @@
+import { checkProcess, wasKilledBeforeLogging } from './check-processes.ts';
+import { checkResponse } from './check-responses.ts';
+import { checkTruth } from './check-truth.ts';
+import type { Ledger, ProcessRecord, RequestRecord } from './ledger.ts';
+import { type Bounds, subjectOf, type Violation } from './violation.ts';
+
+/** Every promise that the ledger shows to be broken. */
+export function check({ requests, processes }: Ledger, bounds: Bounds): Violation[] {
+  const owners = ownersOf(requests);
+  return [
+    ...requests.flatMap((record) => {
+      const process = record.process === undefined ? undefined : processes[record.process];
+      const found = [
+        ...checkDoubled(record),
+        ...checkTruth(record, owners, bounds),
+        ...checkResponse(record, process, bounds),
+        ...checkLogged(record, process, bounds),
+      ];
+      const { caller } = record.plan;
+      return found.map(({ rule, detail }) => ({ rule, detail, caller, subject: subjectOf(record) }));
+    }),
+    ...processes.flatMap((process) => checkProcess(process, bounds)),
+  ];
+}
+
+/** Request id -> the request whose log line has it. */
+function ownersOf(requests: readonly RequestRecord[]): ReadonlyMap<string, RequestRecord> {
+  return new Map(requests.flatMap((record) => record.lines.map((line) => [line.requestId, record] as const)));
+}
+
+export type Finding = Pick<Violation, 'rule' | 'detail'>;
+
+/** A payment is seen once at most; a read at most once more, after a pooled connection broke. */
+function checkDoubled({ plan, sightings, surplusResponses }: RequestRecord): Finding[] {
+  const allowed = plan.operation === 'transfer' ? 1 : 2;
+  const found: Finding[] = [];
+  if (sightings.length > allowed) {
+    found.push({ rule: 'doubled', detail: `the gateway has seen it ${sightings.length} times` });
+  }
+  if (surplusResponses > 0) {
+    found.push({ rule: 'doubled', detail: 'there were further bytes behind the last response' });
+  }
+  return found;
+}
+
+/** One line for each request that the gateway saw or the caller got a response to. */
+function checkLogged(record: RequestRecord, process: ProcessRecord | undefined, bounds: Bounds): Finding[] {
+  const { lines, sightings, response } = record;
+  if (lines.length > 1) {
+    const outcomes = lines.map(({ outcome }) => outcome).join(', ');
+    return [{ rule: 'unlogged', detail: `the log has ${lines.length} lines: ${outcomes}` }];
+  }
+  const expected = sightings.length > 0 || response?.requestId !== undefined;
+  if (lines.length === 1 || !expected || process === undefined || process.log !== 'read') return [];
+  if (wasKilledBeforeLogging(record, process, bounds)) return [];
+  return [{ rule: 'unlogged', detail: `the log has no line; ${seen(record)}, ${got(record)}` }];
+}
+
+function seen({ sightings }: RequestRecord): string {
+  return `seen by the gateway ${sightings.length} times`;
+}
+
+function got({ response, ending }: RequestRecord): string {
+  return response === undefined
+    ? `no response (${ending})`
+    : `response ${response.status} ${response.outcome}`;
+}

@@ -1,0 +1,72 @@
+import { readFileSync } from 'node:fs';
+import { root } from '../support/sources.ts';
+import type { SiteName } from './fault-table.ts';
+
+/** Milliseconds; short, so that no fault takes long. */
+export const deadlines = { connect: 300, exchange: 1_500, headers: 2_000, body: 2_000 } as const;
+
+/** Milliseconds for requests that are in flight when a process stops: time for the slowest of them. */
+export function drainFor(exchange: number): number {
+  return deadlines.body + exchange + 2_500;
+}
+
+export interface ConfigOptions {
+  readonly port: number;
+  readonly adminPort: number;
+  readonly urls: ReadonlyMap<SiteName, string>;
+  readonly caFile: string | undefined;
+  /** Milliseconds for a whole upstream request. */
+  readonly exchange: number;
+  /** Milliseconds of serving on after SIGTERM; left out where this version of Countersign has no such setting. */
+  readonly shutdownDelay: number;
+  /** Changes from one reload to the next. */
+  readonly revision: number;
+}
+
+/** The configuration of one instance, as an object to be written as YAML. */
+export function configuration(options: ConfigOptions): object {
+  const { port, adminPort, urls, caFile, exchange, shutdownDelay, revision } = options;
+  const { headers, body, connect } = deadlines;
+  const drain = drainFor(exchange);
+  const delay = knowsShutdownDelay() ? { shutdownDelay: `${shutdownDelay}ms` } : {};
+  return {
+    proxy: {
+      port,
+      maxBodyBytes: 2_000_000,
+      deadlines: { headers: `${headers}ms`, body: `${body}ms`, drain: `${drain}ms`, ...delay },
+    },
+    admin: { port: adminPort },
+    // The order id in the path of every operation, so that the first line of a request says whose it is.
+    operations: { 'manager-balance': { path: '/api/v2/get-balance/manager/{login}/{endpoint}' } },
+    environments: Object.fromEntries(
+      [...urls].map(([site, baseUrl]) => [
+        site,
+        {
+          baseUrl,
+          product: 'gw',
+          deadlines: { connect: `${connect}ms`, exchange: `${exchange}ms` },
+          maxInFlight: 2_000,
+          responseHeaders: [`X-Revision-${revision}`],
+          ...(caFile !== undefined && baseUrl.startsWith('https:') ? { caFile } : {}),
+        },
+      ]),
+    ),
+    signing: { queue: 2_000 },
+    keys: { source: 'directory', directory: './keys' },
+    callers: [
+      {
+        name: 'local',
+        credentials: [{ anonymous: true }],
+        allow: [{ environments: ['*'], operations: ['*'], logins: ['*'] }],
+      },
+    ],
+  };
+}
+
+let known: boolean | undefined;
+
+/** Whether the configuration schema of this version has the delay between SIGTERM and the end of listening. */
+export function knowsShutdownDelay(): boolean {
+  known ??= readFileSync(`${root}config/schema.json`, 'utf8').includes('"shutdownDelay"');
+  return known;
+}

@@ -1,0 +1,166 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, mkdirSync, openSync, writeFileSync, writeSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { stringify } from 'yaml';
+import { testControlKey, testPrivateKey, writeKeys } from '../support/service.ts';
+import { type ConfigOptions, configuration } from './configuration.ts';
+import type { ProcessRecord } from './ledger.ts';
+import { type RecordOf, readLog } from './log-reader.ts';
+
+export interface InstanceOptions extends Omit<ConfigOptions, 'revision'> {
+  readonly name: string;
+  /** Its own folder. */
+  readonly folder: string;
+  readonly log: ProcessRecord['log'];
+  readonly recordOf: RecordOf;
+  /** Where each run of the process is written down. */
+  readonly processes: ProcessRecord[];
+}
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+/** Milliseconds in which a process has to be ready. */
+const startLimit = 15_000;
+
+/** One address of Countersign, behind which one process follows the other. */
+export class Instance {
+  readonly options: InstanceOptions;
+  readonly #file: string;
+  #child: ChildProcess | undefined;
+  #process: ProcessRecord | undefined;
+  #revision = 0;
+  /** `up`: it has said that it is ready, and was not told to stop. */
+  state: 'starting' | 'up' | 'stopping' | 'down' = 'down';
+  /** Resolves when the present process has ended. */
+  ended: Promise<void> = Promise.resolve();
+
+  constructor(options: InstanceOptions) {
+    this.options = options;
+    this.#file = join(options.folder, 'config.yaml');
+    mkdirSync(options.folder, { recursive: true });
+    const keys = { controlKey: testControlKey, privateKey: testPrivateKey };
+    for (const site of options.urls.keys()) writeKeys(join(options.folder, 'keys'), site, 'acme', keys);
+    this.rewrite();
+  }
+
+  /** The process that a connection made now leads to. */
+  get process(): ProcessRecord | undefined {
+    return this.#process;
+  }
+
+  get port(): number {
+    return this.options.port;
+  }
+
+  /** Writes another valid configuration, which SIGHUP would take. */
+  rewrite(): void {
+    this.#revision += 1;
+    writeFileSync(this.#file, stringify(configuration({ ...this.options, revision: this.#revision })));
+  }
+
+  /** Resolves when the process is ready; a process that ends before stays on record as ended by itself. */
+  async start(): Promise<void> {
+    const { name, log, folder, processes, recordOf } = this.options;
+    const stdout = destinationOf(log, folder);
+    const child = spawn(process.execPath, [main, 'serve', '--config', this.#file], {
+      env: { PATH: process.env['PATH'] ?? '', TMPDIR: folder },
+      stdio: ['ignore', stdout, 'pipe'],
+    });
+    const record = newProcess(processes.length, name, log);
+    processes.push(record);
+    this.#child = child;
+    this.#process = record;
+    this.state = 'starting';
+    child.stderr?.on('data', (chunk: Buffer) => {
+      record.stderr += chunk.toString();
+    });
+    if (child.stdout !== null) readLog(child.stdout, record, recordOf);
+    this.ended = this.#watch(child, record, stdout);
+    const until = performance.now() + startLimit;
+    while (record.exit === undefined && !(await this.isReady())) {
+      if (performance.now() > until) return this.giveUp();
+      await wait(30);
+    }
+    if (record.exit === undefined && this.state === 'starting') this.state = 'up';
+  }
+
+  async #watch(child: ChildProcess, record: ProcessRecord, stdout: 'pipe' | number): Promise<void> {
+    const [code, signal] = await once(child, 'close');
+    if (typeof stdout === 'number') closeSync(stdout);
+    record.endedAt = performance.now();
+    record.exit = { code, signal };
+    this.state = 'down';
+  }
+
+  signal(name: 'SIGTERM' | 'SIGHUP' | 'SIGKILL'): void {
+    if (this.#process === undefined || this.#process.exit !== undefined) return;
+    this.#process.signals.push({ name, at: performance.now() });
+    if (name !== 'SIGHUP') this.state = 'stopping';
+    this.#child?.kill(name);
+  }
+
+  /**
+   * SIGTERM, and the end of a process that has not ended a good while after it should have.
+   *
+   * @param bound milliseconds in which it has to end
+   */
+  async stop(bound: number): Promise<void> {
+    if (this.state === 'up') this.signal('SIGTERM');
+    const timer = setTimeout(() => this.giveUp(), bound + 5_000);
+    await this.ended;
+    clearTimeout(timer);
+  }
+
+  /** Ends a process that reacts to nothing; it is on record as such. */
+  giveUp(): void {
+    if (this.#process !== undefined) this.#process.hung = true;
+    this.state = 'stopping';
+    this.#child?.kill('SIGKILL');
+  }
+
+  /** What a load balancer looks at: whether `/readyz` says 200. */
+  async isReady(): Promise<boolean> {
+    const asked = request({ port: this.options.adminPort, path: '/readyz', agent: false, timeout: 1_000 });
+    asked.once('timeout', () => asked.destroy());
+    try {
+      const [response] = await once(asked.end(), 'response');
+      response.resume();
+      return response.statusCode === 200;
+    } catch {
+      // Not listening yet, or no longer.
+      return false;
+    }
+  }
+}
+
+function newProcess(id: number, instance: string, log: ProcessRecord['log']): ProcessRecord {
+  return {
+    id,
+    instance,
+    log,
+    startedAt: performance.now(),
+    signals: [],
+    endedAt: undefined,
+    exit: undefined,
+    stderr: '',
+    defects: [],
+    hung: false,
+  };
+}
+
+/** Standard output of a process: read here; a device that is always full; or a pipe that nobody reads. */
+function destinationOf(log: ProcessRecord['log'], folder: string): 'pipe' | number {
+  if (log === 'read') return 'pipe';
+  if (log === 'full') return openSync('/dev/full', 'w');
+  const fifo = join(folder, 'log.fifo');
+  execFileSync('sh', ['-c', `test -p "$0" || mkfifo "$0"`, fifo]);
+  // For reading as well, so that opening does not wait for a reader.
+  const pipe = openSync(fifo, 'r+');
+  // Nearly all that a pipe holds, so that the first lines of the log fill it.
+  writeSync(pipe, '\n'.repeat(60_000));
+  return pipe;
+}

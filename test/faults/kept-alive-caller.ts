@@ -1,0 +1,82 @@
+import { Agent, type IncomingMessage, request } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { received, requestParts } from './caller-request.ts';
+import type { RequestRecord } from './ledger.ts';
+import type { LoadBalancer } from './load-balancer.ts';
+
+/** A service as there are many: the HTTP client of Node with connections that are kept, and no retries. */
+export class KeptAliveCaller {
+  readonly #seed: number;
+  readonly #balancer: LoadBalancer;
+  /** The process at the other end of each connection. */
+  readonly #processes = new WeakMap<Socket, number>();
+  #agent: Agent;
+
+  constructor(seed: number, balancer: LoadBalancer) {
+    this.#seed = seed;
+    this.#balancer = balancer;
+    this.#agent = this.#newAgent();
+  }
+
+  /** Sends the request and writes down what came of it. */
+  async send(record: RequestRecord): Promise<void> {
+    record.sent = 'whole';
+    record.sentAt = performance.now();
+    try {
+      const { status, headers, chunks, complete } = await readWhole(await this.#response(record));
+      record.response = received({ status, headers, body: Buffer.concat(chunks), complete });
+    } catch (error) {
+      record.ending = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+      if (record.ending === 'ECONNREFUSED') record.sent = 'nothing';
+    }
+    record.endedAt = performance.now();
+  }
+
+  /** Gives its connections up, so that the next one may lead to another instance. */
+  close(): void {
+    this.#agent.destroy();
+    this.#agent = this.#newAgent();
+  }
+
+  #response(record: RequestRecord): Promise<IncomingMessage> {
+    const { path, headers, form } = requestParts(record.plan, this.#seed);
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    request({ path, headers, method: 'POST', agent: this.#agent })
+      .once('socket', (socket) => {
+        record.process = this.#processes.get(socket);
+      })
+      .once('response', resolve)
+      .once('error', reject)
+      .end(form);
+    return promise;
+  }
+
+  #newAgent(): Agent {
+    const agent = new Agent({ keepAlive: true });
+    // The balancer decides when a connection is made; those that are there stay with their instance.
+    agent.createConnection = (): Duplex => {
+      const instance = this.#balancer.next();
+      const socket = connect(instance.port, '127.0.0.1');
+      if (instance.process !== undefined) this.#processes.set(socket, instance.process.id);
+      return socket;
+    };
+    return agent;
+  }
+}
+
+async function readWhole(response: IncomingMessage): Promise<{
+  readonly status: number;
+  readonly headers: ReadonlyMap<string, string>;
+  readonly chunks: readonly Buffer[];
+  readonly complete: boolean;
+}> {
+  const chunks: Buffer[] = [];
+  try {
+    for await (const chunk of response) chunks.push(chunk);
+  } catch {
+    // A break shows as `complete: false`.
+  }
+  const headers = new Map(Object.entries(response.headers).map(([name, value]) => [name, String(value)]));
+  return { status: response.statusCode ?? 0, headers, chunks, complete: response.complete };
+}

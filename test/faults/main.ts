@@ -1,0 +1,46 @@
+import { type Options, readOptions, usage } from './options.ts';
+import { report, reportRolling } from './report.ts';
+import { hasFailed, runRolling } from './rolling.ts';
+import { runFaults } from './run.ts';
+
+/** Gives what to call with news, which is printed every few seconds on standard error. */
+function progressLine(): (news: string) => void {
+  const startedAt = performance.now();
+  let shownAt = startedAt;
+  return (news) => {
+    if (performance.now() - shownAt < 5_000) return;
+    shownAt = performance.now();
+    process.stderr.write(`${news} after ${Math.round((shownAt - startedAt) / 1000)} s\n`);
+  };
+}
+
+/** Whether every promise was kept. */
+async function faults(options: Options): Promise<boolean> {
+  const line = progressLine();
+  const progress = (requests: number): void => line(`${requests} of ${options.requests} requests`);
+  const run = await runFaults({ ...options, progress });
+  console.log(report(run));
+  return run.violations.length === 0;
+}
+
+/** Whether no request failed, and every promise was kept. */
+async function rolling(restarts: number, options: Options): Promise<boolean> {
+  const line = progressLine();
+  const progress = (count: number, requests: number): void =>
+    line(`${count} of ${restarts} restarts, ${requests} requests`);
+  const run = await runRolling({ ...options, restarts, callers: rollingCallers, progress });
+  console.log(reportRolling(run));
+  return run.violations.length === 0 && !run.requests.some(hasFailed);
+}
+
+/** So few that a machine of two cores is not the reason for a failure. */
+const rollingCallers = 24;
+
+const options = readOptions(process.argv.slice(2));
+if (options === 'help') {
+  console.log(usage);
+} else {
+  console.log(`Seed ${options.seed}, Node ${process.version}\n`);
+  const kept = options.rolling === undefined ? faults(options) : rolling(options.rolling, options);
+  process.exitCode = (await kept) ? 0 : 1;
+}

@@ -1,0 +1,78 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { hasOpenssl, makeCertificates } from './certificates.ts';
+import { deadlines } from './configuration.ts';
+import { type FaultGateway, startFaultGateway } from './gateway.ts';
+import { Instance } from './instance.ts';
+import { newRecord, type ProcessRecord, type RequestRecord } from './ledger.ts';
+import type { RequestPlan } from './plan.ts';
+import { fixedPorts } from './ports.ts';
+
+export interface SettingOptions {
+  readonly seed: number;
+  /** Milliseconds. */
+  readonly shutdownDelay: number;
+  /** Milliseconds for a whole upstream request; short unless given. */
+  readonly exchange?: number;
+}
+
+/** The gateway, the folder of all files, the ledger, and a maker of instances. */
+export interface Setting {
+  readonly gateway: FaultGateway;
+  readonly tls: boolean;
+  readonly requests: RequestRecord[];
+  readonly processes: ProcessRecord[];
+  readonly recordOf: (plan: RequestPlan) => RequestRecord;
+  readonly instance: (name: string, log: ProcessRecord['log']) => Instance;
+  /** Ends every process that may still run, and deletes the folder. */
+  readonly close: () => Promise<void>;
+}
+
+export async function startSetting({
+  seed,
+  shutdownDelay,
+  exchange = deadlines.exchange,
+}: SettingOptions): Promise<Setting> {
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-faults-'));
+  const tls = hasOpenssl();
+  if (tls) makeCertificates(folder);
+  const requests: RequestRecord[] = [];
+  const processes: ProcessRecord[] = [];
+  const recordAt = (index: number): RequestRecord | undefined => requests[index];
+  const certificates = tls ? folder : undefined;
+  const gateway = await startFaultGateway({ seed, recordOf: recordAt, certificates });
+  const ports = await fixedPorts(8);
+  const instances: Instance[] = [];
+  return {
+    gateway,
+    tls,
+    requests,
+    processes,
+    recordOf: (plan) => (requests[plan.index] ??= newRecord(plan)),
+    instance: (name, log) => {
+      const [port = 0, adminPort = 0] = ports.splice(0, 2);
+      const instance = new Instance({
+        name,
+        log,
+        port,
+        adminPort,
+        folder: join(folder, name),
+        urls: gateway.urls,
+        caFile: tls ? join(folder, 'ca.crt') : undefined,
+        exchange,
+        shutdownDelay,
+        recordOf: recordAt,
+        processes,
+      });
+      instances.push(instance);
+      return instance;
+    },
+    close: async () => {
+      for (const instance of instances) instance.signal('SIGKILL');
+      await Promise.all(instances.map(({ ended }) => ended));
+      await gateway.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,147 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { CallerConnection } from '../../faults/caller-connection.ts';
+import type { FaultName, SiteName } from '../../faults/fault-table.ts';
+import { type FaultGateway, startFaultGateway } from '../../faults/gateway.ts';
+import { inspectBody } from '../../faults/gateway-response.ts';
+import { newRecord, type RequestRecord } from '../../faults/ledger.ts';
+import { orderIdOf } from '../../faults/plan.ts';
+
+const records: RequestRecord[] = [];
+let gateway: FaultGateway;
+beforeAll(async () => {
+  const recordOf = (index: number): RequestRecord | undefined => records[index];
+  gateway = await startFaultGateway({ seed: 1, recordOf, certificates: undefined });
+});
+afterAll(() => gateway.close());
+
+/** A record for a new request with this fault, and the text of the request. */
+function plan(fault: FaultName, site: SiteName = 'plain'): { record: RequestRecord; text: string } {
+  const index = records.length;
+  const orderId = orderIdOf(1, index);
+  const record = newRecord({
+    index,
+    orderId,
+    operation: 'order-status',
+    site,
+    fault,
+    caller: 'single',
+    session: index,
+    position: 0,
+    padding: 0,
+    chunked: false,
+  });
+  records.push(record);
+  return { record, text: `POST /gw/api/v4/status/${orderId} HTTP/1.1\r\nContent-Length: 3\r\n\r\na=1` };
+}
+
+async function open(site: SiteName = 'plain'): Promise<CallerConnection> {
+  const connection = await CallerConnection.open(Number(new URL(gateway.urls.get(site) ?? '').port));
+  if (typeof connection === 'string') throw new Error(connection);
+  return connection;
+}
+
+/** What the connection gives for one request: responses, then how it ends; `timeout` where it stays open. */
+async function sent(
+  fault: FaultName,
+  site?: SiteName,
+): Promise<{ record: RequestRecord; results: string[] }> {
+  const { record, text } = plan(fault, site);
+  const connection = await open(site);
+  connection.write(text);
+  const results: string[] = [];
+  for (let over = false; !over; ) {
+    const response = await connection.response(300);
+    over = typeof response === 'string' || !response.complete;
+    if (typeof response === 'string') results.push(response);
+    else
+      results.push(
+        `${response.status} ${inspectBody(response.body).state}${response.complete ? '' : ' broken'}`,
+      );
+  }
+  connection.close();
+  return { record, results };
+}
+
+describe('the fault gateway', () => {
+  it.each<[FaultName, readonly string[]]>([
+    ['good', ['200 whole', 'timeout']],
+    ['good-chunked', ['200 whole', 'timeout']],
+    ['good-close', ['200 whole', 'FIN']],
+    ['good-large', ['200 whole', 'timeout']],
+    ['status-403', ['403 whole', 'timeout']],
+    ['request-close', ['FIN']],
+    ['request-reset', ['ECONNRESET']],
+    ['read-close', ['FIN']],
+    ['read-reset', ['ECONNRESET']],
+    ['hang', ['timeout']],
+    ['body-close', ['200 part broken']],
+    ['length-too-long', ['200 whole broken']],
+    ['close-after', ['200 whole', 'FIN']],
+    ['surplus-joined', ['200 whole', '200 whole', 'timeout']],
+    ['surplus-next', ['200 whole', '200 whole', 'timeout']],
+    ['surplus-later', ['200 whole', '200 whole', 'timeout']],
+  ])('does %s', async (fault, expected) => {
+    const { record, results } = await sent(fault);
+    expect(results).toEqual(expected);
+    expect(record.sightings).toEqual([expect.objectContaining({ fault, attempt: 1, surplus: undefined })]);
+  });
+
+  it('says too short a length, so that the rest of a body stands where a response should', async () => {
+    const { text } = plan('length-too-short');
+    const connection = await open();
+    connection.write(text);
+    const response = await connection.response(300);
+    expect(typeof response === 'string' ? response : inspectBody(response.body).state).toBe('part');
+    expect(connection.pending).toBe(50);
+    connection.close();
+  });
+
+  it('notes that a request came after a surplus response, and after which', async () => {
+    for (const [fault, joined] of [['surplus-joined', true] as const, ['surplus-next', false] as const]) {
+      const connection = await open();
+      connection.write(plan(fault).text);
+      await connection.response(300);
+      await connection.response(300);
+      const { record, text } = plan('good');
+      connection.write(text);
+      await connection.response(300);
+      connection.close();
+      expect(record.sightings).toMatchObject([{ surplus: { joined } }]);
+    }
+  });
+
+  it('keeps a delayed surplus response to itself where the next request was faster', async () => {
+    const connection = await open();
+    const [first, second] = [plan('surplus-later'), plan('hang')];
+    connection.write(first.text + second.text);
+    expect(await connection.response(300)).toMatchObject({ status: 200 });
+    expect(await connection.response(300)).toBe('timeout');
+    connection.close();
+  });
+
+  it('refuses connections after a reset, and accepts them later', async () => {
+    const { results } = await sent('read-reset-then-refused', 'flapping');
+    expect(results).toEqual(['ECONNRESET']);
+    await expect(open('flapping')).rejects.toThrow('ECONNREFUSED');
+    await new Promise((resolve) => {
+      setTimeout(resolve, 1_000);
+    });
+    expect((await sent('good-while-flapping', 'flapping')).results).toEqual(['200 whole', 'timeout']);
+  });
+
+  it('has sites that refuse, that close and that reset', async () => {
+    await expect(open('refused')).rejects.toThrow('ECONNREFUSED');
+    expect(await (await open('accept-close')).response(300)).toBe('FIN');
+    const reset = open('accept-reset').then((connection) => connection.response(300));
+    expect(await reset.catch((error: Error) => error.message)).toBe('ECONNRESET');
+  });
+
+  it('notes a request of which not all bytes came', async () => {
+    const { record, text } = plan('good');
+    const connection = await open();
+    connection.write(text.slice(0, -1));
+    await connection.response(100);
+    connection.close();
+    expect(record.sightings).toMatchObject([{ whole: false }]);
+  });
+});
