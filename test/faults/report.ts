@@ -1,6 +1,7 @@
+import { wasKilled, wasStopped } from './check-processes.ts';
 import { isForeign, isWithinWindow } from './check-truth.ts';
 import { faultNames, faultRow, isWholeResponse, type Point } from './fault-table.ts';
-import type { Ledger, RequestRecord } from './ledger.ts';
+import type { Ledger, ProcessRecord, RequestRecord } from './ledger.ts';
 import { hasFailed, type Rolling } from './rolling.ts';
 import { type Bounds, rules, type Violation } from './violation.ts';
 
@@ -74,7 +75,7 @@ function rows({ ledger, actions, bounds, unreadable, seconds }: Run): [string, s
       'on a connection with an earlier surplus response',
       upstream.filter((one) => one.surplus !== undefined).length,
     ],
-    ...count('result', requests, resultOf),
+    ...count('result', requests, (record) => resultOf(record, processOf(record, ledger))),
     ['crossed within the window that remains', inWindow.length],
     ...sorted(actions).map(([name, value]): [string, number] => [`sent: ${name}`, value]),
     ['processes', processes.length],
@@ -98,13 +99,20 @@ function sorted(counts: ReadonlyMap<string, number>): [string, number][] {
   return [...counts].sort(([one], [other]) => (one < other ? -1 : 1));
 }
 
+function processOf({ process }: RequestRecord, { processes }: Ledger): ProcessRecord | undefined {
+  return process === undefined ? undefined : processes[process];
+}
+
 /** What became of a request, from its caller's point of view. */
-function resultOf({ response, abandoned, sent, behind }: RequestRecord): string {
+function resultOf(record: RequestRecord, process: ProcessRecord | undefined): string {
+  const { response, abandoned, sent, behind } = record;
   if (response?.complete === true) return response.outcome ?? 'no outcome';
   if (response !== undefined) return 'response broke off';
   if (abandoned) return 'the caller left';
   if (sent === 'nothing') return 'not connected';
-  return behind === 'nothing' ? 'no response' : `no response, behind a ${behind}`;
+  if (process !== undefined && wasKilled(record, process)) return 'no response, SIGKILL';
+  if (behind !== 'nothing') return `no response, behind a ${behind}`;
+  return process !== undefined && wasStopped(record, process) ? 'no response, SIGTERM' : 'no response';
 }
 
 /** The result of a rolling restart in Markdown. */
