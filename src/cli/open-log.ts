@@ -3,12 +3,12 @@ import { LogDestination } from '../ops/log-destination.ts';
 import { standardOutput } from './standard-output.ts';
 
 /** Milliseconds that a process which ends may take to write its last lines. */
-const flushDeadline = 1_000;
+const flushDeadline = 400;
 
 export interface OpenLog {
   readonly log: Log;
   readonly destination: LogDestination;
-  /** Writes the lines that wait; gives up after a second. */
+  /** Writes the lines that wait; gives up after {@link flushDeadline}. */
   readonly flush: () => Promise<void>;
 }
 

@@ -1,7 +1,8 @@
 import { Agent, request as httpRequest } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { paths, statusForm, until } from '../support/forwarding.ts';
+import { silent, startFaultyGateway } from '../support/faulty-gateway.ts';
+import { paths, post, statusForm, until } from '../support/forwarding.ts';
 import { configFor, type ServeProcess, spawnServe } from '../support/process.ts';
 import { formRequest, RawConnection } from '../support/raw-http.ts';
 import { type RecordingGateway, startRecordingGateway } from '../support/recording-gateway.ts';
@@ -109,6 +110,24 @@ describe('after SIGTERM', () => {
     expect(performance.now() - began).toBeLessThan(5_000);
     expect(process.lines('stopped with requests in flight')).toHaveLength(1);
   });
+});
+
+it('a Vault that hangs does not keep the process', async () => {
+  const vault = await startFaultyGateway([silent]);
+  const { url: address } = vault;
+  const keys = { source: 'vault', vault: { address, timeout: '60s', auth: { method: 'token', token: 'x' } } };
+  const process = spawnServe({
+    config: configFor(address, { keys }, { deadlines: { connect: '1s', exchange: '1s' } }),
+  });
+  stops.push(process.clear, () => vault.close());
+  const { url } = await process.started();
+  const answer = post(`${url}${paths.balance}`, '').catch(String);
+  await until(() => vault.requests().length > 0);
+  const began = performance.now();
+  process.signal('SIGTERM');
+  expect(await process.ended).toBe(0);
+  expect(performance.now() - began).toBeLessThan(6_000);
+  await answer;
 });
 
 describe('the shutdown delay is skipped', () => {
