@@ -1,14 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Reason } from '../../src/errors.ts';
-import {
-  balance,
-  type Edge,
-  nextIsServed,
-  startEdge,
-  status,
-  statusForm,
-  transfer,
-} from '../support/edge.ts';
+import { balance, type Edge, startEdge, status, statusForm, transfer } from '../support/edge.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest, RawConnection } from '../support/raw-http.ts';
 import { testControlKey } from '../support/service.ts';
@@ -46,15 +38,12 @@ const refused: [name: string, target: string, form: string, reason: Reason][] = 
 ];
 
 describe('a form', () => {
-  it.each(refused)(
-    'is refused, and the connection serves the next request: %s',
-    async (_, target, form, reason) => {
-      const connection = await RawConnection.open(edge.proxy.url);
-      expectProblem(await connection.send(formRequest(target, form)).answer(), reason);
-      expect(edge.gateway.requests).toHaveLength(0);
-      expect(await nextIsServed(connection)).toBe(true);
-    },
-  );
+  it.each(refused)('is rejected, and the connection ends: %s', async (_, target, form, reason) => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    expectProblem(await connection.send(formRequest(target, form)).answer(), reason);
+    expect(await connection.ended()).toBe('FIN');
+    expect(edge.gateway.requests).toHaveLength(0);
+  });
 
   it('that is no UTF-8 is refused also when it comes unescaped', async () => {
     const head = formRequest(balance, '', ['Content-Length: 3']);
