@@ -150,6 +150,8 @@ export class Connection {
     if (socket.readableEnded) socket.once('finish', destroy);
     socket.end();
     const enough = socket.bytesRead + linger.bytes;
+    // Read, but no longer parsed: thousands of requests may be among what follows.
+    socket.removeAllListeners('data');
     socket.on('data', () => socket.bytesRead > enough && destroy());
     socket.once('end', destroy).resume();
     unlessClosed(socket, linger.milliseconds, destroy);

@@ -83,7 +83,7 @@ describe('a flood of pipelined requests', () => {
     for (const flood of floods) flood.send(get.repeat(20_000));
     const began = performance.now();
     expect((await edge.ask(formRequest(balance))).status).toBe(200);
-    expect(performance.now() - began).toBeLessThan(1_000);
+    expect(performance.now() - began).toBeLessThan(2_000);
     await Promise.all(floods.map((flood) => flood.gone()));
     expect(await counted(edge.proxy, 'requests_total', { reason: 'method-not-allowed' })).toBe(4);
     expect(edge.proxy.logText().length).toBeLessThan(10_000);

@@ -1,6 +1,14 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Reason } from '../../src/errors.ts';
-import { balance, type Edge, startEdge, status, statusForm, transfer } from '../support/edge.ts';
+import {
+  balance,
+  type Edge,
+  nextIsServed,
+  startEdge,
+  status,
+  statusForm,
+  transfer,
+} from '../support/edge.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest, RawConnection } from '../support/raw-http.ts';
 import { testControlKey } from '../support/service.ts';
@@ -38,11 +46,14 @@ const refused: [name: string, target: string, form: string, reason: Reason][] = 
 ];
 
 describe('a form', () => {
-  it.each(refused)('is rejected, and the connection ends: %s', async (_, target, form, reason) => {
+  it.each(refused)('is rejected, and with 400 the connection ends: %s', async (_, target, form, reason) => {
     const connection = await RawConnection.open(edge.proxy.url);
-    expectProblem(await connection.send(formRequest(target, form)).answer(), reason);
-    expect(await connection.ended()).toBe('FIN');
+    const answer = await connection.send(formRequest(target, form)).answer();
+    expectProblem(answer, reason);
     expect(edge.gateway.requests).toHaveLength(0);
+    expect(answer.headers.connection).toBe(answer.status === 400 ? 'close' : 'keep-alive');
+    if (answer.status === 400) expect(await connection.ended()).toBe('FIN');
+    else expect(await nextIsServed(connection)).toBe(true);
   });
 
   it('that is no UTF-8 is refused also when it comes unescaped', async () => {

@@ -58,7 +58,13 @@ describe('the memory for requests and responses', () => {
 it('300 clients with responses of 1 to 5 MB stay within 384 MiB', async () => {
   const limit = 384 * 1_048_576;
   const gateway = await startRecordingGateway();
-  const process = spawnServe({ config: configFor(gateway.url, { signing: { queue: 1000 } }) });
+  const process = spawnServe({
+    config: configFor(
+      gateway.url,
+      { proxy: { port: 0, deadlines: { body: '2m', shutdownDelay: '0s' } }, signing: { queue: 1000 } },
+      { deadlines: { exchange: '2m' } },
+    ),
+  });
   const group = limitMemory(limit);
   if (group === undefined) console.warn('No control group may be made here: only the peak is measured.');
   stops.push(
@@ -82,4 +88,4 @@ it('300 clients with responses of 1 to 5 MB stay within 384 MiB', async () => {
   );
   expect(new Set(answers)).toEqual(new Set(['200 true true']));
   expect(peakMemory(pid) ?? 0).toBeLessThan(limit);
-}, 60_000);
+}, 120_000);
