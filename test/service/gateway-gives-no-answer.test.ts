@@ -1,7 +1,5 @@
-import { once as event } from 'node:events';
-import { connect, type Socket } from 'node:net';
-import { Worker } from 'node:worker_threads';
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { startBlackHole } from '../support/black-hole.ts';
 import {
   closedPort,
   type FaultyGateway,
@@ -218,7 +216,7 @@ describe('nothing is sent when', () => {
   });
 
   it('the gateway takes no connection any more because its queue is full', async () => {
-    const { port, close } = await startDeafListener();
+    const { port, close } = await startBlackHole();
     stops.push(close);
     const proxy = await start({ gateway: `http://127.0.0.1:${port}` });
     expect(verdict(await transfer(proxy))).toBe(unreachable);
@@ -276,30 +274,5 @@ function drip(text: string): Script {
       sent += 1;
     }, 20);
     socket.once('close', () => clearInterval(timer));
-  };
-}
-
-/** A port that listens, and whose owner accepts nothing: the system's queue for it is full. */
-async function startDeafListener(): Promise<{ port: number; close: () => Promise<void> }> {
-  const worker = new Worker(
-    `const { parentPort } = require('node:worker_threads');
-     const server = require('node:net').createServer();
-     server.listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
-       parentPort.postMessage(server.address().port);
-       setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0));
-     });`,
-    { eval: true },
-  );
-  const [port] = await event(worker, 'message');
-  const waiting: Socket[] = Array.from({ length: 4 }, () => connect(port, '127.0.0.1').on('error', () => {}));
-  await new Promise((resolve) => {
-    setTimeout(resolve, 100);
-  });
-  return {
-    port,
-    close: async () => {
-      for (const socket of waiting) socket.destroy();
-      await worker.terminate();
-    },
   };
 }
