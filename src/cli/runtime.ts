@@ -67,7 +67,10 @@ export function startRuntime(config: Config, ports: RuntimePorts, previous?: Run
         keysCached: keys.cache.holds(),
       }),
     stop: (next) => {
-      if (next?.keys !== keys) keys.source.stop();
+      if (next?.keys !== keys) {
+        keys.cache.stop();
+        keys.source.stop();
+      }
       for (const forwarder of forwarders.values()) forwarder.retire();
     },
   };

@@ -57,8 +57,8 @@ export interface KeyEvents {
   keyFetched(source: string, seconds: number): void;
   /** The ring that is in use from now on; `undefined`: the login's keys are gone. */
   ringChanged(address: KeyAddress, ring: KeyRing | undefined): void;
-  /** Whether the source answered when it was last asked. */
-  keySourceUp(up: boolean): void;
+  /** Whether the source could be used when it was last asked; where not, `cause` says why, without a secret. */
+  keySourceUp(up: boolean, cause?: string): void;
   /** Seconds since 1970 at which the source's own credential runs out; `undefined`: never or unknown. */
   sourceTokenExpires(at: number | undefined): void;
   /** Something a person should know; `problem` holds no secret. */

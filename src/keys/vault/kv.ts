@@ -121,7 +121,7 @@ function gone(error: unknown) {
   if (!isProblem(error, 'deleted')) return missing(error);
   const metadata = metadataShape.safeParse(error.metadata);
   if (!metadata.success)
-    throw new VaultError('invalid-reply', { note: 'a deleted version without a number' });
+    throw new VaultError('unexpected-content', { note: 'a deleted version without a number' });
   return { data: { metadata: metadata.data, data: undefined } };
 }
 

@@ -15,6 +15,7 @@ export const problems = {
   redirected: outage('Vault redirects to another address, which is never followed'),
   'too-large': outage('Vault sent more than a reply can hold'),
   'invalid-reply': outage('what answers at the address of Vault does not speak its protocol'),
+  'unexpected-content': answer('what Vault has at the path of the login is not a secret of version 2'),
   behind: outage('this Vault node has not caught up with its leader'),
   throttled: outage('Vault limits the rate of requests'),
   standby: outage('this Vault node is a standby'),

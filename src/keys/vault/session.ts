@@ -1,12 +1,12 @@
 import type { Secret } from '../../secret.ts';
 import { BackOff, type BackOffPorts } from '../back-off.ts';
 import type { KeyEvents } from '../source.ts';
+import type { SetTimer } from '../timer.ts';
 import { type Lease, renewSelf } from './auth.ts';
 import type { VaultClient } from './client.ts';
 import type { AuthMethod, Credentials } from './credentials.ts';
 import { Gate } from './gate.ts';
 import { isOutage, isProblem, VaultError } from './problem.ts';
-import type { SetTimer } from './timer.ts';
 
 export interface SessionPorts extends BackOffPorts {
   /** Milliseconds since 1970: for what is told, never for what is waited for. */

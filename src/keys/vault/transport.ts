@@ -6,6 +6,7 @@ import {
   request as plainRequest,
 } from 'node:http';
 import { Agent as TlsAgent, request as tlsRequest } from 'node:https';
+import { describeNetworkFailure } from '../../network-failure.ts';
 import { VaultError } from './problem.ts';
 import { readReply } from './reply.ts';
 
@@ -37,9 +38,16 @@ export interface TransportReply {
   readonly request: { readonly path: string };
 }
 
+export interface ExchangeOptions {
+  /** Ends an exchange whose reply is not wanted any more. */
+  readonly signal?: AbortSignal;
+  /** Not on a kept-alive socket, which may be one on which nothing comes any more. */
+  readonly freshSocket?: boolean;
+}
+
 export interface Transport {
   /** @throws VaultError for everything but a reply with status 200 or 204 that is JSON or empty. */
-  exchange(request: TransportRequest): Promise<TransportReply>;
+  exchange(request: TransportRequest, options?: ExchangeOptions): Promise<TransportReply>;
   close(): void;
 }
 
@@ -57,9 +65,10 @@ export function transport(options: TransportOptions): Transport {
   const pooled = agents({ ...tls, keepAlive: true, maxSockets });
   const fresh = agents({ ...tls, keepAlive: false });
 
-  async function exchange(request: TransportRequest): Promise<TransportReply> {
-    const signal = AbortSignal.timeout(timeout);
-    const agent = request.method === 'POST' ? fresh : pooled;
+  async function exchange(request: TransportRequest, options: ExchangeOptions = {}): Promise<TransportReply> {
+    const deadline = AbortSignal.timeout(timeout);
+    const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
+    const agent = request.method === 'POST' || options.freshSocket ? fresh : pooled;
     try {
       const reply = await send(request, agent, signal).catch((error: unknown) => {
         if (error instanceof StaleSocket) return send(request, fresh, signal);
@@ -69,7 +78,8 @@ export function transport(options: TransportOptions): Transport {
       return { statusCode: reply.status, body, request: { path: new URL(request.uri).pathname } };
     } catch (error) {
       if (error instanceof VaultError) throw error;
-      throw new VaultError(signal.aborted ? 'timeout' : 'unreachable', { note: codeOf(error) });
+      if (signal.aborted) throw new VaultError('timeout');
+      throw new VaultError('unreachable', { note: describeNetworkFailure(error) });
     }
   }
 
