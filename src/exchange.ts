@@ -1,4 +1,5 @@
 import type { Outcome, Reason } from './errors.ts';
+import type { NetworkFailure } from './network-failure.ts';
 import type { KeyKind } from './oauth1/methods.ts';
 
 /** Durations of one exchange in seconds; a step that was not reached has none. */
@@ -37,6 +38,8 @@ export interface Exchange {
   outcome: Outcome;
   /** How many requests were written, or tried, to the gateway. */
   attempts: number;
+  /** Why the last attempt that could not connect to the gateway did not. */
+  unreachable?: NetworkFailure;
   /** HTTP status of the gateway's last reply. */
   gatewayStatus?: number;
   /** `status` field of a form-encoded gateway reply, as a closed value. */

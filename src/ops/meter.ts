@@ -1,5 +1,6 @@
 import type { Exchange } from '../exchange.ts';
 import type { KeyAddress, KeyEvents } from '../keys/source.ts';
+import type { NetworkFailure } from '../network-failure.ts';
 import type { KeyKind, MethodName } from '../oauth1/methods.ts';
 
 /** One reply of the gateway, retries counted one by one. Durations in seconds. */
@@ -12,6 +13,13 @@ export interface GatewayReplySeen {
   readonly clockSkew?: number;
 }
 
+/** One attempt at the gateway for which no connection could be made. */
+export interface GatewayUnreachable {
+  readonly environment: string;
+  readonly operation: string;
+  readonly cause: NetworkFailure;
+}
+
 /** The port to the metrics: what happened, in the domain's words. Implemented by ops/prometheus. */
 export interface Meter extends KeyEvents {
   /** A caller's connection was closed at once, since as many as are bearable were open. */
@@ -22,6 +30,7 @@ export interface Meter extends KeyEvents {
   /** Once per exchange, whatever happened to it. */
   exchangeEnded(exchange: Exchange): void;
   gatewayReplied(reply: GatewayReplySeen): void;
+  gatewayUnreachable(failure: GatewayUnreachable): void;
   signed(method: MethodName, seconds: number): void;
   signingQueue(depth: number): void;
   /** A request the gateway refused was signed again with another version and accepted. */

@@ -87,6 +87,11 @@ function gatewayMetrics({ counter, gauge, histogram }: Maker) {
       route,
       exchangeBuckets,
     ),
+    unreachable: counter(
+      'gateway_connection_failures_total',
+      'Total connections to the gateway that could not be made, by cause: DNS, refused, timeout, TLS, other.',
+      [...route, 'cause'],
+    ),
     results: counter('gateway_results_total', 'Form-encoded replies of the gateway by their status field.', [
       ...route,
       'result',
