@@ -105,6 +105,10 @@ class FirstLogin implements KeyEvents {
     this.#entered(`logged in, token ${end}`);
   }
 
+  loginFailed(problem: string): void {
+    this.#failed(new Error(problem));
+  }
+
   keyProblem(problem: string): void {
     this.#failed(new Error(problem));
   }

@@ -32,7 +32,12 @@ export function openInventory(keys: KeysConfig): KeyInventory {
 
 /** Errors are thrown at whoever asked; there is nothing else to tell. */
 export function openStore(vault: Extract<KeysConfig, { source: 'vault' }>['vault']): VaultStore {
-  const events = { keyProblem: () => {}, sourceTokenExpires: () => {} };
+  const events = {
+    keyProblem: () => {},
+    keySourceUp: () => {},
+    loginFailed: () => {},
+    sourceTokenExpires: () => {},
+  };
   return vaultStore(vault, {
     clock: () => Date.now(),
     monotonic: () => performance.now(),

@@ -49,6 +49,7 @@ function onlyProblems(tell: (problem: string) => void): KeyEvents {
     ringChanged: ignore,
     keySourceUp: ignore,
     sourceTokenExpires: ignore,
+    loginFailed: tell,
     keyProblem: tell,
   };
 }

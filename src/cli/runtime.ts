@@ -8,8 +8,7 @@ import { KeyCache } from '../keys/cached.ts';
 import type { KeyEvents, KeySource } from '../keys/source.ts';
 import { type Readiness, readiness } from '../ops/health.ts';
 import type { KnownNames } from '../ops/labels.ts';
-import type { Log } from '../ops/log.ts';
-import type { Meter } from '../ops/meter.ts';
+import { OutageLog } from '../ops/outage-log.ts';
 import { createForwarder } from '../proxy/forward.ts';
 import { Rotation, type RotationPorts } from '../proxy/rotation.ts';
 import type { UnderWay } from '../proxy/under-way.ts';
@@ -87,7 +86,7 @@ function tokenOf(keys: KeysConfig): Secret | undefined {
 }
 
 function openKeys(config: KeysConfig, ports: RuntimePorts): KeyStock {
-  const events = withLog(ports.meter, ports.log);
+  const events = withLog(ports, config.source);
   const source = openSource(config, { ...ports, events });
   const { clock, monotonic, random, meter } = ports;
   const cachePorts = { monotonic, random, events, sourceName: config.source };
@@ -108,7 +107,8 @@ export function namesOf(config: Config): KnownNames {
 }
 
 /** Key trouble is counted and told: a person has to act on it. */
-function withLog(meter: Meter, log: Log): KeyEvents {
+function withLog({ meter, log, monotonic }: RuntimePorts, source: string): KeyEvents {
+  const outage = new OutageLog({ log, monotonic, source });
   return {
     keyTaken: (environment, result) => meter.keyTaken(environment, result),
     keyFetched: (source, seconds) => meter.keyFetched(source, seconds),
@@ -121,7 +121,15 @@ function withLog(meter: Meter, log: Log): KeyEvents {
           log.note('error', entry.problem, { ...address, kind: entry.kind, version: entry.version });
       }
     },
-    keySourceUp: (up) => meter.keySourceUp(up),
+    keySourceUp: (up, cause = 'unknown') => {
+      meter.keySourceUp(up);
+      if (up) outage.answered();
+      else outage.failed(cause);
+    },
+    loginFailed: (problem) => {
+      meter.loginFailed(problem);
+      outage.failed(problem);
+    },
     sourceTokenExpires: (at) => meter.sourceTokenExpires(at),
     keyProblem: (problem, about) => {
       meter.keyProblem(problem, about);

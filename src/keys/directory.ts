@@ -136,6 +136,6 @@ function faultOf(directory: string): string | undefined {
     accessSync(directory, constants.R_OK | constants.X_OK);
     return undefined;
   } catch (error) {
-    return error instanceof Error && 'code' in error ? String(error.code) : 'unknown';
+    return typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : 'unknown';
   }
 }

@@ -59,6 +59,8 @@ export interface KeyEvents {
   ringChanged(address: KeyAddress, ring: KeyRing | undefined): void;
   /** Whether the source could be used when it was last asked; where not, `cause` says why, without a secret. */
   keySourceUp(up: boolean, cause?: string): void;
+  /** Logging in to the source failed: it cannot be used until that succeeds. `problem` holds no secret. */
+  loginFailed(problem: string): void;
   /** Seconds since 1970 at which the source's own credential runs out; `undefined`: never or unknown. */
   sourceTokenExpires(at: number | undefined): void;
   /** Something a person should know; `problem` holds no secret. */

@@ -23,6 +23,9 @@ export function createRecorder(metrics: Metrics, labels: () => Labels): Meter {
       metrics.gatewayDuration.observe({ labels: route, value: seconds });
       if (clockSkew !== undefined) metrics.clockSkew.set(labels().environment(environment), clockSkew);
     },
+    gatewayUnreachable({ environment, operation, cause }) {
+      metrics.unreachable.inc({ ...labels().route(environment, operation), cause });
+    },
     signed(method, seconds) {
       metrics.signatures.inc({ method });
       metrics.signing.observe({ labels: { method }, value: seconds });
@@ -41,6 +44,10 @@ function keyRecorder(metrics: Metrics, keys: KeySeries, labels: () => Labels) {
     keyFetched: (source, seconds) =>
       metrics.keyFetch.observe({ labels: { source: closed(keySources, source) }, value: seconds }),
     keySourceUp: (up) => metrics.keySourceUp.set({}, up ? 1 : 0),
+    loginFailed() {
+      metrics.keySourceUp.set({}, 0);
+      metrics.keyProblems.inc(labels().environment(undefined));
+    },
     sourceTokenExpires(at) {
       if (at === undefined) metrics.tokenExpiry.remove({});
       else metrics.tokenExpiry.set({}, at);

@@ -8,10 +8,16 @@ import type { AuthMethod, Credentials } from './credentials.ts';
 import { Gate } from './gate.ts';
 import { isOutage, isProblem, VaultError } from './problem.ts';
 
+/** What a session reports. */
+export type SessionEvents = Pick<
+  KeyEvents,
+  'keyProblem' | 'keySourceUp' | 'loginFailed' | 'sourceTokenExpires'
+>;
+
 export interface SessionPorts extends BackOffPorts {
   /** Milliseconds since 1970: for what is told, never for what is waited for. */
   readonly clock: () => number;
-  readonly events: Pick<KeyEvents, 'keyProblem' | 'sourceTokenExpires'>;
+  readonly events: SessionEvents;
   readonly setTimer: SetTimer;
 }
 
@@ -23,12 +29,18 @@ interface Held extends Lease {
   readonly firstSeconds: number;
 }
 
+interface Report {
+  readonly problem: string;
+  readonly at: number;
+  readonly inUse: boolean;
+}
+
 /** For credentials that Vault refused: they rarely get better by themselves. */
 const refusedRange = { first: 30_000, longest: 300_000 };
 /** How often the background looks for changed files and ended back-offs; asking Vault is up to those. */
 const lookAgainRange = { first: 1000, longest: 10_000 };
 /** Milliseconds. */
-const repeatReportAfter = 30_000;
+const repeatReportAfter = 300_000;
 /** Milliseconds. A token this young that is denied something lacks the permission; another would too. */
 const young = 5000;
 
@@ -43,7 +55,7 @@ export class Session {
   readonly #refused: Gate;
   readonly #lookAgain: BackOff;
   #refusedFingerprint: string | undefined;
-  #reported: { readonly problem: string; readonly at: number } | undefined;
+  #reported: Report | undefined;
   #held: Held | undefined;
   #entering: Promise<Held> | undefined;
   #cancelTimer = (): void => {};
@@ -120,6 +132,8 @@ export class Session {
     this.#refused.check();
     const lease = await credentials.logIn().catch((error: unknown) => this.#refuse(credentials, error));
     this.#refused.open();
+    this.#reported = undefined;
+    this.#ports.events.keySourceUp(true);
     return this.#hold(lease, lease.seconds);
   }
 
@@ -191,11 +205,17 @@ export class Session {
   /** Says each problem once, and again when it lasts. */
   #report(error: unknown): void {
     if (isProblem(error, 'backing-off')) return;
-    const problem = error instanceof Error ? error.message : 'unknown';
-    const at = this.#ports.monotonic();
-    if (problem === this.#reported?.problem && at - this.#reported.at < repeatReportAfter) return;
-    this.#reported = { problem, at };
-    this.#ports.events.keyProblem(`logging in to Vault: ${problem}`);
+    const problem = `logging in to Vault: ${error instanceof Error ? error.message : 'unknown'}`;
+    const { monotonic, events } = this.#ports;
+    const at = monotonic();
+    // With a token that has not ended, keys can still be read.
+    const inUse = this.#alive() !== undefined;
+    const reported = this.#reported;
+    const same = reported?.problem === problem && reported.inUse === inUse;
+    if (same && at - reported.at < repeatReportAfter) return;
+    this.#reported = { problem, at, inUse };
+    if (inUse) events.keyProblem(problem);
+    else events.loginFailed(problem);
   }
 }
 

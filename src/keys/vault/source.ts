@@ -56,8 +56,9 @@ export function vaultSource(config: VaultConfig, overlap: number, ports: VaultPo
 /** A login that is denied says nothing of the others; without a token none can be read. */
 function stateOf(error: unknown, step: Step): SourceState {
   if (step === 'before') return 'not-asked';
-  const answered = isProblem(error, 'denied', 'rejected', 'unexpected-content');
-  return answered && step === 'reading' ? 'up' : 'down';
+  if (step === 'login') return 'down';
+  if (isProblem(error, 'backing-off')) return 'not-asked';
+  return isProblem(error, 'denied', 'rejected', 'unexpected-content') ? 'up' : 'down';
 }
 
 async function readRing(readVersion: ReadVersion, overlapBegan: number): Promise<KeyRing | undefined> {

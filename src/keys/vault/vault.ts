@@ -1,19 +1,18 @@
 import type { VaultConfig } from '../../config/shape.ts';
 import type { Secret } from '../../secret.ts';
 import type { BackOffPorts } from '../back-off.ts';
-import type { KeyEvents } from '../source.ts';
 import { type SetTimer, setTimer } from '../timer.ts';
 import { vaultClient } from './client.ts';
 import { authMethod } from './credentials.ts';
 import { KvStore } from './kv.ts';
 import { kvPaths } from './paths.ts';
-import { Session } from './session.ts';
+import { Session, type SessionEvents } from './session.ts';
 
 /** What keys in Vault need from outside. */
 export interface VaultPorts extends BackOffPorts {
   /** Milliseconds since 1970. */
   readonly clock: () => number;
-  readonly events: Pick<KeyEvents, 'keyProblem' | 'sourceTokenExpires'>;
+  readonly events: SessionEvents;
   /** Timers of the process unless a test brings its own. */
   readonly setTimer?: SetTimer;
 }

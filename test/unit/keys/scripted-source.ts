@@ -109,6 +109,8 @@ export class RecordedEvents implements KeyEvents {
     this.up.push(up);
   }
 
+  loginFailed(): void {}
+
   sourceTokenExpires(): void {}
 
   keyProblem(): void {}
