@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
 import { isDeepStrictEqual } from 'node:util';
 import { type AppPorts, createApp } from '../app.ts';
@@ -13,6 +12,9 @@ import { createForwarder } from '../proxy/forward.ts';
 import { Rotation, type RotationPorts } from '../proxy/rotation.ts';
 import type { UnderWay } from '../proxy/under-way.ts';
 import { type Secret, sameSecret } from '../secret.ts';
+import type { TlsUser } from '../tls/files.ts';
+import type { TlsMaterial } from '../tls/material.ts';
+import { type Certificates, materialOf } from './certificates.ts';
 import { openSource } from './key-source.ts';
 
 /** What stays the same when the configuration is read again. */
@@ -25,6 +27,8 @@ export interface Runtime {
   readonly handle: RequestListener;
   readonly keys: KeyStock;
   readiness(): Readiness;
+  /** Other certificates for connections to Vault or to a gateway. */
+  useTls(user: TlsUser, material: TlsMaterial): void;
   /**
    * Closes idle connections to the gateways and, unless the next runtime goes on with them, the key source;
    * exchanges under way go on.
@@ -45,17 +49,23 @@ interface KeyStock {
  *
  * @param previous the runtime that this one replaces: its cached keys are taken over where the configuration
  * of the keys is the same, so that reading the configuration again during an outage or a rotation loses nothing
- * @throws Error for a file that cannot be read; nothing has been started then
  */
-export function startRuntime(config: Config, ports: RuntimePorts, previous?: Runtime): Runtime {
+export function startRuntime(
+  config: Config,
+  certificates: Certificates,
+  ports: RuntimePorts,
+  previous?: Runtime,
+): Runtime {
   const forwarders = new Map(
     Object.entries(config.environments).map(([name, settings]) => {
-      const ca = settings.caFile === undefined ? undefined : readFileSync(settings.caFile, 'utf8');
+      const { ca } = materialOf(certificates, { role: 'gateway', environment: name });
       return [name, createForwarder(settings, ca, ports.underWay)];
     }),
   );
   const keep = previous !== undefined && sameConfig(previous.keys.config, config.keys);
-  const keys = keep ? previous.keys : openKeys(config.keys, ports);
+  const tls = materialOf(certificates, { role: 'vault' });
+  const keys = keep ? previous.keys : openKeys(config.keys, tls, ports);
+  if (keep) keys.source.useTls?.(tls);
   return {
     handle: createApp(config, { ...ports, rotation: keys.rotation, forwarders }),
     keys,
@@ -65,6 +75,13 @@ export function startRuntime(config: Config, ports: RuntimePorts, previous?: Run
         keySourceReady: keys.source.ready(),
         keysCached: keys.cache.holds(),
       }),
+    useTls({ role, environment = '' }, material) {
+      if (role === 'vault') keys.source.useTls?.(material);
+      const settings = config.environments[environment];
+      if (role !== 'gateway' || settings === undefined) return;
+      forwarders.get(environment)?.retire();
+      forwarders.set(environment, createForwarder(settings, material.ca, ports.underWay));
+    },
     stop: (next) => {
       if (next?.keys !== keys) {
         keys.cache.stop();
@@ -85,9 +102,9 @@ function tokenOf(keys: KeysConfig): Secret | undefined {
   return keys.source === 'vault' && keys.vault.auth.method === 'token' ? keys.vault.auth.token : undefined;
 }
 
-function openKeys(config: KeysConfig, ports: RuntimePorts): KeyStock {
+function openKeys(config: KeysConfig, tls: TlsMaterial, ports: RuntimePorts): KeyStock {
   const events = withLog(ports, config.source);
-  const source = openSource(config, { ...ports, events });
+  const source = openSource(config, { ...ports, events, tls });
   const { clock, monotonic, random, meter } = ports;
   const cachePorts = { monotonic, random, events, sourceName: config.source };
   const cache = new KeyCache(source, config.cache, cachePorts);

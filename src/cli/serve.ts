@@ -88,7 +88,7 @@ async function readAgain(
       log.note('error', 'configuration not reloaded: the running one stays');
       return;
     }
-    service.reload(read.config);
+    await service.reload(read.config);
     log.note('info', 'configuration reloaded');
   } catch (error) {
     log.note('error', `configuration not reloaded: ${messageOf(error)}`);

@@ -1,15 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { Server as TlsServer } from 'node:https';
 import { performance } from 'node:perf_hooks';
 import { setImmediate, setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../config/shape.ts';
-import { createPrometheus } from '../ops/prometheus.ts';
+import { createPrometheus, type Prometheus } from '../ops/prometheus.ts';
 import { createOpsApp } from '../ops/server.ts';
 import { Admission } from '../proxy/admission.ts';
-import { createListener, type TlsTexts } from '../proxy/listen.ts';
+import { createListener, type Listener, type TlsTexts } from '../proxy/listen.ts';
 import { UnderWay } from '../proxy/under-way.ts';
+import type { TlsMaterial } from '../tls/material.ts';
+import { CertificateFiles, materialOf } from './certificates.ts';
 import { LastAnswers } from './last-answers.ts';
 import { createNonces } from './nonces.ts';
 import { packageVersion } from './package-info.ts';
@@ -19,33 +20,32 @@ import { namesOf, type RuntimePorts, startRuntime } from './runtime.ts';
 export interface Service {
   readonly proxyUrl: string;
   readonly adminUrl: string;
-  /** Takes another configuration for the requests to come. Addresses stay as they are until a restart. */
-  reload(config: Config): void;
+  /**
+   * Takes another configuration for the requests to come. Addresses stay as they are until a restart.
+   *
+   * @throws Error for files that cannot be read; the running configuration stays
+   */
+  reload(config: Config): Promise<void>;
   /** Refuses new requests, finishes those under way, closes. Resolves to whether all were finished in time. */
   stop(): Promise<boolean>;
 }
 
+const minute = 60_000;
+
 /** What a test may want to be different. */
 export type ServicePorts = Pick<RuntimePorts, 'log'> &
-  Partial<Pick<RuntimePorts, 'clock' | 'monotonic' | 'nonce' | 'random'>>;
+  Partial<Pick<RuntimePorts, 'clock' | 'monotonic' | 'nonce' | 'random'>> & {
+    /** Milliseconds between looks at the certificate files. */
+    readonly certificatesEvery?: number;
+  };
 
 /** @throws Error of `listen`, and of files that cannot be read */
 export async function startService(config: Config, given: ServicePorts): Promise<Service> {
-  const version = packageVersion();
-  const meter = createPrometheus({ version, ...namesOf(config) });
-  const ports: RuntimePorts = {
-    clock: () => Date.now(),
-    monotonic: () => performance.now(),
-    nonce: createNonces(),
-    random: () => Math.random(),
-    ...given,
-    meter,
-    admission: new Admission(),
-    underWay: new UnderWay(),
-    newRequestId: () => randomUUID(),
-    userAgent: `countersign/${version}`,
-  };
-  let runtime = startRuntime(config, ports);
+  const { meter, ports } = portsOf(config, given);
+  const certificates = new CertificateFiles(ports);
+  const first = await certificates.prepare(config);
+  certificates.use(first);
+  let runtime = startRuntime(config, first, ports);
   const answers = new LastAnswers();
   const { server: proxy, renew } = createListener(config.proxy, {
     ...ports,
@@ -53,7 +53,7 @@ export async function startService(config: Config, given: ServicePorts): Promise
       answers.add(response);
       runtime.handle(request, response);
     },
-    tls: tlsTexts(config),
+    tls: listenerTexts(materialOf(first, { role: 'listener' })),
     dropped: () => meter.connectionDropped(),
     refused: (exchange) => {
       ports.log.exchange(exchange);
@@ -70,18 +70,24 @@ export async function startService(config: Config, given: ServicePorts): Promise
     runtime.stop();
     throw error;
   });
+  const stopLooking = certificates.lookEach(given.certificatesEvery ?? minute, (user, material) => {
+    if (user.role === 'listener') renewListener(proxy, renew, material);
+    else runtime.useTls(user, material);
+  });
   return {
     proxyUrl,
     adminUrl,
-    reload(next) {
-      const tls = proxy instanceof TlsServer ? tlsTexts(next) : undefined;
-      const started = startRuntime(next, ports, runtime);
+    async reload(next) {
+      const prepared = await certificates.prepare(next);
+      const started = startRuntime(next, prepared, ports, runtime);
       runtime.stop(started);
       runtime = started;
       meter.reconfigure(namesOf(next));
-      if (tls !== undefined) renew(tls);
+      certificates.use(prepared);
+      renewListener(proxy, renew, materialOf(prepared, { role: 'listener' }));
     },
     stop: async () => {
+      stopLooking();
       answers.closeConnections();
       const inTime = await drain(proxy, ports, config.proxy.deadlines.drain);
       runtime.stop();
@@ -89,6 +95,24 @@ export async function startService(config: Config, given: ServicePorts): Promise
       return inTime;
     },
   };
+}
+
+function portsOf(config: Config, given: ServicePorts): { meter: Prometheus; ports: RuntimePorts } {
+  const version = packageVersion();
+  const meter = createPrometheus({ version, ...namesOf(config) });
+  const ports = {
+    clock: () => Date.now(),
+    monotonic: () => performance.now(),
+    nonce: createNonces(),
+    random: () => Math.random(),
+    ...given,
+    meter,
+    admission: new Admission(),
+    underWay: new UnderWay(),
+    newRequestId: () => randomUUID(),
+    userAgent: `countersign/${version}`,
+  };
+  return { meter, ports };
 }
 
 /** The operations port stays open meanwhile: whoever asks learns that this instance is draining. */
@@ -116,15 +140,14 @@ function closed(server: Server): Promise<void> {
   });
 }
 
-function tlsTexts({ proxy: { tls } }: Config): TlsTexts | undefined {
-  if (tls === undefined) return undefined;
-  const read = (file: string): string => readFileSync(file, 'utf8');
-  const { certFile, keyFile, clientCaFile } = tls;
-  return {
-    cert: read(certFile),
-    key: read(keyFile),
-    ...(clientCaFile === undefined ? {} : { clientCa: read(clientCaFile) }),
-  };
+function renewListener(proxy: Server, renew: Listener['renew'], material: TlsMaterial): void {
+  const texts = listenerTexts(material);
+  if (proxy instanceof TlsServer && texts !== undefined) renew(texts);
+}
+
+function listenerTexts({ cert, key, ca }: TlsMaterial): TlsTexts | undefined {
+  if (cert === undefined || key === undefined) return undefined;
+  return { cert, key, ...(ca === undefined ? {} : { clientCa: ca }) };
 }
 
 type Listening = readonly [server: Server, at: { host: string; port: number }, scheme: string];

@@ -1,4 +1,5 @@
 import type { KeyKind, SigningKey } from '../oauth1/methods.ts';
+import type { TlsMaterial } from '../tls/material.ts';
 
 /** Where a key lives: the same login in two environments has two different secrets (promise 7). */
 export interface KeyAddress {
@@ -43,6 +44,8 @@ export interface KeySource {
   start(): void;
   /** Whether the source has answered once since {@link start}. */
   ready(): boolean;
+  /** Other certificates for the connections to come, of a source that is reached over TLS. */
+  useTls?(material: TlsMaterial): void;
   /** Ends what {@link start} began; the process can then exit. */
   stop(): void;
 }

@@ -2,6 +2,8 @@ import type { Exchange } from '../exchange.ts';
 import type { KeyAddress, KeyEvents } from '../keys/source.ts';
 import type { NetworkFailure } from '../network-failure.ts';
 import type { KeyKind, MethodName } from '../oauth1/methods.ts';
+import type { TlsUser } from '../tls/files.ts';
+import type { Validity } from '../tls/material.ts';
 
 /** One reply of the gateway, retries counted one by one. Durations in seconds. */
 export interface GatewayReplySeen {
@@ -35,7 +37,16 @@ export interface Meter extends KeyEvents {
   signingQueue(depth: number): void;
   /** A request the gateway refused was signed again with another version and accepted. */
   fellBack(address: KeyAddress, kind: KeyKind, to: 'newer' | 'older'): void;
+  /** From now on this one is in use. */
+  certificateLoaded(certificate: CertificateInUse, validity: Validity): void;
+  /** Those of this user are not in use any more. */
+  certificateGone(user: TlsUser): void;
   policyDecided(caller: string, decision: PolicyDecision): void;
+}
+
+/** A certificate chain that is shown, or CAs that are trusted. */
+export interface CertificateInUse extends TlsUser {
+  readonly part: 'cert' | 'ca';
 }
 
 /** `would-refuse`: a caller in report mode that `enforce` would have refused. */

@@ -41,6 +41,7 @@ const signingBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.0
 const keyFetchBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 const route: ('environment' | 'operation')[] = ['environment', 'operation'];
+const certificate: ('certificate' | 'environment')[] = ['certificate', 'environment'];
 const boundedKey: ('environment' | 'login' | 'kind')[] = ['environment', 'login', 'kind'];
 
 function requestMetrics({ counter, gauge, histogram }: Maker) {
@@ -174,6 +175,16 @@ function processMetrics({ counter, gauge, histogram }: Maker) {
       signingBuckets,
     ),
     signingQueue: gauge('signing_queue_depth', 'RSA signatures that wait for a free thread.', []),
+    certificateExpiry: gauge(
+      'certificate_expiry_timestamp_seconds',
+      'Expiry time of a certificate in use, in seconds since 1970; of a CA file the latest of its certificates.',
+      certificate,
+    ),
+    certificateStart: gauge(
+      'certificate_not_before_timestamp_seconds',
+      'Start of the validity of a certificate in use, in seconds since 1970.',
+      certificate,
+    ),
     buildInfo: gauge('build_info', 'Always 1; the versions are in the labels.', ['version', 'node_version']),
   };
 }

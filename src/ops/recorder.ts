@@ -1,10 +1,17 @@
 import type { Exchange } from '../exchange.ts';
 import { createKeySeries, type KeySeries } from './key-series.ts';
 import { closed, faultOf, type Labels, statusLabel } from './labels.ts';
-import type { Meter } from './meter.ts';
+import type { CertificateInUse, Meter } from './meter.ts';
 import type { Metrics } from './metrics.ts';
 
 const keySources: ReadonlySet<string> = new Set(['vault', 'directory']);
+
+const certificateNames: Readonly<Record<CertificateInUse['role'], Record<CertificateInUse['part'], string>>> =
+  {
+    listener: { cert: 'listener', ca: 'listener-client-ca' },
+    vault: { cert: 'vault-client', ca: 'vault-ca' },
+    gateway: { cert: 'gateway-client', ca: 'gateway-ca' },
+  };
 
 /** Turns what happened, told in the domain's words, into counts. `labels` gives those in force. */
 export function createRecorder(metrics: Metrics, labels: () => Labels): Meter {
@@ -32,8 +39,28 @@ export function createRecorder(metrics: Metrics, labels: () => Labels): Meter {
     },
     signingQueue: (depth) => metrics.signingQueue.set({}, depth),
     policyDecided: (caller, decision) => metrics.decisions.inc({ ...labels().caller(caller), decision }),
+    ...certificateRecorder(metrics, labels),
     ...keyRecorder(metrics, keys, labels),
   };
+}
+
+function certificateRecorder(metrics: Metrics, labels: () => Labels) {
+  const labelsOf = ({ role, part, environment }: CertificateInUse) => ({
+    certificate: certificateNames[role][part],
+    ...labels().environment(environment),
+  });
+  return {
+    certificateLoaded(certificate, { from, until }) {
+      metrics.certificateStart.set(labelsOf(certificate), from / 1000);
+      metrics.certificateExpiry.set(labelsOf(certificate), until / 1000);
+    },
+    certificateGone(user) {
+      for (const part of ['cert', 'ca'] as const) {
+        metrics.certificateStart.remove(labelsOf({ ...user, part }));
+        metrics.certificateExpiry.remove(labelsOf({ ...user, part }));
+      }
+    },
+  } satisfies Partial<Meter>;
 }
 
 function keyRecorder(metrics: Metrics, keys: KeySeries, labels: () => Labels) {

@@ -1,23 +1,21 @@
-import { readFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import nodeVault from 'node-vault';
 import type { z } from 'zod';
 import type { VaultConfig } from '../../config/shape.ts';
 import { reveal, type Secret } from '../../secret.ts';
+import type { TlsMaterial } from '../../tls/material.ts';
 import type { BackOffPorts } from '../back-off.ts';
 import { Gate } from './gate.ts';
 import { plain } from './hidden.ts';
 import { isOutage, type ProblemKind, VaultError } from './problem.ts';
 import { Resender } from './resend.ts';
-import { type TransportRequest, transport } from './transport.ts';
+import { type Transport, type TransportRequest, transport } from './transport.ts';
 
 /** While Vault is in trouble one request a second finds out whether it still is. */
 const outageRange = { first: 1000, longest: 1000, jitter: 0 };
 
 /** Where Vault is and how to reach it; what the configuration's `keys.vault` says, less the login. */
-export type VaultAddress = Pick<
-  VaultConfig,
-  'address' | 'namespace' | 'caFile' | 'certFile' | 'keyFile' | 'timeout'
->;
+export type VaultAddress = Pick<VaultConfig, 'address' | 'namespace' | 'timeout'>;
 
 /**
  * Vault's HTTP API, narrowed to what Countersign needs. A path is given without `/v1` and has to come from
@@ -29,6 +27,8 @@ export interface VaultClient {
   list<T>(path: string, shape: z.ZodType<T>, token: Secret): Promise<T>;
   /** A POST. Texts in `data` that are secrets come as {@link Secret}. No token: an unauthenticated login. */
   write<T>(path: string, data: object, shape: z.ZodType<T>, token?: Secret): Promise<T>;
+  /** Other certificates for the connections to come; requests in flight end on theirs. */
+  useTls(material: TlsMaterial): void;
   close(): void;
 }
 
@@ -39,16 +39,11 @@ export interface VaultClient {
  *
  * While Vault is in trouble calls fail at once (`backing-off`), but for one each second, or as soon as
  * `Retry-After` allows: the others follow once it came back.
- *
- * @throws Error if a certificate file cannot be read.
  */
-export function vaultClient(config: VaultAddress, ports: BackOffPorts): VaultClient {
-  const http = transport({
-    timeout: config.timeout,
-    ca: pem(config.caFile),
-    cert: pem(config.certFile),
-    key: pem(config.keyFile),
-  });
+export function vaultClient(config: VaultAddress, ports: BackOffPorts, tls: TlsMaterial = {}): VaultClient {
+  const open = (tls: TlsMaterial): Transport => transport({ timeout: config.timeout, ...tls });
+  let inUse = tls;
+  let http = open(tls);
   const outage = new Gate(ports, outageRange);
   const resender = new Resender();
   const send = (request: TransportRequest) =>
@@ -72,6 +67,12 @@ export function vaultClient(config: VaultAddress, ports: BackOffPorts): VaultCli
       shaped(await vault.list(path, withToken(token)), shape, 'unexpected-content'),
     write: async (path, data, shape, token) =>
       shaped(await vault.write(path, plain(data), withToken(token)), shape, 'invalid-reply'),
+    useTls(material) {
+      if (isDeepStrictEqual(material, inUse)) return;
+      inUse = material;
+      http.retire();
+      http = open(material);
+    },
     close: () => http.close(),
   };
 }
@@ -103,8 +104,4 @@ function shaped<T>(reply: unknown, shape: z.ZodType<T>, kind: ProblemKind): T {
   const result = shape.safeParse(reply);
   if (!result.success) throw new VaultError(kind, { note: 'not the shape expected' });
   return result.data;
-}
-
-function pem(file: string | undefined): Buffer | undefined {
-  return file === undefined ? undefined : readFileSync(file);
 }

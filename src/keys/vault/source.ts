@@ -49,6 +49,7 @@ export function vaultSource(config: VaultConfig, overlap: number, ports: VaultPo
     read,
     start: () => vault.session.start(),
     ready: () => vault.session.loggedInOnce,
+    useTls: (material) => vault.useTls(material),
     stop: () => vault.close(),
   };
 }

@@ -19,9 +19,9 @@ export interface TransportOptions {
   /** Milliseconds for one whole exchange: waiting for a socket, connecting, the last byte of the reply. */
   readonly timeout: number;
   /** PEM texts; the system's CAs where `ca` is absent. */
-  readonly ca?: Buffer | undefined;
-  readonly cert?: Buffer | undefined;
-  readonly key?: Buffer | undefined;
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: string;
 }
 
 /** What node-vault asks of a transport. */
@@ -48,6 +48,8 @@ export interface ExchangeOptions {
 export interface Transport {
   /** @throws VaultError for everything but a reply with status 200 or 204 that is JSON or empty. */
   exchange(request: TransportRequest, options?: ExchangeOptions): Promise<TransportReply>;
+  /** Closes idle connections, and each one in use after its exchange. */
+  retire(): void;
   close(): void;
 }
 
@@ -60,8 +62,8 @@ export interface Transport {
  * credential counts its uses is never sent twice.
  */
 export function transport(options: TransportOptions): Transport {
-  const { timeout, ca, cert, key } = options;
-  const tls = { ca, cert, key, rejectUnauthorized: true, minVersion: 'TLSv1.2' } as const;
+  const { timeout, ...material } = options;
+  const tls = { ...material, rejectUnauthorized: true, minVersion: 'TLSv1.2' } as const;
   const pooled = agents({ ...tls, keepAlive: true, maxSockets });
   const fresh = agents({ ...tls, keepAlive: false });
 
@@ -83,12 +85,17 @@ export function transport(options: TransportOptions): Transport {
     }
   }
 
-  return { exchange, close: () => [pooled, fresh].forEach((pair) => pair.close()) };
+  return {
+    exchange,
+    retire: () => pooled.retire(),
+    close: () => [pooled, fresh].forEach((pair) => pair.close()),
+  };
 }
 
 interface Agents {
   readonly plain: PlainAgent;
   readonly tls: TlsAgent;
+  retire(): void;
   close(): void;
 }
 
@@ -98,6 +105,12 @@ function agents(options: ConstructorParameters<typeof TlsAgent>[0]): Agents {
   return {
     plain,
     tls,
+    retire() {
+      for (const agent of [plain, tls]) {
+        agent.maxFreeSockets = 0;
+        for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
+      }
+    },
     close() {
       plain.destroy();
       tls.destroy();
