@@ -78,6 +78,20 @@ describe('an outage of Vault', () => {
     await expectEnd(proxy);
   });
 
+  it('is none where one login is denied: that is a problem of its own', async () => {
+    bench.vault.fail({ kind: 'status', status: 403 }, /uncached/);
+    await askUncached(proxy, 3);
+    expect(await counted(proxy, 'key_source_up')).toBe(1);
+    expect(await counted(proxy, 'key_problems_total', { environment: 'sandbox' })).toBe(3);
+    expect(beginnings(proxy)).toEqual([]);
+    const told = proxy.logLines().filter(({ msg }) => String(msg).startsWith('the keys cannot be read'));
+    expect(told.map(({ msg, login }) => `${String(login)}: ${String(msg)}`)).toEqual([
+      'uncached-0: the keys cannot be read: Vault denied permission (HTTP 403)',
+      'uncached-1: the keys cannot be read: Vault denied permission (HTTP 403)',
+      'uncached-2: the keys cannot be read: Vault denied permission (HTTP 403)',
+    ]);
+  });
+
   it('that is gone is one line with its cause, and one at its end', async () => {
     const { port } = bench.vault;
     await bench.vault.close();

@@ -173,6 +173,33 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(await problemOf(keys.read(acme))).toBe('no-route');
     });
 
+    it('logs in again at once when its token was revoked', async () => {
+      const { address } = await newLogin('first');
+      const ports = new Ports();
+      let ahead = 0;
+      const monotonic = () => performance.now() + ahead;
+      const keys = source(await appRoleAuth(), Object.assign(ports, { monotonic }));
+      for (let logins = 1; logins < 4; logins += 1) {
+        expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+        expect(ports.events.expiries).toHaveLength(logins);
+        await admin.request('POST', `sys/leases/revoke-prefix/auth/${appRole}/login`);
+        ahead += 6000;
+      }
+    });
+
+    it('does not log in again for a permission that is missing', async () => {
+      const ports = new Ports();
+      let ahead = 0;
+      const monotonic = () => performance.now() + ahead;
+      const path = 'elsewhere/{environment}/{login}';
+      const keys = source(await appRoleAuth(), Object.assign(ports, { monotonic }), { path });
+      for (let times = 0; times < 3; times += 1) {
+        ahead += 120_000;
+        expect(await problemOf(keys.read(acme))).toBe('denied');
+      }
+      expect(ports.events.expiries).toHaveLength(1);
+    });
+
     it('renews its token at two thirds of the lease', async () => {
       const { address } = await newLogin('first');
       const ports = new Ports();

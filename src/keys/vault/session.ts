@@ -6,7 +6,9 @@ import { type Lease, renewSelf } from './auth.ts';
 import type { VaultClient } from './client.ts';
 import type { AuthMethod, Credentials } from './credentials.ts';
 import { Gate } from './gate.ts';
+import { LoginReport } from './login-report.ts';
 import { isOutage, isProblem, VaultError } from './problem.ts';
+import { TokenCheck } from './token-check.ts';
 
 /** What a session reports. */
 export type SessionEvents = Pick<
@@ -23,26 +25,19 @@ export interface SessionPorts extends BackOffPorts {
 
 interface Held extends Lease {
   /** Milliseconds on the monotonic clock. */
-  readonly since: number;
   readonly until: number;
   /** Seconds of the first lease of this token; when renewals give much less, its end is near. */
   readonly firstSeconds: number;
-}
-
-interface Report {
-  readonly problem: string;
-  readonly at: number;
-  readonly inUse: boolean;
+  /** When it was last known to be good, on the monotonic clock. */
+  goodAt: number;
 }
 
 /** For credentials that Vault refused: they rarely get better by themselves. */
 const refusedRange = { first: 30_000, longest: 300_000 };
 /** How often the background looks for changed files and ended back-offs; asking Vault is up to those. */
 const lookAgainRange = { first: 1000, longest: 10_000 };
-/** Milliseconds. */
-const repeatReportAfter = 300_000;
-/** Milliseconds. A token this young that is denied something lacks the permission; another would too. */
-const young = 5000;
+/** Milliseconds. A token that was good so lately and is denied something lacks the permission. */
+const good = 5000;
 
 /**
  * Keeps one Vault token alive: logs in, renews at two thirds of the lease, logs in again when renewal is
@@ -54,10 +49,12 @@ export class Session {
   readonly #ports: SessionPorts;
   readonly #refused: Gate;
   readonly #lookAgain: BackOff;
+  readonly #tokenCheck: TokenCheck;
+  readonly #report: LoginReport;
   #refusedFingerprint: string | undefined;
-  #reported: Report | undefined;
   #held: Held | undefined;
   #entering: Promise<Held> | undefined;
+  #judging: Promise<Held> | undefined;
   #cancelTimer = (): void => {};
   #running = false;
 
@@ -67,6 +64,8 @@ export class Session {
     this.#ports = ports;
     this.#refused = new Gate(ports, refusedRange);
     this.#lookAgain = new BackOff(ports, lookAgainRange);
+    this.#tokenCheck = new TokenCheck(client, ports.monotonic);
+    this.#report = new LoginReport(ports.events, ports.monotonic);
   }
 
   /** Logs in, and from then on keeps the token alive in the background. */
@@ -85,8 +84,8 @@ export class Session {
   }
 
   /**
-   * Does some work with the token. Work that is denied is done once more with a new token, since the old one
-   * may have been revoked; denied again, it is the permission that is missing.
+   * Does some work with the token. Work that is denied is done once more with a new token if the old one was
+   * revoked; else it is the permission that is missing.
    *
    * @throws VaultError
    */
@@ -110,14 +109,31 @@ export class Session {
   async #insteadOf(denied: Held): Promise<Held> {
     const held = this.#alive();
     if (held !== undefined && held.token !== denied.token) return held;
-    if (this.#ports.monotonic() - denied.since < young) return denied;
-    return this.#enter();
+    if (this.#ports.monotonic() - denied.goodAt < good) return denied;
+    this.#judging ??= this.#judge(denied).finally(() => {
+      this.#judging = undefined;
+    });
+    return this.#judging;
+  }
+
+  /** Gives the token that was denied where it is good. */
+  async #judge(denied: Held): Promise<Held> {
+    // To log in with a token is to look it up.
+    if (!this.#method.givesNewTokens) return this.#enter();
+    const verdict = await this.#tokenCheck.judge(denied.token);
+    if (verdict === 'good') {
+      denied.goodAt = this.#ports.monotonic();
+      return denied;
+    }
+    const next = await this.#enter();
+    if (verdict === 'suspected') await this.#tokenCheck.replaced(denied.token, next.token);
+    return next;
   }
 
   #enter(): Promise<Held> {
     this.#entering ??= this.#logIn()
       .catch((error: unknown) => {
-        this.#report(error);
+        this.#report.failed(error, this.#alive() !== undefined);
         throw error;
       })
       .finally(() => {
@@ -132,7 +148,7 @@ export class Session {
     this.#refused.check();
     const lease = await credentials.logIn().catch((error: unknown) => this.#refuse(credentials, error));
     this.#refused.open();
-    this.#reported = undefined;
+    this.#report.succeeded();
     this.#ports.events.keySourceUp(true);
     return this.#hold(lease, lease.seconds);
   }
@@ -148,7 +164,7 @@ export class Session {
   #hold(lease: Lease, firstSeconds: number): Held {
     const since = this.#ports.monotonic();
     const until = lease.seconds === 0 ? Number.POSITIVE_INFINITY : since + lease.seconds * 1000;
-    const held = { ...lease, since, until, firstSeconds };
+    const held = { ...lease, until, firstSeconds, goodAt: since };
     this.#held = held;
     this.#lookAgain.succeeded();
     this.#ports.events.sourceTokenExpires(lease.seconds === 0 ? undefined : this.#onClock(until) / 1000);
@@ -200,22 +216,6 @@ export class Session {
     }
     this.#warnOfEnd(held);
     await this.#enter();
-  }
-
-  /** Says each problem once, and again when it lasts. */
-  #report(error: unknown): void {
-    if (isProblem(error, 'backing-off')) return;
-    const problem = `logging in to Vault: ${error instanceof Error ? error.message : 'unknown'}`;
-    const { monotonic, events } = this.#ports;
-    const at = monotonic();
-    // With a token that has not ended, keys can still be read.
-    const inUse = this.#alive() !== undefined;
-    const reported = this.#reported;
-    const same = reported?.problem === problem && reported.inUse === inUse;
-    if (same && at - reported.at < repeatReportAfter) return;
-    this.#reported = { problem, at, inUse };
-    if (inUse) events.keyProblem(problem);
-    else events.loginFailed(problem);
   }
 }
 

@@ -57,9 +57,16 @@ export class World {
     return this.#mounted(call);
   }
 
-  /** `POST sys/auth/{path}` and `POST sys/mounts/{path}`, or `GET` for what is there. */
+  /**
+   * `POST sys/auth/{path}` and `POST sys/mounts/{path}`, or `GET` for what is there; and the end of all tokens that
+   * auth methods gave.
+   */
   #mount({ method, path, body }: Call): Reply | undefined {
     const [, kind, name] = /^sys\/(auth|mounts)\/(.+)$/.exec(path) ?? [];
+    if (method === 'POST' && path.startsWith('sys/leases/revoke-prefix/auth/')) {
+      this.tokens.revokeAll();
+      return empty;
+    }
     if (kind === undefined || name === undefined) return undefined;
     const at = kind === 'auth' ? `auth/${name}` : name;
     if (method === 'GET')
