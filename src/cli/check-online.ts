@@ -65,8 +65,7 @@ async function checkSource(config: Config): Promise<OnlineRow[]> {
     const row = await timedRow(about, enter, messageOf);
     return row.result === 'failed' ? [row] : [row, ...(await checkKeys(config, source, inventory))];
   } finally {
-    source.stop();
-    inventory.close();
+    await Promise.all([source.stop(), inventory.close()]);
   }
 }
 

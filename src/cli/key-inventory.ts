@@ -21,7 +21,7 @@ export interface KeyInventory {
   logins(environment: string): Promise<readonly string[]>;
   /** Newest first; none for a login that is not known. */
   versions(address: KeyAddress): Promise<readonly HeldVersion[]>;
-  close(): void;
+  close(): void | Promise<void>;
 }
 
 export function openInventory(keys: KeysConfig): KeyInventory {

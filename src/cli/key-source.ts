@@ -39,7 +39,7 @@ export async function readOnce(
   try {
     return await source.read(address);
   } finally {
-    source.stop();
+    await source.stop();
   }
 }
 

@@ -66,8 +66,8 @@ export async function startService(config: Config, given: ServicePorts): Promise
   const [proxyUrl, adminUrl] = await listenOn(
     [proxy, config.proxy, config.proxy.tls === undefined ? 'http' : 'https'],
     [admin, config.admin, 'http'],
-  ).catch((error: unknown) => {
-    runtime.stop();
+  ).catch(async (error: unknown) => {
+    await runtime.stop();
     throw error;
   });
   const stopLooking = certificates.lookEach(given.certificatesEvery ?? minute, (user, material) => {
@@ -80,7 +80,7 @@ export async function startService(config: Config, given: ServicePorts): Promise
     async reload(next) {
       const prepared = await certificates.prepare(next);
       const started = startRuntime(next, prepared, ports, runtime);
-      runtime.stop(started);
+      void runtime.stop(started);
       runtime = started;
       meter.reconfigure(namesOf(next));
       certificates.use(prepared);
@@ -90,7 +90,7 @@ export async function startService(config: Config, given: ServicePorts): Promise
       stopLooking();
       answers.closeConnections();
       const inTime = await drain(proxy, ports, config.proxy.deadlines.drain);
-      runtime.stop();
+      await runtime.stop();
       await closed(admin);
       return inTime;
     },

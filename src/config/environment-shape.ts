@@ -36,6 +36,9 @@ export const environment = z.strictObject({
     .regex(/^[A-Za-z0-9_~-]{1,64}$/, 'must be one path segment such as gw')
     .describe('First path segment of the gateway, "gw" in its interface.'),
   deadlines: deadlines.prefault({}).describe('How long the gateway may take.'),
+  connectionMaxAge: deadline('5m').describe(
+    'Maximum age of a pooled connection; a new one follows a change of the DNS entry.',
+  ),
   maxInFlight: count.prefault(500).describe('Exchanges at once; more are refused as overloaded.'),
   endpoints: dictionary(identifier, identifier)
     .prefault({})

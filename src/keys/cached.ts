@@ -81,6 +81,11 @@ export class KeyCache {
     return this.#memory.holds();
   }
 
+  /** Takes over what another cache of the same secrets holds. */
+  adopt(other: KeyCache): void {
+    this.#memory.adopt(other.#memory);
+  }
+
   /** Ends what runs in the background while the source fails. */
   stop(): void {
     this.#recovery.stop();

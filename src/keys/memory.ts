@@ -98,6 +98,13 @@ export class KeyMemory {
     return false;
   }
 
+  /** Takes over the rings of another memory; how long each may be used is decided by the settings of this one. */
+  adopt(other: KeyMemory): void {
+    for (const { address, ring, readAt, usedAt } of other.#rings.values()) {
+      this.#keep(address, ring, readAt, usedAt);
+    }
+  }
+
   /** Rings in use that are not fresh any more, the one used last first. */
   outdated(): readonly KeyAddress[] {
     const now = this.#ports.monotonic();
@@ -108,19 +115,24 @@ export class KeyMemory {
   }
 
   #hold(address: KeyAddress, read: KeyRing, readAt: number): KeyRing {
-    const { monotonic, random, events } = this.#ports;
     const name = addressName(address);
     const before = this.#rings.get(name);
     const changed = before === undefined || !sameRing(before.ring, read);
     const ring = changed ? read : before.ring;
     const usedAt = before?.usedAt ?? readAt;
+    this.#keep(address, ring, readAt, usedAt);
+    this.#missing.delete(name);
+    if (changed) this.#ports.events.ringChanged(address, ring);
+    return ring;
+  }
+
+  #keep(address: KeyAddress, ring: KeyRing, readAt: number, usedAt: number): void {
+    const { monotonic, random, events } = this.#ports;
     const freshUntil = readAt + this.#settings.fresh * (1 - freshJitter * random());
     const refresh = new BackOff({ monotonic, random }, pauses);
-    const evicted = this.#rings.set(name, { address, ring, readAt, freshUntil, refresh, usedAt });
-    this.#missing.delete(name);
+    const held = { address, ring, readAt, freshUntil, refresh, usedAt };
+    const evicted = this.#rings.set(addressName(address), held);
     if (evicted !== undefined) events.ringChanged(evicted.address, undefined);
-    if (changed) events.ringChanged(address, ring);
-    return ring;
   }
 
   #forget(name: string): void {

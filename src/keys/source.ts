@@ -46,8 +46,8 @@ export interface KeySource {
   ready(): boolean;
   /** Other certificates for the connections to come, of a source that is reached over TLS. */
   useTls?(material: TlsMaterial): void;
-  /** Ends what {@link start} began; the process can then exit. */
-  stop(): void;
+  /** Ends what {@link start} began, in a bounded time; the process can then exit. Never rejects. */
+  stop(): void | Promise<void>;
 }
 
 /** How a ring came to be had; the label of `key_requests_total`. */

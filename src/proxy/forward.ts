@@ -2,6 +2,7 @@ import { Agent as HttpAgent, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { createProxyMiddleware, type Plugin } from 'http-proxy-middleware';
 import type { EnvironmentConfig } from '../config/shape.ts';
+import { limitConnectionAge } from './connection-age.ts';
 import { Crossing, CrossingRequest, type GatewayReply, type Post } from './crossing.ts';
 import { UnderWay } from './under-way.ts';
 
@@ -32,11 +33,8 @@ export function createForwarder(
   underWay = new UnderWay(),
 ): Forwarder {
   const { origin } = new URL(settings.baseUrl);
-  const pooled = createLane(
-    origin,
-    createAgent(origin, ca, { keepAlive: true, maxFreeSockets: settings.maxInFlight }),
-    underWay,
-  );
+  const pool = createAgent(origin, ca, { keepAlive: true, maxFreeSockets: settings.maxInFlight });
+  const pooled = createLane(origin, limitConnectionAge(pool, settings.connectionMaxAge), underWay);
   const own = createLane(origin, createAgent(origin, ca, { keepAlive: false }), underWay);
   return {
     send: (post, passage) => (passage.ownConnection ? own : pooled).send(post, passage),

@@ -5,7 +5,8 @@ import { plainFields } from '../../src/keys/vault/hidden.ts';
 import { vaultSource } from '../../src/keys/vault/source.ts';
 import { vaultStore } from '../../src/keys/vault/store.ts';
 import type { VaultPorts } from '../../src/keys/vault/vault.ts';
-import { Secret } from '../../src/secret.ts';
+import { openVault } from '../../src/keys/vault/vault.ts';
+import { reveal, Secret } from '../../src/secret.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import {
   acme,
@@ -26,7 +27,7 @@ for (const { name, open } of vaultTargets(process.env)) {
     const mount = `kv-${unique}`;
     const appRole = `approle-${unique}`;
     const policy = `countersign-${unique}`;
-    const closers: (() => void)[] = [];
+    const closers: (() => unknown)[] = [];
     let folder: Folder;
     let server: RunningVault;
     let admin: VaultAdmin;
@@ -44,7 +45,7 @@ for (const { name, open } of vaultTargets(process.env)) {
     });
 
     afterAll(async () => {
-      for (const close of closers) close();
+      await Promise.all(closers.map((close) => close()));
       folder.remove();
       await server?.close();
     });
@@ -198,6 +199,16 @@ for (const { name, open } of vaultTargets(process.env)) {
         expect(await problemOf(keys.read(acme))).toBe('denied');
       }
       expect(ports.events.expiries).toHaveLength(1);
+    });
+
+    it('revokes its token at the end', async () => {
+      const config = configFor(server.address, { mount, auth: await appRoleAuth() });
+      const vault = openVault(config, new Ports());
+      const token = await vault.use((_kv, given) => Promise.resolve(reveal(given)));
+      const lookUp = () => admin.request('POST', 'auth/token/lookup', { token });
+      expect((await lookUp()).data).toMatchObject({ type: 'service' });
+      await vault.close();
+      await expect(lookUp()).rejects.toThrow('403');
     });
 
     it('renews its token at two thirds of the lease', async () => {

@@ -88,7 +88,7 @@ describe('the login to Vault', () => {
       source.start();
       await until(() => source.ready(), 'it has logged in');
       expect(bench.clock.nextTimer).toBe(expected * second);
-      source.stop();
+      await source.stop();
     }
   });
 
@@ -251,9 +251,44 @@ describe('the login to Vault', () => {
     });
   });
 
+  describe('at the end', () => {
+    const tokens = () => bench.vault.world().tokens.count;
+
+    it('is revoked', async () => {
+      const source = await started(await bench.appRole());
+      expect(tokens()).toBe(1);
+      await source.stop();
+      expect(tokens()).toBe(0);
+    });
+
+    it('is not revoked where the token was handed to us', async () => {
+      const token = await bench.admin.token({ policies: [roleName], ttl: 600 });
+      const source = await started({ method: 'token', token: new Secret(token) });
+      await source.stop();
+      expect(tokens()).toBe(1);
+      expect(bench.vault.count(/revoke/)).toBe(0);
+    });
+
+    it('lets a read that is in flight end first', async () => {
+      const source = await started(await bench.appRole());
+      const reading = source.read(acme);
+      await source.stop();
+      expect(controlKeys(await reading)).toEqual(['1:first']);
+      expect(tokens()).toBe(0);
+    });
+
+    it('waits two seconds at most for a Vault that hangs', async () => {
+      const source = await started(await bench.appRole());
+      bench.vault.fail({ kind: 'black-hole' });
+      const begun = performance.now();
+      await source.stop();
+      expect(performance.now() - begun).toBeLessThan(3000);
+    });
+  });
+
   it('stops when it is told to', async () => {
     const source = await started(await bench.appRole());
-    source.stop();
+    void source.stop();
     expect(bench.clock.nextTimer).toBeUndefined();
   });
 

@@ -1,13 +1,14 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Secret } from '../../secret.ts';
 import { BackOff, type BackOffPorts } from '../back-off.ts';
 import type { KeyEvents } from '../source.ts';
 import type { SetTimer } from '../timer.ts';
-import { type Lease, renewSelf } from './auth.ts';
+import { type Lease, renewSelf, revokeSelf } from './auth.ts';
 import type { VaultClient } from './client.ts';
-import type { AuthMethod, Credentials } from './credentials.ts';
-import { Gate } from './gate.ts';
+import type { AuthMethod } from './credentials.ts';
 import { LoginReport } from './login-report.ts';
-import { isOutage, isProblem, VaultError } from './problem.ts';
+import { isOutage, isProblem } from './problem.ts';
+import { RefusedCredentials } from './refused-credentials.ts';
 import { TokenCheck } from './token-check.ts';
 
 /** What a session reports. */
@@ -32,12 +33,12 @@ interface Held extends Lease {
   goodAt: number;
 }
 
-/** For credentials that Vault refused: they rarely get better by themselves. */
-const refusedRange = { first: 30_000, longest: 300_000 };
 /** How often the background looks for changed files and ended back-offs; asking Vault is up to those. */
 const lookAgainRange = { first: 1000, longest: 10_000 };
 /** Milliseconds. A token that was good so lately and is denied something lacks the permission. */
 const good = 5000;
+/** Milliseconds that the end may take. */
+const longestStop = 2000;
 
 /**
  * Keeps one Vault token alive: logs in, renews at two thirds of the lease, logs in again when renewal is
@@ -47,14 +48,14 @@ export class Session {
   readonly #client: VaultClient;
   readonly #method: AuthMethod;
   readonly #ports: SessionPorts;
-  readonly #refused: Gate;
+  readonly #refused: RefusedCredentials;
   readonly #lookAgain: BackOff;
   readonly #tokenCheck: TokenCheck;
   readonly #report: LoginReport;
-  #refusedFingerprint: string | undefined;
   #held: Held | undefined;
   #entering: Promise<Held> | undefined;
   #judging: Promise<Held> | undefined;
+  readonly #inFlight = new Set<Promise<unknown>>();
   #cancelTimer = (): void => {};
   #running = false;
 
@@ -62,7 +63,7 @@ export class Session {
     this.#client = client;
     this.#method = method;
     this.#ports = ports;
-    this.#refused = new Gate(ports, refusedRange);
+    this.#refused = new RefusedCredentials(ports);
     this.#lookAgain = new BackOff(ports, lookAgainRange);
     this.#tokenCheck = new TokenCheck(client, ports.monotonic);
     this.#report = new LoginReport(ports.events, ports.monotonic);
@@ -74,9 +75,17 @@ export class Session {
     void this.#keepAlive();
   }
 
-  stop(): void {
+  /**
+   * Ends the background at once; then, when the work in flight is done, the token, unless it was handed to us.
+   * Takes a bounded time and never rejects.
+   */
+  async stop(): Promise<void> {
     this.#running = false;
     this.#cancelTimer();
+    const late = new AbortController();
+    const over = wait(longestStop, undefined, { signal: late.signal, ref: false }).catch(() => undefined);
+    await Promise.race([over, this.#end()]);
+    late.abort();
   }
 
   get loggedInOnce(): boolean {
@@ -90,6 +99,16 @@ export class Session {
    * @throws VaultError
    */
   async use<T>(work: (token: Secret) => Promise<T>): Promise<T> {
+    const result = this.#use(work);
+    this.#inFlight.add(result);
+    try {
+      return await result;
+    } finally {
+      this.#inFlight.delete(result);
+    }
+  }
+
+  async #use<T>(work: (token: Secret) => Promise<T>): Promise<T> {
     const held = this.#alive() ?? (await this.#enter());
     try {
       return await work(held.token);
@@ -99,6 +118,15 @@ export class Session {
       if (next === held) throw error;
       return work(next.token);
     }
+  }
+
+  async #end(): Promise<void> {
+    await Promise.allSettled([...this.#inFlight, this.#entering]);
+    const held = this.#alive();
+    if (held === undefined || !this.#method.givesNewTokens) return;
+    await revokeSelf(this.#client, held.token).catch(() => {
+      // It ends with its lease.
+    });
   }
 
   #alive(): Held | undefined {
@@ -144,21 +172,10 @@ export class Session {
 
   async #logIn(): Promise<Held> {
     const credentials = await this.#method.credentials();
-    if (this.#refusedFingerprint !== credentials.fingerprint) this.#refused.open();
-    this.#refused.check();
-    const lease = await credentials.logIn().catch((error: unknown) => this.#refuse(credentials, error));
-    this.#refused.open();
+    const lease = await this.#refused.logIn(credentials, this.#method.name);
     this.#report.succeeded();
     this.#ports.events.keySourceUp(true);
     return this.#hold(lease, lease.seconds);
-  }
-
-  #refuse(credentials: Credentials, error: unknown): never {
-    if (!isProblem(error, 'rejected', 'denied')) throw error;
-    const refusal = new VaultError('bad-credentials', { ...statusOf(error), note: this.#method.name });
-    this.#refusedFingerprint = credentials.fingerprint;
-    this.#refused.close(refusal);
-    throw refusal;
   }
 
   #hold(lease: Lease, firstSeconds: number): Held {
@@ -217,8 +234,4 @@ export class Session {
     this.#warnOfEnd(held);
     await this.#enter();
   }
-}
-
-function statusOf({ status }: VaultError): { status?: number } {
-  return status === undefined ? {} : { status };
 }

@@ -27,7 +27,8 @@ export interface Vault {
   /** Does some work on the secrets with a valid token; see {@link Session.use}. */
   use<T>(work: (kv: KvStore, token: Secret) => Promise<T>): Promise<T>;
   useTls(material: TlsMaterial): void;
-  close(): void;
+  /** Ends the session and its token. Takes a bounded time and never rejects. */
+  close(): Promise<void>;
 }
 
 /**
@@ -45,8 +46,8 @@ export function openVault(config: VaultConfig, ports: VaultPorts): Vault {
     session,
     use: (work) => session.use((token) => work(kv, token)),
     useTls: (material) => client.useTls(material),
-    close() {
-      session.stop();
+    async close() {
+      await session.stop();
       client.close();
     },
   };

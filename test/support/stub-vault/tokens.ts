@@ -83,6 +83,8 @@ export class Tokens {
         return authReply(this.create(call.now, wishOf(call)), call.now);
       case 'GET lookup-self':
         return envelope({ data: description(self, call.now) });
+      case 'POST lookup':
+        return this.#lookUp(call);
       case 'POST renew-self':
         return this.#renew(self, call);
       case 'POST revoke-self':
@@ -95,6 +97,11 @@ export class Tokens {
         return errors(404, `unsupported path: ${call.path}`);
     }
   };
+
+  #lookUp({ body, now }: Call): Reply {
+    const token = this.find(text(body['token']), now);
+    return token === undefined ? errors(403, 'bad token') : envelope({ data: description(token, now) });
+  }
 
   #renew(token: Token, { now, body }: Call): Reply {
     if (!token.renewable) return errors(400, 'lease is not renewable');
