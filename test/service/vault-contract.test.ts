@@ -211,6 +211,19 @@ for (const { name, open } of vaultTargets(process.env)) {
       await expect(lookUp()).rejects.toThrow('403');
     });
 
+    it('names a mount of KV version 1 as such, not as missing secrets', async () => {
+      const version1 = `kv1-${unique}`;
+      await admin.enable('mounts', version1, { type: 'kv', options: { version: '1' } });
+      await admin.policy(`${policy}-1`, version1, 'gateway');
+      const token = new Secret(await admin.token({ policies: [`${policy}-1`], ttl: '1h' }));
+      const auth: VaultConfig['auth'] = { method: 'token', token };
+      const more = { mount: version1 };
+      expect(await problemOf(source(auth, new Ports(), more).read(acme))).toBe('kv-version-1');
+      const opened = vaultStore(configFor(server.address, { auth, ...more }), new Ports());
+      closers.push(() => opened.close());
+      expect(await problemOf(opened.versions(acme))).toBe('kv-version-1');
+    });
+
     it('renews its token at two thirds of the lease', async () => {
       const { address } = await newLogin('first');
       const ports = new Ports();

@@ -3,6 +3,7 @@ import type { Secret } from '../../secret.ts';
 import type { KeyAddress } from '../source.ts';
 import type { VaultClient } from './client.ts';
 import { hide } from './hidden.ts';
+import { MountVersion } from './mount-version.ts';
 import type { KvPaths } from './paths.ts';
 import { isProblem, VaultError } from './problem.ts';
 
@@ -62,9 +63,12 @@ export class KvStore {
   readonly #client: VaultClient;
   readonly #paths: KvPaths;
 
+  readonly #mount: MountVersion;
+
   constructor(client: VaultClient, paths: KvPaths) {
     this.#client = client;
     this.#paths = paths;
+    this.#mount = new MountVersion(client, paths.mount);
   }
 
   /** One version, the current one unless told otherwise; `undefined` where there has never been one. */
@@ -72,7 +76,7 @@ export class KvStore {
     const query = number === undefined ? '' : `?version=${number}`;
     const path = this.#paths.secret('data', address) + query;
     const reply = await this.#client.read(path, secretShape, token).catch(gone);
-    if (reply === undefined) return undefined;
+    if (reply === undefined) return this.#mount.check(token);
     const { metadata, data: fields } = reply.data;
     const about = { version: metadata.version, createdAt: metadata.created_time };
     return fields === undefined ? about : { ...about, fields };
@@ -81,7 +85,7 @@ export class KvStore {
   async history(token: Secret, address: KeyAddress): Promise<History | undefined> {
     const path = this.#paths.secret('metadata', address);
     const reply = await this.#client.read(path, historyShape, token).catch(missing);
-    if (reply === undefined) return undefined;
+    if (reply === undefined) return this.#mount.check(token);
     const versions = Object.entries(reply.data.versions).map(([number, info]) => ({
       version: Number(number),
       createdAt: info.created_time,

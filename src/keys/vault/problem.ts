@@ -26,6 +26,7 @@ export const problems = {
   rejected: answer('Vault rejected the request as invalid'),
   denied: answer('Vault denied permission'),
   'no-route': answer('Vault has no such mount or namespace'),
+  'kv-version-1': answer('the mount is of KV version 1: move the secrets to one of version 2'),
   'not-found': answer('Vault has no such secret'),
   deleted: answer('the version is deleted or destroyed'),
   'cas-mismatch': answer('somebody else has written a newer version'),
