@@ -1,5 +1,6 @@
 import type { Outcome, Reason } from './errors.ts';
 import type { KeyKind } from './oauth1/methods.ts';
+import type { NetworkFailure } from './util/network-failure.ts';
 
 /** Durations of one exchange in seconds; a step that was not reached has none. */
 export interface Durations {
@@ -41,6 +42,8 @@ export interface Exchange {
   attempts: number;
   /** Of how many of them a byte may have been written, since they had a connection; absent where of none. */
   writtenAttempts?: number;
+  /** Why the last attempt that could not connect to the gateway did not. */
+  unreachable?: NetworkFailure;
   /** HTTP status of the gateway's last reply. */
   gatewayStatus?: number;
   /** `status` field of a form-encoded gateway reply, as a closed value. */

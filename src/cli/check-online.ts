@@ -65,8 +65,7 @@ async function checkSource(config: Config): Promise<OnlineRow[]> {
     const row = await timedRow(about, enter, messageOf);
     return row.result === 'failed' ? [row] : [row, ...(await checkKeys(config, source, inventory))];
   } finally {
-    source.stop();
-    inventory.close();
+    await Promise.all([source.stop(), inventory.close()]);
   }
 }
 
@@ -103,6 +102,10 @@ class FirstLogin implements KeyEvents {
     const end =
       at === undefined ? 'without an end' : `until ${new Date(at * 1000).toISOString().slice(0, 19)}Z`;
     this.#entered(`logged in, token ${end}`);
+  }
+
+  loginFailed(problem: string): void {
+    this.#failed(new Error(problem));
   }
 
   keyProblem(problem: string): void {

@@ -12,10 +12,11 @@ const usage = `Usage: countersign check [--config FILE] [--skip-files]
        countersign check --online --config FILE [--json]
        countersign check --schema
 
-Says everything that is wrong with a configuration, with its line.
+Validates a configuration and reports every problem with its line; certificates have to match their keys and to
+be in date.
 
   --config FILE   the file to check (default: the embedded one)
-  --skip-files    do not look whether the files it names can be read, as on a build machine
+  --skip-files    do not look at the files it names, as on a build machine
   --online        also log in to Vault, read every key that the callers' grants need, and connect to each
                   gateway; a table of what was found
   --json          with --online: print JSON
@@ -49,7 +50,11 @@ export async function check(argv: readonly string[], io: Io): Promise<number> {
   }
   const file = config ?? embeddedConfig;
   const lookUp = config === undefined ? forEmbedded : fromEnvironment;
-  const read = await readConfig(file, builtInOperations, { lookUp, skipFiles });
+  const read = await readConfig(file, builtInOperations, {
+    lookUp,
+    skipFiles,
+    certificatesAt: Date.now(),
+  });
   if (online && 'config' in read) return checkOnline(read.config, json, io);
   const lines = 'problems' in read ? report(file, read.problems) : summary(file, read.config);
   for (const line of lines) io.out(line);

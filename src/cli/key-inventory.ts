@@ -21,7 +21,7 @@ export interface KeyInventory {
   logins(environment: string): Promise<readonly string[]>;
   /** Newest first; none for a login that is not known. */
   versions(address: KeyAddress): Promise<readonly HeldVersion[]>;
-  close(): void;
+  close(): void | Promise<void>;
 }
 
 export function openInventory(keys: KeysConfig): KeyInventory {
@@ -32,7 +32,12 @@ export function openInventory(keys: KeysConfig): KeyInventory {
 
 /** Errors are thrown at whoever asked; there is nothing else to tell. */
 export function openStore(vault: Extract<KeysConfig, { source: 'vault' }>['vault']): VaultStore {
-  const events = { keyProblem: () => {}, sourceTokenExpires: () => {} };
+  const events = {
+    keyProblem: () => {},
+    keySourceUp: () => {},
+    loginFailed: () => {},
+    sourceTokenExpires: () => {},
+  };
   return vaultStore(vault, {
     clock: () => Date.now(),
     monotonic: () => performance.now(),

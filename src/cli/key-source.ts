@@ -2,6 +2,7 @@ import type { KeysConfig } from '../config/shape.ts';
 import { DirectorySource } from '../keys/directory.ts';
 import type { KeyAddress, KeyEvents, KeyRing, KeySource } from '../keys/source.ts';
 import { vaultSource } from '../keys/vault/source.ts';
+import type { TlsMaterial } from '../tls/material.ts';
 
 export interface KeySourcePorts {
   readonly events: KeyEvents;
@@ -11,6 +12,8 @@ export interface KeySourcePorts {
   readonly monotonic: () => number;
   /** 0 to 1. */
   readonly random: () => number;
+  /** Certificates for Vault; read from the files of the configuration unless given. */
+  readonly tls?: TlsMaterial;
 }
 
 /** The source that the configuration names, not yet started. */
@@ -36,7 +39,7 @@ export async function readOnce(
   try {
     return await source.read(address);
   } finally {
-    source.stop();
+    await source.stop();
   }
 }
 
@@ -49,6 +52,7 @@ function onlyProblems(tell: (problem: string) => void): KeyEvents {
     ringChanged: ignore,
     keySourceUp: ignore,
     sourceTokenExpires: ignore,
+    loginFailed: tell,
     keyProblem: tell,
   };
 }

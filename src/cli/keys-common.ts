@@ -88,7 +88,7 @@ export async function atStore(place: Place, work: (store: VaultStore) => Promise
   try {
     return await work(store);
   } finally {
-    store.close();
+    await store.close();
   }
 }
 

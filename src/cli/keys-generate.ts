@@ -10,7 +10,7 @@ import {
   checkedFacts,
   checkNewFile,
   reportWritten,
-  versionBefore,
+  versionToExtend,
 } from './keys-write.ts';
 import { readOptions } from './options.ts';
 import { Stop } from './stop.ts';
@@ -36,7 +36,7 @@ export async function generateKey(argv: readonly string[], io: Io): Promise<numb
     atStore(place, async (store) => {
       const address = addressOf(place, values);
       await checkNewFile(values['public-key']);
-      const before = await versionBefore(store, address, values);
+      const before = await versionToExtend(store, address, values);
       const pem = await newPrivateKey(bits);
       const facts = checkedFacts({ private_key: pem });
       const fields = { private_key: new Secret(pem), passphrase: undefined };

@@ -13,7 +13,7 @@ import {
   checkedFacts,
   checkNewFile,
   reportWritten,
-  versionBefore,
+  versionToExtend,
 } from './keys-write.ts';
 import { readOptions } from './options.ts';
 import { Stop } from './stop.ts';
@@ -50,7 +50,7 @@ export async function importKey(argv: readonly string[], io: Io): Promise<number
     atStore(place, async (store) => {
       const address = addressOf(place, values);
       await checkNewFile(values['public-key']);
-      const before = await versionBefore(store, address, values);
+      const before = await versionToExtend(store, address, values);
       const given = withoutLineBreak(await keyText(kind, values.from, io));
       const fields = fieldsOf(kind, given, await passphraseIn(values['passphrase-file']));
       const facts = checkedFacts(fields);

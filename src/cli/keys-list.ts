@@ -32,7 +32,7 @@ export async function listKeys(argv: readonly string[], io: Io): Promise<number>
       print(shelves, place.environment, read.values, io);
       return exitCode.done;
     } finally {
-      inventory.close();
+      await inventory.close();
     }
   });
 }

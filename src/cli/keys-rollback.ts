@@ -27,7 +27,7 @@ export async function rollBack(argv: readonly string[], io: Io): Promise<number>
   return atPlace(values, io, (place) =>
     atStore(place, async (store) => {
       const address = addressOf(place, values);
-      const before = await versionBefore(store, address, values);
+      const { current: before } = await versionBefore(store, address, values);
       if (to === before) throw new Stop(`Version ${to} is the newest already. Nothing was written.`);
       const old = usable(await store.readVersion(address, to), to);
       const version = await checkAndSet(address, before, () => store.replace(address, old.fields, before));

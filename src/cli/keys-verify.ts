@@ -78,7 +78,7 @@ async function heldVersions({ keys, environment }: Place, login: string): Promis
     if (versions.some((held) => held.keys.length > 0)) return versions;
     throw new Stop(`${environment}/${login} has no keys; is the login spelt right?`);
   } finally {
-    inventory.close();
+    await inventory.close();
   }
 }
 

@@ -2,6 +2,7 @@ import { access, writeFile } from 'node:fs/promises';
 import { addressName } from '../keys/address.ts';
 import { type KeyFields, parseKeys } from '../keys/key.ts';
 import type { KeyAddress } from '../keys/source.ts';
+import type { History, VersionInfo } from '../keys/vault/kv.ts';
 import { isProblem } from '../keys/vault/problem.ts';
 import type { VaultStore } from '../keys/vault/store.ts';
 import { exitCode, type Io } from './io.ts';
@@ -40,9 +41,10 @@ export async function versionBefore(
   store: VaultStore,
   address: KeyAddress,
   values: WriteValues,
-): Promise<number> {
+): Promise<{ readonly current: number; readonly history: History | undefined }> {
   const expected = wholeNumber(values['version-expected'], '--version-expected');
-  const current = (await store.versions(address))?.current ?? 0;
+  const history = await store.versions(address);
+  const current = history?.current ?? 0;
   const name = addressName(address);
   if (current === 0 && !values.create) {
     throw new Stop(
@@ -55,7 +57,42 @@ export async function versionBefore(
     );
   }
   if (expected !== undefined && expected !== current) throw changed(name, expected);
-  return current;
+  return { current, history };
+}
+
+/**
+ * As {@link versionBefore}, for a command that keeps the other fields of the newest version: they have to be
+ * readable, or the login's other key would be lost.
+ *
+ * @throws Stop where the newest version is deleted or destroyed and may still be replaced by an earlier one.
+ */
+export async function versionToExtend(
+  store: VaultStore,
+  address: KeyAddress,
+  values: WriteValues,
+): Promise<number> {
+  const { current, history } = await versionBefore(store, address, values);
+  const states = (history?.versions ?? []).map((info) => ({ version: info.version, state: stateOf(info) }));
+  const newest = states.find(({ version }) => version === current);
+  const living = states.find(({ state }) => state === 'living')?.version;
+  if (newest === undefined || newest.state === 'living') return current;
+  // Where all is destroyed there is nothing left to lose.
+  if (newest.state === 'destroyed' && states.every(({ state }) => state === 'destroyed')) return current;
+  const ways = [
+    ...(newest.state === 'deleted' ? ['undelete it ("vault kv undelete")'] : []),
+    ...(living === undefined
+      ? []
+      : [`restore an earlier version ("countersign keys rollback --to ${living}")`]),
+    ...(newest.state === 'destroyed' && living === undefined ? ['undelete an earlier version'] : []),
+  ];
+  throw new Stop(
+    `Version ${current} of ${addressName(address)}, the newest, is ${newest.state}: a new version would not keep the login's other key. Nothing was written. First ${ways.join(', or ')}; then run this command again.`,
+  );
+}
+
+function stateOf({ destroyed, deletedAt }: VersionInfo): 'living' | 'deleted' | 'destroyed' {
+  if (destroyed) return 'destroyed';
+  return deletedAt !== undefined && deletedAt.getTime() <= Date.now() ? 'deleted' : 'living';
 }
 
 /** @throws Stop for a text that is no whole number above zero. */

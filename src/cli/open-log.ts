@@ -3,7 +3,7 @@ import { LogDestination } from '../ops/log-destination.ts';
 import { standardOutput } from './standard-output.ts';
 
 /** Milliseconds that a process which ends may take to write its last lines. */
-const flushDeadline = 400;
+const flushDeadline = 300;
 
 export interface OpenLog {
   readonly log: Log;

@@ -104,7 +104,7 @@ async function readAgain(file: string, lookUp: LookUp, service: Service, log: Lo
       log.note('error', 'configuration not reloaded: the running one stays');
       return;
     }
-    service.reload(read.config);
+    await service.reload(read.config);
     log.note('info', 'configuration reloaded');
   } catch (error) {
     log.note('error', `configuration not reloaded: ${messageOf(error)}`);

@@ -1,7 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import type { Server } from 'node:http';
-import { Server as TlsServer } from 'node:https';
 import { performance } from 'node:perf_hooks';
 import type { Config } from '../config/shape.ts';
 import { createAdminServer } from '../ops/admin-listener.ts';
@@ -9,13 +7,16 @@ import type { LogDestination } from '../ops/log-destination.ts';
 import { sampleRejections } from '../ops/log-sampling.ts';
 import { LoginRedactor } from '../ops/login-redactor.ts';
 import type { Meter } from '../ops/meter.ts';
-import { createPrometheus } from '../ops/prometheus.ts';
-import { createOpsApp } from '../ops/server.ts';
+import { createPrometheus, type Prometheus } from '../ops/prometheus.ts';
+import { createOpsApp, type OpsPorts } from '../ops/server.ts';
 import { Admission } from '../proxy/admission.ts';
 import { InFlight } from '../proxy/in-flight.ts';
-import { createListener, type TlsTexts } from '../proxy/listen.ts';
+import { createListener, type Listener, type TlsTexts } from '../proxy/listen.ts';
 import { MemoryBudget } from '../proxy/memory-budget.ts';
 import { UnderWay } from '../proxy/under-way.ts';
+import type { TlsMaterial } from '../tls/material.ts';
+import { CertificateFiles, type Certificates, materialOf } from './certificates.ts';
+import { closeServer, listenOn } from './listen.ts';
 import { createNonces } from './nonces.ts';
 import { packageVersion } from './package-info.ts';
 import { loginsIn, namesOf, type RuntimePorts, startRuntime } from './runtime.ts';
@@ -25,8 +26,12 @@ import { abort, shutDown } from './shutdown.ts';
 export interface Service {
   readonly proxyUrl: string;
   readonly adminUrl: string;
-  /** Takes another configuration for the requests to come. Addresses stay as they are until a restart. */
-  reload(config: Config): void;
+  /**
+   * Takes another configuration for the requests to come. Addresses stay as they are until a restart.
+   *
+   * @throws Error for files that cannot be read; the running configuration stays
+   */
+  reload(config: Config): Promise<void>;
   /**
    * A graceful shutdown. Resolves to whether every request in flight finished in time.
    *
@@ -40,11 +45,15 @@ export interface Service {
   abort(): Promise<void>;
 }
 
+const minute = 60_000;
+
 /** What a test may want to be different. */
 export type ServicePorts = Pick<RuntimePorts, 'log'> &
   Partial<Pick<RuntimePorts, 'clock' | 'monotonic' | 'nonce' | 'random'>> & {
     /** Where the log writes; without it nothing is known of dropped lines. */
     readonly logDestination?: LogDestination;
+    /** Milliseconds between looks at the certificate files. */
+    readonly certificatesEvery?: number;
   };
 
 /** @throws Error of `listen`, and of files that cannot be read */
@@ -52,51 +61,54 @@ export async function startService(config: Config, given: ServicePorts): Promise
   const redactor = new LoginRedactor(loginsIn(config));
   const meter = redactor.meter(createPrometheus({ version: packageVersion(), ...namesOf(config) }));
   const ports = createPorts(config, given, redactor, meter);
-  let runtime = startRuntime(config, ports);
+  const certificates = new CertificateFiles(ports);
+  const first = await certificates.prepare(config);
+  certificates.use(first);
+  let runtime = startRuntime(config, first, ports);
   let draining = false;
   const listener = createListener(config.proxy, {
     ...ports,
     handle: (request, response) => runtime.handle(request, response),
-    tls: tlsTexts(config),
+    tls: listenerTexts(first),
     dropped: () => meter.connectionDropped(),
     refused: (exchange) => {
       ports.log.exchange(exchange);
       meter.exchangeEnded(exchange);
     },
   });
-  const { maxConnections, allowedHosts } = config.admin;
-  const pages = {
-    page: (open: boolean) => meter.page(open),
-    readiness: () => runtime.readiness(draining),
-    allowedHosts,
-  };
-  const admin = createAdminServer(maxConnections, createOpsApp(pages));
+  const admin = createAdmin(config, meter, () => runtime.readiness(draining));
   const [proxyUrl, adminUrl] = await listenOn(
     [listener.server, config.proxy, config.proxy.tls === undefined ? 'http' : 'https'],
     [admin, config.admin, 'http'],
-  ).catch((error: unknown) => {
-    runtime.stop();
+  ).catch(async (error: unknown) => {
+    await runtime.stop();
     throw error;
+  });
+  const stopLooking = certificates.lookEach(given.certificatesEvery ?? minute, (user, material) => {
+    if (user.role === 'listener') renewListener(listener, textsOf(material));
+    else runtime.useTls(user, material);
   });
   return {
     proxyUrl,
     adminUrl,
-    reload(next) {
-      const tls = listener.server instanceof TlsServer ? tlsTexts(next) : undefined;
+    async reload(next) {
+      const prepared = await certificates.prepare(next);
       redactor.allow(loginsIn(next));
-      const started = startRuntime(next, ports, runtime);
-      runtime.stop(started);
+      const started = startRuntime(next, prepared, ports, runtime);
+      void runtime.stop(started);
       runtime = started;
       ports.memory.limit = next.proxy.maxBufferedBytes;
       meter.reconfigure(namesOf(next));
-      if (tls !== undefined) listener.renew(tls);
+      certificates.use(prepared);
+      renewListener(listener, listenerTexts(prepared));
     },
     // The admin port stays open meanwhile: it says that this instance is draining.
     async stop(skipDelay) {
       draining = true;
       const finished = await shutDown({ listener, ...ports, ...config.proxy }, skipDelay);
-      runtime.stop();
-      await closed(admin);
+      stopLooking();
+      await runtime.stop();
+      await closeServer(admin);
       return finished;
     },
     async abort() {
@@ -104,6 +116,14 @@ export async function startService(config: Config, given: ServicePorts): Promise
       await abort({ listener, ...ports });
     },
   };
+}
+
+function createAdmin({ admin }: Config, meter: Prometheus, readiness: OpsPorts['readiness']): Server {
+  const page: OpsPorts['page'] = (openMetrics) => meter.page(openMetrics);
+  return createAdminServer(
+    admin.maxConnections,
+    createOpsApp({ page, readiness, allowedHosts: admin.allowedHosts }),
+  );
 }
 
 /** What stays the same when the configuration is read again. */
@@ -135,45 +155,15 @@ function createPorts(
   };
 }
 
-function closed(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-    server.closeAllConnections();
-  });
+function renewListener(listener: Listener, texts: TlsTexts | undefined): void {
+  if (texts !== undefined) listener.renew(texts);
 }
 
-function tlsTexts({ proxy: { tls } }: Config): TlsTexts | undefined {
-  if (tls === undefined) return undefined;
-  const read = (file: string): string => readFileSync(file, 'utf8');
-  const { certFile, keyFile, clientCaFile } = tls;
-  return {
-    cert: read(certFile),
-    key: read(keyFile),
-    ...(clientCaFile === undefined ? {} : { clientCa: read(clientCaFile) }),
-  };
+function listenerTexts(certificates: Certificates): TlsTexts | undefined {
+  return textsOf(materialOf(certificates, { role: 'listener' }));
 }
 
-type Listening = readonly [server: Server, at: { host: string; port: number }, scheme: string];
-
-/** Both or none: a process that cannot do its whole work should not look as if it could. */
-async function listenOn(proxy: Listening, admin: Listening): Promise<[proxyUrl: string, adminUrl: string]> {
-  const proxyUrl = await listen(...proxy);
-  try {
-    return [proxyUrl, await listen(...admin)];
-  } catch (error) {
-    await closed(proxy[0]);
-    throw error;
-  }
-}
-
-async function listen(server: Server, at: { host: string; port: number }, scheme: string): Promise<string> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(at.port, at.host, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
-  const address = server.address();
-  const port = typeof address === 'object' && address !== null ? address.port : at.port;
-  return `${scheme}://${at.host.includes(':') ? `[${at.host}]` : at.host}:${port}`;
+function textsOf({ cert, key, ca }: TlsMaterial): TlsTexts | undefined {
+  if (cert === undefined || key === undefined) return undefined;
+  return { cert, key, ...(ca === undefined ? {} : { clientCa: ca }) };
 }

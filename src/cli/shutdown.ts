@@ -50,7 +50,7 @@ export async function abort(parts: Omit<ShutdownParts, 'deadlines'>): Promise<vo
 }
 
 /** Milliseconds in which responses to aborted requests are written, after reading bodies that are no longer wanted. */
-const abortGrace = 500;
+const abortGrace = 300;
 
 async function abortRequests({
   underWay,

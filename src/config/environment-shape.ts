@@ -40,6 +40,9 @@ export const environment = z.strictObject({
     .boolean()
     .default(true)
     .describe('Reuse connections for read-only requests; false: a new connection for each request.'),
+  connectionMaxAge: deadline('5m').describe(
+    'Maximum age of a pooled connection; a new one follows a change of the DNS entry.',
+  ),
   maxInFlight: count.prefault(500).describe('Exchanges at once; more are refused as overloaded.'),
   endpoints: dictionary(identifier, identifier)
     .prefault({})

@@ -1,10 +1,13 @@
 import { access, constants, readFile, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { readTlsFiles } from '../tls/files.ts';
+import { untimelyParts } from '../tls/material.ts';
 import { checkConfig } from './check.ts';
 import { filesOf, resolveFiles } from './files.ts';
 import type { BuiltIn } from './operation-rules.ts';
 import { type Path, type Problem, pathText } from './problem.ts';
 import type { Config } from './shape.ts';
+import { tlsFilesOf } from './tls-files.ts';
 import type { LookUp } from './variables.ts';
 
 /** Own properties only: `${constructor}` is a variable that is not set. */
@@ -16,6 +19,8 @@ export interface ReadOptions {
   readonly lookUp?: LookUp;
   /** Leaves out the look at the files that are named, which are not on a build machine. */
   readonly skipFiles?: boolean;
+  /** Milliseconds since 1970: also says which certificates cannot be used at this moment. */
+  readonly certificatesAt?: number;
 }
 
 /**
@@ -25,7 +30,7 @@ export interface ReadOptions {
 export async function readConfig(
   file: string,
   builtIn: BuiltIn,
-  { lookUp = fromEnvironment, skipFiles = false }: ReadOptions = {},
+  { lookUp = fromEnvironment, skipFiles = false, certificatesAt }: ReadOptions = {},
 ): Promise<{ config: Config } | { problems: readonly Problem[] }> {
   const fault = await faultOf(file);
   if (fault !== undefined) return { problems: [{ path: '', line: 0, message: fault }] };
@@ -33,6 +38,9 @@ export async function readConfig(
   if ('problems' in checked) return checked;
   const config = resolveFiles(checked.config, dirname(file));
   const problems = skipFiles ? [] : await fileProblems(config, checked.lineOf);
+  if (problems.length === 0 && !skipFiles && certificatesAt !== undefined) {
+    problems.push(...(await certificateProblems(config, certificatesAt, checked.lineOf)));
+  }
   return problems.length === 0 ? { config } : { problems };
 }
 
@@ -45,6 +53,24 @@ async function fileProblems(config: Config, lineOf: (path: Path) => number): Pro
       ? []
       : [{ path: pathText(path), line: lineOf(path), message: `names a file that ${fault}` }],
   );
+}
+
+/** Certificates and keys that cannot be parsed, do not belong together, or are not valid now. */
+async function certificateProblems(
+  config: Config,
+  now: number,
+  lineOf: (path: Path) => number,
+): Promise<Problem[]> {
+  const groups = tlsFilesOf(config).map(async ({ files, paths }) => {
+    const read = await readTlsFiles(files);
+    const faults = 'faults' in read ? read.faults : untimelyParts(read.material, now);
+    return faults.map(({ part, message }) => ({ path: paths[part], message }));
+  });
+  return (await Promise.all(groups)).flat().map(({ path, message }) => ({
+    path: pathText(path),
+    line: lineOf(path),
+    message: `names a file that ${message}`,
+  }));
 }
 
 /** Why a file cannot be read. Does not repeat its name, in whose place somebody may have put a token. */

@@ -6,9 +6,11 @@ export interface BackOffPorts {
 }
 
 export interface BackOffRange {
-  /** Milliseconds of the first wait and of the longest; each failure doubles it, less up to half by chance. */
+  /** Milliseconds of the first wait and of the longest; each failure doubles it, less a part by chance. */
   readonly first: number;
   readonly longest: number;
+  /** The greatest part that chance takes off; a half unless given. */
+  readonly jitter?: number;
 }
 
 /** How long to leave something alone after it failed. Knows no timers: whoever wants to try asks. */
@@ -35,11 +37,11 @@ export class BackOff {
 
   /** @param atLeast seconds, from `Retry-After`. */
   failed(atLeast = 0): void {
-    const { first, longest } = this.#range;
+    const { first, longest, jitter: part = 0.5 } = this.#range;
     const doubled = Math.min(longest, first * 2 ** Math.min(this.#failures, 30));
     this.#failures += 1;
-    const jitter = this.#ports.random() * doubled * 0.5;
-    this.hold(Math.max(doubled - jitter, atLeast * 1000 + jitter));
+    const chance = this.#ports.random() * doubled;
+    this.hold(Math.max(doubled - chance * part, atLeast > 0 ? atLeast * 1000 + chance * 0.5 : 0));
   }
 
   succeeded(): void {

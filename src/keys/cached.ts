@@ -2,8 +2,10 @@ import type { CacheConfig } from '../config/shape.ts';
 import { Refusal } from '../errors.ts';
 import { KeyMemory } from './memory.ts';
 import { Reads } from './reads.ts';
-import { missing, unavailable } from './refusals.ts';
+import { Recovery } from './recovery.ts';
+import { causeOf, missing, nameOf, SourceUnavailable, sourceStateOf } from './refusals.ts';
 import type { KeyAddress, KeyEvents, KeyResult, KeyRing, KeySource } from './source.ts';
+import { type SetTimer, setTimer } from './timer.ts';
 
 export interface CachePorts {
   /** Monotonic, milliseconds. */
@@ -13,6 +15,8 @@ export interface CachePorts {
   readonly events: KeyEvents;
   /** Label of `key_fetch_duration_seconds`. */
   readonly sourceName: string;
+  /** Timers of the process unless a test brings its own. */
+  readonly setTimer?: SetTimer;
 }
 
 type Taken =
@@ -28,12 +32,20 @@ export class KeyCache {
   readonly #ports: CachePorts;
   readonly #memory: KeyMemory;
   readonly #reads: Reads<KeyRing | undefined>;
+  readonly #recovery: Recovery;
+  #answeredAt = Number.NEGATIVE_INFINITY;
 
   constructor(source: KeySource, settings: CacheConfig, ports: CachePorts) {
     this.#source = source;
     this.#ports = ports;
     this.#memory = new KeyMemory(settings, ports);
     this.#reads = new Reads((address) => this.#read(address), ports.monotonic);
+    this.#recovery = new Recovery({
+      setTimer,
+      ...ports,
+      read: (address) => this.#refresh(address),
+      outdated: () => this.#memory.outdated(),
+    });
   }
 
   /**
@@ -69,12 +81,22 @@ export class KeyCache {
     return this.#memory.holds();
   }
 
+  /** Takes over what another cache of the same secrets holds. */
+  adopt(other: KeyCache): void {
+    this.#memory.adopt(other.#memory);
+  }
+
+  /** Ends what runs in the background while the source fails. */
+  stop(): void {
+    this.#recovery.stop();
+  }
+
   #fromMemory(address: KeyAddress): Taken | undefined {
     const known = this.#memory.recall(address);
     if (known === undefined) return undefined;
     if (known === 'missing') return { result: 'missing', refusal: missing(address) };
     if (known.fresh) return { result: 'fresh', ring: known.ring };
-    if (known.refreshDue) this.#refresh(address);
+    if (known.refreshDue) void this.#refresh(address);
     return { result: 'stale', ring: known.ring };
   }
 
@@ -88,9 +110,9 @@ export class KeyCache {
     }
   }
 
-  #refresh(address: KeyAddress): void {
-    this.#reads.join(address, 'background').catch(() => {
-      // Counted and told where it happened; the ring that is held stays.
+  async #refresh(address: KeyAddress): Promise<void> {
+    await this.#reads.join(address, 'background').catch(() => {
+      // Counted and reported where it happened; the ring that is held stays.
     });
   }
 
@@ -105,21 +127,38 @@ export class KeyCache {
     const { monotonic, events, sourceName } = this.#ports;
     try {
       const ring = await this.#source.read(address);
-      events.keySourceUp(true);
+      this.#answered();
       return ring;
     } catch (error) {
-      events.keySourceUp(false);
       this.#memory.noteFailure(address);
+      this.#noteFailure(address, error, begun);
       throw error;
     } finally {
       events.keyFetched(sourceName, (monotonic() - begun) / 1000);
     }
+  }
+
+  #answered(): void {
+    this.#answeredAt = this.#ports.monotonic();
+    this.#ports.events.keySourceUp(true);
+    this.#recovery.answered();
+  }
+
+  /** A source that denies one login is up. A read that hung says nothing of a source that answered since. */
+  #noteFailure(address: KeyAddress, error: unknown, begun: number): void {
+    const state = sourceStateOf(error);
+    if (state === 'up') {
+      this.#answered();
+      this.#ports.events.keyProblem(`the keys cannot be read: ${causeOf(error)}`, address);
+    }
+    if (state !== 'down' || begun < this.#answeredAt) return;
+    this.#ports.events.keySourceUp(false, causeOf(error));
+    this.#recovery.failed(address);
   }
 }
 
 /** Of an error that is no refusal only the name is kept: a source may not have looked what is in it. */
 function refusalOf(error: unknown, address: KeyAddress): Refusal {
   if (error instanceof Refusal) return error;
-  const name = error instanceof Error ? error.name : typeof error;
-  return unavailable(address, new Error(`the key source threw ${name}`));
+  return new SourceUnavailable(address, new Error(`the key source threw ${nameOf(error)}`), 'down');
 }

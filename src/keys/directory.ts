@@ -4,7 +4,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { addressName, checkAddress } from './address.ts';
 import { parseKeys, sameContent } from './key.ts';
-import { unavailable } from './refusals.ts';
+import { SourceUnavailable } from './refusals.ts';
 import { ifThere, readTogether, type Snapshot } from './snapshot.ts';
 import type { KeyAddress, KeyRing, KeySource } from './source.ts';
 
@@ -40,7 +40,7 @@ export class DirectorySource implements KeySource {
     checkAddress(address);
     const name = addressName(address);
     const files = await this.#files(address).catch((error: unknown) => {
-      throw unavailable(address, error);
+      throw this.#failure(address, error);
     });
     this.#answered = true;
     if (files === undefined) {
@@ -59,12 +59,24 @@ export class DirectorySource implements KeySource {
 
   /** Whether the directory could be opened once; asked on the spot, since no read may have come yet. */
   ready(): boolean {
-    if (!this.#answered) this.#answered = canOpen(this.#settings.directory);
+    if (!this.#answered) this.#answered = faultOf(this.#settings.directory) === undefined;
     return this.#answered;
   }
 
   stop(): void {
     // See start.
+  }
+
+  /** A file that may not be read concerns one login; a folder that is not mounted, all of them. */
+  #failure(address: KeyAddress, error: unknown): SourceUnavailable {
+    const { directory } = this.#settings;
+    const fault = faultOf(directory);
+    if (fault === undefined) return new SourceUnavailable(address, error, 'up');
+    return new SourceUnavailable(
+      address,
+      new Error(`cannot read the folder ${directory} (${fault})`),
+      'down',
+    );
   }
 
   /** `undefined`: the login has no folder, or no key in it. */
@@ -118,11 +130,12 @@ function text(content: Buffer | undefined): unknown {
   return content !== undefined && isUtf8(content) ? content.toString('utf8') : content;
 }
 
-function canOpen(directory: string): boolean {
+/** Code of the error that keeps a folder from being opened, such as `ENOENT`. */
+function faultOf(directory: string): string | undefined {
   try {
     accessSync(directory, constants.R_OK | constants.X_OK);
-    return true;
-  } catch {
-    return false;
+    return undefined;
+  } catch (error) {
+    return typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : 'unknown';
   }
 }

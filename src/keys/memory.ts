@@ -7,6 +7,8 @@ import type { KeyAddress, KeyEvents, KeyRing } from './source.ts';
 
 /** Up to a tenth of the fresh time is taken off, so that what was read together is not refreshed together. */
 const freshJitter = 0.1;
+/** Milliseconds since its last use for which a ring is worth a refresh when the source is back. */
+const recentUse = 600_000;
 /** Milliseconds between refreshes that fail. */
 const pauses = { first: 1000, longest: 60_000 };
 
@@ -32,6 +34,7 @@ interface Held {
   readonly readAt: number;
   readonly freshUntil: number;
   readonly refresh: BackOff;
+  usedAt: number;
 }
 
 /**
@@ -63,6 +66,7 @@ export class KeyMemory {
       this.#forget(name);
       return undefined;
     }
+    held.usedAt = now;
     const fresh = now < held.freshUntil;
     return { ring: held.ring, fresh, refreshDue: !fresh && held.refresh.wait === 0 };
   }
@@ -94,19 +98,41 @@ export class KeyMemory {
     return false;
   }
 
+  /** Takes over the rings of another memory; how long each may be used is decided by the settings of this one. */
+  adopt(other: KeyMemory): void {
+    for (const { address, ring, readAt, usedAt } of other.#rings.values()) {
+      this.#keep(address, ring, readAt, usedAt);
+    }
+  }
+
+  /** Rings in use that are not fresh any more, the one used last first. */
+  outdated(): readonly KeyAddress[] {
+    const now = this.#ports.monotonic();
+    return [...this.#rings.values()]
+      .filter((held) => now >= held.freshUntil && now - held.usedAt < recentUse)
+      .map((held) => held.address)
+      .toReversed();
+  }
+
   #hold(address: KeyAddress, read: KeyRing, readAt: number): KeyRing {
-    const { monotonic, random, events } = this.#ports;
     const name = addressName(address);
-    const known = this.#rings.get(name)?.ring;
-    const changed = known === undefined || !sameRing(known, read);
-    const ring = changed ? read : known;
+    const before = this.#rings.get(name);
+    const changed = before === undefined || !sameRing(before.ring, read);
+    const ring = changed ? read : before.ring;
+    const usedAt = before?.usedAt ?? readAt;
+    this.#keep(address, ring, readAt, usedAt);
+    this.#missing.delete(name);
+    if (changed) this.#ports.events.ringChanged(address, ring);
+    return ring;
+  }
+
+  #keep(address: KeyAddress, ring: KeyRing, readAt: number, usedAt: number): void {
+    const { monotonic, random, events } = this.#ports;
     const freshUntil = readAt + this.#settings.fresh * (1 - freshJitter * random());
     const refresh = new BackOff({ monotonic, random }, pauses);
-    const evicted = this.#rings.set(name, { address, ring, readAt, freshUntil, refresh });
-    this.#missing.delete(name);
+    const held = { address, ring, readAt, freshUntil, refresh, usedAt };
+    const evicted = this.#rings.set(addressName(address), held);
     if (evicted !== undefined) events.ringChanged(evicted.address, undefined);
-    if (changed) events.ringChanged(address, ring);
-    return ring;
   }
 
   #forget(name: string): void {

@@ -1,5 +1,5 @@
 import { addressName } from './address.ts';
-import { unavailable } from './refusals.ts';
+import { SourceUnavailable } from './refusals.ts';
 import type { KeyAddress } from './source.ts';
 
 /** Reads at once: ten thousand logins must not fall upon a source that has just come back. */
@@ -83,7 +83,8 @@ export class Reads<Result> {
     for (const [name, read] of foreground) {
       if (read.waitingSince > overdue) return;
       foreground.delete(name);
-      read.reject(unavailable(read.address, new Error('too many reads of the key source are waiting')));
+      const tooMany = new Error('too many reads of the key source are waiting');
+      read.reject(new SourceUnavailable(read.address, tooMany, 'not-asked'));
     }
   }
 }

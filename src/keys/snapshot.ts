@@ -1,12 +1,19 @@
 import { readFile, stat } from 'node:fs/promises';
 
-const maximumBytes = 65_536;
+/** Enough for any key. */
+const keyBytes = 65_536;
 
 /** Contents and times of files that belong together; a file that is not there has no content. */
 export interface Snapshot {
   readonly contents: readonly (Buffer | undefined)[];
   /** When the newest of them was last changed. */
   readonly changedAt: Date;
+}
+
+export interface ReadOptions {
+  readonly read?: (path: string) => Promise<Buffer>;
+  /** Of one file; 64 KiB unless given. */
+  readonly maximumBytes?: number;
 }
 
 interface FileState {
@@ -20,37 +27,36 @@ interface FileState {
  * another folder, which can happen between two files: a read during which any of them changed is thrown away
  * and done once more.
  *
- * @throws Error if the files change again, if one is not a plain file of at most 64 KiB, or as node:fs does.
+ * @throws Error if the files change again, if one is not a plain file of at most `maximumBytes`, or as node:fs does.
  */
-export async function readTogether(
-  paths: readonly string[],
-  read: (path: string) => Promise<Buffer> = readFile,
-): Promise<Snapshot> {
+export async function readTogether(paths: readonly string[], options: ReadOptions = {}): Promise<Snapshot> {
+  const all = { read: readFile, maximumBytes: keyBytes, ...options };
   return (
-    (await tryTogether(paths, read)) ??
-    (await tryTogether(paths, read)) ??
+    (await tryTogether(paths, all)) ??
+    (await tryTogether(paths, all)) ??
     Promise.reject(new Error('the files changed twice while they were read'))
   );
 }
 
 async function tryTogether(
   paths: readonly string[],
-  read: (path: string) => Promise<Buffer>,
+  { read, maximumBytes }: Required<ReadOptions>,
 ): Promise<Snapshot | undefined> {
-  const before = await Promise.all(paths.map(fileState));
+  const stateOf = (path: string): Promise<FileState | undefined> => fileState(path, maximumBytes);
+  const before = await Promise.all(paths.map(stateOf));
   const contents = await Promise.all(
     paths.map(async (path, index) => (before[index] === undefined ? undefined : ifThere(read(path)))),
   );
-  const after = await Promise.all(paths.map(fileState));
+  const after = await Promise.all(paths.map(stateOf));
   if (before.some((state, index) => state?.stamp !== after[index]?.stamp)) return undefined;
   return { contents, changedAt: new Date(Math.max(0, ...after.map((state) => state?.changedAt ?? 0))) };
 }
 
-async function fileState(path: string): Promise<FileState | undefined> {
+async function fileState(path: string, maximumBytes: number): Promise<FileState | undefined> {
   const found = await ifThere(stat(path, { bigint: true }));
   if (found === undefined) return undefined;
-  if (!found.isFile()) throw new Error('a key file is not a plain file');
-  if (found.size > maximumBytes) throw new Error(`a key file is larger than ${maximumBytes} bytes`);
+  if (!found.isFile()) throw new Error('a file is not a plain file');
+  if (found.size > maximumBytes) throw new Error(`a file is larger than ${maximumBytes} bytes`);
   return {
     stamp: [found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(' '),
     changedAt: Number(found.mtimeMs),

@@ -1,4 +1,5 @@
 import type { KeyKind, SigningKey } from '../oauth1/methods.ts';
+import type { TlsMaterial } from '../tls/material.ts';
 
 /** Where a key lives: the same login in two environments has two different secrets (promise 7). */
 export interface KeyAddress {
@@ -43,8 +44,10 @@ export interface KeySource {
   start(): void;
   /** Whether the source has answered once since {@link start}. */
   ready(): boolean;
-  /** Ends what {@link start} began; the process can then exit. */
-  stop(): void;
+  /** Other certificates for the connections to come, of a source that is reached over TLS. */
+  useTls?(material: TlsMaterial): void;
+  /** Ends what {@link start} began, in a bounded time; the process can then exit. Never rejects. */
+  stop(): void | Promise<void>;
 }
 
 /** How a ring came to be had; the label of `key_requests_total`. */
@@ -57,8 +60,10 @@ export interface KeyEvents {
   keyFetched(source: string, seconds: number): void;
   /** The ring that is in use from now on; `undefined`: the login's keys are gone. */
   ringChanged(address: KeyAddress, ring: KeyRing | undefined): void;
-  /** Whether the source answered when it was last asked. */
-  keySourceUp(up: boolean): void;
+  /** Whether the source could be used when it was last asked; where not, `cause` says why, without a secret. */
+  keySourceUp(up: boolean, cause?: string): void;
+  /** Logging in to the source failed: it cannot be used until that succeeds. `problem` holds no secret. */
+  loginFailed(problem: string): void;
   /** Seconds since 1970 at which the source's own credential runs out; `undefined`: never or unknown. */
   sourceTokenExpires(at: number | undefined): void;
   /** Something a person should know; `problem` holds no secret. */

@@ -63,6 +63,7 @@ function fieldsOf(exchange: Exchange): Record<string, string | number | undefine
     gatewayStatus: exchange.gatewayStatus,
     gatewayResult: exchange.gatewayResult,
     gatewayErrorCode: exchange.gatewayErrorCode,
+    unreachable: exchange.unreachable,
     rejection: exchange.rejection,
     reason: exchange.reason,
     outcome: exchange.outcome,

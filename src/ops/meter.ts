@@ -1,6 +1,9 @@
 import type { Exchange } from '../exchange.ts';
 import type { KeyAddress, KeyEvents } from '../keys/source.ts';
 import type { KeyKind, MethodName } from '../oauth1/methods.ts';
+import type { TlsUser } from '../tls/files.ts';
+import type { Validity } from '../tls/material.ts';
+import type { NetworkFailure } from '../util/network-failure.ts';
 
 /** One reply of the gateway, retries counted one by one. Durations in seconds. */
 export interface GatewayReplySeen {
@@ -10,6 +13,13 @@ export interface GatewayReplySeen {
   readonly seconds: number;
   /** Gateway's clock minus ours in seconds, from its `Date` header; absent where it sent none. */
   readonly clockSkew?: number;
+}
+
+/** One attempt at the gateway for which no connection could be made. */
+export interface GatewayUnreachable {
+  readonly environment: string;
+  readonly operation: string;
+  readonly cause: NetworkFailure;
 }
 
 /** The port to the metrics: what happened, in the domain's words. Implemented by ops/prometheus. */
@@ -24,12 +34,22 @@ export interface Meter extends KeyEvents {
   /** Once per exchange, whatever happened to it. */
   exchangeEnded(exchange: Exchange): void;
   gatewayReplied(reply: GatewayReplySeen): void;
+  gatewayUnreachable(failure: GatewayUnreachable): void;
   signed(method: MethodName, seconds: number): void;
   signingQueue(depth: number): void;
   /** A request the gateway refused was signed again with another version and accepted. */
   fellBack(address: KeyAddress, kind: KeyKind, to: 'newer' | 'older'): void;
   logLinesDropped(lines: number): void;
+  /** From now on this one is in use. */
+  certificateLoaded(certificate: CertificateInUse, validity: Validity): void;
+  /** Those of this user are not in use any more. */
+  certificateGone(user: TlsUser): void;
   policyDecided(caller: string, decision: PolicyDecision): void;
+}
+
+/** A certificate chain that is shown, or CAs that are trusted. */
+export interface CertificateInUse extends TlsUser {
+  readonly part: 'cert' | 'ca';
 }
 
 /** `would-refuse`: a caller in report mode that `enforce` would have refused. */

@@ -41,6 +41,7 @@ const signingBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.0
 const keyFetchBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 const route: ('environment' | 'operation')[] = ['environment', 'operation'];
+const certificate: ('certificate' | 'environment')[] = ['certificate', 'environment'];
 const boundedKey: ('environment' | 'login' | 'kind')[] = ['environment', 'login', 'kind'];
 
 function requestMetrics({ counter, gauge, histogram }: Maker) {
@@ -86,6 +87,11 @@ function gatewayMetrics({ counter, gauge, histogram }: Maker) {
       'One request to the gateway and its reply, retries counted one by one.',
       route,
       exchangeBuckets,
+    ),
+    unreachable: counter(
+      'gateway_connection_failures_total',
+      'Total connections to the gateway that could not be made, by cause: DNS, refused, timeout, TLS, other.',
+      [...route, 'cause'],
     ),
     results: counter('gateway_results_total', 'Form-encoded replies of the gateway by their status field.', [
       ...route,
@@ -183,6 +189,16 @@ function processMetrics({ counter, gauge, histogram }: Maker) {
       'log_lines_dropped_total',
       'Number of log lines dropped because they could not be written.',
       [],
+    ),
+    certificateExpiry: gauge(
+      'certificate_expiry_timestamp_seconds',
+      'Expiry time of a certificate in use, in seconds since 1970; of a CA file the latest of its certificates.',
+      certificate,
+    ),
+    certificateStart: gauge(
+      'certificate_not_before_timestamp_seconds',
+      'Start of the validity of a certificate in use, in seconds since 1970.',
+      certificate,
     ),
     buildInfo: gauge('build_info', 'Always 1; the versions are in the labels.', ['version', 'node_version']),
   };

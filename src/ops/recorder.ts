@@ -1,10 +1,17 @@
 import { type Exchange, isPaymentServerError } from '../exchange.ts';
 import { createKeySeries, type KeySeries } from './key-series.ts';
 import { closed, faultOf, type Labels, statusLabel } from './labels.ts';
-import type { Meter } from './meter.ts';
+import type { CertificateInUse, Meter } from './meter.ts';
 import type { Metrics } from './metrics.ts';
 
 const keySources: ReadonlySet<string> = new Set(['vault', 'directory']);
+
+const certificateNames: Readonly<Record<CertificateInUse['role'], Record<CertificateInUse['part'], string>>> =
+  {
+    listener: { cert: 'listener', ca: 'listener-client-ca' },
+    vault: { cert: 'vault-client', ca: 'vault-ca' },
+    gateway: { cert: 'gateway-client', ca: 'gateway-ca' },
+  };
 
 /** Turns what happened, told in the domain's words, into counts. `labels` gives those in force. */
 export function createRecorder(metrics: Metrics, labels: () => Labels): Meter {
@@ -24,6 +31,9 @@ export function createRecorder(metrics: Metrics, labels: () => Labels): Meter {
       metrics.gatewayDuration.observe({ labels: route, value: seconds });
       if (clockSkew !== undefined) metrics.clockSkew.set(labels().environment(environment), clockSkew);
     },
+    gatewayUnreachable({ environment, operation, cause }) {
+      metrics.unreachable.inc({ ...labels().route(environment, operation), cause });
+    },
     signed(method, seconds) {
       metrics.signatures.inc({ method });
       metrics.signing.observe({ labels: { method }, value: seconds });
@@ -31,8 +41,28 @@ export function createRecorder(metrics: Metrics, labels: () => Labels): Meter {
     logLinesDropped: (lines) => metrics.logLinesDropped.inc({}, lines),
     signingQueue: (depth) => metrics.signingQueue.set({}, depth),
     policyDecided: (caller, decision) => metrics.decisions.inc({ ...labels().caller(caller), decision }),
+    ...certificateRecorder(metrics, labels),
     ...keyRecorder(metrics, keys, labels),
   };
+}
+
+function certificateRecorder(metrics: Metrics, labels: () => Labels) {
+  const labelsOf = ({ role, part, environment }: CertificateInUse) => ({
+    certificate: certificateNames[role][part],
+    ...labels().environment(environment),
+  });
+  return {
+    certificateLoaded(certificate, { from, until }) {
+      metrics.certificateStart.set(labelsOf(certificate), from / 1000);
+      metrics.certificateExpiry.set(labelsOf(certificate), until / 1000);
+    },
+    certificateGone(user) {
+      for (const part of ['cert', 'ca'] as const) {
+        metrics.certificateStart.remove(labelsOf({ ...user, part }));
+        metrics.certificateExpiry.remove(labelsOf({ ...user, part }));
+      }
+    },
+  } satisfies Partial<Meter>;
 }
 
 function keyRecorder(metrics: Metrics, keys: KeySeries, labels: () => Labels) {
@@ -43,6 +73,10 @@ function keyRecorder(metrics: Metrics, keys: KeySeries, labels: () => Labels) {
     keyFetched: (source, seconds) =>
       metrics.keyFetch.observe({ labels: { source: closed(keySources, source) }, value: seconds }),
     keySourceUp: (up) => metrics.keySourceUp.set({}, up ? 1 : 0),
+    loginFailed() {
+      metrics.keySourceUp.set({}, 0);
+      metrics.keyProblems.inc(labels().environment(undefined));
+    },
     sourceTokenExpires(at) {
       if (at === undefined) metrics.tokenExpiry.remove({});
       else metrics.tokenExpiry.set({}, at);

@@ -1,6 +1,7 @@
 import type { Exchange, GatewayErrorCode, GatewayResult, Rejection } from '../exchange.ts';
 import type { KeyResult } from '../keys/source.ts';
 import type { MethodName } from '../oauth1/methods.ts';
+import { networkFailures } from '../util/network-failure.ts';
 import type { Fault, KnownNames } from './labels.ts';
 import type { PolicyDecision } from './meter.ts';
 import type { Metrics } from './metrics.ts';
@@ -49,6 +50,7 @@ function startRoute(metrics: Metrics, route: { environment: string; operation: s
   for (const pair of outcomes) metrics.outcomes.inc({ ...route, ...pair }, 0);
   for (const cause of causes) metrics.rejections.inc({ ...route, cause }, 0);
   for (const status of statuses) metrics.replies.inc({ ...route, status }, 0);
+  for (const cause of networkFailures) metrics.unreachable.inc({ ...route, cause }, 0);
   for (const result of results) metrics.results.inc({ ...route, result }, 0);
   for (const code of errorCodes) metrics.errorCodes.inc({ ...route, code }, 0);
 }

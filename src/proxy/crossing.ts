@@ -2,6 +2,7 @@ import { type ClientRequest, type IncomingHttpHeaders, IncomingMessage, ServerRe
 import { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Reason } from '../errors.ts';
+import { type NetworkFailure, networkFailureOf } from '../util/network-failure.ts';
 import type { MemoryReservation } from './memory-budget.ts';
 
 /** A complete, signed request: what is here is what goes over the wire, and nothing else. */
@@ -46,12 +47,15 @@ export class CrossingFailure extends Error {
   readonly written: boolean;
   /** A kept-alive connection broke before any byte of a reply: most likely it was closed while idle. */
   readonly stalePool: boolean;
+  /** Why no connection could be made; set for `gateway-unreachable` only. */
+  readonly unreachable: NetworkFailure | undefined;
 
-  constructor(reason: FailureReason, written: boolean, stalePool: boolean) {
+  constructor(reason: FailureReason, written: boolean, stalePool: boolean, unreachable?: NetworkFailure) {
     super(reason);
     this.reason = reason;
     this.written = written;
     this.stalePool = stalePool;
+    this.unreachable = unreachable;
   }
 }
 
@@ -76,6 +80,7 @@ export class Crossing {
   readonly #connectTimer: NodeJS.Timeout;
   readonly #exchangeTimer: NodeJS.Timeout;
   #connected = false;
+  #inHandshake = false;
   #pooled = false;
   #replied = false;
   readonly #memory: MemoryReservation;
@@ -90,8 +95,8 @@ export class Crossing {
     this.request = new CrossingRequest(post, this);
     this.response = new ServerResponse(this.request);
     this.#onConnected = onConnected;
-    this.#connectTimer = setTimeout(() => this.#fail('gateway-unreachable'), connect);
-    this.#exchangeTimer = setTimeout(() => this.#fail('gateway-timeout'), exchange);
+    this.#connectTimer = setTimeout(() => this.#fail('gateway-unreachable', 'timeout'), connect);
+    this.#exchangeTimer = setTimeout(() => this.#fail('gateway-timeout', 'timeout'), exchange);
   }
 
   /** A socket was found for the request; it may still have to connect. */
@@ -103,8 +108,12 @@ export class Crossing {
     });
     const { socket } = request;
     // Without a proof that it still has to connect, the request may be written at once.
-    if (this.#pooled || socket === null || !socket.connecting) this.#connect();
-    else socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', () => this.#connect());
+    if (this.#pooled || socket === null || !socket.connecting) return this.#connect();
+    if (!(socket instanceof TLSSocket)) return void socket.once('connect', () => this.#connect());
+    socket.once('connect', () => {
+      this.#inHandshake = true;
+    });
+    socket.once('secureConnect', () => this.#connect());
   }
 
   /** The head of the reply is there. */
@@ -135,7 +144,9 @@ export class Crossing {
   /** The connection, or what came over it, failed. */
   failed(error: Error): void {
     const garbled = 'code' in error && String(error.code).startsWith('HPE_');
-    this.#fail(garbled ? 'gateway-reply-invalid' : 'gateway-reset');
+    const cause = networkFailureOf(error);
+    const unreachable = cause === 'other' && this.#inHandshake ? 'tls' : cause;
+    this.#fail(garbled ? 'gateway-reply-invalid' : 'gateway-reset', unreachable);
   }
 
   /** The process ends and waits no longer. */
@@ -155,15 +166,13 @@ export class Crossing {
   }
 
   /** The first failure counts; one that comes after the reply was handed over breaks off what is left of it. */
-  #fail(reason: FailureReason): void {
+  #fail(reason: FailureReason, unreachable: NetworkFailure = 'other'): void {
     clearTimeout(this.#connectTimer);
     clearTimeout(this.#exchangeTimer);
     const stalePool = this.#pooled && !this.#replied && reason === 'gateway-reset';
-    const failure = new CrossingFailure(
-      this.#connected ? reason : 'gateway-unreachable',
-      this.#connected,
-      stalePool,
-    );
+    const failure = this.#connected
+      ? new CrossingFailure(reason, true, stalePool)
+      : new CrossingFailure('gateway-unreachable', false, stalePool, unreachable);
     this.#reject(failure);
     this.#rest?.destroy(failure);
     // The middleware destroys its request and reply when the response it was given closes.

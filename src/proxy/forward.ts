@@ -3,6 +3,7 @@ import { Agent as HttpsAgent } from 'node:https';
 import { createProxyMiddleware, type Plugin } from 'http-proxy-middleware';
 import type { EnvironmentConfig } from '../config/shape.ts';
 import { KeepAliveAgent, KeepAliveTlsAgent } from '../util/keep-alive-agent.ts';
+import { limitConnectionAge } from './connection-age.ts';
 import { type Course, Crossing, CrossingRequest, type GatewayReply, type Post } from './crossing.ts';
 import { UnderWay } from './under-way.ts';
 
@@ -29,7 +30,8 @@ export function createForwarder(
   underWay = new UnderWay(),
 ): Forwarder {
   const { origin } = new URL(settings.baseUrl);
-  const pooled = createLane(origin, pooledAgent(origin, ca, settings.maxInFlight), underWay);
+  const pool = limitConnectionAge(pooledAgent(origin, ca, settings.maxInFlight), settings.connectionMaxAge);
+  const pooled = createLane(origin, pool, underWay);
   const own = createLane(origin, dedicatedAgent(origin, ca), underWay);
   return {
     send: (post, passage) =>

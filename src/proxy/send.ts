@@ -5,6 +5,7 @@ import type { Destination } from '../gateway/resolve.ts';
 import type { KeyAddress, UsableKey } from '../keys/source.ts';
 import { methods } from '../oauth1/methods.ts';
 import type { Meter } from '../ops/meter.ts';
+import type { NetworkFailure } from '../util/network-failure.ts';
 import { CrossingFailure, type GatewayReply, type Post } from './crossing.ts';
 import type { Forwarder } from './forward.ts';
 import { unknownOutcomeAdvice } from './outcome.ts';
@@ -77,6 +78,7 @@ export class Sender {
         return await this.#cross(errand, await signedPost(errand, key, this.#ports), ownConnection, endsAt);
       } catch (failure) {
         if (!(failure instanceof CrossingFailure)) throw failure;
+        this.#noteUnreachable(errand, failure);
         const delay = 50 + 150 * this.#ports.random();
         const timeLeft = this.#ports.monotonic() + delay < endsAt;
         if (!timeLeft || !mayTryAgain(failure, budget)) throw refusalFor(failure, errand.destination);
@@ -84,6 +86,13 @@ export class Sender {
         await wait(delay);
       }
     }
+  }
+
+  #noteUnreachable({ exchange, destination }: Errand, { unreachable: cause }: CrossingFailure): void {
+    if (cause === undefined) return;
+    const { environment, operation } = destination;
+    exchange.unreachable = cause;
+    this.#ports.meter.gatewayUnreachable({ environment, operation: operation.name, cause });
   }
 
   async #cross(errand: Errand, post: Post, ownConnection: boolean, endsAt: number): Promise<GatewayReply> {
@@ -172,10 +181,18 @@ function skewOf(date: string | undefined, now: number): number | undefined {
   return Number.isNaN(at) ? undefined : (at - now) / 1000;
 }
 
+/** For the caller, who cannot do anything about it, and for whom the caller asks. */
+const unreachableTexts: Readonly<Record<NetworkFailure, string>> = {
+  dns: "The gateway's host name could not be resolved (DNS).",
+  refused: 'The gateway refused the connection.',
+  timeout: 'The gateway did not accept a connection in time (timeout).',
+  tls: 'The TLS handshake with the gateway failed (TLS).',
+  other: 'No connection could be made.',
+};
+
 function refusalFor(failure: CrossingFailure, { settings }: Destination): Refusal {
   const details = {
-    'gateway-unreachable':
-      'No connection could be made. Nothing was sent; it is safe to send the request again.',
+    'gateway-unreachable': `${unreachableTexts[failure.unreachable ?? 'other']} Nothing was sent; it is safe to send the request again.`,
     'gateway-timeout': `There was no complete answer within ${settings.deadlines.exchange / 1000} s. ${unknownOutcomeAdvice}`,
     'gateway-reset': `The connection ended before the answer was complete. ${unknownOutcomeAdvice}`,
     'gateway-reply-invalid': `What came back is not a valid HTTP answer. ${unknownOutcomeAdvice}`,

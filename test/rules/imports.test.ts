@@ -9,7 +9,7 @@ const sources = sourcesIn('src/**/*.ts');
  */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   main: ['cli'],
-  cli: ['app', 'config', 'gateway', 'keys', 'oauth1', 'ops', 'proxy', 'simulator'],
+  cli: ['app', 'config', 'gateway', 'keys', 'oauth1', 'ops', 'proxy', 'simulator', 'tls'],
   app: ['type config/shape', 'callers', 'gateway', 'proxy', 'type ops/log', 'type ops/meter'],
   proxy: [
     'type config/shape',
@@ -23,12 +23,13 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'type ops/log',
     'type ops/meter',
   ],
-  ops: ['exchange', 'type keys/source', 'type oauth1/methods'],
+  ops: ['exchange', 'type keys/source', 'type oauth1/methods', 'type tls'],
   callers: ['type config/shape'],
   gateway: ['type config/shape', 'type exchange'],
-  keys: ['type config/shape', 'type oauth1/methods'],
+  keys: ['type config/shape', 'type oauth1/methods', 'type tls/material'],
+  tls: ['keys/snapshot'],
   simulator: ['gateway/operations', 'oauth1/form', 'type oauth1/parameters'],
-  config: [],
+  config: ['tls'],
   oauth1: [],
   exchange: ['type oauth1/methods'],
   errors: [],

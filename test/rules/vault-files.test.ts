@@ -124,7 +124,14 @@ case "$1 $2" in
     if grep -q "^$name/ " "$STATE/$1" 2>/dev/null; then echo "path is already in use" >&2; exit 2; fi
     echo "$name/    kv    kv_1    map[version:2]" >> "$STATE/$1" ;;
   "policy write") cat > "$STATE/$3.hcl" ;;
-  "read -field=role_id") echo the-role-id ;;
+  "read -field=role_id") [ ! -e "$STATE/fail-role-id" ] || exit 2; echo the-role-id ;;
+  "read auth/kubernetes/config")
+    [ ! -e "$STATE/fail-config-read" ] || { echo "permission denied" >&2; exit 2; }
+    [ -e "$STATE/config" ] || { echo "No value found at auth/kubernetes/config" >&2; exit 2; }
+    cat "$STATE/config" ;;
+  "write auth/kubernetes/config")
+    [ ! -e "$STATE/fail-config-write" ] || { echo "denied" >&2; exit 2; }
+    shift 2; printf '%s\n' "$@" | sed 's/=/  /' > "$STATE/config" ;;
   "write "*) ;;
   *) echo "unexpected: $*" >&2; exit 9 ;;
 esac
@@ -185,6 +192,56 @@ esac
       'vault write auth/kubernetes/config kubernetes_host=https://kubernetes.default.svc',
       'vault write auth/kubernetes/role/countersign bound_service_account_names=countersign bound_service_account_namespaces=payments audience=vault token_policies=countersign-proxy token_ttl=1h token_max_ttl=24h',
     ]);
+  });
+
+  describe('with a Kubernetes configuration that is there', () => {
+    const there =
+      'kubernetes_host    https://k8s\nkubernetes_ca_cert    PEM\ntoken_reviewer_jwt_set    true\n';
+    const again = (more: Record<string, string> = {}) => {
+      folder.file('state/config', there);
+      const { changes, ...ran } = setUp({ AUTH: 'kubernetes', ...more });
+      return { ...ran, written: changes.filter((call) => call.includes('kubernetes/config')) };
+    };
+    const replacing = { KUBERNETES_HOST: 'https://other', KUBERNETES_REPLACE_CONFIG: 'yes' };
+
+    it('leaves it alone', () => {
+      expect(again()).toMatchObject({ status: 0, written: [] });
+      expect(again({ KUBERNETES_HOST: 'https://k8s' })).toMatchObject({ status: 0, written: [] });
+    });
+
+    it('does not wipe CA and reviewer token for another host', () => {
+      expect(again({ KUBERNETES_HOST: 'https://other' })).toMatchObject({ status: 1, written: [] });
+      expect(again(replacing)).toMatchObject({ status: 1, written: [] });
+      expect(again({ ...replacing, KUBERNETES_CA_FILE: 'ca.pem' })).toMatchObject({ status: 1, written: [] });
+    });
+
+    it('replaces it where that is asked for, with everything it has', () => {
+      const all = { ...replacing, KUBERNETES_CA_FILE: 'ca.pem', KUBERNETES_REVIEWER_JWT_FILE: 'jwt' };
+      expect(again(all)).toMatchObject({
+        status: 0,
+        written: [
+          'vault write auth/kubernetes/config kubernetes_host=https://other kubernetes_ca_cert=@ca.pem token_reviewer_jwt=@jwt',
+        ],
+      });
+    });
+  });
+
+  it('is not done where a step failed, and goes on from there when it is run again', () => {
+    folder.file('state/fail-config-write', '');
+    const failed = setUp({ AUTH: 'kubernetes' });
+    expect(failed.status).not.toBe(0);
+    expect(failed.stdout).not.toContain('Done');
+    spawnSync('rm', [join(state, 'fail-config-write')]);
+    const { status, stdout, changes } = setUp({ AUTH: 'kubernetes' });
+    expect(status).toBe(0);
+    expect(stdout).toContain('Done');
+    expect(changes.filter((call) => call.includes('kubernetes/config'))).toHaveLength(1);
+    for (const failing of ['fail-role-id', 'fail-config-read']) {
+      folder.file(`state/${failing}`, '');
+      const { status, stdout } = setUp({ AUTH: 'kubernetes approle' });
+      expect({ failed: status !== 0, done: stdout.includes('Done') }).toEqual({ failed: true, done: false });
+      spawnSync('rm', [join(state, failing)]);
+    }
   });
 
   it('puts mount and prefix into the policies', () => {

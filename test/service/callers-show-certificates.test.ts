@@ -181,7 +181,7 @@ whereOpensslIs('a caller with a client certificate', () => {
       expect(await ask()).toBe(200);
       expect(session).toBeDefined();
       expect(await ask()).toBe(200);
-      changing.reload(configWith({ clientCaFile: at('theirs.crt') }));
+      await changing.reload(configWith({ clientCaFile: at('theirs.crt') }));
       expect(await ask()).toBe(401);
     } finally {
       agent.destroy();
@@ -217,10 +217,10 @@ whereOpensslIs('a caller with a client certificate', () => {
     try {
       expect(await askWith('uri', changing, { agent })).toEqual({ status: 200, caller: 'billing' });
       const connection = kept();
-      changing.reload(configWith({ clientCaFile: at('ours.crt') }));
+      await changing.reload(configWith({ clientCaFile: at('ours.crt') }));
       expect(await askWith('uri', changing, { agent })).toMatchObject({ status: 200 });
       expect(kept()).toBe(connection);
-      changing.reload(configWith({ clientCaFile: at('theirs.crt') }));
+      await changing.reload(configWith({ clientCaFile: at('theirs.crt') }));
       await until(() => connection?.destroyed === true);
       expect(await askWith('uri', changing, { agent })).toEqual({ status: 401, caller: undefined });
     } finally {
@@ -239,7 +239,7 @@ whereOpensslIs('a caller with a client certificate', () => {
       const before = gateway.requests.length;
       const answer = askWith('uri', changing, { agent });
       await until(() => gateway.requests.length > before);
-      changing.reload(configWith({ clientCaFile: at('theirs.crt') }));
+      await changing.reload(configWith({ clientCaFile: at('theirs.crt') }));
       going.resolve();
       expect(await answer).toEqual({ status: 200, caller: 'billing' });
       expect(Object.values(agent.freeSockets).flat()).toEqual([]);

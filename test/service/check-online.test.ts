@@ -164,7 +164,7 @@ describe('check --online', () => {
     const gone = await checks(configWith([], { keys }));
     expect([gone.code, gone.rows[0]?.detail]).toEqual([
       1,
-      'logging in to Vault: Vault cannot be reached (ECONNREFUSED)',
+      'logging in to Vault: Vault cannot be reached (connection refused: ECONNREFUSED)',
     ]);
     bench.vault.sealed = true;
     const sealed = await checks(configWith([]));

@@ -62,12 +62,12 @@ describe('a credential for Vault that has come to its end', () => {
     processOf(name)
       .log()
       .filter(({ level }) => level === 'error')
-      .map(({ msg }) => msg);
+      .map(({ msg, cause }) => [msg, cause].join(' ').trim());
 
   /** By the log and by two metrics; while cached keys go on. */
   async function expectAlarm(name: string, message: string): Promise<void> {
     const one = processOf(name);
-    await waitUntil(() => errorsOf(name).some((text) => String(text).includes(message)), `${name} says so`);
+    await waitUntil(() => errorsOf(name).some((text) => text.includes(message)), `${name} says so`);
     await waitUntil(async () => (await one.metric('key_source_up')) === 0, `${name} shows it`);
     await waitUntil(async () => (await expiryOf(name)) < Date.now() / 1000, `${name} shows its end as past`);
     expect(await one.metric('key_problems_total')).toBeGreaterThan(0);

@@ -88,7 +88,7 @@ describe('a key that is replaced costs no read a failure', () => {
 
   it('when the source has it before the gateway', async () => {
     const { proxy, accept, putInSource, simulator } = await start();
-    proxy.reload({ keys: alwaysLooking(proxy) });
+    await proxy.reload({ keys: alwaysLooking(proxy) });
     expect(await askBoth(proxy)).toEqual([200, 200]);
     putInSource(next);
     await untilKeysChange(proxy);
@@ -108,13 +108,13 @@ describe('a key that is replaced costs no read a failure', () => {
 
   it('also when the configuration is read again meanwhile', async () => {
     const { proxy, putInSource, simulator } = await start();
-    proxy.reload({ keys: alwaysLooking(proxy) });
+    await proxy.reload({ keys: alwaysLooking(proxy) });
     await askBoth(proxy);
     putInSource(next);
     await untilKeysChange(proxy);
     expect(await askBoth(proxy)).toEqual([200, 200]);
     const refused = simulator.seen.count({ rejection: 'signature-wrong' });
-    proxy.reload({ keys: alwaysLooking(proxy), signing: { concurrency: 2 } });
+    await proxy.reload({ keys: alwaysLooking(proxy), signing: { concurrency: 2 } });
     expect((await transfer(proxy)).status).toBe(200);
     expect(simulator.seen.count({ rejection: 'signature-wrong' })).toBe(refused);
   });
@@ -191,7 +191,7 @@ describe('a gateway that refuses everything', () => {
 describe('payments without any read beside them', () => {
   it('go on with the key that the gateway takes while a newer one waits in the source', async () => {
     const { proxy, putInSource, accept } = await start();
-    proxy.reload({ keys: alwaysLooking(proxy) });
+    await proxy.reload({ keys: alwaysLooking(proxy) });
     expect((await transfer(proxy)).status).toBe(200);
     putInSource(next);
     await untilKeysChange(proxy, transfer);
@@ -228,7 +228,7 @@ it('a payment is sent again after a 403 where configuration says so', async () =
 
 it('the key the gateway knows is found among several, one trial after the other', async () => {
   const { proxy, putInSource, pass } = await start();
-  proxy.reload({ keys: alwaysLooking(proxy) });
+  await proxy.reload({ keys: alwaysLooking(proxy) });
   await askBalance(proxy);
   for (const keys of [next, third]) {
     putInSource(keys);

@@ -248,7 +248,7 @@ it('a transfer whose connection was refused is sent when the gateway is back, ne
   });
   const port = await freePort();
   const sandbox = { baseUrl: `http://127.0.0.1:${port}`, product: 'gw', endpoints: { '1234': 'acme' } };
-  proxy.reload({ environments: { sandbox } });
+  await proxy.reload({ environments: { sandbox } });
   const answer = transfer(proxy);
   await refused.promise;
   const gateway = await startFaultyGateway([once(reply('200 OK', approved))], undefined, port);

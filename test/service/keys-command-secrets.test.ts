@@ -123,7 +123,7 @@ describe('a Vault that fails', () => {
     expect(await bench.run('list', '--login', 'acme', ...config)).toEqual({
       code: 1,
       out: '',
-      err: 'countersign keys list: Vault cannot be reached (ECONNREFUSED)',
+      err: 'countersign keys list: Vault cannot be reached (connection refused: ECONNREFUSED)',
     });
   });
 });

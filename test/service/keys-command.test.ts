@@ -21,6 +21,39 @@ async function currentVersion(): Promise<unknown> {
   return data?.['current_version'];
 }
 
+describe('on a newest version that is gone', () => {
+  const path = 'gateway/sandbox/acme';
+  const importKey = () =>
+    bench.run('import', '--login', 'acme', '--kind', 'control_key', '--from', keyFile());
+  const keyFile = () => bench.folder.file('new-control-key', newControlKey);
+
+  beforeEach(() => bench.put({ control_key: newControlKey, private_key: oldKey }));
+
+  it.each([
+    ['deleted', 'undelete it ("vault kv undelete"), or restore an earlier version'],
+    ['destroyed', 'restore an earlier version ("countersign keys rollback --to 1")'],
+  ] as const)('that is %s, keys import and generate refuse, and say how to go on', async (state, way) => {
+    if (state === 'deleted') await bench.admin.deleteVersions(path, [2]);
+    else await bench.admin.destroy(path, [2]);
+    for (const run of [importKey, () => bench.run('generate', ...small)]) {
+      const { code, err, out } = await run();
+      expect({ code, out }).toEqual({ code: 1, out: '' });
+      expect(err).toContain(`Version 2 of sandbox/acme, the newest, is ${state}`);
+      expect(err).toContain(way);
+      expect(await currentVersion()).toBe(2);
+    }
+    expect((await bench.run('rollback', '--login', 'acme', '--to', '1')).code).toBe(0);
+    expect((await importKey()).code).toBe(0);
+    expect(await bench.fields()).toMatchObject({ control_key: newControlKey, private_key: oldKey });
+  });
+
+  it('where all versions are destroyed, keys import goes on: nothing is left to lose', async () => {
+    await bench.admin.destroy(path, [1, 2]);
+    expect((await importKey()).code).toBe(0);
+    expect(await bench.fields()).toEqual({ control_key: newControlKey });
+  });
+});
+
 describe('keys list', () => {
   it('shows every version with kind, age and fingerprint, newest first, within 100 columns', async () => {
     await bench.put({ control_key: newControlKey, private_key: oldKey });

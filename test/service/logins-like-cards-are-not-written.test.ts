@@ -98,7 +98,7 @@ describe('a configured login', () => {
   it('is written from the reload on that names it', async () => {
     await start();
     await balanceOf(card);
-    edge.proxy.reload({ callers: [{ ...anyone, allow: [anything, { ...anything, logins: [card] }] }] });
+    await edge.proxy.reload({ callers: [{ ...anyone, allow: [anything, { ...anything, logins: [card] }] }] });
     await balanceOf(card);
     const lines = await edge.exchanges(2);
     expect(lines.map(({ login }) => login)).toEqual(['[redacted: looks like a card number]', card]);

@@ -5,7 +5,8 @@ import { plainFields } from '../../src/keys/vault/hidden.ts';
 import { vaultSource } from '../../src/keys/vault/source.ts';
 import { vaultStore } from '../../src/keys/vault/store.ts';
 import type { VaultPorts } from '../../src/keys/vault/vault.ts';
-import { Secret } from '../../src/secret.ts';
+import { openVault } from '../../src/keys/vault/vault.ts';
+import { reveal, Secret } from '../../src/secret.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import {
   acme,
@@ -26,7 +27,7 @@ for (const { name, open } of vaultTargets(process.env)) {
     const mount = `kv-${unique}`;
     const appRole = `approle-${unique}`;
     const policy = `countersign-${unique}`;
-    const closers: (() => void)[] = [];
+    const closers: (() => unknown)[] = [];
     let folder: Folder;
     let server: RunningVault;
     let admin: VaultAdmin;
@@ -44,7 +45,7 @@ for (const { name, open } of vaultTargets(process.env)) {
     });
 
     afterAll(async () => {
-      for (const close of closers) close();
+      await Promise.all(closers.map((close) => close()));
       folder.remove();
       await server?.close();
     });
@@ -171,6 +172,56 @@ for (const { name, open } of vaultTargets(process.env)) {
       const auth: VaultConfig['auth'] = { method: 'token', token: new Secret(server.rootToken) };
       const keys = source(auth, new Ports(), { mount: `absent-${unique}` });
       expect(await problemOf(keys.read(acme))).toBe('no-route');
+    });
+
+    it('logs in again at once when its token was revoked', async () => {
+      const { address } = await newLogin('first');
+      const ports = new Ports();
+      let ahead = 0;
+      const monotonic = () => performance.now() + ahead;
+      const keys = source(await appRoleAuth(), Object.assign(ports, { monotonic }));
+      for (let logins = 1; logins < 4; logins += 1) {
+        expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+        expect(ports.events.expiries).toHaveLength(logins);
+        await admin.request('POST', `sys/leases/revoke-prefix/auth/${appRole}/login`);
+        ahead += 6000;
+      }
+    });
+
+    it('does not log in again for a permission that is missing', async () => {
+      const ports = new Ports();
+      let ahead = 0;
+      const monotonic = () => performance.now() + ahead;
+      const path = 'elsewhere/{environment}/{login}';
+      const keys = source(await appRoleAuth(), Object.assign(ports, { monotonic }), { path });
+      for (let times = 0; times < 3; times += 1) {
+        ahead += 120_000;
+        expect(await problemOf(keys.read(acme))).toBe('denied');
+      }
+      expect(ports.events.expiries).toHaveLength(1);
+    });
+
+    it('revokes its token at the end', async () => {
+      const config = configFor(server.address, { mount, auth: await appRoleAuth() });
+      const vault = openVault(config, new Ports());
+      const token = await vault.use((_kv, given) => Promise.resolve(reveal(given)));
+      const lookUp = () => admin.request('POST', 'auth/token/lookup', { token });
+      expect((await lookUp()).data).toMatchObject({ type: 'service' });
+      await vault.close();
+      await expect(lookUp()).rejects.toThrow('403');
+    });
+
+    it('names a mount of KV version 1 as such, not as missing secrets', async () => {
+      const version1 = `kv1-${unique}`;
+      await admin.enable('mounts', version1, { type: 'kv', options: { version: '1' } });
+      await admin.policy(`${policy}-1`, version1, 'gateway');
+      const token = new Secret(await admin.token({ policies: [`${policy}-1`], ttl: '1h' }));
+      const auth: VaultConfig['auth'] = { method: 'token', token };
+      const more = { mount: version1 };
+      expect(await problemOf(source(auth, new Ports(), more).read(acme))).toBe('kv-version-1');
+      const opened = vaultStore(configFor(server.address, { auth, ...more }), new Ports());
+      closers.push(() => opened.close());
+      expect(await problemOf(opened.versions(acme))).toBe('kv-version-1');
     });
 
     it('renews its token at two thirds of the lease', async () => {

@@ -88,7 +88,7 @@ describe('the login to Vault', () => {
       source.start();
       await until(() => source.ready(), 'it has logged in');
       expect(bench.clock.nextTimer).toBe(expected * second);
-      source.stop();
+      await source.stop();
     }
   });
 
@@ -179,6 +179,7 @@ describe('the login to Vault', () => {
     const late = vault.session.use(work(waiting.promise));
     await until(() => tokens.length === 1, 'the first has its token');
     bench.clock.advance(minute);
+    bench.vault.world().tokens.revokeAll();
     expect(await vault.session.use(work(Promise.reject(denied)))).toBe('done');
     waiting.reject(denied);
     expect(await late).toBe('done');
@@ -186,9 +187,108 @@ describe('the login to Vault', () => {
     expect(tokens[3]).toBe(tokens[2]);
   });
 
+  describe('when reads are denied', () => {
+    const lookUps = /GET auth\/token\/lookup-self/;
+    const other = { environment: 'sandbox', login: 'not-granted' };
+
+    /** A token that may read acme and nothing else; with or without the right to look itself up. */
+    async function grantOne(settings: object): Promise<KeySource> {
+      const path = { 'secret/data/gateway/sandbox/acme': { capabilities: ['read'] } };
+      await bench.admin.request('POST', 'sys/policies/acl/one', { policy: JSON.stringify({ path }) });
+      const role = { token_policies: ['one'], token_ttl: 3600, ...settings };
+      await bench.admin.role(approleMount, roleName, role);
+      const source = open(await bench.appRole());
+      await source.read(acme);
+      return source;
+    }
+
+    /** Reads the login that is not granted every five seconds for an hour. */
+    async function readDenied(source: KeySource): Promise<void> {
+      for (let waited = 0; waited < 3500; waited += 5) {
+        bench.clock.advance(5 * second);
+        expect(['denied', 'backing-off']).toContain(await problemOf(source.read(other)));
+      }
+    }
+
+    it('is not made anew for a permission that is missing, where the token may look itself up', async () => {
+      const source = await grantOne({});
+      await readDenied(source);
+      expect(bench.vault.count(logins)).toBe(1);
+      expect(bench.vault.count(lookUps)).toBeGreaterThan(10);
+      expect(bench.vault.world().tokens.count).toBe(1);
+    });
+
+    it('is made anew every ten minutes at most where it may not, and leaves no token behind', async () => {
+      const source = await grantOne({ token_no_default_policy: true });
+      const path = {
+        'secret/data/gateway/sandbox/acme': { capabilities: ['read'] },
+        'auth/token/revoke-self': { capabilities: ['update'] },
+      };
+      await bench.admin.request('POST', 'sys/policies/acl/one', { policy: JSON.stringify({ path }) });
+      await readDenied(source);
+      expect(bench.vault.count(logins)).toBeGreaterThan(1);
+      expect(bench.vault.count(logins)).toBeLessThanOrEqual(1 + 6);
+      expect(bench.vault.world().tokens.count).toBe(1);
+      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    });
+
+    it('is made anew at once each time the token was revoked', async () => {
+      const source = await grantOne({});
+      for (let times = 2; times < 5; times += 1) {
+        bench.vault.world().tokens.revokeAll();
+        bench.clock.advance(6 * second);
+        expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+        expect(bench.vault.count(logins)).toBe(times);
+      }
+    });
+
+    it('and the token cannot be looked up for an outage, that is what is told', async () => {
+      const source = await grantOne({});
+      bench.clock.advance(6 * second);
+      bench.vault.fail({ kind: 'status', status: 503 }, /lookup-self/);
+      expect(await problemOf(source.read(other))).toBe('sealed');
+      expect(bench.vault.count(logins)).toBe(1);
+    });
+  });
+
+  describe('at the end', () => {
+    const tokens = () => bench.vault.world().tokens.count;
+
+    it('is revoked', async () => {
+      const source = await started(await bench.appRole());
+      expect(tokens()).toBe(1);
+      await source.stop();
+      expect(tokens()).toBe(0);
+    });
+
+    it('is not revoked where the token was handed to us', async () => {
+      const token = await bench.admin.token({ policies: [roleName], ttl: 600 });
+      const source = await started({ method: 'token', token: new Secret(token) });
+      await source.stop();
+      expect(tokens()).toBe(1);
+      expect(bench.vault.count(/revoke/)).toBe(0);
+    });
+
+    it('lets a read that is in flight end first', async () => {
+      const source = await started(await bench.appRole());
+      const reading = source.read(acme);
+      await source.stop();
+      expect(controlKeys(await reading)).toEqual(['1:first']);
+      expect(tokens()).toBe(0);
+    });
+
+    it('waits two seconds at most for a Vault that hangs', async () => {
+      const source = await started(await bench.appRole());
+      bench.vault.fail({ kind: 'black-hole' });
+      const begun = performance.now();
+      await source.stop();
+      expect(performance.now() - begun).toBeLessThan(3000);
+    });
+  });
+
   it('stops when it is told to', async () => {
     const source = await started(await bench.appRole());
-    source.stop();
+    void source.stop();
     expect(bench.clock.nextTimer).toBeUndefined();
   });
 

@@ -35,6 +35,7 @@ const events: KeyEvents = {
   keyFetched() {},
   ringChanged() {},
   keySourceUp() {},
+  loginFailed() {},
   sourceTokenExpires() {},
   keyProblem() {},
 };

@@ -40,6 +40,11 @@ export async function renewSelf(client: VaultClient, token: Secret): Promise<Lea
   return (await client.write('auth/token/renew-self', {}, authShape, token)).auth;
 }
 
+/** `POST /auth/token/revoke-self`: the token ends now, and its leases with it. */
+export async function revokeSelf(client: VaultClient, token: Secret): Promise<void> {
+  await client.write('auth/token/revoke-self', {}, z.unknown(), token);
+}
+
 /** `GET /auth/token/lookup-self`: what there is to know of a token that was given to us. */
 export async function lookUpSelf(client: VaultClient, token: Secret): Promise<Lease> {
   const { data } = await client.read('auth/token/lookup-self', lookupShape, token);

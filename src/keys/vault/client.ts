@@ -1,25 +1,25 @@
-import { readFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import nodeVault from 'node-vault';
 import type { z } from 'zod';
 import type { VaultConfig } from '../../config/shape.ts';
 import { reveal, type Secret } from '../../secret.ts';
+import type { TlsMaterial } from '../../tls/material.ts';
 import type { BackOffPorts } from '../back-off.ts';
 import { Gate } from './gate.ts';
 import { plain } from './hidden.ts';
-import { isOutage, VaultError } from './problem.ts';
-import { type TransportRequest, transport } from './transport.ts';
+import { isOutage, type ProblemKind, VaultError } from './problem.ts';
+import { Resender } from './resend.ts';
+import { type Transport, type TransportRequest, transport } from './transport.ts';
 
-const outageRange = { first: 1000, longest: 30_000 };
+/** While Vault is in trouble one request a second finds out whether it still is. */
+const outageRange = { first: 1000, longest: 1000, jitter: 0 };
 
 /** Where Vault is and how to reach it; what the configuration's `keys.vault` says, less the login. */
-export type VaultAddress = Pick<
-  VaultConfig,
-  'address' | 'namespace' | 'caFile' | 'certFile' | 'keyFile' | 'timeout'
->;
+export type VaultAddress = Pick<VaultConfig, 'address' | 'namespace' | 'timeout'>;
 
 /**
  * Vault's HTTP API, narrowed to what Countersign needs. A path is given without `/v1` and has to come from
- * paths.ts; a reply that has not the shape asked for is an `invalid-reply`. Every method throws only
+ * paths.ts; a reply that has not the shape asked for is an `invalid-reply`, to a read `unexpected-content`. Every method throws only
  * {@link VaultError}.
  */
 export interface VaultClient {
@@ -27,6 +27,8 @@ export interface VaultClient {
   list<T>(path: string, shape: z.ZodType<T>, token: Secret): Promise<T>;
   /** A POST. Texts in `data` that are secrets come as {@link Secret}. No token: an unauthenticated login. */
   write<T>(path: string, data: object, shape: z.ZodType<T>, token?: Secret): Promise<T>;
+  /** Other certificates for the connections to come; requests in flight end on theirs. */
+  useTls(material: TlsMaterial): void;
   close(): void;
 }
 
@@ -35,20 +37,18 @@ export interface VaultClient {
  * state is pinned: it would otherwise take address, token, namespace and prefix from `VAULT_*` variables,
  * remember the token of any login, and print secrets under `DEBUG=node-vault`.
  *
- * While Vault is in trouble calls fail at once (`backing-off`), and when a wait is over a single call goes
- * first: the others follow once it came back.
- *
- * @throws Error if a certificate file cannot be read.
+ * While Vault is in trouble calls fail at once (`backing-off`), but for one each second, or as soon as
+ * `Retry-After` allows: the others follow once it came back.
  */
-export function vaultClient(config: VaultAddress, ports: BackOffPorts): VaultClient {
-  const http = transport({
-    timeout: config.timeout,
-    ca: pem(config.caFile),
-    cert: pem(config.certFile),
-    key: pem(config.keyFile),
-  });
+export function vaultClient(config: VaultAddress, ports: BackOffPorts, tls: TlsMaterial = {}): VaultClient {
+  const open = (tls: TlsMaterial): Transport => transport({ timeout: config.timeout, ...tls });
+  let inUse = tls;
+  let http = open(tls);
   const outage = new Gate(ports, outageRange);
-  const guarded = (request: TransportRequest) => guard(outage, config.timeout, () => http.exchange(request));
+  const resender = new Resender();
+  const send = (request: TransportRequest) =>
+    request.method === 'GET' ? resender.send((copy) => http.exchange(request, copy)) : http.exchange(request);
+  const guarded = (request: TransportRequest) => guard(outage, config.timeout, () => send(request));
   const vault = Object.assign(
     nodeVault({
       endpoint: config.address,
@@ -61,17 +61,25 @@ export function vaultClient(config: VaultAddress, ports: BackOffPorts): VaultCli
   );
 
   return {
-    read: async (path, shape, token) => shaped(await vault.read(path, withToken(token)), shape),
-    list: async (path, shape, token) => shaped(await vault.list(path, withToken(token)), shape),
+    read: async (path, shape, token) =>
+      shaped(await vault.read(path, withToken(token)), shape, 'unexpected-content'),
+    list: async (path, shape, token) =>
+      shaped(await vault.list(path, withToken(token)), shape, 'unexpected-content'),
     write: async (path, data, shape, token) =>
-      shaped(await vault.write(path, plain(data), withToken(token)), shape),
+      shaped(await vault.write(path, plain(data), withToken(token)), shape, 'invalid-reply'),
+    useTls(material) {
+      if (isDeepStrictEqual(material, inUse)) return;
+      inUse = material;
+      http.retire();
+      http = open(material);
+    },
     close: () => http.close(),
   };
 }
 
 async function guard<T>(outage: Gate, timeout: number, exchange: () => Promise<T>): Promise<T> {
   outage.check();
-  const { failures } = outage;
+  const { failures, successes } = outage;
   if (failures > 0) outage.hold(timeout);
   try {
     const reply = await exchange();
@@ -79,8 +87,8 @@ async function guard<T>(outage: Gate, timeout: number, exchange: () => Promise<T
     return reply;
   } catch (error) {
     if (!isOutage(error)) outage.open();
-    // Calls that were under way together are one failure.
-    else if (outage.failures === failures) outage.close(error);
+    // Calls that were in flight together are one failure, and one that hung says nothing of a Vault that is back.
+    else if (outage.failures === failures && outage.successes === successes) outage.close(error);
     throw error;
   }
 }
@@ -92,12 +100,8 @@ function withToken(token: Secret | undefined): { headers: Record<string, string>
 }
 
 /** Neither the reply nor the validator's own words go into the error. */
-function shaped<T>(reply: unknown, shape: z.ZodType<T>): T {
+function shaped<T>(reply: unknown, shape: z.ZodType<T>, kind: ProblemKind): T {
   const result = shape.safeParse(reply);
-  if (!result.success) throw new VaultError('invalid-reply', { note: 'not the shape expected' });
+  if (!result.success) throw new VaultError(kind, { note: 'not the shape expected' });
   return result.data;
-}
-
-function pem(file: string | undefined): Buffer | undefined {
-  return file === undefined ? undefined : readFileSync(file);
 }

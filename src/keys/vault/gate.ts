@@ -5,6 +5,7 @@ import { VaultError } from './problem.ts';
 export class Gate {
   readonly #backOff: BackOff;
   #closedBy: VaultError | undefined;
+  #successes = 0;
 
   constructor(ports: BackOffPorts, range: BackOffRange) {
     this.#backOff = new BackOff(ports, range);
@@ -25,6 +26,10 @@ export class Gate {
     return this.#backOff.failures;
   }
 
+  get successes(): number {
+    return this.#successes;
+  }
+
   /** Closes it after a failure, for longer each time; for at least the error's `retryAfter`. */
   close(error: VaultError): void {
     this.#closedBy = error;
@@ -37,6 +42,7 @@ export class Gate {
   }
 
   open(): void {
+    this.#successes += 1;
     this.#backOff.succeeded();
   }
 }

@@ -3,6 +3,7 @@ import type { Secret } from '../../secret.ts';
 import type { KeyAddress } from '../source.ts';
 import type { VaultClient } from './client.ts';
 import { hide } from './hidden.ts';
+import { MountVersion } from './mount-version.ts';
 import type { KvPaths } from './paths.ts';
 import { isProblem, VaultError } from './problem.ts';
 
@@ -68,9 +69,12 @@ export class KvStore {
   readonly #client: VaultClient;
   readonly #paths: KvPaths;
 
+  readonly #mount: MountVersion;
+
   constructor(client: VaultClient, paths: KvPaths) {
     this.#client = client;
     this.#paths = paths;
+    this.#mount = new MountVersion(client, paths.mount);
   }
 
   /** One version, the current one unless told otherwise; `undefined` where there has never been one. */
@@ -78,7 +82,7 @@ export class KvStore {
     const query = number === undefined ? '' : `?version=${number}`;
     const path = this.#paths.secret('data', address) + query;
     const reply = await this.#client.read(path, secretShape, token).catch(gone);
-    if (reply === undefined) return undefined;
+    if (reply === undefined) return this.#mount.check(token);
     const { metadata, data: fields } = reply.data;
     if (number !== undefined) checkVersion(metadata.version, number);
     const about = { version: metadata.version, createdAt: metadata.created_time };
@@ -88,7 +92,7 @@ export class KvStore {
   async history(token: Secret, address: KeyAddress): Promise<History | undefined> {
     const path = this.#paths.secret('metadata', address);
     const reply = await this.#client.read(path, historyShape, token).catch(missing);
-    if (reply === undefined) return undefined;
+    if (reply === undefined) return this.#mount.check(token);
     const versions = Object.entries(reply.data.versions).map(([number, info]) => ({
       version: Number(number),
       createdAt: info.created_time,
@@ -135,7 +139,7 @@ function gone(error: unknown) {
   if (!isProblem(error, 'deleted')) return missing(error);
   const metadata = metadataShape.safeParse(error.metadata);
   if (!metadata.success)
-    throw new VaultError('invalid-reply', { note: 'a deleted version without a number' });
+    throw new VaultError('unexpected-content', { note: 'a deleted version without a number' });
   return { data: { metadata: metadata.data, data: undefined } };
 }
 

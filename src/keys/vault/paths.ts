@@ -6,6 +6,8 @@ import type { KeyAddress } from '../source.ts';
 type View = 'data' | 'metadata';
 
 export interface KvPaths {
+  /** Where the secrets engine is. */
+  readonly mount: string;
   secret(view: View, address: KeyAddress): string;
   /** The folder whose listing names the logins of an environment. */
   folder(environment: string): string;
@@ -30,6 +32,7 @@ export function kvPaths({ mount, path }: Pick<VaultConfig, 'mount' | 'path'>): K
   encodeSegments(template);
 
   return {
+    mount: base,
     secret(view, address) {
       checkAddress(address);
       return `${base}/${view}/${encodeSegments(filled(template, address))}`;

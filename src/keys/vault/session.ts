@@ -1,36 +1,44 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Secret } from '../../secret.ts';
 import { BackOff, type BackOffPorts } from '../back-off.ts';
 import type { KeyEvents } from '../source.ts';
-import { type Lease, renewSelf } from './auth.ts';
+import type { SetTimer } from '../timer.ts';
+import { type Lease, renewSelf, revokeSelf } from './auth.ts';
 import type { VaultClient } from './client.ts';
-import type { AuthMethod, Credentials } from './credentials.ts';
-import { Gate } from './gate.ts';
-import { isOutage, isProblem, VaultError } from './problem.ts';
-import type { SetTimer } from './timer.ts';
+import type { AuthMethod } from './credentials.ts';
+import { LoginReport } from './login-report.ts';
+import { isOutage, isProblem } from './problem.ts';
+import { RefusedCredentials } from './refused-credentials.ts';
+import { TokenCheck } from './token-check.ts';
+
+/** What a session reports. */
+export type SessionEvents = Pick<
+  KeyEvents,
+  'keyProblem' | 'keySourceUp' | 'loginFailed' | 'sourceTokenExpires'
+>;
 
 export interface SessionPorts extends BackOffPorts {
   /** Milliseconds since 1970: for what is told, never for what is waited for. */
   readonly clock: () => number;
-  readonly events: Pick<KeyEvents, 'keyProblem' | 'sourceTokenExpires'>;
+  readonly events: SessionEvents;
   readonly setTimer: SetTimer;
 }
 
 interface Held extends Lease {
   /** Milliseconds on the monotonic clock. */
-  readonly since: number;
   readonly until: number;
   /** Seconds of the first lease of this token; when renewals give much less, its end is near. */
   readonly firstSeconds: number;
+  /** When it was last known to be good, on the monotonic clock. */
+  goodAt: number;
 }
 
-/** For credentials that Vault refused: they rarely get better by themselves. */
-const refusedRange = { first: 30_000, longest: 300_000 };
 /** How often the background looks for changed files and ended back-offs; asking Vault is up to those. */
 const lookAgainRange = { first: 1000, longest: 10_000 };
-/** Milliseconds. */
-const repeatReportAfter = 30_000;
-/** Milliseconds. A token this young that is denied something lacks the permission; another would too. */
-const young = 5000;
+/** Milliseconds. A token that was good so lately and is denied something lacks the permission. */
+const good = 5000;
+/** Milliseconds that the end may take. */
+const longestStop = 400;
 
 /**
  * Keeps one Vault token alive: logs in, renews at two thirds of the lease, logs in again when renewal is
@@ -40,12 +48,14 @@ export class Session {
   readonly #client: VaultClient;
   readonly #method: AuthMethod;
   readonly #ports: SessionPorts;
-  readonly #refused: Gate;
+  readonly #refused: RefusedCredentials;
   readonly #lookAgain: BackOff;
-  #refusedFingerprint: string | undefined;
-  #reported: { readonly problem: string; readonly at: number } | undefined;
+  readonly #tokenCheck: TokenCheck;
+  readonly #report: LoginReport;
   #held: Held | undefined;
   #entering: Promise<Held> | undefined;
+  #judging: Promise<Held> | undefined;
+  readonly #inFlight = new Set<Promise<unknown>>();
   #cancelTimer = (): void => {};
   #running = false;
 
@@ -53,8 +63,10 @@ export class Session {
     this.#client = client;
     this.#method = method;
     this.#ports = ports;
-    this.#refused = new Gate(ports, refusedRange);
+    this.#refused = new RefusedCredentials(ports);
     this.#lookAgain = new BackOff(ports, lookAgainRange);
+    this.#tokenCheck = new TokenCheck(client, ports.monotonic);
+    this.#report = new LoginReport(ports.events, ports.monotonic);
   }
 
   /** Logs in, and from then on keeps the token alive in the background. */
@@ -63,9 +75,17 @@ export class Session {
     void this.#keepAlive();
   }
 
-  stop(): void {
+  /**
+   * Ends the background at once; then, when the work in flight is done, the token, unless it was handed to us.
+   * Takes a bounded time and never rejects.
+   */
+  async stop(): Promise<void> {
     this.#running = false;
     this.#cancelTimer();
+    const late = new AbortController();
+    const over = wait(longestStop, undefined, { signal: late.signal, ref: false }).catch(() => undefined);
+    await Promise.race([over, this.#end()]);
+    late.abort();
   }
 
   get loggedInOnce(): boolean {
@@ -73,12 +93,22 @@ export class Session {
   }
 
   /**
-   * Does some work with the token. Work that is denied is done once more with a new token, since the old one
-   * may have been revoked; denied again, it is the permission that is missing.
+   * Does some work with the token. Work that is denied is done once more with a new token if the old one was
+   * revoked; else it is the permission that is missing.
    *
    * @throws VaultError
    */
   async use<T>(work: (token: Secret) => Promise<T>): Promise<T> {
+    const result = this.#use(work);
+    this.#inFlight.add(result);
+    try {
+      return await result;
+    } finally {
+      this.#inFlight.delete(result);
+    }
+  }
+
+  async #use<T>(work: (token: Secret) => Promise<T>): Promise<T> {
     const held = this.#alive() ?? (await this.#enter());
     try {
       return await work(held.token);
@@ -90,6 +120,15 @@ export class Session {
     }
   }
 
+  async #end(): Promise<void> {
+    await Promise.allSettled([...this.#inFlight, this.#entering]);
+    const held = this.#alive();
+    if (held === undefined || !this.#method.givesNewTokens) return;
+    await revokeSelf(this.#client, held.token).catch(() => {
+      // It ends with its lease.
+    });
+  }
+
   #alive(): Held | undefined {
     const held = this.#held;
     return held !== undefined && this.#ports.monotonic() < held.until ? held : undefined;
@@ -98,14 +137,31 @@ export class Session {
   async #insteadOf(denied: Held): Promise<Held> {
     const held = this.#alive();
     if (held !== undefined && held.token !== denied.token) return held;
-    if (this.#ports.monotonic() - denied.since < young) return denied;
-    return this.#enter();
+    if (this.#ports.monotonic() - denied.goodAt < good) return denied;
+    this.#judging ??= this.#judge(denied).finally(() => {
+      this.#judging = undefined;
+    });
+    return this.#judging;
+  }
+
+  /** Gives the token that was denied where it is good. */
+  async #judge(denied: Held): Promise<Held> {
+    // To log in with a token is to look it up.
+    if (!this.#method.givesNewTokens) return this.#enter();
+    const verdict = await this.#tokenCheck.judge(denied.token);
+    if (verdict === 'good') {
+      denied.goodAt = this.#ports.monotonic();
+      return denied;
+    }
+    const next = await this.#enter();
+    if (verdict === 'suspected') await this.#tokenCheck.replaced(denied.token, next.token);
+    return next;
   }
 
   #enter(): Promise<Held> {
     this.#entering ??= this.#logIn()
       .catch((error: unknown) => {
-        this.#report(error);
+        this.#report.failed(error, this.#alive() !== undefined);
         throw error;
       })
       .finally(() => {
@@ -116,25 +172,16 @@ export class Session {
 
   async #logIn(): Promise<Held> {
     const credentials = await this.#method.credentials();
-    if (this.#refusedFingerprint !== credentials.fingerprint) this.#refused.open();
-    this.#refused.check();
-    const lease = await credentials.logIn().catch((error: unknown) => this.#refuse(credentials, error));
-    this.#refused.open();
+    const lease = await this.#refused.logIn(credentials, this.#method.name);
+    this.#report.succeeded();
+    this.#ports.events.keySourceUp(true);
     return this.#hold(lease, lease.seconds);
-  }
-
-  #refuse(credentials: Credentials, error: unknown): never {
-    if (!isProblem(error, 'rejected', 'denied')) throw error;
-    const refusal = new VaultError('bad-credentials', { ...statusOf(error), note: this.#method.name });
-    this.#refusedFingerprint = credentials.fingerprint;
-    this.#refused.close(refusal);
-    throw refusal;
   }
 
   #hold(lease: Lease, firstSeconds: number): Held {
     const since = this.#ports.monotonic();
     const until = lease.seconds === 0 ? Number.POSITIVE_INFINITY : since + lease.seconds * 1000;
-    const held = { ...lease, since, until, firstSeconds };
+    const held = { ...lease, until, firstSeconds, goodAt: since };
     this.#held = held;
     this.#lookAgain.succeeded();
     this.#ports.events.sourceTokenExpires(lease.seconds === 0 ? undefined : this.#onClock(until) / 1000);
@@ -187,18 +234,4 @@ export class Session {
     this.#warnOfEnd(held);
     await this.#enter();
   }
-
-  /** Says each problem once, and again when it lasts. */
-  #report(error: unknown): void {
-    if (isProblem(error, 'backing-off')) return;
-    const problem = error instanceof Error ? error.message : 'unknown';
-    const at = this.#ports.monotonic();
-    if (problem === this.#reported?.problem && at - this.#reported.at < repeatReportAfter) return;
-    this.#reported = { problem, at };
-    this.#ports.events.keyProblem(`logging in to Vault: ${problem}`);
-  }
-}
-
-function statusOf({ status }: VaultError): { status?: number } {
-  return status === undefined ? {} : { status };
 }

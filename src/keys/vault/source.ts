@@ -1,6 +1,6 @@
 import type { VaultConfig } from '../../config/shape.ts';
 import { parseKeys } from '../key.ts';
-import { unavailable } from '../refusals.ts';
+import { type SourceState, SourceUnavailable } from '../refusals.ts';
 import type { KeyAddress, KeyRing, KeySource } from '../source.ts';
 import { DeniedLogins } from './denied.ts';
 import { plainFields } from './hidden.ts';
@@ -10,6 +10,9 @@ import { openVault, type VaultPorts } from './vault.ts';
 
 /** How many superseded versions a ring can hold. */
 const mostEarlier = 4;
+
+/** How far a read came. */
+type Step = 'before' | 'login' | 'reading';
 
 /** Reads one version; the current one without a number. */
 type ReadVersion = (version?: number) => Promise<Version | undefined>;
@@ -25,9 +28,12 @@ export function vaultSource(config: VaultConfig, overlap: number, ports: VaultPo
   const denied = new DeniedLogins(ports);
 
   async function read(address: KeyAddress): Promise<KeyRing | undefined> {
+    let step: Step = 'before';
     try {
       denied.check(address);
+      step = 'login';
       const ring = await vault.use((kv, token) => {
+        step = 'reading';
         const readVersion: ReadVersion = (version) => kv.read(token, address, version);
         return readRing(readVersion, ports.clock() - overlap);
       });
@@ -35,23 +41,25 @@ export function vaultSource(config: VaultConfig, overlap: number, ports: VaultPo
       return ring;
     } catch (error) {
       if (isProblem(error, 'denied')) denied.remember(address, error);
-      report(error, address);
-      throw unavailable(address, error);
+      throw new SourceUnavailable(address, error, stateOf(error, step));
     }
-  }
-
-  /** What a person has to put right in Vault or in the configuration; an outage shows by itself. */
-  function report(error: unknown, address: KeyAddress): void {
-    if (!isProblem(error, 'denied', 'no-route')) return;
-    ports.events.keyProblem(`reading the secret in Vault: ${error.message}`, address);
   }
 
   return {
     read,
     start: () => vault.session.start(),
     ready: () => vault.session.loggedInOnce,
+    useTls: (material) => vault.useTls(material),
     stop: () => vault.close(),
   };
+}
+
+/** A login that is denied says nothing of the others; without a token none can be read. */
+function stateOf(error: unknown, step: Step): SourceState {
+  if (step === 'before') return 'not-asked';
+  if (step === 'login') return 'down';
+  if (isProblem(error, 'backing-off')) return 'not-asked';
+  return isProblem(error, 'denied', 'rejected', 'unexpected-content') ? 'up' : 'down';
 }
 
 async function readRing(readVersion: ReadVersion, overlapBegan: number): Promise<KeyRing | undefined> {

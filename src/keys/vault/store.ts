@@ -32,7 +32,8 @@ export interface VaultStore {
   replace(address: KeyAddress, fields: Fields, cas: number): Promise<number>;
   /** Logins of an environment that have or had a secret. */
   list(environment: string): Promise<readonly string[]>;
-  close(): void;
+  /** Takes a bounded time and never rejects. */
+  close(): Promise<void>;
 }
 
 /** @throws as {@link openVault}. */

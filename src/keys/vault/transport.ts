@@ -7,6 +7,7 @@ import {
 } from 'node:http';
 import { Agent as TlsAgent, request as tlsRequest } from 'node:https';
 import { KeepAliveAgent, KeepAliveTlsAgent } from '../../util/keep-alive-agent.ts';
+import { describeNetworkFailure } from '../../util/network-failure.ts';
 import { VaultError } from './problem.ts';
 import { readReply } from './reply.ts';
 
@@ -19,9 +20,9 @@ export interface TransportOptions {
   /** Milliseconds for one whole exchange: waiting for a socket, connecting, the last byte of the reply. */
   readonly timeout: number;
   /** PEM texts; the system's CAs where `ca` is absent. */
-  readonly ca?: Buffer | undefined;
-  readonly cert?: Buffer | undefined;
-  readonly key?: Buffer | undefined;
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: string;
 }
 
 /** What node-vault asks of a transport. */
@@ -38,9 +39,18 @@ export interface TransportReply {
   readonly request: { readonly path: string };
 }
 
+export interface ExchangeOptions {
+  /** Ends an exchange whose reply is not wanted any more. */
+  readonly signal?: AbortSignal;
+  /** Not on a kept-alive socket, which may be one on which nothing comes any more. */
+  readonly freshSocket?: boolean;
+}
+
 export interface Transport {
   /** @throws VaultError for everything but a reply with status 200 or 204 that is JSON or empty. */
-  exchange(request: TransportRequest): Promise<TransportReply>;
+  exchange(request: TransportRequest, options?: ExchangeOptions): Promise<TransportReply>;
+  /** Closes idle connections, and each one in use after its exchange. */
+  retire(): void;
   close(): void;
 }
 
@@ -54,14 +64,15 @@ export interface Transport {
  * credential counts its uses is never sent twice.
  */
 export function transport(options: TransportOptions): Transport {
-  const { timeout, ca, cert, key } = options;
-  const tls = { ca, cert, key, rejectUnauthorized: true, minVersion: 'TLSv1.2' } as const;
+  const { timeout, ...material } = options;
+  const tls = { ...material, rejectUnauthorized: true, minVersion: 'TLSv1.2' } as const;
   const pooled = agents(new KeepAliveAgent({ maxSockets }), new KeepAliveTlsAgent({ ...tls, maxSockets }));
   const fresh = agents(new PlainAgent({ keepAlive: false }), new TlsAgent({ ...tls, keepAlive: false }));
 
-  async function exchange(request: TransportRequest): Promise<TransportReply> {
-    const signal = AbortSignal.timeout(timeout);
-    const agent = request.method === 'POST' ? fresh : pooled;
+  async function exchange(request: TransportRequest, options: ExchangeOptions = {}): Promise<TransportReply> {
+    const deadline = AbortSignal.timeout(timeout);
+    const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
+    const agent = request.method === 'POST' || options.freshSocket ? fresh : pooled;
     try {
       const reply = await send(request, agent, signal).catch((error: unknown) => {
         if (error instanceof StaleSocket) return send(request, fresh, signal);
@@ -71,16 +82,22 @@ export function transport(options: TransportOptions): Transport {
       return { statusCode: reply.status, body, request: { path: new URL(request.uri).pathname } };
     } catch (error) {
       if (error instanceof VaultError) throw error;
-      throw new VaultError(signal.aborted ? 'timeout' : 'unreachable', { note: codeOf(error) });
+      if (signal.aborted) throw new VaultError('timeout');
+      throw new VaultError('unreachable', { note: describeNetworkFailure(error) });
     }
   }
 
-  return { exchange, close: () => [pooled, fresh].forEach((pair) => pair.close()) };
+  return {
+    exchange,
+    retire: () => pooled.retire(),
+    close: () => [pooled, fresh].forEach((pair) => pair.close()),
+  };
 }
 
 interface Agents {
   readonly plain: PlainAgent;
   readonly tls: TlsAgent;
+  retire(): void;
   close(): void;
 }
 
@@ -88,6 +105,12 @@ function agents(plain: PlainAgent, tls: TlsAgent): Agents {
   return {
     plain,
     tls,
+    retire() {
+      for (const agent of [plain, tls]) {
+        agent.maxFreeSockets = 0;
+        for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
+      }
+    },
     close() {
       plain.destroy();
       tls.destroy();

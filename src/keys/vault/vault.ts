@@ -1,19 +1,22 @@
+import { readFileSync } from 'node:fs';
 import type { VaultConfig } from '../../config/shape.ts';
 import type { Secret } from '../../secret.ts';
+import type { TlsMaterial } from '../../tls/material.ts';
 import type { BackOffPorts } from '../back-off.ts';
-import type { KeyEvents } from '../source.ts';
+import { type SetTimer, setTimer } from '../timer.ts';
 import { vaultClient } from './client.ts';
 import { authMethod } from './credentials.ts';
 import { KvStore } from './kv.ts';
 import { kvPaths } from './paths.ts';
-import { Session } from './session.ts';
-import { type SetTimer, setTimer } from './timer.ts';
+import { Session, type SessionEvents } from './session.ts';
 
 /** What keys in Vault need from outside. */
 export interface VaultPorts extends BackOffPorts {
   /** Milliseconds since 1970. */
   readonly clock: () => number;
-  readonly events: Pick<KeyEvents, 'keyProblem' | 'sourceTokenExpires'>;
+  readonly events: SessionEvents;
+  /** PEM texts of `caFile`, `certFile` and `keyFile`; read here unless given. */
+  readonly tls?: TlsMaterial;
   /** Timers of the process unless a test brings its own. */
   readonly setTimer?: SetTimer;
 }
@@ -23,26 +26,37 @@ export interface Vault {
   readonly session: Session;
   /** Does some work on the secrets with a valid token; see {@link Session.use}. */
   use<T>(work: (kv: KvStore, token: Secret) => Promise<T>): Promise<T>;
-  close(): void;
+  useTls(material: TlsMaterial): void;
+  /** Ends the session and its token. Takes a bounded time and never rejects. */
+  close(): Promise<void>;
 }
 
 /**
  * Puts the parts together; nothing is sent before `session.start` or `use`.
  *
- * @throws TypeError for a path template that could mix logins up, Error if a certificate cannot be read.
+ * @throws TypeError for a path template that could mix logins up, Error if a certificate file cannot be read.
  */
 export function openVault(config: VaultConfig, ports: VaultPorts): Vault {
   const paths = kvPaths(config);
-  const client = vaultClient(config, ports);
+  const client = vaultClient(config, ports, ports.tls ?? readTls(config));
   const kv = new KvStore(client, paths);
   const method = authMethod(config.auth, client);
   const session = new Session(client, method, { ...ports, setTimer: ports.setTimer ?? setTimer });
   return {
     session,
     use: (work) => session.use((token) => work(kv, token)),
-    close() {
-      session.stop();
+    useTls: (material) => client.useTls(material),
+    async close() {
+      await session.stop();
       client.close();
     },
+  };
+}
+
+function readTls({ caFile, certFile, keyFile }: VaultConfig): TlsMaterial {
+  return {
+    ...(caFile === undefined ? {} : { ca: readFileSync(caFile, 'utf8') }),
+    ...(certFile === undefined ? {} : { cert: readFileSync(certFile, 'utf8') }),
+    ...(keyFile === undefined ? {} : { key: readFileSync(keyFile, 'utf8') }),
   };
 }

@@ -53,6 +53,7 @@ export class AppRole {
     const token = {
       policies: texts(body['token_policies']),
       ttl: seconds(body['token_ttl'], 3600),
+      noDefaultPolicy: body['token_no_default_policy'] === true,
       ...(maxTtl === 0 ? {} : { maxTtl }),
     };
     this.#roles.set(name, {

@@ -28,6 +28,10 @@ export class Told implements KeyEvents {
     this.problems.push(problem);
   }
 
+  loginFailed(problem: string): void {
+    this.problems.push(problem);
+  }
+
   sourceTokenExpires(at: number | undefined): void {
     this.expiries.push(at);
   }

@@ -12,5 +12,5 @@ for (const auth of [
 ] as const) {
   const source = vaultSource(configFor(address, { auth, timeout: 1000 }), day, ports);
   console.log(await source.read(acme).catch((error: unknown) => error), told);
-  source.stop();
+  await source.stop();
 }

@@ -3,7 +3,7 @@ import { createServer as createTlsServer } from 'node:https';
 import { z } from 'zod';
 import { type Fault, playFault } from './faults.ts';
 import { type Call, errors, type Reply, seconds } from './protocol.ts';
-import { World } from './world.ts';
+import { rootToken, World } from './world.ts';
 
 const listeningShape = z.object({ port: z.number() });
 const objectShape = z.record(z.string(), z.unknown());
@@ -73,6 +73,13 @@ export class StubVault {
     const world = this.#worlds.get(namespace);
     if (world === undefined) throw new Error(`no namespace ${namespace}`);
     return world;
+  }
+
+  /** Writes a secret as an administrator, without a connection. */
+  put(path: string, data: object): void {
+    const call = { method: 'POST', path: `secret/data/${path}`, body: { data }, token: rootToken };
+    const rest = { query: new URLSearchParams(), wrapSeconds: undefined, now: this.#clock() };
+    this.world().answer({ ...call, ...rest });
   }
 
   /** From now on requests whose target matches fail in this way. */

@@ -29,6 +29,7 @@ export interface TokenWish {
   readonly maxTtl?: number;
   readonly renewable?: boolean;
   readonly id?: string;
+  readonly noDefaultPolicy?: boolean;
 }
 
 /** A server's default of `max_lease_ttl`. */
@@ -38,10 +39,12 @@ const systemMaxTtl = 768 * 3600;
 export class Tokens {
   readonly #tokens = new Map<string, Token>();
 
-  create(now: number, { policies, ttl, maxTtl = systemMaxTtl, renewable = true, id }: TokenWish): Token {
+  create(now: number, wish: TokenWish): Token {
+    const { policies, ttl, maxTtl = systemMaxTtl, renewable = true, id, noDefaultPolicy = false } = wish;
     const token: Token = {
       id: id ?? `hvs.${randomUUID()}`,
-      policies: policies.includes('root') ? policies : [...new Set(['default', ...policies])],
+      policies:
+        noDefaultPolicy || policies.includes('root') ? policies : [...new Set(['default', ...policies])],
       renewable: renewable && ttl > 0,
       createdAt: now,
       ttl,
@@ -56,6 +59,11 @@ export class Tokens {
   find(id: string | undefined, now: number): Token | undefined {
     const token = this.#tokens.get(id ?? '');
     return token !== undefined && now < token.expiresAt ? token : undefined;
+  }
+
+  /** How many there are, root tokens left out. */
+  get count(): number {
+    return [...this.#tokens.values()].filter(({ policies }) => !policies.includes('root')).length;
   }
 
   revoke(id: string): void {
@@ -75,6 +83,8 @@ export class Tokens {
         return authReply(this.create(call.now, wishOf(call)), call.now);
       case 'GET lookup-self':
         return envelope({ data: description(self, call.now) });
+      case 'POST lookup':
+        return this.#lookUp(call);
       case 'POST renew-self':
         return this.#renew(self, call);
       case 'POST revoke-self':
@@ -87,6 +97,11 @@ export class Tokens {
         return errors(404, `unsupported path: ${call.path}`);
     }
   };
+
+  #lookUp({ body, now }: Call): Reply {
+    const token = this.find(text(body['token']), now);
+    return token === undefined ? errors(403, 'bad token') : envelope({ data: description(token, now) });
+  }
 
   #renew(token: Token, { now, body }: Call): Reply {
     if (!token.renewable) return errors(400, 'lease is not renewable');
@@ -102,6 +117,7 @@ function wishOf({ body }: Call): TokenWish {
     policies: texts(body['policies']),
     ttl: seconds(body['ttl'], systemMaxTtl),
     renewable: body['renewable'] !== false,
+    noDefaultPolicy: body['no_default_policy'] === true,
     ...(maxTtl === 0 ? {} : { maxTtl }),
   };
 }

@@ -8,6 +8,7 @@ import {
   empty,
   envelope,
   errors,
+  notFound,
   permissionDenied,
   type Reply,
   text,
@@ -24,6 +25,7 @@ export class World {
   readonly kubernetes = new Kubernetes(this.tokens);
   readonly #wrapping = new Wrapping();
   readonly #mounts = new Map<string, Backend>();
+  readonly #version1 = new Set<string>();
 
   constructor(now: number) {
     this.tokens.create(now, { id: rootToken, policies: ['root'], ttl: 0 });
@@ -35,11 +37,22 @@ export class World {
     const open = this.#wrapping.backend(call) ?? this.#logIn(call);
     if (open !== undefined) return open;
     const token = this.tokens.find(call.token, call.now);
+    const info = token === undefined ? undefined : this.#mountInfo(call);
+    if (info !== undefined) return info;
     if (token === undefined || !this.policies.allow(token.policies, call)) return permissionDenied;
     const reply =
       this.#route(call) ?? errors(404, `no handler for route "${call.path}". route entry not found.`);
     if (call.wrapSeconds === undefined || reply.status !== 200) return reply;
     return this.#wrapping.wrap(reply, call.wrapSeconds, call.now, call.path);
+  }
+
+  /** `GET sys/internal/ui/mounts/{path}`: open to tokens that may do anything in the mount, here to all. */
+  #mountInfo({ method, path }: Call): Reply | undefined {
+    const at = /^sys\/internal\/ui\/mounts\/(.+)$/.exec(path)?.[1];
+    if (method !== 'GET' || at === undefined) return undefined;
+    if (!this.#mounts.has(at)) return permissionDenied;
+    const version = this.#version1.has(at) ? '1' : '2';
+    return envelope({ data: { type: 'kv', path: `${at}/`, options: { version } } });
   }
 
   /** The one kind of path that needs no token. */
@@ -57,17 +70,28 @@ export class World {
     return this.#mounted(call);
   }
 
-  /** `POST sys/auth/{path}` and `POST sys/mounts/{path}`, or `GET` for what is there. */
+  /**
+   * `POST sys/auth/{path}` and `POST sys/mounts/{path}`, or `GET` for what is there; and the end of all tokens that
+   * auth methods gave.
+   */
   #mount({ method, path, body }: Call): Reply | undefined {
     const [, kind, name] = /^sys\/(auth|mounts)\/(.+)$/.exec(path) ?? [];
+    if (method === 'POST' && path.startsWith('sys/leases/revoke-prefix/auth/')) {
+      this.tokens.revokeAll();
+      return empty;
+    }
     if (kind === undefined || name === undefined) return undefined;
     const at = kind === 'auth' ? `auth/${name}` : name;
     if (method === 'GET')
       return this.#mounts.has(at) ? envelope({ data: {} }) : errors(400, `no mount at ${at}`);
     if (this.#mounts.has(at)) return errors(400, `path is already in use at ${at}/`);
     if (text(body['type']) === 'approle') this.#mounts.set(at, new AppRole(this.tokens).backend);
-    else if (text(body['type']) === 'kv') this.#mounts.set(at, new Kv2().backend);
-    else return errors(400, `plugin not found in the catalog: ${text(body['type'])}`);
+    else if (text(body['type']) === 'kv') {
+      // Vault makes a mount of version 1 unless told otherwise; its paths have no `data` or `metadata`.
+      const isVersion2 = JSON.stringify(body['options'] ?? {}).includes('"2"');
+      this.#mounts.set(at, isVersion2 ? new Kv2().backend : () => notFound);
+      if (!isVersion2) this.#version1.add(at);
+    } else return errors(400, `plugin not found in the catalog: ${text(body['type'])}`);
     return empty;
   }
 

@@ -58,6 +58,11 @@ export class ScriptedSource implements KeySource {
     await settled();
   }
 
+  /** The reads in flight, for a test that ends them in another order. */
+  takeHeld(): readonly PromiseWithResolvers<void>[] {
+    return this.#held.splice(0);
+  }
+
   start(): void {}
 
   ready(): boolean {
@@ -103,6 +108,8 @@ export class RecordedEvents implements KeyEvents {
   keySourceUp(up: boolean): void {
     this.up.push(up);
   }
+
+  loginFailed(): void {}
 
   sourceTokenExpires(): void {}
 

@@ -35,7 +35,7 @@ function readingAround(between: () => Promise<void>): (path: string) => Promise<
 
 const paths = (): string[] => [join(folder, 'a'), join(folder, 'b')];
 const texts = async (read?: (path: string) => Promise<Buffer>): Promise<string[]> =>
-  (await readTogether(paths(), read)).contents.map(String);
+  (await readTogether(paths(), read === undefined ? {} : { read })).contents.map(String);
 
 it('reads files that belong together', async () => {
   expect(await texts()).toEqual(['a1', 'b1']);
@@ -67,7 +67,7 @@ it('reads again when a file is rewritten in place with the same length', async (
 
 it('reads again when a file goes away meanwhile', async () => {
   const read = readingAround(() => rm(join(folder, '..data', 'b'), { force: true }));
-  expect((await readTogether(paths(), read)).contents).toEqual([Buffer.from('a1'), undefined]);
+  expect((await readTogether(paths(), { read })).contents).toEqual([Buffer.from('a1'), undefined]);
 });
 
 it('tells when the newest file was changed', async () => {
@@ -81,11 +81,13 @@ it('takes files of 64 KiB and none larger, without reading them', async () => {
   expect((await readTogether(paths())).contents[1]).toHaveLength(65_536);
   await truncate(join(folder, 'b'), 65_537);
   const untouched = (): Promise<Buffer> => Promise.reject(new Error('was read'));
-  await expect(readTogether(paths(), untouched)).rejects.toThrow('a key file is larger than 65536 bytes');
+  await expect(readTogether(paths(), { read: untouched })).rejects.toThrow(
+    'a file is larger than 65536 bytes',
+  );
 });
 
 it('takes plain files only, so that a pipe cannot hold it up', async () => {
   await rm(join(folder, 'b'));
   await mkdir(join(folder, 'b'));
-  await expect(texts()).rejects.toThrow('a key file is not a plain file');
+  await expect(texts()).rejects.toThrow('a file is not a plain file');
 });

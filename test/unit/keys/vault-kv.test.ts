@@ -17,7 +17,7 @@ function storeAbout(version: number, deleted = false): KvStore {
     return shape.parse({ data: { data: { control_key: 'k' }, metadata, version } });
   };
   const write: VaultClient['write'] = (path, _data, shape) => respond(path, shape, token);
-  const client = { read: respond, list: respond, write, close: () => {} };
+  const client = { read: respond, list: respond, write, close: () => {}, useTls: () => {} };
   return new KvStore(client, kvPaths({ mount: 'secret', path: 'gateway/{environment}/{login}' }));
 }
 

@@ -1,0 +1,130 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { KeysConfig } from '../config/shape.ts';
+import { KeyCache } from '../keys/cached.ts';
+import type { KeyEvents, KeySource } from '../keys/source.ts';
+import type { Log } from '../ops/log.ts';
+import type { Meter } from '../ops/meter.ts';
+import { OutageLog } from '../ops/outage-log.ts';
+import { Rotation } from '../proxy/rotation.ts';
+import { type Secret, sameSecret } from '../secret.ts';
+import type { TlsMaterial } from '../tls/material.ts';
+import { type KeySourcePorts, openSource } from './key-source.ts';
+
+export interface KeyStockPorts extends Omit<KeySourcePorts, 'events' | 'tls'> {
+  readonly log: Log;
+  readonly meter: Meter;
+}
+
+/** The cached keys of one configuration, where they come from, and which of them the gateway takes. */
+export interface KeyStock {
+  readonly config: KeysConfig;
+  readonly source: KeySource;
+  readonly cache: KeyCache;
+  readonly rotation: Rotation;
+  readonly events: KeyEvents;
+  /** What the rotation works with, which outlives a change of the configuration. */
+  readonly inUse: InUse;
+}
+
+interface InUse {
+  cache: KeyCache;
+  overlap: number;
+}
+
+/**
+ * Opens the key source and a cache around it. Of the stock before it keeps all that is not affected by what
+ * changed: the rings and what is known of the gateway's preferences where the secrets are in the same place, the
+ * source and its login where only the cache is configured otherwise.
+ *
+ * @throws Error for a source that cannot be opened; nothing has been changed then
+ */
+export function openKeys(
+  config: KeysConfig,
+  tls: TlsMaterial,
+  ports: KeyStockPorts,
+  previous?: KeyStock,
+): KeyStock {
+  const before = previous !== undefined && samePlace(previous.config, config) ? previous : undefined;
+  const keepsSource = before !== undefined && sameSource(before.config, config);
+  if (keepsSource) before.source.useTls?.(tls);
+  if (keepsSource && isDeepStrictEqual(before.config.cache, config.cache)) return before;
+  const events = before?.events ?? createEvents(ports, config.source);
+  const source = keepsSource ? before.source : openSource(config, { ...ports, events, tls });
+  const { monotonic, random } = ports;
+  const cache = new KeyCache(source, config.cache, { monotonic, random, events, sourceName: config.source });
+  if (before !== undefined) cache.adopt(before.cache);
+  const inUse = before?.inUse ?? { cache, overlap: config.overlap };
+  Object.assign(inUse, { cache, overlap: config.overlap });
+  const rotation = before?.rotation ?? createRotation(inUse, events, ports);
+  if (!keepsSource) source.start();
+  return { config, source, cache, rotation, events, inUse };
+}
+
+function createRotation(
+  inUse: InUse,
+  events: KeyEvents,
+  { meter, clock, monotonic }: KeyStockPorts,
+): Rotation {
+  return new Rotation({
+    keys: {
+      take: (address) => inUse.cache.take(address),
+      reread: (address) => inUse.cache.reread(address),
+    },
+    meter: { ...events, fellBack: (...fallback) => meter.fellBack(...fallback) },
+    clock,
+    monotonic,
+    get overlap() {
+      return inUse.overlap;
+    },
+  });
+}
+
+/** Whether the same login has the same secret in both. */
+function samePlace(a: KeysConfig, b: KeysConfig): boolean {
+  if (a.source === 'directory') return b.source === 'directory' && a.directory === b.directory;
+  const placeOf = ({ address, namespace, mount, path }: typeof a.vault) => [address, namespace, mount, path];
+  return b.source === 'vault' && isDeepStrictEqual(placeOf(a.vault), placeOf(b.vault));
+}
+
+/** A comparison by fields cannot see into the secret that a Vault token is. */
+function sameSource(a: KeysConfig, b: KeysConfig): boolean {
+  const [token, other] = [tokenOf(a), tokenOf(b)];
+  const sameFields = isDeepStrictEqual({ ...a, cache: b.cache }, b);
+  return sameFields && (token === undefined || other === undefined || sameSecret(token, other));
+}
+
+function tokenOf(keys: KeysConfig): Secret | undefined {
+  return keys.source === 'vault' && keys.vault.auth.method === 'token' ? keys.vault.auth.token : undefined;
+}
+
+/** Key trouble is counted and told: a person has to act on it. */
+function createEvents({ meter, log, monotonic }: KeyStockPorts, source: string): KeyEvents {
+  const outage = new OutageLog({ log, monotonic, source });
+  return {
+    keyTaken: (environment, result) => meter.keyTaken(environment, result),
+    keyFetched: (source, seconds) => meter.keyFetched(source, seconds),
+    ringChanged: (address, ring) => {
+      meter.ringChanged(address, ring);
+      const versions = ring?.map(({ kind, version }) => `${kind} ${version}`).join(', ') ?? 'gone';
+      log.note('info', 'keys changed', { ...address, versions });
+      for (const entry of ring ?? []) {
+        if ('problem' in entry)
+          log.note('error', entry.problem, { ...address, kind: entry.kind, version: entry.version });
+      }
+    },
+    keySourceUp: (up, cause = 'unknown') => {
+      meter.keySourceUp(up);
+      if (up) outage.answered();
+      else outage.failed(cause);
+    },
+    loginFailed: (problem) => {
+      meter.loginFailed(problem);
+      outage.failed(problem);
+    },
+    sourceTokenExpires: (at) => meter.sourceTokenExpires(at),
+    keyProblem: (problem, about) => {
+      meter.keyProblem(problem, about);
+      log.note('error', problem, { ...about });
+    },
+  };
+}

@@ -1,0 +1,47 @@
+import type { TlsFiles, TlsUser } from '../tls/files.ts';
+import type { TlsPart } from '../tls/material.ts';
+import type { Path } from './problem.ts';
+import type { Config } from './shape.ts';
+
+/** The PEM files that one user of certificates has, and the place in the configuration that names each. */
+export interface TlsFileGroup {
+  readonly user: TlsUser;
+  readonly files: TlsFiles;
+  readonly paths: Readonly<Record<TlsPart, Path>>;
+}
+
+/** All certificate, key and CA files of a configuration. */
+export function tlsFilesOf({ proxy, environments, keys }: Config): TlsFileGroup[] {
+  const { certFile, keyFile, clientCaFile } = proxy.tls ?? {};
+  const vault = keys.source === 'vault' ? keys.vault : undefined;
+  const groups = [
+    {
+      user: { role: 'listener' } as const,
+      files: named(certFile, keyFile, clientCaFile),
+      paths: pathsBelow(['proxy', 'tls'], 'clientCaFile'),
+    },
+    {
+      user: { role: 'vault' } as const,
+      files: named(vault?.certFile, vault?.keyFile, vault?.caFile),
+      paths: pathsBelow(['keys', 'vault']),
+    },
+    ...Object.entries(environments).map(([environment, { caFile }]) => ({
+      user: { role: 'gateway', environment } as const,
+      files: named(undefined, undefined, caFile),
+      paths: pathsBelow(['environments', environment]),
+    })),
+  ];
+  return groups.filter(({ files }) => Object.keys(files).length > 0);
+}
+
+function named(cert: string | undefined, key: string | undefined, ca: string | undefined): TlsFiles {
+  return {
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+    ...(ca === undefined ? {} : { ca }),
+  };
+}
+
+function pathsBelow(at: Path, caField = 'caFile'): Readonly<Record<TlsPart, Path>> {
+  return { cert: [...at, 'certFile'], key: [...at, 'keyFile'], ca: [...at, caField] };
+}

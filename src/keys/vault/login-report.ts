@@ -1,0 +1,40 @@
+import type { KeyEvents } from '../source.ts';
+import { isProblem } from './problem.ts';
+
+/** Milliseconds. */
+const repeatAfter = 300_000;
+
+interface Report {
+  readonly problem: string;
+  readonly at: number;
+  readonly inUse: boolean;
+}
+
+/** Reports logins that failed: each problem once, and again when it lasts. */
+export class LoginReport {
+  readonly #events: Pick<KeyEvents, 'keyProblem' | 'loginFailed'>;
+  readonly #monotonic: () => number;
+  #last: Report | undefined;
+
+  /** @param monotonic milliseconds, never set back */
+  constructor(events: Pick<KeyEvents, 'keyProblem' | 'loginFailed'>, monotonic: () => number) {
+    this.#events = events;
+    this.#monotonic = monotonic;
+  }
+
+  /** @param inUse whether there is a token that has not ended, so that keys can still be read */
+  failed(error: unknown, inUse: boolean): void {
+    if (isProblem(error, 'backing-off')) return;
+    const problem = `logging in to Vault: ${error instanceof Error ? error.message : 'unknown'}`;
+    const at = this.#monotonic();
+    const same = this.#last?.problem === problem && this.#last.inUse === inUse;
+    if (same && at - (this.#last?.at ?? 0) < repeatAfter) return;
+    this.#last = { problem, at, inUse };
+    if (inUse) this.#events.keyProblem(problem);
+    else this.#events.loginFailed(problem);
+  }
+
+  succeeded(): void {
+    this.#last = undefined;
+  }
+}

@@ -1,0 +1,43 @@
+import { z } from 'zod';
+import type { Secret } from '../../secret.ts';
+import type { VaultClient } from './client.ts';
+import { isOutage, isProblem, VaultError } from './problem.ts';
+
+const mountShape = z.object({
+  data: z.object({ type: z.string(), options: z.object({ version: z.string().optional() }).nullish() }),
+});
+
+/**
+ * Finds out whether a mount is of KV version 1, which answers 404 to every path of version 2: without this all
+ * logins would seem to have no keys. Asked once, by the path that Vault's own program asks first
+ * (`sys/internal/ui/mounts/:path`), which a token may use that may do anything in the mount.
+ */
+export class MountVersion {
+  readonly #client: VaultClient;
+  readonly #mount: string;
+  #known = false;
+
+  constructor(client: VaultClient, mount: string) {
+    this.#client = client;
+    this.#mount = mount;
+  }
+
+  /** @throws VaultError `kv-version-1` */
+  async check(token: Secret): Promise<undefined> {
+    if (this.#known) return;
+    const isVersion1 = await this.#isVersion1(token);
+    if (isVersion1) throw new VaultError('kv-version-1');
+    this.#known = true;
+  }
+
+  /** A Vault that does not say leaves the answer as it is: not found. */
+  async #isVersion1(token: Secret): Promise<boolean> {
+    try {
+      const { data } = await this.#client.read(`sys/internal/ui/mounts/${this.#mount}`, mountShape, token);
+      return data.type === 'kv' && data.options?.version !== '2';
+    } catch (error) {
+      if (isOutage(error) || isProblem(error, 'backing-off')) throw error;
+      return false;
+    }
+  }
+}

@@ -1,0 +1,114 @@
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
+import { createSecureContext } from 'node:tls';
+
+/** PEM texts of one end of TLS connections: its own certificate chain with the key, and the CAs it trusts. */
+export interface TlsMaterial {
+  readonly cert?: string;
+  readonly key?: string;
+  readonly ca?: string;
+}
+
+export type TlsPart = keyof TlsMaterial;
+
+export interface TlsFault {
+  readonly part: TlsPart;
+  /** What is wrong, to be read after the name of a file. Holds nothing of its content. */
+  readonly message: string;
+}
+
+/** Both in milliseconds since 1970. */
+export interface Validity {
+  readonly from: number;
+  readonly until: number;
+}
+
+/** Why these texts cannot be used: one that cannot be parsed, or a key of another certificate. */
+export function tlsFaults(material: TlsMaterial): TlsFault[] {
+  const faults = partFaults(material);
+  return faults.length === 0 ? contextFaults(material) : faults;
+}
+
+/** OpenSSL has rules of its own, such as the length that a key must have. */
+function contextFaults(material: TlsMaterial): TlsFault[] {
+  try {
+    createSecureContext(material);
+    return [];
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? ` (${String(error.code)})` : '';
+    return [{ part: material.cert === undefined ? 'ca' : 'cert', message: `is not accepted for TLS${code}` }];
+  }
+}
+
+function partFaults(material: TlsMaterial): TlsFault[] {
+  const { cert, key, ca } = material;
+  const chain = cert === undefined ? undefined : certificatesIn(cert);
+  const privateKey = key === undefined ? undefined : privateKeyIn(key);
+  return [
+    ...(cert !== undefined && chain === undefined ? [notCertificates('cert')] : []),
+    ...(ca !== undefined && certificatesIn(ca) === undefined ? [notCertificates('ca')] : []),
+    ...(key !== undefined && privateKey === undefined ? [notAKey] : []),
+    ...(privateKey !== undefined && chain?.[0]?.checkPrivateKey(privateKey) === false ? [otherKey] : []),
+  ];
+}
+
+/**
+ * How long a part can be used: a chain as long as all its certificates, CAs until the last of them
+ * runs out, since a bundle may hold some that have. `undefined` for a key, and for what cannot be parsed.
+ */
+export function validityOf(material: TlsMaterial, part: TlsPart): Validity | undefined {
+  const text = part === 'key' ? undefined : material[part];
+  const certificates = text === undefined ? undefined : certificatesIn(text);
+  if (certificates === undefined) return undefined;
+  const periods = certificates.map(({ validFromDate, validToDate }) => ({
+    from: validFromDate.getTime(),
+    until: validToDate.getTime(),
+  }));
+  if (part === 'ca') return periods.reduce((last, each) => (each.until > last.until ? each : last));
+  return {
+    from: Math.max(...periods.map(({ from }) => from)),
+    until: Math.min(...periods.map(({ until }) => until)),
+  };
+}
+
+/** Parts that are not valid at this moment. @param now milliseconds since 1970 */
+export function untimelyParts(material: TlsMaterial, now: number): TlsFault[] {
+  const parts: readonly TlsPart[] = ['cert', 'ca'];
+  return parts.flatMap((part) => {
+    const validity = validityOf(material, part);
+    if (validity === undefined) return [];
+    if (now > validity.until) return [{ part, message: `expired on ${dateOf(validity.until)}: renew it` }];
+    if (now < validity.from) return [{ part, message: `is not valid before ${dateOf(validity.from)}` }];
+    return [];
+  });
+}
+
+const notAKey: TlsFault = { part: 'key', message: 'is not a PEM private key without a passphrase' };
+const otherKey: TlsFault = { part: 'key', message: 'holds the key of another certificate' };
+
+function notCertificates(part: TlsPart): TlsFault {
+  return { part, message: 'holds no PEM certificate, or one that cannot be parsed' };
+}
+
+const certificateBlock =
+  /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]+-----END (?:TRUSTED |X509 )?CERTIFICATE-----/g;
+
+function certificatesIn(pem: string): readonly [X509Certificate, ...X509Certificate[]] | undefined {
+  try {
+    const [first, ...rest] = (pem.match(certificateBlock) ?? []).map((block) => new X509Certificate(block));
+    return first === undefined ? undefined : [first, ...rest];
+  } catch {
+    return undefined;
+  }
+}
+
+function privateKeyIn(pem: string): KeyObject | undefined {
+  try {
+    return createPrivateKey(pem);
+  } catch {
+    return undefined;
+  }
+}
+
+function dateOf(time: number): string {
+  return new Date(time).toISOString().slice(0, 10);
+}

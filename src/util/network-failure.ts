@@ -1,0 +1,36 @@
+/** Why no connection could be made: label value of metrics, field of the log. */
+export type NetworkFailure = 'dns' | 'refused' | 'timeout' | 'tls' | 'other';
+
+export const networkFailures: readonly NetworkFailure[] = ['dns', 'refused', 'timeout', 'tls', 'other'];
+
+/** Codes of Node's resolver (`dns` module and getaddrinfo). */
+const dns = /^(EAI_\w+|ENOTFOUND|ENODATA|ESERVFAIL|EREFUSED|ENONAME|EBADRESP)$/;
+/** Codes of Node's TLS and of OpenSSL's certificate verification (`X509_V_ERR_*` without the prefix). */
+const tls =
+  /^(ERR_TLS_|ERR_SSL_|ERR_OSSL_|EPROTO$|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH$|INVALID_(CA|PURPOSE)$|PATH_LENGTH_|ERROR_IN_CERT_|ERROR_IN_CRL_)/;
+
+export function networkFailureOf(error: unknown): NetworkFailure {
+  const code = codeOf(error) ?? '';
+  if (dns.test(code)) return 'dns';
+  if (tls.test(code)) return 'tls';
+  if (code === 'ECONNREFUSED') return 'refused';
+  return code === 'ETIMEDOUT' ? 'timeout' : 'other';
+}
+
+const texts: Readonly<Record<NetworkFailure, string>> = {
+  dns: 'DNS: ',
+  refused: 'connection refused: ',
+  timeout: 'timeout: ',
+  tls: 'TLS: ',
+  other: '',
+};
+
+/** For the log: the kind of failure and the error's code. Its message names addresses, which is not needed. */
+export function describeNetworkFailure(error: unknown): string {
+  return `${texts[networkFailureOf(error)]}${codeOf(error) ?? 'no code'}`;
+}
+
+function codeOf(error: unknown): string | undefined {
+  const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
+  return typeof code === 'string' ? code : undefined;
+}

@@ -1,0 +1,53 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { afterEach, expect, it } from '@jest/globals';
+import {
+  always,
+  type FaultyGateway,
+  reply,
+  type Script,
+  startFaultyGateway,
+} from '../support/faulty-gateway.ts';
+import { askBalance, until } from '../support/forwarding.ts';
+import { startProxy, type TestProxy } from '../support/service.ts';
+
+const stops: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  await Promise.all(stops.splice(0).map((stop) => stop()));
+});
+
+async function start(script: Script): Promise<{ gateway: FaultyGateway; proxy: TestProxy }> {
+  const gateway = await startFaultyGateway([script]);
+  const proxy = await startProxy({ gateway: gateway.url, sandbox: { connectionMaxAge: '300ms' } });
+  stops.push(gateway.close, () => proxy.stop());
+  return { gateway, proxy };
+}
+
+it('a pooled connection that is too old is closed while it is idle, and not used again', async () => {
+  let open = 0;
+  const script: Script = async (conversation) => {
+    open += 1;
+    conversation.socket.once('close', () => {
+      open -= 1;
+    });
+    await always(reply('200 OK', '[]'))(conversation);
+  };
+  const { gateway, proxy } = await start(script);
+  for (let turn = 0; turn < 3; turn += 1) expect((await askBalance(proxy)).status).toBe(200);
+  expect([gateway.connections(), open]).toEqual([1, 1]);
+  await until(() => open === 0);
+  expect((await askBalance(proxy)).status).toBe(200);
+  expect(gateway.connections()).toBe(2);
+});
+
+it('a pooled connection that becomes too old in an exchange is closed after it', async () => {
+  const { gateway, proxy } = await start(async (conversation) => {
+    while ((await conversation.request()) !== undefined) {
+      await wait(500);
+      conversation.write(reply('200 OK', '[]'));
+    }
+  });
+  for (let turn = 1; turn < 4; turn += 1) {
+    expect(await askBalance(proxy)).toMatchObject({ status: 200, body: '[]', complete: true });
+    expect(gateway.connections()).toBe(turn);
+  }
+});

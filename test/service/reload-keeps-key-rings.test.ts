@@ -1,0 +1,97 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { closedPort } from '../support/faulty-gateway.ts';
+import { askBalance, counted, until } from '../support/forwarding.ts';
+import { startProxy, type TestProxy } from '../support/service.ts';
+import { approleMount, Bench, roleName } from '../support/stub-vault/harness.ts';
+import { rootToken } from '../support/stub-vault/world.ts';
+
+/** Of an answer to a login whose key is there: the gateway does not listen. */
+const signed = 502;
+const unavailable = 503;
+
+describe('a reload while Vault is away', () => {
+  let bench: Bench;
+  let proxy: TestProxy;
+
+  const keysOf = (vault: object = {}, more: object = {}) => ({
+    keys: {
+      source: 'vault' as const,
+      vault: {
+        address: bench.vault.address,
+        auth: { method: 'token' as const, token: rootToken },
+        ...vault,
+      },
+      ...more,
+    },
+  });
+
+  beforeEach(async () => {
+    bench = await new Bench({ clock: Date.now }).open();
+    await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+    proxy = await startProxy({
+      gateway: `http://127.0.0.1:${closedPort}`,
+      config: keysOf(),
+      random: () => 0,
+    });
+    expect((await askBalance(proxy)).status).toBe(signed);
+    bench.vault.sealed = true;
+  });
+  afterEach(async () => {
+    await proxy.stop();
+    await bench.close();
+  });
+
+  it.each([
+    ['the cache', () => keysOf({}, { cache: { fresh: '5s', stale: '2h' } })],
+    ['the overlap', () => keysOf({}, { overlap: '2h' })],
+    ['the timeout', () => keysOf({ timeout: '1s' })],
+    ['the login', () => keysOf({ auth: { method: 'token', token: 'another' } })],
+  ])('with %s changed keeps the key rings', async (_what, config) => {
+    await proxy.reload(config());
+    expect((await askBalance(proxy)).status).toBe(signed);
+    expect(await counted(proxy, 'key_version', { login: 'acme' })).toBe(1);
+  });
+
+  it('with the stale time shortened does not use a ring for longer', async () => {
+    await proxy.reload(keysOf({}, { cache: { fresh: '0ms', stale: '1ms' } }));
+    expect((await askBalance(proxy)).status).toBe(unavailable);
+  });
+
+  it.each([
+    ['another mount', { mount: 'elsewhere' }],
+    ['another path', { path: 'elsewhere/{environment}/{login}' }],
+    ['another namespace', { namespace: 'team' }],
+  ])('with %s keeps none: it is another key', async (_what, vault) => {
+    await proxy.reload(keysOf(vault));
+    expect((await askBalance(proxy)).status).toBe(unavailable);
+  });
+
+  it('with the cache changed keeps the login to Vault, with the login changed revokes the token before', async () => {
+    bench.vault.heal();
+    const auth = await bench.appRole();
+    await proxy.reload(keysOf({ auth }));
+    const logins = () => bench.vault.count(/approle\/login/);
+    await until(() => logins() === 1);
+    await proxy.reload(keysOf({ auth }, { cache: { fresh: '5s' } }));
+    expect(logins()).toBe(1);
+    await proxy.reload(keysOf());
+    await until(() => bench.vault.world().tokens.count === 0);
+  });
+});
+
+it('an orderly stop revokes the Vault token', async () => {
+  const bench = await new Bench({ clock: Date.now }).open();
+  const secretId = await bench.admin.secretId(approleMount, roleName);
+  const secretIdFile = bench.folder.file('secret-id', secretId);
+  const auth = { method: 'approle' as const, roleId: bench.roleId, secretIdFile };
+  const vault = { address: bench.vault.address, auth };
+  const proxy = await startProxy({
+    gateway: `http://127.0.0.1:${closedPort}`,
+    config: { keys: { source: 'vault', vault } },
+  });
+  await until(() => bench.vault.world().tokens.count === 1);
+  await proxy.stop();
+  const left = bench.vault.world().tokens.count;
+  await bench.close();
+  expect(left).toBe(0);
+});

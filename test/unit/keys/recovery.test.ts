@@ -1,0 +1,143 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { KeyCache } from '../../../src/keys/cached.ts';
+import { ManualClock } from '../../support/stub-vault/clock.ts';
+import {
+  acme,
+  addressOf,
+  keyOf,
+  RecordedEvents,
+  ringOf,
+  ScriptedSource,
+  settled,
+} from './scripted-source.ts';
+
+const second = 1000;
+const hour = 3600 * second;
+const settings = { fresh: 60 * second, stale: 12 * hour, missing: 10 * second, entries: 1000 };
+
+let clock: ManualClock;
+let source: ScriptedSource;
+let cache: KeyCache;
+beforeEach(() => {
+  clock = new ManualClock();
+  source = new ScriptedSource();
+  source.set(acme, ringOf('old'));
+  const { now: monotonic, setTimer } = clock;
+  const events = new RecordedEvents();
+  cache = new KeyCache(source, settings, {
+    monotonic,
+    random: () => 0.5,
+    events,
+    sourceName: 'scripted',
+    setTimer,
+  });
+});
+
+async function pass(seconds: number): Promise<void> {
+  for (let step = 0; step < seconds * 10; step += 1) {
+    clock.advance(100);
+    await settled();
+  }
+}
+
+/** Reads the logins, then lets the source fail for five minutes, in which the first is asked for once. */
+async function outageAfterReading(logins: readonly string[]): Promise<void> {
+  for (const login of logins) {
+    source.set(addressOf(login), ringOf('old'));
+    await cache.take(addressOf(login));
+  }
+  source.down = true;
+  await pass(100);
+  await cache.take(addressOf(logins[0] ?? ''));
+  await pass(200);
+}
+
+describe('when the source is back', () => {
+  it('that is noticed without a request, and what changed meanwhile is read', async () => {
+    await outageAfterReading(['acme']);
+    source.down = false;
+    source.set(acme, ringOf('new', 2));
+    await pass(11);
+    source.down = true;
+    expect(keyOf(await cache.take(acme))).toBe('new');
+  });
+
+  it('logins used lately are refreshed, spread out, at most 16 at once', async () => {
+    const logins = Array.from({ length: 100 }, (_, index) => `login-${index}`);
+    await outageAfterReading(logins);
+    source.down = false;
+    source.begun.length = 0;
+    source.mostRunning = 0;
+    await pass(10.5);
+    expect(new Set(source.begun)).toEqual(new Set(logins));
+    expect(source.begun).toHaveLength(101);
+    expect(source.mostRunning).toBeLessThanOrEqual(16);
+  });
+
+  it('logins used last are refreshed first, a few every tenth of a second', async () => {
+    const logins = Array.from({ length: 100 }, (_, index) => `login-${index}`);
+    await outageAfterReading(logins);
+    source.down = false;
+    source.begun.length = 0;
+    while (source.begun.length < 2) await pass(0.1);
+    expect(source.begun.length).toBeLessThanOrEqual(1 + 16);
+    expect(source.begun).not.toContain('login-2');
+  });
+
+  it('logins that were not used for ten minutes are left alone', async () => {
+    await cache.take(acme);
+    await pass(601);
+    source.set(addressOf('used'), ringOf('old'));
+    await outageAfterReading(['used']);
+    source.down = false;
+    source.begun.length = 0;
+    await pass(20);
+    expect(source.begun).not.toContain('acme');
+  });
+
+  it('a read that hung during the outage does not count as a new one', async () => {
+    await cache.take(acme);
+    await pass(61);
+    source.paused = true;
+    source.down = true;
+    await cache.take(acme);
+    source.down = false;
+    source.set(addressOf('other'), ringOf('x'));
+    const other = cache.take(addressOf('other'));
+    await settled();
+    // Both were begun; the younger is answered first.
+    await pass(1);
+    const [hung, answered] = source.takeHeld();
+    answered?.resolve();
+    await other;
+    hung?.resolve();
+    await settled();
+    source.paused = false;
+    source.begun.length = 0;
+    await pass(0.5);
+    expect(source.begun).toEqual([]);
+    expect(clock.nextTimer).toBeUndefined();
+  });
+});
+
+it('a source that is asked in vain is probed at most once a second, and at least every ten', async () => {
+  await cache.take(acme);
+  await pass(61);
+  source.down = true;
+  await cache.take(acme);
+  await settled();
+  source.begun.length = 0;
+  await pass(300);
+  expect(source.begun.length).toBeGreaterThanOrEqual(30);
+  expect(source.begun.length).toBeLessThanOrEqual(80);
+});
+
+it('nothing is asked after the end', async () => {
+  source.down = true;
+  await cache.take(acme).catch(() => undefined);
+  cache.stop();
+  await settled();
+  source.begun.length = 0;
+  await pass(30);
+  expect(source.begun).toEqual([]);
+});
