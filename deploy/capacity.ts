@@ -49,7 +49,7 @@ export const assumed = {
   rest: 60,
   callers: 10,
   /** Series of an instance with one environment before its first request, of an operation in use, of a login. */
-  series: { start: 190, operation: 36, caller: 3, combination: 1, login: 12, logins: 1000 },
+  series: { start: 220, operation: 36, caller: 3, combination: 1, login: 12, logins: 1000 },
 } as const;
 
 /** Requests a second at the busiest time, and the logins that are in use then. */
