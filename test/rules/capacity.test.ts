@@ -172,8 +172,8 @@ describe('the series of an instance', () => {
     const one = await count(metricsOf(['production']));
     const two = await count(metricsOf(['production', 'sandbox']));
     expect(Math.abs(one - assumed.series.start)).toBeLessThan(25);
-    expect(Math.abs(two - one - 120)).toBeLessThan(25);
-    expect(page).toContain('A\n  further environment adds about 120.');
+    expect(Math.abs(two - one - 145)).toBeLessThan(25);
+    expect(page).toContain('A\n  further environment adds about 145.');
   });
 
   it('grow by each caller', async () => {
