@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { type AppPorts, createApp } from '../app.ts';
 import type { Config, KeysConfig } from '../config/shape.ts';
@@ -90,7 +91,15 @@ function openKeys(config: KeysConfig, ports: RuntimePorts): KeyStock {
   const cachePorts = { monotonic, random, events, sourceName: config.source };
   const cache = new KeyCache(source, config.cache, cachePorts);
   const told: RotationPorts['meter'] = { ...events, fellBack: (...fallback) => meter.fellBack(...fallback) };
-  const rotation = new Rotation({ keys: cache, meter: told, clock, monotonic, overlap: config.overlap });
+  const wait = (milliseconds: number): Promise<void> => pause(milliseconds, undefined, { ref: false });
+  const rotation = new Rotation({
+    keys: cache,
+    meter: told,
+    clock,
+    monotonic,
+    wait,
+    overlap: config.overlap,
+  });
   source.start();
   return { config, source, cache, rotation };
 }

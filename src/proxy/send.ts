@@ -1,12 +1,15 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Refusal } from '../errors.ts';
 import type { Destination } from '../gateway/resolve.ts';
-import type { KeyAddress, UsableKey } from '../keys/source.ts';
+import { sameKey } from '../keys/key.ts';
+import type { KeyUse, MutableUse } from '../keys/key-history.ts';
+import type { KeyAddress } from '../keys/source.ts';
 import { methods } from '../oauth1/methods.ts';
 import type { Meter } from '../ops/meter.ts';
 import { CrossingFailure, type GatewayReply, type Post } from './crossing.ts';
 import type { Forwarder } from './forward.ts';
 import { type Errand, type PostPorts, signedPost } from './post.ts';
+import type { Verdict } from './retry.ts';
 import type { Rotation } from './rotation.ts';
 
 export interface SenderPorts extends PostPorts {
@@ -39,9 +42,9 @@ export class Sender {
    */
   async send(errand: Errand): Promise<GatewayReply> {
     const { rotation, monotonic } = this.#ports;
-    const { exchange, destination, login } = errand;
+    const { exchange, destination } = errand;
     const { operation, settings } = destination;
-    const address: KeyAddress = { environment: destination.environment, login };
+    const address = addressOf(errand);
     const maySendAgain = operation.repeatable || operation.repeatAfterRejection;
     const startedAt = monotonic();
     const { kind } = methods[operation.signature];
@@ -49,28 +52,46 @@ export class Sender {
     const key = await inTime(choice, settings.deadlines.exchange, address);
     exchange.durations.key = (monotonic() - startedAt) / 1000;
     const endsAt = startedAt + settings.deadlines.exchange;
-    const reply = await this.#deliver(errand, key, endsAt);
-    if (isAccepted(reply)) rotation.noteAcceptance(address, key);
+    const use = { key, operation: operation.name, sentAt: monotonic() };
+    const reply = await this.#deliver(errand, use, endsAt);
+    const verdict = this.#judge(reply);
+    if (verdict === 'accepted') rotation.recordAccepted(address, use);
     if (reply.status !== 403) return reply;
-    exchange.rejection = isSkewed(reply, this.#ports.clock()) ? 'clock-skew' : 'current-key';
-    if (!maySendAgain) {
-      rotation.noteRefusal(address, key);
-      return reply;
-    }
-    const again = (other: UsableKey): Promise<GatewayReply> => this.#deliver(errand, other, endsAt);
-    const second = await rotation.retry(address, key, again, isAccepted).catch(inPlaceOf(reply));
-    if (second === undefined) return reply;
-    if (isAccepted(second)) exchange.rejection = 'other-key';
-    reply.rest?.destroy();
-    return second;
+    exchange.rejection = verdict === 'clock-skew' ? 'clock-skew' : 'current-key';
+    if (maySendAgain) return this.#sendAgain(errand, use, reply, endsAt);
+    rotation.recordRejected(address, use, verdict);
+    return reply;
   }
 
-  async #deliver(errand: Errand, key: UsableKey, endsAt: number): Promise<GatewayReply> {
+  /** With other keys; the last response counts. */
+  async #sendAgain(
+    errand: Errand,
+    rejected: KeyUse,
+    first: GatewayReply,
+    endsAt: number,
+  ): Promise<GatewayReply> {
+    const address = addressOf(errand);
+    const judge = (reply: GatewayReply): Verdict => this.#judge(reply);
+    let last = first;
+    const send = async (use: MutableUse): Promise<GatewayReply> => {
+      const reply = await this.#deliver(errand, use, endsAt);
+      last.rest?.destroy();
+      last = reply;
+      return reply;
+    };
+    await this.#ports.rotation
+      .retry(address, rejected, judge(first), { send, judge })
+      .catch((error: unknown) => inPlaceOf(last)(error));
+    if (judge(last) === 'accepted') errand.exchange.rejection = 'other-key';
+    return last;
+  }
+
+  async #deliver(errand: Errand, use: MutableUse, endsAt: number): Promise<GatewayReply> {
     const budget: Budget = { unsent: 2, stale: errand.destination.operation.repeatable ? 1 : 0 };
     let ownConnection = !errand.destination.operation.repeatable;
     for (;;) {
       try {
-        return await this.#cross(errand, await signedPost(errand, key, this.#ports), ownConnection, endsAt);
+        return await this.#cross(errand, await this.#sign(errand, use), ownConnection, endsAt);
       } catch (failure) {
         if (!(failure instanceof CrossingFailure)) throw failure;
         const delay = 50 + 150 * this.#ports.random();
@@ -80,6 +101,27 @@ export class Sender {
         await wait(delay);
       }
     }
+  }
+
+  /** While a payment waits for its signature or for another connection, the gateway may change the key. */
+  async #sign(errand: Errand, use: MutableUse): Promise<Post> {
+    const { rotation, monotonic } = this.#ports;
+    const { repeatable, repeatAfterRejection } = errand.destination.operation;
+    const address = addressOf(errand);
+    for (;;) {
+      const post = await signedPost(errand, use.key, this.#ports);
+      use.sentAt = monotonic();
+      if (repeatable || repeatAfterRejection || !rotation.isOutdated(address, use.key)) return post;
+      const key = await rotation.choose(address, use.key.kind, 'careful');
+      if (sameKey(key, use.key)) return post;
+      use.key = key;
+    }
+  }
+
+  /** A server error says nothing about the key. */
+  #judge(reply: GatewayReply): Verdict {
+    if (reply.status === 403) return isSkewed(reply, this.#ports.clock()) ? 'clock-skew' : 'rejected';
+    return reply.status === 401 || reply.status >= 500 ? 'unclear' : 'accepted';
   }
 
   async #cross(errand: Errand, post: Post, ownConnection: boolean, endsAt: number): Promise<GatewayReply> {
@@ -121,9 +163,8 @@ async function inTime<T>(work: Promise<T>, deadline: number, { login }: KeyAddre
   }
 }
 
-/** A server error says nothing about the key. */
-function isAccepted(reply: GatewayReply): boolean {
-  return reply.status !== 401 && reply.status !== 403 && reply.status < 500;
+function addressOf({ destination, login }: Errand): KeyAddress {
+  return { environment: destination.environment, login };
 }
 
 /**
