@@ -26,8 +26,13 @@ export interface Meter extends KeyEvents {
   signingQueue(depth: number): void;
   /** A request the gateway refused was signed again with another version and accepted. */
   fellBack(address: KeyAddress, kind: KeyKind, to: 'newer' | 'older'): void;
+  /** A read-only query was sent ahead of a payment. */
+  canarySent(environment: string, result: CanaryResult): void;
   policyDecided(caller: string, decision: PolicyDecision): void;
 }
+
+/** `switched`: the gateway rejected the key and accepted another one. `failed`: there was no clear response. */
+export type CanaryResult = 'accepted' | 'switched' | 'rejected' | 'failed';
 
 /** `would-refuse`: a caller in report mode that `enforce` would have refused. */
 export type PolicyDecision = 'allowed' | 'refused' | 'would-refuse';

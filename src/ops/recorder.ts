@@ -40,6 +40,8 @@ function keyRecorder(metrics: Metrics, keys: KeySeries, labels: () => Labels) {
       metrics.keysTaken.inc({ ...labels().environment(environment), result }),
     keyFetched: (source, seconds) =>
       metrics.keyFetch.observe({ labels: { source: closed(keySources, source) }, value: seconds }),
+    canarySent: (environment, result) =>
+      metrics.canaries.inc({ ...labels().environment(environment), result }),
     keySourceUp: (up) => metrics.keySourceUp.set({}, up ? 1 : 0),
     sourceTokenExpires(at) {
       if (at === undefined) metrics.tokenExpiry.remove({});

@@ -2,10 +2,11 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Refusal } from '../errors.ts';
 import type { Destination } from '../gateway/resolve.ts';
 import { sameKey } from '../keys/key.ts';
-import type { KeyUse, MutableUse } from '../keys/key-history.ts';
+import type { KeyUse, Manner, MutableUse } from '../keys/key-history.ts';
 import type { KeyAddress } from '../keys/source.ts';
 import { methods } from '../oauth1/methods.ts';
 import type { Meter } from '../ops/meter.ts';
+import type { Canaries } from './canary.ts';
 import { CrossingFailure, type GatewayReply, type Post } from './crossing.ts';
 import type { Forwarder } from './forward.ts';
 import { type Errand, type PostPorts, signedPost } from './post.ts';
@@ -16,6 +17,8 @@ export interface SenderPorts extends PostPorts {
   readonly rotation: Rotation;
   /** One per environment. */
   readonly forwarders: ReadonlyMap<string, Forwarder>;
+  /** Where payments are to be preceded by one. */
+  readonly canaries?: Canaries;
   readonly meter: Meter;
   /** 0 to 1. */
   readonly random: () => number;
@@ -41,14 +44,20 @@ export class Sender {
    * @throws Refusal for a key that cannot be had, for `overloaded`, and for every way in which no answer came
    */
   async send(errand: Errand): Promise<GatewayReply> {
+    const startedAt = this.#ports.monotonic();
+    if (maySendAgain(errand)) return this.#send(errand, 'bold', startedAt);
+    await this.#ports.canaries?.goBefore(errand, addressOf(errand), (canary) =>
+      this.#send(canary, 'careful', canary.exchange.startedAt),
+    );
+    return this.#send(errand, 'careful', startedAt);
+  }
+
+  async #send(errand: Errand, manner: Manner, startedAt: number): Promise<GatewayReply> {
     const { rotation, monotonic } = this.#ports;
     const { exchange, destination } = errand;
     const { operation, settings } = destination;
     const address = addressOf(errand);
-    const maySendAgain = operation.repeatable || operation.repeatAfterRejection;
-    const startedAt = monotonic();
-    const { kind } = methods[operation.signature];
-    const choice = rotation.choose(address, kind, maySendAgain ? 'bold' : 'careful');
+    const choice = rotation.choose(address, methods[operation.signature].kind, manner);
     const key = await inTime(choice, settings.deadlines.exchange, address);
     exchange.durations.key = (monotonic() - startedAt) / 1000;
     const endsAt = startedAt + settings.deadlines.exchange;
@@ -58,7 +67,7 @@ export class Sender {
     if (verdict === 'accepted') rotation.recordAccepted(address, use);
     if (reply.status !== 403) return reply;
     exchange.rejection = verdict === 'clock-skew' ? 'clock-skew' : 'current-key';
-    if (maySendAgain) return this.#sendAgain(errand, use, reply, endsAt);
+    if (maySendAgain(errand)) return this.#sendAgain(errand, use, reply, endsAt);
     rotation.recordRejected(address, use, verdict);
     return reply;
   }
@@ -106,12 +115,11 @@ export class Sender {
   /** While a payment waits for its signature or for another connection, the gateway may change the key. */
   async #sign(errand: Errand, use: MutableUse): Promise<Post> {
     const { rotation, monotonic } = this.#ports;
-    const { repeatable, repeatAfterRejection } = errand.destination.operation;
     const address = addressOf(errand);
     for (;;) {
       const post = await signedPost(errand, use.key, this.#ports);
       use.sentAt = monotonic();
-      if (repeatable || repeatAfterRejection || !rotation.isOutdated(address, use.key)) return post;
+      if (maySendAgain(errand) || !rotation.isOutdated(address, use.key)) return post;
       const key = await rotation.choose(address, use.key.kind, 'careful');
       if (sameKey(key, use.key)) return post;
       use.key = key;
@@ -161,6 +169,10 @@ async function inTime<T>(work: Promise<T>, deadline: number, { login }: KeyAddre
   } finally {
     clearTimeout(timer);
   }
+}
+
+function maySendAgain({ destination: { operation } }: Errand): boolean {
+  return operation.repeatable || operation.repeatAfterRejection;
 }
 
 function addressOf({ destination, login }: Errand): KeyAddress {

@@ -160,6 +160,7 @@ const meter: Meter = {
   signed: none,
   signingQueue: none,
   fellBack: none,
+  canarySent: none,
   policyDecided: none,
   keyTaken: none,
   keyFetched: none,
