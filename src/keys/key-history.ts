@@ -1,4 +1,5 @@
 import { sameKey } from './key.ts';
+import { includes, isSame, type Rejections } from './key-rejections.ts';
 import { RetrySteps } from './retry-steps.ts';
 import type { UsableKey } from './source.ts';
 
@@ -19,24 +20,6 @@ export type MutableUse = { -readonly [Field in keyof KeyUse]: KeyUse[Field] };
 
 /** Whether a request may be sent again with another key. */
 export type Manner = 'bold' | 'careful';
-
-/** When an operation was rejected; monotonic, milliseconds. */
-interface Span {
-  readonly first: number;
-  readonly last: number;
-}
-
-/** What is known of one key since the gateway last accepted it. */
-interface Rejections {
-  readonly key: UsableKey;
-  readonly byOperation: Map<string, Span>;
-  /** When a request that could not be sent again was last rejected; monotonic, milliseconds. */
-  carefulAt: number;
-  /** By operation, when the key may be tried in place of another one. */
-  readonly steps: Map<string, RetrySteps>;
-  /** Whether its replacement by another key was counted. */
-  replaced: boolean;
-}
 
 /** Steps of one second before looks for a newer key become rarer: the gateway may be first by some seconds. */
 const steadyLooks = 5;
@@ -78,7 +61,7 @@ export class KeyHistory {
   select([newest, ...others]: UsableKeys, manner: Manner): UsableKey {
     if (others.length === 0) return newest;
     const keys = [newest, ...others];
-    const accepted = keys.find((key) => isSame(key, this.#lastAccepted?.key));
+    const accepted = this.#acceptedAmong(keys);
     if (manner === 'bold') return this.#wasRejected(newest) ? (accepted ?? newest) : newest;
     const inOrder = [...new Set([accepted ?? newest, ...keys])];
     const unrejected = inOrder.find((key) => !this.isRejected(key));
@@ -101,9 +84,8 @@ export class KeyHistory {
   }
 
   /** Whether payments would avoid the key they prefer: a trial in flight may tell a better one. */
-  isInDoubt([newest, ...others]: UsableKeys): boolean {
-    const accepted = [newest, ...others].find((key) => isSame(key, this.#lastAccepted?.key));
-    return this.isRejected(accepted ?? newest);
+  isInDoubt(keys: UsableKeys): boolean {
+    return this.isRejected(this.#acceptedAmong(keys) ?? keys[0]);
   }
 
   /** Whether there is a newer key than the one accepted last, which may be about to be replaced. */
@@ -113,9 +95,11 @@ export class KeyHistory {
 
   /** The key to use in place of rejected ones without a trial: the gateway accepts it now. */
   acceptedInstead(operation: string, tried: readonly UsableKey[]): UsableKey | undefined {
-    const accepted = this.#lastAccepted?.key;
-    if (accepted === undefined || !this.#accepting || this.#denied.has(operation)) return undefined;
-    return includes(this.#keys, accepted) && !includes(tried, accepted) ? accepted : undefined;
+    const key = this.#lastAccepted?.key;
+    if (key === undefined || !this.#accepting || includes(tried, key)) return undefined;
+    const isRejected = this.#find(key)?.byOperation.has(operation) ?? false;
+    if (isRejected || this.#denied.has(operation) || !this.#enabled.has(operation)) return undefined;
+    return includes(this.#keys, key) ? key : undefined;
   }
 
   /**
@@ -126,7 +110,7 @@ export class KeyHistory {
   nextCandidate(operation: string, tried: readonly UsableKey[], now: number): UsableKey | undefined {
     const isDue = (key: UsableKey): boolean => this.#find(key)?.steps.get(operation)?.isDue(now) ?? true;
     const due = this.#keys.filter((key) => !includes(tried, key) && isDue(key));
-    return due.find((key) => isSame(key, this.#lastAccepted?.key)) ?? due[0];
+    return this.#acceptedAmong(due) ?? due[0];
   }
 
   /** A key was tried in place of another one and not accepted: it has to wait for its next step. */
@@ -168,13 +152,18 @@ export class KeyHistory {
   }
 
   /**
-   * `accepted` was accepted in place of the others: their rejections were about the key, whatever else was
-   * said of them. Gives whether this is the first time since the first of them was rejected.
+   * Another key was accepted in place of these: their rejections were about the key, whatever else was said of
+   * them. Gives whether this is the first time since the first of them was rejected.
+   *
+   * @param since when that was; monotonic, milliseconds
+   * @param now monotonic, milliseconds
    */
-  recordReplaced(others: readonly UsableKey[], operation: string, now: number): boolean {
+  recordReplaced(others: readonly UsableKey[], operation: string, since: number, now: number): boolean {
     for (const key of others) {
-      if (this.#find(key)?.byOperation.has(operation) !== true)
-        this.#addRejection(key, operation, now, 'bold');
+      const isKnown = this.#find(key)?.byOperation.has(operation) ?? false;
+      const last = this.#lastAccepted;
+      const isAcceptedSince = last !== undefined && last.sentAt > since && isSame(key, last.key);
+      if (!isKnown && !isAcceptedSince) this.#addRejection(key, operation, now, 'bold');
     }
     const [first] = others;
     if (first === undefined) return false;
@@ -213,6 +202,10 @@ export class KeyHistory {
     if (manner === 'careful') rejections.carefulAt = now;
   }
 
+  #acceptedAmong(keys: readonly UsableKey[]): UsableKey | undefined {
+    return keys.find((key) => isSame(key, this.#lastAccepted?.key));
+  }
+
   #wasRejected(key: UsableKey): boolean {
     return (this.#find(key)?.byOperation.size ?? 0) > 0;
   }
@@ -233,12 +226,4 @@ export class KeyHistory {
     this.#rejections.push(fresh);
     return fresh;
   }
-}
-
-function isSame(key: UsableKey, other: UsableKey | undefined): boolean {
-  return other !== undefined && (key === other || sameKey(key, other));
-}
-
-function includes(keys: readonly UsableKey[], key: UsableKey): boolean {
-  return keys.some((one) => isSame(one, key));
 }

@@ -71,8 +71,10 @@ export class Retry<Reply> {
 
   #recordAccepted(use: KeyUse, before: readonly UsableKey[]): void {
     const [rejected = use.key] = before;
+    const now = this.#ports.monotonic();
+    const isFirst = this.#history.recordReplaced(before, this.operation, this.startedAt, now);
     this.#history.recordAccepted(use);
-    if (!this.#history.recordReplaced(before, this.operation, this.#ports.monotonic())) return;
+    if (!isFirst) return;
     const to = use.key.version > rejected.version ? 'newer' : 'older';
     this.#ports.meter.fellBack(this.#address, this.kind, to);
   }

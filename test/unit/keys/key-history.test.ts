@@ -249,6 +249,18 @@ describe('a key to try in place of a rejected one', () => {
   });
 });
 
+it('a key that was accepted meanwhile is not rejected because another one was accepted too', () => {
+  const since = now;
+  reject('b');
+  now += 10;
+  accept('b');
+  now += 10;
+  history.recordReplaced([use('b', 'read').key], 'read', since, now);
+  accept('a');
+  reject('a');
+  expect(pay()).toBe('b');
+});
+
 it('a key known to be accepted needs no trial, unless the operation is rejected with every key', () => {
   accept('a');
   const { key } = use('b', 'read');
@@ -259,13 +271,14 @@ it('a key known to be accepted needs no trial, unless the operation is rejected 
   history.recordNothingHelped('read', [], now);
   accept('a', 'other');
   expect(history.acceptedInstead('read', [key])).toBeUndefined();
+  expect(history.acceptedInstead('never accepted', [key])).toBeUndefined();
   expect(textOf(history.acceptedInstead('other', [key]))).toBe('a');
 });
 
 it('the first key that replaces a rejected one is counted once', () => {
   reject('b');
-  expect(history.recordReplaced([use('b', 'read').key], 'read', now)).toBe(true);
-  expect(history.recordReplaced([use('b', 'read').key], 'read', now)).toBe(false);
+  expect(history.recordReplaced([use('b', 'read').key], 'read', now, now)).toBe(true);
+  expect(history.recordReplaced([use('b', 'read').key], 'read', now, now)).toBe(false);
   accept('b');
-  expect(history.recordReplaced([use('b', 'read').key], 'read', now)).toBe(true);
+  expect(history.recordReplaced([use('b', 'read').key], 'read', now, now)).toBe(true);
 });
