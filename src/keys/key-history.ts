@@ -36,6 +36,8 @@ export class KeyHistory {
   readonly looks = new RetrySteps(steadyLooks);
   #keys: readonly UsableKey[] = [];
   #lastAccepted: KeyUse | undefined;
+  /** The last acceptance of each key. */
+  #acceptances: readonly KeyUse[] = [];
   /** Whether {@link #lastAccepted} was not rejected since. */
   #accepting = false;
   #rejections: Rejections[] = [];
@@ -44,12 +46,14 @@ export class KeyHistory {
   /** Operations whose rejections say nothing about a key. */
   readonly #denied = new Set<string>();
 
-  /** The ring as it is now. A change makes each of its keys a candidate again. */
+  /** The ring as it is now. A change makes each of its keys a candidate again; keys that have gone are forgotten. */
   observe(keys: UsableKeys): void {
     const known = this.#keys;
     this.#keys = keys;
     if (keys.length === known.length && keys.every((key, index) => isSame(key, known[index]))) return;
     this.#rejections = this.#rejections.filter(({ key }) => includes(keys, key));
+    if (this.#acceptedAmong(keys) === undefined) this.#lastAccepted = undefined;
+    this.#acceptances = this.#acceptances.filter(({ key }) => includes(keys, key));
     this.#denied.clear();
     this.#resetSteps();
   }
@@ -97,7 +101,7 @@ export class KeyHistory {
   acceptedInstead(operation: string, tried: readonly UsableKey[]): UsableKey | undefined {
     const key = this.#lastAccepted?.key;
     if (key === undefined || !this.#accepting || includes(tried, key)) return undefined;
-    const isRejected = this.#find(key)?.byOperation.has(operation) ?? false;
+    const isRejected = this.#wasRejectedBy(key, operation);
     if (isRejected || this.#denied.has(operation) || !this.#enabled.has(operation)) return undefined;
     return includes(this.#keys, key) ? key : undefined;
   }
@@ -128,8 +132,9 @@ export class KeyHistory {
     this.#denied.delete(operation);
     const rejections = this.#find(key);
     if (rejections !== undefined) this.#clear(rejections, sentAt);
-    if (this.isRejected(key)) return;
+    if (this.#wasRejected(key)) return;
     this.#rejections = this.#rejections.filter((one) => one !== rejections);
+    this.#acceptances = [...this.#acceptances.filter((one) => !isSame(key, one.key)), use];
     if (sentAt < (this.#lastAccepted?.sentAt ?? sentAt)) return;
     this.#lastAccepted = use;
     this.#accepting = true;
@@ -146,9 +151,8 @@ export class KeyHistory {
       this.#accepting = false;
       this.#resetSteps();
     }
-    if (aboutKey && (!isDenied || this.#enabled.has(operation))) {
-      this.#addRejection(key, operation, now, manner);
-    }
+    const isNews = !isDenied || (this.#enabled.has(operation) && !this.#wasRejectedBy(key, operation));
+    if (aboutKey && isNews) this.#addRejection(key, operation, now, manner);
   }
 
   /**
@@ -160,9 +164,8 @@ export class KeyHistory {
    */
   recordReplaced(others: readonly UsableKey[], operation: string, since: number, now: number): boolean {
     for (const key of others) {
-      const isKnown = this.#find(key)?.byOperation.has(operation) ?? false;
-      const last = this.#lastAccepted;
-      const isAcceptedSince = last !== undefined && last.sentAt > since && isSame(key, last.key);
+      const isKnown = this.#wasRejectedBy(key, operation);
+      const isAcceptedSince = this.#acceptances.some((one) => one.sentAt > since && isSame(key, one.key));
       if (!isKnown && !isAcceptedSince) this.#addRejection(key, operation, now, 'bold');
     }
     const [first] = others;
@@ -181,7 +184,7 @@ export class KeyHistory {
   recordNothingHelped(operation: string, rejected: readonly UsableKey[], since: number): void {
     if ((this.#enabled.get(operation) ?? since) > since) return;
     const isRejectedBy = (key: UsableKey): boolean =>
-      includes(rejected, key) || this.#find(key)?.byOperation.has(operation) === true;
+      includes(rejected, key) || this.#wasRejectedBy(key, operation);
     if (this.#keys.every(isRejectedBy)) this.#denied.add(operation);
   }
 
@@ -204,6 +207,10 @@ export class KeyHistory {
 
   #acceptedAmong(keys: readonly UsableKey[]): UsableKey | undefined {
     return keys.find((key) => isSame(key, this.#lastAccepted?.key));
+  }
+
+  #wasRejectedBy(key: UsableKey, operation: string): boolean {
+    return this.#find(key)?.byOperation.has(operation) ?? false;
   }
 
   #wasRejected(key: UsableKey): boolean {

@@ -25,7 +25,8 @@ export class RetrySteps {
   recordFruitless(beganAt: number): void {
     this.#fruitless += 1;
     const doublings = Math.min(30, Math.max(0, this.#fruitless - this.#steady));
-    this.#next = beganAt + Math.min(longest, initial * 2 ** doublings);
+    // A slow response to an earlier attempt does not bring the next one forward.
+    this.#next = Math.max(this.#next, beganAt + Math.min(longest, initial * 2 ** doublings));
   }
 
   reset(): void {
