@@ -7,6 +7,7 @@ import type { Log } from './ops/log.ts';
 import type { Meter } from './ops/meter.ts';
 import type { Admission } from './proxy/admission.ts';
 import { createFormReader } from './proxy/body.ts';
+import { Canaries } from './proxy/canary.ts';
 import type { Forwarder } from './proxy/forward.ts';
 import { createHandler } from './proxy/handle.ts';
 import type { InFlight } from './proxy/in-flight.ts';
@@ -64,7 +65,11 @@ export function createApp(config: Config, ports: AppPorts): Express {
     resolve: createResolver(config),
     readForm: createFormReader({ maxBodyBytes, maxParameters, deadline: deadlines.body }),
     takingDeadline: deadlines.body,
-    sender: new Sender({ ...ports, signer }),
+    sender: new Sender({
+      ...ports,
+      signer,
+      ...(config.keys.rotation.canary ? { canaries: new Canaries(config, ports) } : {}),
+    }),
   });
   return express().disable('x-powered-by').disable('etag').use(helmet(forPrograms)).use(handle);
 }

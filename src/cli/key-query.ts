@@ -1,24 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import type { Config, EnvironmentConfig } from '../config/shape.ts';
-import { type Operation, operationsOf } from '../gateway/operations.ts';
-import { createResolver, type Destination } from '../gateway/resolve.ts';
+import { type QueryAbout, readOnlyQuery } from '../gateway/read-only-query.ts';
 import type { UsableKey } from '../keys/source.ts';
-import { type KeyKind, methods } from '../oauth1/methods.ts';
-import type { Pair } from '../oauth1/parameters.ts';
+import type { KeyKind, MethodName } from '../oauth1/methods.ts';
 import { sign } from '../oauth1/sign.ts';
 import { CrossingFailure, type GatewayReply } from '../proxy/crossing.ts';
 import type { Forwarder } from '../proxy/forward.ts';
 import { unlimitedMemory } from '../proxy/memory-budget.ts';
 import { postOf } from '../proxy/post.ts';
-
-/** Of whom and about what the gateway is asked. */
-export interface Query {
-  readonly environment: string;
-  readonly login: string;
-  /** Without one there is no asking for the status of an order. */
-  readonly endpoint: string | undefined;
-  readonly clientOrderId: string;
-}
 
 /** What the gateway made of one key. */
 export interface Verdict {
@@ -36,37 +25,31 @@ export interface Asker {
   readonly userAgent: string;
 }
 
-/** The two operations that only look (interface sections 4.2 and 4.1), with the form each needs. */
-const harmless: ReadonlyMap<string, (query: Query) => Pair[]> = new Map([
-  ['order-status', statusForm],
-  ['manager-balance', () => []],
-]);
-
 /** Seconds by which clocks may differ before it is worth a word; as the alert has it. */
 const notableSkew = 30;
 
 /** Asks the gateway one harmless thing, signed with this key. Once: nothing is repeated. */
-export async function ask(query: Query, { kind, key }: UsableKey, asker: Asker): Promise<Verdict> {
-  const operation = operationFor(kind, asker.config, query.environment);
-  if (operation === undefined) {
+export async function ask(query: QueryAbout, { kind, key }: UsableKey, asker: Asker): Promise<Verdict> {
+  const readOnly = readOnlyQuery(asker.config, query, signatureFor(kind));
+  if (readOnly === 'no-operation') {
     return { result: 'not-asked', detail: 'no operation that only looks is signed with this kind of key' };
   }
-  if (operation.path.includes('{endpoint}') && query.endpoint === undefined) {
+  if (readOnly === 'no-endpoint') {
     return { result: 'not-asked', detail: 'a status query needs --endpoint ID' };
   }
-  const { url } = destinationOf(query, operation, asker);
+  const { destination, form } = readOnly;
   const unsigned = {
     method: 'POST',
-    url,
-    form: harmless.get(operation.name)?.(query) ?? [],
-    signatureMethod: operation.signature,
+    url: destination.url,
+    form,
+    signatureMethod: destination.operation.signature,
     consumerKey: query.login,
     nonce: randomBytes(16).toString('hex'),
     timestamp: Math.floor(Date.now() / 1000),
   };
   const signed = await sign(unsigned, key);
   const { connect, exchange } = asker.settings.deadlines;
-  const post = postOf(url, signed, asker.userAgent);
+  const post = postOf(destination.url, signed, asker.userAgent);
   try {
     const memory = unlimitedMemory().reservation();
     return verdictOn(
@@ -79,22 +62,8 @@ export async function ask(query: Query, { kind, key }: UsableKey, asker: Asker):
   }
 }
 
-function operationFor(kind: KeyKind, config: Config, environment: string): Operation | undefined {
-  return operationsOf(config, environment).find(
-    ({ name, signature, repeatable }) => harmless.has(name) && repeatable && methods[signature].kind === kind,
-  );
-}
-
-function statusForm({ login, clientOrderId }: Query): Pair[] {
-  return [
-    ['login', login],
-    ['client_orderid', clientOrderId],
-  ];
-}
-
-function destinationOf(query: Query, { path }: Operation, { config, settings }: Asker): Destination {
-  const filled = path.replace('{endpoint}', query.endpoint ?? '').replace('{login}', query.login);
-  return createResolver(config)(`/${query.environment}/${settings.product}${filled}`);
+function signatureFor(kind: KeyKind): MethodName {
+  return kind === 'control_key' ? 'HMAC-SHA1' : 'RSA-SHA256';
 }
 
 /** Interface sections 4.1, 4.2 and 7: 200 is the answer to a right signature, 403 to a wrong one. */

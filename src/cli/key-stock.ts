@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { KeysConfig } from '../config/shape.ts';
 import { KeyCache } from '../keys/cached.ts';
@@ -73,6 +74,7 @@ function createRotation(
     meter: { ...events, fellBack: (...fallback) => meter.fellBack(...fallback) },
     clock,
     monotonic,
+    wait: (milliseconds) => pause(milliseconds, undefined, { ref: false }),
     get overlap() {
       return inUse.overlap;
     },

@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
+import { endpointOf, type QueryAbout } from '../gateway/read-only-query.ts';
 import type { UnusableKey, UsableKey } from '../keys/source.ts';
 import { createForwarder } from '../proxy/forward.ts';
 import { exitCode, type Io } from './io.ts';
 import { age, findSame, keyFacts } from './key-facts.ts';
 import { type HeldVersion, openInventory } from './key-inventory.ts';
-import { ask, type Query, type Verdict } from './key-query.ts';
+import { ask, type Verdict } from './key-query.ts';
 import {
   addressOf,
   atPlace,
@@ -57,10 +58,10 @@ export async function verifyKeys(argv: readonly string[], io: Io): Promise<numbe
   return atPlace(values, io, async (place) => {
     const { environment, login } = addressOf(place, values);
     const versions = await heldVersions(place, login);
-    const query: Query = {
+    const query: QueryAbout = {
       environment,
       login,
-      endpoint: values.endpoint ?? endpointOf(place, login),
+      endpoint: values.endpoint ?? endpointOf(place.config, { environment, login }),
       clientOrderId: values['client-orderid'] ?? `countersign-verify-${randomBytes(8).toString('hex')}`,
     };
     const verified = await verifyAll(versions, place, query, Number(values.pause) * 1000);
@@ -82,14 +83,10 @@ async function heldVersions({ keys, environment }: Place, login: string): Promis
   }
 }
 
-function endpointOf({ settings }: Place, login: string): string | undefined {
-  return Object.entries(settings.endpoints).find(([, owner]) => owner === login)?.[0];
-}
-
 async function verifyAll(
   versions: readonly HeldVersion[],
   place: Place,
-  query: Query,
+  query: QueryAbout,
   pause: number,
 ): Promise<Verified[]> {
   const { config, settings } = place;
@@ -111,7 +108,7 @@ async function verifyAll(
   return verified;
 }
 
-function print(verified: readonly Verified[], query: Query, { json }: CommonValues, io: Io): void {
+function print(verified: readonly Verified[], query: QueryAbout, { json }: CommonValues, io: Io): void {
   const { environment, login } = query;
   if (json) {
     io.out(JSON.stringify({ environment, login, keys: verified.map(jsonOf) }, null, 2));

@@ -35,8 +35,8 @@ Rotating an RSA key: Vault first
   2. Send new.pem and its fingerprint to the gateway's support manager.
   3. countersign keys verify ...: says when the gateway accepts the new version. Countersign goes over to it
      at the first 403 of the old one. Keep to 24 h (keys.overlap); after that the old one is not tried.
-     So that this first 403 does not meet a payment (nothing is done then, but the caller gets it), send one
-     status query through each instance; and one through each that has started since step 1.
+     Payments in flight at the switch get that 403, and nothing is done. To avoid that, set
+     keys.rotation.canary, or send one status query through each instance, and through each started since step 1.
   4. If it does not come to that: countersign keys rollback ... --to VERSION
 
 Rotating a control key: gateway first
@@ -49,6 +49,7 @@ What to watch meanwhile (dashboard "keys and rotation")
   countersign_key_version          newest version that an instance has read
   countersign_key_signing_version  version that signs; the lower one while the gateway refuses the newest
   countersign_key_fallbacks_total  how often an instance went over to another version
+  countersign_key_canaries_total   read-only queries sent ahead of payments (keys.rotation.canary)
   countersign_rejections_total     403 of the gateway; cause "other-key" means that another version helped
 
 Exit codes: 0 done, 1 failed (and what was written, is said), 2 wrong usage.`;

@@ -6,8 +6,22 @@ import { isExposed, samePlace } from './web-address.ts';
  * The fence between environments: a request signed for one must not arrive at another. And what is signed must
  * not be read on the way.
  */
-export function environmentFindings({ environments }: Parts): Finding[] {
-  return [...sharedAddresses(environments), ...plainAddresses(environments)];
+export function environmentFindings({ environments, canary }: Parts): Finding[] {
+  return [
+    ...sharedAddresses(environments),
+    ...plainAddresses(environments),
+    ...(canary ? missingEndpoints(environments) : []),
+  ];
+}
+
+/** Without an endpoint there would be no canary for RSA keys, and no sign of it. */
+function missingEndpoints(environments: Parts['environments']): Finding[] {
+  return [...environments]
+    .filter(([, { hasEndpoint }]) => !hasEndpoint)
+    .map(([name]) => ({
+      path: ['environments', name],
+      message: 'needs canaryEndpoint or endpoints, because keys.rotation.canary is true',
+    }));
 }
 
 function sharedAddresses(environments: Parts['environments']): Finding[] {

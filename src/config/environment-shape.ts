@@ -47,6 +47,11 @@ export const environment = z.strictObject({
   endpoints: dictionary(identifier, identifier)
     .prefault({})
     .describe('Endpoint or endpoint group id -> the login that uses it.'),
+  canaryEndpoint: identifier
+    .optional()
+    .describe(
+      'Endpoint id for the canary of RSA keys (keys.rotation.canary) of logins without an entry in endpoints.',
+    ),
   operations: operationOverrides.describe('Overrides of operations, or further ones, for this environment.'),
   responseHeaders: z
     .array(responseHeader)

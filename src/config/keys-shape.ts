@@ -105,17 +105,31 @@ const cache = z
 
 const overlap = duration('24h').describe('How long a superseded key may still be tried after a 403.');
 
+const rotation = z
+  .strictObject({
+    canary: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Whether a read-only query is sent ahead of a payment while the gateway has not accepted the latest key.',
+      ),
+  })
+  .prefault({})
+  .describe('Key rotation.');
+
 export const keys = z.discriminatedUnion('source', [
   z.strictObject({
     source: z.literal('vault').describe('Keys in Vault, KV version 2.'),
     vault: vault.describe('Where Vault is and how to log in.'),
     cache,
     overlap,
+    rotation,
   }),
   z.strictObject({
     source: z.literal('directory').describe('Keys mounted as files.'),
     directory: text.describe('Folder of {environment}/{login}/control_key and private_key.pem.'),
     cache,
     overlap,
+    rotation,
   }),
 ]);

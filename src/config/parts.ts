@@ -18,10 +18,14 @@ export interface Parts {
     {
       readonly baseUrl: string | undefined;
       readonly allowPlainHttp: boolean;
+      /** Whether it has an endpoint that a canary can ask for. */
+      readonly hasEndpoint: boolean;
       readonly operations: Overrides;
     }
   >;
   readonly operations: Overrides;
+  /** `keys.rotation.canary` */
+  readonly canary: boolean;
   readonly callers: readonly {
     readonly name: string | undefined;
     readonly credentials: readonly (Credential | undefined)[];
@@ -33,13 +37,14 @@ export type Credential = z.output<typeof credential>;
 type Names = readonly (string | undefined)[];
 
 export function partsOf(value: unknown): Parts {
-  const { proxy, environments, operations, callers } = entriesOf(value);
+  const { proxy, environments, operations, keys, callers } = entriesOf(value);
   return {
     proxy: sound(configShape.shape.proxy, proxy),
     environments: new Map(
       Object.entries(entriesOf(environments)).map(([name, entry]) => [name, place(entry)]),
     ),
     operations: overrides(operations),
+    canary: entriesOf(entriesOf(keys)['rotation'])['canary'] === true,
     callers: itemsOf(callers).map((entry) => {
       const { name, credentials, allow } = entriesOf(entry);
       return {
@@ -55,10 +60,11 @@ export function partsOf(value: unknown): Parts {
 }
 
 function place(value: unknown) {
-  const { baseUrl, allowPlainHttp, operations } = entriesOf(value);
+  const { baseUrl, allowPlainHttp, operations, endpoints, canaryEndpoint } = entriesOf(value);
   return {
     baseUrl: sound(environment.shape.baseUrl, baseUrl),
     allowPlainHttp: allowPlainHttp === true,
+    hasEndpoint: canaryEndpoint !== undefined || Object.keys(entriesOf(endpoints)).length > 0,
     operations: overrides(operations),
   };
 }

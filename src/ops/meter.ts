@@ -44,6 +44,8 @@ export interface Meter extends KeyEvents {
   certificateLoaded(certificate: CertificateInUse, validity: Validity): void;
   /** Those of this user are not in use any more. */
   certificateGone(user: TlsUser): void;
+  /** A read-only query was sent ahead of a payment. */
+  canarySent(environment: string, result: CanaryResult): void;
   policyDecided(caller: string, decision: PolicyDecision): void;
 }
 
@@ -51,6 +53,9 @@ export interface Meter extends KeyEvents {
 export interface CertificateInUse extends TlsUser {
   readonly part: 'cert' | 'ca';
 }
+
+/** `switched`: the gateway rejected the key and accepted another one. `failed`: there was no clear response. */
+export type CanaryResult = 'accepted' | 'switched' | 'rejected' | 'failed';
 
 /** `would-refuse`: a caller in report mode that `enforce` would have refused. */
 export type PolicyDecision = 'allowed' | 'refused' | 'would-refuse';

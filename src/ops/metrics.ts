@@ -157,6 +157,11 @@ function keyMetrics({ counter, gauge, histogram }: Maker) {
       `Exchanges refused with one version of a key and accepted with another. ${bounded}`,
       [...boundedKey, 'to'],
     ),
+    canaries: counter(
+      'key_canaries_total',
+      'Read-only queries sent ahead of payments during a key rotation, by result.',
+      ['environment', 'result'],
+    ),
     keySourceUp: gauge(
       'key_source_up',
       'Whether the key source answered when last asked; absent before.',

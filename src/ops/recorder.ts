@@ -72,6 +72,8 @@ function keyRecorder(metrics: Metrics, keys: KeySeries, labels: () => Labels) {
       metrics.keysTaken.inc({ ...labels().environment(environment), result }),
     keyFetched: (source, seconds) =>
       metrics.keyFetch.observe({ labels: { source: closed(keySources, source) }, value: seconds }),
+    canarySent: (environment, result) =>
+      metrics.canaries.inc({ ...labels().environment(environment), result }),
     keySourceUp: (up) => metrics.keySourceUp.set({}, up ? 1 : 0),
     loginFailed() {
       metrics.keySourceUp.set({}, 0);

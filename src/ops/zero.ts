@@ -3,13 +3,14 @@ import type { KeyResult } from '../keys/source.ts';
 import type { MethodName } from '../oauth1/methods.ts';
 import { networkFailures } from '../util/network-failure.ts';
 import type { Fault, KnownNames } from './labels.ts';
-import type { PolicyDecision } from './meter.ts';
+import type { CanaryResult, PolicyDecision } from './meter.ts';
 import type { Metrics } from './metrics.ts';
 
 const results: readonly GatewayResult[] = ['approved', 'declined', 'error', 'filtered', 'other'];
 const errorCodes: readonly GatewayErrorCode[] = ['124', 'other'];
 const causes: readonly Rejection[] = ['current-key', 'other-key', 'clock-skew'];
 const keyResults: readonly KeyResult[] = ['fresh', 'stale', 'fetched', 'missing', 'failed'];
+const canaryResults: readonly CanaryResult[] = ['accepted', 'switched', 'rejected', 'failed'];
 const decisions: readonly PolicyDecision[] = ['allowed', 'refused', 'would-refuse'];
 const methodNames: readonly MethodName[] = ['HMAC-SHA1', 'RSA-SHA256'];
 /** Statuses of the gateway that dashboards and alerts look at. */
@@ -35,6 +36,7 @@ export function startAtZero(metrics: Metrics, { environments, callers }: KnownNa
     metrics.inFlightLimit.set({ environment }, maxInFlight);
     metrics.inFlight.inc({ environment }, 0);
     metrics.keyProblems.inc({ environment }, 0);
+    for (const result of canaryResults) metrics.canaries.inc({ environment, result }, 0);
     for (const result of keyResults) metrics.keysTaken.inc({ environment, result }, 0);
     for (const operation of operations) startRoute(metrics, { environment, operation });
     for (const operation of payments) metrics.paymentServerErrors.inc({ environment, operation }, 0);

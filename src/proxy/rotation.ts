@@ -1,9 +1,11 @@
 import { Refusal } from '../errors.ts';
-import { sameKey } from '../keys/key.ts';
-import { Preferences, usableKeys } from '../keys/ring.ts';
+import { addressName } from '../keys/address.ts';
+import { KeyHistory, type KeyUse, type Manner, type UsableKeys } from '../keys/key-history.ts';
+import { usableKeys } from '../keys/ring.ts';
 import type { KeyAddress, KeyRing, UsableKey } from '../keys/source.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 import type { Meter } from '../ops/meter.ts';
+import { type Resending, Retry, type Verdict } from './retry.ts';
 
 /** Where rings come from: keys/cached. */
 export interface Keys {
@@ -20,30 +22,43 @@ export interface RotationPorts {
   readonly clock: () => number;
   /** Milliseconds, never set back. */
   readonly monotonic: () => number;
+  /** Resolves after so many milliseconds. */
+  readonly wait: (milliseconds: number) => Promise<void>;
   /** Milliseconds for which a superseded key may still be tried. */
   readonly overlap: number;
 }
 
-/** Milliseconds between trials of a login's other key that do not help, and between looks for a newer one. */
-const pause = 5_000;
+/** Milliseconds between two reads of a login's ring past the cache. */
+const lookInterval = 1_000;
+/** Milliseconds that a payment waits for a trial in flight, to be signed with the key that comes out of it. */
+const longestWait = 1_000;
 
-type Ring = readonly [UsableKey, ...UsableKey[]];
+interface State {
+  readonly history: KeyHistory;
+  /** The trial or look in flight. */
+  trial?: Promise<unknown>;
+  /** The last look whose ring this kind of key knows. */
+  seen?: Look;
+}
+
+interface Look {
+  readonly beganAt: number;
+  readonly ring: Promise<KeyRing | undefined>;
+  isOver: boolean;
+}
 
 /**
  * Which version of a key to sign with, while Vault and the gateway may know different ones.
  *
- * A refusal (403) makes one request of the login try the other version; the requests refused meanwhile wait
- * for what comes of it. A trial that does not help is not repeated for {@link pause}, so a gateway that
- * refuses everything causes neither a storm of Vault reads nor a second request for each first one: in that
- * time at most one extra request and two readings of the ring for each login and kind of key.
+ * After a 403 one request of the login tries the other keys of the ring, and reads the ring past the cache if
+ * none helps; requests rejected meanwhile wait for the result. A key that did not help is tried again after a
+ * change of the ring, after the first 403 for the key accepted last, or after its own back-off, so a gateway
+ * that rejects everything causes no storm, here or at Vault.
  */
 export class Rotation {
   readonly #ports: RotationPorts;
-  readonly #preferences = new Preferences();
-  readonly #trials = new Map<string, Promise<unknown>>();
-  /** By name, when a trial may be made again, and when a look. */
-  readonly #nextTrial = new Map<string, number>();
-  readonly #nextLook = new Map<string, number>();
+  readonly #states = new Map<string, State>();
+  readonly #looks = new Map<string, Look>();
 
   constructor(ports: RotationPorts) {
     this.#ports = ports;
@@ -53,126 +68,170 @@ export class Rotation {
    * @param manner `careful` for a request that may not be sent again
    * @throws Refusal `key-missing`, `key-unusable`, `key-source-unavailable`
    */
-  async choose(address: KeyAddress, kind: KeyKind, manner: 'bold' | 'careful' = 'bold'): Promise<UsableKey> {
-    const ring = await this.#ports.keys.take(address);
-    return this.#preferences.choose(address, this.#usable(address, ring, kind), manner);
+  async choose(address: KeyAddress, kind: KeyKind, manner: Manner = 'bold'): Promise<UsableKey> {
+    const state = this.#stateOf(address, kind);
+    const keys = await this.#observed(address, kind);
+    if (manner === 'bold' || state.trial === undefined || !state.history.isInDoubt(keys)) {
+      return state.history.select(keys, manner);
+    }
+    await Promise.race([state.trial, this.#ports.wait(longestWait)]);
+    return state.history.select(await this.#observed(address, kind), manner);
+  }
+
+  /** Whether a payment would be signed with another key by now. */
+  isOutdated(address: KeyAddress, key: UsableKey): boolean {
+    return this.#stateOf(address, key.kind).history.isOutdated(key);
+  }
+
+  /** Whether the ring holds a newer key than the one that the gateway accepted last. */
+  async isAwaitingNewest(address: KeyAddress, kind: KeyKind): Promise<boolean> {
+    return this.#stateOf(address, kind).history.isAwaitingNewest(await this.#observed(address, kind));
+  }
+
+  /** The gateway accepted a request. */
+  recordAccepted(address: KeyAddress, use: KeyUse): void {
+    this.#stateOf(address, use.key.kind).history.recordAccepted(use);
   }
 
   /**
-   * Tries once more with another key than the refused one, where there is a reason to hope.
+   * The gateway rejected a request that may not be sent again: the next one is signed with another key where
+   * there is one, or waits for a look for a newer one.
+   */
+  recordRejected(address: KeyAddress, use: KeyUse, verdict: Verdict): void {
+    const state = this.#stateOf(address, use.key.kind);
+    const now = this.#ports.monotonic();
+    state.history.recordRejected(use, now, 'careful', verdict === 'rejected');
+    if (state.trial !== undefined || !state.history.looks.isDue(now)) return;
+    void exclusively(state, () => this.#look(address, use.key.kind));
+  }
+
+  /**
+   * Sends a rejected request again, with each key of the ring for which there is a reason to hope.
    *
-   * @param send signs and sends with the key it is given
-   * @param accepted whether the gateway took the key
-   * @returns what `send` gave; `undefined` where nothing was tried
+   * @returns the last response; `undefined` where nothing was tried
    */
   async retry<Reply>(
     address: KeyAddress,
-    refused: UsableKey,
-    send: (key: UsableKey) => Promise<Reply>,
-    accepted: (reply: Reply) => boolean,
+    rejected: KeyUse,
+    verdict: Verdict,
+    resending: Resending<Reply>,
   ): Promise<Reply | undefined> {
-    const name = nameOf(address, refused);
-    do {
-      await this.#trials.get(name);
-      const chosen = await this.#chosenNow(address, refused.kind);
-      if (chosen !== undefined && !sameKey(chosen, refused)) return send(chosen);
-      // Of several that were refused together, another may have begun meanwhile.
-    } while (this.#trials.has(name));
-    if (this.#isBefore(this.#nextTrial, name)) return undefined;
-    const trial = this.#try(name, address, refused, send, accepted);
-    // Those who wait learn the result from the preference; a failure belongs to the one who tried.
-    this.#trials.set(name, trial.then(noMatter, noMatter));
-    return trial;
-  }
-
-  /** The gateway took a request signed with this key. */
-  noteAcceptance(address: KeyAddress, key: UsableKey): void {
-    this.#preferences.taken(address, key);
-  }
-
-  /**
-   * For a request that may not be sent again: the next one is signed with another version where there is one,
-   * or finds a newer one without waiting for the cache to age. Keeps no other request from a trial.
-   */
-  noteRefusal(address: KeyAddress, refused: UsableKey): void {
-    this.#preferences.doubted(address, refused);
-    const name = nameOf(address, refused);
-    const lookedAnyhow = this.#trials.has(name) || this.#isBefore(this.#nextTrial, name);
-    if (lookedAnyhow || this.#isBefore(this.#nextLook, name)) return;
-    this.#pause(this.#nextLook, name);
-    void this.#otherKeys(address, refused);
-  }
-
-  async #try<Reply>(
-    name: string,
-    address: KeyAddress,
-    refused: UsableKey,
-    send: (key: UsableKey) => Promise<Reply>,
-    accepted: (reply: Reply) => boolean,
-  ): Promise<Reply | undefined> {
-    let helped = false;
-    try {
-      const { keys, other } = (await this.#otherKeys(address, refused)) ?? {};
-      if (keys === undefined || other === undefined) return undefined;
-      const reply = await send(other);
-      helped = accepted(reply);
-      if (helped) {
-        this.#preferences.accepted(address, keys, other);
-        this.#ports.meter.fellBack(address, other.kind, other.version > refused.version ? 'newer' : 'older');
-      } else {
-        this.#preferences.triedInVain(address, other);
+    const state = this.#stateOf(address, rejected.key.kind);
+    state.history.recordRejected(rejected, this.#ports.monotonic(), 'bold', verdict === 'rejected');
+    const retry = new Retry(address, rejected, verdict, resending, state.history, this.#ports);
+    for (;;) {
+      if (state.trial !== undefined) {
+        await state.trial;
+        continue;
       }
-      return reply;
-    } finally {
-      if (!helped) this.#pause(this.#nextTrial, name);
-      this.#trials.delete(name);
+      const accepted = state.history.acceptedInstead(rejected.operation, retry.tried);
+      if (accepted === undefined) break;
+      if (await retry.isOverWith(accepted)) return retry.reply;
     }
+    const now = this.#ports.monotonic();
+    const isWorthIt =
+      state.history.nextCandidate(retry.operation, retry.tried, now) !== undefined ||
+      this.#mayLook(address, state);
+    if (isWorthIt) await exclusively(state, () => this.#try(address, state, retry));
+    return retry.reply;
   }
 
-  /** Reads the ring past the cache: all its keys, and one that is not the refused one. */
-  async #otherKeys(
+  async #try<Reply>(address: KeyAddress, state: State, retry: Retry<Reply>): Promise<void> {
+    if (await this.#isOverWithCandidates(address, state, retry)) return;
+    await this.#look(address, retry.kind);
+    if (await this.#isOverWithCandidates(address, state, retry)) return;
+    state.history.recordNothingHelped(retry.operation, retry.rejected, retry.startedAt);
+  }
+
+  /** Tries each key that is due, until one is not rejected. */
+  async #isOverWithCandidates<Reply>(
     address: KeyAddress,
-    refused: UsableKey,
-  ): Promise<{ keys: Ring; other: UsableKey | undefined } | undefined> {
-    try {
-      const ring = await this.#ports.keys.reread(address);
-      if (ring === undefined) return undefined;
-      const keys = this.#usable(address, ring, refused.kind);
-      return { keys, other: this.#preferences.instead(address, keys, refused) };
-    } catch (error) {
-      return this.#withoutKeys(address, error);
+    { history }: State,
+    retry: Retry<Reply>,
+  ): Promise<boolean> {
+    for (;;) {
+      await this.#reobserve(address, retry.kind);
+      const key = history.nextCandidate(retry.operation, retry.tried, this.#ports.monotonic());
+      if (key === undefined) return false;
+      if (await retry.isOverWith(key)) return true;
     }
   }
 
-  /** The gateway has answered 403 already: a key that has gone meanwhile must not hide that answer. */
-  async #chosenNow(address: KeyAddress, kind: KeyKind): Promise<UsableKey | undefined> {
+  /** Reads the ring past the cache, unless that was done just now. Others of the login may be at it. */
+  async #look(address: KeyAddress, kind: KeyKind): Promise<void> {
+    const state = this.#stateOf(address, kind);
+    const look = this.#mayLook(address, state) ? this.#beginLook(address, state) : undefined;
+    if (look !== undefined) state.seen = look;
     try {
-      return await this.choose(address, kind);
+      if ((await look?.ring) !== undefined) await this.#observed(address, kind);
     } catch (error) {
-      return this.#withoutKeys(address, error);
+      this.#reportMissing(address, error);
     }
   }
 
-  #withoutKeys(address: KeyAddress, error: unknown): undefined {
+  async #reobserve(address: KeyAddress, kind: KeyKind): Promise<void> {
+    try {
+      await this.#observed(address, kind);
+    } catch (error) {
+      this.#reportMissing(address, error);
+    }
+  }
+
+  /** The gateway has answered 403 already: keys that have gone meanwhile must not hide that answer. */
+  #reportMissing(address: KeyAddress, error: unknown): void {
     if (!(error instanceof Refusal)) throw error;
     this.#ports.meter.keyProblem(`after a 403 no other key could be tried: ${error.detail}`, address);
   }
 
-  #usable(address: KeyAddress, ring: KeyRing, kind: KeyKind): Ring {
-    return usableKeys(address, ring, kind, this.#ports.clock(), this.#ports.overlap);
+  #mayLook(address: KeyAddress, { history, seen }: State): boolean {
+    const now = this.#ports.monotonic();
+    const last = this.#looks.get(addressName(address));
+    if (last !== undefined && now < last.beganAt + lookInterval) return !last.isOver || seen !== last;
+    return history.looks.isDue(now);
   }
 
-  #isBefore(next: ReadonlyMap<string, number>, name: string): boolean {
-    return this.#ports.monotonic() < (next.get(name) ?? 0);
+  #beginLook(address: KeyAddress, { history }: State): Look {
+    const beganAt = this.#ports.monotonic();
+    const last = this.#looks.get(addressName(address));
+    if (last !== undefined && beganAt < last.beganAt + lookInterval) return last;
+    history.looks.recordFruitless(beganAt);
+    const look: Look = { beganAt, ring: this.#ports.keys.reread(address), isOver: false };
+    const end = (): void => {
+      look.isOver = true;
+    };
+    look.ring.then(end, end);
+    this.#looks.set(addressName(address), look);
+    return look;
   }
 
-  #pause(next: Map<string, number>, name: string): void {
-    next.set(name, this.#ports.monotonic() + pause);
+  /** The usable keys as they are held now. */
+  async #observed(address: KeyAddress, kind: KeyKind): Promise<UsableKeys> {
+    const ring = await this.#ports.keys.take(address);
+    const keys = usableKeys(address, ring, kind, this.#ports.clock(), this.#ports.overlap);
+    this.#stateOf(address, kind).history.observe(keys);
+    return keys;
+  }
+
+  #stateOf(address: KeyAddress, kind: KeyKind): State {
+    const name = `${addressName(address)}/${kind}`;
+    const known = this.#states.get(name);
+    if (known !== undefined) return known;
+    const state: State = { history: new KeyHistory() };
+    this.#states.set(name, state);
+    return state;
   }
 }
 
-function nameOf(address: KeyAddress, key: UsableKey): string {
-  return `${address.environment}/${address.login}/${key.kind}`;
+/** Requests that wait learn the result from the history; a failure belongs to the one who tried. */
+async function exclusively(state: State, work: () => Promise<void>): Promise<void> {
+  const trial = work();
+  const settled = trial.then(noop, noop);
+  state.trial = settled;
+  try {
+    await trial;
+  } finally {
+    if (state.trial === settled) delete state.trial;
+  }
 }
 
-function noMatter(): void {}
+function noop(): void {}

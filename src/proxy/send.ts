@@ -1,21 +1,25 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Refusal } from '../errors.ts';
-import type { Exchange } from '../exchange.ts';
-import type { Destination } from '../gateway/resolve.ts';
-import type { KeyAddress, UsableKey } from '../keys/source.ts';
+import { sameKey } from '../keys/key.ts';
+import type { KeyUse, Manner, MutableUse } from '../keys/key-history.ts';
+import type { KeyAddress } from '../keys/source.ts';
 import { methods } from '../oauth1/methods.ts';
 import type { Meter } from '../ops/meter.ts';
-import type { NetworkFailure } from '../util/network-failure.ts';
+import type { Canaries } from './canary.ts';
+import { isSkewed, skewOf } from './clock-skew.ts';
 import { CrossingFailure, type GatewayReply, type Post } from './crossing.ts';
 import type { Forwarder } from './forward.ts';
-import { unknownOutcomeAdvice } from './outcome.ts';
 import { type Errand, type PostPorts, signedPost } from './post.ts';
+import type { Verdict } from './retry.ts';
 import type { Rotation } from './rotation.ts';
+import { refusalFor } from './unanswered.ts';
 
 export interface SenderPorts extends PostPorts {
   readonly rotation: Rotation;
   /** One per environment. */
   readonly forwarders: ReadonlyMap<string, Forwarder>;
+  /** Where payments are to be preceded by one. */
+  readonly canaries?: Canaries;
   readonly meter: Meter;
   /** 0 to 1. */
   readonly random: () => number;
@@ -42,40 +46,71 @@ export class Sender {
    *   its outcome is that of the attempt that failed, while the exchange counts those that wrote something
    */
   async send(errand: Errand): Promise<GatewayReply> {
+    const startedAt = this.#ports.monotonic();
+    if (maySendAgain(errand)) return this.#send(errand, 'bold', startedAt);
+    await this.#ports.canaries?.goBefore(errand, addressOf(errand), (canary) =>
+      this.#send(canary, 'careful', canary.exchange.startedAt),
+    );
+    return this.#send(errand, 'careful', startedAt);
+  }
+
+  async #send(errand: Errand, manner: Manner, startedAt: number): Promise<GatewayReply> {
     const { rotation, monotonic } = this.#ports;
-    const { exchange, destination, login } = errand;
+    const { exchange, destination } = errand;
     const { operation, settings } = destination;
-    const address: KeyAddress = { environment: destination.environment, login };
-    const maySendAgain = operation.repeatable || operation.repeatAfterRejection;
-    const startedAt = monotonic();
-    const { kind } = methods[operation.signature];
-    const choice = rotation.choose(address, kind, maySendAgain ? 'bold' : 'careful');
+    const address = addressOf(errand);
+    const choice = rotation.choose(address, methods[operation.signature].kind, manner);
     const key = await inTime(choice, settings.deadlines.exchange, address);
     exchange.durations.key = (monotonic() - startedAt) / 1000;
     const endsAt = startedAt + settings.deadlines.exchange;
-    const reply = await this.#deliver(errand, key, endsAt);
-    if (isAccepted(reply)) rotation.noteAcceptance(address, key);
+    const use = { key, operation: operation.name, sentAt: monotonic() };
+    const reply = await this.#deliver(errand, use, endsAt);
+    const verdict = this.#judge(reply);
+    if (verdict === 'accepted') rotation.recordAccepted(address, use);
     if (reply.status !== 403) return reply;
-    exchange.rejection = isSkewed(reply, this.#ports.clock()) ? 'clock-skew' : 'current-key';
-    if (!maySendAgain) {
-      rotation.noteRefusal(address, key);
-      return reply;
-    }
-    const again = (other: UsableKey): Promise<GatewayReply> => this.#deliver(errand, other, endsAt);
-    const failed = inPlaceOf(reply, exchange);
-    const second = await rotation.retry(address, key, again, isAccepted).catch(failed);
-    if (second === undefined) return reply;
-    if (isAccepted(second)) exchange.rejection = 'other-key';
-    reply.rest?.destroy();
-    return second;
+    exchange.rejection = verdict === 'clock-skew' ? 'clock-skew' : 'current-key';
+    if (maySendAgain(errand)) return this.#sendAgain(errand, use, reply, endsAt);
+    rotation.recordRejected(address, use, verdict);
+    return reply;
   }
 
-  async #deliver(errand: Errand, key: UsableKey, endsAt: number): Promise<GatewayReply> {
+  /** With other keys; the last response counts. */
+  async #sendAgain(
+    errand: Errand,
+    rejected: KeyUse,
+    first: GatewayReply,
+    endsAt: number,
+  ): Promise<GatewayReply> {
+    const address = addressOf(errand);
+    const { exchange } = errand;
+    const judge = (reply: GatewayReply): Verdict => this.#judge(reply);
+    let last = first;
+    let written = exchange.writtenAttempts;
+    const send = async (use: MutableUse): Promise<GatewayReply> => {
+      const reply = await this.#deliver(errand, use, endsAt);
+      last.rest?.destroy();
+      last = reply;
+      written = exchange.writtenAttempts;
+      return reply;
+    };
+    await this.#ports.rotation
+      .retry(address, rejected, judge(first), { send, judge })
+      .catch((error: unknown) => {
+        // That a later request could not be sent must not hide what the gateway has answered.
+        if (error instanceof Refusal && exchange.writtenAttempts === written) return;
+        last.rest?.destroy();
+        throw error;
+      });
+    if (judge(last) === 'accepted') exchange.rejection = 'other-key';
+    return last;
+  }
+
+  async #deliver(errand: Errand, use: MutableUse, endsAt: number): Promise<GatewayReply> {
     const budget: Budget = { unsent: 2, stale: errand.destination.operation.repeatable ? 1 : 0 };
     let ownConnection = !errand.destination.operation.repeatable;
     for (;;) {
       try {
-        return await this.#cross(errand, await signedPost(errand, key, this.#ports), ownConnection, endsAt);
+        return await this.#cross(errand, await this.#sign(errand, use), ownConnection, endsAt);
       } catch (failure) {
         if (!(failure instanceof CrossingFailure)) throw failure;
         this.#noteUnreachable(errand, failure);
@@ -93,6 +128,26 @@ export class Sender {
     const { environment, operation } = destination;
     exchange.unreachable = cause;
     this.#ports.meter.gatewayUnreachable({ environment, operation: operation.name, cause });
+  }
+
+  /** While a payment waits for its signature or for another connection, the gateway may change the key. */
+  async #sign(errand: Errand, use: MutableUse): Promise<Post> {
+    const { rotation, monotonic } = this.#ports;
+    const address = addressOf(errand);
+    for (;;) {
+      const post = await signedPost(errand, use.key, this.#ports);
+      use.sentAt = monotonic();
+      if (maySendAgain(errand) || !rotation.isOutdated(address, use.key)) return post;
+      const key = await rotation.choose(address, use.key.kind, 'careful');
+      if (sameKey(key, use.key)) return post;
+      use.key = key;
+    }
+  }
+
+  /** A server error says nothing about the key. */
+  #judge(reply: GatewayReply): Verdict {
+    if (reply.status === 403) return isSkewed(reply, this.#ports.clock()) ? 'clock-skew' : 'rejected';
+    return reply.status === 401 || reply.status >= 500 ? 'unclear' : 'accepted';
   }
 
   async #cross(errand: Errand, post: Post, ownConnection: boolean, endsAt: number): Promise<GatewayReply> {
@@ -141,22 +196,12 @@ async function inTime<T>(work: Promise<T>, deadline: number, { login }: KeyAddre
   }
 }
 
-/** A server error says nothing about the key. */
-function isAccepted(reply: GatewayReply): boolean {
-  return reply.status !== 401 && reply.status !== 403 && reply.status < 500;
+function maySendAgain({ destination: { operation } }: Errand): boolean {
+  return operation.repeatable || operation.repeatAfterRejection;
 }
 
-/**
- * The gateway has answered the first request; that nothing of a second could be sent must not hide that. Any
- * other failure takes the place of that answer.
- */
-function inPlaceOf({ rest }: GatewayReply, exchange: Exchange): (error: unknown) => undefined {
-  const written = exchange.writtenAttempts;
-  return (error) => {
-    if (error instanceof Refusal && exchange.writtenAttempts === written) return;
-    rest?.destroy();
-    throw error;
-  };
+function addressOf({ destination, login }: Errand): KeyAddress {
+  return { environment: destination.environment, login };
 }
 
 function mayTryAgain(failure: CrossingFailure, budget: Budget): boolean {
@@ -166,36 +211,4 @@ function mayTryAgain(failure: CrossingFailure, budget: Budget): boolean {
   }
   budget.stale -= failure.stalePool ? 1 : 0;
   return failure.stalePool && budget.stale >= 0;
-}
-
-/** What the gateway tolerates is not shown (interface section 5.4); beyond this its clock is worth a look. */
-const suspiciousSkew = 60;
-
-function isSkewed(reply: GatewayReply, now: number): boolean {
-  return Math.abs(skewOf(reply.headers.date, now) ?? 0) > suspiciousSkew;
-}
-
-/** Seconds by which the gateway's clock is ahead of ours. */
-function skewOf(date: string | undefined, now: number): number | undefined {
-  const at = Date.parse(date ?? '');
-  return Number.isNaN(at) ? undefined : (at - now) / 1000;
-}
-
-/** For the caller, who cannot do anything about it, and for whom the caller asks. */
-const unreachableTexts: Readonly<Record<NetworkFailure, string>> = {
-  dns: "The gateway's host name could not be resolved (DNS).",
-  refused: 'The gateway refused the connection.',
-  timeout: 'The gateway did not accept a connection in time (timeout).',
-  tls: 'The TLS handshake with the gateway failed (TLS).',
-  other: 'No connection could be made.',
-};
-
-function refusalFor(failure: CrossingFailure, { settings }: Destination): Refusal {
-  const details = {
-    'gateway-unreachable': `${unreachableTexts[failure.unreachable ?? 'other']} Nothing was sent; it is safe to send the request again.`,
-    'gateway-timeout': `There was no complete answer within ${settings.deadlines.exchange / 1000} s. ${unknownOutcomeAdvice}`,
-    'gateway-reset': `The connection ended before the answer was complete. ${unknownOutcomeAdvice}`,
-    'gateway-reply-invalid': `What came back is not a valid HTTP answer. ${unknownOutcomeAdvice}`,
-  };
-  return new Refusal(failure.reason, details[failure.reason], { cause: failure });
 }

@@ -49,6 +49,7 @@ const rotation = new Rotation({
   meter: { fellBack() {}, keyProblem() {} },
   clock: () => Date.now(),
   monotonic: () => performance.now(),
+  wait: () => Promise.resolve(),
   overlap: 86_400_000,
 });
 

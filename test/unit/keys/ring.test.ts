@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Refusal } from '../../../src/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
-import { Preferences, usableKeys } from '../../../src/keys/ring.ts';
-import type { KeyRing, UsableKey } from '../../../src/keys/source.ts';
-import { reveal } from '../../../src/secret.ts';
+import { usableKeys } from '../../../src/keys/ring.ts';
+import type { KeyRing } from '../../../src/keys/source.ts';
 import { vectorText } from '../../support/vectors.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
@@ -90,109 +89,5 @@ describe('a login without a usable key of the kind', () => {
     expect(refusalOf(version(1, { control_key: 'c1' }, overlap + 1), 'control_key').reason).toBe(
       'key-missing',
     );
-  });
-});
-
-describe('preferences', () => {
-  const ring = (...controlKeys: string[]): readonly [UsableKey, ...UsableKey[]] => {
-    const all = controlKeys.flatMap((key, index) =>
-      version(controlKeys.length - index, { control_key: key }, index === 0 ? undefined : index),
-    );
-    return usableKeys(acme, all, 'control_key', now, overlap);
-  };
-  const textOf = (key: UsableKey | undefined): string =>
-    key?.key.kind === 'control_key' ? reveal(key.key.secret) : 'none';
-
-  it('choose the newest key where nothing is known', () => {
-    expect(textOf(new Preferences().choose(acme, ring('b', 'a')))).toBe('b');
-  });
-
-  it('choose the accepted key for as long as the newest one stays the same', () => {
-    const preferences = new Preferences();
-    const keys = ring('b', 'a');
-    preferences.accepted(acme, keys, keys[1] ?? keys[0]);
-    expect(textOf(preferences.choose(acme, ring('b', 'a')))).toBe('a');
-    expect(textOf(preferences.choose(acme, ring('c', 'b', 'a')))).toBe('c');
-    expect(textOf(preferences.choose(acme, ring('b')))).toBe('b');
-  });
-
-  it('end when the newest key is accepted', () => {
-    const preferences = new Preferences();
-    const keys = ring('b', 'a');
-    preferences.accepted(acme, keys, keys[1] ?? keys[0]);
-    preferences.accepted(acme, keys, keys[0]);
-    expect(textOf(preferences.choose(acme, keys))).toBe('b');
-  });
-
-  it('of one environment are not those of another', () => {
-    const preferences = new Preferences();
-    const keys = ring('b', 'a');
-    preferences.accepted({ ...acme, environment: 'production' }, keys, keys[1] ?? keys[0]);
-    expect(textOf(preferences.choose(acme, keys))).toBe('b');
-  });
-
-  it('offer in place of a refused key the one taken last, then the others in turn', () => {
-    const preferences = new Preferences();
-    const keys = ring('d', 'c', 'b', 'a');
-    const [newest] = keys;
-    const next = (): string => {
-      const key = preferences.instead(acme, keys, newest);
-      if (key !== undefined) preferences.triedInVain(acme, key);
-      return textOf(key);
-    };
-    expect([next(), next(), next(), next()]).toEqual(['c', 'b', 'a', 'c']);
-    const b = keys.find((key) => textOf(key) === 'b');
-    if (b !== undefined) preferences.taken(acme, b);
-    expect([next(), next(), next(), next()]).toEqual(['b', 'c', 'a', 'b']);
-  });
-
-  it('offer nothing in place of the only key', () => {
-    const keys = ring('a');
-    expect(new Preferences().instead(acme, keys, keys[0])).toBeUndefined();
-  });
-
-  describe('for a request that cannot be sent again', () => {
-    const careful = (preferences: Preferences, keys = ring('b', 'a')): string =>
-      textOf(preferences.choose(acme, keys, 'careful'));
-    const oldest = (keys: ReturnType<typeof ring>): UsableKey => keys.at(-1) ?? keys[0];
-
-    it('choose what was taken last, though a newer key has come', () => {
-      const preferences = new Preferences();
-      preferences.taken(acme, oldest(ring('a')));
-      expect(careful(preferences)).toBe('a');
-      expect(textOf(preferences.choose(acme, ring('b', 'a')))).toBe('b');
-    });
-
-    it('choose the newest as soon as it was taken', () => {
-      const preferences = new Preferences();
-      preferences.taken(acme, oldest(ring('a')));
-      preferences.taken(acme, ring('b', 'a')[0]);
-      expect(careful(preferences)).toBe('b');
-    });
-
-    it('choose the newest when the one taken last is gone', () => {
-      const preferences = new Preferences();
-      preferences.taken(acme, oldest(ring('a')));
-      expect(careful(preferences, ring('c', 'b'))).toBe('c');
-    });
-
-    it('choose another one after a refusal, and stay with it once it is taken', () => {
-      const preferences = new Preferences();
-      const keys = ring('b', 'a');
-      preferences.taken(acme, oldest(keys));
-      preferences.doubted(acme, oldest(keys));
-      expect(careful(preferences)).toBe('b');
-      preferences.taken(acme, keys[0]);
-      expect(careful(preferences)).toBe('b');
-    });
-
-    it('go back to what was taken last when the other one is refused as well', () => {
-      const preferences = new Preferences();
-      const keys = ring('b', 'a');
-      preferences.taken(acme, oldest(keys));
-      preferences.doubted(acme, oldest(keys));
-      preferences.doubted(acme, keys[0]);
-      expect(careful(preferences)).toBe('a');
-    });
   });
 });

@@ -98,6 +98,13 @@ describe('the version that signs', () => {
     expect(await value('signing_version', controlLabels)).toBe(4);
   });
 
+  it.each([401, 403, 500, 503, 599])('is left as it is by a %i', async (status) => {
+    use([control(4), control(3)]);
+    answered(4, 200);
+    answered(3, status);
+    expect(await value('signing_version', controlLabels)).toBe(4);
+  });
+
   it('starts anew with a new version', async () => {
     use([control(4), control(3)]);
     answered(3, 200);

@@ -2,8 +2,10 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Refusal } from '../../../src/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
 import type { KeyRing, UsableKey } from '../../../src/keys/source.ts';
-import { Rotation } from '../../../src/proxy/rotation.ts';
+import type { Verdict } from '../../../src/proxy/retry.ts';
+import { type Keys, Rotation } from '../../../src/proxy/rotation.ts';
 import { reveal } from '../../../src/secret.ts';
+import { vectorText } from '../../support/vectors.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
 
@@ -20,12 +22,15 @@ let now: number;
 /** By how much the wall clock was set back, in milliseconds. */
 let setBack: number;
 let rotation: Rotation;
+let source: Keys;
+let waits: number[];
+let endWait: () => void;
 
 beforeEach(() => {
   [held, inSource, sourceFails] = [['new', 'old'], ['new', 'old'], false];
   [accepted, sent, rereads, problems, now] = [new Set(['old']), [], 0, [], 1e12];
-  setBack = 0;
-  const keys = {
+  [setBack, waits] = [0, []];
+  source = {
     take: async () => {
       if (held === undefined) throw new Refusal('key-missing', 'no keys');
       return ringOf(held);
@@ -39,10 +44,16 @@ beforeEach(() => {
   };
   const meter = { fellBack: () => {}, keyProblem: (problem: string) => void problems.push(problem) };
   rotation = new Rotation({
-    keys,
+    keys: source,
     meter,
     clock: () => now - setBack,
     monotonic: () => now,
+    wait: (milliseconds) => {
+      waits.push(milliseconds);
+      return new Promise((resolve) => {
+        endWait = resolve;
+      });
+    },
     overlap: 86_400_000,
   });
 });
@@ -65,10 +76,16 @@ const choose = async (): Promise<string> => textOf(await rotation.choose(acme, '
 
 /** A request whose key is refused, unless it is accepted; `undefined`: passed on untried. */
 async function ask(sendAgain = send): Promise<boolean | undefined> {
-  const key = await rotation.choose(acme, 'control_key');
-  if (await send(key)) return true;
-  return rotation.retry(acme, key, sendAgain, (taken) => taken);
+  const use = useOf(await rotation.choose(acme, 'control_key'));
+  if (await send(use.key)) {
+    rotation.recordAccepted(acme, use);
+    return true;
+  }
+  return rotation.retry(acme, use, 'rejected', { send: ({ key }) => sendAgain(key), judge });
 }
+
+const useOf = (key: UsableKey, operation = 'read') => ({ key, operation, sentAt: now });
+const judge = (isAccepted: boolean): Verdict => (isAccepted ? 'accepted' : 'rejected');
 
 describe('a refused request', () => {
   it('is tried with a key that is new in the source', async () => {
@@ -87,17 +104,25 @@ describe('a refused request', () => {
   });
 
   it('is passed on when its keys have gone meanwhile', async () => {
-    inSource = undefined;
+    [held, inSource] = [['new'], undefined];
     expect(await ask()).toBeUndefined();
     now += 5_000;
-    expect(await rotation.retry(acme, keyOf('new'), send, Boolean)).toBeUndefined();
+    expect(
+      await rotation.retry(acme, useOf(keyOf('new')), 'rejected', { send: ({ key }) => send(key), judge }),
+    ).toBeUndefined();
     expect(problems.at(-1)).toContain('after a 403 no other key could be tried');
   });
 
   it('is passed on when the source cannot be read', async () => {
-    sourceFails = true;
+    [held, sourceFails] = [['new'], true];
     expect(await ask()).toBeUndefined();
     expect(problems).toEqual(['after a 403 no other key could be tried: the source is down']);
+  });
+
+  it('is tried with a key that is held while the source cannot be read', async () => {
+    sourceFails = true;
+    expect(await ask()).toBe(true);
+    expect(sent).toEqual(['new', 'old']);
   });
 
   it('gets the second refusal when the other key is refused as well', async () => {
@@ -118,14 +143,39 @@ describe('a refused request', () => {
   });
 });
 
-describe('the pause of five seconds', () => {
-  it('follows a trial that did not help', async () => {
+describe('the back-off', () => {
+  it('of a key follows a trial that did not help, and doubles', async () => {
     accepted = new Set();
+    const trials = [];
+    for (let second = 0; second < 8; second += 1) {
+      if ((await ask()) !== undefined) trials.push(second);
+      now += 1_000;
+    }
+    expect(trials).toEqual([0, 1, 3, 7]);
+  });
+
+  it('of looks for a newer key has five steps of one second', async () => {
+    [held, inSource] = [['new'], ['new']];
+    const looks = [];
+    for (let second = 0; second < 25; second += 1) {
+      const before = rereads;
+      await ask();
+      if (rereads > before) looks.push(second);
+      now += 1_000;
+    }
+    expect(looks).toEqual([0, 1, 2, 3, 4, 5, 7, 11, 19]);
+  });
+
+  it('of looks is one second at least, whatever kind of key they are for', async () => {
+    [held, inSource] = [['new'], ['new']];
     await ask();
-    now += 4_999;
-    expect(await ask()).toBeUndefined();
+    inSource = ['newest', 'new'];
+    now += 999;
+    await ask();
+    expect(rereads).toBe(1);
     now += 1;
-    expect(await ask()).toBe(false);
+    accepted = new Set(['newest']);
+    expect(await ask()).toBe(true);
     expect(rereads).toBe(2);
   });
 
@@ -133,7 +183,7 @@ describe('the pause of five seconds', () => {
     accepted = new Set();
     await ask();
     setBack = 3_600_000;
-    now += 5_000;
+    now += 1_000;
     expect(await ask()).toBe(false);
   });
 
@@ -155,7 +205,10 @@ describe('the pause of five seconds', () => {
     accepted = new Set();
     await ask();
     const other = { environment: 'production', login: 'acme' };
-    const again = await rotation.retry(other, keyOf('new'), send, (taken) => taken);
+    const again = await rotation.retry(other, useOf(keyOf('new')), 'rejected', {
+      send: ({ key }) => send(key),
+      judge,
+    });
     expect(again).toBe(false);
   });
 });
@@ -178,22 +231,80 @@ describe('the accepted key', () => {
     expect(await choose()).toBe('new');
   });
 
-  it('is found among several, one trial after the other', async () => {
+  it('is found among several by one request', async () => {
     [held, inSource] = [
       ['newest', 'new', 'old'],
       ['newest', 'new', 'old'],
     ];
-    expect(await ask()).toBe(false);
-    now += 5_000;
     expect(await ask()).toBe(true);
-    expect(sent).toEqual(['newest', 'new', 'newest', 'old']);
+    expect(sent).toEqual(['newest', 'new', 'old']);
     expect(await choose()).toBe('old');
   });
 });
 
+describe('a payment signed after a 403', () => {
+  const pay = async (): Promise<string> => textOf(await rotation.choose(acme, 'control_key', 'careful'));
+  const reject = (key: string): void => {
+    rotation.recordRejected(acme, useOf(keyOf(key), 'payment'), 'rejected');
+  };
+
+  it('waits for the look for a newer key, and takes that', async () => {
+    [held, accepted] = [['old'], new Set(['new'])];
+    await ask();
+    held = ['old'];
+    rotation.recordAccepted(acme, useOf(keyOf('old')));
+    now += 1_000;
+    reject('old');
+    expect(await pay()).toBe('new');
+  });
+
+  it('waits for the trial in flight, and takes the key that comes out of it', async () => {
+    held = ['newest', 'new', 'old'];
+    rotation.recordAccepted(acme, useOf(keyOf('new')));
+    const response = Promise.withResolvers<boolean>();
+    const use = useOf(keyOf('new'));
+    const reading = rotation.retry(acme, use, 'rejected', {
+      send: async ({ key }) => (textOf(key) === 'newest' ? response.promise : send(key)),
+      judge,
+    });
+    const paying = pay();
+    await settled();
+    response.resolve(false);
+    expect(await reading).toBe(true);
+    expect(await paying).toBe('old');
+  });
+
+  it('waits for one second at most', async () => {
+    rotation.recordAccepted(acme, useOf(keyOf('old')));
+    const hung = { send: () => new Promise<boolean>(() => {}), judge };
+    void rotation.retry(acme, useOf(keyOf('old')), 'rejected', hung);
+    const paying = pay();
+    await settled();
+    expect(waits).toEqual([1_000]);
+    endWait();
+    expect(await paying).toBe('new');
+  });
+});
+
+it('what one kind of key taught is used for that kind alone', async () => {
+  held = ['new', 'old'];
+  await ask();
+  expect(await choose()).toBe('old');
+  const pem = vectorText('keys/rsa-2048-pkcs8.pem');
+  const other = vectorText('keys/rsa-4096-pkcs8.pem');
+  const rings = [
+    ...parseKeys({ control_key: 'new', private_key: pem }, { version: 2 }),
+    ...parseKeys({ control_key: 'old', private_key: other }, { version: 1, supersededAt: new Date(now) }),
+  ];
+  source.take = async () => rings;
+  expect((await rotation.choose(acme, 'private_key')).version).toBe(2);
+  expect((await rotation.choose(acme, 'private_key', 'careful')).version).toBe(2);
+  expect((await rotation.choose(acme, 'control_key', 'careful')).version).toBe(1);
+});
+
 it('a refused payment makes a newer key known to the next one', async () => {
   [held, accepted] = [['old'], new Set(['new'])];
-  rotation.noteRefusal(acme, await rotation.choose(acme, 'control_key'));
+  rotation.recordRejected(acme, useOf(await rotation.choose(acme, 'control_key')), 'rejected');
   await settled();
   expect(await choose()).toBe('new');
   expect(sent).toEqual([]);

@@ -72,6 +72,7 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
       meter,
       clock: () => noon,
       monotonic: () => monotonic,
+      wait: () => new Promise(() => {}),
       overlap: 86_400_000,
     }),
     signer: new Signer({ concurrency: 1, queue: 1 }, meter, () => monotonic),

@@ -1,0 +1,64 @@
+import type { Config } from '../config/shape.ts';
+import { type Operation, operationsOf } from './operations.ts';
+import { createResolver, type Destination } from './resolve.ts';
+
+/** What the gateway is asked about. */
+export interface QueryAbout {
+  readonly environment: string;
+  readonly login: string;
+  /** Without one there is no order status query. */
+  readonly endpoint: string | undefined;
+  readonly clientOrderId: string;
+}
+
+/** A request that changes nothing, ready to be signed. */
+export interface ReadOnlyQuery {
+  readonly destination: Destination;
+  readonly form: readonly Pair[];
+}
+
+type Pair = readonly [name: string, value: string];
+
+/** The two read-only operations (interface sections 4.2 and 4.1), with the form each needs. */
+const forms: ReadonlyMap<string, (about: QueryAbout) => Pair[]> = new Map([
+  [
+    'order-status',
+    ({ login, clientOrderId }: QueryAbout): Pair[] => [
+      ['login', login],
+      ['client_orderid', clientOrderId],
+    ],
+  ],
+  ['manager-balance', () => []],
+]);
+
+/**
+ * Makes a read-only query whose response tells whether the gateway accepts a key.
+ *
+ * @param signature the method that takes the key
+ * @returns why there is none, where there is none
+ */
+export function readOnlyQuery(
+  config: Config,
+  about: QueryAbout,
+  signature: Operation['signature'],
+): ReadOnlyQuery | 'no-operation' | 'no-endpoint' {
+  const { environment, login, endpoint } = about;
+  const operation = operationsOf(config, environment).find(
+    (one) => forms.has(one.name) && one.repeatable && one.signature === signature,
+  );
+  const product = config.environments[environment]?.product;
+  if (operation === undefined || product === undefined) return 'no-operation';
+  if (operation.path.includes('{endpoint}') && endpoint === undefined) return 'no-endpoint';
+  const path = operation.path.replace('{endpoint}', endpoint ?? '').replace('{login}', login);
+  const destination = createResolver(config)(`/${environment}/${product}${path}`);
+  return { destination, form: forms.get(operation.name)?.(about) ?? [] };
+}
+
+/** An endpoint that the configuration maps to the login. */
+export function endpointOf(
+  config: Config,
+  { environment, login }: Omit<QueryAbout, 'endpoint' | 'clientOrderId'>,
+): string | undefined {
+  const endpoints = Object.entries(config.environments[environment]?.endpoints ?? {});
+  return endpoints.find(([, owner]) => owner === login)?.[0];
+}

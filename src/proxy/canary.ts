@@ -1,0 +1,113 @@
+import type { Config } from '../config/shape.ts';
+import { Refusal } from '../errors.ts';
+import { endpointOf, type ReadOnlyQuery, readOnlyQuery } from '../gateway/read-only-query.ts';
+import { addressName } from '../keys/address.ts';
+import type { KeyAddress } from '../keys/source.ts';
+import { methods } from '../oauth1/methods.ts';
+import type { CanaryResult, Meter } from '../ops/meter.ts';
+import type { GatewayReply } from './crossing.ts';
+import { unlimitedMemory } from './memory-budget.ts';
+import type { Errand } from './post.ts';
+import type { Rotation } from './rotation.ts';
+
+export interface CanaryPorts {
+  readonly rotation: Rotation;
+  readonly meter: Pick<Meter, 'canarySent'>;
+  /** Milliseconds, never set back. */
+  readonly monotonic: () => number;
+  /** 128 random bits as text. */
+  readonly nonce: () => string;
+}
+
+/** Milliseconds after which a canary tells nothing any more. */
+const interval = 500;
+/** Milliseconds that a payment waits for one. */
+const deadlines = { connect: 1_000, exchange: 2_000 };
+
+interface Flight {
+  readonly beganAt: number;
+  readonly end: Promise<void>;
+  isOver: boolean;
+}
+
+/** Sends with the key that a payment would be signed with, and with others after a 403. */
+export type SendCanary = (errand: Errand) => Promise<GatewayReply>;
+
+/**
+ * Sends a read-only query ahead of a payment while the ring holds a newer key than the one accepted last: it
+ * gets the 403 that the payment would have got when the gateway has switched. Opt-in: `keys.rotation.canary`.
+ */
+export class Canaries {
+  readonly #config: Config;
+  readonly #ports: CanaryPorts;
+  readonly #flights = new Map<string, Flight>();
+
+  constructor(config: Config, ports: CanaryPorts) {
+    this.#config = config;
+    this.#ports = ports;
+  }
+
+  /**
+   * Resolves when the payment can be signed; without a result of the canary it is.
+   *
+   * @throws Refusal `key-missing`, `key-unusable`, `key-source-unavailable`
+   */
+  async goBefore(payment: Errand, address: KeyAddress, send: SendCanary): Promise<void> {
+    const { signature } = payment.destination.operation;
+    const { rotation, monotonic } = this.#ports;
+    if (!(await rotation.isAwaitingNewest(address, methods[signature].kind))) return;
+    const last = this.#flights.get(`${addressName(address)}/${signature}`);
+    if (last?.isOver === false) return last.end;
+    if (last !== undefined && monotonic() < last.beganAt + interval) return;
+    const end = this.#send(payment, address, send);
+    const flight: Flight = { beganAt: monotonic(), end, isOver: false };
+    this.#flights.set(`${addressName(address)}/${signature}`, flight);
+    await end;
+    flight.isOver = true;
+  }
+
+  async #send({ destination }: Errand, address: KeyAddress, send: SendCanary): Promise<void> {
+    const query = this.#queryFor(address, destination.operation.signature);
+    if (query === undefined) return;
+    const errand = errandOf(query, address, this.#ports.monotonic());
+    let result: CanaryResult = 'failed';
+    try {
+      const { status, rest } = await send(errand);
+      rest?.destroy();
+      if (status === 403) result = 'rejected';
+      else if (errand.exchange.rejection !== undefined) result = 'switched';
+      else if (status < 500) result = 'accepted';
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+    } finally {
+      this.#ports.meter.canarySent(address.environment, result);
+    }
+  }
+
+  #queryFor(
+    address: KeyAddress,
+    signature: Errand['destination']['operation']['signature'],
+  ): ReadOnlyQuery | undefined {
+    const { canaryEndpoint } = this.#config.environments[address.environment] ?? {};
+    const endpoint = endpointOf(this.#config, address) ?? canaryEndpoint;
+    const about = { ...address, endpoint, clientOrderId: `countersign-canary-${this.#ports.nonce()}` };
+    const query = readOnlyQuery(this.#config, about, signature);
+    return typeof query === 'string' ? undefined : query;
+  }
+}
+
+function errandOf({ destination, form }: ReadOnlyQuery, { login }: KeyAddress, startedAt: number): Errand {
+  const { settings } = destination;
+  const { connect, exchange } = settings.deadlines;
+  const bounded = {
+    connect: Math.min(connect, deadlines.connect),
+    exchange: Math.min(exchange, deadlines.exchange),
+  };
+  return {
+    exchange: { id: 'canary', startedAt, outcome: 'not-sent', attempts: 0, durations: {} },
+    destination: { ...destination, settings: { ...settings, deadlines: bounded } },
+    login,
+    form,
+    memory: unlimitedMemory().reservation(),
+  };
+}

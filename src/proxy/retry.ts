@@ -1,0 +1,89 @@
+import type { KeyHistory, KeyUse, MutableUse } from '../keys/key-history.ts';
+import type { KeyAddress, UsableKey } from '../keys/source.ts';
+import type { KeyKind } from '../oauth1/methods.ts';
+import type { Meter } from '../ops/meter.ts';
+
+export interface RetryPorts {
+  readonly meter: Pick<Meter, 'fellBack'>;
+  /** Milliseconds, never set back. */
+  readonly monotonic: () => number;
+}
+
+/** What a response says about the key. `clock-skew`: a 403 that has another cause. `unclear`: nothing. */
+export type Verdict = 'accepted' | 'rejected' | 'clock-skew' | 'unclear';
+
+/** How a rejected request is sent again. */
+export interface Resending<Reply> {
+  /** Signs with the key of the use, sends, and notes when. */
+  readonly send: (use: MutableUse) => Promise<Reply>;
+  readonly judge: (reply: Reply) => Verdict;
+}
+
+/** One rejected request: which keys were tried, and what came of it. */
+export class Retry<Reply> {
+  readonly kind: KeyKind;
+  readonly operation: string;
+  readonly tried: UsableKey[];
+  /** Monotonic, milliseconds. */
+  readonly startedAt: number;
+  /** Those of them that were rejected, as far as a response tells. */
+  readonly rejected: UsableKey[] = [];
+  reply: Reply | undefined;
+  readonly #address: KeyAddress;
+  readonly #resending: Resending<Reply>;
+  readonly #history: KeyHistory;
+  readonly #ports: RetryPorts;
+
+  constructor(
+    address: KeyAddress,
+    { key, operation }: KeyUse,
+    verdict: Verdict,
+    resending: Resending<Reply>,
+    history: KeyHistory,
+    ports: RetryPorts,
+  ) {
+    this.#address = address;
+    this.#resending = resending;
+    this.#history = history;
+    this.#ports = ports;
+    this.kind = key.kind;
+    this.operation = operation;
+    this.startedAt = ports.monotonic();
+    this.tried = [key];
+    if (verdict === 'rejected') this.rejected.push(key);
+  }
+
+  /** Sends with the key. Gives whether the response is the answer, rather than another 403. */
+  async isOverWith(key: UsableKey): Promise<boolean> {
+    const use: MutableUse = { key, operation: this.operation, sentAt: this.#ports.monotonic() };
+    const before = [...this.tried];
+    this.tried.push(key);
+    let verdict: Verdict = 'unclear';
+    try {
+      this.reply = await this.#resending.send(use);
+      verdict = this.#resending.judge(this.reply);
+    } finally {
+      if (verdict === 'accepted') this.#recordAccepted(use, before);
+      else this.#recordFruitless(use, verdict);
+    }
+    return verdict === 'accepted' || verdict === 'unclear';
+  }
+
+  #recordAccepted(use: KeyUse, before: readonly UsableKey[]): void {
+    const [rejected = use.key] = before;
+    const now = this.#ports.monotonic();
+    const isFirst = this.#history.recordReplaced(before, this.operation, this.startedAt, now);
+    this.#history.recordAccepted(use);
+    if (!isFirst) return;
+    const to = use.key.version > rejected.version ? 'newer' : 'older';
+    this.#ports.meter.fellBack(this.#address, this.kind, to);
+  }
+
+  #recordFruitless(use: KeyUse, verdict: Verdict): void {
+    if (verdict === 'rejected') this.rejected.push(use.key);
+    if (verdict === 'rejected' || verdict === 'clock-skew') {
+      this.#history.recordRejected(use, this.#ports.monotonic(), 'bold', verdict === 'rejected');
+    }
+    this.#history.recordFruitless(use);
+  }
+}

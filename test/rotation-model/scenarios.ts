@@ -1,0 +1,60 @@
+import type { Action, Schedule, Step } from './schedule.ts';
+
+/** Requests of every kind, one of each in so many milliseconds. */
+function traffic(from: number, to: number, every: number): Step[] {
+  const steps: Step[] = [];
+  for (let at = from; at < to; at += every) {
+    for (const operation of [
+      'manager-balance',
+      'order-status',
+      'pan-eligibility-send',
+      'transfer',
+    ] as const) {
+      steps.push({ at, action: { do: 'request', instance: 0, operation } });
+    }
+  }
+  return steps;
+}
+
+function schedule(
+  name: string,
+  seed: number,
+  to: number,
+  actions: readonly (readonly [number, Action])[],
+): Schedule {
+  const happenings = actions.map(([at, action]) => ({ at, action }));
+  const steps = [...happenings, ...traffic(0, to, 50)].toSorted((a, b) => a.at - b.at);
+  return { name, seed, instances: 1, nodes: 1, steps };
+}
+
+const accept = (control: string, rsa: string): [Action, Action] => [
+  { do: 'gateway-accept', kind: 'control_key', keys: [control] },
+  { do: 'gateway-accept', kind: 'private_key', keys: [rsa] },
+];
+
+const [c2, r2] = accept('c2', 'r2');
+
+/** Issue 8, item 3: "with the gateway first, 403s went on 4.3 s after Vault had the key". */
+export const gatewayFirst = schedule('the gateway first, Vault 0.7 s later', 1, 8_000, [
+  [2_000, c2],
+  [2_000, r2],
+  [2_700, { do: 'vault-write', control: 'c2', rsa: 'r2' }],
+]);
+
+/** Issue 8, item 3: "with three different keys in the ring 82 reads failed". */
+export const threeKeys = schedule('three keys in the ring, the gateway takes the middle one', 2, 8_000, [
+  [1_000, { do: 'vault-write', control: 'c2', rsa: 'r2' }],
+  [1_100, { do: 'vault-write', control: 'c3', rsa: 'r3' }],
+  [1_500, { do: 'gateway-shut-out', on: true }],
+  [1_600, { do: 'gateway-shut-out', on: false }],
+  [3_000, c2],
+  [3_000, r2],
+]);
+
+/** Issue 8, item 4: payments signed after the first 403 with the key that it was for, while Vault is slow. */
+export const payments = schedule('the gateway and Vault switch at once, and Vault takes 400 ms', 3, 6_000, [
+  [500, { do: 'vault-latency', latency: 400 }],
+  [1_990, { do: 'vault-write', control: 'c2', rsa: 'r2' }],
+  [2_000, c2],
+  [2_000, r2],
+]);

@@ -1,0 +1,81 @@
+import type { KeyKind } from '../../src/oauth1/methods.ts';
+
+/** Names of keys, such as `c1` and `r2`. */
+export type KeyNames = readonly string[];
+
+/** What happens at one moment. */
+export type Action =
+  | { readonly do: 'vault-write'; readonly control?: string; readonly rsa?: string }
+  /** Deletes a version; the newest one unless told. */
+  | { readonly do: 'vault-delete'; readonly version?: number }
+  | { readonly do: 'vault-rollback'; readonly version: number }
+  | { readonly do: 'vault-outage'; readonly down: boolean }
+  /** Milliseconds that a read takes. */
+  | { readonly do: 'vault-latency'; readonly latency: number }
+  /** One node of the gateway, or all, accept these and no others from now on. */
+  | { readonly do: 'gateway-accept'; readonly kind: KeyKind; readonly keys: KeyNames; readonly node?: number }
+  | { readonly do: 'gateway-latency'; readonly latency: number }
+  /** 403s that are not about the key. */
+  | { readonly do: 'gateway-skew'; readonly on: boolean }
+  | { readonly do: 'gateway-shut-out'; readonly on: boolean }
+  | { readonly do: 'gateway-disable'; readonly operation: string; readonly on: boolean }
+  /** Reload: a new configuration with the same keys. Restart: nothing is known any more. */
+  | { readonly do: 'reload' | 'restart'; readonly instance: number }
+  | { readonly do: 'request'; readonly instance: number; readonly operation: OperationName };
+
+export type OperationName =
+  | 'manager-balance'
+  | 'order-status'
+  | 'order-status-group'
+  | 'pan-eligibility-send'
+  | 'transfer';
+
+/** What each operation is called with. */
+export const targets: Readonly<Record<OperationName, string>> = {
+  'manager-balance': '/sandbox/gw/api/v2/get-balance/manager/acme',
+  'order-status': '/sandbox/gw/api/v4/status/1234',
+  'order-status-group': '/sandbox/gw/api/v4/status/group/7',
+  'pan-eligibility-send': '/sandbox/gw/api/v2/pan-eligibility/send/1234',
+  transfer: '/sandbox/gw/api/v4/transfer/1234',
+};
+
+export const operationNames: readonly OperationName[] = [
+  'manager-balance',
+  'order-status',
+  'order-status-group',
+  'pan-eligibility-send',
+  'transfer',
+];
+
+export const kindOf: Readonly<Record<OperationName, KeyKind>> = {
+  'manager-balance': 'control_key',
+  'pan-eligibility-send': 'control_key',
+  'order-status': 'private_key',
+  'order-status-group': 'private_key',
+  transfer: 'private_key',
+};
+
+export const isPayment = (operation: string): boolean =>
+  operation === 'transfer' || operation === 'pan-eligibility-send';
+
+export interface Step {
+  /** Milliseconds since the beginning. */
+  readonly at: number;
+  readonly action: Action;
+}
+
+export interface Schedule {
+  readonly name: string;
+  /** Of what is not in the steps: latencies, the node that a request gets to. */
+  readonly seed: number;
+  readonly instances: number;
+  readonly nodes: number;
+  readonly steps: readonly Step[];
+}
+
+/** One line of a timeline. */
+export function describe(action: Action): string {
+  const { do: what, ...details } = action;
+  const texts = Object.entries(details).map(([name, value]) => `${name} ${value}`);
+  return `${what.padEnd(16)} ${texts.join(', ')}`;
+}

@@ -1,0 +1,284 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { parseKeys } from '../../../src/keys/key.ts';
+import { KeyHistory, type KeyUse, type UsableKeys } from '../../../src/keys/key-history.ts';
+import { usableKeys } from '../../../src/keys/ring.ts';
+import type { UsableKey } from '../../../src/keys/source.ts';
+import { reveal } from '../../../src/secret.ts';
+
+const acme = { environment: 'sandbox', login: 'acme' };
+
+/** Newest first. */
+function ring(...controlKeys: [string, ...string[]]): UsableKeys {
+  const all = controlKeys.flatMap((key, index) => {
+    const superseded = index === 0 ? {} : { supersededAt: new Date(0) };
+    return parseKeys({ control_key: key }, { version: controlKeys.length - index, ...superseded });
+  });
+  return usableKeys(acme, all, 'control_key', 1, 86_400_000);
+}
+
+const textOf = (key: UsableKey | undefined): string =>
+  key?.key.kind === 'control_key' ? reveal(key.key.secret) : 'none';
+
+let now: number;
+let history: KeyHistory;
+let keys: UsableKeys;
+beforeEach(() => {
+  now = 1000;
+  history = new KeyHistory();
+  has('b', 'a');
+});
+
+function has(...controlKeys: [string, ...string[]]): void {
+  keys = ring(...controlKeys);
+  history.observe(keys);
+}
+
+function use(text: string, operation: string): KeyUse {
+  const key = keys.find((one) => textOf(one) === text);
+  if (key === undefined) throw new TypeError(`no key ${text}`);
+  return { key, operation, sentAt: now };
+}
+
+const accept = (text: string, operation = 'read'): void => history.recordAccepted(use(text, operation));
+const reject = (text: string, operation = 'read', manner: 'bold' | 'careful' = 'bold'): void =>
+  history.recordRejected(use(text, operation), now, manner, true);
+const pay = (): string => textOf(history.select(keys, 'careful'));
+const read = (): string => textOf(history.select(keys, 'bold'));
+const candidate = (tried: string[], operation = 'read'): string =>
+  textOf(
+    history.nextCandidate(
+      operation,
+      tried.map((text) => use(text, operation).key),
+      now,
+    ),
+  );
+const vain = (text: string, operation = 'read'): void => history.recordFruitless(use(text, operation));
+
+describe('a read', () => {
+  it('is signed with the newest key where nothing is known', () => {
+    expect(read()).toBe('b');
+  });
+
+  it('is signed with the accepted key for as long as the newest one stays the same', () => {
+    reject('b');
+    accept('a');
+    expect(read()).toBe('a');
+    has('c', 'b', 'a');
+    expect(read()).toBe('c');
+    has('b');
+    expect(read()).toBe('b');
+  });
+
+  it('is signed with the newest key as soon as that was accepted', () => {
+    reject('b');
+    accept('a');
+    accept('b');
+    expect(read()).toBe('b');
+  });
+
+  it('is not signed with a rejected key because that has a newer version number', () => {
+    reject('b');
+    accept('a');
+    const [a, b] = ['a', 'b'].map((key) => parseKeys({ control_key: key }, { version: key === 'b' ? 9 : 2 }));
+    const again = usableKeys(acme, [...(b ?? []), ...(a ?? [])], 'control_key', 1, 86_400_000);
+    history.observe(again);
+    expect(textOf(history.select(again, 'bold'))).toBe('a');
+  });
+});
+
+describe('a payment', () => {
+  it('is signed with the key accepted last, though a newer one has come', () => {
+    has('a');
+    accept('a');
+    has('b', 'a');
+    expect(pay()).toBe('a');
+    expect(read()).toBe('b');
+  });
+
+  it('is signed with the newest as soon as that was accepted', () => {
+    accept('a');
+    accept('b');
+    expect(pay()).toBe('b');
+  });
+
+  it('is signed with the newest when the one accepted last is gone', () => {
+    accept('a');
+    has('c', 'b');
+    expect(pay()).toBe('c');
+  });
+
+  it('is signed with another key after a 403, also one for a read, until the first is accepted again', () => {
+    accept('a', 'status');
+    accept('a', 'payment');
+    reject('a', 'status');
+    expect(pay()).toBe('b');
+    accept('a', 'status');
+    expect(pay()).toBe('a');
+  });
+
+  it('tries one key after the other where all are rejected', () => {
+    has('c', 'b', 'a');
+    accept('a');
+    const signed = Array.from({ length: 6 }, () => {
+      const key = pay();
+      now += 1;
+      reject(key, 'payment', 'careful');
+      return key;
+    });
+    expect(signed).toEqual(['a', 'c', 'b', 'a', 'c', 'b']);
+  });
+
+  it('is not moved by an acceptance that was overtaken', () => {
+    accept('a');
+    const early = use('a', 'read');
+    now += 10;
+    reject('a');
+    now += 10;
+    accept('b');
+    history.recordAccepted(early);
+    expect(pay()).toBe('b');
+  });
+});
+
+describe('a 403 that is not about the key moves no payment', () => {
+  beforeEach(() => accept('a', 'payment'));
+
+  it('because another reason was given', () => {
+    history.recordRejected(use('a', 'read'), now, 'bold', false);
+    expect(pay()).toBe('a');
+  });
+
+  it('because the operation was rejected with every key', () => {
+    reject('a');
+    reject('b');
+    history.recordNothingHelped('read', [], now);
+    expect(pay()).toBe('a');
+    reject('a');
+    expect(pay()).toBe('a');
+  });
+
+  it('because the operation was never accepted, while others are', () => {
+    reject('a', 'not-enabled');
+    expect(pay()).toBe('b');
+    accept('a', 'payment');
+    reject('a', 'not-enabled');
+    expect(pay()).toBe('a');
+  });
+
+  it('but not where the operation was accepted meanwhile', () => {
+    accept('a', 'read');
+    const began = now;
+    now += 10;
+    reject('b');
+    accept('b', 'read');
+    now += 10;
+    reject('a');
+    history.recordNothingHelped('read', [use('b', 'read').key], began);
+    expect(pay()).toBe('b');
+  });
+
+  it('until there is a new key', () => {
+    accept('a', 'read');
+    reject('a');
+    reject('b');
+    history.recordNothingHelped('read', [], now);
+    has('c', 'b', 'a');
+    expect(pay()).toBe('c');
+  });
+});
+
+describe('a key to try in place of a rejected one', () => {
+  it('is not the rejected one under a newer version number', () => {
+    has('a');
+    const rejected = keys;
+    const renumbered = parseKeys({ control_key: 'a' }, { version: 9 });
+    keys = usableKeys(acme, renumbered, 'control_key', 1, 86_400_000);
+    history.observe(keys);
+    expect(history.nextCandidate('read', rejected, now)).toBeUndefined();
+    expect(history.acceptedInstead('read', rejected)).toBeUndefined();
+  });
+
+  it('is the one accepted last, then the newest', () => {
+    has('d', 'c', 'b', 'a');
+    accept('a');
+    expect(candidate(['d'])).toBe('a');
+    expect(candidate(['d', 'a'])).toBe('c');
+    expect(candidate(['d', 'a', 'c', 'b'])).toBe('none');
+  });
+
+  it('is there again after 1 s, 2 s, 4 s and so on up to 30 s', () => {
+    const steps = Array.from({ length: 7 }, () => {
+      vain('a');
+      const from = now;
+      while (candidate(['b']) === 'none') now += 100;
+      return (now - from) / 1000;
+    });
+    expect(steps).toEqual([1, 2, 4, 8, 16, 30, 30]);
+  });
+
+  it('is counted from the moment it was sent with, however late the response', () => {
+    const early = use('a', 'read');
+    now += 2500;
+    history.recordFruitless(early);
+    expect(candidate(['b'])).toBe('a');
+  });
+
+  it('is there again after a change of the ring', () => {
+    vain('a');
+    expect(candidate(['b'])).toBe('none');
+    has('b', 'a');
+    expect(candidate(['b'])).toBe('none');
+    has('c', 'b', 'a');
+    expect(candidate(['c', 'b'])).toBe('a');
+  });
+
+  it('is there again after the first 403 for the key accepted last, not after each', () => {
+    accept('b');
+    vain('a');
+    reject('b');
+    expect(candidate(['b'])).toBe('a');
+    vain('a');
+    reject('b');
+    expect(candidate(['b'])).toBe('none');
+  });
+
+  it('waits for each operation by itself', () => {
+    vain('a', 'not-enabled');
+    expect(candidate(['b'], 'not-enabled')).toBe('none');
+    expect(candidate(['b'])).toBe('a');
+  });
+});
+
+it('a key that was accepted meanwhile is not rejected because another one was accepted too', () => {
+  const since = now;
+  reject('b');
+  now += 10;
+  accept('b');
+  now += 10;
+  history.recordReplaced([use('b', 'read').key], 'read', since, now);
+  accept('a');
+  reject('a');
+  expect(pay()).toBe('b');
+});
+
+it('a key known to be accepted needs no trial, unless the operation is rejected with every key', () => {
+  accept('a');
+  const { key } = use('b', 'read');
+  expect(textOf(history.acceptedInstead('read', [key]))).toBe('a');
+  reject('a');
+  expect(history.acceptedInstead('read', [key])).toBeUndefined();
+  reject('b');
+  history.recordNothingHelped('read', [], now);
+  accept('a', 'other');
+  expect(history.acceptedInstead('read', [key])).toBeUndefined();
+  expect(history.acceptedInstead('never accepted', [key])).toBeUndefined();
+  expect(textOf(history.acceptedInstead('other', [key]))).toBe('a');
+});
+
+it('the first key that replaces a rejected one is counted once', () => {
+  reject('b');
+  expect(history.recordReplaced([use('b', 'read').key], 'read', now, now)).toBe(true);
+  expect(history.recordReplaced([use('b', 'read').key], 'read', now, now)).toBe(false);
+  accept('b');
+  expect(history.recordReplaced([use('b', 'read').key], 'read', now, now)).toBe(true);
+});

@@ -1,0 +1,46 @@
+import { expect, it } from '@jest/globals';
+import { generate } from '../../rotation-model/generate.ts';
+import { run } from '../../rotation-model/run.ts';
+import { gatewayFirst, payments, threeKeys } from '../../rotation-model/scenarios.ts';
+import { isPayment, type Schedule } from '../../rotation-model/schedule.ts';
+
+/** `npm run rotation-model -- --schedules 100000` runs more of them. */
+const schedules = 2_000;
+
+it(`keeps its rules in ${schedules} schedules`, async () => {
+  for (let seed = 1; seed <= schedules; seed += 1) {
+    const { violations, timeline } = await run(generate(seed));
+    if (violations.length > 0) throw new Error([`seed ${seed}`, ...timeline, ...violations].join('\n'));
+  }
+}, 60_000);
+
+/** When the requests began that ended with 403. */
+async function rejected(schedule: Schedule, which: (operation: string) => boolean): Promise<number[]> {
+  const { ended } = await run(schedule);
+  return ended
+    .filter(({ operation, end }) => which(operation) && end === 403)
+    .map(({ startedAt }) => startedAt);
+}
+
+const isRead = (operation: string): boolean => !isPayment(operation);
+
+it.each([gatewayFirst, threeKeys, payments])('keeps its rules: $name', async (schedule) => {
+  expect((await run(schedule)).violations).toEqual([]);
+});
+
+it('reads succeed 1 s after Vault has the key, where the gateway had it first', async () => {
+  const failed = await rejected(gatewayFirst, isRead);
+  expect(Math.min(...failed)).toBeGreaterThanOrEqual(1_950);
+  expect(Math.max(...failed)).toBeLessThan(2_700 + 1_000);
+});
+
+it('no read fails where the gateway takes one of three different keys', async () => {
+  expect((await rejected(threeKeys, isRead)).filter((at) => at > 1_700)).toEqual([]);
+});
+
+it('payments in flight at the switch fail, and no others', async () => {
+  const failed = await rejected(payments, isPayment);
+  // 40 ms at most for the signature and the way to the gateway and back.
+  expect(failed.filter((at) => at < 1_960 || at > 2_040)).toEqual([]);
+  expect(failed.length).toBeLessThanOrEqual(2);
+});
