@@ -1,12 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { unlessClosed } from './break-off.ts';
+import { type HttpParser, takeOverParser } from './http-parser.ts';
 
 /** How long, and how much of, what is unwanted is still read, so that the client sees the response (milliseconds). */
 export const linger = { milliseconds: 1_000, bytes: 1_048_576 };
 
-/** Requests received ahead of their turn before the connection is read no further. */
-const maxQueued = 8;
+/** Bytes that are parsed at a time: so many requests of the smallest size may be among them, and no more. */
+const sliceBytes = 1_024;
 
 interface Received {
   readonly request: IncomingMessage;
@@ -14,57 +15,77 @@ interface Received {
 }
 
 /**
- * One client connection, whose requests are processed one at a time: the next one begins when the response to the
- * one before it has been written. So a request behind a response that said `Connection: close` is never processed
- * (RFC 9112 section 9.6), no response is lost because an earlier one ended the connection, and a client that
- * pipelines gets no more than its share.
+ * One client connection, whose requests are processed one at a time: what comes behind a request is not even parsed
+ * before the response to it has been written. So a request behind a response that said `Connection: close` is never
+ * processed (RFC 9112 section 9.6), no response is lost because an earlier one ended the connection, and a client that
+ * pipelines thousands of requests gets no more than its share of time and memory.
  */
 export class Connection {
   readonly #socket: Socket;
+  readonly #parser: HttpParser;
   readonly #handle: (request: IncomingMessage, response: ServerResponse) => void;
+  /** Bytes that were read ahead of their turn. */
+  #unparsed: Buffer | undefined;
+  /** The client has ended its side; its requests are still processed. */
+  #ended = false;
+  /** Requests that were parsed ahead of their turn, since they came in one slice with another. */
   readonly #queue: Received[] = [];
   #current: Received | undefined;
-  /** Nothing more is taken in; what was received is still processed. */
+  /** No further requests are accepted; what was accepted is still processed. */
   #closing = false;
   #lingering = false;
+  /** Bytes were read that are not processed. */
+  #ignored = false;
+  /** Node's parser has given up, or may belong to another connection already. */
+  #parserGone = false;
+  #pausedHere = false;
+  #lingeredBytes = 0;
 
   constructor(socket: Socket, handle: (request: IncomingMessage, response: ServerResponse) => void) {
     this.#socket = socket;
     this.#handle = handle;
     // Node detaches its own listeners from a socket that leaves HTTP (CONNECT); a reset would then be a crash.
     socket.on('error', () => {});
-    // Node resumes the socket after each response.
-    socket.on('resume', () => this.#pauseIfFull());
-  }
-
-  get idle(): boolean {
-    return this.#current === undefined;
+    this.#parser = takeOverParser(socket, {
+      data: (chunk) => this.#read(chunk),
+      end: () => this.#readEnd(),
+    });
+    // Node resumes the socket when a body is read.
+    socket.on('resume', () => this.#pauseUnlessWanted());
+    // Closing a socket with unread bytes resets it, and the client could lose the response (RFC 9112 section 9.6).
+    const destroySoon = socket.destroySoon.bind(socket);
+    socket.destroySoon = () => (this.#hasRest() ? this.#lingeringClose() : destroySoon());
   }
 
   /** @param draining whether the connection should end with the last of the requests received by then */
   receive(request: IncomingMessage, response: ServerResponse, draining: boolean): void {
-    if (this.#closing || this.#saidClose()) {
-      this.#readRestBeforeClose();
+    if (this.#closing) {
+      this.#ignored = true;
       return;
     }
-    // The response that was to be the last is not the last any more, unless the client has been told already.
+    // Node's parser does not find the next request behind one that asks for an upgrade, and does not know that an
+    // HTTP/1.0 response without a length ends its connection.
+    if (request.headers.upgrade !== undefined || request.httpVersion === '1.0') this.#closing = true;
+    // The response that was to be the last is not the last any more, unless its head was sent already.
     const before = this.#last()?.response;
     if (draining && before?.headersSent === false) before.removeHeader('Connection');
-    if (draining) response.setHeader('Connection', 'close');
+    const isLast = draining && this.#unparsed === undefined;
+    if (this.#closing || isLast) response.setHeader('Connection', 'close');
     if (this.#current !== undefined) this.#queue.push({ request, response });
     else this.#begin({ request, response });
-    this.#pauseIfFull();
   }
 
   /** The last of the responses that the client waits for, if there is one, says `Connection: close`. */
   announceClose(): void {
     const response = this.#last()?.response;
-    if (response?.headersSent === false) response.setHeader('Connection', 'close');
+    if (this.#unparsed === undefined && response?.headersSent === false)
+      response.setHeader('Connection', 'close');
   }
 
   /** Ends the connection with the response to the last request received, or now if there is none. */
   closeAfterReceived(): void {
     this.#closing = true;
+    this.#ignoreUnparsed();
     if (this.#current === undefined) this.#lingeringClose();
     else this.announceClose();
   }
@@ -85,6 +106,7 @@ export class Connection {
     if (this.#lingering) return;
     const last = this.#last();
     this.#closing = true;
+    this.#parserGone = true;
     if (last === undefined) {
       this.#socket.write(respond());
       this.#lingeringClose();
@@ -96,10 +118,6 @@ export class Connection {
     }
   }
 
-  destroy(): void {
-    this.#socket.destroy();
-  }
-
   #begin(received: Received): void {
     const { request, response } = received;
     this.#current = received;
@@ -108,9 +126,11 @@ export class Connection {
   }
 
   #next(): void {
-    const ended = this.#saidClose() || this.#socket.destroyed;
+    const saidClose = this.#saidClose();
     this.#current = undefined;
-    if (ended) {
+    if (this.#socket.destroyed) return;
+    if (saidClose) {
+      // Node ends the socket.
       this.#closing = true;
       this.#queue.length = 0;
       return;
@@ -118,7 +138,7 @@ export class Connection {
     const next = this.#queue.shift();
     if (next !== undefined) this.#begin(next);
     else if (this.#closing) this.#lingeringClose();
-    if (this.#queue.length < maxQueued && !this.#socket.destroyed) this.#socket.resume();
+    else this.#parse();
   }
 
   #last(): Received | undefined {
@@ -132,28 +152,72 @@ export class Connection {
     return !response.shouldKeepAlive || response.getHeader('connection') === 'close';
   }
 
-  #pauseIfFull(): void {
-    if (!this.#closing && this.#queue.length >= maxQueued) this.#socket.pause();
+  #read(chunk: Buffer): void {
+    if (this.#lingering) {
+      this.#lingeredBytes += chunk.length;
+      if (this.#lingeredBytes > linger.bytes) this.#socket.destroy();
+      return;
+    }
+    this.#unparsed = this.#unparsed === undefined ? chunk : Buffer.concat([this.#unparsed, chunk]);
+    this.#parse();
   }
 
-  /** Closing a socket with unread bytes resets it, and the client could lose the response (RFC 9112 section 9.6). */
-  #readRestBeforeClose(): void {
-    this.#socket.destroySoon = () => this.#lingeringClose();
+  #readEnd(): void {
+    this.#ended = true;
+    if (this.#lingering) this.#socket.destroy();
+    else this.#parse();
+  }
+
+  /** Parses what was read, up to the end of a request. */
+  #parse(): void {
+    while (this.#unparsed !== undefined && this.#wantsBytes()) {
+      const bytes = this.#unparsed;
+      this.#unparsed = bytes.length > sliceBytes ? bytes.subarray(sliceBytes) : undefined;
+      this.#parser.parse(bytes.length > sliceBytes ? bytes.subarray(0, sliceBytes) : bytes);
+    }
+    if (this.#closing) this.#ignoreUnparsed();
+    if (this.#ended && this.#unparsed === undefined && this.#wantsBytes()) {
+      this.#parserGone = true;
+      this.#parser.finish();
+    }
+    this.#pauseUnlessWanted();
+    if (this.#pausedHere && this.#wantsBytes()) {
+      this.#pausedHere = false;
+      this.#socket.resume();
+    }
+  }
+
+  #ignoreUnparsed(): void {
+    this.#ignored ||= this.#unparsed !== undefined;
+    this.#unparsed = undefined;
+  }
+
+  /** The bytes of a request whose body is still coming, or of the next one when no response is outstanding. */
+  #wantsBytes(): boolean {
+    if (this.#parserGone || this.#socket.destroyed || this.#queue.length > 0) return false;
+    return this.#current === undefined ? !this.#closing : !this.#current.request.complete;
+  }
+
+  #pauseUnlessWanted(): void {
+    if (this.#lingering || this.#wantsBytes() || this.#socket.isPaused()) return;
+    this.#pausedHere = true;
+    this.#socket.pause();
+  }
+
+  #hasRest(): boolean {
+    return this.#ignored || this.#unparsed !== undefined || this.#queue.length > 0;
   }
 
   #lingeringClose(): void {
     if (this.#lingering) return;
     this.#lingering = true;
     this.#closing = true;
+    this.#ignoreUnparsed();
     const socket = this.#socket;
     const destroy = (): void => void socket.destroy();
-    if (socket.readableEnded) socket.once('finish', destroy);
+    if (this.#ended) socket.once('finish', destroy);
     socket.end();
-    const enough = socket.bytesRead + linger.bytes;
-    // Read, but no longer parsed: thousands of requests may be among what follows.
-    socket.removeAllListeners('data');
-    socket.on('data', () => socket.bytesRead > enough && destroy());
-    socket.once('end', destroy).resume();
+    socket.resume();
     unlessClosed(socket, linger.milliseconds, destroy);
   }
 }

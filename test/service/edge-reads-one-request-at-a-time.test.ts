@@ -82,10 +82,15 @@ describe('requests that come before earlier ones are answered', () => {
 
 describe('bytes that are not HTTP behind a payment', () => {
   it.each([
-    ['garbage', formRequest(transfer, 'amount=1'), 'garbage\r\n\r\n'],
-    ['a request after "close"', formRequest(transfer, 'amount=1', ['Connection: close']), right],
-    ['a tunnel', formRequest(transfer, 'amount=1'), 'CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n'],
-  ])('are never answered in its place: %s', async (_, payment, behind) => {
+    ['garbage', formRequest(transfer, 'amount=1'), 'garbage\r\n\r\n', 400],
+    ['a request after "close"', formRequest(transfer, 'amount=1', ['Connection: close']), right, undefined],
+    [
+      'a tunnel',
+      formRequest(transfer, 'amount=1'),
+      'CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n',
+      405,
+    ],
+  ])('are answered behind its response, if at all: %s', async (_, payment, behind, status) => {
     const before = (await edge.exchanges(0)).length;
     const connection = await RawConnection.open(edge.proxy.url);
     const held = hold();
@@ -97,10 +102,47 @@ describe('bytes that are not HTTP behind a payment', () => {
     const answer = await connection.answer();
     expect(answer.body.toString()).toBe('paid');
     expect(answer.headers['countersign-outcome']).toBe('answered');
+    if (status !== undefined) {
+      expect(await connection.answer()).toMatchObject({ status, headers: { connection: 'close' } });
+    }
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(1);
-    expect((await edge.exchanges(before + 1)).slice(before)).toEqual([
-      expect.objectContaining({ outcome: 'answered', operation: 'transfer' }),
-    ]);
+    const lines = (await edge.exchanges(before + 1)).slice(before);
+    expect(lines[0]).toMatchObject({ outcome: 'answered', operation: 'transfer' });
+    expect(lines).toHaveLength(status === undefined ? 1 : 2);
   });
+});
+
+describe('a request that asks for an upgrade', () => {
+  const upgrade = ['Connection: upgrade', 'Upgrade: h2c'];
+
+  it.each([
+    ['in one piece', 0],
+    ['in two pieces', 100],
+  ])('is served, and what is behind it is never processed, also %s', async (_, pause) => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    const smuggled = formRequest(transfer, 'amount=2');
+    const [head = ''] = formRequest(transfer, 'x'.repeat(smuggled.length)).split('\r\n\r\n');
+    connection.send(`${formRequest(transfer, 'amount=1', upgrade)}${head}\r\n\r\n`);
+    await new Promise((resolve) => setTimeout(resolve, pause));
+    connection.send(smuggled);
+    expect(await connection.answer()).toMatchObject({ status: 200, headers: { connection: 'close' } });
+    expect(await connection.ended()).toBe('FIN');
+    expect(edge.gateway.requests).toHaveLength(1);
+  });
+});
+
+it('nothing is processed behind an HTTP/1.0 request, whose response may end with its connection', async () => {
+  const connection = await RawConnection.open(edge.proxy.url);
+  edge.gateway.reply = (response) => {
+    response.write(Buffer.alloc(1_500_000));
+    response.end();
+  };
+  const request = formRequest(transfer, 'amount=1', ['Connection: keep-alive']).replace(
+    'HTTP/1.1',
+    'HTTP/1.0',
+  );
+  connection.send(request + request);
+  await connection.gone();
+  expect(edge.gateway.requests).toHaveLength(1);
 });

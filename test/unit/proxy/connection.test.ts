@@ -10,17 +10,23 @@ let socket: Socket;
 let connection: Connection;
 /** Requests that were handled, in order. */
 let handled: IncomingMessage[];
+/** Sizes of what Node's parser was given; 0 is the end. */
+let parsed: number[];
 
 beforeEach(() => {
   socket = new Socket();
+  parsed = [];
+  // As Node's HTTP server listens.
+  socket.on('data', (chunk: Buffer) => parsed.push(chunk.length)).on('end', () => parsed.push(0));
   handled = [];
   connection = new Connection(socket, (request) => handled.push(request));
 });
 
 /** A request that arrives on the connection, which goes nowhere. */
-function receive({ draining = false, complete = true } = {}) {
+function receive({ draining = false, complete = true, httpVersion = '1.1', upgrade = '' } = {}) {
   const request = new IncomingMessage(socket);
-  Object.assign(request, { complete, httpVersionMajor: 1, httpVersionMinor: 1 });
+  Object.assign(request, { complete, httpVersion, httpVersionMajor: 1, httpVersionMinor: 1 });
+  if (upgrade !== '') request.headers.upgrade = upgrade;
   const response = new ServerResponse(request);
   connection.receive(request, response, draining);
   return { request, response, closes: () => response.getHeader('connection') === 'close' };
@@ -34,9 +40,7 @@ describe('a connection', () => {
     expect(handled).toEqual([first.request, second.request]);
     second.response.emit('close');
     expect(handled).toEqual([first.request, second.request, third.request]);
-    expect(connection.idle).toBe(false);
     third.response.emit('close');
-    expect(connection.idle).toBe(true);
   });
 
   it('handles nothing behind a response that said "close"', () => {
@@ -50,20 +54,42 @@ describe('a connection', () => {
     expect(handled).toEqual([first.request]);
   });
 
-  it('is read no further while eight requests wait for their turn', () => {
-    const pause = jest.spyOn(socket, 'pause');
-    const resume = jest.spyOn(socket, 'resume');
-    const first = receive();
-    for (let count = 1; count < 8; count += 1) receive();
-    expect(pause).not.toHaveBeenCalled();
-    receive();
-    expect(pause).toHaveBeenCalledTimes(1);
+  it('parses no further while a request waits for its response', () => {
+    socket.emit('data', Buffer.alloc(10));
+    const { response } = receive();
+    socket.emit('data', Buffer.alloc(20));
+    socket.emit('data', Buffer.alloc(30));
+    socket.emit('end');
+    expect(parsed).toEqual([10]);
+    expect(socket.isPaused()).toBe(true);
     // Node resumes the socket after a response, whoever paused it.
+    socket.resume();
     socket.emit('resume');
-    expect(pause).toHaveBeenCalledTimes(2);
-    expect(resume).not.toHaveBeenCalled();
+    expect(socket.isPaused()).toBe(true);
+    response.emit('close');
+    expect(parsed).toEqual([10, 50, 0]);
+  });
+
+  it('parses the body of the request that it handles, a slice at a time', () => {
+    receive({ complete: false });
+    socket.emit('data', Buffer.alloc(2500));
+    expect(parsed).toEqual([1024, 1024, 452]);
+    expect(socket.isPaused()).toBe(false);
+  });
+
+  it('parses nothing any more when the parser has given up', () => {
+    connection.fail(broken, () => '');
+    socket.emit('data', Buffer.alloc(10));
+    socket.emit('end');
+    expect(parsed).toEqual([]);
+  });
+
+  it.each([{ upgrade: 'h2c' }, { httpVersion: '1.0' }])('ends behind a request with %j', (fields) => {
+    const first = receive(fields);
+    receive();
+    expect(first.closes()).toBe(true);
     first.response.emit('close');
-    expect(resume).toHaveBeenCalledTimes(1);
+    expect(handled).toEqual([first.request]);
   });
 });
 
