@@ -28,10 +28,10 @@ export async function shutDown(parts: ShutdownParts, skipDelay: Promise<unknown>
   const { server, connections } = listener;
   connections.drain();
   await within(deadlines.shutdownDelay, skipDelay);
-  const closed = stopListening(server);
-  await within(idleGrace, closed);
+  stopListening(server);
+  await within(idleGrace, connections.closed());
   connections.closeAfterReceived();
-  const finished = await within(deadlines.drain, Promise.all([closed, inFlight.idle()]));
+  const finished = await within(deadlines.drain, Promise.all([connections.closed(), inFlight.idle()]));
   if (!finished) await abortRequests(parts);
   connections.destroyAll();
   // Ends the check of header timeouts, which had to go on until here.
@@ -42,7 +42,7 @@ export async function shutDown(parts: ShutdownParts, skipDelay: Promise<unknown>
 /** Ends a service after a defect: each request in flight ends at once, with its true outcome in response and log. */
 export async function abort(parts: Omit<ShutdownParts, 'deadlines'>): Promise<void> {
   const { listener, inFlight } = parts;
-  void stopListening(listener.server);
+  stopListening(listener.server);
   listener.connections.drain();
   await abortRequests(parts);
   listener.connections.destroyAll();
@@ -67,10 +67,8 @@ async function abortRequests({
  * Node's HTTP server would also close idle connections at once, and a client that is about to use one would see a
  * reset.
  */
-function stopListening(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    NetServer.prototype.close.call(server, () => resolve());
-  });
+function stopListening(server: Server): void {
+  NetServer.prototype.close.call(server);
 }
 
 /** Whether the work ended within so many milliseconds. */

@@ -2,6 +2,7 @@ import type { RequestListener, Server } from 'node:http';
 import { Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { Connection } from './connection.ts';
+import type { MemoryBudget } from './memory-budget.ts';
 import { Roster } from './roster.ts';
 
 /** Every client connection of a server, from its acceptance to its close. */
@@ -10,18 +11,27 @@ export class ConnectionTracker {
   readonly #sockets = new Roster<Socket>();
   readonly #connections = new Roster<Connection>();
   readonly #bySocket = new WeakMap<Socket, Connection>();
+  #open = 0;
+  #allClosed: PromiseWithResolvers<void> | undefined;
   #draining = false;
 
-  /** @param handle processes one request; called for one request of a connection at a time */
-  constructor(server: Server, handle: RequestListener) {
+  /**
+   * @param handle processes one request; called for one request of a connection at a time
+   * @param memory bounds what is read ahead
+   */
+  constructor(server: Server, handle: RequestListener, memory: MemoryBudget) {
     server.on('connection', (socket: Socket) => {
       // An error during a TLS handshake, or after the socket has left HTTP, has no other listener.
       socket.on('error', () => {}).once('close', this.#sockets.enter(socket));
     });
     server.on(server instanceof HttpsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
-      const connection = new Connection(socket, handle);
+      // A client may say that it sends no more (FIN) and still read; not before a TLS handshake is complete.
+      socket.allowHalfOpen = true;
+      const connection = new Connection(socket, handle, memory.reservation());
       this.#bySocket.set(socket, connection);
-      socket.once('close', this.#connections.enter(connection));
+      const leave = this.#connections.enter(connection);
+      this.#open += 1;
+      socket.once('close', () => this.#closed(leave));
     });
     const receive: RequestListener = (request, response) =>
       this.connectionOf(request.socket)?.receive(request, response, this.#draining);
@@ -49,6 +59,21 @@ export class ConnectionTracker {
   /** Ends idle connections now, and the others with the response to their current request. */
   closeAfterCurrent(): void {
     for (const connection of this.#connections.present()) connection.closeAfterCurrent();
+  }
+
+  /** Resolves when no connection is open. One whose TLS handshake is not complete carries no request. */
+  async closed(): Promise<void> {
+    if (this.#open === 0) return;
+    this.#allClosed ??= Promise.withResolvers<void>();
+    await this.#allClosed.promise;
+  }
+
+  #closed(leave: () => void): void {
+    leave();
+    this.#open -= 1;
+    if (this.#open > 0) return;
+    this.#allClosed?.resolve();
+    this.#allClosed = undefined;
   }
 
   destroyAll(): void {

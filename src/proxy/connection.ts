@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { unlessClosed } from './break-off.ts';
 import { type HttpParser, takeOverParser } from './http-parser.ts';
+import type { MemoryReservation } from './memory-budget.ts';
 
 /** How long, and how much of, what is unwanted is still read, so that the client sees the response (milliseconds). */
 export const linger = { milliseconds: 1_000, bytes: 1_048_576 };
@@ -22,6 +23,7 @@ interface Received {
  */
 export class Connection {
   readonly #socket: Socket;
+  readonly #memory: MemoryReservation;
   readonly #parser: HttpParser;
   readonly #handle: (request: IncomingMessage, response: ServerResponse) => void;
   /** Bytes that were read ahead of their turn. */
@@ -41,9 +43,19 @@ export class Connection {
   #pausedHere = false;
   #lingeredBytes = 0;
 
-  constructor(socket: Socket, handle: (request: IncomingMessage, response: ServerResponse) => void) {
+  /**
+   * @param handle processes one request; called for one at a time
+   * @param memory bounds what is read ahead
+   */
+  constructor(
+    socket: Socket,
+    handle: (request: IncomingMessage, response: ServerResponse) => void,
+    memory: MemoryReservation,
+  ) {
     this.#socket = socket;
     this.#handle = handle;
+    this.#memory = memory;
+    socket.once('close', () => memory.release());
     // Node detaches its own listeners from a socket that leaves HTTP (CONNECT); a reset would then be a crash.
     socket.on('error', () => {});
     this.#parser = takeOverParser(socket, {
@@ -176,6 +188,7 @@ export class Connection {
       this.#parser.parse(bytes.length > sliceBytes ? bytes.subarray(0, sliceBytes) : bytes);
     }
     if (this.#closing) this.#ignoreUnparsed();
+    else if (!this.#mayHoldUnparsed()) this.closeAfterReceived();
     if (this.#ended && this.#unparsed === undefined && this.#wantsBytes()) {
       this.#parserGone = true;
       this.#parser.finish();
@@ -187,9 +200,15 @@ export class Connection {
     }
   }
 
+  #mayHoldUnparsed(): boolean {
+    this.#memory.release();
+    return this.#unparsed === undefined || this.#memory.reserve(this.#unparsed.length);
+  }
+
   #ignoreUnparsed(): void {
     this.#ignored ||= this.#unparsed !== undefined;
     this.#unparsed = undefined;
+    this.#memory.release();
   }
 
   /** The bytes of a request whose body is still coming, or of the next one when no response is outstanding. */

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import type { Config } from '../config/shape.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
 import { notPost } from './edge.ts';
+import type { MemoryBudget } from './memory-budget.ts';
 import { refusalForHead, type UnparsedPorts, unparsedResponse } from './unparsed.ts';
 
 /** PEM texts of the listener. With `clientCa`, callers may show a certificate of that CA. */
@@ -15,6 +16,8 @@ export interface TlsTexts {
 
 export interface ListenerPorts extends UnparsedPorts {
   readonly handle: RequestListener;
+  /** Bounds what is read ahead of its turn. */
+  readonly memory: MemoryBudget;
   readonly tls: TlsTexts | undefined;
   /** A connection beyond `maxConnections` was closed. */
   readonly dropped: () => void;
@@ -38,8 +41,6 @@ export function createListener(config: Config['proxy'], ports: ListenerPorts): L
     keepAliveTimeout: 60_000,
     // The handler looks for it, and says what is wrong.
     requireHostHeader: false,
-    // A client may say that it sends no more (FIN) and still read.
-    allowHalfOpen: true,
   };
   const server =
     ports.tls === undefined
@@ -58,11 +59,15 @@ export function createListener(config: Config['proxy'], ports: ListenerPorts): L
   server.maxHeadersCount = 0;
   // Not in Node's types: a response is still sent after the client's FIN.
   Object.assign(server, { httpAllowHalfOpen: true });
-  const connections = new ConnectionTracker(server, (request, response) => {
-    // RFC 9112 section 3.2: no other form than the path leads anywhere here, and Express answers some itself.
-    if (!request.url?.startsWith('/')) request.url = '/';
-    ports.handle(request, response);
-  });
+  const connections = new ConnectionTracker(
+    server,
+    (request, response) => {
+      // RFC 9112 section 3.2: no other form than the path leads anywhere here, and Express answers some itself.
+      if (!request.url?.startsWith('/')) request.url = '/';
+      ports.handle(request, response);
+    },
+    ports.memory,
+  );
   rejectUnparsed(server, connections, ports);
   return { server, connections, renew: renewer(server, connections, ports.tls) };
 }

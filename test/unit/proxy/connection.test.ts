@@ -4,10 +4,12 @@ import { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Connection } from '../../../src/proxy/connection.ts';
+import { MemoryBudget } from '../../../src/proxy/memory-budget.ts';
 
 const broken = new Error('broken');
 let socket: Socket;
 let connection: Connection;
+let budget: MemoryBudget;
 /** Requests that were handled, in order. */
 let handled: IncomingMessage[];
 /** Sizes of what Node's parser was given; 0 is the end. */
@@ -19,7 +21,8 @@ beforeEach(() => {
   // As Node's HTTP server listens.
   socket.on('data', (chunk: Buffer) => parsed.push(chunk.length)).on('end', () => parsed.push(0));
   handled = [];
-  connection = new Connection(socket, (request) => handled.push(request));
+  budget = new MemoryBudget(1_000_000);
+  connection = new Connection(socket, (request) => handled.push(request), budget.reservation());
 });
 
 /** A request that arrives on the connection, which goes nowhere. */
@@ -75,6 +78,19 @@ describe('a connection', () => {
     socket.emit('data', Buffer.alloc(2500));
     expect(parsed).toEqual([1024, 1024, 452]);
     expect(socket.isPaused()).toBe(false);
+  });
+
+  it('reads ahead only what the memory budget allows, and ends with the current response beyond', () => {
+    budget.limit = 100;
+    const { response, closes } = receive();
+    socket.emit('data', Buffer.alloc(100));
+    expect(closes()).toBe(false);
+    expect(budget.reservation().reserve(1)).toBe(false);
+    socket.emit('data', Buffer.alloc(1));
+    expect(closes()).toBe(true);
+    expect(budget.reservation().reserve(100)).toBe(true);
+    response.emit('close');
+    expect(parsed).toEqual([]);
   });
 
   it('parses nothing any more when the parser has given up', () => {
