@@ -10,11 +10,13 @@ import type { Meter } from '../ops/meter.ts';
 import { createPrometheus, type Prometheus } from '../ops/prometheus.ts';
 import { createOpsApp, type OpsPorts } from '../ops/server.ts';
 import { Admission } from '../proxy/admission.ts';
+import { ConnectionTracker } from '../proxy/connection-tracker.ts';
 import { InFlight } from '../proxy/in-flight.ts';
 import { createListener, type Listener, type TlsTexts } from '../proxy/listen.ts';
 import { MemoryBudget } from '../proxy/memory-budget.ts';
 import { UnderWay } from '../proxy/under-way.ts';
 import type { TlsMaterial } from '../tls/material.ts';
+import { shareTurn } from '../util/share-turn.ts';
 import { CertificateFiles, type Certificates, materialOf } from './certificates.ts';
 import { closeServer, listenOn } from './listen.ts';
 import { createNonces } from './nonces.ts';
@@ -46,6 +48,8 @@ export interface Service {
 }
 
 const minute = 60_000;
+/** Bytes read ahead of their turn on the admin port; a scrape or a probe is a few hundred. */
+const adminMemory = 1_048_576;
 
 /** What a test may want to be different. */
 export type ServicePorts = Pick<RuntimePorts, 'log'> &
@@ -119,11 +123,13 @@ export async function startService(config: Config, given: ServicePorts): Promise
 }
 
 function createAdmin({ admin }: Config, meter: Prometheus, readiness: OpsPorts['readiness']): Server {
-  const page: OpsPorts['page'] = (openMetrics) => meter.page(openMetrics);
-  return createAdminServer(
-    admin.maxConnections,
-    createOpsApp({ page, readiness, allowedHosts: admin.allowedHosts }),
-  );
+  const [text, openMetricsText] = [shareTurn(() => meter.page(false)), shareTurn(() => meter.page(true))];
+  const page: OpsPorts['page'] = (openMetrics) => (openMetrics ? openMetricsText() : text());
+  const server = createAdminServer(admin.maxConnections);
+  // One request of a connection at a time, as on the port of the proxy.
+  const app = createOpsApp({ page, readiness, allowedHosts: admin.allowedHosts });
+  new ConnectionTracker(new MemoryBudget(adminMemory)).serve(server, app);
+  return server;
 }
 
 /** What stays the same when the configuration is read again. */

@@ -1,4 +1,4 @@
-import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 
 /** Milliseconds. A probe or a scrape sends a short head at once; a scrape comes every 15 to 60 seconds. */
@@ -7,9 +7,10 @@ const timeouts = { head: 5_000, keepAlive: 65_000, idle: 30_000 };
 /**
  * The server of the admin port. Its connections come out of the same descriptors as those of callers and of the
  * gateway, so they are limited in number and in time. Beyond the limit the oldest connection without a request in
- * flight is closed: connections that are only held keep neither probes nor scrapes out. Not yet listening.
+ * flight is closed: connections that are only held keep neither probes nor scrapes out. Not yet listening, and without
+ * a handler of requests.
  */
-export function createAdminServer(maxConnections: number, handle: RequestListener): Server {
+export function createAdminServer(maxConnections: number): Server {
   const server = createServer({
     headersTimeout: timeouts.head,
     requestTimeout: timeouts.head,
@@ -30,7 +31,6 @@ export function createAdminServer(maxConnections: number, handle: RequestListene
   server.on('request', (request, response) => {
     inFlight.add(request.socket);
     response.once('close', () => inFlight.delete(request.socket));
-    handle(request, response);
   });
   return server;
 }

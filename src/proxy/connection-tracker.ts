@@ -15,11 +15,15 @@ export class ConnectionTracker {
   #allClosed: PromiseWithResolvers<void> | undefined;
   #draining = false;
 
-  /**
-   * @param handle processes one request; called for one request of a connection at a time
-   * @param memory bounds what is read ahead
-   */
-  constructor(server: Server, handle: RequestListener, memory: MemoryBudget) {
+  readonly #memory: MemoryBudget;
+
+  /** @param memory bounds what is read ahead */
+  constructor(memory: MemoryBudget) {
+    this.#memory = memory;
+  }
+
+  /** @param handle processes one request; called for one request of a connection at a time */
+  serve(server: Server, handle: RequestListener): void {
     server.on('connection', (socket: Socket) => {
       // An error during a TLS handshake, or after the socket has left HTTP, has no other listener.
       socket.on('error', () => {}).once('close', this.#sockets.enter(socket));
@@ -27,7 +31,7 @@ export class ConnectionTracker {
     server.on(server instanceof HttpsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
       // A client may say that it sends no more (FIN) and still read; not before a TLS handshake is complete.
       socket.allowHalfOpen = true;
-      const connection = new Connection(socket, handle, memory.reservation());
+      const connection = new Connection(socket, handle, this.#memory.reservation());
       this.#bySocket.set(socket, connection);
       const leave = this.#connections.enter(connection);
       this.#open += 1;

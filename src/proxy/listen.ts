@@ -59,15 +59,12 @@ export function createListener(config: Config['proxy'], ports: ListenerPorts): L
   server.maxHeadersCount = 0;
   // Not in Node's types: a response is still sent after the client's FIN.
   Object.assign(server, { httpAllowHalfOpen: true });
-  const connections = new ConnectionTracker(
-    server,
-    (request, response) => {
-      // RFC 9112 section 3.2: no other form than the path leads anywhere here, and Express answers some itself.
-      if (!request.url?.startsWith('/')) request.url = '/';
-      ports.handle(request, response);
-    },
-    ports.memory,
-  );
+  const connections = new ConnectionTracker(ports.memory);
+  connections.serve(server, (request, response) => {
+    // RFC 9112 section 3.2: no other form than the path leads anywhere here, and Express answers some itself.
+    if (!request.url?.startsWith('/')) request.url = '/';
+    ports.handle(request, response);
+  });
   rejectUnparsed(server, connections, ports);
   return { server, connections, renew: renewer(server, connections, ports.tls) };
 }
