@@ -97,6 +97,7 @@ export async function startService(config: Config, given: ServicePorts): Promise
     adminUrl,
     async reload(next) {
       const prepared = await certificates.prepare(next);
+      if (draining) throw new Error('the process is shutting down');
       redactor.allow(loginsIn(next));
       const started = startRuntime(next, prepared, ports, runtime);
       void runtime.stop(started);
