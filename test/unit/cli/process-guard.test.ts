@@ -3,6 +3,10 @@ import { isMended } from '../../../src/cli/process-guard.ts';
 
 it.each([
   ['v22.18.0', false],
+  ['v22.23.3', false],
+  ['v22.23.4', true],
+  ['v22.24.0', true],
+  ['v23.11.0', false],
   ['v24.22.0', false],
   ['v24.22.1', true],
   ['v24.23.0', true],
