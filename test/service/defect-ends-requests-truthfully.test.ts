@@ -161,12 +161,12 @@ it('a process with a defect is not ready while its requests end', async () => {
   const sending = await RawConnection.open(url);
   sending.send(formRequest(paths.transfer, 'client_orderid=', ['Content-Length: 1000']));
   expect((await fetch(`${adminUrl}/readyz`)).status).toBe(200);
-  const ending = endsByDefect(process);
+  process.signal('SIGUSR2');
   await until(() => process.lines('defect: the process ends').length > 0);
   const readiness = await fetch(`${adminUrl}/readyz`);
   expect(readiness.status).toBe(503);
   expect(await readiness.json()).toMatchObject({ ready: false, reasons: ['draining'] });
-  await ending;
+  expect(await process.ended).toBe(1);
   sending.close();
 });
 

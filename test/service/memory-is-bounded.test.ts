@@ -98,12 +98,10 @@ describe('the memory for requests and responses', () => {
     const left = 240_000;
     const used = Math.floor((smallest.proxy.maxBufferedBytes - left) / perFormByte / 3);
     await holdForms(edge, [used, used, used], statusOf(200_000));
+    const answer = await askStatusAsJson(edge);
     // As a stream it cannot become JSON.
-    expect(await askStatusAsJson(edge)).toMatchObject({
-      status: 200,
-      headers: { 'content-type': 'text/html' },
-      body: statusOf(200_000),
-    });
+    expect(answer).toMatchObject({ status: 200, headers: { 'content-type': 'text/html' } });
+    expect(answer.body === statusOf(200_000)).toBe(true);
   });
 
   it('is held by a response until its client has read it, or has gone', async () => {
