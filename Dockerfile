@@ -1,7 +1,10 @@
 # Countersign: dist/, config/ and the production dependencies on Node, nothing else.
 #
 #   docker build -t countersign:0.1.0 .
-#   docker run --rm --read-only -p 8080:8080 -v "$PWD/countersign.yaml:/etc/countersign/config.yaml:ro" countersign:0.1.0
+#   docker run --rm --read-only --stop-timeout 55 -p 8080:8080 \
+#     -v "$PWD/countersign.yaml:/etc/countersign/config.yaml:ro" countersign:0.1.0
+#
+# Docker kills a container 10 s after SIGTERM unless told otherwise; requests in flight may take longer to finish.
 #
 # The base image is an argument, and so is its digest. Pin it in your build:
 #

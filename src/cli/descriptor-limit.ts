@@ -6,7 +6,7 @@ import type { Log } from '../ops/log.ts';
 const reserve = 100;
 
 /**
- * File descriptors that a configuration can need at once: one for each connection of the two listeners, and for
+ * File descriptors that a configuration may need at once: one for each connection of the two listeners, and for
  * each gateway one for every request in flight and every idle connection in the pool.
  */
 export function descriptorsNeeded({ proxy, admin, environments }: Config): number {
@@ -24,14 +24,14 @@ export function openFilesLimit(text: string): number | undefined {
   return limit === undefined ? undefined : Number(limit);
 }
 
-/** Logs a warning where the process may open fewer files than its connections can need. */
+/** Logs a warning where the process may open fewer files than its connections may need. */
 export function warnOfDescriptorLimit(config: Config, log: Log): void {
   const limit = openFilesLimit(readLimits());
   const needed = descriptorsNeeded(config);
   if (limit === undefined || limit >= needed) return;
   log.note(
     'warn',
-    'the limit of open files is below what the configured connections can need; raise it (ulimit -n, LimitNOFILE) or lower proxy.maxConnections',
+    'the open file limit is below what the configured connections may need; raise it (ulimit -n, LimitNOFILE) or lower proxy.maxConnections',
     { limit, needed },
   );
 }

@@ -5,6 +5,7 @@ import type { Log } from '../ops/log.ts';
  * reply for another's. Before them, payments are safe all the same: they use a connection of their own.
  */
 const mended: Readonly<Record<string, readonly [minor: number, patch: number]>> = {
+  22: [23, 4],
   24: [22, 1],
   26: [12, 1],
 };
@@ -34,7 +35,7 @@ export function guardProcess(log: Log, flush: () => Promise<void>): ProcessGuard
   if (!isMended(process.version)) {
     log.note(
       'warn',
-      'use Node 24.22.1, 26.12.1 or later: earlier ones can mix up replies on kept-alive connections',
+      'use Node 22.23.4, 24.22.1, 26.12.1 or later: earlier ones can mix up replies on kept-alive connections',
       { node: process.version },
     );
   }

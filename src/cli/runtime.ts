@@ -88,7 +88,7 @@ export function namesOf(config: Config): KnownNames {
   return { environments: Object.fromEntries(environments), callers: config.callers.map(({ name }) => name) };
 }
 
-/** The logins that stand literally in a configuration, of which the log and the metrics may speak. */
+/** The logins that appear literally in a configuration, which the log and the metrics may contain. */
 export function loginsIn(config: Config): string[] {
   const mapped = Object.values(config.environments).flatMap(({ endpoints }) => Object.values(endpoints));
   const granted = config.callers.flatMap(({ allow }) => allow.flatMap(({ logins }) => logins));

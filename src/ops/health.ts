@@ -1,7 +1,7 @@
 import type { LogState } from './log-destination.ts';
 
 export interface Vitals extends LogState {
-  /** The instance is shutting down and finishes what is under way. */
+  /** The instance is shutting down and finishes requests in flight. */
   readonly draining: boolean;
   /** The key source has answered once since the start. */
   readonly keySourceReady: boolean;

@@ -88,7 +88,7 @@ export class LogDestination {
     if (this.#state === 'idle') this.#schedule();
   }
 
-  /** Tells the listener what happens from now on, and how many lines were dropped before. */
+  /** Notifies the listener of what happens from now on, and of how many lines were dropped before. */
   watch(listener: DeliveryListener): void {
     this.#listeners.push(listener);
     if (this.#dropped > 0) listener.dropped?.(this.#dropped);

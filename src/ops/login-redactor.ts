@@ -69,6 +69,7 @@ export class LoginRedactor {
 
 const fewestDigits = 13;
 const mostDigits = 19;
+const zero = 0x30;
 
 /**
  * Whether a run of digits passes for a card number (ISO/IEC 7812-1): 13 to 19 digits, the last of them the
@@ -77,26 +78,30 @@ const mostDigits = 19;
 export function holdsCardNumber(text: string): boolean {
   for (const [run] of text.matchAll(/\d(?:[._~@-]*\d){12,}/g)) {
     const groups = run.split(/\D+/);
-    if (groups.some((_, first) => beginsWithCardNumber(groups.slice(first, first + mostDigits)))) return true;
+    if (groups.some((_, first) => isCardNumberFrom(first, groups))) return true;
   }
   return false;
 }
 
-function beginsWithCardNumber(groups: readonly string[]): boolean {
-  let digits = '';
-  for (const group of groups) {
-    digits += group;
-    if (digits.length > mostDigits) return false;
-    if (digits.length >= fewestDigits && passesLuhn(digits)) return true;
+/**
+ * Whether this group, or it and some that follow, is a card number. Looks at 19 digits at most, each of them once:
+ * texts with whole targets of requests pass through here.
+ *
+ * Luhn: from the right, every second digit counts double, its digits added; the sum is a multiple of ten.
+ */
+function isCardNumberFrom(first: number, groups: readonly string[]): boolean {
+  let digits = 0;
+  // The sum where the last digit so far counts once, and the one where it counts double.
+  let [once, twice] = [0, 0];
+  for (let index = first; index < groups.length; index += 1) {
+    const group = groups[index] ?? '';
+    digits += group.length;
+    if (digits > mostDigits) return false;
+    for (let at = 0; at < group.length; at += 1) {
+      const digit = group.charCodeAt(at) - zero;
+      [once, twice] = [twice + digit, once + digit * 2 - (digit > 4 ? 9 : 0)];
+    }
+    if (digits >= fewestDigits && once % 10 === 0) return true;
   }
   return false;
-}
-
-/** From the right, every second digit counts double, its digits added; the sum is a multiple of ten. */
-function passesLuhn(digits: string): boolean {
-  const sum = Array.from(digits, Number)
-    .toReversed()
-    .map((digit, index) => (index % 2 === 0 ? digit : digit * 2 - (digit > 4 ? 9 : 0)))
-    .reduce((total, digit) => total + digit, 0);
-  return sum % 10 === 0;
 }

@@ -6,6 +6,7 @@ import { type Exchange, isPaymentServerError } from '../exchange.ts';
 import { errorCodeOf, parseReply, replyAsJson, resultOf, serialNumberOf } from '../gateway/reply.ts';
 import { breakOff } from './break-off.ts';
 import { CrossingFailure, type GatewayReply } from './crossing.ts';
+import { unknownOutcomeAdvice } from './outcome.ts';
 
 /**
  * Gateway headers that are given back, besides those configuration adds. `Content-Encoding` is among them
@@ -52,11 +53,8 @@ export async function answer(
 /** RFC 9209. The body is the gateway's; this header is the only place for a word about a server error. */
 function proxyStatus(exchange: Exchange, { status }: GatewayReply): string {
   const received = `countersign; received-status=${status}`;
-  return isPaymentServerError(exchange) ? `${received}; details="${paymentServerError}"` : received;
+  return isPaymentServerError(exchange) ? `${received}; details="${unknownOutcomeAdvice}"` : received;
 }
-
-const paymentServerError =
-  'The payment may have been carried out. Query the status of the order by its order id; do not send it again under a new one.';
 
 function note(exchange: Exchange, reply: GatewayReply, fields: ReturnType<typeof parseReply>): void {
   exchange.status = reply.status;

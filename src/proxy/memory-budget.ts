@@ -14,7 +14,8 @@ export class MemoryBudget {
   }
 
   #change(bytes: number): boolean {
-    if (bytes > this.limit - this.#reserved) return false;
+    // A release always succeeds, also while more is reserved than a lowered limit allows.
+    if (bytes > 0 && bytes > this.limit - this.#reserved) return false;
     this.#reserved += bytes;
     return true;
   }

@@ -1,9 +1,12 @@
 import { type Outcome, Refusal, refusals } from '../errors.ts';
 import type { Exchange } from '../exchange.ts';
 
-/** What a caller should do when the gateway may have processed its request. */
+/**
+ * What a caller should do when the gateway may have processed its request. Also a header field value: ASCII without
+ * quotation marks and backslashes (RFC 9651 section 3.3.3).
+ */
 export const unknownOutcomeAdvice =
-  'The request may have been carried out. Ask for the status of the order by its order id; do not send it again under a new one.';
+  'The request may have been processed. Query the order status by order ID; do not resubmit under a new ID.';
 
 /**
  * What became of a request whose caller gets no response of the gateway, over all its attempts: `not-sent`

@@ -31,7 +31,8 @@ export function problem(
 
 /**
  * Answers in Countersign's own name. A body that was not read is not left on the connection: it is read for a
- * moment and thrown away, and the connection is closed.
+ * moment and thrown away, and the connection is closed. A response that has begun is broken off; one that is
+ * complete stays, and so does what the exchange says of it.
  */
 export async function refuse(
   request: IncomingMessage,
@@ -39,6 +40,15 @@ export async function refuse(
   exchange: Exchange,
   refusal: Refusal,
 ): Promise<void> {
+  const { headers, body } = problem(refusal, exchange.id);
+  if (!response.headersSent) {
+    // At once: requests behind this one may be handled as early as in the next turn.
+    if (headers.Connection === 'close') response.setHeader('Connection', 'close');
+    // By then Node has read what came in one piece with the head: no need to close for that.
+    await nextTurn();
+  }
+  // An abort does not stop the handling of its request, which may have written a response meanwhile.
+  if (response.writableEnded) return;
   exchange.status = refusal.status;
   exchange.reason = refusal.reason;
   exchange.outcome = refusal.outcome;
@@ -46,11 +56,6 @@ export async function refuse(
     breakOff(response);
     return;
   }
-  const { headers, body } = problem(refusal, exchange.id);
-  // At once: requests behind this one may be handled as early as in the next turn.
-  if (headers.Connection === 'close') response.setHeader('Connection', 'close');
-  // By then Node has read what came in one piece with the head: no need to close for that.
-  await nextTurn();
   const unread = !request.readableEnded && !request.complete;
   if (unread || closing.has(refusal.status)) response.setHeader('Connection', 'close');
   response.writeHead(refusal.status, headers);

@@ -33,8 +33,8 @@ function ofLog(record: RequestRecord): string[] {
   return lines.flatMap(({ outcome }) => {
     const found = falsehoods(record, outcome, 'the log says');
     // A response that breaks off has said "answered" before that was known.
-    const told = response?.complete === true ? response.outcome : outcome;
-    if (told !== outcome) found.push(`the response says ${told} and the log ${outcome}`);
+    const reported = response?.complete === true ? response.outcome : outcome;
+    if (reported !== outcome) found.push(`the response says ${reported} and the log ${outcome}`);
     return found;
   });
 }

@@ -1,4 +1,4 @@
-import { type Options, readOptions, usage } from './options.ts';
+import { type Options, readOptions, usage, usageHint } from './options.ts';
 import { report, reportRolling } from './report.ts';
 import { hasFailed, runRolling } from './rolling.ts';
 import { runFaults } from './run.ts';
@@ -36,9 +36,23 @@ async function rolling(restarts: number, options: Options): Promise<boolean> {
 /** So few that a machine of two cores is not the reason for a failure. */
 const rollingCallers = 24;
 
-const options = readOptions(process.argv.slice(2));
+/** `undefined` for options that are wrong, after the message that says so. */
+function given(): Options | 'help' | undefined {
+  try {
+    return readOptions(process.argv.slice(2));
+  } catch (error) {
+    // Every other error is a defect of this program.
+    if (!(error instanceof TypeError)) throw error;
+    console.error(`${error.message}\n${usageHint}`);
+    return undefined;
+  }
+}
+
+const options = given();
 if (options === 'help') {
   console.log(usage);
+} else if (options === undefined) {
+  process.exitCode = 2;
 } else {
   console.log(`Seed ${options.seed}, Node ${process.version}\n`);
   const kept = options.rolling === undefined ? faults(options) : rolling(options.rolling, options);

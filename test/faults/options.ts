@@ -26,6 +26,8 @@ received, what the gateway saw and what the log says. Exit code 1 where a promis
 Faults: ${faultNames.join(', ')}
 Callers: ${callerKinds.join(', ')}`;
 
+export const usageHint = 'Run "npm run faults -- --help" for the options.';
+
 export interface Options {
   readonly requests: number;
   readonly seed: number;

@@ -69,6 +69,8 @@ describe('the capacity page', () => {
     expect(page).toContain('`signing.concurrency` (3)');
     expect(page).toContain('`signing.queue` (200)');
     expect(page).toContain('`keys.cache.entries` (10,000)');
+    expect(config.proxy.maxBufferedBytes).toBe(64 * 1_048_576);
+    expect(page.match(/`proxy\.maxBufferedBytes` \(64 MiB\)/g)).toHaveLength(2);
   });
 
   it('tells the limits of the chart', () => {

@@ -70,6 +70,16 @@ it('the image of Countersign runs as in production: nothing to write to, no capa
   }
 });
 
+it('a container is stopped as late as a pod, wherever a command or a file starts it', () => {
+  const chart: unknown = parse(readFileSync('helm/countersign/values.yaml', 'utf8'));
+  const seconds = at(chart, 'terminationGracePeriodSeconds');
+  expect(at(services['countersign'], 'stop_grace_period')).toBe(`${String(seconds)}s`);
+  const texts = ['Dockerfile', 'README.md', 'deploy/compose.yaml'].map((file) => readFileSync(file, 'utf8'));
+  const commands = texts.flatMap((text) => text.match(/docker run .*/g) ?? []);
+  expect(commands.length).toBeGreaterThan(0);
+  for (const command of commands) expect(command).toContain(`--stop-timeout ${String(seconds)} `);
+});
+
 it('Prometheus looks at the admin port, by a name of the service that owns the network', () => {
   const [target] = list(read('compose/prometheus.yml'), 'scrape_configs', 0, 'static_configs', 0, 'targets');
   const port = at(read('compose/countersign.yaml'), 'admin', 'port');

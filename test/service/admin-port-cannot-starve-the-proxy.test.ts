@@ -56,11 +56,11 @@ describe('400 connections to the admin port with half a head', () => {
   }, 15_000);
 });
 
-describe('the limit of open files', () => {
+describe('the open file limit', () => {
   it.each([
     ['below', 1_000_000_000, 1],
     ['not below', 100, 0],
-  ])('%s what the connections can need: warnings are logged as needed', async (_, maxConnections, count) => {
+  ])('%s what the connections may need: warnings are logged as needed', async (_, maxConnections, count) => {
     const process = spawnServe({
       config: configFor(edge.gateway.url, { proxy: { port: 0, maxConnections } }),
     });
@@ -69,7 +69,7 @@ describe('the limit of open files', () => {
       const warnings = process
         .stdout()
         .split('\n')
-        .filter((line) => line.includes('the limit of open files is below'));
+        .filter((line) => line.includes('the open file limit is below'));
       expect(warnings).toHaveLength(count);
       for (const line of warnings) {
         expect(JSON.parse(line)).toMatchObject({

@@ -127,7 +127,7 @@ describe('every reason of the error table is answered as promised', () => {
 
   it('an outcome that is unknown comes with the advice to ask, not to send again', async () => {
     const problem = expectProblem(await ways['gateway-timeout'](), 'gateway-timeout');
-    expect(problem.detail).toMatch(/Ask for the status of the order by its order id; do not send it again/);
+    expect(problem.detail).toMatch(/Query the order status by order ID; do not resubmit under a new ID/);
   });
 
   it('a defect is not described to the caller', async () => {

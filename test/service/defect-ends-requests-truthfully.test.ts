@@ -154,6 +154,22 @@ it('a process with a defect accepts no connection while its requests end', async
   sending.close();
 });
 
+it('a process with a defect is not ready while its requests end', async () => {
+  const gateway = await gatewayOf(silent);
+  const { process, url } = await serve(configFor(gateway.url));
+  const { adminUrl } = await process.started();
+  const sending = await RawConnection.open(url);
+  sending.send(formRequest(paths.transfer, 'client_orderid=', ['Content-Length: 1000']));
+  expect((await fetch(`${adminUrl}/readyz`)).status).toBe(200);
+  process.signal('SIGUSR2');
+  await until(() => process.lines('defect: the process ends').length > 0);
+  const readiness = await fetch(`${adminUrl}/readyz`);
+  expect(readiness.status).toBe(503);
+  expect(await readiness.json()).toMatchObject({ ready: false, reasons: ['draining'] });
+  expect(await process.ended).toBe(1);
+  sending.close();
+});
+
 it('a log that cannot be written does not keep a process with a defect from ending', async () => {
   const gateway = await gatewayOf(silent);
   const full = openSync('/dev/full', 'w');

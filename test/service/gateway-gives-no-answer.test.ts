@@ -64,7 +64,7 @@ async function expectFailure(
   return answer;
 }
 
-const lost = /may have been carried out.*status of the order.*do not send it again/s;
+const lost = /may have been processed.*order status by order ID.*do not resubmit/s;
 const unsent = /Nothing was sent; it is safe to send the request again/;
 
 describe('a transfer is sent once and its outcome is unknown when the gateway', () => {

@@ -15,7 +15,7 @@ afterEach(async () => {
   await Promise.all(stops.splice(0).map((stop) => stop()));
 });
 
-const lost = /may have been carried out.*status of the order.*do not send it again/s;
+const lost = /may have been processed.*order status by order ID.*do not resubmit/s;
 
 async function start(gateway: string, options: Partial<ProxyOptions> = {}): Promise<TestProxy> {
   const sandbox = { deadlines: { connect: '300ms', exchange: '1s' } };

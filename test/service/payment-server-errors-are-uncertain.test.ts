@@ -34,7 +34,8 @@ describe('a 5xx of the gateway', () => {
     expect(answer.body.toString()).toBe('<h1>Oh</h1>');
     expect(answer.headers['countersign-outcome']).toBe('answered');
     expect(answer.headers['proxy-status']).toMatch(
-      /^countersign; received-status=502; details="The payment may have been carried out\. Query the status /,
+      // A structured field string: printable ASCII without quotation marks and backslashes inside.
+      /^countersign; received-status=502; details="The request may have been processed\. Query the [ !#-[\]-~]+"$/,
     );
     expect(await serverErrors()).toEqual(counts(1));
   });

@@ -33,4 +33,13 @@ describe('the memory budget', () => {
     held.release();
     expect(budget.reservation().reserve(5)).toBe(true);
   });
+
+  it('takes back every reservation made before the limit was lowered below their sum', () => {
+    const budget = new MemoryBudget(60);
+    const held = [budget.reservation(), budget.reservation(), budget.reservation()];
+    for (const reservation of held) reservation.reserve(20);
+    budget.limit = 10;
+    for (const reservation of held) reservation.release();
+    expect(budget.reservation().reserve(10)).toBe(true);
+  });
 });

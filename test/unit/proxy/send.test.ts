@@ -175,7 +175,7 @@ describe('sending again', () => {
         replies = [...first, second()];
         const refusal = await refusalOf(send(balance));
         expect(refusal).toMatchObject({ reason: second().reason, outcome: 'unknown', headers: {} });
-        expect(refusal.detail).toMatch(/may have been carried out.*do not send it again/s);
+        expect(refusal.detail).toMatch(/may have been processed.*do not resubmit/s);
         expect(refusal.detail).not.toMatch(/again later|nothing was sent/i);
       }
     },

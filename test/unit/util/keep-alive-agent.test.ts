@@ -1,0 +1,68 @@
+import { once } from 'node:events';
+import { type ClientRequest, createServer, type IncomingMessage, request } from 'node:http';
+import type { Socket } from 'node:net';
+import { afterEach, expect, it } from '@jest/globals';
+import { KeepAliveAgent } from '../../../src/util/keep-alive-agent.ts';
+import { originOf } from '../../support/origin.ts';
+
+const stops: (() => void)[] = [];
+afterEach(() => {
+  for (const stop of stops.splice(0)) stop();
+});
+
+interface Asked {
+  readonly request: ClientRequest;
+  /** Resolves to the status, when the response has ended. */
+  readonly status: Promise<number | undefined>;
+}
+
+/** A server that answers everything, and what asks it over one agent. */
+async function start(maxSockets: number): Promise<{ ask: () => Asked; connections: () => number }> {
+  let connections = 0;
+  const server = createServer((_request, response) => response.end('OK'));
+  server.on('connection', () => {
+    connections += 1;
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const agent = new KeepAliveAgent({ maxSockets });
+  stops.push(
+    () => agent.destroy(),
+    () => void server.close(),
+  );
+  const ask = (): Asked => {
+    const asked = request(originOf(server), { agent });
+    const responded = new Promise<IncomingMessage>((resolve, reject) => {
+      asked.once('response', resolve).once('error', reject).end();
+    });
+    const status = responded.then(async (response) => {
+      await once(response.resume(), 'close');
+      return response.statusCode;
+    });
+    return { request: asked, status };
+  };
+  return { ask, connections: () => connections };
+}
+
+it('a request that waited for the connection of another one says that its connection is reused', async () => {
+  const { ask, connections } = await start(1);
+  const [first, second] = [ask(), ask()];
+  await Promise.all([first.status, second.status]);
+  expect(connections()).toBe(1);
+  expect([first.request.reusedSocket, second.request.reusedSocket]).toEqual([false, true]);
+});
+
+it('an error of a connection that a request is about to reuse is no crash, and costs no request', async () => {
+  const { ask, connections } = await start(1);
+  const first = ask();
+  const [socket]: Socket[] = await once(first.request, 'socket');
+  await first.status;
+  // The agent has the connection back by then.
+  await new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+  const second = ask();
+  socket?.destroy(new Error('read ECONNRESET'));
+  expect(await second.status).toBe(200);
+  expect(second.request.reusedSocket).toBe(false);
+  expect(connections()).toBe(2);
+});
