@@ -36,7 +36,7 @@ Rotating an RSA key: Vault first
   3. countersign keys verify ...: says when the gateway accepts the new version. Countersign goes over to it
      at the first 403 of the old one. Keep to 24 h (keys.overlap); after that the old one is not tried.
      Payments in flight at the switch get that 403, and nothing is done. To avoid that, set
-     keys.rotation.canary, or send one status query through each instance, and through each started since step 1.
+     keys.rotation.canary, or send one status query through each instance, also those started since step 1.
   4. If it does not come to that: countersign keys rollback ... --to VERSION
 
 Rotating a control key: gateway first

@@ -76,7 +76,6 @@ const tricks: Readonly<Record<string, string>> = {
   traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
   baggage: 'theirs=1',
   Oauth_Consumer_Key: 'theirs',
-  Content_Length: '3',
 };
 
 describe('no header of the caller reaches the gateway', () => {
