@@ -43,7 +43,7 @@ class ReuseGuard {
         return;
       }
       afterPoll(socket, () => {
-        if (!socket.destroyed && socket.writable && bytesReceived(socket) === received) {
+        if (isUsable(socket) && bytesReceived(socket) === received) {
           request.reusedSocket = true;
           Reflect.apply(assign, undefined, given);
         } else {
@@ -97,6 +97,11 @@ function afterPoll(socket: Socket, done: () => void): void {
       done();
     });
   });
+}
+
+/** From a socket that is paused nothing was read: what waits there would be the next response. */
+function isUsable(socket: Socket): boolean {
+  return !socket.destroyed && socket.writable && !socket.isPaused();
 }
 
 /**

@@ -16,6 +16,8 @@ export interface Expectation {
   /** Nobody listens on the site from now on, for this many milliseconds. */
   readonly refuse: (milliseconds: number) => void;
   readonly seed: number;
+  /** Milliseconds by which what is seen now may have happened earlier. */
+  readonly lateBy: () => number;
 }
 
 interface Current {
@@ -88,7 +90,9 @@ export class GatewayConnection {
 
   #surplusBefore(): SurplusBefore | undefined {
     if (this.#surplus === 'none') return undefined;
-    const milliseconds = performance.now() - (this.#settledAt ?? performance.now());
+    const { lateBy } = this.#expectation;
+    const now = performance.now();
+    const milliseconds = Math.max(0, now - (this.#settledAt ?? now) - lateBy());
     return { joined: this.#surplus === 'joined', milliseconds };
   }
 

@@ -8,6 +8,7 @@ import type { FaultName, SiteName } from './fault-table.ts';
 import { type Expectation, GatewayConnection } from './gateway-connection.ts';
 import type { RequestRecord, SurplusBefore } from './ledger.ts';
 import { FlappingListener, listen } from './listener.ts';
+import { LoopDelay } from './loop-delay.ts';
 import { faultOfRetry, indexOf } from './plan.ts';
 import { fixedPorts } from './ports.ts';
 
@@ -33,6 +34,7 @@ export async function startFaultGateway(options: GatewayOptions): Promise<FaultG
   const urls = new Map<SiteName, string>();
   let connections = 0;
   let unreadable = 0;
+  const loop = new LoopDelay();
   const hold = (socket: Socket): void => {
     sockets.add(socket.once('close', () => sockets.delete(socket)).on('error', () => {}));
   };
@@ -48,6 +50,7 @@ export async function startFaultGateway(options: GatewayOptions): Promise<FaultG
         note(options, orderId, connection, surplus);
       void new GatewayConnection(socket, {
         seed: options.seed,
+        lateBy: () => loop.recent(),
         seen,
         refuse,
         unreadable: () => void (unreadable += 1),

@@ -66,3 +66,18 @@ it('an error of a connection that a request is about to reuse is no crash, and c
   expect(second.request.reusedSocket).toBe(false);
   expect(connections()).toBe(2);
 });
+
+it('a connection that is paused, so that nothing could be read from it, is not reused', async () => {
+  const { ask, connections } = await start(1);
+  const first = ask();
+  const [socket]: Socket[] = await once(first.request, 'socket');
+  await first.status;
+  await new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+  socket?.pause();
+  const second = ask();
+  expect(await second.status).toBe(200);
+  expect(second.request.reusedSocket).toBe(false);
+  expect(connections()).toBe(2);
+});
