@@ -91,6 +91,7 @@ export async function startFaultGateway(options: GatewayOptions): Promise<FaultG
     urls,
     unreadable: () => unreadable,
     close: async () => {
+      loop.stop();
       flapping.close();
       for (const server of servers) server.close();
       for (const socket of sockets) socket.destroy();
