@@ -178,8 +178,11 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
       if (how === 'by a reload') await proxy.reload(config);
       const uncached = `${proxy.url}/sandbox/gw/api/v2/get-balance/manager/uncached`;
       await until(async () => (await post(uncached, '')).status === 200);
+      const fetched = (): Promise<number> => counted(proxy, 'key_requests_total', { result: 'fetched' });
+      // The other login may have been read in the background, once Vault was back.
+      const before = await fetched();
       expect((await askBalance(proxy)).status).toBe(200);
-      expect(await counted(proxy, 'key_requests_total', { result: 'fetched' })).toBe(2);
+      expect(await fetched()).toBe(before);
     },
   );
 
