@@ -7,12 +7,14 @@ import type { Bounds } from './violation.ts';
 export function checkTruth(
   record: RequestRecord,
   owners: ReadonlyMap<string, RequestRecord>,
-  bounds: Bounds,
+  inWindow: ReadonlySet<RequestRecord>,
 ): Finding[] {
+  // A request that was answered by the response to an earlier one may itself never be read.
+  if (inWindow.has(record) && record.sightings.length === 0) return [];
   const lies = [...ofResponse(record), ...ofLog(record), ...ofRequest(record)];
   return [
     ...lies.map((detail): Finding => ({ rule: 'lie', detail })),
-    ...crossings(record, owners, bounds).map((detail): Finding => ({ rule: 'crossed', detail })),
+    ...crossings(record, owners, inWindow).map((detail): Finding => ({ rule: 'crossed', detail })),
   ];
 }
 
@@ -71,7 +73,7 @@ function ofRequest({ sent, plan, sightings, response }: RequestRecord): string[]
 function crossings(
   record: RequestRecord,
   owners: ReadonlyMap<string, RequestRecord>,
-  bounds: Bounds,
+  inWindow: ReadonlySet<RequestRecord>,
 ): string[] {
   const { response, plan } = record;
   const found: string[] = [];
@@ -79,7 +81,7 @@ function crossings(
   if (owner !== undefined && owner !== record) {
     found.push(`its request id is that of ${owner.plan.orderId}`);
   }
-  if (isForeign(record) && !isWithinWindow(record, bounds)) {
+  if (isForeign(record) && !inWindow.has(record)) {
     const whose = response?.bodyOf ?? 'no order';
     found.push(`the body is ${response?.body} and that of ${whose}, not of ${plan.orderId}${after(record)}`);
   }
@@ -97,7 +99,7 @@ function after({ sightings }: RequestRecord): string {
 }
 
 /** The body is not that of this request. */
-export function isForeign({ response, plan, sightings }: RequestRecord): boolean {
+function isForeign({ response, plan, sightings }: RequestRecord): boolean {
   if (response?.outcome !== 'answered') return false;
   if (!response.complete) return response.bodyOf !== undefined && response.bodyOf !== plan.orderId;
   const shortened = sightings.some(({ fault }) => fault === 'length-too-short');
@@ -105,7 +107,23 @@ export function isForeign({ response, plan, sightings }: RequestRecord): boolean
   return response.bodyOf !== plan.orderId || !intact;
 }
 
-/** A surplus response came so shortly before the request that it may have arrived after it was written. */
-export function isWithinWindow({ sightings }: RequestRecord, { surplusWindow }: Bounds): boolean {
+/**
+ * The requests that were crossed within the window that remains: a surplus response came so shortly before the request
+ * that it may have arrived after it was written. The response to that request is then itself one too many, for the next
+ * read on the connection.
+ */
+export function crossedInWindow(requests: readonly RequestRecord[], bounds: Bounds): Set<RequestRecord> {
+  const crossed = new Set<RequestRecord>();
+  const displaced = new Set<string>();
+  for (const record of requests) {
+    const follows = record.plan.operation !== 'transfer' && displaced.has(record.response?.bodyOf ?? '');
+    if (!isForeign(record) || !(follows || isWithinWindow(record, bounds))) continue;
+    crossed.add(record);
+    displaced.add(record.plan.orderId);
+  }
+  return crossed;
+}
+
+function isWithinWindow({ sightings }: RequestRecord, { surplusWindow }: Bounds): boolean {
   return sightings.some(({ surplus }) => surplus?.joined === false && surplus.milliseconds <= surplusWindow);
 }

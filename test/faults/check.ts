@@ -1,18 +1,19 @@
 import { checkProcess, wasKilledBeforeLogging } from './check-processes.ts';
 import { checkResponse } from './check-responses.ts';
-import { checkTruth } from './check-truth.ts';
+import { checkTruth, crossedInWindow } from './check-truth.ts';
 import type { Ledger, ProcessRecord, RequestRecord } from './ledger.ts';
 import { type Bounds, subjectOf, type Violation } from './violation.ts';
 
 /** Every promise that the ledger shows to be broken. */
 export function check({ requests, processes }: Ledger, bounds: Bounds): Violation[] {
   const owners = ownersOf(requests);
+  const inWindow = crossedInWindow(requests, bounds);
   return [
     ...requests.flatMap((record) => {
       const process = record.process === undefined ? undefined : processes[record.process];
       const found = [
         ...checkDoubled(record),
-        ...checkTruth(record, owners, bounds),
+        ...checkTruth(record, owners, inWindow),
         ...checkResponse(record, process, bounds),
         ...checkLogged(record, process, bounds),
       ];

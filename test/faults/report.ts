@@ -1,5 +1,5 @@
 import { wasKilled, wasStopped } from './check-processes.ts';
-import { isForeign, isWithinWindow } from './check-truth.ts';
+import { crossedInWindow } from './check-truth.ts';
 import { faultNames, faultRow, isWholeResponse, type Point } from './fault-table.ts';
 import type { Ledger, ProcessRecord, RequestRecord } from './ledger.ts';
 import { hasFailed, type Rolling } from './rolling.ts';
@@ -52,7 +52,7 @@ const names = {
 function rows({ ledger, actions, bounds, unreadable, seconds }: Run): [string, string | number][] {
   const { requests, processes } = ledger;
   const upstream = requests.flatMap(({ sightings }) => sightings);
-  const inWindow = requests.filter((record) => isForeign(record) && isWithinWindow(record, bounds));
+  const inWindow = crossedInWindow(requests, bounds);
   return [
     ['requests', requests.length],
     ['seconds', Math.round(seconds)],
@@ -76,7 +76,7 @@ function rows({ ledger, actions, bounds, unreadable, seconds }: Run): [string, s
       upstream.filter((one) => one.surplus !== undefined).length,
     ],
     ...count('result', requests, (record) => resultOf(record, processOf(record, ledger))),
-    ['crossed within the window that remains', inWindow.length],
+    ['crossed within the window that remains', inWindow.size],
     ...sorted(actions).map(([name, value]): [string, number] => [`sent: ${name}`, value]),
     ['processes', processes.length],
   ];

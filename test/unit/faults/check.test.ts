@@ -247,6 +247,28 @@ describe('the check of bodies finds', () => {
     expect(after(false, 11)).toEqual([`${crossed}; a surplus response had come 11 ms before`]);
     expect(after(true, 1)).toEqual([`${crossed}; a surplus response had come with the response before it`]);
   });
+
+  it('no response that such a surplus response displaced, but every other one of an earlier request', () => {
+    const first = (milliseconds: number): RequestRecord =>
+      Object.assign(goodRequest(0, { operation: 'order-status' }), {
+        response: foreign,
+        sightings: [sighting('good', { joined: false, milliseconds })],
+      });
+    // Its response is that of the first; the gateway has reset the connection before it read it.
+    const second = Object.assign(goodRequest(1, { operation: 'order-status' }), {
+      response: goodResponse(orderIdOf(1, 0), 1),
+      sightings: [],
+    });
+    expect(found(first(9), goodProcess(), second)).toEqual([]);
+    expect(found(first(11), goodProcess(), second)).toEqual(
+      expect.arrayContaining([expect.stringContaining('lie:'), expect.stringContaining('crossed:')]),
+    );
+    const payment = Object.assign(goodRequest(1), {
+      response: goodResponse(orderIdOf(1, 0), 1),
+      sightings: [],
+    });
+    expect(found(first(9), goodProcess(), payment)).not.toEqual([]);
+  });
 });
 
 describe('the check of responses finds', () => {
