@@ -1,4 +1,5 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { cpSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
@@ -24,6 +25,20 @@ whenHelm('the packaged chart renders the same as the folder, with rules and dash
   const everything = values('everything');
   const packaged = render(everything, undefined, join(folder, 'countersign-0.1.0.tgz'));
   expect(packaged).toEqual(render(everything));
+});
+
+whenHelm('the packaged chart holds no recording, picture, source or test', () => {
+  expect(helm(['package', chart, '--destination', folder])).toMatchObject({ status: 0 });
+  const archive = join(folder, 'countersign-0.1.0.tgz');
+  const packed = execFileSync('tar', ['--list', '--file', archive], { encoding: 'utf8' }).trim().split('\n');
+  const linked = ['grafana/*.json', 'prometheus/*.rules.yaml'].flatMap((pattern) =>
+    globSync(`deploy/${pattern}`).map((file) =>
+      file.replace('deploy/grafana', 'files/dashboards').replace('deploy', 'files'),
+    ),
+  );
+  const own = globSync(['*.yaml', '*.json', 'files/*.*', 'templates/**/*.*'], { cwd: chart });
+  const expected = ['.helmignore', ...own, ...linked].map((file) => `countersign/${file}`);
+  expect(packed.sort()).toEqual(expected.sort());
 });
 
 whenHelm.each([
