@@ -27,6 +27,6 @@ if (ownMajor < major || (ownMajor === major && ownMinor < minor)) {
  * @returns {[major: number, minor: number]}
  */
 function numbersIn(version) {
-  const [major = 0, minor = 0] = (version.match(/\d+/g) || []).map(Number);
+  const [major = 0, minor = 0] = version.replace(/^\D+/, '').split('.').map(Number);
   return [major, minor];
 }
