@@ -63,22 +63,54 @@ whenHelm.each([
   expect(refused.stderr).toContain(message);
 });
 
-whenHelm('the notes say what still has to be done, and no more once it is', () => {
+/** What `helm install` prints at the end. */
+function notes(args: readonly string[]): string {
   const copy = join(folder, 'notes');
   cpSync(chart, copy, { recursive: true, dereference: true });
   const include = '{{ include (print $.Template.BasePath "/NOTES.txt") . | nindent 2 }}';
   writeFileSync(join(copy, 'templates/notes.yaml'), `kind: Notes\nnotes: |\n  {{- "" }}\n${include}\n`);
-  const notes = (name: string) => String(at(render(values(name), 'Notes', copy)[0], 'notes'));
-  const fresh = notes('default');
+  return String(at(render(args, 'Notes', copy)[0], 'notes'));
+}
+
+whenHelm('the notes say what still has to be done, and no more once it is', () => {
+  const fresh = notes(values('default'));
   expect(fresh).toContain('http://pay-countersign.payments.svc:8080/sandbox/gw/api/...');
   expect(fresh.match(/^NOTE: .*$/gm)).toEqual([
     'NOTE: config.callers is empty, so every request is refused.',
     'NOTE: config.environments.sandbox.baseUrl is https://sandbox.gateway.example, which is a placeholder.',
     'NOTE: the image is not pinned: set image.digest.',
   ]);
-  expect(notes('vault-kubernetes')).not.toContain('NOTE:');
-  expect(notes('vault-kubernetes')).toContain('vault write auth/kubernetes-prod/role/countersign ');
-  expect(notes('directory-keys')).not.toContain('vault write');
+  expect(notes(values('vault-kubernetes'))).not.toContain('NOTE:');
+  expect(notes(values('vault-kubernetes'))).toContain('vault write auth/kubernetes-prod/role/countersign ');
+  expect(notes(values('directory-keys'))).not.toContain('vault write');
+});
+
+whenHelm('the notes name the Vault policy by its file, and as the set-up script calls it', () => {
+  const text = notes(values('vault-kubernetes'));
+  const [, policy = '', file = ''] = /^ *vault policy write (\S+) (\S+)$/m.exec(text) ?? [];
+  expect(readFileSync(file, 'utf8')).toContain('path "secret/data/gateway/*"');
+  expect(readFileSync('deploy/vault/setup.sh', 'utf8')).toMatch(new RegExp(`^policy ${policy}$`, 'm'));
+  expect(text).toContain(` token_policies=${policy}\n`);
+  expect(text).not.toContain('<');
+});
+
+whenHelm('the notes name the labels of the pods that the network policy lets in', () => {
+  expect(notes(values('default'))).toContain(
+    'reach the proxy port, and no others (networkPolicy.callers):\n' +
+      '  pods labeled countersign/caller=true in all namespaces\n',
+  );
+  const callers = [
+    { podSelector: { matchLabels: { app: 'shop' } } },
+    { namespaceSelector: { matchExpressions: [{ key: 'team', operator: 'In', values: ['pay', 'shop'] }] } },
+    { ipBlock: { cidr: '10.0.0.0/8', except: ['10.1.0.0/16'] } },
+  ];
+  const given = ['--set-json', `networkPolicy.callers=${JSON.stringify(callers)}`];
+  expect(notes([...values('default'), ...given])).toContain(
+    '  pods labeled app=shop in this namespace\n' +
+      '  all pods in namespaces labeled team In pay|shop\n' +
+      '  addresses in 10.0.0.0/8 except 10.1.0.0/16\n',
+  );
+  expect(notes([...values('default'), '--set-json', 'networkPolicy.callers=[]'])).toContain(':\n  none\n');
 });
 
 it('chart, package and image name the same version', () => {
