@@ -149,7 +149,7 @@ function keyMetrics({ counter, gauge, histogram }: Maker) {
     ),
     keyUnusable: gauge(
       'key_unusable_versions',
-      `Versions of a key in use that cannot be parsed or are too weak. ${bounded}`,
+      `Number of current key versions that cannot be parsed or are too weak. ${bounded}`,
       boundedKey,
     ),
     fallbacks: counter(
