@@ -205,6 +205,16 @@ function processMetrics({ counter, gauge, histogram }: Maker) {
       'Start of the validity of a certificate in use, in seconds since 1970.',
       certificate,
     ),
+    configReloaded: gauge(
+      'config_last_reload_successful',
+      'Whether the last configuration reload took effect as a whole; 0 also if a field needs a restart.',
+      [],
+    ),
+    configReloadedAt: gauge(
+      'config_last_reload_success_timestamp_seconds',
+      'Time of the last configuration load that took effect as a whole, in seconds since 1970.',
+      [],
+    ),
     buildInfo: gauge('build_info', 'Always 1; the versions are in the labels.', ['version', 'node_version']),
   };
 }
