@@ -161,7 +161,7 @@ function keyMetrics({ counter, gauge, histogram }: Maker) {
     ),
     keyUnusable: gauge(
       'key_unusable_versions',
-      `Versions of a key in use that cannot be parsed or are too weak. ${bounded}`,
+      `Number of current key versions that cannot be parsed or are too weak. ${bounded}`,
       boundedKey,
     ),
     fallbacks: counter(
@@ -226,6 +226,16 @@ function processMetrics({ counter, gauge, histogram }: Maker) {
       'certificate_not_before_timestamp_seconds',
       `Start of the validity of a certificate in use, in seconds since 1970. ${sharedCertificate}`,
       certificate,
+    ),
+    configReloaded: gauge(
+      'config_last_reload_successful',
+      'Whether the last configuration reload took effect as a whole; 0 also if a field needs a restart.',
+      [],
+    ),
+    configReloadedAt: gauge(
+      'config_last_reload_success_timestamp_seconds',
+      'Time of the last configuration load that took effect as a whole, in seconds since 1970.',
+      [],
     ),
     buildInfo: gauge('build_info', 'Always 1; the versions are in the labels.', ['version', 'node_version']),
   };

@@ -40,6 +40,10 @@ export function createRecorder(metrics: Metrics, labels: () => Labels): Meter {
     },
     logLinesDropped: (lines) => metrics.logLinesDropped.inc({}, lines),
     signingQueue: (depth) => metrics.signingQueue.set({}, depth),
+    configLoaded(successful, at) {
+      metrics.configReloaded.set({}, successful ? 1 : 0);
+      if (successful) metrics.configReloadedAt.set({}, at);
+    },
     policyDecided: (caller, decision) => metrics.decisions.inc({ ...labels().caller(caller), decision }),
     ...certificateRecorder(metrics, labels),
     ...keyRecorder(metrics, keys, labels),
