@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { KeysConfig } from '../config/shape.ts';
 import { KeyCache } from '../keys/cached.ts';
-import type { KeyEvents, KeySource } from '../keys/source.ts';
+import type { KeyAddress, KeyEvents, KeyRing, KeySource, RingRemoval } from '../keys/source.ts';
 import type { Log } from '../ops/log.ts';
 import type { Meter } from '../ops/meter.ts';
 import { OutageLog } from '../ops/outage-log.ts';
@@ -58,6 +58,7 @@ export function openKeys(
   Object.assign(inUse, { cache, overlap: config.overlap });
   const rotation = before?.rotation ?? createRotation(inUse, events, ports);
   if (!keepsSource) source.start();
+  cache.start();
   return { config, source, cache, rotation, events, inUse };
 }
 
@@ -105,14 +106,10 @@ function createEvents({ meter, log, monotonic }: KeyStockPorts, source: string):
   return {
     keyTaken: (environment, result) => meter.keyTaken(environment, result),
     keyFetched: (source, seconds) => meter.keyFetched(source, seconds),
-    ringChanged: (address, ring) => {
-      meter.ringChanged(address, ring);
-      const versions = ring?.map(({ kind, version }) => `${kind} ${version}`).join(', ') ?? 'gone';
-      log.note('info', 'keys changed', { ...address, versions });
-      for (const entry of ring ?? []) {
-        if ('problem' in entry)
-          log.note('error', entry.problem, { ...address, kind: entry.kind, version: entry.version });
-      }
+    ringChanged: (address, ring, removal = 'deleted') => {
+      meter.ringChanged(address, ring, removal);
+      if (ring === undefined) logRemoval(log, address, removal);
+      else logRing(log, address, ring);
     },
     keySourceUp: (up, cause = 'unknown') => {
       meter.keySourceUp(up);
@@ -123,10 +120,25 @@ function createEvents({ meter, log, monotonic }: KeyStockPorts, source: string):
       meter.loginFailed(problem);
       outage.failed(problem);
     },
-    sourceTokenExpires: (at) => meter.sourceTokenExpires(at),
+    sourceTokenExpires: (at, leaseSeconds) => meter.sourceTokenExpires(at, leaseSeconds),
     keyProblem: (problem, about) => {
       meter.keyProblem(problem, about);
       log.note('error', problem, { ...about });
     },
   };
+}
+
+function logRing(log: Log, address: KeyAddress, ring: KeyRing): void {
+  const versions = ring.map(({ kind, version }) => `${kind} ${version}`).join(', ');
+  log.note('info', 'keys changed', { ...address, versions });
+  for (const entry of ring) {
+    if ('problem' in entry && entry.supersededAt === undefined)
+      log.note('error', entry.problem, { ...address, kind: entry.kind, version: entry.version });
+  }
+}
+
+/** A login without keys fails from now on; that a ring left the cache is no trouble. */
+function logRemoval(log: Log, address: KeyAddress, removal: RingRemoval): void {
+  if (removal === 'deleted') log.note('warn', 'keys deleted in the key source', { ...address });
+  else log.note('info', 'keys left the cache', { ...address, cause: removal });
 }

@@ -72,6 +72,7 @@ export function startRuntime(
     stop: async (next) => {
       for (const forwarder of forwarders.values()) forwarder.retire();
       if (next?.keys.cache !== keys.cache) keys.cache.stop();
+      if (next !== undefined && next.keys.inUse !== keys.inUse) keys.cache.retire();
       if (next?.keys.source !== keys.source) await keys.source.stop();
     },
   };

@@ -84,6 +84,7 @@ async function start(config: Config, opened: OpenLog, io: Io): Promise<Service |
   const guard = guardProcess(log, flush);
   try {
     const service = await startService(config, { log, logDestination: destination });
+    service.configLoaded(true);
     guard.beforeExit(() => service.abort());
     return service;
   } catch (error) {
@@ -99,18 +100,25 @@ async function stop(service: Service, { skipDelay }: Signals, log: Log): Promise
   return finished ? exitCode.done : exitCode.failed;
 }
 
-/** A file with problems changes nothing. */
+/** A file with problems changes nothing; of a good one all is in effect but what only a restart can change. */
 async function readAgain(file: string, lookUp: LookUp, service: Service, log: Log): Promise<void> {
   try {
     const read = await readConfig(file, builtInOperations, { lookUp });
     if ('problems' in read) {
       for (const line of report(file, read.problems)) log.note('error', line);
       log.note('error', 'configuration not reloaded: the running one stays');
+      service.configLoaded(false);
       return;
     }
-    await service.reload(read.config);
-    log.note('info', 'configuration reloaded');
+    const fields = await service.reload(read.config);
+    service.configLoaded(fields.length === 0);
+    if (fields.length === 0) log.note('info', 'configuration reloaded');
+    else
+      log.note('warn', 'configuration reloaded, but some fields need a restart', {
+        fields: fields.join(', '),
+      });
   } catch (error) {
+    service.configLoaded(false);
     log.note('error', `configuration not reloaded: ${messageOf(error)}`);
   }
 }

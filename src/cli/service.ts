@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import type { Config } from '../config/shape.ts';
+import type { Exchange } from '../exchange.ts';
 import { createAdminServer } from '../ops/admin-listener.ts';
 import type { LogDestination } from '../ops/log-destination.ts';
 import { sampleRejections } from '../ops/log-sampling.ts';
@@ -12,7 +13,7 @@ import { createOpsApp, type OpsPorts } from '../ops/server.ts';
 import { Admission } from '../proxy/admission.ts';
 import { ConnectionTracker } from '../proxy/connection-tracker.ts';
 import { InFlight } from '../proxy/in-flight.ts';
-import { createListener, type Listener, type TlsTexts } from '../proxy/listen.ts';
+import { createListener, type Listener, setLimits, type TlsTexts } from '../proxy/listen.ts';
 import { MemoryBudget } from '../proxy/memory-budget.ts';
 import { UnderWay } from '../proxy/under-way.ts';
 import type { TlsMaterial } from '../tls/material.ts';
@@ -21,6 +22,7 @@ import { CertificateFiles, type Certificates, materialOf } from './certificates.
 import { closeServer, listenOn } from './listen.ts';
 import { createNonces } from './nonces.ts';
 import { packageVersion } from './package-info.ts';
+import { fieldsForRestart } from './restart-fields.ts';
 import { loginsIn, namesOf, type RuntimePorts, startRuntime } from './runtime.ts';
 import { abort, shutDown } from './shutdown.ts';
 
@@ -29,11 +31,14 @@ export interface Service {
   readonly proxyUrl: string;
   readonly adminUrl: string;
   /**
-   * Takes another configuration for the requests to come. Addresses stay as they are until a restart.
+   * Takes another configuration for the requests to come: all of it but the fields that only a restart can change.
    *
+   * @returns the fields that differ from those the process started with, and need a restart
    * @throws Error for files that cannot be read; the running configuration stays
    */
-  reload(config: Config): Promise<void>;
+  reload(config: Config): Promise<readonly string[]>;
+  /** Shows whether all of the configuration that was loaded last is in effect. */
+  configLoaded(successful: boolean): void;
   /**
    * A graceful shutdown. Resolves to whether every request in flight finished in time.
    *
@@ -70,15 +75,13 @@ export async function startService(config: Config, given: ServicePorts): Promise
   certificates.use(first);
   let runtime = startRuntime(config, first, ports);
   let draining = false;
+  let inForce = config;
   const listener = createListener(config.proxy, {
     ...ports,
     handle: (request, response) => runtime.handle(request, response),
     tls: listenerTexts(first),
     dropped: () => meter.connectionDropped(),
-    refused: (exchange) => {
-      ports.log.exchange(exchange);
-      meter.exchangeEnded(exchange);
-    },
+    refused: (exchange) => noteRejection(ports, exchange),
   });
   const admin = createAdmin(config, meter, () => runtime.readiness(draining));
   const [proxyUrl, adminUrl] = await listenOn(
@@ -102,15 +105,18 @@ export async function startService(config: Config, given: ServicePorts): Promise
       const started = startRuntime(next, prepared, ports, runtime);
       void runtime.stop(started);
       runtime = started;
-      ports.memory.limit = next.proxy.maxBufferedBytes;
+      inForce = next;
       meter.reconfigure(namesOf(next));
       certificates.use(prepared);
+      changeLimits(listener, ports, next);
       renewListener(listener, listenerTexts(prepared));
+      return fieldsForRestart(config, next);
     },
+    configLoaded: (successful) => meter.configLoaded(successful, ports.clock() / 1000),
     // The admin port stays open meanwhile: it says that this instance is draining.
     async stop(skipDelay) {
       draining = true;
-      const finished = await shutDown({ listener, ...ports, ...config.proxy }, skipDelay);
+      const finished = await shutDown({ listener, ...ports, ...inForce.proxy }, skipDelay);
       stopLooking();
       await runtime.stop();
       await closeServer(admin);
@@ -160,6 +166,17 @@ function createPorts(
     newRequestId: () => randomUUID(),
     userAgent: `countersign/${packageVersion()}`,
   };
+}
+
+/** A request that was rejected before it reached the handler. */
+function noteRejection({ log, meter }: RuntimePorts, exchange: Exchange): void {
+  log.exchange(exchange);
+  meter.exchangeEnded(exchange);
+}
+
+function changeLimits({ server }: Listener, { memory }: RuntimePorts, { proxy }: Config): void {
+  memory.limit = proxy.maxBufferedBytes;
+  setLimits(server, proxy);
 }
 
 function renewListener(listener: Listener, texts: TlsTexts | undefined): void {

@@ -91,8 +91,12 @@ export const vault = z
 
 const cache = z
   .strictObject({
-    fresh: duration('60s').describe('How long a key is used without asking the source again.'),
-    stale: duration('12h').describe('How long it is used while the source does not answer.'),
+    fresh: duration('60s').describe(
+      'How long a key is used without asking the source again; without requests for its login it is read again after five times that.',
+    ),
+    stale: duration('12h').describe(
+      'How long it is used while the source does not answer, and kept while no request uses it.',
+    ),
     missing: duration('10s').describe('How long it is remembered that a login has no key.'),
     entries: count.prefault(10_000).describe('Logins remembered at most.'),
   })

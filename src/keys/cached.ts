@@ -1,5 +1,6 @@
 import type { CacheConfig } from '../config/shape.ts';
 import { Refusal } from '../errors.ts';
+import { BackgroundRefresh } from './background-refresh.ts';
 import { KeyMemory } from './memory.ts';
 import { Reads } from './reads.ts';
 import { Recovery } from './recovery.ts';
@@ -33,6 +34,7 @@ export class KeyCache {
   readonly #memory: KeyMemory;
   readonly #reads: Reads<KeyRing | undefined>;
   readonly #recovery: Recovery;
+  readonly #background: BackgroundRefresh;
   #answeredAt = Number.NEGATIVE_INFINITY;
 
   constructor(source: KeySource, settings: CacheConfig, ports: CachePorts) {
@@ -45,6 +47,12 @@ export class KeyCache {
       ...ports,
       read: (address) => this.#refresh(address),
       outdated: () => this.#memory.outdated(),
+    });
+    this.#background = new BackgroundRefresh({
+      setTimer,
+      ...ports,
+      read: (address) => this.#refresh(address),
+      due: (limit) => this.#dueInBackground(limit),
     });
   }
 
@@ -86,9 +94,26 @@ export class KeyCache {
     this.#memory.adopt(other.#memory);
   }
 
-  /** Ends what runs in the background while the source fails. */
+  /** Begins to read rings in use again in the background, and to drop those that are not in use. */
+  start(): void {
+    this.#background.start();
+  }
+
+  /** Ends what runs in the background. */
   stop(): void {
     this.#recovery.stop();
+    this.#background.stop();
+  }
+
+  /** None of its rings is in use any more: keys are read from another place. Requests in flight may still use them. */
+  retire(): void {
+    this.#memory.retire();
+  }
+
+  /** While the source fails the recovery alone decides when it is read. */
+  #dueInBackground(limit: number): readonly KeyAddress[] {
+    this.#memory.dropUnused();
+    return this.#recovery.failing ? [] : this.#memory.dueInBackground(limit);
   }
 
   #fromMemory(address: KeyAddress): Taken | undefined {

@@ -14,6 +14,16 @@ export class RecentlyUsed<Value> {
     return value;
   }
 
+  /** As {@link get}, but it is no use. */
+  peek(name: string): Value | undefined {
+    return this.#values.get(name);
+  }
+
+  /** Another value for a name that is there; it is no use. */
+  replace(name: string, value: Value): void {
+    if (this.#values.has(name)) this.#values.set(name, value);
+  }
+
   /** Gives back the value that had to go to make room, if one had to. */
   set(name: string, value: Value): Value | undefined {
     this.#moveToEnd(name, value);

@@ -31,6 +31,11 @@ export class Recovery {
     this.#backOff = new BackOff(ports, probes);
   }
 
+  /** The source could not be used when it was last asked. */
+  get failing(): boolean {
+    return this.#failing;
+  }
+
   /** The source could not be used for this address. */
   failed(address: KeyAddress): void {
     // A refresh that is still to come would only be another probe.

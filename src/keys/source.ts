@@ -50,6 +50,13 @@ export interface KeySource {
   stop(): void | Promise<void>;
 }
 
+/**
+ * Why a ring is not in use any more: the key source has no keys for the login (`deleted`), no request used them
+ * (`unused`), the source could not be read for too long (`expired`), the cache is full (`evicted`), or the keys are
+ * read from another place since a reload (`replaced`).
+ */
+export type RingRemoval = 'deleted' | 'unused' | 'expired' | 'evicted' | 'replaced';
+
 /** How a ring came to be had; the label of `key_requests_total`. */
 export type KeyResult = 'fresh' | 'stale' | 'fetched' | 'missing' | 'failed';
 
@@ -58,14 +65,18 @@ export interface KeyEvents {
   keyTaken(environment: string, result: KeyResult): void;
   /** Duration in seconds of one read of the source, successful or not. */
   keyFetched(source: string, seconds: number): void;
-  /** The ring that is in use from now on; `undefined`: the login's keys are gone. */
-  ringChanged(address: KeyAddress, ring: KeyRing | undefined): void;
+  /** The ring that is in use from now on; `undefined`: none is, for the reason given. */
+  ringChanged(address: KeyAddress, ring: KeyRing | undefined, removal?: RingRemoval): void;
   /** Whether the source could be used when it was last asked; where not, `cause` says why, without a secret. */
   keySourceUp(up: boolean, cause?: string): void;
   /** Logging in to the source failed: it cannot be used until that succeeds. `problem` holds no secret. */
   loginFailed(problem: string): void;
-  /** Seconds since 1970 at which the source's own credential runs out; `undefined`: never or unknown. */
-  sourceTokenExpires(at: number | undefined): void;
+  /**
+   * Seconds since 1970 at which the source's own credential runs out; `undefined`: never or unknown.
+   *
+   * @param leaseSeconds its length, from which it counts down to 0 at `at`
+   */
+  sourceTokenExpires(at: number | undefined, leaseSeconds?: number): void;
   /** Something a person should know; `problem` holds no secret. */
   keyProblem(problem: string, about?: Partial<KeyAddress>): void;
 }

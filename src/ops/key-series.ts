@@ -25,7 +25,7 @@ export function createKeySeries(metrics: Metrics, mostLogins = 1000): KeySeries 
     const keys = entries.filter(usable);
     const versions = keys.map(({ version }) => version).join();
     if (!shown.has(id)) for (const to of directions) fallbacks.inc({ ...labels, to }, 0);
-    keyUnusable.set(labels, entries.length - keys.length);
+    keyUnusable.set(labels, entries.filter(isUnusableNow).length);
     setOrRemove(keyVersion, labels, keys[0]?.version);
     setOrRemove(keyCreated, labels, seconds(keys[0]?.createdAt));
     // A ring that was only read again leaves the version that signs as it is.
@@ -67,6 +67,11 @@ function seriesId({ environment, login, kind }: KeyLabels): string {
 
 function usable(entry: KeyRing[number]): entry is UsableKey {
   return 'key' in entry;
+}
+
+/** A bad version that a newer one replaced needs no action any more, though the ring holds it for a while. */
+function isUnusableNow(entry: KeyRing[number]): boolean {
+  return !usable(entry) && entry.supersededAt === undefined;
 }
 
 function seconds(date: Date | undefined): number | undefined {

@@ -41,8 +41,8 @@ export class LoginRedactor {
     return {
       ...meter,
       exchangeEnded: (exchange) => meter.exchangeEnded(this.#exchange(exchange)),
-      ringChanged: (address, ring) => {
-        if (this.#mayBeWritten(address.login)) meter.ringChanged(address, ring);
+      ringChanged: (address, ring, removal) => {
+        if (this.#mayBeWritten(address.login)) meter.ringChanged(address, ring, removal);
       },
       fellBack: (address, kind, to) => {
         if (this.#mayBeWritten(address.login)) meter.fellBack(address, kind, to);

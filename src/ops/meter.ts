@@ -46,6 +46,13 @@ export interface Meter extends KeyEvents {
   certificateGone(user: TlsUser): void;
   /** A read-only query was sent ahead of a payment. */
   canarySent(environment: string, result: CanaryResult): void;
+  /**
+   * The configuration was loaded at the start, or again.
+   *
+   * @param successful whether all of it is in effect
+   * @param at seconds since 1970
+   */
+  configLoaded(successful: boolean, at: number): void;
   policyDecided(caller: string, decision: PolicyDecision): void;
 }
 

@@ -35,9 +35,12 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
   collectDefaultMetrics({ register: registry });
   for (const name of misnamed) registry.removeSingleMetric(name);
   metrics.buildInfo.set({ version: options.version, node_version: process.version }, 1);
-  // A gauge without labels starts at 0; these two say nothing until somebody knows.
+  // A gauge without labels starts at 0, as if that were known.
   metrics.keySourceUp.remove({});
   metrics.tokenExpiry.remove({});
+  metrics.tokenLease.remove({});
+  metrics.configReloaded.remove({});
+  metrics.configReloadedAt.remove({});
 
   let known: KnownNames = options;
   let labels = createLabels(known);

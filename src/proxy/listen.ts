@@ -35,8 +35,6 @@ export interface Listener {
 export function createListener(config: Config['proxy'], ports: ListenerPorts): Listener {
   const options = {
     headersTimeout: config.deadlines.headers,
-    // The handler has its own deadline for the body and answers better; this one is behind it.
-    requestTimeout: config.deadlines.headers + config.deadlines.body + 5_000,
     connectionsCheckingInterval: 1_000,
     keepAliveTimeout: 60_000,
     // The handler looks for it, and says what is wrong.
@@ -52,8 +50,7 @@ export function createListener(config: Config['proxy'], ports: ListenerPorts): L
           requestCert: true,
           rejectUnauthorized: false,
         });
-  // Each takes a file descriptor, whoever it is from; without one no key file and no gateway can be reached.
-  server.maxConnections = config.maxConnections;
+  setLimits(server, config);
   server.on('drop', () => ports.dropped());
   // Bounded by their size. A number would not refuse the headers beyond it, but hide them.
   server.maxHeadersCount = 0;
@@ -67,6 +64,14 @@ export function createListener(config: Config['proxy'], ports: ListenerPorts): L
   });
   rejectUnparsed(server, connections, ports);
   return { server, connections, renew: renewer(server, connections, ports.tls) };
+}
+
+/** The limits that also take effect while the server listens. */
+export function setLimits(server: Server, { deadlines, maxConnections }: Config['proxy']): void {
+  // The handler has its own deadline for the body and answers better; this one is behind it.
+  server.requestTimeout = deadlines.headers + deadlines.body + 5_000;
+  // Each takes a file descriptor, whoever it is from; without one no key file and no gateway can be reached.
+  server.maxConnections = maxConnections;
 }
 
 /** After the client CA changes, connections authenticated by the old one end. */

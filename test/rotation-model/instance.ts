@@ -176,6 +176,7 @@ const meter: Meter = {
   fellBack: none,
   canarySent: none,
   policyDecided: none,
+  configLoaded: none,
   keyTaken: none,
   keyFetched: none,
   ringChanged: none,

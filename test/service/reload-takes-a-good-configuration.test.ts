@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { rmSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
@@ -144,6 +146,22 @@ describe('a reload', () => {
     await proxy.reload({ keys: { source: 'directory', directory: other.keysFolder } });
     expect(verdict(await askBalance(proxy))).toMatch(/^502 key-missing not-sent/);
     expect(await transfer(proxy)).toMatchObject({ status: 200 });
+  });
+
+  it('takes another limit of connections', async () => {
+    const gateway = await startGateway(always(reply('200 OK', '[]')));
+    const proxy = await startProxy({ gateway: gateway.url });
+    const { port } = new URL(proxy.url);
+    const held = connect(Number(port), '127.0.0.1');
+    stops.push(
+      async () => held.destroy(),
+      () => proxy.stop(),
+    );
+    await once(held, 'connect');
+    expect((await askBalance(proxy)).status).toBe(200);
+    expect(await proxy.reload({ proxy: { port: 0, maxConnections: 1 } })).toEqual([]);
+    await expect(askBalance(proxy)).rejects.toThrow();
+    expect(await counted(proxy, 'connections_dropped_total')).toBe(1);
   });
 
   it('that names a file which is not there changes nothing', async () => {

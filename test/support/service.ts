@@ -32,7 +32,7 @@ export interface TestProxy {
   readonly logText: () => string;
   readonly logLines: () => Record<string, unknown>[];
   readonly metrics: () => Promise<string>;
-  readonly reload: (config: Partial<ConfigInput>) => Promise<void>;
+  readonly reload: (config: Partial<ConfigInput>) => Promise<readonly string[]>;
   readonly keysFolder: string;
   stop(): Promise<boolean>;
 }

@@ -12,6 +12,17 @@ it('gives up what was used longest ago, by get or by set, and says what', () => 
   expect([...map.values()]).toEqual([4, 5]);
 });
 
+it('keeps the order of use when a value is only looked at or replaced', () => {
+  const map = new RecentlyUsed<number>(2);
+  map.set('a', 1);
+  map.set('b', 2);
+  expect(map.peek('a')).toBe(1);
+  map.replace('a', 3);
+  map.replace('c', 4);
+  expect([...map.values()]).toEqual([3, 2]);
+  expect(map.set('d', 5)).toBe(3);
+});
+
 it('makes room when something is deleted, and says what', () => {
   const map = new RecentlyUsed<number>(1);
   map.set('a', 1);

@@ -1,6 +1,6 @@
 import { addressName } from '../../../src/keys/address.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
-import type { KeyAddress, KeyEvents, KeyRing, KeySource } from '../../../src/keys/source.ts';
+import type { KeyAddress, KeyEvents, KeyRing, KeySource, RingRemoval } from '../../../src/keys/source.ts';
 import { reveal } from '../../../src/secret.ts';
 
 /** A ring of one control key. */
@@ -91,6 +91,8 @@ export class RecordedEvents implements KeyEvents {
   readonly taken: string[] = [];
   readonly fetched: string[] = [];
   readonly rings: string[] = [];
+  /** Logins whose rings went out of use, each with the reason. */
+  readonly removals: string[] = [];
   readonly up: boolean[] = [];
 
   keyTaken(environment: string, result: string): void {
@@ -101,7 +103,8 @@ export class RecordedEvents implements KeyEvents {
     this.fetched.push(`${source} ${seconds}`);
   }
 
-  ringChanged(address: KeyAddress, ring: KeyRing | undefined): void {
+  ringChanged(address: KeyAddress, ring: KeyRing | undefined, removal?: RingRemoval): void {
+    if (ring === undefined) this.removals.push(`${address.login} ${removal}`);
     this.rings.push(`${addressName(address)} ${keyOf(ring)}`);
   }
 

@@ -76,6 +76,11 @@ describe('a ring in use', () => {
     expect(await value('unusable_versions', controlLabels)).toBe(1);
   });
 
+  it('is not shown as unusable for a bad version that a newer one replaced', async () => {
+    use([control(10), { ...broken, supersededAt: new Date() }, control(8)]);
+    expect(await value('unusable_versions', controlLabels)).toBe(0);
+  });
+
   it('leaves no series when the login or one kind of its keys is gone', async () => {
     use([control(4), rsa(4)]);
     use([rsa(5)]);

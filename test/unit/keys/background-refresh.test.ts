@@ -1,0 +1,179 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { KeyCache } from '../../../src/keys/cached.ts';
+import { ManualClock } from '../../support/stub-vault/clock.ts';
+import {
+  acme,
+  addressOf,
+  keyOf,
+  RecordedEvents,
+  ringOf,
+  ScriptedSource,
+  settled,
+} from './scripted-source.ts';
+
+const second = 1000;
+const hour = 3600 * second;
+const settings = { fresh: 60 * second, stale: 12 * hour, missing: 10 * second, entries: 1000 };
+
+let clock: ManualClock;
+let source: ScriptedSource;
+let events: RecordedEvents;
+let cache: KeyCache;
+
+function start(overrides: Partial<typeof settings> = {}): void {
+  const { now: monotonic, setTimer } = clock;
+  const ports = { monotonic, random: () => 0.5, events, sourceName: 'scripted', setTimer };
+  cache = new KeyCache(source, { ...settings, ...overrides }, ports);
+  cache.start();
+}
+
+beforeEach(() => {
+  clock = new ManualClock();
+  source = new ScriptedSource();
+  events = new RecordedEvents();
+  source.set(acme, ringOf('first'));
+});
+
+async function pass(seconds: number, step = 0.5): Promise<void> {
+  for (let passed = 0; passed < seconds; passed += step) {
+    clock.advance(step * second);
+    await settled();
+  }
+}
+
+async function read(logins: readonly string[]): Promise<void> {
+  for (const login of logins) {
+    source.set(addressOf(login), ringOf('first'));
+    await cache.take(addressOf(login));
+  }
+  source.begun.length = 0;
+}
+
+const loginsUpTo = (count: number): string[] => Array.from({ length: count }, (_, index) => `login-${index}`);
+
+describe('a ring in use without requests', () => {
+  beforeEach(() => start());
+
+  it('is read again after five times the fresh time', async () => {
+    await cache.take(acme);
+    source.set(acme, ringOf('mended', 2));
+    await pass(240);
+    expect(source.begun).toEqual(['acme']);
+    await pass(65);
+    expect(source.begun).toEqual(['acme', 'acme']);
+    expect(events.rings).toEqual(['sandbox/acme first', 'sandbox/acme mended']);
+  });
+
+  it('is dropped when its login was deleted', async () => {
+    await cache.take(acme);
+    source.set(acme, undefined);
+    await pass(305);
+    expect(events.removals).toEqual(['acme deleted']);
+  });
+
+  it('is dropped when no request used it for the stale time, and then is not read any more', async () => {
+    await cache.take(acme);
+    await pass(12 * 3600 - 10, 5);
+    expect(events.removals).toEqual([]);
+    await pass(20);
+    expect(events.removals).toEqual(['acme unused']);
+    source.begun.length = 0;
+    await pass(1000);
+    expect(source.begun).toEqual([]);
+  });
+
+  it('that a request used meanwhile stays', async () => {
+    await cache.take(acme);
+    await pass(6 * 3600, 5);
+    await cache.take(acme);
+    await pass(7 * 3600, 5);
+    expect(events.removals).toEqual([]);
+  });
+});
+
+it('rings read together are read again spread out, at most 16 at once, and none is left out', async () => {
+  start();
+  const logins = loginsUpTo(100);
+  await read(logins);
+  source.paused = true;
+  await pass(310);
+  expect(source.begun.length).toBeLessThanOrEqual(16);
+  source.paused = false;
+  await source.letGo();
+  source.mostRunning = 0;
+  let most = 0;
+  for (let seconds = 0; seconds < 15; seconds += 1) {
+    const before = source.begun.length;
+    await pass(1);
+    most = Math.max(most, source.begun.length - before);
+  }
+  expect(new Set(source.begun)).toEqual(new Set(logins));
+  expect(most).toBeLessThanOrEqual(16);
+  expect(source.mostRunning).toBeLessThanOrEqual(16);
+});
+
+it('more rings than can be read in time are all read, the one read longest ago first', async () => {
+  start({ fresh: second });
+  const logins = loginsUpTo(200);
+  await read(logins);
+  await pass(60);
+  const counts = logins.map((login) => source.begun.filter((begun) => begun === login).length);
+  expect(Math.min(...counts)).toBeGreaterThanOrEqual(2);
+  expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(2);
+});
+
+it('a background read is no use: the ring used longest ago is evicted first, and its series go', async () => {
+  start({ entries: 2 });
+  await read(['idle']);
+  await pass(100);
+  await read(['used']);
+  await pass(220);
+  expect(source.begun).toEqual(['idle']);
+  await read(['new']);
+  expect(events.removals).toEqual(['idle evicted']);
+});
+
+it('while the source fails nothing is read but the probes of the recovery', async () => {
+  start();
+  await read(loginsUpTo(100));
+  source.down = true;
+  await pass(200);
+  await cache.take(addressOf('login-7'));
+  await settled();
+  source.begun.length = 0;
+  await pass(600);
+  expect(new Set(source.begun)).toEqual(new Set(['login-7']));
+  expect(source.begun.length).toBeLessThanOrEqual(600 / 5);
+});
+
+it('a source that fails for the stale time leaves no ring, also without a request', async () => {
+  start();
+  await cache.take(acme);
+  await pass(100);
+  source.down = true;
+  await pass(12 * 3600, 5);
+  expect(events.removals).toEqual(['acme expired']);
+  expect(cache.holds()).toBe(false);
+});
+
+it('rings of a cache that was retired are not in use, but are given to requests in flight', async () => {
+  start();
+  await cache.take(acme);
+  cache.stop();
+  cache.retire();
+  expect(events.removals).toEqual(['acme replaced']);
+  expect(keyOf(await cache.take(acme))).toBe('first');
+  source.set(acme, ringOf('second', 2));
+  await cache.reread(acme);
+  expect(events.rings).toEqual(['sandbox/acme first', 'sandbox/acme none']);
+});
+
+it('nothing is read after the end', async () => {
+  start();
+  await cache.take(acme);
+  cache.stop();
+  source.begun.length = 0;
+  await pass(400);
+  expect(source.begun).toEqual([]);
+  expect(clock.nextTimer).toBeUndefined();
+});
