@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
 import { parse, stringify } from 'yaml';
-import { at, chart, list, record, render, renderOne, values } from '../support/helm.ts';
+import { at, chart, list, record, render, renderOne, template, values } from '../support/helm.ts';
 import { itWith } from '../support/programs.ts';
 import { promtool } from '../support/promtool.ts';
 
@@ -47,10 +47,98 @@ whenHelm('the PrometheusRule holds every group of the rule files, unchanged', ()
   expect(list(renderOne(everything, 'PrometheusRule'), 'spec', 'groups')).toEqual(groups);
 });
 
+/** Each threshold of the rule files: its name, its number and the line that it is marked in. */
+const thresholds = namesIn('deploy/prometheus', '.rules.yaml')
+  .flatMap((name) => readFileSync(join('deploy/prometheus', name), 'utf8').split('\n'))
+  .flatMap((line) => {
+    const [code = '', marks = ''] = line.split(' # threshold: ');
+    return [...marks.matchAll(/(\w+)=([\d.]+)/g)].map(([, name = '', number = '']) => ({
+      name,
+      number,
+      code,
+    }));
+  });
+const expressions = (args: readonly string[]) =>
+  list(renderOne([...everything, ...args], 'PrometheusRule'), 'spec', 'groups')
+    .flatMap((group) => list(group, 'rules'))
+    .map((rule) => String(at(rule, 'expr')));
+
+it('every number that an alert compares with, beside 0 and 1, is a threshold', () => {
+  const lines = namesIn('deploy/prometheus', '.rules.yaml').flatMap((name) =>
+    readFileSync(join('deploy/prometheus', name), 'utf8').split('\n'),
+  );
+  const unmarked = lines.filter((line) => /^ [^#]*[<>]=? (?![01]$)[\d.]+[^#]*$/.test(line));
+  expect(unmarked).toEqual([]);
+});
+
+it('each threshold stands once in its line, and has the same number in the values', () => {
+  const defaults = at(
+    parse(readFileSync(join(chart, 'values.yaml'), 'utf8')),
+    'prometheusRule',
+    'thresholds',
+  );
+  expect(Object.fromEntries(thresholds.map(({ name, number }) => [name, Number(number)]))).toEqual(defaults);
+  for (const { number, code } of thresholds) {
+    expect(code.split(/[ (),]+/).filter((word) => word === number)).toEqual([number]);
+  }
+});
+
+whenHelm.each([...new Map(thresholds.map((one) => [one.name, one]))])(
+  'the threshold %s is a value, which changes its own number alone',
+  (name, { number }) => {
+    const other = Number(number) / 2;
+    const changed = expressions(['--set-json', `prometheusRule.thresholds.${name}=${other}`]);
+    const expected = expressions([]).map((expr) =>
+      expr
+        .split('\n')
+        .map((line) => {
+          const [code = '', marks = ''] = line.split(' # threshold: ');
+          if (!marks.split(' ').includes(`${name}=${number}`)) return line;
+          const words = code.replace(
+            new RegExp(`(?<=[ (])${number.replace('.', '\\.')}(?=[ ,)]|$)`),
+            String(other),
+          );
+          return `${words} # threshold: ${marks.replace(`${name}=${number}`, `${name}=${other}`)}`;
+        })
+        .join('\n'),
+    );
+    expect(changed).toEqual(expected);
+    expect(changed).not.toEqual(expressions([]));
+  },
+);
+
+whenHelm.each([
+  [
+    'a threshold that no alert has',
+    'clockSkewMinutes=1',
+    "additional properties 'clockSkewMinutes' not allowed",
+  ],
+  ['a share above 1', 'saturationRatio=80', '/prometheusRule/thresholds/saturationRatio'],
+])('the chart refuses %s', (_what, setting, message) => {
+  const refused = template([...everything, '--set-json', `prometheusRule.thresholds.${setting}`]);
+  expect(refused.status).toBe(1);
+  expect(refused.stderr).toContain(message);
+});
+
+whenHelm('the address of the runbook goes in front of every runbook_url', () => {
+  const prefix = 'https://git.internal/payments/countersign/blob/main/';
+  const groups = (args: readonly string[]) =>
+    list(renderOne([...everything, ...args], 'PrometheusRule'), 'spec', 'groups');
+  const urls = (args: readonly string[]) =>
+    groups(args)
+      .flatMap((group) => list(group, 'rules'))
+      .flatMap((rule) => at(rule, 'annotations', 'runbook_url') ?? []);
+  expect(urls([]).length).toBeGreaterThan(20);
+  expect(urls([`--set=prometheusRule.runbookUrlPrefix=${prefix}`])).toEqual(
+    urls([]).map((url) => `${prefix}${String(url)}`),
+  );
+});
+
 if (whenHelm === it) {
   itWith('promtool')('promtool accepts the rendered rules', () => {
     const file = join(folder, 'rules.yaml');
-    writeFileSync(file, stringify(at(renderOne(everything, 'PrometheusRule'), 'spec')));
+    const given = ['--set-json', 'prometheusRule.thresholds.clockSkewSeconds=0.000001'];
+    writeFileSync(file, stringify(at(renderOne([...everything, ...given], 'PrometheusRule'), 'spec')));
     const { status, output } = promtool(['check', 'rules', file]);
     expect(output).toContain('SUCCESS');
     expect(status).toBe(0);
