@@ -20,6 +20,8 @@ export interface Exchange {
   readonly id: string;
   /** Trace id (32 hex digits) of the caller's W3C `traceparent`, where it sent a valid one. */
   readonly traceId?: string;
+  /** Whether the caller's `traceparent` has the sampled flag: only then is there a trace to look up. */
+  readonly traceSampled?: boolean;
   /** Monotonic clock, milliseconds. */
   readonly startedAt: number;
   caller?: string;

@@ -120,7 +120,7 @@ function createEvents({ meter, log, monotonic }: KeyStockPorts, source: string):
       meter.loginFailed(problem);
       outage.failed(problem);
     },
-    sourceTokenExpires: (at) => meter.sourceTokenExpires(at),
+    sourceTokenExpires: (at, leaseSeconds) => meter.sourceTokenExpires(at, leaseSeconds),
     keyProblem: (problem, about) => {
       meter.keyProblem(problem, about);
       log.note('error', problem, { ...about });

@@ -71,8 +71,12 @@ export interface KeyEvents {
   keySourceUp(up: boolean, cause?: string): void;
   /** Logging in to the source failed: it cannot be used until that succeeds. `problem` holds no secret. */
   loginFailed(problem: string): void;
-  /** Seconds since 1970 at which the source's own credential runs out; `undefined`: never or unknown. */
-  sourceTokenExpires(at: number | undefined): void;
+  /**
+   * Seconds since 1970 at which the source's own credential runs out; `undefined`: never or unknown.
+   *
+   * @param leaseSeconds its length, from which it counts down to 0 at `at`
+   */
+  sourceTokenExpires(at: number | undefined, leaseSeconds?: number): void;
   /** Something a person should know; `problem` holds no secret. */
   keyProblem(problem: string, about?: Partial<KeyAddress>): void;
 }

@@ -32,11 +32,19 @@ export type Metrics = ReturnType<typeof createMetrics>;
 
 /** Every metric of Countersign's own: name, help, labels, buckets. */
 export function createMetrics(make: Maker) {
-  return { ...requestMetrics(make), ...gatewayMetrics(make), ...keyMetrics(make), ...processMetrics(make) };
+  return {
+    ...requestMetrics(make),
+    ...gatewayMetrics(make),
+    ...keyMetrics(make),
+    ...keySourceMetrics(make),
+    ...processMetrics(make),
+  };
 }
 
-/** From 1 ms to the gateway's deadline of 30 s. */
-const exchangeBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30];
+/** From 1 ms to the gateway's deadline: 30 s by default, up to 60 s where it is slow. */
+const exchangeBuckets = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 45, 60,
+];
 const signingBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
 const keyFetchBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
@@ -44,21 +52,25 @@ const route: ('environment' | 'operation')[] = ['environment', 'operation'];
 const certificate: ('certificate' | 'environment')[] = ['certificate', 'environment'];
 const boundedKey: ('environment' | 'login' | 'kind')[] = ['environment', 'login', 'kind'];
 
+const unknownRoute =
+  'environment and operation are none where the request was rejected before its route was known.';
+const sharedCertificate = 'environment is none for certificates that are not specific to an environment.';
+
 function requestMetrics({ counter, gauge, histogram }: Maker) {
   return {
     requests: counter(
       'requests_total',
-      'Exchanges that ended. reason: why Countersign answered itself, none where the gateway answered.',
+      `Exchanges that ended. reason: why Countersign answered itself, none where the gateway answered. ${unknownRoute} caller is none where it was not authenticated.`,
       [...route, 'caller', 'status', 'reason'],
     ),
     outcomes: counter(
       'outcomes_total',
-      'Exchanges by what became of them at the gateway, and by who has to act where they failed.',
+      `Exchanges by what became of them at the gateway, and by who has to act where they failed. ${unknownRoute}`,
       [...route, 'outcome', 'fault'],
     ),
     requestDuration: histogram(
       'request_duration_seconds',
-      'From the head of a request to the end of its answer.',
+      `From the head of a request to the end of its answer. ${unknownRoute}`,
       route,
       exchangeBuckets,
     ),
@@ -127,7 +139,7 @@ function keyMetrics({ counter, gauge, histogram }: Maker) {
     ]),
     keyProblems: counter(
       'key_problems_total',
-      'Keys that could not be read, and logins to the key source that failed; the log says why.',
+      'Keys that could not be read, and logins to the key source that failed (environment none: it affects all); the log says why.',
       ['environment'],
     ),
     keyFetch: histogram(
@@ -162,6 +174,11 @@ function keyMetrics({ counter, gauge, histogram }: Maker) {
       'Read-only queries sent ahead of payments during a key rotation, by result.',
       ['environment', 'result'],
     ),
+  };
+}
+
+function keySourceMetrics({ gauge }: Maker) {
+  return {
     keySourceUp: gauge(
       'key_source_up',
       'Whether the key source answered when last asked; absent before.',
@@ -170,6 +187,11 @@ function keyMetrics({ counter, gauge, histogram }: Maker) {
     tokenExpiry: gauge(
       'vault_token_expiry_timestamp_seconds',
       'When the credential for the key source runs out; absent where it never does.',
+      [],
+    ),
+    tokenLease: gauge(
+      'vault_token_lease_seconds',
+      'Lease duration of the credential for the key source; absent where it never expires.',
       [],
     ),
   };
@@ -197,12 +219,12 @@ function processMetrics({ counter, gauge, histogram }: Maker) {
     ),
     certificateExpiry: gauge(
       'certificate_expiry_timestamp_seconds',
-      'Expiry time of a certificate in use, in seconds since 1970; of a CA file the latest of its certificates.',
+      `Expiry time of a certificate in use, in seconds since 1970; of a CA file the latest of its certificates. ${sharedCertificate}`,
       certificate,
     ),
     certificateStart: gauge(
       'certificate_not_before_timestamp_seconds',
-      'Start of the validity of a certificate in use, in seconds since 1970.',
+      `Start of the validity of a certificate in use, in seconds since 1970. ${sharedCertificate}`,
       certificate,
     ),
     configReloaded: gauge(

@@ -38,6 +38,7 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
   // A gauge without labels starts at 0, as if that were known.
   metrics.keySourceUp.remove({});
   metrics.tokenExpiry.remove({});
+  metrics.tokenLease.remove({});
   metrics.configReloaded.remove({});
   metrics.configReloadedAt.remove({});
 

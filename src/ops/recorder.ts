@@ -2,7 +2,7 @@ import { type Exchange, isPaymentServerError } from '../exchange.ts';
 import { createKeySeries, type KeySeries } from './key-series.ts';
 import { closed, faultOf, type Labels, statusLabel } from './labels.ts';
 import type { CertificateInUse, Meter } from './meter.ts';
-import type { Metrics } from './metrics.ts';
+import type { GaugeOf, Metrics } from './metrics.ts';
 
 const keySources: ReadonlySet<string> = new Set(['vault', 'directory']);
 
@@ -83,12 +83,17 @@ function keyRecorder(metrics: Metrics, keys: KeySeries, labels: () => Labels) {
       metrics.keySourceUp.set({}, 0);
       metrics.keyProblems.inc(labels().environment(undefined));
     },
-    sourceTokenExpires(at) {
-      if (at === undefined) metrics.tokenExpiry.remove({});
-      else metrics.tokenExpiry.set({}, at);
+    sourceTokenExpires(at, leaseSeconds) {
+      setOrRemove(metrics.tokenExpiry, at);
+      setOrRemove(metrics.tokenLease, leaseSeconds);
     },
     keyProblem: (_problem, about) => metrics.keyProblems.inc(labels().environment(about?.environment)),
   } satisfies Partial<Meter>;
+}
+
+function setOrRemove(gauge: GaugeOf<never>, value: number | undefined): void {
+  if (value === undefined) gauge.remove({});
+  else gauge.set({}, value);
 }
 
 function countExchange(metrics: Metrics, labels: Labels, exchange: Exchange): void {
@@ -100,6 +105,7 @@ function countExchange(metrics: Metrics, labels: Labels, exchange: Exchange): vo
     gatewayErrorCode,
     durations,
     traceId,
+    traceSampled = false,
   } = exchange;
   const route = labels.route(exchange.environment, exchange.operation);
   const caller = labels.caller(exchange.caller);
@@ -110,7 +116,7 @@ function countExchange(metrics: Metrics, labels: Labels, exchange: Exchange): vo
   if (gatewayErrorCode !== undefined) metrics.errorCodes.inc({ ...route, code: gatewayErrorCode });
   if (isPaymentServerError(exchange)) metrics.paymentServerErrors.inc(route);
   if (durations.total !== undefined) {
-    const exemplarLabels = traceId === undefined ? {} : { trace_id: traceId };
+    const exemplarLabels = traceId === undefined || !traceSampled ? {} : { trace_id: traceId };
     metrics.requestDuration.observe({ labels: route, value: durations.total, exemplarLabels });
   }
 }

@@ -6,6 +6,7 @@ import express, {
   type Response,
 } from 'express';
 import helmet from 'helmet';
+import { prefersOpenMetrics } from './accept.ts';
 import type { Readiness } from './health.ts';
 import { isKnownHost } from './known-host.ts';
 
@@ -47,7 +48,7 @@ export function createOpsApp(ports: OpsPorts): Express {
 /** Express hands a rejection to {@link failure}. */
 function metrics({ page }: OpsPorts): (request: Request, response: Response) => Promise<void> {
   return async (request, response) => {
-    const { contentType, body } = await page(namesOpenMetrics(request));
+    const { contentType, body } = await page(prefersOpenMetrics(request.get('Accept')));
     response.set('Content-Type', contentType).vary('Accept').end(body);
   };
 }
@@ -68,14 +69,6 @@ function onlyKnownHosts({ allowedHosts = [] }: OpsPorts): RequestHandler {
 function onlyReading(request: Request, response: Response, next: NextFunction): void {
   if (request.method === 'GET' || request.method === 'HEAD') next();
   else plain(response.set('Allow', 'GET, HEAD'), 405, 'only GET and HEAD');
-}
-
-/**
- * A client that names OpenMetrics can read it. Matching the media type's parameters would be too strict:
- * Prometheus 3 adds `escaping` to them.
- */
-function namesOpenMetrics(request: Request): boolean {
-  return /application\/openmetrics-text/i.test(request.get('Accept') ?? '');
 }
 
 /** Express's own handler would print the stack. Four parameters make it an error handler. */

@@ -23,6 +23,7 @@ import { outcomeWithoutResponse, withTrueOutcome } from './outcome.ts';
 import type { Errand } from './post.ts';
 import { refuse } from './refuse.ts';
 import type { Sender } from './send.ts';
+import { parseTraceparent } from './trace-context.ts';
 
 export interface HandlerPorts {
   readonly authenticate: (presented: Presented) => Promise<CallerConfig>;
@@ -136,20 +137,15 @@ async function underWay(errand: Errand, { admission, meter, sender }: HandlerPor
 }
 
 function begin(request: Request, { newRequestId, monotonic }: HandlerPorts): Exchange {
-  const traceId = traceIdOf(request.get('traceparent'));
+  const trace = parseTraceparent(request.get('traceparent'));
   return {
     id: newRequestId(),
-    ...(traceId === undefined ? {} : { traceId }),
+    ...(trace === undefined ? {} : { traceId: trace.traceId, traceSampled: trace.sampled }),
     startedAt: monotonic(),
     outcome: 'not-sent',
     attempts: 0,
     durations: {},
   };
-}
-
-/** W3C Trace Context section 3.2; an invalid header is as good as none. */
-function traceIdOf(traceparent: string | undefined): string | undefined {
-  return /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/.exec(traceparent ?? '')?.[1];
 }
 
 function presentedBy(request: Request, now: number): Presented {

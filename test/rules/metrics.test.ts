@@ -51,7 +51,7 @@ itWith('promtool')('promtool accepts the page, before any request and after one'
     clockSkew: 1,
   });
   metrics.keySourceUp(true);
-  metrics.sourceTokenExpires(1_800_000_000);
+  metrics.sourceTokenExpires(1_800_000_000, 3600);
   expect(await check()).toEqual({ status: 0, output: '' });
 });
 
@@ -82,6 +82,26 @@ it('ten thousand random callers, environments, operations and logins add only no
   const afterOne = await own();
   for (let at = 0; at < 10_000; at += 1) strange();
   expect(await own()).toEqual(afterOne);
+});
+
+it.each<[string, (metrics: Prometheus) => void]>([
+  ['a request without a route', (metrics) => metrics.exchangeEnded(exchange({ status: 404 }))],
+  ['a problem of all keys', (metrics) => metrics.keyProblem('cannot log in')],
+  [
+    'a certificate of the listener',
+    (metrics) => metrics.certificateLoaded({ role: 'listener', part: 'cert' }, { from: 0, until: 1 }),
+  ],
+])('HELP explains the value none of environment: %s', async (_name, record) => {
+  const metrics = create();
+  record(metrics);
+  const page = (await metrics.page(false)).body;
+  const withNone = [...samples(page).keys()]
+    .filter((name) => /[{,]environment="none"/.test(name))
+    .map((name) => name.replace(/(_bucket|_count|_sum)?\{.*/, ''));
+  expect(withNone).not.toEqual([]);
+  for (const name of new Set(withNone)) {
+    expect(page).toMatch(new RegExp(`^# HELP ${name} .*\\benvironment\\b.*\\bnone\\b`, 'm'));
+  }
 });
 
 it('two environments with every operation and a refusal of every reason stay below 3000 series', async () => {

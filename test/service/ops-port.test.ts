@@ -48,7 +48,22 @@ describe('/metrics', () => {
       },
       'application/openmetrics-text; version=1.0.0; charset=utf-8',
     ],
-  ])('gives %s the format it reads', async (_name, headers, type) => {
+    [
+      'a client that does not accept OpenMetrics',
+      { Accept: 'application/openmetrics-text;q=0' },
+      'text/plain; version=0.0.4; charset=utf-8',
+    ],
+    [
+      'a client that takes anything but OpenMetrics',
+      { Accept: '*/*, application/openmetrics-text; version=1.0.0; q=0.0' },
+      'text/plain; version=0.0.4; charset=utf-8',
+    ],
+    [
+      'a client that prefers text',
+      { Accept: 'application/openmetrics-text;q=0.3, text/plain;version=0.0.4;q=0.7' },
+      'text/plain; version=0.0.4; charset=utf-8',
+    ],
+  ])('gives %s the format it prefers', async (_name, headers, type) => {
     const response = await ask('/metrics', { headers });
     expect(response.status).toBe(200);
     expect(response.headers.get('content-type')).toBe(type);

@@ -8,6 +8,8 @@ export interface Lease {
   readonly token: Secret;
   /** 0: for ever. */
   readonly seconds: number;
+  /** Seconds that it lives in all, as far as Vault says; {@link seconds} of them are left. */
+  readonly wholeSeconds: number;
   readonly renewable: boolean;
 }
 
@@ -20,13 +22,19 @@ const authShape = z.object({
     (auth): Lease => ({
       token: new Secret(auth.client_token),
       seconds: auth.lease_duration,
+      wholeSeconds: auth.lease_duration,
       renewable: auth.renewable,
     }),
   ),
 });
 /** A token that never ends has no `expire_time`; one at its end has a `ttl` of 0 too. */
 const lookupShape = z.object({
-  data: z.object({ ttl: seconds, renewable: z.boolean().default(false), expire_time: z.string().nullable() }),
+  data: z.object({
+    ttl: seconds,
+    creation_ttl: seconds.default(0),
+    renewable: z.boolean().default(false),
+    expire_time: z.string().nullable(),
+  }),
 });
 const secretIdShape = z.object({ data: z.object({ secret_id: text.transform((id) => new Secret(id)) }) });
 
@@ -49,7 +57,9 @@ export async function revokeSelf(client: VaultClient, token: Secret): Promise<vo
 export async function lookUpSelf(client: VaultClient, token: Secret): Promise<Lease> {
   const { data } = await client.read('auth/token/lookup-self', lookupShape, token);
   const seconds = data.expire_time === null ? 0 : Math.max(data.ttl, 1);
-  return { token, seconds, renewable: data.renewable };
+  // A renewable token is renewed in the course of what is left, however long it was made for.
+  const wholeSeconds = data.renewable ? seconds : Math.max(data.creation_ttl, seconds);
+  return { token, seconds, wholeSeconds, renewable: data.renewable };
 }
 
 /** `POST /sys/wrapping/unwrap`: takes the secret id out of a response-wrapping token, which works once. */

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Secret } from '../../secret.ts';
+import { type Secret, sameSecret } from '../../secret.ts';
 import { BackOff, type BackOffPorts } from '../back-off.ts';
 import type { KeyEvents } from '../source.ts';
 import type { SetTimer } from '../timer.ts';
@@ -181,15 +181,24 @@ export class Session {
   #hold(lease: Lease, firstSeconds: number): Held {
     const since = this.#ports.monotonic();
     const until = lease.seconds === 0 ? Number.POSITIVE_INFINITY : since + lease.seconds * 1000;
-    const held = { ...lease, until, firstSeconds, goodAt: since };
+    const held = { ...lease, wholeSeconds: this.#wholeSeconds(lease), until, firstSeconds, goodAt: since };
     this.#held = held;
     this.#lookAgain.succeeded();
-    this.#ports.events.sourceTokenExpires(lease.seconds === 0 ? undefined : this.#onClock(until) / 1000);
+    if (lease.seconds === 0) this.#ports.events.sourceTokenExpires(undefined);
+    else this.#ports.events.sourceTokenExpires(this.#onClock(until) / 1000, held.wholeSeconds);
     if (lease.seconds > 0) {
       if (!lease.renewable) this.#warnOfEnd(held);
       this.#wakeIn(lease.seconds * 1000 * (2 / 3) * (0.9 + 0.2 * this.#ports.random()));
     }
     return held;
+  }
+
+  /** At its end, looking a configured token up again and renewing it give ever less: that is not its length. */
+  #wholeSeconds({ token, wholeSeconds }: Lease): number {
+    const before = this.#held;
+    if (this.#method.givesNewTokens || before === undefined || !sameSecret(before.token, token))
+      return wholeSeconds;
+    return Math.max(before.wholeSeconds, wholeSeconds);
   }
 
   /** A token that was handed to us is the one kind we cannot replace. */

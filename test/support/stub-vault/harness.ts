@@ -22,6 +22,8 @@ export const acme = { environment: 'sandbox', login: 'acme' };
 export class Told implements KeyEvents {
   readonly problems: string[] = [];
   readonly expiries: (number | undefined)[] = [];
+  /** Seconds, one for each of {@link expiries}. */
+  readonly leases: (number | undefined)[] = [];
   readonly results: KeyResult[] = [];
 
   keyProblem(problem: string): void {
@@ -32,8 +34,9 @@ export class Told implements KeyEvents {
     this.problems.push(problem);
   }
 
-  sourceTokenExpires(at: number | undefined): void {
+  sourceTokenExpires(at: number | undefined, leaseSeconds?: number): void {
     this.expiries.push(at);
+    this.leases.push(leaseSeconds);
   }
 
   keyTaken(_environment: string, result: KeyResult): void {

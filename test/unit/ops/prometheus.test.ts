@@ -82,6 +82,20 @@ describe('an exchange that ended', () => {
     expect(page.get(series(bucket, { le: '0.25', ...route }))).toBe(0);
     expect(page.get(series(bucket, { le: '0.5', ...route }))).toBe(1);
   });
+
+  it('is told apart from a timeout where it took longer than the default deadline of 30 s', async () => {
+    const metrics = create();
+    metrics.exchangeEnded(ended({ durations: { total: 44 } }));
+    metrics.exchangeEnded(ended({ durations: { total: 59 } }));
+    metrics.gatewayReplied({ ...route, status: 200, seconds: 44 });
+    const page = await read(metrics);
+    const bucket = 'countersign_request_duration_seconds_bucket';
+    expect(page.get(series(bucket, { le: '30', ...route }))).toBe(0);
+    expect(page.get(series(bucket, { le: '45', ...route }))).toBe(1);
+    expect(page.get(series(bucket, { le: '60', ...route }))).toBe(2);
+    const gateway = 'countersign_gateway_request_duration_seconds_bucket';
+    expect(page.get(series(gateway, { le: '45', ...route }))).toBe(1);
+  });
 });
 
 describe('the gateway', () => {
@@ -144,12 +158,15 @@ describe('the process', () => {
     expect(before.has('countersign_key_source_up')).toBe(false);
     expect(before.has('countersign_vault_token_expiry_timestamp_seconds')).toBe(false);
     metrics.keySourceUp(false);
-    metrics.sourceTokenExpires(1_800_000_000);
+    expect(before.has('countersign_vault_token_lease_seconds')).toBe(false);
+    metrics.sourceTokenExpires(1_800_000_000, 600);
     const after = await read(metrics);
     expect(after.get('countersign_key_source_up')).toBe(0);
     expect(after.get('countersign_vault_token_expiry_timestamp_seconds')).toBe(1_800_000_000);
+    expect(after.get('countersign_vault_token_lease_seconds')).toBe(600);
     metrics.sourceTokenExpires(undefined);
     expect((await read(metrics)).has('countersign_vault_token_expiry_timestamp_seconds')).toBe(false);
+    expect((await read(metrics)).has('countersign_vault_token_lease_seconds')).toBe(false);
   });
 
   it('shows its version', async () => {
@@ -189,7 +206,7 @@ describe('the page', () => {
 
   it('has trace ids as exemplars in OpenMetrics only', async () => {
     const metrics = create();
-    metrics.exchangeEnded(ended({ traceId, durations: { total: 0.3 } }));
+    metrics.exchangeEnded(ended({ traceId, traceSampled: true, durations: { total: 0.3 } }));
     metrics.exchangeEnded(ended({ durations: { total: 0.3 } }));
     const open = await metrics.page(true);
     expect(open.contentType).toBe('application/openmetrics-text; version=1.0.0; charset=utf-8');

@@ -1,0 +1,21 @@
+/** What a caller's `traceparent` says about its trace. */
+export interface TraceContext {
+  /** 32 lowercase hex digits. */
+  readonly traceId: string;
+  /** Whether the caller may have recorded the trace. */
+  readonly sampled: boolean;
+}
+
+const layout =
+  /^(?!ff)(?<version>[0-9a-f]{2})-(?!0{32})(?<traceId>[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-(?<flags>[0-9a-f]{2})(?<rest>-.*)?$/;
+const sampledFlag = 0x01;
+
+/**
+ * W3C Trace Context sections 3.2.2 and 3.2.4: version 00 is exactly 55 characters long; a later version may
+ * add fields after a dash, and ff is invalid. An invalid header is ignored.
+ */
+export function parseTraceparent(header: string | undefined): TraceContext | undefined {
+  const { version, traceId, flags = '', rest } = layout.exec(header ?? '')?.groups ?? {};
+  if (traceId === undefined || (version === '00' && rest !== undefined)) return undefined;
+  return { traceId, sampled: (Number.parseInt(flags, 16) & sampledFlag) !== 0 };
+}

@@ -1,0 +1,42 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { post, statusForm } from '../support/forwarding.ts';
+import { startProxy, type TestProxy } from '../support/service.ts';
+import { startSimulator } from '../support/simulator.ts';
+
+const stops: (() => Promise<unknown>)[] = [];
+let proxy: TestProxy;
+
+beforeAll(async () => {
+  const gateway = await startSimulator({ clock: () => Date.now() });
+  stops.push(() => gateway.close());
+  proxy = await startProxy({ gateway: gateway.url });
+  stops.push(() => proxy.stop());
+});
+
+afterAll(async () => {
+  for (const stop of stops.toReversed()) await stop();
+});
+
+async function exemplarsAfter(traceparent: string): Promise<string> {
+  await post(`${proxy.url}/sandbox/gw/api/v4/status/1234`, statusForm, { traceparent });
+  const headers = { Accept: 'application/openmetrics-text' };
+  const page = await (await fetch(`${proxy.adminUrl}/metrics`, { headers })).text();
+  return page.match(/trace_id="[^"]*"/g)?.join() ?? 'none';
+}
+
+it('a trace that the caller did not sample is no exemplar, and is logged all the same', async () => {
+  const traceId = '11111111111111111111111111111111';
+  expect(await exemplarsAfter(`00-${traceId}-00f067aa0ba902b7-00`)).not.toContain(traceId);
+  expect(proxy.logLines()).toContainEqual(expect.objectContaining({ traceId }));
+});
+
+it('a trace that the caller sampled is an exemplar', async () => {
+  const traceId = '22222222222222222222222222222222';
+  expect(await exemplarsAfter(`00-${traceId}-00f067aa0ba902b7-01`)).toContain(traceId);
+});
+
+it('a traceparent of a later version is understood', async () => {
+  const traceId = '33333333333333333333333333333333';
+  expect(await exemplarsAfter(`01-${traceId}-00f067aa0ba902b7-01-more`)).toContain(traceId);
+  expect(proxy.logLines()).toContainEqual(expect.objectContaining({ traceId }));
+});
