@@ -128,6 +128,12 @@ it('every metric is in a panel', () => {
   expect(declared.filter((name) => !names.has(name))).toEqual([]);
 });
 
+it('an instance that lags behind in a rotation is visible: the signing version is the lowest of all', () => {
+  const versions = panels.find(({ panel }) => panel.title === 'Newest and signing version')?.panel;
+  const operators = versions?.targets.map(({ expr }) => expr.replace(/ by .*\((\w+)\{.*/, ' $1'));
+  expect(operators).toEqual(['max countersign_key_version', 'min countersign_key_signing_version']);
+});
+
 it('the runbook names only dashboards and panels there are', () => {
   const titles = committed.flatMap(({ model, dashboard }) => [
     model.title,
