@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import type { Config } from '../config/shape.ts';
-import type { Exchange } from '../exchange.ts';
 import { createAdminServer } from '../ops/admin-listener.ts';
 import type { LogDestination } from '../ops/log-destination.ts';
 import { sampleRejections } from '../ops/log-sampling.ts';
@@ -13,9 +12,16 @@ import { createOpsApp, type OpsPorts } from '../ops/server.ts';
 import { Admission } from '../proxy/admission.ts';
 import { ConnectionTracker } from '../proxy/connection-tracker.ts';
 import { InFlight } from '../proxy/in-flight.ts';
-import { createListener, type Listener, setLimits, type TlsTexts } from '../proxy/listen.ts';
+import {
+  createListener,
+  type Listener,
+  type ListenerPorts,
+  setLimits,
+  type TlsTexts,
+} from '../proxy/listen.ts';
 import { MemoryBudget } from '../proxy/memory-budget.ts';
 import { UnderWay } from '../proxy/under-way.ts';
+import type { TlsUser } from '../tls/files.ts';
 import type { TlsMaterial } from '../tls/material.ts';
 import { shareTurn } from '../util/share-turn.ts';
 import { CertificateFiles, type Certificates, materialOf } from './certificates.ts';
@@ -23,7 +29,7 @@ import { closeServer, listenOn } from './listen.ts';
 import { createNonces } from './nonces.ts';
 import { packageVersion } from './package-info.ts';
 import { fieldsForRestart } from './restart-fields.ts';
-import { loginsIn, namesOf, type RuntimePorts, startRuntime } from './runtime.ts';
+import { loginsIn, namesOf, type Runtime, type RuntimePorts, startRuntime } from './runtime.ts';
 import { abort, shutDown } from './shutdown.ts';
 
 /** The proxy and its operations port, listening. */
@@ -81,7 +87,7 @@ export async function startService(config: Config, given: ServicePorts): Promise
     handle: (request, response) => runtime.handle(request, response),
     tls: listenerTexts(first),
     dropped: () => meter.connectionDropped(),
-    refused: (exchange) => noteRejection(ports, exchange),
+    refused: noteRejection(ports),
   });
   const admin = createAdmin(config, meter, () => runtime.readiness(draining));
   const [proxyUrl, adminUrl] = await listenOn(
@@ -92,8 +98,7 @@ export async function startService(config: Config, given: ServicePorts): Promise
     throw error;
   });
   const stopLooking = certificates.lookEach(given.certificatesEvery ?? minute, (user, material) => {
-    if (user.role === 'listener') renewListener(listener, textsOf(material));
-    else runtime.useTls(user, material);
+    useMaterial(listener, runtime, user, material);
   });
   return {
     proxyUrl,
@@ -108,17 +113,17 @@ export async function startService(config: Config, given: ServicePorts): Promise
       inForce = next;
       meter.reconfigure(namesOf(next));
       certificates.use(prepared);
-      changeLimits(listener, ports, next);
-      renewListener(listener, listenerTexts(prepared));
+      ports.memory.limit = next.proxy.maxBufferedBytes;
+      changeListener(listener, next, listenerTexts(prepared));
       return fieldsForRestart(config, next);
     },
     configLoaded: (successful) => meter.configLoaded(successful, ports.clock() / 1000),
-    // The admin port stays open meanwhile: it says that this instance is draining.
     async stop(skipDelay) {
       draining = true;
       const finished = await shutDown({ listener, ...ports, ...inForce.proxy }, skipDelay);
       stopLooking();
       await runtime.stop();
+      // Open until now: it says that this instance is draining.
       await closeServer(admin);
       return finished;
     },
@@ -169,14 +174,22 @@ function createPorts(
 }
 
 /** A request that was rejected before it reached the handler. */
-function noteRejection({ log, meter }: RuntimePorts, exchange: Exchange): void {
-  log.exchange(exchange);
-  meter.exchangeEnded(exchange);
+function noteRejection({ log, meter }: RuntimePorts): ListenerPorts['refused'] {
+  return (exchange) => {
+    log.exchange(exchange);
+    meter.exchangeEnded(exchange);
+  };
 }
 
-function changeLimits({ server }: Listener, { memory }: RuntimePorts, { proxy }: Config): void {
-  memory.limit = proxy.maxBufferedBytes;
-  setLimits(server, proxy);
+function useMaterial(listener: Listener, runtime: Runtime, user: TlsUser, material: TlsMaterial): void {
+  if (user.role === 'listener') renewListener(listener, textsOf(material));
+  else runtime.useTls(user, material);
+}
+
+/** What of a listener can change while it listens. */
+function changeListener(listener: Listener, { proxy }: Config, texts: TlsTexts | undefined): void {
+  setLimits(listener.server, proxy);
+  renewListener(listener, texts);
 }
 
 function renewListener(listener: Listener, texts: TlsTexts | undefined): void {

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { createPrometheus } from '../../src/ops/prometheus.ts';
 import { itWith } from '../support/programs.ts';
 import { promtool } from '../support/promtool.ts';
+import { runbookSections } from '../support/runbook.ts';
 
 const rule = z.object({
   alert: z.string().optional(),
@@ -29,13 +30,6 @@ const alerts = rules.flatMap(({ alert, ...rest }) => (alert === undefined ? [] :
 const checks = testFiles
   .flatMap((file) => testFile.parse(parse(readFileSync(file, 'utf8'))).tests)
   .flatMap((test) => test.promql_expr_test);
-const runbook = readFileSync('deploy/runbook.md', 'utf8');
-const sections = new Map(
-  runbook
-    .split(/^## /m)
-    .slice(1)
-    .map((section) => [section.slice(0, section.indexOf('\n')), section]),
-);
 
 describe('promtool', () => {
   itWith('promtool')('accepts the rules', () => {
@@ -57,7 +51,7 @@ describe.each(alerts)('$alert', ({ alert, expr, labels, annotations }) => {
     expect(annotations?.summary).toMatch(/\S/);
     expect(annotations?.description).toMatch(/\S/);
     expect(annotations?.runbook_url).toBe(`deploy/runbook.md#${alert.toLowerCase()}`);
-    expect([...sections.keys()]).toContain(alert);
+    expect([...runbookSections().keys()]).toContain(alert);
   });
 
   it('has a test in which it fires, with every label that its texts name', () => {
@@ -99,26 +93,5 @@ describe.each(alerts)('$alert', ({ alert, expr, labels, annotations }) => {
       const family = name.replace(/_(bucket|count|sum)$/, '');
       expect(recorded.includes(name) || page.includes(`# TYPE ${family} `)).toBe(true);
     }
-  });
-});
-
-describe('the runbook', () => {
-  it('has a section for each alert and for nothing else', () => {
-    expect([...sections.keys()].sort()).toEqual(alerts.map(({ alert }) => alert).sort());
-  });
-
-  it.each([...sections])(
-    '%s says what it means, what users notice, how to see it, what to do',
-    (_alert, section) => {
-      const parts = ['What it means', 'What users notice', 'How to see it', 'What to do'];
-      expect([...section.matchAll(/^\*\*([^*]+)\.\*\*/gm)].map(([, part]) => part)).toEqual(parts);
-    },
-  );
-
-  it('links only to sections and files that exist', () => {
-    const anchors = [...sections.keys()].map((name) => `#${name.toLowerCase()}`);
-    const files = ['prometheus/', 'grafana/'];
-    for (const [, target] of runbook.matchAll(/\]\(([^)]+)\)/g))
-      expect([...anchors, ...files]).toContain(target);
   });
 });

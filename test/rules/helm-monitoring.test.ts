@@ -148,18 +148,42 @@ if (whenHelm === it) {
   });
 }
 
-whenHelm('the ServiceMonitor finds the admin Service alone, and calls the job countersign', () => {
-  const args = [...values('default'), '--set=serviceMonitor.enabled=true'];
+whenHelm.each([
+  ['', 'pay-countersign-admin'],
+  ['--set=nameOverride=signer', 'pay-signer-admin'],
+  ['--set=fullnameOverride=gate', 'gate-admin'],
+])('the ServiceMonitor finds the admin Service alone, and calls the job countersign %s', (override, name) => {
+  const args = [
+    ...values('default'),
+    '--set=serviceMonitor.enabled=true',
+    ...(override === '' ? [] : [override]),
+  ];
   const monitor = renderOne(args, 'ServiceMonitor');
   const selector = record(monitor, 'spec', 'selector', 'matchLabels');
   const found = render(args, 'Service').filter((service) =>
     Object.entries(selector).every(([key, value]) => at(service, 'metadata', 'labels', key) === value),
   );
-  expect(found.map((service) => at(service, 'metadata', 'name'))).toEqual(['pay-countersign-admin']);
+  expect(found.map((service) => at(service, 'metadata', 'name'))).toEqual([name]);
   const [endpoint] = list(monitor, 'spec', 'endpoints');
   expect(endpoint).toMatchObject({ port: at(found[0], 'spec', 'ports', 0, 'name'), path: '/metrics' });
-  const job = String(at(monitor, 'spec', 'jobLabel'));
-  expect(at(found[0], 'metadata', 'labels', job)).toBe('countersign');
+  expect(list(endpoint, 'relabelings')).toEqual([
+    { targetLabel: 'job', replacement: 'countersign' },
+    {
+      sourceLabels: ['__meta_kubernetes_service_label_app_kubernetes_io_instance'],
+      targetLabel: 'release',
+    },
+  ]);
+  expect(at(found[0], 'metadata', 'labels', 'app.kubernetes.io/instance')).toBe('pay');
+  expect(at(monitor, 'spec', 'jobLabel')).toBeUndefined();
+});
+
+whenHelm('relabelings of the values come after those that set job and release', () => {
+  const [endpoint] = list(renderOne(everything, 'ServiceMonitor'), 'spec', 'endpoints');
+  expect(list(endpoint, 'relabelings')).toEqual([
+    expect.objectContaining({ targetLabel: 'job' }),
+    expect.objectContaining({ targetLabel: 'release' }),
+    { action: 'labeldrop', regex: 'endpoint' },
+  ]);
 });
 
 whenHelm('nothing that needs the Prometheus operator is rendered unless it is asked for', () => {

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { redactedLogin } from '../../src/ops/login-redactor.ts';
 import { closedPort } from '../support/faulty-gateway.ts';
-import { askBalance, counted, until } from '../support/forwarding.ts';
+import { askBalance, counted, post, until } from '../support/forwarding.ts';
 import { startProxy, type TestProxy } from '../support/service.ts';
 import { Bench } from '../support/stub-vault/harness.ts';
 import { rootToken } from '../support/stub-vault/world.ts';
@@ -57,6 +58,19 @@ describe('without a request for the login', () => {
     expect(logged('keys deleted in the key source')).toEqual([
       expect.objectContaining({ level: 'warn', environment: 'sandbox', login: 'acme' }),
     ]);
+  });
+
+  it('deleted keys of a login that looks like a card number are a warning without it', async () => {
+    await startWith({ fresh: '100ms' });
+    const card = '4111111111111111';
+    await bench.admin.put(`gateway/sandbox/${card}`, { control_key: 'first' });
+    expect((await post(`${proxy.url}/sandbox/gw/api/v2/get-balance/manager/${card}`, '')).status).toBe(502);
+    await bench.admin.deleteVersions(`gateway/sandbox/${card}`, [1]);
+    await until(() => logged('keys deleted in the key source').length === 1);
+    expect(logged('keys deleted in the key source')).toEqual([
+      expect.objectContaining({ level: 'warn', login: redactedLogin }),
+    ]);
+    expect(proxy.logText()).not.toContain(card);
   });
 
   it('keys that no request uses leave no series, without a warning', async () => {

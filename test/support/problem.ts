@@ -33,7 +33,7 @@ export const promised: Readonly<Record<Reason, readonly [status: number, outcome
 
 export const reasons: readonly Reason[] = Object.keys(promised).filter(isReason);
 
-function isReason(name: string): name is Reason {
+export function isReason(name: string): name is Reason {
   return Object.hasOwn(promised, name);
 }
 

@@ -3,6 +3,7 @@ import { describe, it } from '@jest/globals';
 
 /** Programs that only checks need: how to ask for their version, and where they come from. */
 const programs = {
+  jq: ['--version', 'Debian package jq'],
   helm: ['version', 'go install helm.sh/helm/v3/cmd/helm'],
   openssl: ['version', 'Debian package openssl'],
   prometheus: ['--version', 'Debian package prometheus'],

@@ -1,0 +1,39 @@
+import { readFileSync } from 'node:fs';
+
+const runbook = readFileSync(new URL('../../deploy/runbook.md', import.meta.url), 'utf8');
+
+/** The whole text. */
+export const runbookText = (): string => runbook;
+
+/** Each section by its heading; the index is not one of them. */
+export function runbookSections(): ReadonlyMap<string, string> {
+  const sections = runbook
+    .split(/^## /m)
+    .slice(1)
+    .map((section) => [section.slice(0, section.indexOf('\n')), section] as const);
+  return new Map(sections.filter(([heading]) => heading !== 'Index'));
+}
+
+/** The anchor that GitHub gives a heading of plain words. */
+export function anchorOf(heading: string): string {
+  return `#${heading.toLowerCase().replaceAll(' ', '-')}`;
+}
+
+/** The fenced blocks of a language in a text. */
+export function blocks(text: string, language: 'promql' | 'sh'): string[] {
+  const fences = text.matchAll(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, 'gm'));
+  return [...fences].map(([, block = '']) => block.trim());
+}
+
+/** The rows of a table of the index: the cells of each. */
+export function indexRows(heading: string): string[][] {
+  const [, rest = ''] = runbook.split(`\n### ${heading}\n`);
+  const [table = ''] = rest.split('\n### ');
+  return table
+    .split('\n')
+    .filter((line) => line.startsWith('| '))
+    .slice(1)
+    .map((line) => line.split('|').slice(1, -1).map(cell));
+}
+
+const cell = (text: string): string => text.trim().replace(/^`(.*)`$/, '$1');

@@ -1,0 +1,77 @@
+import { refusals } from '../../src/errors.ts';
+import type { Exchange } from '../../src/exchange.ts';
+import { createLog, type NoteFields } from '../../src/ops/log.ts';
+import { isReason } from './problem.ts';
+
+type Note = readonly ['info' | 'warn' | 'error', string, NoteFields];
+
+const acme = { environment: 'production', login: 'acme' };
+
+/** Messages as the code writes them; runbook.test.ts finds each in src/. */
+export const sampleNotes: readonly Note[] = [
+  ['info', 'started', { proxy: 'https://10.0.0.1:8443', admin: 'http://10.0.0.1:9090', node: 'v26.12.1' }],
+  ['info', 'keys changed', { ...acme, versions: 'private_key 5, private_key 4' }],
+  ['warn', 'keys deleted in the key source', acme],
+  ['info', 'keys left the cache', { ...acme, cause: 'unused' }],
+  ['error', 'the private key is not a PEM private key', { ...acme, kind: 'private_key', version: 6 }],
+  ['error', 'the keys cannot be read: Vault denied permission (HTTP 403)', acme],
+  ['error', 'logging in to Vault: Vault refused the credentials (HTTP 400)', {}],
+  [
+    'error',
+    'the Vault token from the configuration ends at 2026-12-01T00:00:00.000Z: replace it in time',
+    {},
+  ],
+  ['error', 'key source unavailable', { source: 'vault', cause: 'Vault is sealed (HTTP 503)', seconds: 300 }],
+  ['info', 'key source available again', { source: 'vault', seconds: 412 }],
+  [
+    'error',
+    'certificate files cannot be used: the ones before stay in use',
+    { role: 'listener', fault: 'x' },
+  ],
+  ['info', 'certificate files were replaced and are in use', { role: 'gateway', environment: 'production' }],
+  ['warn', 'log lines dropped', { lines: 12 }],
+  ['error', 'configuration not reloaded: the running one stays', {}],
+  ['warn', 'configuration reloaded, but some fields need a restart', { fields: 'proxy.port' }],
+  ['info', 'shutting down: requests in flight are finished', {}],
+  ['info', 'stopped', {}],
+];
+
+const full: Exchange = {
+  ...acme,
+  id: '1f0c2f63-6e8b-4f0e-9c6b-0d1c5a2b7e11',
+  traceId: '4bf92f3577b34da6a3ce929d0e0e4736',
+  startedAt: 0,
+  caller: 'billing',
+  operation: 'transfer',
+  keyVersion: 4,
+  keyKind: 'private_key',
+  keyFingerprint: 'a40fc005cc6c66cc',
+  status: 200,
+  gatewayStatus: 200,
+  gatewayResult: 'approved',
+  gatewayErrorCode: 'other',
+  outcome: 'answered',
+  attempts: 1,
+  serialNumber: '526074f1-de61-45e2-87f2-f613011b4ca7',
+  durations: { total: 3, key: 0.001, sign: 0.004, gateway: 2.9 },
+};
+
+/** A log with a line of every kind that the runbook searches for, written by the log itself. */
+export function sampleLog(): string {
+  const lines: string[] = [];
+  const log = createLog('debug', { write: (line: string) => void lines.push(line) });
+  for (const note of sampleNotes) log.note(...note);
+  log.exchange(full);
+  log.exchange({ ...full, status: 503, gatewayStatus: 503 });
+  for (const rejection of ['current-key', 'other-key', 'clock-skew'] as const) {
+    log.exchange({ ...full, status: 403, gatewayStatus: 403, rejection });
+  }
+  log.exchange({ ...full, unreachable: 'dns' });
+  for (const reason of Object.keys(refusals).filter(isReason)) {
+    const { status, outcome } = refusals[reason];
+    log.exchange({ ...full, reason, status, outcome });
+  }
+  log.failed(full, new Error('x'));
+  log.defect('uncaughtException', new Error('x'));
+  return lines.join('');
+}
