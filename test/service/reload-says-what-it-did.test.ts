@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { samples } from '../support/exposition.ts';
 import { always, type FaultyGateway, reply, startFaultyGateway } from '../support/faulty-gateway.ts';
@@ -68,6 +70,14 @@ describe('SIGHUP', () => {
     await logged('configuration reloaded');
     expect(await gauge('successful')).toBe(1);
     expect(await gauge('success_timestamp_seconds')).toBeGreaterThan(started);
+  });
+
+  it('that names a certificate file without a certificate is not successful', async () => {
+    writeFileSync(join(process.folder, 'bad.pem'), 'x');
+    const sandbox = { baseUrl: next.url, product: 'gw', caFile: './bad.pem' };
+    reload(configFor(gateway.url, { environments: { sandbox } }));
+    await until(() => process.stdout().includes('configuration not reloaded'));
+    await until(async () => (await gauge('successful')) === 0);
   });
 
   it('that changed how the process stops takes effect', async () => {

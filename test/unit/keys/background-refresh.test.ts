@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { KeyCache } from '../../../src/keys/cached.ts';
+import { SourceUnavailable } from '../../../src/keys/refusals.ts';
 import { ManualClock } from '../../support/stub-vault/clock.ts';
 import {
   acme,
@@ -131,6 +132,35 @@ it('a background read is no use: the ring used longest ago is evicted first, and
   expect(source.begun).toEqual(['idle']);
   await read(['new']);
   expect(events.removals).toEqual(['idle evicted']);
+});
+
+describe('a login that the source denies, while it answers for others', () => {
+  beforeEach(async () => {
+    start({ entries: 2 });
+    await read(['denied']);
+    await pass(100);
+    await read(['used']);
+    const answer = source.read.bind(source);
+    source.read = (address) => {
+      if (address.login !== 'denied') return answer(address);
+      source.begun.push('denied');
+      return Promise.reject(new SourceUnavailable(address, new Error('denied'), 'up'));
+    };
+  });
+
+  it('is read again after a back-off of up to a minute', async () => {
+    await pass(290 + 600);
+    const count = source.begun.filter((login) => login === 'denied').length;
+    expect(count).toBeGreaterThanOrEqual(10);
+    expect(count).toBeLessThanOrEqual(30);
+  });
+
+  it('is not in use because it failed', async () => {
+    await pass(220);
+    expect(source.begun).toContain('denied');
+    await read(['new']);
+    expect(events.removals).toEqual(['denied evicted']);
+  });
 });
 
 it('while the source fails nothing is read but the probes of the recovery', async () => {
