@@ -45,6 +45,8 @@ export class KeyHistory {
   readonly #enabled = new Map<string, number>();
   /** Operations whose rejections say nothing about a key. */
   readonly #denied = new Set<string>();
+  /** Operations last rejected with a key that others were then accepted with: no sign of a switch. */
+  readonly #contradicted = new Set<string>();
 
   /** The ring as it is now. A change makes each of its keys a candidate again; keys that have gone are forgotten. */
   observe(keys: UsableKeys): void {
@@ -55,6 +57,7 @@ export class KeyHistory {
     if (this.#acceptedAmong(keys) === undefined) this.#lastAccepted = undefined;
     this.#acceptances = this.#acceptances.filter(({ key }) => includes(keys, key));
     this.#denied.clear();
+    this.#contradicted.clear();
     this.#resetSteps();
   }
 
@@ -132,6 +135,7 @@ export class KeyHistory {
     this.#denied.delete(operation);
     const rejections = this.#find(key);
     if (rejections !== undefined) this.#clear(rejections, sentAt);
+    this.#contradicted.delete(operation);
     if (this.#wasRejected(key)) return;
     this.#rejections = this.#rejections.filter((one) => one !== rejections);
     this.#acceptances = [...this.#acceptances.filter((one) => !isSame(key, one.key)), use];
@@ -147,7 +151,8 @@ export class KeyHistory {
    */
   recordRejected({ key, operation }: KeyUse, now: number, manner: Manner, aboutKey: boolean): void {
     const isDenied = this.#denied.has(operation);
-    if (!isDenied && this.#accepting && isSame(key, this.#lastAccepted?.key)) {
+    const isSign = !isDenied && !this.#contradicted.has(operation);
+    if (isSign && this.#accepting && isSame(key, this.#lastAccepted?.key)) {
       this.#accepting = false;
       this.#resetSteps();
     }
@@ -193,7 +198,7 @@ export class KeyHistory {
     for (const [operation, { first, last }] of byOperation) {
       const isEnabled = this.#enabled.has(operation);
       if (sentAt < (isEnabled ? last : first)) continue;
-      if (!isEnabled) this.#denied.add(operation);
+      (isEnabled ? this.#contradicted : this.#denied).add(operation);
       byOperation.delete(operation);
     }
   }

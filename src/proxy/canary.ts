@@ -3,6 +3,7 @@ import { Refusal } from '../errors.ts';
 import { endpointOf, type ReadOnlyQuery, readOnlyQuery } from '../gateway/read-only-query.ts';
 import { addressName } from '../keys/address.ts';
 import type { KeyAddress } from '../keys/source.ts';
+import { type SetTimer, setTimer } from '../keys/timer.ts';
 import { methods } from '../oauth1/methods.ts';
 import type { CanaryResult, Meter } from '../ops/meter.ts';
 import type { GatewayReply } from './crossing.ts';
@@ -17,12 +18,16 @@ export interface CanaryPorts {
   readonly monotonic: () => number;
   /** 128 random bits as text. */
   readonly nonce: () => string;
+  /** Timers of the process unless a test brings its own. */
+  readonly setTimer?: SetTimer;
 }
 
 /** Milliseconds after which a canary tells nothing any more. */
 const interval = 500;
-/** Milliseconds that a payment waits for one. */
-const deadlines = { connect: 1_000, exchange: 2_000 };
+/** Milliseconds that a payment waits for one, whatever the canary itself waits for. */
+const longestWait = 2_000;
+/** Milliseconds until it is connected. */
+const connectTimeout = 1_000;
 
 interface Flight {
   readonly beganAt: number;
@@ -59,11 +64,26 @@ export class Canaries {
     const last = this.#flights.get(`${addressName(address)}/${signature}`);
     if (last?.isOver === false) return last.end;
     if (last !== undefined && monotonic() < last.beganAt + interval) return;
-    const end = this.#send(payment, address, send);
-    const flight: Flight = { beganAt: monotonic(), end, isOver: false };
+    const beganAt = monotonic();
+    const end = this.#inTime(this.#send(payment, address, send));
+    const flight: Flight = { beganAt, end, isOver: false };
     this.#flights.set(`${addressName(address)}/${signature}`, flight);
-    await end;
-    flight.isOver = true;
+    try {
+      await end;
+    } finally {
+      flight.isOver = true;
+    }
+  }
+
+  /** A canary may wait for the trial of another request, or for the key source, longer than a payment should. */
+  async #inTime(canary: Promise<void>): Promise<void> {
+    const overdue = Promise.withResolvers<void>();
+    const cancel = (this.#ports.setTimer ?? setTimer)(overdue.resolve, longestWait);
+    try {
+      await Promise.race([canary, overdue.promise]);
+    } finally {
+      cancel();
+    }
   }
 
   async #send({ destination }: Errand, address: KeyAddress, send: SendCanary): Promise<void> {
@@ -100,8 +120,8 @@ function errandOf({ destination, form }: ReadOnlyQuery, { login }: KeyAddress, s
   const { settings } = destination;
   const { connect, exchange } = settings.deadlines;
   const bounded = {
-    connect: Math.min(connect, deadlines.connect),
-    exchange: Math.min(exchange, deadlines.exchange),
+    connect: Math.min(connect, connectTimeout),
+    exchange: Math.min(exchange, longestWait),
   };
   return {
     exchange: { id: 'canary', startedAt, outcome: 'not-sent', attempts: 0, durations: {} },

@@ -17,6 +17,8 @@ export interface Resending<Reply> {
   /** Signs with the key of the use, sends, and notes when. */
   readonly send: (use: MutableUse) => Promise<Reply>;
   readonly judge: (reply: Reply) => Verdict;
+  /** Whether the time for the whole exchange is over; never unless given. */
+  readonly isOverdue?: () => boolean;
 }
 
 /** One rejected request: which keys were tried, and what came of it. */
@@ -53,6 +55,11 @@ export class Retry<Reply> {
     if (verdict === 'rejected') this.rejected.push(key);
   }
 
+  /** Whether there is no time left to send again. */
+  get isOverdue(): boolean {
+    return this.#resending.isOverdue?.() ?? false;
+  }
+
   /** Sends with the key. Gives whether the response is the answer, rather than another 403. */
   async isOverWith(key: UsableKey): Promise<boolean> {
     const use: MutableUse = { key, operation: this.operation, sentAt: this.#ports.monotonic() };
@@ -84,6 +91,7 @@ export class Retry<Reply> {
     if (verdict === 'rejected' || verdict === 'clock-skew') {
       this.#history.recordRejected(use, this.#ports.monotonic(), 'bold', verdict === 'rejected');
     }
-    this.#history.recordFruitless(use);
+    // That a request had no time left says nothing about the key, which others may need.
+    if (verdict !== 'unclear' || !this.isOverdue) this.#history.recordFruitless(use);
   }
 }

@@ -124,6 +124,7 @@ export class Rotation {
         await state.trial;
         continue;
       }
+      if (retry.isOverdue) return retry.reply;
       const accepted = state.history.acceptedInstead(rejected.operation, retry.tried);
       if (accepted === undefined) break;
       if (await retry.isOverWith(accepted)) return retry.reply;
@@ -143,7 +144,7 @@ export class Rotation {
     state.history.recordNothingHelped(retry.operation, retry.rejected, retry.startedAt);
   }
 
-  /** Tries each key that is due, until one is not rejected. */
+  /** Tries each key that is due, until one is not rejected or no time is left. */
   async #isOverWithCandidates<Reply>(
     address: KeyAddress,
     { history }: State,
@@ -151,6 +152,7 @@ export class Rotation {
   ): Promise<boolean> {
     for (;;) {
       await this.#reobserve(address, retry.kind);
+      if (retry.isOverdue) return true;
       const key = history.nextCandidate(retry.operation, retry.tried, this.#ports.monotonic());
       if (key === undefined) return false;
       if (await retry.isOverWith(key)) return true;

@@ -93,8 +93,9 @@ export class Sender {
       written = exchange.writtenAttempts;
       return reply;
     };
+    const isOverdue = (): boolean => this.#ports.monotonic() >= endsAt;
     await this.#ports.rotation
-      .retry(address, rejected, judge(first), { send, judge })
+      .retry(address, rejected, judge(first), { send, judge, isOverdue })
       .catch((error: unknown) => {
         // That a later request could not be sent must not hide what the gateway has answered.
         if (error instanceof Refusal && exchange.writtenAttempts === written) return;

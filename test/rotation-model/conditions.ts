@@ -35,6 +35,11 @@ export class Conditions {
     }
   }
 
+  /** Since when the operation would succeed with the right key; `undefined`: it would not. */
+  operableSince(operation: OperationName): number | undefined {
+    return this.#operableSince.get(operation);
+  }
+
   /** Since when the operation would succeed with some key, that key being the same; `undefined`: it would not. */
   since(operation: OperationName): number | undefined {
     const operable = this.#operableSince.get(operation);

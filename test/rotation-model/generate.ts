@@ -16,6 +16,10 @@ class Generator {
   readonly #length: number;
   readonly #nodes: number;
   readonly #instances: number;
+  readonly #canary: boolean;
+  readonly #fresh: number;
+  /** When many requests come. */
+  readonly #crowded: { readonly from: number; readonly to: number; readonly every: number }[] = [];
   /** Newest last. */
   readonly #names: Record<KeyKind, string[]> = { control_key: ['c1'], private_key: ['r1'] };
 
@@ -25,6 +29,8 @@ class Generator {
     this.#length = this.#random.pick(5_000, 20_000, 60_000, 120_000);
     this.#nodes = this.#random.pick(1, 1, 2, 3);
     this.#instances = this.#random.between(1, 4);
+    this.#canary = this.#random.chance(0.5);
+    this.#fresh = this.#random.pick(2_000, 60_000);
   }
 
   schedule(): Schedule {
@@ -34,7 +40,8 @@ class Generator {
     this.#traffic();
     const steps = this.#steps.toSorted((a, b) => a.at - b.at);
     const [seed, nodes, instances] = [this.#seed, this.#nodes, this.#instances];
-    return { name: `seed ${seed}`, seed, nodes, instances, steps };
+    const [canary, fresh] = [this.#canary, this.#fresh];
+    return { name: `seed ${seed}`, seed, nodes, instances, canary, fresh, steps };
   }
 
   #add(at: number, action: Action): void {
@@ -58,6 +65,7 @@ class Generator {
     const random = this.#random;
     const at = this.#moment();
     const changed = random.chance(0.5) ? kinds : [random.pick<KeyKind>('control_key', 'private_key')];
+    if (random.chance(0.3)) this.#crowded.push({ from: at - 1_500, to: at + 2_500, every: 50 });
     const names = Object.fromEntries(changed.map((kind) => [kind, this.#nameFor(kind)]));
     const [control, rsa] = [names['control_key'], names['private_key']];
     const fields = { ...(control === undefined ? {} : { control }), ...(rsa === undefined ? {} : { rsa }) };
@@ -141,6 +149,7 @@ class Generator {
     );
     this.#add(random.chance(0.2) ? 0 : at, begin);
     this.#add(end, over);
+    if (random.chance(0.1)) this.#crowded.push({ from: at, to: Math.min(end, this.#length), every: 400 });
     if (random.chance(0.3)) {
       const instance = random.between(0, this.#instances - 1);
       this.#add(this.#moment(), { do: random.chance(0.7) ? 'reload' : 'restart', instance });
@@ -149,25 +158,28 @@ class Generator {
 
   #traffic(): void {
     const random = this.#random;
-    const names: readonly OperationName[] = random.chance(0.15)
+    const names: readonly [OperationName, ...OperationName[]] = random.chance(0.15)
       ? [random.pick<OperationName>('transfer', 'pan-eligibility-send')]
       : random.chance(0.3)
         ? ['order-status', 'transfer']
         : ['manager-balance', 'order-status', 'order-status-group', 'pan-eligibility-send', 'transfer'];
     const readShare = random.pick(0.5, 0.8, 0.95);
-    const operations = (readOnly: boolean): readonly OperationName[] =>
-      names.filter((name) => isPayment(name) !== readOnly);
+    const request = (time: number): void => {
+      const isRead = random.chance(readShare);
+      const [first, ...rest] = names.filter((name) => isPayment(name) !== isRead);
+      const operation = first === undefined ? names[0] : random.pick(first, ...rest);
+      const instance = random.between(0, this.#instances - 1);
+      this.#add(time, { do: 'request', instance, operation });
+    };
     let at = 0;
     const pause = this.#length / random.pick(15, 40, 80);
     while (at < this.#length + 5000) {
       const burst = random.chance(0.1) ? random.between(2, 8) : 1;
-      for (let count = 0; count < burst; count += 1) {
-        const [first, ...rest] = operations(random.chance(readShare));
-        const operation =
-          first === undefined ? random.pick(names[0] ?? 'transfer', ...names) : random.pick(first, ...rest);
-        this.#add(at, { do: 'request', instance: random.between(0, this.#instances - 1), operation });
-      }
+      for (let count = 0; count < burst; count += 1) request(at);
       at += random.next() * 2 * pause;
+    }
+    for (const { from, to, every } of this.#crowded) {
+      for (let time = Math.max(0, from); time < to; time += random.next() * 2 * every) request(time);
     }
   }
 }

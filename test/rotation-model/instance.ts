@@ -1,17 +1,20 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Config, configShape } from '../../src/config/shape.ts';
 import { Refusal } from '../../src/errors.ts';
 import type { Exchange } from '../../src/exchange.ts';
 import { createResolver } from '../../src/gateway/resolve.ts';
 import { KeyCache } from '../../src/keys/cached.ts';
 import type { KeyAddress, KeyRing, KeySource } from '../../src/keys/source.ts';
-import type { SigningKey } from '../../src/oauth1/methods.ts';
+import type { KeyKind, SigningKey } from '../../src/oauth1/methods.ts';
 import type { Signed, Unsigned } from '../../src/oauth1/sign.ts';
 import type { Meter } from '../../src/ops/meter.ts';
-import type { GatewayReply, Post } from '../../src/proxy/crossing.ts';
+import { CrossingFailure, type GatewayReply, type Post } from '../../src/proxy/crossing.ts';
+import type { Passage } from '../../src/proxy/forward.ts';
 import { unlimitedMemory } from '../../src/proxy/memory-budget.ts';
 import { Rotation } from '../../src/proxy/rotation.ts';
 import { Sender } from '../../src/proxy/send.ts';
 import { Signer } from '../../src/proxy/signer.ts';
+import { type CanaryPorts, kindOf, ObservedCanaries } from './canaries.ts';
 import type { Random } from './random.ts';
 import { type OperationName, operationNames, targets } from './schedule.ts';
 import { epoch, type VirtualTime } from './virtual-time.ts';
@@ -20,27 +23,34 @@ import { nameOf, type Vault } from './world.ts';
 const overlap = 86_400_000;
 const address: KeyAddress = { environment: 'sandbox', login: 'acme' };
 const config: Config = configShape.parse({
-  environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } },
+  environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw', canaryEndpoint: '1234' } },
   keys: { source: 'directory', directory: '/nowhere' },
 });
 const resolve = createResolver(config);
 
-/** A request as the gateway gets it. */
+/** An upstream request. */
 export interface Upstream {
-  /** Of the caller's request. */
+  /** Of the caller's request, or of the canary. */
   readonly request: number;
   readonly operation: OperationName;
   readonly key: string;
+  /** Milliseconds until the instance stops waiting for the response. */
+  readonly timeout: number;
 }
 
 export interface InstancePorts {
   readonly time: VirtualTime;
+  /** `keys.cache.fresh`, milliseconds. */
+  readonly fresh: number;
   readonly random: Random;
   readonly vault: Vault;
-  readonly forward: (upstream: Upstream) => Promise<GatewayReply>;
+  /** `undefined`: no response within the timeout. */
+  readonly forward: (upstream: Upstream) => Promise<GatewayReply | undefined>;
+  /** Whether `keys.rotation.canary` is set, and what observes the canaries. */
+  readonly canary: CanaryPorts | undefined;
   readonly ringChanged: (ring: KeyRing | undefined) => void;
-  /** The ring is read past the cache. */
-  readonly reread: () => void;
+  /** The ring is read past the cache, because of a request that needs this kind of key. */
+  readonly reread: (kind: KeyKind) => void;
 }
 
 /** How a caller's request ended: a status of the gateway, or the reason of a Refusal. */
@@ -50,7 +60,10 @@ export type End = number | string;
 export class Instance {
   readonly #ports: InstancePorts;
   readonly #rotation: Rotation;
+  /** Of the key that the request needs which is handled. */
+  readonly #kind = new AsyncLocalStorage<KeyKind>();
   #sender: Sender;
+  #configurations = 0;
 
   constructor(ports: InstancePorts) {
     this.#ports = ports;
@@ -80,7 +93,7 @@ export class Instance {
       memory: unlimitedMemory().reservation(),
     };
     try {
-      return (await this.#sender.send(errand)).status;
+      return await this.#kind.run(kindOf(errand), async () => (await this.#sender.send(errand)).status);
     } catch (error) {
       if (error instanceof Refusal) return error.reason;
       throw error;
@@ -88,7 +101,7 @@ export class Instance {
   }
 
   #newRotation(): Rotation {
-    const { time, random, vault, ringChanged, reread } = this.#ports;
+    const { time, fresh, random, vault, ringChanged, reread } = this.#ports;
     const monotonic = (): number => time.now;
     const source: KeySource = {
       read: (login) => vault.read(login),
@@ -97,17 +110,21 @@ export class Instance {
       stop: () => {},
     };
     const events = { ...meter, ringChanged: (_login: KeyAddress, ring?: KeyRing) => ringChanged(ring) };
-    const cache = new KeyCache(source, config.keys.cache, {
-      monotonic,
-      random: random.next,
-      events,
-      sourceName: 'model',
-      setTimer: (run, milliseconds) => time.timer(run, milliseconds),
-    });
+    const cache = new KeyCache(
+      source,
+      { ...config.keys.cache, fresh },
+      {
+        monotonic,
+        random: random.next,
+        events,
+        sourceName: 'model',
+        setTimer: (run, milliseconds) => time.timer(run, milliseconds),
+      },
+    );
     const keys = {
       take: (login: KeyAddress) => cache.take(login),
       reread: (login: KeyAddress) => {
-        reread();
+        reread(this.#kind.getStore() ?? 'control_key');
         return cache.reread(login);
       },
     };
@@ -116,9 +133,19 @@ export class Instance {
   }
 
   #newSender(): Sender {
-    const { time, random, forward } = this.#ports;
-    const send = (post: Post): Promise<GatewayReply> => forward(upstreamOf(post));
+    const { time, random, forward, canary } = this.#ports;
+    const send = async (post: Post, { exchange: timeout }: Passage): Promise<GatewayReply> => {
+      const reply = await forward(upstreamOf(post, timeout));
+      if (reply === undefined) throw new CrossingFailure('gateway-timeout', true, false);
+      return reply;
+    };
+    this.#configurations += 1;
+    const configuration = this.#configurations;
+    const began = (kind: KeyKind): number => canary?.began(kind, configuration) ?? 0;
     return new Sender({
+      ...(canary === undefined
+        ? {}
+        : { canaries: new ObservedCanaries(config, { ...canary, began }, this.#rotation, time) }),
       rotation: this.#rotation,
       signer: new SlowSigner(time, random),
       forwarders: new Map([['sandbox', { send, retire: () => {} }]]),
@@ -151,11 +178,11 @@ class SlowSigner extends Signer {
   }
 }
 
-function upstreamOf({ headers, body }: Post): Upstream {
+function upstreamOf({ headers, body }: Post, timeout: number): Upstream {
   const [key = '', path] = (headers['Authorization'] ?? '').split(' ');
   const operation = operationNames.find((name) => targets[name] === `/sandbox${path}`);
   if (operation === undefined) throw new TypeError('an unknown target');
-  return { request: Number(body.toString()), operation, key };
+  return { request: Number(body.toString()), operation, key, timeout };
 }
 
 const none = (): void => {};

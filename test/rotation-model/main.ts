@@ -1,18 +1,44 @@
-import { parseArgs } from 'node:util';
+import { Counts } from './counts.ts';
 import { generate } from './generate.ts';
+import { type Options, readOptions, usage, usageHint } from './options.ts';
 import { run } from './run.ts';
 
-const { values } = parseArgs({
-  options: { schedules: { type: 'string', default: '100000' }, seed: { type: 'string', default: '1' } },
-});
-const [first, count] = [Number(values.seed), Number(values.schedules)];
-let failed = 0;
-for (let seed = first; seed < first + count; seed += 1) {
-  const { violations, timeline } = await run(generate(seed));
-  if (violations.length === 0) continue;
-  failed += 1;
-  if (failed > 3) continue;
-  process.stdout.write(`seed ${seed}\n${timeline.join('\n')}\n${violations.join('\n')}\n\n`);
+/** Schedules that are printed whole. */
+const mostPrinted = 3;
+
+/** `undefined` for wrong options, after the message about them. */
+function givenOptions(): Options | 'help' | undefined {
+  try {
+    return readOptions(process.argv.slice(2));
+  } catch (error) {
+    // Every other error is a defect of this program.
+    if (!(error instanceof TypeError)) throw error;
+    console.error(`${error.message}\n${usageHint}`);
+    return undefined;
+  }
 }
-process.stdout.write(`${count} schedules from seed ${first}: ${failed} with violations\n`);
-process.exitCode = failed === 0 ? 0 : 1;
+
+/** Returns whether every rule was kept. */
+async function runAll({ seed: first, schedules }: Options): Promise<boolean> {
+  const startedAt = performance.now();
+  const counts = new Counts();
+  let failed = 0;
+  for (let seed = first; seed < first + schedules; seed += 1) {
+    const { violations, timeline, counts: ofOne } = await run(generate(seed));
+    counts.addAll(ofOne);
+    if (violations.length === 0) continue;
+    failed += 1;
+    if (failed <= mostPrinted)
+      console.log(`seed ${seed}\n${timeline.join('\n')}\n${violations.join('\n')}\n`);
+  }
+  const seconds = Math.round((performance.now() - startedAt) / 1000);
+  console.log(
+    `${counts.table()}\n${schedules} schedules from seed ${first} in ${seconds} s: ${failed} with violations`,
+  );
+  return failed === 0;
+}
+
+const options = givenOptions();
+if (options === 'help') console.log(usage);
+else if (options === undefined) process.exitCode = 2;
+else process.exitCode = (await runAll(options)) ? 0 : 1;

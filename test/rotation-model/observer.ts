@@ -1,13 +1,26 @@
 import type { KeyRing } from '../../src/keys/source.ts';
 import type { KeyKind } from '../../src/oauth1/methods.ts';
+import { CanaryRule, type Excuse } from './canary-rule.ts';
 import type { Conditions } from './conditions.ts';
+import {
+  accept,
+  factsOf,
+  isClear,
+  type KindFacts,
+  keyKinds,
+  longestSignature,
+  never,
+  newFacts,
+  occasion,
+  viewOf,
+} from './facts.ts';
 import type { End, Upstream } from './instance.ts';
 import { isPayment, kindOf, type OperationName } from './schedule.ts';
-import { type Judged, nameOf } from './world.ts';
+import { SwitchCosts } from './switch-costs.ts';
+import { type Gateway, type Judged, nameOf } from './world.ts';
 
-const never = Number.NEGATIVE_INFINITY;
-/** Milliseconds from the choice of a key to the first byte. */
-const longestSignature = 20;
+/** Milliseconds, as environments.*.deadlines.exchange: a gateway that is slow leaves no time to send again. */
+const longestExchange = 30_000;
 
 /**
  * Milliseconds for a login whose keys are not held: a missing one is remembered (keys.cache), and a read in
@@ -17,33 +30,6 @@ const otherSteps: ReadonlyMap<End, number> = new Map([
   ['key-missing', 10_000],
   ['key-source-unavailable', 5_000],
 ]);
-
-/** What one instance knows of one key. */
-interface KeyFacts {
-  /** 403s received since the last acceptance: by operation, whether one was about the key. */
-  readonly rejected: Map<OperationName, boolean>;
-  acceptedAt: number;
-  /** When the last accepted request was sent. */
-  provenAt: number;
-  rejectedAt: number;
-  /** Requests sent again with it in vain, one after the other: how many and when, by operation. */
-  readonly fruitless: Map<OperationName, { readonly count: number; readonly at: number }>;
-}
-
-/** What one instance knows of one kind of key. */
-interface KindFacts {
-  keys: Map<string, KeyFacts>;
-  ring: readonly string[];
-  ringAt: number;
-  accepted?: { readonly key: string; readonly sentAt: number };
-  readonly enabled: Set<OperationName>;
-  /** Never accepted, though a key was that they were rejected with: nobody can tell why they are rejected. */
-  readonly notEnabled: Set<OperationName>;
-  /** When every key could last be tried again. */
-  occasionAt: number;
-  /** By operation, the first and the last 403 since its last acceptance. */
-  readonly rejections: Map<OperationName, { readonly first: number; readonly last: number }>;
-}
 
 export interface Sent extends Upstream {
   readonly sentAt: number;
@@ -57,18 +43,27 @@ export interface Sent extends Upstream {
  */
 export class Observer {
   readonly violations: string[] = [];
+  /** Of canaries; the instance tells it what they do. */
+  readonly canaryRule: CanaryRule;
   readonly #conditions: Conditions;
+  readonly #costs: SwitchCosts;
   readonly #facts = newFacts();
+  /** The keys that a request in flight was sent with. */
+  readonly #keysOf = new Map<number, Set<string>>();
   #rereadAt = Number.NEGATIVE_INFINITY;
 
-  constructor(conditions: Conditions) {
+  constructor(conditions: Conditions, gateway: Gateway) {
+    const report = (violation: string): void => this.#violation(violation);
     this.#conditions = conditions;
+    this.#costs = new SwitchCosts(gateway, report);
+    this.canaryRule = new CanaryRule((kind) => viewOf(this.#facts[kind]), report);
   }
 
   ringChanged(ring: KeyRing | undefined, now: number): void {
     // Without keys nothing is sent; what is known stays for when they are back.
     if (ring === undefined) return;
-    for (const [kind, facts] of Object.entries(this.#facts)) {
+    for (const kind of keyKinds) {
+      const facts = this.#facts[kind];
       const names = ring.flatMap((one) => (one.kind === kind && 'key' in one ? [nameOf(one.key)] : []));
       const distinct = [...new Set(names)];
       if (String(distinct) === String(facts.ring)) continue;
@@ -76,18 +71,26 @@ export class Observer {
       facts.ringAt = now;
       // A key that is taken out of Vault is forgotten, and has to show again what it is good for.
       for (const key of facts.keys.keys()) if (!distinct.includes(key)) facts.keys.delete(key);
-      if (facts.accepted !== undefined && !distinct.includes(facts.accepted.key)) delete facts.accepted;
+      if (facts.accepted !== undefined && !distinct.includes(facts.accepted.key))
+        accept(facts, undefined, now);
+      this.#costs.ringChanged(kind, distinct.length);
       occasion(facts, now);
     }
   }
 
-  reread(now: number): void {
+  /** @param kind of the key that the request needs which causes it */
+  reread(kind: KeyKind, now: number): void {
     if (now < this.#rereadAt + 1000)
       this.#violation(`Vault read past the cache again after ${now - this.#rereadAt} ms`);
     this.#rereadAt = now;
+    this.#costs.read(kind, now);
   }
 
-  sent({ key, operation, sentAt, isRetry }: Sent): void {
+  sent({ request, key, operation, sentAt, isRetry }: Sent): void {
+    const keys = this.#keysOf.get(request) ?? new Set();
+    if (keys.has(key)) this.#violation(`${operation} sent twice with ${key}`);
+    this.#keysOf.set(request, keys.add(key));
+    if (isPayment(operation)) this.canaryRule.sent(request);
     const facts = this.#facts[kindOf[operation]];
     if (isPayment(operation) && sentAt - facts.ringAt > longestSignature)
       this.#checkPayment(facts, key, operation);
@@ -102,6 +105,7 @@ export class Observer {
     const isOfBefore = last === undefined || last.at - facts.occasionAt <= longestSignature;
     const { count, at } = isOfBefore ? { count: 0, at: 0 } : last;
     if (isKnownGood && count === 0) return;
+    this.#costs.trial(operation, sentAt);
     const step = count === 0 ? 0 : Math.min(30_000, 1000 * 2 ** (count - 1));
     if (sentAt < at + step - longestSignature) {
       this.#violation(`${key} tried again after ${sentAt - at} of ${step} ms`);
@@ -109,12 +113,26 @@ export class Observer {
     known.fruitless.set(operation, { count: count + 1, at: sentAt });
   }
 
+  /** The time for the whole exchange was over: that says nothing about the key. */
+  timedOut({ key, operation }: Sent): void {
+    factsOf(this.#facts[kindOf[operation]], key).fruitless.delete(operation);
+    this.#costs.overtaken(kindOf[operation]);
+  }
+
   received({ key, operation, sentAt }: Sent, { status, aboutKey }: Judged, now: number): void {
     const facts = this.#facts[kindOf[operation]];
     const known = factsOf(facts, key);
     known[status === 403 ? 'rejectedAt' : 'acceptedAt'] = now;
+    const { latest } = facts;
+    if (latest !== undefined && sentAt < latest.sentAt && (latest.status === 403) !== (status === 403)) {
+      this.#costs.overtaken(kindOf[operation]);
+    }
+    if (sentAt >= (latest?.sentAt ?? sentAt)) facts.latest = { sentAt, status };
     if (status === 403) {
-      if (facts.accepted?.key === key && !known.rejected.has(operation)) occasion(facts, now);
+      if (facts.accepted?.key === key && !known.rejected.has(operation)) {
+        occasion(facts, now);
+        this.#costs.noticed(kindOf[operation], aboutKey);
+      }
       known.rejected.set(operation, (known.rejected.get(operation) ?? false) || aboutKey);
       const first = facts.rejections.get(operation)?.first ?? now;
       facts.rejections.set(operation, { first, last: now });
@@ -128,11 +146,23 @@ export class Observer {
     known.provenAt = Math.max(known.provenAt, sentAt);
     known.fruitless.clear();
     if (sentAt < (facts.accepted?.sentAt ?? sentAt)) return;
-    facts.accepted = { key, sentAt };
+    accept(facts, { key, sentAt }, now);
   }
 
-  ended(operation: OperationName, end: End, startedAt: number): void {
-    if (isPayment(operation) || end === 200) return;
+  /** The gateway rejected a payment because of its key. */
+  paymentRejected(request: number, operation: OperationName, judged: Judged): Excuse | undefined {
+    const { rejections } = this.#facts[kindOf[operation]];
+    const query = kindOf[operation] === 'control_key' ? 'manager-balance' : 'order-status';
+    return this.canaryRule.rejected(request, {
+      ...judged,
+      queryAcceptedSince: this.#conditions.operableSince(query),
+      rejectedSince: [...rejections.values()].map(({ first }) => first).toSorted((a, b) => a - b)[0],
+    });
+  }
+
+  ended(request: number, operation: OperationName, end: End, startedAt: number, now: number): void {
+    this.#keysOf.delete(request);
+    if (isPayment(operation) || end === 200 || now - startedAt >= longestExchange) return;
     const since = this.#conditions.since(operation);
     if (since === undefined) return;
     const { rejections } = this.#facts[kindOf[operation]];
@@ -165,38 +195,4 @@ export class Observer {
   #violation(text: string): void {
     this.violations.push(text);
   }
-}
-
-function newFacts(): Record<KeyKind, KindFacts> {
-  const fresh = (): KindFacts => ({
-    keys: new Map(),
-    ring: [],
-    ringAt: never,
-    enabled: new Set(),
-    notEnabled: new Set(),
-    occasionAt: never,
-    rejections: new Map(),
-  });
-  return { control_key: fresh(), private_key: fresh() };
-}
-
-function factsOf({ keys }: KindFacts, key: string): KeyFacts {
-  const known = keys.get(key) ?? newKeyFacts();
-  keys.set(key, known);
-  return known;
-}
-
-/** Whether nothing stands against the key. An acceptance that was overtaken by a 403 proves nothing. */
-function isClear({ provenAt, rejectedAt }: KeyFacts): boolean {
-  return provenAt - longestSignature > rejectedAt || rejectedAt === never;
-}
-
-function newKeyFacts(): KeyFacts {
-  return { rejected: new Map(), acceptedAt: never, provenAt: never, rejectedAt: never, fruitless: new Map() };
-}
-
-/** Every key may be tried again. */
-function occasion(facts: KindFacts, now: number): void {
-  facts.occasionAt = now;
-  for (const known of facts.keys.values()) known.fruitless.clear();
 }

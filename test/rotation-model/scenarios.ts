@@ -1,4 +1,4 @@
-import type { Action, Schedule, Step } from './schedule.ts';
+import type { Action, OperationName, Schedule, Step } from './schedule.ts';
 
 /** Requests of every kind, one of each in so many milliseconds. */
 function traffic(from: number, to: number, every: number): Step[] {
@@ -10,10 +10,14 @@ function traffic(from: number, to: number, every: number): Step[] {
       'pan-eligibility-send',
       'transfer',
     ] as const) {
-      steps.push({ at, action: { do: 'request', instance: 0, operation } });
+      steps.push(requestAt(at, operation));
     }
   }
   return steps;
+}
+
+function requestAt(at: number, operation: OperationName): Step {
+  return { at, action: { do: 'request', instance: 0, operation } };
 }
 
 function schedule(
@@ -24,7 +28,7 @@ function schedule(
 ): Schedule {
   const happenings = actions.map(([at, action]) => ({ at, action }));
   const steps = [...happenings, ...traffic(0, to, 50)].toSorted((a, b) => a.at - b.at);
-  return { name, seed, instances: 1, nodes: 1, steps };
+  return { name, seed, instances: 1, nodes: 1, canary: false, fresh: 60_000, steps };
 }
 
 const accept = (control: string, rsa: string): [Action, Action] => [
@@ -58,3 +62,31 @@ export const payments = schedule('the gateway and Vault switch at once, and Vaul
   [2_000, c2],
   [2_000, r2],
 ]);
+
+/** 403s that are not about the key, between responses that accept it. */
+export const disabledPayment = schedule('transfers are disabled for 40 s', 4, 42_000, [
+  [1_000, { do: 'gateway-disable', operation: 'transfer', on: true }],
+  [41_000, { do: 'gateway-disable', operation: 'transfer', on: false }],
+]);
+
+const rotation: readonly (readonly [number, Action])[] = [
+  [1_000, { do: 'vault-write', control: 'c2', rsa: 'r2' }],
+  [8_000, c2],
+  [8_000, r2],
+];
+/** So rarely that each has a canary of its own. */
+const paymentsAlone: readonly Step[] = Array.from({ length: 20 }, (_, index) => index * 600 + 100).flatMap(
+  (at) => (['transfer', 'pan-eligibility-send'] as const).map((operation) => requestAt(at, operation)),
+);
+
+/** Of one instance that has both keys before the gateway switches. */
+function rotationWith(canary: boolean): Schedule {
+  const name = `Vault first, the gateway 7 s later, ${canary ? 'with' : 'without'} the canary`;
+  const happenings = rotation.map(([at, action]) => ({ at, action }));
+  const steps = [...happenings, ...paymentsAlone].toSorted((a, b) => a.at - b.at);
+  return { name, seed: 5, instances: 1, nodes: 1, canary, fresh: 2_000, steps };
+}
+
+/** Issue 8, item 4: "then 0 payments fail". */
+export const withCanary = rotationWith(true);
+export const withoutCanary = rotationWith(false);

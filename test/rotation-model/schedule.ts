@@ -70,6 +70,10 @@ export interface Schedule {
   readonly seed: number;
   readonly instances: number;
   readonly nodes: number;
+  /** `keys.rotation.canary` */
+  readonly canary: boolean;
+  /** `keys.cache.fresh`, milliseconds. */
+  readonly fresh: number;
   readonly steps: readonly Step[];
 }
 

@@ -13,6 +13,7 @@ const pem = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.expor
 });
 /** Nothing is signed with them: an object for each name will do. */
 const privateKeys = new Map<string, KeyObject>();
+const never = Number.NEGATIVE_INFINITY;
 /** As keys/vault/source. */
 const mostEarlier = 4;
 
@@ -113,6 +114,12 @@ export interface Judged {
   readonly aboutKey: boolean;
   /** Milliseconds by which the clock of the gateway is ahead. */
   readonly skew: number;
+  /** The keys of this kind that every node accepted at that moment. */
+  readonly accepted: readonly string[];
+  /** Whether the nodes accepted the same keys. */
+  readonly agreed: boolean;
+  /** When what a node accepts last changed. */
+  readonly changedAt: number;
 }
 
 /** Some nodes behind one address, each with its own idea of the keys. */
@@ -121,10 +128,16 @@ export class Gateway {
   skewed = false;
   shutOut = false;
   readonly disabled = new Set<string>();
+  readonly #time: VirtualTime;
   readonly #random: Random;
   readonly #nodes: Record<KeyKind, readonly string[]>[];
+  readonly #changes: Record<KeyKind, { count: number; at: number }> = {
+    control_key: { count: 0, at: never },
+    private_key: { count: 0, at: never },
+  };
 
-  constructor(nodes: number, random: Random) {
+  constructor(nodes: number, time: VirtualTime, random: Random) {
+    this.#time = time;
     this.#random = random;
     this.#nodes = Array.from({ length: nodes }, () => ({ control_key: ['c1'], private_key: ['r1'] }));
   }
@@ -132,6 +145,23 @@ export class Gateway {
   accept(kind: KeyKind, keys: readonly string[], node: number | undefined): void {
     for (const [index, one] of this.#nodes.entries())
       if (node === undefined || node === index) one[kind] = keys;
+    this.changed(kind);
+  }
+
+  /** From now on requests with keys of this kind may get other responses. */
+  changed(kind: KeyKind): void {
+    this.#changes[kind] = { count: this.#changes[kind].count + 1, at: this.#time.now };
+  }
+
+  /** How often that was so. */
+  changes(kind: KeyKind): number {
+    return this.#changes[kind].count;
+  }
+
+  /** Whether every node accepts the same keys. */
+  agrees(kind: KeyKind): boolean {
+    const accepted = this.accepted(kind);
+    return this.#nodes.every((node) => node[kind].every((key) => accepted.includes(key)));
   }
 
   /** What every node accepts. */
@@ -146,12 +176,23 @@ export class Gateway {
     const unrelated = this.skewed || this.shutOut || this.disabled.has(operation);
     const isKnown = node?.[kind].includes(key) ?? false;
     const skew = this.skewed ? 300_000 : 0;
-    return { status: isKnown && !unrelated ? 200 : 403, aboutKey: !unrelated, skew };
+    return {
+      status: isKnown && !unrelated ? 200 : 403,
+      aboutKey: !unrelated,
+      skew,
+      accepted: this.accepted(kind),
+      agreed: this.agrees(kind),
+      changedAt: this.#changes[kind].at,
+    };
   }
 }
 
+const kinds: readonly KeyKind[] = ['control_key', 'private_key'];
+const unrelatedToKeys: ReadonlySet<string> = new Set(['gateway-skew', 'gateway-shut-out', 'gateway-disable']);
+
 /** Applies what concerns Vault or the gateway. */
 export function apply(action: Action, vault: Vault, gateway: Gateway): void {
+  if (unrelatedToKeys.has(action.do)) for (const kind of kinds) gateway.changed(kind);
   if (action.do === 'vault-write')
     vault.write({
       ...(action.control === undefined ? {} : { control: action.control }),

@@ -242,6 +242,26 @@ describe('a key to try in place of a rejected one', () => {
     expect(candidate(['b'])).toBe('none');
   });
 
+  it('waits for its step where only an operation is rejected that is not enabled any more', () => {
+    accept('a', 'payment');
+    const rejectedAndContradicted = (): void => {
+      now += 10;
+      reject('a', 'payment', 'careful');
+      now += 10;
+      accept('a');
+    };
+    rejectedAndContradicted();
+    vain('b');
+    history.looks.recordFruitless(now);
+    rejectedAndContradicted();
+    expect(candidate(['a'])).toBe('none');
+    expect(history.looks.isDue(now)).toBe(false);
+    accept('a', 'payment');
+    reject('a', 'payment', 'careful');
+    expect(candidate(['a'])).toBe('b');
+    expect(history.looks.isDue(now)).toBe(true);
+  });
+
   it('waits for each operation by itself', () => {
     vain('a', 'not-enabled');
     expect(candidate(['b'], 'not-enabled')).toBe('none');

@@ -1,7 +1,14 @@
 import { expect, it } from '@jest/globals';
 import { generate } from '../../rotation-model/generate.ts';
 import { run } from '../../rotation-model/run.ts';
-import { gatewayFirst, payments, threeKeys } from '../../rotation-model/scenarios.ts';
+import {
+  disabledPayment,
+  gatewayFirst,
+  payments,
+  threeKeys,
+  withCanary,
+  withoutCanary,
+} from '../../rotation-model/scenarios.ts';
 import { isPayment, type Schedule } from '../../rotation-model/schedule.ts';
 
 /** `npm run rotation-model -- --schedules 100000` runs more of them. */
@@ -24,9 +31,12 @@ async function rejected(schedule: Schedule, which: (operation: string) => boolea
 
 const isRead = (operation: string): boolean => !isPayment(operation);
 
-it.each([gatewayFirst, threeKeys, payments])('keeps its rules: $name', async (schedule) => {
-  expect((await run(schedule)).violations).toEqual([]);
-});
+it.each([gatewayFirst, threeKeys, payments, disabledPayment, withCanary, withoutCanary])(
+  'keeps its rules: $name',
+  async (schedule) => {
+    expect((await run(schedule)).violations).toEqual([]);
+  },
+);
 
 it('reads succeed 1 s after Vault has the key, where the gateway had it first', async () => {
   const failed = await rejected(gatewayFirst, isRead);
@@ -43,4 +53,14 @@ it('payments in flight at the switch fail, and no others', async () => {
   // 40 ms at most for the signature and the way to the gateway and back.
   expect(failed.filter((at) => at < 1_960 || at > 2_040)).toEqual([]);
   expect(failed.length).toBeLessThanOrEqual(2);
+});
+
+it('payments fail at the switch without the canary, and none does with it', async () => {
+  expect((await rejected(withoutCanary, isPayment)).length).toBe(2);
+  expect(await rejected(withCanary, isPayment)).toEqual([]);
+});
+
+it('Vault is read no more than in the steps of the back-off where only an operation is rejected', async () => {
+  const { counts } = await run(disabledPayment);
+  expect(counts.of('reads of Vault past the cache')).toBeLessThanOrEqual(10);
 });

@@ -103,6 +103,24 @@ describe('a refused request', () => {
     expect(rereads).toBe(1);
   });
 
+  it('is passed on when no time is left, and its key waits for no step of the back-off', async () => {
+    let isOverdue = true;
+    const resending = { send: ({ key }: { key: UsableKey }) => send(key), judge, isOverdue: () => isOverdue };
+    const retry = () => rotation.retry(acme, useOf(keyOf('new')), 'rejected', resending);
+    expect(await retry()).toBeUndefined();
+    expect([sent, rereads]).toEqual([[], 0]);
+    isOverdue = false;
+    const timeout = async (): Promise<boolean> => {
+      isOverdue = true;
+      throw new Error('timeout');
+    };
+    const late = { ...resending, send: timeout };
+    await expect(rotation.retry(acme, useOf(keyOf('new')), 'rejected', late)).rejects.toThrow('timeout');
+    isOverdue = false;
+    expect(await retry()).toBe(true);
+    expect(sent).toEqual(['old']);
+  });
+
   it('is passed on when its keys have gone meanwhile', async () => {
     [held, inSource] = [['new'], undefined];
     expect(await ask()).toBeUndefined();

@@ -1,0 +1,154 @@
+import type { KeyKind } from '../../src/oauth1/methods.ts';
+
+/** Milliseconds for which a canary stands for the payments after it, and for which a payment waits for one. */
+const interval = 500;
+const longestWait = 2_000;
+/** Milliseconds of the longest step of the back-off. */
+const longestStep = 30_000;
+const never = Number.NEGATIVE_INFINITY;
+
+/** What an instance knows of one kind of key when a payment comes. */
+export interface KeyView {
+  /** Distinct keys, newest first, and since when. */
+  readonly ring: readonly string[];
+  readonly ringAt: number;
+  /** The key accepted last, and since when it is that one. */
+  readonly accepted: string | undefined;
+  readonly acceptedSince: number;
+  /** Whether it was not rejected since a request was sent that it was accepted with. */
+  readonly isProven: boolean;
+}
+
+/** How the gateway judged a payment. */
+export interface PaymentJudged {
+  /** Keys that every node accepted. */
+  readonly accepted: readonly string[];
+  readonly agreed: boolean;
+  /** When what a node accepts last changed. */
+  readonly changedAt: number;
+  /** Since when the query that the canary sends would be accepted with the right key; `undefined`: it was not. */
+  readonly queryAcceptedSince: number | undefined;
+  /** When the first of the 403s was received that no acceptance has followed; `undefined`: there is none. */
+  readonly rejectedSince: number | undefined;
+}
+
+interface Canary {
+  readonly id: number;
+  readonly beganAt: number;
+  readonly endedAt: number;
+  /** Status; `undefined` without a response. */
+  readonly status: number | undefined;
+}
+
+interface Payment {
+  readonly kind: KeyKind;
+  readonly admittedAt: number;
+  readonly awaiting: boolean;
+  /** The canary that it follows, once it was sent, where one was due. */
+  canary?: Canary;
+}
+
+/** Why a payment may be rejected because of its key, though canaries go before payments. */
+export type Excuse =
+  | 'the ring held no newer key than the one accepted last'
+  | 'the gateway switched after the canary'
+  | 'the gateway nodes accepted different keys'
+  | 'the gateway accepted no key of the ring'
+  | 'the canary got no response'
+  | 'the canary was rejected for another reason'
+  | 'the canary was within a step of the back-off';
+
+/**
+ * What `keys.rotation.canary` promises: a payment for which the ring holds a newer key than the one accepted
+ * last follows a canary that began at most 500 ms before it, or that it waited for, and is not rejected because
+ * of its key if the gateway has accepted one key of the ring, on all of its nodes, since that canary began.
+ */
+export class CanaryRule {
+  readonly #report: (violation: string) => void;
+  readonly #viewOf: (kind: KeyKind) => KeyView;
+  readonly #canaries = new Map<KeyKind, Canary>();
+  /** By kind and configuration. */
+  readonly #beganAt = new Map<string, number>();
+  readonly #payments = new Map<number, Payment>();
+
+  constructor(viewOf: (kind: KeyKind) => KeyView, report: (violation: string) => void) {
+    this.#viewOf = viewOf;
+    this.#report = report;
+  }
+
+  /** @param configuration its number; the requests of each have canaries of their own */
+  began(kind: KeyKind, id: number, configuration: number, now: number): void {
+    const name = `${kind} ${configuration}`;
+    const last = this.#beganAt.get(name) ?? never;
+    if (now < last + interval) this.#report(`another canary after ${now - last} ms`);
+    this.#beganAt.set(name, now);
+    const view = this.#viewOf(kind);
+    const isSettled = view.ringAt < now && view.acceptedSince < now && view.isProven;
+    if (isSettled && !isAwaiting(view)) this.#report('a canary, though the ring holds no newer key');
+    this.#canaries.set(kind, { id, beganAt: now, endedAt: Number.POSITIVE_INFINITY, status: undefined });
+  }
+
+  ended(kind: KeyKind, id: number, status: number | undefined, now: number): void {
+    const canary = this.#canaries.get(kind);
+    if (canary?.id === id) this.#canaries.set(kind, { ...canary, endedAt: now, status });
+  }
+
+  waited(milliseconds: number): void {
+    if (milliseconds > longestWait) this.#report(`a payment waited ${milliseconds} ms for a canary`);
+  }
+
+  admitted(request: number, kind: KeyKind, now: number): void {
+    this.#payments.set(request, { kind, admittedAt: now, awaiting: isAwaiting(this.#viewOf(kind)) });
+  }
+
+  sent(request: number): void {
+    const payment = this.#payments.get(request);
+    if (payment === undefined) return;
+    const canary = this.#canaries.get(payment.kind);
+    const isRecent =
+      (canary?.beganAt ?? never) > payment.admittedAt - interval ||
+      (canary?.endedAt ?? never) >= payment.admittedAt;
+    if (canary !== undefined && isRecent) {
+      payment.canary = canary;
+      return;
+    }
+    const view = this.#viewOf(payment.kind);
+    // What changed while it waited or was signed came too late for a canary.
+    const isSettled = view.ringAt < payment.admittedAt && view.acceptedSince < payment.admittedAt;
+    if (payment.awaiting && isSettled && isAwaiting(view)) {
+      this.#report(`a payment with a ${payment.kind} follows no canary`);
+    }
+  }
+
+  /** The gateway rejected the payment because of its key. */
+  rejected(request: number, judged: PaymentJudged): Excuse | undefined {
+    const payment = this.#payments.get(request);
+    const excuse = payment === undefined ? undefined : this.#excuseFor(payment, judged);
+    if (excuse === undefined) {
+      const key = judged.accepted.join(', ');
+      this.#report(`a payment was rejected, though ${key} was accepted since before its canary`);
+    }
+    return excuse;
+  }
+
+  #excuseFor({ kind, canary }: Payment, judged: PaymentJudged): Excuse | undefined {
+    const { ring, ringAt } = this.#viewOf(kind);
+    const { accepted, agreed, changedAt, queryAcceptedSince, rejectedSince } = judged;
+    if (!agreed) return 'the gateway nodes accepted different keys';
+    if (!ring.some((key) => accepted.includes(key))) return 'the gateway accepted no key of the ring';
+    if (canary === undefined) return 'the ring held no newer key than the one accepted last';
+    if (changedAt >= canary.beganAt) return 'the gateway switched after the canary';
+    if (canary.status === undefined) return 'the canary got no response';
+    if (canary.status !== 403) return undefined;
+    if (queryAcceptedSince === undefined || queryAcceptedSince >= canary.beganAt) {
+      return 'the canary was rejected for another reason';
+    }
+    const since = Math.max(changedAt, ringAt, queryAcceptedSince);
+    const step = Math.min(longestStep, 1_000 + since - Math.min(since, rejectedSince ?? since));
+    return canary.beganAt < since + step ? 'the canary was within a step of the back-off' : undefined;
+  }
+}
+
+function isAwaiting({ ring, accepted }: KeyView): boolean {
+  return ring.length > 1 && ring[0] !== accepted;
+}

@@ -1,0 +1,86 @@
+import type { KeyKind } from '../../src/oauth1/methods.ts';
+import type { KeyView } from './canary-rule.ts';
+import type { OperationName } from './schedule.ts';
+
+export const never = Number.NEGATIVE_INFINITY;
+/** Milliseconds from the choice of a key to the first byte. */
+export const longestSignature = 20;
+
+/** What one instance knows of one key. */
+export interface KeyFacts {
+  /** 403s received since the last acceptance: by operation, whether one was about the key. */
+  readonly rejected: Map<OperationName, boolean>;
+  acceptedAt: number;
+  /** When the last accepted request was sent. */
+  provenAt: number;
+  rejectedAt: number;
+  /** Requests sent again with it in vain, one after the other: how many and when, by operation. */
+  readonly fruitless: Map<OperationName, { readonly count: number; readonly at: number }>;
+}
+
+/** What one instance knows of one kind of key. */
+export interface KindFacts {
+  keys: Map<string, KeyFacts>;
+  ring: readonly string[];
+  ringAt: number;
+  accepted?: { readonly key: string; readonly sentAt: number };
+  /** Since when that is the key. */
+  acceptedSince: number;
+  /** The response to the request that was sent last. */
+  latest?: { readonly sentAt: number; readonly status: number };
+  readonly enabled: Set<OperationName>;
+  /** Never accepted, though a key was that they were rejected with: nobody can tell why they are rejected. */
+  readonly notEnabled: Set<OperationName>;
+  /** When every key could last be tried again. */
+  occasionAt: number;
+  /** By operation, the first and the last 403 since its last acceptance. */
+  readonly rejections: Map<OperationName, { readonly first: number; readonly last: number }>;
+}
+
+export const keyKinds: readonly KeyKind[] = ['control_key', 'private_key'];
+
+export function accept(facts: KindFacts, accepted: KindFacts['accepted'], now: number): void {
+  if (facts.accepted?.key !== accepted?.key) facts.acceptedSince = now;
+  if (accepted === undefined) delete facts.accepted;
+  else facts.accepted = accepted;
+}
+
+export function viewOf({ keys, ring, ringAt, accepted, acceptedSince }: KindFacts): KeyView {
+  const { rejectedAt = never, provenAt = never } = keys.get(accepted?.key ?? '') ?? {};
+  return { ring, ringAt, accepted: accepted?.key, acceptedSince, isProven: provenAt > rejectedAt };
+}
+
+export function newFacts(): Record<KeyKind, KindFacts> {
+  const fresh = (): KindFacts => ({
+    keys: new Map(),
+    ring: [],
+    ringAt: never,
+    acceptedSince: never,
+    enabled: new Set(),
+    notEnabled: new Set(),
+    occasionAt: never,
+    rejections: new Map(),
+  });
+  return { control_key: fresh(), private_key: fresh() };
+}
+
+export function factsOf({ keys }: KindFacts, key: string): KeyFacts {
+  const known = keys.get(key) ?? newKeyFacts();
+  keys.set(key, known);
+  return known;
+}
+
+/** Whether nothing stands against the key. An acceptance that was overtaken by a 403 proves nothing. */
+export function isClear({ provenAt, rejectedAt }: KeyFacts): boolean {
+  return provenAt - longestSignature > rejectedAt || rejectedAt === never;
+}
+
+function newKeyFacts(): KeyFacts {
+  return { rejected: new Map(), acceptedAt: never, provenAt: never, rejectedAt: never, fruitless: new Map() };
+}
+
+/** Every key may be tried again. */
+export function occasion(facts: KindFacts, now: number): void {
+  facts.occasionAt = now;
+  for (const known of facts.keys.values()) known.fruitless.clear();
+}

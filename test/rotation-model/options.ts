@@ -1,0 +1,38 @@
+import { parseArgs } from 'node:util';
+
+export const usage = `Usage: npm run rotation-model -- [options]
+
+Runs the rules of key rotation with random schedules on a virtual clock, and prints the timeline of the first
+schedules that break a rule. Exit code 1 where one did.
+
+  --schedules N  how many schedules (default 100000)
+  --seed S       seed of the first one (default 1); the same seed gives the same schedule
+  --help         show this help`;
+
+export const usageHint = 'Run "npm run rotation-model -- --help" for the options.';
+
+export interface Options {
+  readonly schedules: number;
+  /** Of the first schedule; each next one has the next number. */
+  readonly seed: number;
+}
+
+/** @throws TypeError for an unknown option, and for a value that is not a whole number from 1 */
+export function readOptions(args: string[]): Options | 'help' {
+  const { values } = parseArgs({
+    args,
+    options: {
+      schedules: { type: 'string', default: '100000' },
+      seed: { type: 'string', default: '1' },
+      help: { type: 'boolean', default: false },
+    },
+  });
+  if (values.help) return 'help';
+  return { schedules: numberOf('schedules', values.schedules), seed: numberOf('seed', values.seed) };
+}
+
+function numberOf(name: string, text: string): number {
+  const number = /^\d{1,15}$/.test(text) ? Number(text) : 0;
+  if (number >= 1) return number;
+  throw new TypeError(`--${name} must be a whole number from 1, not ${JSON.stringify(text)}`);
+}

@@ -1,0 +1,213 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { Conditions } from '../../rotation-model/conditions.ts';
+import { Observer } from '../../rotation-model/observer.ts';
+import { Random } from '../../rotation-model/random.ts';
+import type { OperationName } from '../../rotation-model/schedule.ts';
+import { VirtualTime } from '../../rotation-model/virtual-time.ts';
+import { Gateway, Vault } from '../../rotation-model/world.ts';
+
+let time: VirtualTime;
+let vault: Vault;
+let gateway: Gateway;
+let conditions: Conditions;
+let observer: Observer;
+let requests: number;
+
+beforeEach(() => {
+  time = new VirtualTime();
+  vault = new Vault(time, new Random(1));
+  gateway = new Gateway(1, time, new Random(1));
+  conditions = new Conditions(vault, gateway);
+  observer = new Observer(conditions, gateway);
+  requests = 0;
+});
+
+/** The instance has these versions of both keys. */
+async function hasVersions(versions: number): Promise<void> {
+  for (let version = 2; version <= versions; version += 1) {
+    vault.write({ control: `c${version}`, rsa: `r${version}` });
+  }
+  vault.latency = 0;
+  const ring = vault.read({ environment: 'sandbox', login: 'acme' });
+  await time.run();
+  observer.ringChanged(await ring, -1_000);
+  conditions.update(time.now);
+}
+
+/** From now on the gateway accepts this RSA key, or this control key, and no other. */
+function accept(key: string): void {
+  gateway.accept(key.startsWith('c') ? 'control_key' : 'private_key', [key], undefined);
+  conditions.update(time.now);
+}
+
+/** An upstream request, and 10 ms later its response. */
+function send(operation: OperationName, key: string, request = nextRequest(), isRetry = false): number {
+  const sent = { request, operation, key, timeout: 30_000, sentAt: time.now, isRetry };
+  observer.sent(sent);
+  const judged = gateway.judge(operation, key);
+  time.now += 10;
+  observer.received(sent, judged, time.now);
+  return request;
+}
+
+const retry = (operation: OperationName, key: string, request: number): number =>
+  send(operation, key, request, true);
+
+function nextRequest(): number {
+  requests += 1;
+  return requests;
+}
+
+/** A payment that the instance received just now. */
+function pay(key: string): void {
+  const request = nextRequest();
+  observer.canaryRule.admitted(request, 'private_key', time.now);
+  const judged = gateway.judge('transfer', key);
+  send('transfer', key, request);
+  if (judged.status === 403) observer.paymentRejected(request, 'transfer', judged);
+}
+
+/** A canary with these results. */
+function canary(key: string, configuration = 1): void {
+  const id = nextRequest();
+  observer.canaryRule.began('private_key', id, configuration, time.now);
+  send('order-status', key, id);
+  observer.canaryRule.ended('private_key', id, gateway.judge('order-status', key).status, time.now);
+}
+
+const violations = (): string[] => observer.violations;
+
+describe('the observer of the rotation model finds no violation', () => {
+  it('in a read that is sent again with the key that the gateway accepts', async () => {
+    await hasVersions(2);
+    accept('r2');
+    time.now = 2_000;
+    retry('order-status', 'r2', send('order-status', 'r1'));
+    expect(violations()).toEqual([]);
+  });
+
+  it('in a payment that was rejected because the gateway switched after its canary', async () => {
+    await hasVersions(2);
+    time.now = 2_000;
+    canary('r1');
+    accept('r2');
+    pay('r1');
+    expect(violations()).toEqual([]);
+  });
+});
+
+describe('the observer of the rotation model finds', () => {
+  it('a read that failed 1 s after a key was usable', async () => {
+    time.now = 2_000;
+    await hasVersions(2);
+    accept('r2');
+    observer.ended(1, 'order-status', 403, 2_999, 3_020);
+    expect(violations()).toEqual([]);
+    observer.ended(2, 'order-status', 403, 3_000, 3_020);
+    expect(violations()).toEqual([
+      'order-status ended with 403; a key was usable for 1000 ms, the step is 1000',
+    ]);
+  });
+
+  it('a payment signed with a key after the first 403 for it', async () => {
+    await hasVersions(2);
+    time.now = 2_000;
+    accept('r2');
+    send('transfer', 'r1');
+    send('transfer', 'r1');
+    expect(violations()).toEqual(['transfer signed with r1 after a 403 for it; r2 was not rejected']);
+  });
+
+  it('a payment signed with another key than the one accepted last', async () => {
+    await hasVersions(2);
+    time.now = 2_000;
+    send('transfer', 'r1');
+    time.now += 1_000;
+    send('transfer', 'r2');
+    expect(violations()).toEqual(['transfer signed with r2; r1 was accepted last']);
+  });
+
+  it('a request that is sent twice with one key', async () => {
+    await hasVersions(2);
+    accept('r2');
+    const request = send('order-status', 'r1');
+    retry('order-status', 'r1', request);
+    expect(violations()[0]).toBe('order-status sent twice with r1');
+  });
+
+  it('a key that is tried again within its step', async () => {
+    await hasVersions(3);
+    time.now = 2_000;
+    accept('r9');
+    retry('order-status', 'r2', send('order-status', 'r3'));
+    retry('order-status', 'r2', send('order-status', 'r3'));
+    expect(violations()).toEqual(['r2 tried again after 20 of 1000 ms']);
+  });
+
+  it('more trials for one switch than the ring has keys', async () => {
+    await hasVersions(2);
+    accept('r9');
+    time.now = 2_000;
+    for (let count = 0; count < 3; count += 1) retry('order-status', 'r1', send('order-status', 'r2'));
+    expect(violations()).toContain('trial 3 of order-status in 40 ms; 2 are allowed');
+  });
+
+  it('reads of Vault past the cache within a second', () => {
+    observer.reread('private_key', 2_000);
+    observer.reread('control_key', 2_999);
+    expect(violations()).toEqual(['Vault read past the cache again after 999 ms']);
+  });
+
+  it('reads of Vault past the cache that do not become rarer', () => {
+    for (let second = 1; second <= 10; second += 1) observer.reread('private_key', second * 1_000);
+    expect(violations()).toEqual([
+      'read 9 past the cache in 8000 ms; 8 are allowed',
+      'read 10 past the cache in 9000 ms; 8 are allowed',
+    ]);
+  });
+
+  it('a payment that follows no canary', async () => {
+    await hasVersions(2);
+    time.now = 2_000;
+    pay('r1');
+    canary('r1');
+    time.now += 500;
+    pay('r1');
+    expect(violations()).toEqual([
+      'a payment with a private_key follows no canary',
+      'a payment with a private_key follows no canary',
+    ]);
+  });
+
+  it('a payment that is rejected because of its key after a canary that was accepted with another one', async () => {
+    await hasVersions(3);
+    accept('r2');
+    time.now = 2_000;
+    canary('r2');
+    pay('r1');
+    expect(violations()).toContain('a payment was rejected, though r2 was accepted since before its canary');
+  });
+
+  it('canaries that are sent too often, or though there is no newer key', async () => {
+    await hasVersions(2);
+    time.now = 2_000;
+    canary('r1');
+    canary('r1', 2);
+    time.now += 470;
+    canary('r1');
+    accept('r2');
+    canary('r2', 3);
+    time.now += 500;
+    canary('r2', 3);
+    expect(violations()).toEqual([
+      'another canary after 490 ms',
+      'a canary, though the ring holds no newer key',
+    ]);
+  });
+
+  it('a payment that waits more than 2 s for a canary', () => {
+    observer.canaryRule.waited(2_000);
+    observer.canaryRule.waited(2_001);
+    expect(violations()).toEqual(['a payment waited 2001 ms for a canary']);
+  });
+});

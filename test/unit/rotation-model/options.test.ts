@@ -1,0 +1,30 @@
+import { spawnSync } from 'node:child_process';
+import { expect, it } from '@jest/globals';
+import { vectorPath } from '../../support/vectors.ts';
+
+it.each([
+  [['--seed', 'x'], '--seed must be a whole number from 1, not "x"'],
+  [['--seed', ''], '--seed must be a whole number from 1, not ""'],
+  [['--schedules', '1e3'], '--schedules must be a whole number from 1, not "1e3"'],
+  [['--schedules', '0'], '--schedules must be a whole number from 1, not "0"'],
+  [['--seeds', '5'], "Unknown option '--seeds'"],
+])('npm run rotation-model with %j says what is wrong and where the options are', (args, message) => {
+  const main = vectorPath('../rotation-model/main.ts');
+  const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], { encoding: 'utf8' });
+  const [first, ...others] = stderr.trimEnd().split('\n');
+  expect({ status, stdout, others }).toEqual({
+    status: 2,
+    stdout: '',
+    others: ['Run "npm run rotation-model -- --help" for the options.'],
+  });
+  expect(first).toContain(message);
+});
+
+it('npm run rotation-model prints what its schedules contain', () => {
+  const main = vectorPath('../rotation-model/main.ts');
+  const args = [main, '--schedules', '20', '--seed', '7'];
+  const { status, stdout } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+  expect(status).toBe(0);
+  expect(stdout).toMatch(/^ {2}gateway-accept, one key +\d+$/m);
+  expect(stdout).toMatch(/^20 schedules from seed 7 in \d+ s: 0 with violations$/m);
+});
