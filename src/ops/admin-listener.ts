@@ -1,8 +1,17 @@
 import { createServer, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** Milliseconds. A probe or a scrape sends a short head at once; a scrape comes every 15 to 60 seconds. */
-const timeouts = { head: 5_000, keepAlive: 65_000, idle: 30_000 };
+/** Milliseconds. */
+export interface AdminTimeouts {
+  /** A probe or a scrape sends a short head at once. */
+  readonly head: number;
+  /** A scrape comes every 15 to 60 seconds. */
+  readonly keepAlive: number;
+  /** Of a connection on which nothing is sent or received while a request is in flight. */
+  readonly idle: number;
+}
+
+const defaults: AdminTimeouts = { head: 5_000, keepAlive: 65_000, idle: 30_000 };
 
 /**
  * The server of the admin port. Its connections come out of the same descriptors as those of callers and of the
@@ -10,7 +19,8 @@ const timeouts = { head: 5_000, keepAlive: 65_000, idle: 30_000 };
  * flight is closed: connections that are only held keep neither probes nor scrapes out. Not yet listening, and without
  * a handler of requests.
  */
-export function createAdminServer(maxConnections: number): Server {
+export function createAdminServer(maxConnections: number, given: Partial<AdminTimeouts> = {}): Server {
+  const timeouts = { ...defaults, ...given };
   const server = createServer({
     headersTimeout: timeouts.head,
     requestTimeout: timeouts.head,

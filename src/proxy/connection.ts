@@ -44,6 +44,7 @@ export class Connection {
   #lingeredBytes = 0;
 
   /**
+   * @param socket has a listener for errors: Node detaches its own when the socket leaves HTTP (CONNECT)
    * @param handle processes one request; called for one at a time
    * @param memory bounds what is read ahead
    */
@@ -56,8 +57,6 @@ export class Connection {
     this.#handle = handle;
     this.#memory = memory;
     socket.once('close', () => memory.release());
-    // Node detaches its own listeners from a socket that leaves HTTP (CONNECT); a reset would then be a crash.
-    socket.on('error', () => {});
     this.#parser = takeOverParser(socket, {
       data: (chunk) => this.#read(chunk),
       end: () => this.#readEnd(),
@@ -233,11 +232,10 @@ export class Connection {
     this.#closing = true;
     this.#ignoreUnparsed();
     const socket = this.#socket;
-    const destroy = (): void => void socket.destroy();
-    if (this.#ended) socket.once('finish', destroy);
     socket.end();
     socket.resume();
-    unlessClosed(socket, linger.milliseconds, destroy);
+    // Where the client has ended its side too, Node destroys the socket.
+    unlessClosed(socket, linger.milliseconds, () => void socket.destroy());
   }
 }
 

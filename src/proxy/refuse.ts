@@ -42,8 +42,6 @@ export async function refuse(
 ): Promise<void> {
   const { headers, body } = problem(refusal, exchange.id);
   if (!response.headersSent) {
-    // At once: requests behind this one may be handled as early as in the next turn.
-    if (headers.Connection === 'close') response.setHeader('Connection', 'close');
     // By then Node has read what came in one piece with the head: no need to close for that.
     await nextTurn();
   }

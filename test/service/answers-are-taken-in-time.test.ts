@@ -11,9 +11,9 @@ afterEach(async () => {
 });
 
 /** A Countersign that gives its callers 300 ms for a head, and to read an answer. */
-async function startHasty(): Promise<Edge> {
+async function startHasty(deadlines: object = {}): Promise<Edge> {
   const edge = await startEdge({
-    config: { proxy: { port: 0, deadlines: { headers: '300ms', body: '300ms' } } },
+    config: { proxy: { port: 0, deadlines: { headers: '300ms', body: '300ms', ...deadlines } } },
   });
   stops.push(edge.stop);
   return edge;
@@ -49,6 +49,21 @@ describe('a caller who does not read', () => {
     const caller = await connectDeaf(edge);
     caller.write(request.repeat(count));
     await untilLetGo(caller);
+    // The requests whose responses no buffer had room for were never handled.
+    const { length: handled } = await edge.exchanges(1);
+    expect(handled).toBeLessThan(count);
+    expect(await edge.proxy.stop()).toBe(true);
+  });
+
+  it('is disconnected at the end of a shutdown, though there is time left for its response', async () => {
+    const edge = await startHasty({ body: '30s', drain: '100ms' });
+    edge.gateway.reply = (response) => response.end(Buffer.alloc(1_000_000));
+    const caller = await connectDeaf(edge);
+    caller.write(formRequest(status, statusForm).repeat(12));
+    await until(() => edge.gateway.requests.length > 1);
+    expect(await edge.proxy.stop()).toBe(false);
+    await untilLetGo(caller);
+    expect(caller.destroyed).toBe(true);
   });
 });
 

@@ -254,7 +254,13 @@ whereOpensslIs('a caller with a client certificate', () => {
     const { hostname, port } = new URL(proxy.url);
     const silent = connect(Number(port), hostname);
     silent.resume().on('error', () => {});
+    await once(silent, 'connect');
+    const began = performance.now();
     await once(silent, 'close');
+    // The timeout is 300 ms.
+    expect(performance.now() - began).toBeGreaterThan(200);
+    expect(performance.now() - began).toBeLessThan(3_000);
+    expect(silent.bytesRead).toBe(0);
   });
 
   it('is unknown where no CA for callers is configured, even by a certificate of a public CA', async () => {

@@ -356,6 +356,34 @@ describe('keys rollback', () => {
   });
 });
 
+it.each([
+  ['import', (key: string) => ['--login', 'acme', '--kind', 'control_key', '--from', key]],
+  ['generate', () => small],
+  ['rollback', () => ['--login', 'acme', '--to', '1']],
+] as const)(
+  'keys %s does not say "nothing was written" when Vault writes and responds too late',
+  async (name, options) => {
+    await bench.put({ control_key: newControlKey });
+    const key = bench.folder.file('late-control-key', 'third');
+    const { address } = bench.admin;
+    const auth = { method: 'token', tokenFile: 'token' } as const;
+    const hasty = bench.writeConfig('hasty.yaml', {
+      keys: { source: 'vault', vault: { address, auth, timeout: '500ms' } },
+    });
+    bench.vault.fail({ kind: 'late-write' }, /^secret\/data/);
+    try {
+      expect(await bench.run(name, '--config', hasty, ...options(key))).toEqual({
+        code: 1,
+        out: '',
+        err: `countersign keys ${name}: Vault did not answer in time. Whether the new version of sandbox/acme was written is not known: look with "countersign keys list".`,
+      });
+    } finally {
+      bench.vault.heal();
+    }
+    expect(await currentVersion()).toBe(3);
+  },
+);
+
 describe('keys', () => {
   it('takes a token from a file or from a variable that is named, never from VAULT_TOKEN by itself', async () => {
     bench.folder.file('wrong', 'no-such-token');

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { closedPort } from '../support/faulty-gateway.ts';
-import { askBalance, counted, until } from '../support/forwarding.ts';
+import { askBalance, counted, paths, post, until } from '../support/forwarding.ts';
 import { startProxy, type TestProxy } from '../support/service.ts';
 import { approleMount, Bench, roleName } from '../support/stub-vault/harness.ts';
 import { rootToken } from '../support/stub-vault/world.ts';
@@ -64,6 +64,16 @@ describe('a reload while Vault is away', () => {
   ])('with %s keeps none: it is another key', async (_what, vault) => {
     await proxy.reload(keysOf(vault));
     expect((await askBalance(proxy)).status).toBe(unavailable);
+  });
+
+  it('with another token reads with that one', async () => {
+    bench.vault.heal();
+    const token = await bench.admin.token({ policies: [roleName], ttl: 3600 });
+    await proxy.reload(keysOf({ auth: { method: 'token', token } }));
+    bench.vault.seen.length = 0;
+    expect((await post(`${proxy.url}${paths.balance.replace('acme', 'other')}`, '')).status).toBe(502);
+    const reads = bench.vault.seen.filter(({ target }) => target.startsWith('secret/data'));
+    expect(reads.map(({ headers }) => headers['x-vault-token'])).toEqual([token]);
   });
 
   it('with the cache changed keeps the login to Vault, with the login changed revokes the token before', async () => {

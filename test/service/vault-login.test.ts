@@ -330,6 +330,8 @@ describe('the login to Vault', () => {
       await until(() => bench.clock.nextTimer !== undefined, 'the refusal is known');
       await bench.appRole();
       await wake(10 * second, () => source.ready(), 'it has logged in');
+      expect(bench.vault.count(logins)).toBe(2);
+      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
     });
 
     it('follows when a secret id is used up', async () => {

@@ -11,6 +11,8 @@ export type Fault =
     }
   /** The request is read and never answered. */
   | { readonly kind: 'black-hole' }
+  /** Reads are answered; a write is carried out, and its response never comes. */
+  | { readonly kind: 'late-write' }
   /** A reply whose body comes byte by byte and never ends. */
   | { readonly kind: 'drip' }
   | { readonly kind: 'html'; readonly status?: number }
@@ -32,6 +34,7 @@ export function playFault(fault: Fault, response: ServerResponse): void {
       response.end(JSON.stringify({ errors: fault.errors ?? [] }));
       return;
     case 'black-hole':
+    case 'late-write':
       return;
     case 'drip':
       drip(response);

@@ -101,13 +101,21 @@ export class StubVault {
     const target = (request.url ?? '').replace(/^\/v1\//, '');
     this.seen.push({ method: request.method ?? '', target, headers: request.headers });
     const body = await readBody(request);
-    if (this.#fault?.target.test(target)) {
-      playFault(this.#fault.fault, response);
+    const fault = this.#faultOf(request, target);
+    if (fault !== undefined && fault.kind !== 'late-write') {
+      playFault(fault, response);
       return;
     }
     const reply = this.#answer(request, target, body);
+    if (fault !== undefined) return;
     response.writeHead(reply.status, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' });
     response.end(reply.body === undefined ? undefined : `${JSON.stringify(reply.body)}\n`);
+  }
+
+  #faultOf({ method }: IncomingMessage, target: string): Fault | undefined {
+    if (this.#fault?.target.test(target) !== true) return undefined;
+    const { fault } = this.#fault;
+    return fault.kind === 'late-write' && method === 'GET' ? undefined : fault;
   }
 
   #answer(request: IncomingMessage, target: string, body: string): Reply {

@@ -3,7 +3,7 @@ import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { Connection } from '../../../src/proxy/connection.ts';
+import { Connection, linger } from '../../../src/proxy/connection.ts';
 import { MemoryBudget } from '../../../src/proxy/memory-budget.ts';
 
 const broken = new Error('broken');
@@ -93,6 +93,13 @@ describe('a connection', () => {
     expect(parsed).toEqual([]);
   });
 
+  it('handles nothing more when the client has gone', () => {
+    const [first] = [receive(), receive()];
+    socket.destroy();
+    first.response.emit('close');
+    expect(handled).toEqual([first.request]);
+  });
+
   it('parses nothing any more when the parser has given up', () => {
     connection.fail(broken, () => '');
     socket.emit('data', Buffer.alloc(10));
@@ -161,6 +168,35 @@ describe('a connection that is to end', () => {
     const end = jest.spyOn(socket, 'end');
     connection.closeAfterReceived();
     expect(end).toHaveBeenCalledTimes(1);
+  });
+
+  it('reads what came behind the last request, so that the client is not reset before it has the response', async () => {
+    const end = jest.spyOn(socket, 'end');
+    receive();
+    socket.emit('data', Buffer.alloc(10));
+    // As Node does after a response that says "Connection: close".
+    socket.destroySoon();
+    expect(end).toHaveBeenCalledTimes(1);
+    await nextTurn();
+    expect(socket.destroyed).toBe(false);
+    expect(socket.isPaused()).toBe(false);
+    socket.emit('end');
+    expect(socket.destroyed).toBe(true);
+  });
+
+  it('is destroyed as soon as the response is written where nothing came behind it', async () => {
+    receive();
+    socket.destroySoon();
+    await nextTurn();
+    expect(socket.destroyed).toBe(true);
+  });
+
+  it('is destroyed when more comes than is read for the sake of the response', () => {
+    connection.closeAfterReceived();
+    socket.emit('data', Buffer.alloc(linger.bytes));
+    expect(socket.destroyed).toBe(false);
+    socket.emit('data', Buffer.alloc(1));
+    expect(socket.destroyed).toBe(true);
   });
 
   it('is destroyed where the client does not end its side', async () => {

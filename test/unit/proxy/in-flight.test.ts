@@ -40,6 +40,17 @@ describe('requests in flight', () => {
     expect(await isDone(idle)).toBe(true);
   });
 
+  it('are waited for anew after they were waited for once', async () => {
+    const inFlight = new InFlight();
+    for (let nth = 0; nth < 2; nth += 1) {
+      const { leave } = inFlight.enter();
+      const idle = inFlight.idle();
+      expect(await isDone(idle)).toBe(false);
+      leave();
+      expect(await isDone(idle)).toBe(true);
+    }
+  });
+
   it('end when they are aborted, and those that come later at once', async () => {
     const inFlight = new InFlight();
     const before = inFlight.enter().aborted;

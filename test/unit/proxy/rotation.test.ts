@@ -96,6 +96,20 @@ describe('a refused request', () => {
     expect(await choose()).toBe('new');
   });
 
+  it('waits for the source to be read', async () => {
+    [held, inSource] = [['old'], ['new', 'old']];
+    accepted = new Set(['new']);
+    const read = Promise.withResolvers<void>();
+    const { reread } = source;
+    source.reread = (address) => read.promise.then(() => reread(address));
+    const asking = ask();
+    await settled();
+    expect(sent).toEqual(['old']);
+    read.resolve();
+    expect(await asking).toBe(true);
+    expect(sent).toEqual(['old', 'new']);
+  });
+
   it('is passed on when the source has no other key', async () => {
     [held, inSource] = [['new'], ['new']];
     expect(await ask()).toBeUndefined();

@@ -1,6 +1,6 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
-import { beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { type Config, configShape } from '../../../src/config/shape.ts';
 import { Refusal } from '../../../src/errors.ts';
 import type { Exchange } from '../../../src/exchange.ts';
@@ -130,6 +130,16 @@ describe('host and signed URL agree', () => {
     expect(oauth.get('oauth_timestamp')).toBe(String(noon / 1000));
     expect(form).toEqual([['a', 'b c']]);
   });
+});
+
+it('the timeout of the key look-up is cancelled when the key is there', async () => {
+  jest.useFakeTimers();
+  try {
+    await send(balance);
+    expect(jest.getTimerCount()).toBe(0);
+  } finally {
+    jest.useRealTimers();
+  }
 });
 
 describe('sending again', () => {

@@ -62,6 +62,18 @@ describe('RSA signatures', () => {
     expect(order).toEqual([1, 2, 3, 4]);
   });
 
+  it('that have waited hold their place: a third one waits and a fourth is refused', async () => {
+    const signer = new Signer({ concurrency: 1, queue: 1 }, meter, () => performance.now());
+    const [first, second] = [
+      signer.sign(unsigned('RSA-SHA256'), rsa),
+      signer.sign(unsigned('RSA-SHA256'), rsa),
+    ];
+    await first;
+    const later = [signer.sign(unsigned('RSA-SHA256'), rsa), signer.sign(unsigned('RSA-SHA256'), rsa)];
+    const results = await Promise.allSettled([second, ...later]);
+    expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected']);
+  });
+
   it('that fail give their place to the next', async () => {
     const signer = new Signer({ concurrency: 1, queue: 5 }, meter, () => performance.now());
     const failing = signer.sign(unsigned('RSA-SHA256', -1), rsa);
