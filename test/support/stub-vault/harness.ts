@@ -23,6 +23,7 @@ export class Told implements KeyEvents {
   readonly problems: string[] = [];
   readonly expiries: (number | undefined)[] = [];
   readonly results: KeyResult[] = [];
+  sourceUp: boolean | undefined;
 
   keyProblem(problem: string): void {
     this.problems.push(problem);
@@ -30,6 +31,7 @@ export class Told implements KeyEvents {
 
   loginFailed(problem: string): void {
     this.problems.push(problem);
+    this.sourceUp = false;
   }
 
   sourceTokenExpires(at: number | undefined): void {
@@ -42,7 +44,9 @@ export class Told implements KeyEvents {
 
   keyFetched(): void {}
   ringChanged(): void {}
-  keySourceUp(): void {}
+  keySourceUp(up: boolean): void {
+    this.sourceUp = up;
+  }
 }
 
 /** What kept keys from being read: the kind of the VaultError in the refusal, or thrown as it is. */
