@@ -1,7 +1,7 @@
 #!/bin/sh
 # Lets Countersign and the platform team into Vault: KV version 2, the two policies, a role to log in with.
-# Needs the `vault` program, VAULT_ADDR and a token that may do this. Can be run again: what is there stays,
-# what differs is brought up to date. Prints no secret.
+# Needs the program `vault` (or OpenBao's `bao`), VAULT_ADDR and a token that may do this. Can be run again: the
+# policies are written, a role gets the settings that are given, everything else stays. Prints no secret.
 #
 #   AUTH="approle kubernetes" KUBERNETES_NAMESPACE=payments sh deploy/vault/setup.sh
 set -eu
@@ -10,19 +10,22 @@ KV_MOUNT=${KV_MOUNT:-secret}                     # keys.vault.mount
 KV_PREFIX=${KV_PREFIX:-gateway}                  # first segments of keys.vault.path
 AUTH=${AUTH:-approle}                            # approle, kubernetes or both
 ROLE=${ROLE:-countersign}                        # name of the role in either
-TOKEN_TTL=${TOKEN_TTL:-1h}                       # Countersign renews at two thirds
-TOKEN_MAX_TTL=${TOKEN_MAX_TTL:-24h}              # and logs in again after that
+TOKEN_TTL=${TOKEN_TTL:-}                         # new role: 1h; Countersign renews at two thirds
+TOKEN_MAX_TTL=${TOKEN_MAX_TTL:-}                 # new role: 24h; and logs in again after that
 APPROLE_MOUNT=${APPROLE_MOUNT:-approle}
-SECRET_ID_TTL=${SECRET_ID_TTL:-0}                # 0: until it is revoked
+SECRET_ID_TTL=${SECRET_ID_TTL:-}                 # new role: 0, until it is revoked
 KUBERNETES_MOUNT=${KUBERNETES_MOUNT:-kubernetes}
 KUBERNETES_HOST=${KUBERNETES_HOST:-}             # API server; empty: the one that Vault itself runs in
 KUBERNETES_CA_FILE=${KUBERNETES_CA_FILE:-}       # PEM file of the CA of the API server
 KUBERNETES_REVIEWER_JWT_FILE=${KUBERNETES_REVIEWER_JWT_FILE:-} # file with the token that Vault reviews tokens with
 KUBERNETES_DISABLE_LOCAL_CA_JWT=${KUBERNETES_DISABLE_LOCAL_CA_JWT:-} # true: not those of the pod that Vault runs in
 KUBERNETES_REPLACE_CONFIG=${KUBERNETES_REPLACE_CONFIG:-} # yes: replace a configuration that is there
-KUBERNETES_NAMESPACE=${KUBERNETES_NAMESPACE:-countersign}
-KUBERNETES_SERVICE_ACCOUNT=${KUBERNETES_SERVICE_ACCOUNT:-countersign}
-KUBERNETES_AUDIENCE=${KUBERNETES_AUDIENCE:-vault} # vaultToken.audience of the Helm chart
+KUBERNETES_NAMESPACE=${KUBERNETES_NAMESPACE:-}   # new role: countersign
+KUBERNETES_SERVICE_ACCOUNT=${KUBERNETES_SERVICE_ACCOUNT:-} # new role: countersign
+KUBERNETES_AUDIENCE=${KUBERNETES_AUDIENCE:-}     # new role: vault, as vaultToken.audience of the Helm chart
+
+# The output of the program is read below as it is by default.
+unset VAULT_FORMAT BAO_FORMAT
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 
@@ -45,8 +48,12 @@ kv() {
   if ! has_line "$mounts" "$KV_MOUNT"; then
     vault secrets enable -path="$KV_MOUNT" -version=2 kv
   fi
-  vault secrets list -detailed | grep "^$KV_MOUNT/ " | grep -q 'version:2' ||
-    fail "$KV_MOUNT is not a KV mount of version 2"
+  case $(vault secrets list -detailed | grep "^$KV_MOUNT/ ") in
+    *map\[version:2\]*) ;;
+    *" kv "*)
+      fail "$KV_MOUNT is a KV mount of version 1; to make it version 2: vault kv enable-versioning $KV_MOUNT" ;;
+    *) fail "$KV_MOUNT is not a KV mount" ;;
+  esac
 }
 
 # policy NAME: the file as it is, but for mount and prefix.
@@ -62,43 +69,112 @@ enable_auth() {
   fi
 }
 
-approle() {
-  enable_auth approle "$APPROLE_MOUNT"
-  vault write "auth/$APPROLE_MOUNT/role/$ROLE" \
-    token_policies=countersign-proxy token_ttl="$TOKEN_TTL" token_max_ttl="$TOKEN_MAX_TTL" \
-    secret_id_ttl="$SECRET_ID_TTL"
-  role_id=$(vault read -field=role_id "auth/$APPROLE_MOUNT/role/$ROLE/role-id") || fail "the role id cannot be read"
-  say "AppRole: the role id is $role_id"
-  say "A secret id, wrapped so that it can be taken out only once:"
-  say "  vault write -wrap-ttl=10m -force auth/$APPROLE_MOUNT/role/$ROLE/secret-id"
+# field NAME TEXT: a field of what `vault read` printed, empty without one.
+field() {
+  printf '%s\n' "$2" | sed -n "s/^$1  *//p" | sed 's/^n\/a$//'
 }
 
-# config_field NAME: a field of the configuration that is there, empty without one.
-config_field() {
-  printf '%s\n' "$kubernetes_config" | sed -n "s/^$1  *//p" | sed 's/^n\/a$//'
+# read_role PATH: what is at the path, empty for nothing.
+read_role() {
+  if ! role=$(vault read "$1" 2>&1); then
+    case $role in
+      *"No value found"*) role= ;;
+      *) fail "$1 cannot be read: $role" ;;
+    esac
+  fi
+  if [ -z "$role" ]; then
+    settings=" token_policies=countersign-proxy"
+    return 0
+  fi
+  settings=
+  field token_policies "$role" | tr '[] ' '\n\n\n' | grep -qx countersign-proxy ||
+    fail "$1 does not have the policy countersign-proxy: add it to its token_policies"
+}
+
+# setting NAME VALUE DEFAULT: the default is for a new role; one that is there keeps what is not given.
+setting() {
+  value=$2
+  [ -n "$value$role" ] || value=$3
+  [ -z "$value" ] || settings="$settings $1=$value"
+}
+
+# write_role PATH: no setting has a space in it.
+write_role() {
+  # shellcheck disable=SC2086
+  [ -z "$settings" ] || vault write "$1" $settings
+}
+
+approle() {
+  enable_auth approle "$APPROLE_MOUNT"
+  path=auth/$APPROLE_MOUNT/role/$ROLE
+  read_role "$path"
+  setting token_ttl "$TOKEN_TTL" 1h
+  setting token_max_ttl "$TOKEN_MAX_TTL" 24h
+  setting secret_id_ttl "$SECRET_ID_TTL" 0
+  write_role "$path"
+  role_id=$(vault read -field=role_id "$path/role-id") || fail "the role id cannot be read"
+  say "AppRole: the role id is $role_id"
+  say "A secret id, wrapped so that it can be taken out only once:"
+  say "  vault write -wrap-ttl=10m -force $path/secret-id"
+}
+
+# same NAME GIVEN PRESENT: a configuration is not changed in passing, and not called done when it differs.
+same() {
+  [ -z "$2" ] || [ "$2" = "$3" ] ||
+    fail "auth/$KUBERNETES_MOUNT has another $1; KUBERNETES_REPLACE_CONFIG=yes replaces its configuration"
+}
+
+check_config() {
+  same kubernetes_host "$KUBERNETES_HOST" "$(field kubernetes_host "$config")"
+  same disable_local_ca_jwt "$KUBERNETES_DISABLE_LOCAL_CA_JWT" "$(field disable_local_ca_jwt "$config")"
+  if [ -n "$KUBERNETES_CA_FILE" ]; then
+    ca=$(cat "$KUBERNETES_CA_FILE")
+    same kubernetes_ca_cert "$ca" "$(vault read -field=kubernetes_ca_cert "auth/$KUBERNETES_MOUNT/config")"
+  fi
+  if [ -n "$KUBERNETES_REVIEWER_JWT_FILE" ]; then
+    [ "$(field token_reviewer_jwt_set "$config")" != false ] ||
+      fail "auth/$KUBERNETES_MOUNT has no token_reviewer_jwt; KUBERNETES_REPLACE_CONFIG=yes replaces its configuration"
+    say "Kubernetes: the token_reviewer_jwt stays as it is; KUBERNETES_REPLACE_CONFIG=yes replaces it"
+  fi
+}
+
+# would_lose FIELD OPTION: a replacement has to bring what is there.
+would_lose() {
+  fail "auth/$KUBERNETES_MOUNT has $1: give $2, or it would be lost"
+}
+
+check_replacement() {
+  [ -n "$KUBERNETES_HOST" ] || fail "KUBERNETES_REPLACE_CONFIG needs KUBERNETES_HOST"
+  [ -n "$KUBERNETES_CA_FILE" ] || [ -z "$(field kubernetes_ca_cert "$config")" ] ||
+    would_lose kubernetes_ca_cert KUBERNETES_CA_FILE
+  [ -n "$KUBERNETES_REVIEWER_JWT_FILE" ] || [ "$(field token_reviewer_jwt_set "$config")" = false ] ||
+    [ "$KUBERNETES_DISABLE_LOCAL_CA_JWT" = false ] ||
+    would_lose token_reviewer_jwt KUBERNETES_REVIEWER_JWT_FILE
+  [ -n "$KUBERNETES_DISABLE_LOCAL_CA_JWT" ] || [ "$(field disable_local_ca_jwt "$config")" != true ] ||
+    would_lose disable_local_ca_jwt KUBERNETES_DISABLE_LOCAL_CA_JWT
+  for name in issuer pem_keys; do
+    case $(field "$name" "$config") in
+      '' | '[]') ;;
+      *) fail "auth/$KUBERNETES_MOUNT has $name, which this script would lose; use vault write" ;;
+    esac
+  done
+  [ "$(field disable_iss_validation "$config")" != false ] ||
+    fail "auth/$KUBERNETES_MOUNT validates the issuer, which this script would lose; use vault write"
 }
 
 # Vault replaces the whole configuration, and does not show the reviewer token: what is there may serve others and
 # is only replaced when that is asked for, with everything that it has.
 kubernetes_config() {
-  if kubernetes_config=$(vault read "auth/$KUBERNETES_MOUNT/config" 2>&1); then
+  if config=$(vault read "auth/$KUBERNETES_MOUNT/config" 2>&1); then
     if [ "$KUBERNETES_REPLACE_CONFIG" != yes ]; then
-      [ -z "$KUBERNETES_HOST" ] || [ "$KUBERNETES_HOST" = "$(config_field kubernetes_host)" ] ||
-        fail "auth/$KUBERNETES_MOUNT has another kubernetes_host; KUBERNETES_REPLACE_CONFIG=yes replaces its configuration"
+      check_config
       return 0
     fi
-    [ -n "$KUBERNETES_HOST" ] || fail "KUBERNETES_REPLACE_CONFIG needs KUBERNETES_HOST"
-    [ -n "$KUBERNETES_CA_FILE" ] || [ -z "$(config_field kubernetes_ca_cert)" ] ||
-      fail "auth/$KUBERNETES_MOUNT has a kubernetes_ca_cert: give KUBERNETES_CA_FILE, or it would be lost"
-    [ -n "$KUBERNETES_REVIEWER_JWT_FILE" ] || [ "$(config_field token_reviewer_jwt_set)" = false ] ||
-      [ "$KUBERNETES_DISABLE_LOCAL_CA_JWT" = false ] ||
-      fail "auth/$KUBERNETES_MOUNT may have a token_reviewer_jwt: give KUBERNETES_REVIEWER_JWT_FILE, or it would be lost"
-    [ -n "$KUBERNETES_DISABLE_LOCAL_CA_JWT" ] || [ "$(config_field disable_local_ca_jwt)" != true ] ||
-      fail "auth/$KUBERNETES_MOUNT has disable_local_ca_jwt: give KUBERNETES_DISABLE_LOCAL_CA_JWT, or it would be lost"
+    check_replacement
   else
-    case $kubernetes_config in
+    case $config in
       *"No value found"*) ;;
-      *) fail "auth/$KUBERNETES_MOUNT/config cannot be read: $kubernetes_config" ;;
+      *) fail "auth/$KUBERNETES_MOUNT/config cannot be read: $config" ;;
     esac
     KUBERNETES_HOST=${KUBERNETES_HOST:-https://kubernetes.default.svc}
   fi
@@ -113,15 +189,23 @@ kubernetes_config() {
 kubernetes() {
   enable_auth kubernetes "$KUBERNETES_MOUNT"
   kubernetes_config
-  vault write "auth/$KUBERNETES_MOUNT/role/$ROLE" \
-    bound_service_account_names="$KUBERNETES_SERVICE_ACCOUNT" \
-    bound_service_account_namespaces="$KUBERNETES_NAMESPACE" \
-    audience="$KUBERNETES_AUDIENCE" \
-    token_policies=countersign-proxy token_ttl="$TOKEN_TTL" token_max_ttl="$TOKEN_MAX_TTL"
-  say "Kubernetes: $KUBERNETES_NAMESPACE/$KUBERNETES_SERVICE_ACCOUNT logs in with the role $ROLE"
+  path=auth/$KUBERNETES_MOUNT/role/$ROLE
+  read_role "$path"
+  setting bound_service_account_names "$KUBERNETES_SERVICE_ACCOUNT" countersign
+  setting bound_service_account_namespaces "$KUBERNETES_NAMESPACE" countersign
+  setting audience "$KUBERNETES_AUDIENCE" vault
+  setting token_ttl "$TOKEN_TTL" 1h
+  setting token_max_ttl "$TOKEN_MAX_TTL" 24h
+  write_role "$path"
+  say "Kubernetes: the role is $ROLE, at auth/$KUBERNETES_MOUNT"
 }
 
-command -v vault >/dev/null || fail "the program vault is not installed"
+if ! command -v vault >/dev/null; then
+  command -v bao >/dev/null || fail "neither vault nor bao is installed"
+  vault() {
+    bao "$@"
+  }
+fi
 kv
 policy countersign-proxy
 policy countersign-platform

@@ -124,6 +124,13 @@ case "$1 $2" in
     if grep -q "^$name/ " "$STATE/$1" 2>/dev/null; then echo "path is already in use" >&2; exit 2; fi
     echo "$name/    kv    kv_1    map[version:2]" >> "$STATE/$1" ;;
   "policy write") cat > "$STATE/$3.hcl" ;;
+  "read -field=kubernetes_ca_cert") sed -n 's/^kubernetes_ca_cert  *//p' "$STATE/config" ;;
+  "read auth/"*"/role/countersign")
+    [ -e "$STATE/$(echo "$2" | tr / -)" ] || { echo "No value found at $2" >&2; exit 2; }
+    cat "$STATE/$(echo "$2" | tr / -)" ;;
+  "write auth/"*"/role/countersign")
+    file=$STATE/$(echo "$2" | tr / -); shift 2
+    printf '%s\n' "$@" | sed 's/=/  /; s/^token_policies  /&[/; /^token_policies/s/$/]/' >> "$file" ;;
   "read -field=role_id") [ ! -e "$STATE/fail-role-id" ] || exit 2; echo the-role-id ;;
   "read auth/kubernetes/config")
     [ ! -e "$STATE/fail-config-read" ] || { echo "permission denied" >&2; exit 2; }
@@ -181,7 +188,33 @@ esac
     expect(status).toBe(0);
     expect(changes.filter((call) => call.includes('enable'))).toEqual([]);
     expect(changes.filter((call) => call.includes('kubernetes/config'))).toEqual([]);
-    expect(changes.filter((call) => call.includes('/role/countersign'))).toHaveLength(2);
+    expect(changes.filter((call) => call.includes('/role/countersign'))).toEqual([]);
+  });
+
+  it('changes the settings of a role that are given, and no other', () => {
+    setUp({ AUTH: 'approle kubernetes', KUBERNETES_NAMESPACE: 'payments', SECRET_ID_TTL: '24h' });
+    const { status, changes } = setUp({ AUTH: 'approle kubernetes', TOKEN_TTL: '20m' });
+    expect(status).toBe(0);
+    expect(changes.filter((call) => call.includes('/role/countersign'))).toEqual([
+      'vault write auth/approle/role/countersign token_ttl=20m',
+      'vault write auth/kubernetes/role/countersign token_ttl=20m',
+    ]);
+  });
+
+  it('refuses a role that is there without the policy of the proxy', () => {
+    folder.file('state/auth-approle-role-countersign', 'token_policies    [countersign-proxy-2 other]\n');
+    expect(setUp({})).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining('policy countersign-proxy:'),
+    });
+    folder.file('state/auth-approle-role-countersign', 'token_policies    [other countersign-proxy]\n');
+    expect(setUp({})).toMatchObject({ status: 0 });
+  });
+
+  it('runs with the program of OpenBao', () => {
+    mkdirSync(join(folder.path, 'bao'), { recursive: true });
+    chmodSync(folder.file('bao/bao', vault), 0o755);
+    expect(setUp({ PATH: `${folder.path}/bao:/usr/bin:/bin` })).toMatchObject({ status: 0 });
   });
 
   it('binds the Kubernetes role to one service account and its audience', () => {
@@ -190,15 +223,15 @@ esac
     expect(changes.slice(3)).toEqual([
       'vault auth enable -path=kubernetes kubernetes',
       'vault write auth/kubernetes/config kubernetes_host=https://kubernetes.default.svc',
-      'vault write auth/kubernetes/role/countersign bound_service_account_names=countersign bound_service_account_namespaces=payments audience=vault token_policies=countersign-proxy token_ttl=1h token_max_ttl=24h',
+      'vault write auth/kubernetes/role/countersign token_policies=countersign-proxy bound_service_account_names=countersign bound_service_account_namespaces=payments audience=vault token_ttl=1h token_max_ttl=24h',
     ]);
   });
 
   describe('with a Kubernetes configuration that is there', () => {
     const there =
       'kubernetes_host    https://k8s\nkubernetes_ca_cert    PEM\ntoken_reviewer_jwt_set    true\n';
-    const again = (more: Record<string, string> = {}) => {
-      folder.file('state/config', there);
+    const again = (more: Record<string, string> = {}, config = there) => {
+      folder.file('state/config', config);
       const { changes, ...ran } = setUp({ AUTH: 'kubernetes', ...more });
       return { ...ran, written: changes.filter((call) => call.includes('kubernetes/config')) };
     };
@@ -208,6 +241,23 @@ esac
       expect(again()).toMatchObject({ status: 0, written: [] });
       expect(again({ KUBERNETES_HOST: 'https://k8s' })).toMatchObject({ status: 0, written: [] });
     });
+
+    it('is not done where it differs from what is given', () => {
+      const other = folder.file('other.pem', 'ANOTHER PEM\n');
+      const present = folder.file('present.pem', 'PEM\n');
+      expect(again({ KUBERNETES_CA_FILE: present })).toMatchObject({ status: 0, written: [] });
+      expect(again({ KUBERNETES_CA_FILE: other })).toMatchObject({ status: 1, written: [] });
+      expect(again({ KUBERNETES_CA_FILE: 'no-such-file' })).toMatchObject({ status: 1, written: [] });
+      expect(again({ KUBERNETES_DISABLE_LOCAL_CA_JWT: 'true' })).toMatchObject({ status: 1, written: [] });
+    });
+
+    it.each(['issuer    https://theirs', 'pem_keys    [PEM]', 'disable_iss_validation    false'])(
+      'does not replace it where it has what cannot be given: %s',
+      (line) => {
+        const all = { ...replacing, KUBERNETES_CA_FILE: 'ca.pem', KUBERNETES_REVIEWER_JWT_FILE: 'jwt' };
+        expect(again(all, `${there}${line}\n`)).toMatchObject({ status: 1, written: [] });
+      },
+    );
 
     it('does not wipe CA and reviewer token for another host', () => {
       expect(again({ KUBERNETES_HOST: 'https://other' })).toMatchObject({ status: 1, written: [] });
@@ -259,8 +309,11 @@ esac
     folder.file('state/secrets', 'secret/    kv    kv_1    map[version:1]\n');
     expect(setUp({})).toMatchObject({
       status: 1,
-      stderr: 'setup.sh: secret is not a KV mount of version 2\n',
+      stderr:
+        'setup.sh: secret is a KV mount of version 1; to make it version 2: vault kv enable-versioning secret\n',
     });
+    folder.file('state/secrets', 'secret/    pki    pki_1    map[]\n');
+    expect(setUp({})).toMatchObject({ status: 1, stderr: 'setup.sh: secret is not a KV mount\n' });
     folder.file('state/secrets', '');
     expect(setUp({ AUTH: 'ldap' })).toMatchObject({ status: 1 });
   });

@@ -3,31 +3,26 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { KeysBench } from '../support/keys-bench.ts';
 import { root } from '../support/sources.ts';
+import { devServer, type RunningVault } from '../support/stub-vault/real-vault.ts';
 import { rootToken } from '../support/stub-vault/world.ts';
 import { PageRunner, plainly, stepsIn } from '../support/vault-page.ts';
 
 const page = readFileSync(join(root, 'deploy/vault/README.md'), 'utf8');
 const steps = stepsIn(page);
-const bench = new KeysBench();
-let runner: PageRunner;
+const real = devServer(process.env);
 
-beforeAll(async () => {
-  await bench.open();
-  runner = new PageRunner(bench, rootToken);
-});
-afterAll(() => bench.close());
+/** What the platform team has, by the policy in its file. */
+async function platformToken({ admin }: KeysBench): Promise<string> {
+  const name = 'countersign-platform';
+  const policy = readFileSync(join(root, `deploy/vault/policies/${name}.hcl`), 'utf8');
+  await admin.request('POST', `sys/policies/acl/${name}`, { policy });
+  return admin.token({ policies: [name], ttl: '1h' });
+}
 
 describe('deploy/vault/README.md', () => {
   it('has sessions', () => {
     expect(steps.length).toBeGreaterThan(10);
   });
-
-  it.each(steps.map((step) => ({ ...step, name: step.command.replaceAll(/\s*\\\n\s*/g, ' ') })))(
-    'shows what this prints: $name',
-    async (step) => {
-      expect(plainly(await runner.run(step))).toBe(plainly(step.output));
-    },
-  );
 
   it('has the four procedures', () => {
     expect([...page.matchAll(/^## (.*)$/gm)].map(([, title]) => title)).toEqual([
@@ -38,3 +33,34 @@ describe('deploy/vault/README.md', () => {
     ]);
   });
 });
+
+for (const target of [{ name: 'the stub' }, real]) {
+  const isReal = target === real;
+  (isReal && real.program === undefined ? describe.skip : describe)(
+    `deploy/vault/README.md, against ${target.name}`,
+    () => {
+      const bench = new KeysBench();
+      let server: RunningVault | undefined;
+      let runner: PageRunner;
+
+      beforeAll(async () => {
+        server = isReal ? await real.open() : undefined;
+        await bench.open(server);
+        runner = isReal
+          ? new PageRunner(bench, await platformToken(bench), real.program)
+          : new PageRunner(bench, rootToken);
+      }, 20_000);
+      afterAll(async () => {
+        await bench.close();
+        await server?.close();
+      });
+
+      it.each(steps.map((step) => ({ ...step, name: step.command.replaceAll(/\s*\\\n\s*/g, ' ') })))(
+        'shows what this prints: $name',
+        async (step) => {
+          expect(plainly(await runner.run(step))).toBe(plainly(step.output));
+        },
+      );
+    },
+  );
+}

@@ -60,7 +60,7 @@ describe('the login to Vault', () => {
     source.start();
     await until(() => source.ready(), 'it has logged in');
     expect(bench.vault.count(logins)).toBe(1);
-    expect(bench.vault.count(/GET/)).toBe(0);
+    expect(bench.vault.count(/GET secret/)).toBe(0);
   });
 
   it('happens by itself as soon as Vault can be reached', async () => {
@@ -240,6 +240,43 @@ describe('the login to Vault', () => {
         expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
         expect(bench.vault.count(logins)).toBe(times);
       }
+    });
+
+    it('by a token that was revoked, key_source_up is 0 until a login succeeds', async () => {
+      const source = await grantOne({ secret_id_num_uses: 1 });
+      bench.vault.world().tokens.revokeAll();
+      bench.clock.advance(6 * second);
+      expect(await problemOf(source.read(acme))).toBe('bad-credentials');
+      expect(bench.told.sourceUp).toBe(false);
+      const asked = bench.vault.seen.length;
+      expect(await problemOf(source.read(acme))).toBe('backing-off');
+      expect(bench.vault.seen).toHaveLength(asked);
+      await bench.appRole();
+      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+      expect(bench.told.sourceUp).toBe(true);
+    });
+
+    it('and the token cannot be looked up, a new secret id is used at once', async () => {
+      const source = await grantOne({ secret_id_num_uses: 1, token_no_default_policy: true });
+      bench.vault.world().tokens.revokeAll();
+      bench.clock.advance(6 * second);
+      expect(await problemOf(source.read(acme))).toBe('bad-credentials');
+      bench.clock.advance(6 * second);
+      expect(await problemOf(source.read(acme))).toBe('denied');
+      await bench.appRole();
+      bench.clock.advance(6 * second);
+      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    });
+
+    it('and the token cannot be looked up, a login that failed by an outage is tried again', async () => {
+      const source = await grantOne({ token_no_default_policy: true });
+      bench.vault.world().tokens.revokeAll();
+      bench.clock.advance(6 * second);
+      bench.vault.fail({ kind: 'status', status: 503 }, /login/);
+      expect(await problemOf(source.read(acme))).toBe('sealed');
+      bench.vault.heal();
+      bench.clock.advance(6 * second);
+      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
     });
 
     it('and the token cannot be looked up for an outage, that is what is told', async () => {

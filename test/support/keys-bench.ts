@@ -10,6 +10,7 @@ import { startSimulator } from './simulator.ts';
 import { root } from './sources.ts';
 import { VaultAdmin } from './stub-vault/admin.ts';
 import { Folder } from './stub-vault/harness.ts';
+import type { RunningVault } from './stub-vault/real-vault.ts';
 import { StubVault } from './stub-vault/server.ts';
 import { rootToken } from './stub-vault/world.ts';
 import { vectorText } from './vectors.ts';
@@ -28,7 +29,7 @@ export const oldFingerprint = '4d171a1336111d276a2f675497a130a261c9d55e45c07775b
 export const oldControlKey = 'planted-control-key-1';
 export const newControlKey = 'planted-control-key-2';
 
-/** Vault (the stub) and a gateway (the simulator), and a configuration that names them. */
+/** Vault (the stub unless given) and a gateway (the simulator), and a configuration that names them. */
 export class KeysBench {
   readonly folder = new Folder();
   readonly vault = new StubVault();
@@ -43,10 +44,11 @@ export class KeysBench {
     this.#gatewayClock = gatewayClock;
   }
 
-  async open(): Promise<this> {
-    this.admin = new VaultAdmin(await this.vault.listen(), rootToken);
+  async open(server?: RunningVault): Promise<this> {
+    const token = server?.rootToken ?? rootToken;
+    this.admin = new VaultAdmin(server?.address ?? (await this.vault.listen()), token);
     this.#gateway = await startSimulator({ clock: this.#gatewayClock, keys: new Map() });
-    this.folder.file('token', rootToken);
+    this.folder.file('token', token);
     this.configFile = this.writeConfig('config.yaml');
     return this;
   }

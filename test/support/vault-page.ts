@@ -40,7 +40,8 @@ export class PageRunner {
   readonly #bench: KeysBench;
   readonly #home: string;
 
-  constructor(bench: KeysBench, token: string) {
+  /** @param vault the program `vault`; a stand-in for it unless given */
+  constructor(bench: KeysBench, token: string, vault?: string) {
     this.#bench = bench;
     this.#home = join(bench.folder.path, 'home');
     mkdirSync(join(this.#home, 'bin'), { recursive: true });
@@ -53,13 +54,12 @@ export class PageRunner {
     const shown = Object.entries(controlKeys).map(([name, key]) => `${name}) echo ${key} ;;`);
     this.#program('pass', `case $2 in ${shown.join(' ')} *) exit 1 ;; esac`);
     // As the real one: `kv destroy -mount=M -versions=V,V PATH` is a PUT to M/destroy/PATH.
-    this.#program(
-      'vault',
-      `[ "$1 $2 $3" = "kv destroy -mount=secret" ] || exit 2
+    const standIn = `[ "$1 $2 $3" = "kv destroy -mount=secret" ] || exit 2
        curl -sSf -X PUT -H "X-Vault-Token: $(cat ~/.vault-token)" -d "{\\"versions\\": [\${4#*=}]}" \\
          "${bench.admin.address}/v1/secret/destroy/$5"
-       echo "Success! Data written to: secret/destroy/$5"`,
-    );
+       echo "Success! Data written to: secret/destroy/$5"`;
+    const real = `VAULT_ADDR="${bench.admin.address}" exec "${vault}" "$@"`;
+    this.#program('vault', vault === undefined ? standIn : real);
   }
 
   /** Runs a command; a comment tells of something that the gateway does. */

@@ -53,6 +53,7 @@ export class Session {
   readonly #tokenCheck: TokenCheck;
   readonly #report: LoginReport;
   #held: Held | undefined;
+  #loggedInOnce = false;
   #entering: Promise<Held> | undefined;
   #judging: Promise<Held> | undefined;
   readonly #inFlight = new Set<Promise<unknown>>();
@@ -77,7 +78,7 @@ export class Session {
 
   /**
    * Ends the background at once; then, when the work in flight is done, the token, unless it was handed to us.
-   * Takes a bounded time and never rejects.
+   * Where the policy does not allow that, the token ends with its lease. Takes a bounded time and never rejects.
    */
   async stop(): Promise<void> {
     this.#running = false;
@@ -89,7 +90,7 @@ export class Session {
   }
 
   get loggedInOnce(): boolean {
-    return this.#held !== undefined;
+    return this.#loggedInOnce;
   }
 
   /**
@@ -124,9 +125,7 @@ export class Session {
     await Promise.allSettled([...this.#inFlight, this.#entering]);
     const held = this.#alive();
     if (held === undefined || !this.#method.givesNewTokens) return;
-    await revokeSelf(this.#client, held.token).catch(() => {
-      // It ends with its lease.
-    });
+    await revokeSelf(this.#client, held.token).catch(() => undefined);
   }
 
   #alive(): Held | undefined {
@@ -148,14 +147,26 @@ export class Session {
   async #judge(denied: Held): Promise<Held> {
     // To log in with a token is to look it up.
     if (!this.#method.givesNewTokens) return this.#enter();
-    const verdict = await this.#tokenCheck.judge(denied.token);
+    const fingerprint = async () => (await this.#method.credentials()).fingerprint;
+    const verdict = await this.#tokenCheck.judge(denied.token, fingerprint);
     if (verdict === 'good') {
       denied.goodAt = this.#ports.monotonic();
       return denied;
     }
-    const next = await this.#enter();
-    if (verdict === 'suspected') await this.#tokenCheck.replaced(denied.token, next.token);
+    if (verdict === 'revoked') this.#drop(denied);
+    const next = await this.#enter().catch((error: unknown) => {
+      if (isOutage(error)) this.#tokenCheck.undecided();
+      throw error;
+    });
+    if (verdict === 'suspected') await this.#tokenCheck.replaced(denied.token);
     return next;
+  }
+
+  /** Nothing can be read until the next login succeeds. */
+  #drop(revoked: Held): void {
+    if (this.#held?.token !== revoked.token) return;
+    this.#held = undefined;
+    this.#wakeIn(this.#lookAgain.wait);
   }
 
   #enter(): Promise<Held> {
@@ -173,6 +184,7 @@ export class Session {
   async #logIn(): Promise<Held> {
     const credentials = await this.#method.credentials();
     const lease = await this.#refused.logIn(credentials, this.#method.name);
+    if (this.#method.givesNewTokens) await this.#tokenCheck.learn(lease.token);
     this.#report.succeeded();
     this.#ports.events.keySourceUp(true);
     return this.#hold(lease, lease.seconds);
@@ -183,6 +195,7 @@ export class Session {
     const until = lease.seconds === 0 ? Number.POSITIVE_INFINITY : since + lease.seconds * 1000;
     const held = { ...lease, wholeSeconds: this.#wholeSeconds(lease), until, firstSeconds, goodAt: since };
     this.#held = held;
+    this.#loggedInOnce = true;
     this.#lookAgain.succeeded();
     if (lease.seconds === 0) this.#ports.events.sourceTokenExpires(undefined);
     else this.#ports.events.sourceTokenExpires(this.#onClock(until) / 1000, held.wholeSeconds);

@@ -3,7 +3,7 @@ import { lookUpSelf, revokeSelf } from './auth.ts';
 import type { VaultClient } from './client.ts';
 import { isProblem } from './problem.ts';
 
-/** Milliseconds between logins made on a mere suspicion. */
+/** Milliseconds between logins made on a mere suspicion with the same credentials. */
 const suspicionEvery = 600_000;
 
 /**
@@ -15,9 +15,8 @@ const suspicionEvery = 600_000;
 export class TokenCheck {
   readonly #client: VaultClient;
   readonly #monotonic: () => number;
-  /** Whether tokens of this login may look themselves up; unknown until one did. */
   #mayLookUp = false;
-  #nextSuspicionAt = Number.NEGATIVE_INFINITY;
+  #lastSuspicion: { readonly at: number; readonly credentials: string } | undefined;
 
   /** @param monotonic milliseconds, never set back */
   constructor(client: VaultClient, monotonic: () => number) {
@@ -25,29 +24,43 @@ export class TokenCheck {
     this.#monotonic = monotonic;
   }
 
-  /** What a token that was denied something is. @throws VaultError where Vault cannot be asked */
-  async judge(token: Secret): Promise<'good' | 'suspected' | 'revoked'> {
-    if (await this.#canLookUp(token)) return 'good';
-    if (this.#mayLookUp) return 'revoked';
-    const now = this.#monotonic();
-    if (now < this.#nextSuspicionAt) return 'good';
-    this.#nextSuspicionAt = now + suspicionEvery;
-    return 'suspected';
+  /** Remembers whether a new token may look itself up: once it is revoked, it cannot be asked any more. */
+  async learn(token: Secret): Promise<void> {
+    this.#mayLookUp = await this.#canLookUp(token).catch(() => this.#mayLookUp);
   }
 
   /**
-   * For a token that took the place of a suspected one. That may still live and must not be left behind; the new
-   * one shows whether tokens may look themselves up.
+   * What a token that was denied something is.
+   *
+   * @param fingerprint of the credentials for a new login; changed ones are worth one at once
+   * @throws VaultError where Vault cannot be asked
    */
-  async replaced(before: Secret, next: Secret): Promise<void> {
-    const ignore = (): void => {};
-    await Promise.all([revokeSelf(this.#client, before).catch(ignore), this.#canLookUp(next).catch(ignore)]);
+  async judge(token: Secret, fingerprint: () => Promise<string>): Promise<'good' | 'suspected' | 'revoked'> {
+    if (await this.#canLookUp(token)) return 'good';
+    if (this.#mayLookUp) return 'revoked';
+    const credentials = await fingerprint();
+    const at = this.#monotonic();
+    const last = this.#lastSuspicion;
+    if (last?.credentials === credentials && at - last.at < suspicionEvery) return 'good';
+    this.#lastSuspicion = { at, credentials };
+    return 'suspected';
+  }
+
+  /** A login that Vault could not answer says nothing of the token: the next denial is worth another. */
+  undecided(): void {
+    this.#lastSuspicion = undefined;
+  }
+
+  /** For a suspected token that was replaced: it may still live and must not be left behind. */
+  async replaced(before: Secret): Promise<void> {
+    await revokeSelf(this.#client, before).catch(() => {
+      // Without the permission it ends with its lease.
+    });
   }
 
   async #canLookUp(token: Secret): Promise<boolean> {
     try {
       await lookUpSelf(this.#client, token);
-      this.#mayLookUp = true;
       return true;
     } catch (error) {
       if (isProblem(error, 'denied')) return false;

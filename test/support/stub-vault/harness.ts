@@ -25,6 +25,7 @@ export class Told implements KeyEvents {
   /** Seconds, one for each of {@link expiries}. */
   readonly leases: (number | undefined)[] = [];
   readonly results: KeyResult[] = [];
+  sourceUp: boolean | undefined;
 
   keyProblem(problem: string): void {
     this.problems.push(problem);
@@ -32,6 +33,7 @@ export class Told implements KeyEvents {
 
   loginFailed(problem: string): void {
     this.problems.push(problem);
+    this.sourceUp = false;
   }
 
   sourceTokenExpires(at: number | undefined, leaseSeconds?: number): void {
@@ -45,7 +47,9 @@ export class Told implements KeyEvents {
 
   keyFetched(): void {}
   ringChanged(): void {}
-  keySourceUp(): void {}
+  keySourceUp(up: boolean): void {
+    this.sourceUp = up;
+  }
 }
 
 /** What kept keys from being read: the kind of the VaultError in the refusal, or thrown as it is. */

@@ -38,6 +38,22 @@ function realTarget(env: NodeJS.ProcessEnv): VaultTarget {
   };
 }
 
+export interface DevServer {
+  readonly name: string;
+  /** The program, which is the server and its command line; undefined where VAULT_BIN names none. */
+  readonly program: string | undefined;
+  open(): Promise<RunningVault>;
+}
+
+/** A real server of our own with its command line, where VAULT_BIN names one: for tests that change fixed paths. */
+export function devServer({ VAULT_BIN: program }: NodeJS.ProcessEnv): DevServer {
+  return {
+    name: program === undefined ? 'a real server (skipped: set VAULT_BIN)' : 'a real server',
+    program,
+    open: () => startDevServer(program ?? 'vault'),
+  };
+}
+
 async function openStub(): Promise<RunningVault> {
   const stub = new StubVault();
   return { address: await stub.listen(), rootToken, close: () => stub.close() };

@@ -1,0 +1,203 @@
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { root } from '../support/sources.ts';
+import { VaultAdmin } from '../support/stub-vault/admin.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
+import { Folder } from '../support/stub-vault/harness.ts';
+import { devServer, type RunningVault } from '../support/stub-vault/real-vault.ts';
+
+const real = devServer(process.env);
+const segment = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url');
+const reviewer = [{ alg: 'RS256', kid: '1' }, { sub: 'system:serviceaccount:vault:reviewer' }].map(segment);
+
+/** What a run of setup.sh leaves in Vault; every setting, as the server tells it. */
+const present = [
+  'auth/kubernetes/config',
+  'auth/kubernetes/role/countersign',
+  'auth/approle/role/countersign',
+  'auth/approle/role/countersign/role-id',
+  'sys/policies/acl/countersign-proxy',
+  'sys/policies/acl/countersign-platform',
+];
+
+(real.program === undefined ? describe.skip : describe)(`deploy/vault/setup.sh, against ${real.name}`, () => {
+  let folder: Folder;
+  let server: RunningVault;
+  let admin: VaultAdmin;
+  let everything: Record<string, string>;
+
+  beforeAll(async () => {
+    folder = new Folder();
+    server = await real.open();
+    admin = new VaultAdmin(server.address, server.rootToken);
+    mkdirSync(join(folder.path, 'bin'));
+    symlinkSync(real.program ?? '', join(folder.path, 'bin/vault'));
+    const [ca] = ['ca', 'other'].map((name) => new Ca(folder.path, name).file);
+    everything = {
+      AUTH: 'approle kubernetes',
+      KUBERNETES_HOST: 'https://127.0.0.1:6443',
+      KUBERNETES_CA_FILE: ca ?? '',
+      KUBERNETES_REVIEWER_JWT_FILE: folder.file('reviewer.jwt', [...reviewer, 'c2lnbmF0dXJl'].join('.')),
+      KUBERNETES_DISABLE_LOCAL_CA_JWT: 'true',
+      KUBERNETES_NAMESPACE: 'payments',
+      TOKEN_TTL: '30m',
+      SECRET_ID_TTL: '24h',
+    };
+  }, 20_000);
+
+  afterAll(async () => {
+    folder.remove();
+    await server?.close();
+  });
+
+  beforeEach(async () => {
+    for (const mount of ['approle', 'kubernetes']) await admin.request('DELETE', `sys/auth/${mount}`);
+  });
+
+  /** Runs the shell with the program `vault`, logged in with this token. */
+  function shell(options: readonly string[], token: string, environment: Record<string, string> = {}) {
+    const PATH = `${folder.path}/bin:/usr/bin:/bin`;
+    const env = { PATH, HOME: folder.path, VAULT_ADDR: server.address, VAULT_TOKEN: token, ...environment };
+    return spawnSync('sh', options, { cwd: folder.path, env, encoding: 'utf8' });
+  }
+
+  function setUp(environment: Record<string, string>, token = server.rootToken) {
+    const script = join(root, 'deploy/vault/setup.sh');
+    const { status, stdout, stderr } = shell([script], token, environment);
+    return { failed: status !== 0, done: stdout.includes('Done'), stdout, stderr };
+  }
+
+  const succeeds = { failed: false, done: true };
+  const fails = { failed: true, done: false };
+
+  /** Less what a policy that is written again changes in any case. */
+  async function state(): Promise<unknown[]> {
+    const read = async (path: string) => ({ ...(await admin.request('GET', path)).data });
+    const all = await Promise.all(present.map(read));
+    return all.map(({ modified: _modified, version: _version, ...settings }) => settings);
+  }
+
+  it('sets everything up, and leaves all of it as it is when it is run again without an option', async () => {
+    expect(setUp(everything)).toMatchObject({ ...succeeds, stderr: '' });
+    const before = await state();
+    expect(before[0]).toMatchObject({
+      kubernetes_host: 'https://127.0.0.1:6443',
+      kubernetes_ca_cert: readFileSync(join(folder.path, 'ca.crt'), 'utf8'),
+      token_reviewer_jwt_set: true,
+      disable_local_ca_jwt: true,
+    });
+    expect(before[1]).toMatchObject({ bound_service_account_namespaces: ['payments'], token_ttl: 1800 });
+    expect(before[2]).toMatchObject({ secret_id_ttl: 86_400, token_max_ttl: 86_400 });
+    expect(setUp({ AUTH: 'approle kubernetes' })).toMatchObject(succeeds);
+    expect(await state()).toEqual(before);
+    expect(setUp(everything)).toMatchObject(succeeds);
+    expect(await state()).toEqual(before);
+  });
+
+  it('changes the setting of a role that is given, and no other', async () => {
+    setUp(everything);
+    const [config, , appRole] = await state();
+    expect(setUp({ AUTH: 'approle kubernetes', TOKEN_TTL: '20m' })).toMatchObject(succeeds);
+    const after = await state();
+    expect(after[0]).toEqual(config);
+    expect(after[1]).toMatchObject({ bound_service_account_namespaces: ['payments'], token_ttl: 1200 });
+    expect(after[2]).toEqual({ ...Object(appRole), token_ttl: 1200 });
+  });
+
+  it.each([
+    ['KUBERNETES_HOST', { KUBERNETES_HOST: 'https://other' }, 'another kubernetes_host'],
+    ['KUBERNETES_CA_FILE', { KUBERNETES_CA_FILE: 'other.crt' }, 'another kubernetes_ca_cert'],
+    ['local CA', { KUBERNETES_DISABLE_LOCAL_CA_JWT: 'false' }, 'another disable_local_ca_jwt'],
+    ['no host', { KUBERNETES_REPLACE_CONFIG: 'yes' }, 'needs KUBERNETES_HOST'],
+    ['no CA', { KUBERNETES_REPLACE_CONFIG: 'yes', KUBERNETES_HOST: 'https://other' }, 'KUBERNETES_CA_FILE'],
+    [
+      'no reviewer token',
+      { KUBERNETES_REPLACE_CONFIG: 'yes', KUBERNETES_HOST: 'https://other', KUBERNETES_CA_FILE: 'other.crt' },
+      'KUBERNETES_REVIEWER_JWT_FILE',
+    ],
+  ])(
+    'is not done, and changes nothing, where a configuration differs: %s',
+    async (_name, options, problem) => {
+      setUp(everything);
+      const before = await state();
+      const ran = setUp({ AUTH: 'kubernetes', ...options });
+      expect(ran).toMatchObject(fails);
+      expect(ran.stderr).toContain(problem);
+      expect(await state()).toEqual(before);
+    },
+  );
+
+  it('replaces a configuration with everything it has, and not one with settings of which it knows nothing', async () => {
+    setUp(everything);
+    const replacing = { ...everything, KUBERNETES_REPLACE_CONFIG: 'yes', KUBERNETES_HOST: 'https://other' };
+    expect(setUp(replacing)).toMatchObject(succeeds);
+    const [config] = await state();
+    const ca = Object(config).kubernetes_ca_cert;
+    expect(config).toMatchObject({ kubernetes_host: 'https://other', token_reviewer_jwt_set: true });
+    await admin.request('POST', 'auth/kubernetes/config', {
+      kubernetes_host: 'https://k',
+      kubernetes_ca_cert: ca,
+      disable_local_ca_jwt: true,
+      issuer: 'theirs',
+    });
+    expect(setUp(replacing)).toMatchObject(fails);
+    expect((await state())[0]).toMatchObject({ kubernetes_host: 'https://k', issuer: 'theirs' });
+  });
+
+  it('is not done where Vault denies a step, and completes when it is run again', async () => {
+    const path = {
+      'sys/mounts': { capabilities: ['read'] },
+      'sys/auth': { capabilities: ['read'] },
+      'sys/auth/*': { capabilities: ['create', 'update', 'sudo'] },
+      'sys/policies/acl/*': { capabilities: ['create', 'update'] },
+      'auth/kubernetes/config': { capabilities: ['read'] },
+    };
+    await admin.request('POST', 'sys/policies/acl/half', { policy: JSON.stringify({ path }) });
+    const half = await admin.token({ policies: ['half'], ttl: '10m' });
+    expect(setUp(everything, half)).toMatchObject(fails);
+    expect(setUp({ ...everything, AUTH: 'kubernetes' }, half)).toMatchObject(fails);
+    expect(setUp(everything)).toMatchObject(succeeds);
+    expect((await state())[0]).toMatchObject({ token_reviewer_jwt_set: true });
+  });
+
+  it('names a mount of KV version 1 as such, and one that is no KV mount', async () => {
+    await admin.enable('mounts', 'old', { type: 'kv', options: { version: '1' } });
+    const old = setUp({ KV_MOUNT: 'old' });
+    expect(old).toMatchObject(fails);
+    expect(old.stderr).toContain('old is a KV mount of version 1; to make it version 2: vault kv enable-');
+    expect(setUp({ KV_MOUNT: 'cubbyhole' }).stderr).toContain('cubbyhole is not a KV mount');
+  });
+
+  it('reads what the program prints in whatever format the environment asks for', () => {
+    expect(setUp({ VAULT_FORMAT: 'json', BAO_FORMAT: 'json' })).toMatchObject(succeeds);
+  });
+
+  it('gives policies with which emergency step 5 works for whom it says, and not for the platform team', async () => {
+    setUp({});
+    const page = readFileSync(join(root, 'deploy/vault/README.md'), 'utf8').replaceAll(/\s+/g, ' ');
+    const step = page.slice(page.indexOf('5. Find out how it leaked'));
+    const [revoke = '', destroy = ''] = [
+      ...step.matchAll(/`(vault [^`]* ACCESSOR|vault [^`]*=ACCESSOR)`/g),
+    ].map(([, command]) => command);
+    const paths = [...step.matchAll(/`(auth\/[^`]*)`/g)].map(([, path]) => path);
+    const path = Object.fromEntries(paths.map((name) => [name, { capabilities: ['update'] }]));
+    await admin.request('POST', 'sys/policies/acl/emergency', { policy: JSON.stringify({ path }) });
+    const platform = await admin.token({ policies: ['countersign-platform'], ttl: '10m' });
+    const emergency = await admin.token({ policies: ['emergency'], ttl: '10m' });
+    const role = 'auth/approle/role/countersign';
+    const { auth } = await admin.request('POST', 'auth/token/create', { policies: ['countersign-proxy'] });
+    const { data } = await admin.request('POST', `${role}/secret-id`, {});
+    const run = (command: string, accessor: unknown, token: string) =>
+      shell(['-c', command.replace('ACCESSOR', String(accessor))], token).status;
+    expect(run(revoke, auth?.['accessor'], platform)).toBe(2);
+    expect(run(destroy, data?.['secret_id_accessor'], platform)).toBe(2);
+    expect(run(revoke, auth?.['accessor'], emergency)).toBe(0);
+    expect(run(destroy, data?.['secret_id_accessor'], emergency)).toBe(0);
+    const token = auth?.['client_token'];
+    await expect(admin.request('POST', 'auth/token/lookup', { token })).rejects.toThrow('403');
+    const secret_id = data?.['secret_id'];
+    expect((await admin.request('POST', `${role}/secret-id/lookup`, { secret_id })).data).toBeUndefined();
+  });
+});
