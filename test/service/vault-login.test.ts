@@ -242,6 +242,76 @@ describe('the login to Vault', () => {
       }
     });
 
+    it('and the token was revoked two seconds after it was known to be good, is made anew', async () => {
+      const source = await grantOne({});
+      bench.clock.advance(2 * second);
+      bench.vault.world().tokens.revokeAll();
+      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    });
+
+    it('with a revoked token while no login is possible, is the only request that is still sent', async () => {
+      const source = await grantOne({});
+      bench.clock.advance(6 * second);
+      // It looked itself up, so a token of this role that cannot is a revoked one.
+      expect(await problemOf(source.read(other))).toBe('denied');
+      bench.clock.advance(6 * second);
+      bench.vault.world().tokens.revokeAll();
+      await bench.appRole('used-up');
+      expect(await problemOf(source.read(acme))).toBe('bad-credentials');
+      bench.vault.seen.length = 0;
+      for (let waited = 0; waited < 20; waited += 1) {
+        expect(await problemOf(source.read(acme))).toBe('backing-off');
+        bench.clock.advance(second);
+      }
+      expect(bench.vault.seen).toEqual([]);
+      expect(bench.told.expiries.at(-1)).toBeLessThan(bench.clock.now() / 1000);
+      await bench.appRole();
+      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    });
+
+    it('and the token, which never looked itself up, was revoked, is made anew once that is possible', async () => {
+      const source = await grantOne({});
+      bench.clock.advance(6 * second);
+      bench.vault.world().tokens.revokeAll();
+      await bench.appRole('used-up');
+      expect(await problemOf(source.read(acme))).toBe('bad-credentials');
+      bench.clock.advance(6 * second);
+      expect(await problemOf(source.read(acme))).toBe('backing-off');
+      await bench.appRole();
+      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    });
+
+    it('and the token may not look itself up but is good, is tried every ten minutes at most', async () => {
+      const source = await grantOne({ token_no_default_policy: true });
+      await bench.appRole('used-up');
+      const problems: string[] = [];
+      for (let waited = 0; waited < 1000; waited += 5) {
+        bench.clock.advance(5 * second);
+        problems.push(await problemOf(source.read(other)));
+        expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+      }
+      expect(problems.filter((kind) => kind === 'bad-credentials')).toHaveLength(2);
+      expect(new Set(problems)).toEqual(new Set(['bad-credentials', 'denied', 'backing-off']));
+      expect(bench.vault.count(logins)).toBe(1 + 2);
+    });
+
+    it('with a revoked token of a file, is not repeated before the file holds another token', async () => {
+      const newToken = async () =>
+        bench.folder.file('token', await bench.admin.token({ policies: [roleName], ttl: 600 }));
+      const tokenFile = await newToken();
+      const source = open({ method: 'token', tokenFile });
+      await source.read(acme);
+      bench.clock.advance(2 * second);
+      bench.vault.world().tokens.revokeAll();
+      expect(await problemOf(source.read(acme))).toBe('bad-credentials');
+      expect(bench.told.problems).toEqual([expect.stringContaining('the credentials (HTTP 403, token)')]);
+      bench.vault.seen.length = 0;
+      expect(await problemOf(source.read(acme))).toBe('backing-off');
+      expect(bench.vault.seen).toEqual([]);
+      await newToken();
+      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    });
+
     it('and the token cannot be looked up for an outage, that is what is told', async () => {
       const source = await grantOne({});
       bench.clock.advance(6 * second);

@@ -6,6 +6,7 @@ import type { SetTimer } from '../timer.ts';
 import { type Lease, renewSelf, revokeSelf } from './auth.ts';
 import type { VaultClient } from './client.ts';
 import type { AuthMethod } from './credentials.ts';
+import type { HeldToken } from './held-token.ts';
 import { LoginReport } from './login-report.ts';
 import { isOutage, isProblem } from './problem.ts';
 import { RefusedCredentials } from './refused-credentials.ts';
@@ -24,19 +25,13 @@ export interface SessionPorts extends BackOffPorts {
   readonly setTimer: SetTimer;
 }
 
-interface Held extends Lease {
-  /** Milliseconds on the monotonic clock. */
-  readonly until: number;
-  /** Seconds of the first lease of this token; when renewals give much less, its end is near. */
-  readonly firstSeconds: number;
-  /** When it was last known to be good, on the monotonic clock. */
-  goodAt: number;
-}
-
 /** How often the background looks for changed files and ended back-offs; asking Vault is up to those. */
 const lookAgainRange = { first: 1000, longest: 10_000 };
-/** Milliseconds. A token that was good so lately and is denied something lacks the permission. */
-const good = 5000;
+/**
+ * Milliseconds. A token that was good so lately and is denied something lacks the permission. Short, because a token
+ * that was revoked meanwhile is noticed only after this time.
+ */
+const good = 1000;
 /** Milliseconds that the end may take. */
 const longestStop = 400;
 
@@ -52,9 +47,11 @@ export class Session {
   readonly #lookAgain: BackOff;
   readonly #tokenCheck: TokenCheck;
   readonly #report: LoginReport;
-  #held: Held | undefined;
-  #entering: Promise<Held> | undefined;
-  #judging: Promise<Held> | undefined;
+  #held: HeldToken | undefined;
+  /** Fingerprint of the credentials that gave the token. */
+  #loggedInWith: string | undefined;
+  #entering: Promise<HeldToken> | undefined;
+  #judging: Promise<HeldToken> | undefined;
   readonly #inFlight = new Set<Promise<unknown>>();
   #cancelTimer = (): void => {};
   #running = false;
@@ -110,8 +107,11 @@ export class Session {
 
   async #use<T>(work: (token: Secret) => Promise<T>): Promise<T> {
     const held = this.#alive() ?? (await this.#enter());
+    const begun = this.#ports.monotonic();
     try {
-      return await work(held.token);
+      const result = await work(held.token);
+      this.#tokenCheck.worked(begun);
+      return result;
     } catch (error) {
       if (!isProblem(error, 'denied')) throw error;
       const next = await this.#insteadOf(held);
@@ -129,12 +129,12 @@ export class Session {
     });
   }
 
-  #alive(): Held | undefined {
+  #alive(): HeldToken | undefined {
     const held = this.#held;
     return held !== undefined && this.#ports.monotonic() < held.until ? held : undefined;
   }
 
-  async #insteadOf(denied: Held): Promise<Held> {
+  async #insteadOf(denied: HeldToken): Promise<HeldToken> {
     const held = this.#alive();
     if (held !== undefined && held.token !== denied.token) return held;
     if (this.#ports.monotonic() - denied.goodAt < good) return denied;
@@ -145,7 +145,7 @@ export class Session {
   }
 
   /** Gives the token that was denied where it is good. */
-  async #judge(denied: Held): Promise<Held> {
+  async #judge(denied: HeldToken): Promise<HeldToken> {
     // To log in with a token is to look it up.
     if (!this.#method.givesNewTokens) return this.#enter();
     const verdict = await this.#tokenCheck.judge(denied.token);
@@ -153,12 +153,13 @@ export class Session {
       denied.goodAt = this.#ports.monotonic();
       return denied;
     }
+    if (verdict === 'revoked') this.#giveUp(denied);
     const next = await this.#enter();
     if (verdict === 'suspected') await this.#tokenCheck.replaced(denied.token, next.token);
     return next;
   }
 
-  #enter(): Promise<Held> {
+  #enter(): Promise<HeldToken> {
     this.#entering ??= this.#logIn()
       .catch((error: unknown) => {
         this.#report.failed(error, this.#alive() !== undefined);
@@ -170,15 +171,20 @@ export class Session {
     return this.#entering;
   }
 
-  async #logIn(): Promise<Held> {
+  async #logIn(): Promise<HeldToken> {
     const credentials = await this.#method.credentials();
-    const lease = await this.#refused.logIn(credentials, this.#method.name);
+    const lease = await this.#refused.logIn(credentials, this.#method.name).catch((error: unknown) => {
+      const isHeldToken = !this.#method.givesNewTokens && credentials.fingerprint === this.#loggedInWith;
+      if (isHeldToken && isProblem(error, 'bad-credentials')) this.#giveUp(this.#held);
+      throw error;
+    });
+    this.#loggedInWith = credentials.fingerprint;
     this.#report.succeeded();
     this.#ports.events.keySourceUp(true);
     return this.#hold(lease, lease.seconds);
   }
 
-  #hold(lease: Lease, firstSeconds: number): Held {
+  #hold(lease: Lease, firstSeconds: number): HeldToken {
     const since = this.#ports.monotonic();
     const until = lease.seconds === 0 ? Number.POSITIVE_INFINITY : since + lease.seconds * 1000;
     const held = { ...lease, until, firstSeconds, goodAt: since };
@@ -192,8 +198,15 @@ export class Session {
     return held;
   }
 
+  /** A revoked token is not used again: each use would be a request that Vault denies. */
+  #giveUp(held: HeldToken | undefined): void {
+    if (held === undefined) return;
+    held.until = this.#ports.monotonic();
+    this.#ports.events.sourceTokenExpires(this.#ports.clock() / 1000);
+  }
+
   /** A token that was handed to us is the one kind we cannot replace. */
-  #warnOfEnd({ until }: Held): void {
+  #warnOfEnd({ until }: HeldToken): void {
     if (this.#method.givesNewTokens) return;
     const end = new Date(this.#onClock(until)).toISOString();
     this.#ports.events.keyProblem(
@@ -222,7 +235,7 @@ export class Session {
     }
   }
 
-  async #renew(held: Held): Promise<void> {
+  async #renew(held: HeldToken): Promise<void> {
     const lease = await renewSelf(this.#client, held.token).catch((error: unknown) => {
       if (isOutage(error) || isProblem(error, 'backing-off')) throw error;
     });

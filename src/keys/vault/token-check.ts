@@ -18,6 +18,8 @@ export class TokenCheck {
   /** Whether tokens of this login may look themselves up; unknown until one did. */
   #mayLookUp = false;
   #nextSuspicionAt = Number.NEGATIVE_INFINITY;
+  /** Since when a token is suspected and neither replaced nor used well. */
+  #suspectedAt: number | undefined;
 
   /** @param monotonic milliseconds, never set back */
   constructor(client: VaultClient, monotonic: () => number) {
@@ -31,8 +33,19 @@ export class TokenCheck {
     if (this.#mayLookUp) return 'revoked';
     const now = this.#monotonic();
     if (now < this.#nextSuspicionAt) return 'good';
-    this.#nextSuspicionAt = now + suspicionEvery;
+    this.#suspectedAt ??= now;
     return 'suspected';
+  }
+
+  /**
+   * The token was good for something. Where it was suspected and could not be replaced, that clears it; a token that
+   * is of no use any more stays suspected, so that it is replaced as soon as that is possible.
+   *
+   * @param begun when it was used, on the monotonic clock
+   */
+  worked(begun: number): void {
+    if (this.#suspectedAt === undefined || begun <= this.#suspectedAt) return;
+    this.#settle();
   }
 
   /**
@@ -40,8 +53,14 @@ export class TokenCheck {
    * one shows whether tokens may look themselves up.
    */
   async replaced(before: Secret, next: Secret): Promise<void> {
+    this.#settle();
     const ignore = (): void => {};
     await Promise.all([revokeSelf(this.#client, before).catch(ignore), this.#canLookUp(next).catch(ignore)]);
+  }
+
+  #settle(): void {
+    this.#suspectedAt = undefined;
+    this.#nextSuspicionAt = this.#monotonic() + suspicionEvery;
   }
 
   async #canLookUp(token: Secret): Promise<boolean> {
