@@ -34,6 +34,7 @@ export class KeyCache {
   readonly #reads: Reads<KeyRing | undefined>;
   readonly #recovery: Recovery;
   #answeredAt = Number.NEGATIVE_INFINITY;
+  #failedAt = Number.NEGATIVE_INFINITY;
 
   constructor(source: KeySource, settings: CacheConfig, ports: CachePorts) {
     this.#source = source;
@@ -127,7 +128,7 @@ export class KeyCache {
     const { monotonic, events, sourceName } = this.#ports;
     try {
       const ring = await this.#source.read(address);
-      this.#answered();
+      this.#answered(begun);
       return ring;
     } catch (error) {
       this.#memory.noteFailure(address);
@@ -138,7 +139,9 @@ export class KeyCache {
     }
   }
 
-  #answered(): void {
+  /** A read that began before another failed says nothing of a source that fails since. */
+  #answered(begun: number): void {
+    if (begun < this.#failedAt) return;
     this.#answeredAt = this.#ports.monotonic();
     this.#ports.events.keySourceUp(true);
     this.#recovery.answered();
@@ -148,10 +151,11 @@ export class KeyCache {
   #noteFailure(address: KeyAddress, error: unknown, begun: number): void {
     const state = sourceStateOf(error);
     if (state === 'up') {
-      this.#answered();
+      this.#answered(begun);
       this.#ports.events.keyProblem(`the keys cannot be read: ${causeOf(error)}`, address);
     }
     if (state !== 'down' || begun < this.#answeredAt) return;
+    this.#failedAt = this.#ports.monotonic();
     this.#ports.events.keySourceUp(false, causeOf(error));
     this.#recovery.failed(address);
   }
