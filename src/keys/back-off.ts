@@ -35,13 +35,17 @@ export class BackOff {
     return this.#failures;
   }
 
-  /** @param atLeast seconds, from `Retry-After`. */
-  failed(atLeast = 0): void {
+  /**
+   * @param atLeast seconds, from `Retry-After`
+   * @param spent milliseconds of the wait that are over already
+   */
+  failed(atLeast = 0, spent = 0): void {
     const { first, longest, jitter: part = 0.5 } = this.#range;
     const doubled = Math.min(longest, first * 2 ** Math.min(this.#failures, 30));
     this.#failures += 1;
     const chance = this.#ports.random() * doubled;
-    this.hold(Math.max(doubled - chance * part, atLeast > 0 ? atLeast * 1000 + chance * 0.5 : 0));
+    const wait = Math.max(0, doubled - chance * part - spent);
+    this.hold(Math.max(wait, atLeast > 0 ? atLeast * 1000 + chance * 0.5 : 0));
   }
 
   succeeded(): void {

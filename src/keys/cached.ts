@@ -36,6 +36,7 @@ export class KeyCache {
   readonly #recovery: Recovery;
   readonly #background: BackgroundRefresh;
   #answeredAt = Number.NEGATIVE_INFINITY;
+  #failedAt = Number.NEGATIVE_INFINITY;
 
   constructor(source: KeySource, settings: CacheConfig, ports: CachePorts) {
     this.#source = source;
@@ -152,7 +153,7 @@ export class KeyCache {
     const { monotonic, events, sourceName } = this.#ports;
     try {
       const ring = await this.#source.read(address);
-      this.#answered();
+      this.#answered(begun);
       return ring;
     } catch (error) {
       this.#memory.noteFailure(address);
@@ -163,7 +164,9 @@ export class KeyCache {
     }
   }
 
-  #answered(): void {
+  /** A read that began before another failed says nothing of a source that fails since. */
+  #answered(begun: number): void {
+    if (begun < this.#failedAt) return;
     this.#answeredAt = this.#ports.monotonic();
     this.#ports.events.keySourceUp(true);
     this.#recovery.answered();
@@ -173,10 +176,11 @@ export class KeyCache {
   #noteFailure(address: KeyAddress, error: unknown, begun: number): void {
     const state = sourceStateOf(error);
     if (state === 'up') {
-      this.#answered();
+      this.#answered(begun);
       this.#ports.events.keyProblem(`the keys cannot be read: ${causeOf(error)}`, address);
     }
     if (state !== 'down' || begun < this.#answeredAt) return;
+    this.#failedAt = this.#ports.monotonic();
     this.#ports.events.keySourceUp(false, causeOf(error));
     this.#recovery.failed(address);
   }

@@ -182,7 +182,9 @@ for (const { name, open } of vaultTargets(process.env)) {
       const keys = source(await appRoleAuth(), Object.assign(ports, { monotonic }));
       for (let logins = 1; logins < 4; logins += 1) {
         expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
-        expect(ports.events.expiries).toHaveLength(logins);
+        // The end of a revoked token is in the past.
+        const ends = ports.events.expiries.filter((at = 0) => at > Date.now() / 1000 + 60);
+        expect(ends).toHaveLength(logins);
         await admin.request('POST', `sys/leases/revoke-prefix/auth/${appRole}/login`);
         ahead += 6000;
       }
@@ -246,7 +248,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       const secondsLeft = (ports.events.expiries[0] ?? 0) - Date.now() / 1000;
       expect(secondsLeft).toBeGreaterThan(570);
       expect(secondsLeft).toBeLessThanOrEqual(600);
-      expect(ports.events.problems).toEqual([expect.stringContaining('replace it in time')]);
+      expect(ports.events.problems).toEqual([expect.stringContaining('replace it')]);
     });
 
     it('stays on a token that never ends', async () => {

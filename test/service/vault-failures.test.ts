@@ -149,6 +149,16 @@ describe('keys in Vault, while Vault fails', () => {
     expect(bench.vault.seen.length).toBeLessThanOrEqual(605);
   });
 
+  it('asks a Vault that hung again at once where it hung for a second', async () => {
+    await cache.take(acme);
+    bench.vault.fail({ kind: 'black-hole' });
+    const hanging = problemOf(source.read(acme));
+    bench.clock.advance(1000);
+    expect(await hanging).toBe('timeout');
+    bench.vault.heal();
+    expect(await problemOf(source.read(acme))).toBe('none');
+  });
+
   it('is used again a second after the return, however long it was away', async () => {
     bench.vault.sealed = true;
     for (let second = 0; second < 600; second += 1) {

@@ -187,107 +187,6 @@ describe('the login to Vault', () => {
     expect(tokens[3]).toBe(tokens[2]);
   });
 
-  describe('when reads are denied', () => {
-    const lookUps = /GET auth\/token\/lookup-self/;
-    const other = { environment: 'sandbox', login: 'not-granted' };
-
-    /** A token that may read acme and nothing else; with or without the right to look itself up. */
-    async function grantOne(settings: object): Promise<KeySource> {
-      const path = { 'secret/data/gateway/sandbox/acme': { capabilities: ['read'] } };
-      await bench.admin.request('POST', 'sys/policies/acl/one', { policy: JSON.stringify({ path }) });
-      const role = { token_policies: ['one'], token_ttl: 3600, ...settings };
-      await bench.admin.role(approleMount, roleName, role);
-      const source = open(await bench.appRole());
-      await source.read(acme);
-      return source;
-    }
-
-    /** Reads the login that is not granted every five seconds for an hour. */
-    async function readDenied(source: KeySource): Promise<void> {
-      for (let waited = 0; waited < 3500; waited += 5) {
-        bench.clock.advance(5 * second);
-        expect(['denied', 'backing-off']).toContain(await problemOf(source.read(other)));
-      }
-    }
-
-    it('is not made anew for a permission that is missing, where the token may look itself up', async () => {
-      const source = await grantOne({});
-      await readDenied(source);
-      expect(bench.vault.count(logins)).toBe(1);
-      expect(bench.vault.count(lookUps)).toBeGreaterThan(10);
-      expect(bench.vault.world().tokens.count).toBe(1);
-    });
-
-    it('is made anew every ten minutes at most where it may not, and leaves no token behind', async () => {
-      const source = await grantOne({ token_no_default_policy: true });
-      const path = {
-        'secret/data/gateway/sandbox/acme': { capabilities: ['read'] },
-        'auth/token/revoke-self': { capabilities: ['update'] },
-      };
-      await bench.admin.request('POST', 'sys/policies/acl/one', { policy: JSON.stringify({ path }) });
-      await readDenied(source);
-      expect(bench.vault.count(logins)).toBeGreaterThan(1);
-      expect(bench.vault.count(logins)).toBeLessThanOrEqual(1 + 6);
-      expect(bench.vault.world().tokens.count).toBe(1);
-      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    });
-
-    it('is made anew at once each time the token was revoked', async () => {
-      const source = await grantOne({});
-      for (let times = 2; times < 5; times += 1) {
-        bench.vault.world().tokens.revokeAll();
-        bench.clock.advance(6 * second);
-        expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-        expect(bench.vault.count(logins)).toBe(times);
-      }
-    });
-
-    it('by a token that was revoked, key_source_up is 0 until a login succeeds', async () => {
-      const source = await grantOne({ secret_id_num_uses: 1 });
-      bench.vault.world().tokens.revokeAll();
-      bench.clock.advance(6 * second);
-      expect(await problemOf(source.read(acme))).toBe('bad-credentials');
-      expect(bench.told.sourceUp).toBe(false);
-      const asked = bench.vault.seen.length;
-      expect(await problemOf(source.read(acme))).toBe('backing-off');
-      expect(bench.vault.seen).toHaveLength(asked);
-      await bench.appRole();
-      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-      expect(bench.told.sourceUp).toBe(true);
-    });
-
-    it('and the token cannot be looked up, a new secret id is used at once', async () => {
-      const source = await grantOne({ secret_id_num_uses: 1, token_no_default_policy: true });
-      bench.vault.world().tokens.revokeAll();
-      bench.clock.advance(6 * second);
-      expect(await problemOf(source.read(acme))).toBe('bad-credentials');
-      bench.clock.advance(6 * second);
-      expect(await problemOf(source.read(acme))).toBe('denied');
-      await bench.appRole();
-      bench.clock.advance(6 * second);
-      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    });
-
-    it('and the token cannot be looked up, a login that failed by an outage is tried again', async () => {
-      const source = await grantOne({ token_no_default_policy: true });
-      bench.vault.world().tokens.revokeAll();
-      bench.clock.advance(6 * second);
-      bench.vault.fail({ kind: 'status', status: 503 }, /login/);
-      expect(await problemOf(source.read(acme))).toBe('sealed');
-      bench.vault.heal();
-      bench.clock.advance(6 * second);
-      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    });
-
-    it('and the token cannot be looked up for an outage, that is what is told', async () => {
-      const source = await grantOne({});
-      bench.clock.advance(6 * second);
-      bench.vault.fail({ kind: 'status', status: 503 }, /lookup-self/);
-      expect(await problemOf(source.read(other))).toBe('sealed');
-      expect(bench.vault.count(logins)).toBe(1);
-    });
-  });
-
   describe('at the end', () => {
     const tokens = () => bench.vault.world().tokens.count;
 
@@ -463,7 +362,7 @@ describe('the login to Vault', () => {
     await wake(400 * second, () => bench.told.expiries.length === 2, 'it has renewed');
     await wake(400 * second, () => bench.told.problems.length > 0, 'the end is told');
     expect(bench.told.problems[0]).toBe(
-      'the Vault token from the configuration ends at 2026-01-01T00:15:00.000Z: replace it in time',
+      'the configured Vault token expires at 2026-01-01T00:15:00.000Z; replace it',
     );
   });
 });

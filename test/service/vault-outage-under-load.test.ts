@@ -1,104 +1,130 @@
-import { setTimeout as wait } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { type Answer, askBalance, post, verdict } from '../support/forwarding.ts';
-import { Load, type Shot, tell, waitUntil } from '../support/load.ts';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { askBalance, post, verdict } from '../support/forwarding.ts';
+import { waitUntil } from '../support/load.ts';
+import { away, cached, type OutageResult, runOutage, tellOutages } from '../support/outage-run.ts';
+import {
+  type FailingVault,
+  type Outage,
+  outages,
+  type Place,
+  revokedTokenOfAFile,
+  VaultTrust,
+} from '../support/outages.ts';
+import { describeWith } from '../support/programs.ts';
+import { startRealVault } from '../support/real-vault-server.ts';
 import { startProxy, type TestProxy } from '../support/service.ts';
-import { balanceOf, Site, statusOf } from '../support/site.ts';
+import { balanceOf, Site, type VaultAuth } from '../support/site.ts';
+import { startFailingStub } from '../support/stub-vault/failing-stub.ts';
+import { Folder } from '../support/stub-vault/harness.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 
+interface Server {
+  readonly server: string;
+  readonly start: (trust: VaultTrust) => Promise<FailingVault>;
+}
+
 const processes = 2;
-const cached = Array.from({ length: 10 }, (_, index) => `login-${index}`);
-/** Seconds: how long a key is fresh, the deadline of a request to Vault, and how long Vault is away. */
-const [fresh, deadline, away] = [1, 1, 3];
+/** Seconds: how long a key is fresh, and the deadline of a request to Vault. */
+const [fresh, deadline] = [1, 1];
+/** Seconds from the return of Vault in which a login without a cached key has to be read. */
+const promised = 2;
 
-describe('while Vault is away, under load,', () => {
-  let site: Site;
-  let load: Load;
-  let waves = 0;
+const program = process.env['VAULT_BIN'];
+const stub: Server = { server: 'the stub', start: startFailingStub };
+const vaults =
+  program === undefined
+    ? [stub]
+    : [stub, { server: 'a real server', start: (trust: VaultTrust) => startRealVault(program, trust) }];
+if (program === undefined) process.stderr.write('skipped: outages of a real server (set VAULT_BIN)\n');
+const logIns = [
+  { by: 'AppRole', auth: (site: Site): Promise<VaultAuth> => site.appRole(), rows: outages },
+  {
+    by: 'a token from a file',
+    auth: (site: Site): Promise<VaultAuth> => site.tokenFile(),
+    rows: [revokedTokenOfAFile],
+  },
+];
+/** For each outage a login that was never asked for. */
+const uncachedOf = ({ name }: Outage): string => `uncached-${name.replaceAll(/[^a-z]+/gi, '-')}`;
+const logins = [...cached, ...[...outages, revokedTokenOfAFile].map(uncachedOf)];
 
-  beforeEach(async () => {
-    const logins = [...cached, 'never-asked'];
-    site = await new Site({ logins, fresh: `${fresh}s`, vaultTimeout: `${deadline}s` }).open();
-    await site.startProcesses(processes, await site.appRole());
-    load = new Load(wave, 200);
-    await wait(1200);
-  }, 20_000);
-  afterEach(() => site.close());
+describeWith('openssl')('while Vault is away, under load (needs the program openssl),', () => {
+  describe.each(vaults)('$server', ({ server, start }) => {
+    describe.each(logIns)('with $by', ({ by, auth, rows }) => {
+      const results: [Outage, OutageResult][] = [];
+      const folder = new Folder();
+      let place: Place;
 
-  /** Every cached login once for each process: balances and statuses in turn. */
-  function wave(): Shot[] {
-    waves += 1;
-    const shot = waves % 2 === 0 ? balanceOf : statusOf;
-    return site.processes.flatMap((one) => cached.map((login) => shot(one, login)));
-  }
+      beforeAll(async () => {
+        const trust = new VaultTrust(folder);
+        const vault = await start(trust);
+        const times = { fresh: `${fresh}s`, vaultTimeout: `${deadline}s` };
+        const site = new Site({ logins, ...times, server: vault });
+        place = { site, vault, trust };
+        await site.open();
+        await site.startProcesses(processes, await auth(site));
+        await holdKeys(site);
+      }, 60_000);
+      afterAll(async () => {
+        tellOutages(`Outages of ${server}, ${processes} processes that log in by ${by}`, results);
+        await place.site.close();
+        await place.vault.close();
+        folder.remove();
+      }, 30_000);
 
-  const askUncached = (): Promise<Answer[]> =>
-    Promise.all(site.processes.map((one) => post(balanceOf(one, 'never-asked').url, '')));
-
-  type Change = (site: Site, port: number) => unknown;
-  const outages: readonly (readonly [string, Change, Change])[] = [
-    ['killed', ({ vault }) => vault.close(), ({ vault }, port) => vault.listen(port)],
-    ['a black hole', ({ vault }) => vault.fail({ kind: 'black-hole' }), ({ vault }) => vault.heal()],
-  ];
-
-  it.each(outages)(
-    '%s, cached keys sign, and Vault is not overrun after',
-    async (name, leave, comeBack) => {
-      const { port } = site.vault;
-      const atFirst = site.vaultReads;
-      await leave(site, port);
-      const asked = performance.now();
-      const uncached = await askUncached();
-      const took = performance.now() - asked;
-      await wait(away * 1000 - took);
-      const meanwhile = {
-        'requests to Vault': site.vaultReads - atFirst,
-        key_source_up: await site.metric('key_source_up'),
-        '/readyz': await Promise.all(site.processes.map((one) => one.readiness())),
-      };
-      const beforeReturn = site.vaultReads;
-      await comeBack(site, port);
-      const returned = performance.now();
-      await waitUntil(
-        async () => (await site.metric('key_source_up')) === processes,
-        'Vault is in use again',
+      it.each(rows)(
+        '$name: cached keys sign, and the return is noticed',
+        async (outage) => {
+          const result = await runOutage(outage, place, uncachedOf(outage));
+          results.push([outage, result]);
+          expectNothingFailed(result);
+          expectLines(outage, result);
+          expect(result.firstGoodRead).toBeLessThan(promised);
+          expectBoundedReads(outage, result);
+        },
+        60_000,
       );
-      const inUse = (performance.now() - returned) / 1000;
-      const uncachedAfter = await askUncached();
-      await wait(500);
-      await load.end();
-      const after = site.vaultReads - beforeReturn;
-      const secondsAfter = (performance.now() - returned) / 1000;
-      tell(`Vault is ${name} for ${away} s; keys are fresh for ${fresh} s`, {
-        'requests a second': Math.round(load.rate),
-        'of logins with a cached key': load.results(/./),
-        'slowest, ms': Math.round(load.slowest),
-        'of a login without one': uncached.map(({ status, body }) => `${status} ${JSON.parse(body).reason}`),
-        'slowest of these, ms': Math.round(took),
-        ...meanwhile,
-        'Vault in use again after, s': Math.round(inUse * 10) / 10,
-        [`Vault reads in the ${Math.round(secondsAfter * 10) / 10} s after its return`]: after,
-      });
 
-      expect(load.rate).toBeGreaterThan(50);
-      expect(load.results(/./)).toEqual({ '200 answered': expect.any(Number) });
-      for (const { status, headers, body } of uncached) {
-        expect({ status, retryAfter: headers['retry-after'] }).toEqual({ status: 503, retryAfter: '5' });
-        expect(JSON.parse(body)).toMatchObject({ reason: 'key-source-unavailable', outcome: 'not-sent' });
-      }
-      expect(took).toBeLessThan(deadline * 1000 + 1000);
-      expect(uncachedAfter.map(({ status }) => status)).toEqual(Array(processes).fill(200));
-      expect(meanwhile).toMatchObject({ key_source_up: 0, '/readyz': Array(processes).fill(200) });
-      // The reads that were under way at first, at most eight a process, and then one probe after each wait.
-      expect(meanwhile['requests to Vault']).toBeLessThanOrEqual(processes * (8 + away));
-      // Each login when its key is not fresh any more, as at any other time.
-      const refreshes = Math.ceil(secondsAfter / (fresh * 0.9)) + 1;
-      expect(after).toBeLessThanOrEqual(processes * (cached.length + 1) * refreshes);
-      expect(await site.leaks(load.seen(), JSON.stringify([uncached, uncachedAfter]))).toEqual([]);
-    },
-    30_000,
-  );
+      it('shows no secret', async () => {
+        expect(await place.site.leaks(...results.map(([, { load }]) => load.seen()))).toEqual([]);
+      });
+    });
+  });
 });
+
+/** Has every process read the keys of the logins that are to be cached. */
+async function holdKeys(site: Site): Promise<void> {
+  for (const one of site.processes) {
+    for (const login of cached) {
+      const { url } = balanceOf(one, login);
+      await waitUntil(async () => (await post(url, '')).status === 200, `the keys of ${login} are held`, 30);
+    }
+  }
+}
+
+function expectNothingFailed({ load }: OutageResult): void {
+  expect(load.rate).toBeGreaterThan(50);
+  expect(load.results(/./)).toEqual({ '200 answered': expect.any(Number) });
+}
+
+/** In the log of each process one line of the beginning, and one of the end. */
+function expectLines({ cause }: Outage, { beginnings, ends, uncachedWhileAway }: OutageResult): void {
+  const once = (line: unknown) => Array(processes).fill(cause === undefined ? [] : [line]);
+  const beginning = { level: 'error', cause: expect.stringMatching(cause ?? /./), seconds: 0 };
+  expect(beginnings).toEqual(once(expect.objectContaining(beginning)));
+  expect(ends).toEqual(once(expect.objectContaining({ level: 'info', seconds: expect.any(Number) })));
+  expect(uncachedWhileAway).toEqual([cause === undefined ? '200' : '503 key-source-unavailable']);
+}
+
+/** In an outage little is asked of Vault; else each key is read when it is not fresh any more, also after it. */
+function expectBoundedReads({ cause }: Outage, result: OutageResult): void {
+  const { readsWhileAway = 0, readsAfter, secondsAfter } = result;
+  const refreshed = (seconds: number) => processes * logins.length * (Math.ceil(seconds / (fresh * 0.9)) + 1);
+  // Those in flight at first, at most eight a process, and then one probe a second.
+  const probed = processes * (8 + away);
+  expect(readsWhileAway).toBeLessThanOrEqual(cause === undefined ? refreshed(away) : probed);
+  expect(readsAfter).toBeLessThanOrEqual(refreshed(secondsAfter));
+}
 
 describe('a Vault that takes longer than an exchange with the gateway may', () => {
   const vault = new StubVault();

@@ -22,6 +22,8 @@ export interface Countersign {
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number | undefined>;
   /** Status of `/readyz`. */
   readiness(): Promise<number>;
+  /** By SIGHUP: reads its configuration and the files that it names again. */
+  reload(): void;
   /** By SIGTERM, once; gives the exit code. */
   stop(): Promise<number | null>;
 }
@@ -55,6 +57,7 @@ export async function startCountersign(
       return sumOf(page, name, labels);
     },
     readiness: async () => (await fetch(`${admin}/readyz`)).status,
+    reload: () => void child.kill('SIGHUP'),
     async stop() {
       child.kill('SIGTERM');
       await exited;

@@ -18,7 +18,7 @@ export const sampleNotes: readonly Note[] = [
   ['error', 'logging in to Vault: Vault refused the credentials (HTTP 400)', {}],
   [
     'error',
-    'the Vault token from the configuration ends at 2026-12-01T00:00:00.000Z: replace it in time',
+    'the configured Vault token expires at 2026-12-01T00:00:00.000Z; replace it',
     {},
   ],
   ['error', 'key source unavailable', { source: 'vault', cause: 'Vault is sealed (HTTP 503)', seconds: 300 }],

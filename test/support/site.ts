@@ -14,7 +14,7 @@ import { marksIn } from './stub-vault/marks.ts';
 import { StubVault } from './stub-vault/server.ts';
 import { rootToken } from './stub-vault/world.ts';
 
-type VaultAuth = z.input<typeof vault>['auth'];
+export type VaultAuth = z.input<typeof vault>['auth'];
 type AppRoleLogin = Extract<VaultAuth, { method: 'approle' }> & { readonly secretIdFile: string };
 
 /** Both keys of a login, and the half of the pair that the gateway has. */
@@ -24,11 +24,23 @@ export interface KeySet {
   readonly publicKey: KeyObject;
 }
 
+/** A server that speaks Vault's protocol, with a mount of KV version 2 at `secret`. */
+export interface KeyServer {
+  readonly address: string;
+  readonly admin: VaultAdmin;
+  /** For Countersign, where the server speaks TLS. */
+  readonly caFile?: string;
+  /** What Countersign may do, where the server is not to have the stub's policy for that. */
+  readonly policy?: string;
+}
+
 /** Durations as in the configuration file. */
 export interface SiteOptions {
   readonly logins?: readonly string[];
   readonly fresh: string;
   readonly vaultTimeout?: string;
+  /** Holds the keys in place of the stub; whoever started it closes it. */
+  readonly server?: KeyServer;
 }
 
 /**
@@ -43,10 +55,11 @@ export class Site {
   readonly transfers: string[] = [];
   /** What every login starts with. */
   readonly first: KeySet;
-  readonly #options: Required<SiteOptions>;
+  readonly #options: SiteOptions & Required<Omit<SiteOptions, 'server'>>;
   readonly #marks: Record<string, string> = { rootToken };
   admin = new VaultAdmin('', '');
   #gateway: ListeningSimulator | undefined;
+  #token = '';
 
   constructor(options: SiteOptions) {
     this.#options = { logins: ['acme'], vaultTimeout: '5s', ...options };
@@ -55,10 +68,11 @@ export class Site {
 
   /** Vault with a role that may read the keys, and the gateway. */
   async open(): Promise<this> {
-    this.admin = new VaultAdmin(await this.vault.listen(), rootToken);
+    const { logins, server } = this.#options;
+    this.admin = server?.admin ?? new VaultAdmin(await this.vault.listen(), rootToken);
     await this.admin.enable('auth', approleMount, { type: 'approle' });
-    await this.admin.policy(roleName, 'secret', 'gateway');
-    const { logins } = this.#options;
+    if (server?.policy === undefined) await this.admin.policy(roleName, 'secret', 'gateway');
+    else await this.admin.policyText(roleName, server.policy);
     for (const login of logins) await this.putInVault(login, this.first);
     this.#gateway = await listenSimulator({
       scenario: loadScenario(
@@ -109,8 +123,19 @@ export class Site {
   }
 
   /** Writes a new secret id of a role into the role's file, and gives the file. */
-  async newSecretId(role = roleName): Promise<string> {
-    return this.secretFile(role, await this.admin.secretId(approleMount, role));
+  async newSecretId(role = roleName, settings: object = {}): Promise<string> {
+    return this.secretFile(role, await this.admin.secretId(approleMount, role, settings));
+  }
+
+  /** A token that may read the keys, in a file. */
+  async tokenFile(): Promise<VaultAuth> {
+    this.#token = this.secret(await this.admin.token({ policies: [roleName], ttl: '1h' }));
+    return { method: 'token', tokenFile: this.secretFile('token', this.#token) };
+  }
+
+  /** Ends the token in the file. */
+  async revokeToken(): Promise<void> {
+    await this.admin.revoke(this.#token);
   }
 
   /** A file with a text that must be seen nowhere. */
@@ -119,14 +144,15 @@ export class Site {
   }
 
   async startProcesses(count: number, auth: VaultAuth): Promise<readonly Countersign[]> {
-    const { fresh, vaultTimeout, logins } = this.#options;
+    const { fresh, vaultTimeout, logins, server } = this.#options;
+    const caFile = server?.caFile === undefined ? {} : { caFile: server.caFile };
     const config = {
       environments: {
         sandbox: { baseUrl: this.#gateway?.url ?? '', product: 'gw', endpoints: { '1234': logins[0] ?? '' } },
       },
       keys: {
         source: 'vault' as const,
-        vault: { address: this.vault.address, timeout: vaultTimeout, auth },
+        vault: { address: server?.address ?? this.vault.address, timeout: vaultTimeout, auth, ...caFile },
         cache: { fresh },
       },
     };

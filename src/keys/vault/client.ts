@@ -48,7 +48,8 @@ export function vaultClient(config: VaultAddress, ports: BackOffPorts, tls: TlsM
   const resender = new Resender();
   const send = (request: TransportRequest) =>
     request.method === 'GET' ? resender.send((copy) => http.exchange(request, copy)) : http.exchange(request);
-  const guarded = (request: TransportRequest) => guard(outage, config.timeout, () => send(request));
+  const guarded = (request: TransportRequest) =>
+    guard(outage, config.timeout, ports.monotonic, () => send(request));
   const vault = Object.assign(
     nodeVault({
       endpoint: config.address,
@@ -77,8 +78,14 @@ export function vaultClient(config: VaultAddress, ports: BackOffPorts, tls: TlsM
   };
 }
 
-async function guard<T>(outage: Gate, timeout: number, exchange: () => Promise<T>): Promise<T> {
+async function guard<T>(
+  outage: Gate,
+  timeout: number,
+  monotonic: () => number,
+  exchange: () => Promise<T>,
+): Promise<T> {
   outage.check();
+  const begun = monotonic();
   const { failures, successes } = outage;
   if (failures > 0) outage.hold(timeout);
   try {
@@ -88,7 +95,10 @@ async function guard<T>(outage: Gate, timeout: number, exchange: () => Promise<T
   } catch (error) {
     if (!isOutage(error)) outage.open();
     // Calls that were in flight together are one failure, and one that hung says nothing of a Vault that is back.
-    else if (outage.failures === failures && outage.successes === successes) outage.close(error);
+    // A probe that hung was itself a second, or more, in which Vault was asked once.
+    else if (outage.failures === failures && outage.successes === successes) {
+      outage.close(error, monotonic() - begun);
+    }
     throw error;
   }
 }

@@ -30,10 +30,14 @@ export class Gate {
     return this.#successes;
   }
 
-  /** Closes it after a failure, for longer each time; for at least the error's `retryAfter`. */
-  close(error: VaultError): void {
+  /**
+   * Closes it after a failure, for longer each time; for at least the error's `retryAfter`.
+   *
+   * @param spent milliseconds that it took to fail, in which nothing else was asked
+   */
+  close(error: VaultError, spent = 0): void {
     this.#closedBy = error;
-    this.#backOff.failed(error.retryAfter);
+    this.#backOff.failed(error.retryAfter, spent);
   }
 
   /** Keeps others out for so many milliseconds, while one goes first. */

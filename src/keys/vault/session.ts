@@ -1,11 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Secret, sameSecret } from '../../secret.ts';
+import type { Secret } from '../../secret.ts';
 import { BackOff, type BackOffPorts } from '../back-off.ts';
 import type { KeyEvents } from '../source.ts';
 import type { SetTimer } from '../timer.ts';
 import { type Lease, renewSelf, revokeSelf } from './auth.ts';
 import type { VaultClient } from './client.ts';
 import type { AuthMethod } from './credentials.ts';
+import { type HeldToken, holdLease } from './held-token.ts';
 import { LoginReport } from './login-report.ts';
 import { isOutage, isProblem } from './problem.ts';
 import { RefusedCredentials } from './refused-credentials.ts';
@@ -24,19 +25,13 @@ export interface SessionPorts extends BackOffPorts {
   readonly setTimer: SetTimer;
 }
 
-interface Held extends Lease {
-  /** Milliseconds on the monotonic clock. */
-  readonly until: number;
-  /** Seconds of the first lease of this token; when renewals give much less, its end is near. */
-  readonly firstSeconds: number;
-  /** When it was last known to be good, on the monotonic clock. */
-  goodAt: number;
-}
-
 /** How often the background looks for changed files and ended back-offs; asking Vault is up to those. */
 const lookAgainRange = { first: 1000, longest: 10_000 };
-/** Milliseconds. A token that was good so lately and is denied something lacks the permission. */
-const good = 5000;
+/**
+ * Milliseconds. A token that was good so lately and is denied something lacks the permission. Short, because a token
+ * that was revoked meanwhile is noticed only after this time.
+ */
+const good = 1000;
 /** Milliseconds that the end may take. */
 const longestStop = 400;
 
@@ -52,10 +47,11 @@ export class Session {
   readonly #lookAgain: BackOff;
   readonly #tokenCheck: TokenCheck;
   readonly #report: LoginReport;
-  #held: Held | undefined;
-  #loggedInOnce = false;
-  #entering: Promise<Held> | undefined;
-  #judging: Promise<Held> | undefined;
+  #held: HeldToken | undefined;
+  /** Fingerprint of the credentials that gave the token; absent before the first login. */
+  #loggedInWith: string | undefined;
+  #entering: Promise<HeldToken> | undefined;
+  #judging: Promise<HeldToken> | undefined;
   readonly #inFlight = new Set<Promise<unknown>>();
   #cancelTimer = (): void => {};
   #running = false;
@@ -90,7 +86,7 @@ export class Session {
   }
 
   get loggedInOnce(): boolean {
-    return this.#loggedInOnce;
+    return this.#loggedInWith !== undefined;
   }
 
   /**
@@ -124,16 +120,16 @@ export class Session {
   async #end(): Promise<void> {
     await Promise.allSettled([...this.#inFlight, this.#entering]);
     const held = this.#alive();
-    if (held === undefined || !this.#method.givesNewTokens) return;
-    await revokeSelf(this.#client, held.token).catch(() => undefined);
+    if (held !== undefined && this.#method.givesNewTokens)
+      await revokeSelf(this.#client, held.token).catch(() => undefined);
   }
 
-  #alive(): Held | undefined {
+  #alive(): HeldToken | undefined {
     const held = this.#held;
     return held !== undefined && this.#ports.monotonic() < held.until ? held : undefined;
   }
 
-  async #insteadOf(denied: Held): Promise<Held> {
+  async #insteadOf(denied: HeldToken): Promise<HeldToken> {
     const held = this.#alive();
     if (held !== undefined && held.token !== denied.token) return held;
     if (this.#ports.monotonic() - denied.goodAt < good) return denied;
@@ -144,7 +140,7 @@ export class Session {
   }
 
   /** Gives the token that was denied where it is good. */
-  async #judge(denied: Held): Promise<Held> {
+  async #judge(denied: HeldToken): Promise<HeldToken> {
     // To log in with a token is to look it up.
     if (!this.#method.givesNewTokens) return this.#enter();
     const fingerprint = async () => (await this.#method.credentials()).fingerprint;
@@ -162,14 +158,15 @@ export class Session {
     return next;
   }
 
-  /** Nothing can be read until the next login succeeds. */
-  #drop(revoked: Held): void {
-    if (this.#held?.token !== revoked.token) return;
+  /** A revoked token is not used again. Nothing can be read until the next login succeeds. */
+  #drop(revoked: HeldToken | undefined): void {
+    if (revoked === undefined || this.#held?.token !== revoked.token) return;
     this.#held = undefined;
+    this.#ports.events.sourceTokenExpires(this.#ports.clock() / 1000, revoked.wholeSeconds);
     this.#wakeIn(this.#lookAgain.wait);
   }
 
-  #enter(): Promise<Held> {
+  #enter(): Promise<HeldToken> {
     this.#entering ??= this.#logIn()
       .catch((error: unknown) => {
         this.#report.failed(error, this.#alive() !== undefined);
@@ -181,24 +178,28 @@ export class Session {
     return this.#entering;
   }
 
-  async #logIn(): Promise<Held> {
+  async #logIn(): Promise<HeldToken> {
     const credentials = await this.#method.credentials();
-    const lease = await this.#refused.logIn(credentials, this.#method.name);
-    if (this.#method.givesNewTokens) await this.#tokenCheck.learn(lease.token);
+    const { name, givesNewTokens } = this.#method;
+    const lease = await this.#refused.logIn(credentials, name).catch((error: unknown) => {
+      const isHeldToken = !givesNewTokens && credentials.fingerprint === this.#loggedInWith;
+      if (isHeldToken && isProblem(error, 'bad-credentials')) this.#drop(this.#held);
+      throw error;
+    });
+    if (givesNewTokens) await this.#tokenCheck.learn(lease.token);
+    this.#loggedInWith = credentials.fingerprint;
     this.#report.succeeded();
     this.#ports.events.keySourceUp(true);
     return this.#hold(lease, lease.seconds);
   }
 
-  #hold(lease: Lease, firstSeconds: number): Held {
-    const since = this.#ports.monotonic();
-    const until = lease.seconds === 0 ? Number.POSITIVE_INFINITY : since + lease.seconds * 1000;
-    const held = { ...lease, wholeSeconds: this.#wholeSeconds(lease), until, firstSeconds, goodAt: since };
+  #hold(lease: Lease, firstSeconds: number): HeldToken {
+    const before = this.#method.givesNewTokens ? undefined : this.#held;
+    const held = holdLease(lease, firstSeconds, this.#ports.monotonic(), before);
     this.#held = held;
-    this.#loggedInOnce = true;
     this.#lookAgain.succeeded();
     if (lease.seconds === 0) this.#ports.events.sourceTokenExpires(undefined);
-    else this.#ports.events.sourceTokenExpires(this.#onClock(until) / 1000, held.wholeSeconds);
+    else this.#ports.events.sourceTokenExpires(this.#onClock(held.until) / 1000, held.wholeSeconds);
     if (lease.seconds > 0) {
       if (!lease.renewable) this.#warnOfEnd(held);
       this.#wakeIn(lease.seconds * 1000 * (2 / 3) * (0.9 + 0.2 * this.#ports.random()));
@@ -206,21 +207,11 @@ export class Session {
     return held;
   }
 
-  /** At its end, looking a configured token up again and renewing it give ever less: that is not its length. */
-  #wholeSeconds({ token, wholeSeconds }: Lease): number {
-    const before = this.#held;
-    if (this.#method.givesNewTokens || before === undefined || !sameSecret(before.token, token))
-      return wholeSeconds;
-    return Math.max(before.wholeSeconds, wholeSeconds);
-  }
-
   /** A token that was handed to us is the one kind we cannot replace. */
-  #warnOfEnd({ until }: Held): void {
+  #warnOfEnd({ until }: HeldToken): void {
     if (this.#method.givesNewTokens) return;
     const end = new Date(this.#onClock(until)).toISOString();
-    this.#ports.events.keyProblem(
-      `the Vault token from the configuration ends at ${end}: replace it in time`,
-    );
+    this.#ports.events.keyProblem(`the configured Vault token expires at ${end}; replace it`);
   }
 
   /** Milliseconds since 1970 of a moment on the monotonic clock. */
@@ -244,7 +235,7 @@ export class Session {
     }
   }
 
-  async #renew(held: Held): Promise<void> {
+  async #renew(held: HeldToken): Promise<void> {
     const lease = await renewSelf(this.#client, held.token).catch((error: unknown) => {
       if (isOutage(error) || isProblem(error, 'backing-off')) throw error;
     });

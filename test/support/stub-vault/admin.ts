@@ -1,3 +1,5 @@
+import { type IncomingMessage, request as plainRequest } from 'node:http';
+import { request as tlsRequest } from 'node:https';
 import { z } from 'zod';
 
 const anything = z.record(z.string(), z.unknown());
@@ -11,21 +13,38 @@ const replyShape = z.object({
 export class VaultAdmin {
   readonly address: string;
   readonly #token: string;
+  readonly #ca: (() => Buffer) | undefined;
 
-  constructor(address: string, token: string) {
+  /** @param ca PEM; trusted in place of the system's CAs */
+  constructor(address: string, token: string, ca?: () => Buffer) {
     this.address = address;
     this.#token = token;
+    this.#ca = ca;
   }
 
   async request(method: string, path: string, body?: object, headers: Record<string, string> = {}) {
-    const reply = await fetch(`${this.address}/v1/${path}`, {
+    const { status, text } = await this.send(method, path, body, headers);
+    if (status < 200 || status > 299) throw new Error(`${method} ${path}: ${status} ${text}`);
+    return replyShape.parse(text === '' ? {} : JSON.parse(text));
+  }
+
+  /** A request whose response may be anything. */
+  async send(method: string, path: string, body?: object, headers: Record<string, string> = {}) {
+    const url = new URL(`${this.address}/v1/${path}`);
+    const options = {
       method,
       headers: { 'X-Vault-Token': this.#token, ...headers },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      agent: false,
+      ...(this.#ca === undefined ? {} : { ca: this.#ca() }),
+    };
+    const request = url.protocol === 'https:' ? tlsRequest(url, options) : plainRequest(url, options);
+    request.end(body === undefined ? undefined : JSON.stringify(body));
+    const response = await new Promise<IncomingMessage>((resolve, reject) => {
+      request.once('response', resolve).once('error', reject);
     });
-    const text = await reply.text();
-    if (!reply.ok) throw new Error(`${method} ${path}: ${reply.status} ${text}`);
-    return replyShape.parse(text === '' ? {} : JSON.parse(text));
+    const chunks: Buffer[] = [];
+    for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk);
+    return { status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() };
   }
 
   async enable(kind: 'auth' | 'mounts', path: string, options: object): Promise<void> {
@@ -38,7 +57,12 @@ export class VaultAdmin {
       [`${mount}/data/${prefix}/*`]: { capabilities: ['create', 'read', 'update'] },
       [`${mount}/metadata/${prefix}/*`]: { capabilities: ['read', 'list'] },
     };
-    await this.request('POST', `sys/policies/acl/${name}`, { policy: JSON.stringify({ path }) });
+    await this.policyText(name, JSON.stringify({ path }));
+  }
+
+  /** @param policy in JSON; in HCL too for a real server */
+  async policyText(name: string, policy: string): Promise<void> {
+    await this.request('POST', `sys/policies/acl/${name}`, { policy });
   }
 
   async role(mount: string, name: string, settings: object): Promise<string> {
@@ -47,8 +71,9 @@ export class VaultAdmin {
     return z.string().parse(data?.['role_id']);
   }
 
-  async secretId(mount: string, role: string): Promise<string> {
-    const { data } = await this.request('POST', `auth/${mount}/role/${role}/secret-id`, {});
+  /** @param settings such as `num_uses` and `ttl` */
+  async secretId(mount: string, role: string, settings: object = {}): Promise<string> {
+    const { data } = await this.request('POST', `auth/${mount}/role/${role}/secret-id`, settings);
     return z.string().parse(data?.['secret_id']);
   }
 
@@ -65,6 +90,11 @@ export class VaultAdmin {
 
   async revoke(token: string): Promise<void> {
     await this.request('POST', 'auth/token/revoke', { token });
+  }
+
+  /** Ends all tokens that an auth method gave. */
+  async revokeAll(mount: string): Promise<void> {
+    await this.request('POST', `sys/leases/revoke-prefix/auth/${mount}`, {});
   }
 
   async put(path: string, data: object, mount = 'secret'): Promise<void> {

@@ -69,14 +69,14 @@ export class AppRole {
   #newSecretId(role: Role, { now, body }: Call): Reply {
     const id = randomUUID();
     const uses = seconds(body['num_uses'], role.secretIdUses);
-    const expiresAt =
-      role.secretIdSeconds === 0 ? Number.POSITIVE_INFINITY : now + role.secretIdSeconds * 1000;
+    const ttl = seconds(body['ttl'], role.secretIdSeconds);
+    const expiresAt = ttl === 0 ? Number.POSITIVE_INFINITY : now + ttl * 1000;
     role.secretIds.set(id, { usesLeft: uses === 0 ? Number.POSITIVE_INFINITY : uses, expiresAt });
     const data = {
       secret_id: id,
       secret_id_accessor: randomUUID(),
       secret_id_num_uses: uses,
-      secret_id_ttl: role.secretIdSeconds,
+      secret_id_ttl: ttl,
     };
     return envelope({ data });
   }

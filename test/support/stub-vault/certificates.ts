@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 export interface Issued {
@@ -9,6 +9,14 @@ export interface Issued {
   readonly key: Buffer;
 }
 
+/** Both in milliseconds since 1970. */
+interface Period {
+  readonly from: number;
+  readonly until: number;
+}
+
+const day = 86_400_000;
+
 /** A throw-away CA in a folder, by the program `openssl`. */
 export class Ca {
   readonly #folder: string;
@@ -16,7 +24,7 @@ export class Ca {
 
   constructor(folder: string, name: string) {
     this.#folder = folder;
-    this.#own = this.#make(name, ['-x509', '-days', '1', '-addext', 'basicConstraints=critical,CA:TRUE']);
+    this.#own = this.#makeOwn(name);
   }
 
   get file(): string {
@@ -27,28 +35,81 @@ export class Ca {
     return this.#own.cert;
   }
 
-  /** A certificate for 127.0.0.1, good for servers and clients. */
-  issue(name: string): Issued {
-    const { certFile: ca, keyFile: caKey } = this.#own;
-    return this.#make(name, [
-      '-CA',
-      ca,
-      '-CAkey',
-      caKey,
-      '-x509',
-      '-days',
-      '1',
-      '-addext',
-      'subjectAltName=IP:127.0.0.1',
-    ]);
+  /** A certificate for 127.0.0.1, good for servers and clients; of one day, unless a period is given. */
+  issue(name: string, period: Period = { from: Date.now(), until: Date.now() + day }): Issued {
+    const { certFile, keyFile } = this.#filesOf(name);
+    const requestFile = join(this.#folder, `${name}.csr`);
+    openssl('req', '-subj', `/CN=${name}`, ...newKey(keyFile), '-out', requestFile);
+    const settings = this.#settings();
+    const dates = ['-startdate', asn1Time(period.from), '-enddate', asn1Time(period.until)];
+    const own = ['-cert', this.#own.certFile, '-keyfile', this.#own.keyFile];
+    openssl(
+      'ca',
+      '-batch',
+      '-notext',
+      '-config',
+      settings,
+      ...own,
+      ...dates,
+      '-in',
+      requestFile,
+      '-out',
+      certFile,
+    );
+    return issuedIn(certFile, keyFile);
   }
 
-  #make(name: string, options: readonly string[]): Issued {
-    const [certFile, keyFile] = [join(this.#folder, `${name}.crt`), join(this.#folder, `${name}.key`)];
-    const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', keyFile];
-    execFileSync('openssl', ['req', '-subj', `/CN=${name}`, ...newKey, '-out', certFile, ...options], {
-      stdio: 'pipe',
-    });
-    return { certFile, keyFile, cert: readFileSync(certFile), key: readFileSync(keyFile) };
+  #makeOwn(name: string): Issued {
+    const { certFile, keyFile } = this.#filesOf(name);
+    const asCa = ['-x509', '-days', '1', '-addext', 'basicConstraints=critical,CA:TRUE'];
+    openssl('req', '-subj', `/CN=${name}`, ...newKey(keyFile), '-out', certFile, ...asCa);
+    return issuedIn(certFile, keyFile);
   }
+
+  /** `openssl ca` is the one command of OpenSSL 3.0 that takes the two dates; it wants files for its records. */
+  #settings(): string {
+    const records = join(this.#folder, 'index.txt');
+    writeFileSync(records, '', { flag: 'a' });
+    const file = join(this.#folder, 'ca.cnf');
+    writeFileSync(
+      file,
+      `[ca]
+default_ca = this
+[this]
+database = ${records}
+new_certs_dir = ${this.#folder}
+rand_serial = yes
+unique_subject = no
+default_md = sha256
+policy = names
+x509_extensions = extensions
+[names]
+commonName = supplied
+[extensions]
+subjectAltName = IP:127.0.0.1
+`,
+    );
+    return file;
+  }
+
+  #filesOf(name: string): Pick<Issued, 'certFile' | 'keyFile'> {
+    return { certFile: join(this.#folder, `${name}.crt`), keyFile: join(this.#folder, `${name}.key`) };
+  }
+}
+
+function newKey(keyFile: string): readonly string[] {
+  return ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', keyFile];
+}
+
+function issuedIn(certFile: string, keyFile: string): Issued {
+  return { certFile, keyFile, cert: readFileSync(certFile), key: readFileSync(keyFile) };
+}
+
+function openssl(...args: readonly string[]): void {
+  execFileSync('openssl', args, { stdio: 'pipe' });
+}
+
+/** In ASN.1's GeneralizedTime, whole seconds. */
+function asn1Time(time: number): string {
+  return `${new Date(time).toISOString().replace(/\D/g, '').slice(0, 14)}Z`;
 }

@@ -88,7 +88,8 @@ async function end(server: ChildProcess): Promise<void> {
   await exited;
 }
 
-async function freePort(): Promise<number> {
+/** A port of loopback that was free a moment ago. */
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = z.object({ port: z.number() }).parse(server.address());

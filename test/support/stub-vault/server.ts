@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
+import { createServer as createTlsServer, Server as TlsServer } from 'node:https';
+import type { Socket } from 'node:net';
 import { z } from 'zod';
 import { type Fault, playFault } from './faults.ts';
 import { type Call, errors, type Reply, seconds } from './protocol.ts';
@@ -35,6 +36,8 @@ export class StubVault {
   readonly #clock: () => number;
   readonly #worlds: ReadonlyMap<string, World>;
   readonly #scheme: string;
+  /** Also those on which TLS is still being negotiated. */
+  readonly #sockets = new Set<Socket>();
   readonly seen: Seen[] = [];
   sealed = false;
   #fault: { readonly fault: Fault; readonly target: RegExp } | undefined;
@@ -47,6 +50,10 @@ export class StubVault {
     this.#scheme = tls === undefined ? 'http' : 'https';
     const client = tls?.clientCa === undefined ? {} : { ca: tls.clientCa, requestCert: true };
     this.#server = tls === undefined ? createServer(handle) : createTlsServer({ ...tls, ...client }, handle);
+    this.#server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    });
   }
 
   /** A port of its own, or the one it had before. */
@@ -67,6 +74,14 @@ export class StubVault {
     const closed = new Promise((resolve) => this.#server.close(resolve));
     this.#server.closeAllConnections();
     await closed;
+  }
+
+  /** Shows another certificate from now on, and closes all connections. */
+  show(certificate: { readonly key: string | Buffer; readonly cert: string | Buffer }): void {
+    if (!(this.#server instanceof TlsServer)) throw new Error('this stub speaks no TLS');
+    const { key, cert } = certificate;
+    this.#server.setSecureContext({ key, cert });
+    for (const socket of this.#sockets) socket.destroy();
   }
 
   world(namespace = ''): World {

@@ -33,6 +33,16 @@ describe('backing off', () => {
     }
   });
 
+  it('counts the time that it took to fail, but not against Retry-After', () => {
+    const backOff = new BackOff(at(0), range);
+    backOff.failed(0, 400);
+    expect(backOff.wait).toBe(600);
+    backOff.failed(0, 5000);
+    expect(backOff.wait).toBe(0);
+    backOff.failed(60, 5000);
+    expect(backOff.wait).toBe(60_000);
+  });
+
   it('begins small again after a success', () => {
     const backOff = new BackOff(at(0), range);
     backOff.failed();

@@ -438,6 +438,24 @@ describe('what is told', () => {
     expect(events.up).toEqual([true, false]);
   });
 
+  it('a read that began before another failed does not end the outage', async () => {
+    source.paused = true;
+    const early = taken();
+    source.down = true;
+    const failing = refused(addressOf('other'));
+    const [first, second] = source.takeHeld();
+    now += 1;
+    second?.resolve();
+    await failing;
+    first?.resolve();
+    await early;
+    expect(events.up).toEqual([false]);
+    source.paused = false;
+    source.down = false;
+    await cache.reread(acme);
+    expect(events.up).toEqual([false, true]);
+  });
+
   it('a source that says a login has no keys has answered', async () => {
     await refused(addressOf('ghost'));
     expect(events.up).toEqual([true]);

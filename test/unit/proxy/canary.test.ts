@@ -64,7 +64,7 @@ function admit(): { isOver: boolean } {
     sent.push(reply);
     return reply.promise;
   };
-  void canaries.goBefore(payment, acme, send).then(() => {
+  void canaries.goBefore(payment, acme, send).finally(() => {
     admitted.isOver = true;
   });
   return admitted;

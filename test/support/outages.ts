@@ -1,0 +1,178 @@
+import { copyFileSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { waitUntil } from './load.ts';
+import type { KeyServer, Site } from './site.ts';
+import { Ca, type Issued } from './stub-vault/certificates.ts';
+import { approleMount, type Folder, roleName } from './stub-vault/harness.ts';
+
+/** A server that speaks Vault's protocol over TLS and can be made to fail: the stub or a real one. */
+export interface FailingVault extends KeyServer {
+  /** At once, with all its connections. */
+  kill(): Promise<void>;
+  /** Resolves when it serves again. */
+  restart(): Promise<void>;
+  /** Takes requests and answers none. */
+  hang(): Promise<void>;
+  resume(): Promise<void>;
+  seal(): Promise<void>;
+  unseal(): Promise<void>;
+  /** Rejects reads of secrets with status 429. @param retryAfter whether it says when to try again */
+  limitRate(retryAfter: boolean): Promise<void>;
+  liftRateLimit(): Promise<void>;
+  /** Shows another certificate from now on, and closes all connections. */
+  show(certificate: Issued): Promise<void>;
+  /** How often a secret was read since its last start; `undefined` while it cannot say. */
+  reads(): Promise<number | undefined>;
+  close(): Promise<void>;
+}
+
+/** The CA of Vault's certificate, and the file in which Countersign finds it. */
+export class VaultTrust {
+  readonly caFile: string;
+  readonly #folder: Folder;
+  #issued = 0;
+  ca: Ca;
+
+  constructor(folder: Folder) {
+    this.#folder = folder;
+    this.caFile = join(folder.path, 'vault-ca.crt');
+    this.ca = new Ca(folder.path, 'ca-1');
+    this.install();
+  }
+
+  /** Makes the CA the one that Countersign trusts, once it looks at the file. */
+  install(): void {
+    copyFileSync(this.ca.file, this.caFile);
+  }
+
+  replaceCa(): void {
+    this.#issued += 1;
+    this.ca = new Ca(this.#folder.path, `ca-of-${this.#issued}`);
+  }
+
+  /** @param seconds from now on; negative where it has ended. */
+  issue(seconds = 86_400): Issued {
+    this.#issued += 1;
+    const until = Date.now() + seconds * 1000;
+    return this.ca.issue(`vault-${this.#issued}`, { from: until - 90_000_000, until });
+  }
+}
+
+/** What an outage acts upon. */
+export interface Place {
+  readonly site: Site;
+  readonly vault: FailingVault;
+  readonly trust: VaultTrust;
+}
+
+export interface Outage {
+  readonly name: string;
+  /** In the log line of the beginning; absent where Countersign gets over it without an outage. */
+  readonly cause?: RegExp;
+  /** Resolves when Vault is away. */
+  leave(place: Place): Promise<unknown>;
+  /** Resolves when Vault serves well again, or what Countersign needs for it is in place. */
+  comeBack(place: Place): Promise<unknown>;
+}
+
+const longLived = { token_policies: [roleName], token_ttl: 3600, token_max_ttl: 0 };
+const refused = /refused the credentials \(HTTP 400, approle\)/;
+
+/** For processes that log in by AppRole. */
+export const outages: readonly Outage[] = [
+  {
+    name: 'killed',
+    // A read that was in flight is reset.
+    cause: /cannot be reached \((connection refused: ECONNREFUSED|ECONNRESET)\)/,
+    leave: ({ vault }) => vault.kill(),
+    comeBack: ({ vault }) => vault.restart(),
+  },
+  {
+    name: 'hung',
+    cause: /did not answer in time/,
+    leave: ({ vault }) => vault.hang(),
+    comeBack: ({ vault }) => vault.resume(),
+  },
+  {
+    name: 'sealed',
+    cause: /is sealed \(HTTP 503\)/,
+    leave: ({ vault }) => vault.seal(),
+    comeBack: ({ vault }) => vault.unseal(),
+  },
+  {
+    name: 'rate-limited',
+    cause: /limits the rate of requests \(HTTP 429\)/,
+    leave: ({ vault }) => vault.limitRate(false),
+    comeBack: ({ vault }) => vault.liftRateLimit(),
+  },
+  {
+    name: 'rate-limited, Retry-After',
+    cause: /limits the rate of requests \(HTTP 429\)/,
+    leave: ({ vault }) => vault.limitRate(true),
+    comeBack: ({ vault }) => vault.liftRateLimit(),
+  },
+  {
+    name: 'token revoked',
+    leave: ({ site }) => site.admin.revokeAll(approleMount),
+    comeBack: async () => {},
+  },
+  {
+    name: 'secret id used up',
+    cause: refused,
+    async leave({ site }) {
+      // Each process logs in once more, with a token that ends soon.
+      const short = { ...longLived, token_ttl: 4, token_max_ttl: 4 };
+      await site.admin.role(approleMount, roleName, short);
+      await site.newSecretId(roleName, { num_uses: site.processes.length });
+      await site.admin.revokeAll(approleMount);
+      await wait(4500);
+    },
+    async comeBack({ site }) {
+      await site.admin.role(approleMount, roleName, longLived);
+      await site.newSecretId();
+    },
+  },
+  {
+    name: 'secret id expired',
+    cause: refused,
+    async leave({ site }) {
+      const role_id = await site.admin.role(approleMount, roleName, longLived);
+      const secret_id = readFileSync(await site.newSecretId(roleName, { ttl: 1 }), 'utf8');
+      await wait(1100);
+      // OpenBao accepts one that has expired until it has tidied up, which it does once a minute.
+      await site.admin.send('POST', `auth/${approleMount}/tidy/secret-id`);
+      const logIn = () => site.admin.send('POST', `auth/${approleMount}/login`, { role_id, secret_id });
+      await waitUntil(async () => (await logIn()).status === 400, 'the secret id has expired');
+      await site.admin.revokeAll(approleMount);
+    },
+    comeBack: ({ site }) => site.newSecretId(),
+  },
+  {
+    name: 'certificate of a new CA',
+    cause:
+      /TLS: (UNABLE_TO_VERIFY_LEAF_SIGNATURE|UNABLE_TO_GET_ISSUER_CERT_LOCALLY|SELF_SIGNED_CERT_IN_CHAIN)/,
+    leave({ vault, trust }) {
+      trust.replaceCa();
+      return vault.show(trust.issue());
+    },
+    async comeBack({ site, trust }) {
+      trust.install();
+      for (const one of site.processes) one.reload();
+    },
+  },
+  {
+    name: 'certificate expired',
+    cause: /TLS: CERT_HAS_EXPIRED/,
+    leave: ({ vault, trust }) => vault.show(trust.issue(-60)),
+    comeBack: ({ vault, trust }) => vault.show(trust.issue()),
+  },
+];
+
+/** For processes whose token is in a file. */
+export const revokedTokenOfAFile: Outage = {
+  name: 'token of a file revoked',
+  cause: /refused the credentials \(HTTP 403, token\)/,
+  leave: ({ site }) => site.revokeToken(),
+  comeBack: ({ site }) => site.tokenFile(),
+};

@@ -1,0 +1,196 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { setTimeout as wait } from 'node:timers/promises';
+import { z } from 'zod';
+import type { FailingVault, VaultTrust } from './outages.ts';
+import { root } from './sources.ts';
+import { VaultAdmin } from './stub-vault/admin.ts';
+import type { Issued } from './stub-vault/certificates.ts';
+import { Folder } from './stub-vault/harness.ts';
+import { freePort } from './stub-vault/real-vault.ts';
+import { Switch } from './switch.ts';
+
+const initialized = z.object({ root_token: z.string(), keys: z.tuple([z.string()]) });
+const quota = 'sys/quotas/rate-limit/reads';
+/** Seconds that a start may take. */
+const patience = 20;
+
+/**
+ * A server of `vault` or `bao`, with its storage in a folder, TLS, and the policy that is deployed. Countersign reaches
+ * it through a switch, so that connections can be ended, which a server that shows another certificate does not do.
+ */
+export async function startRealVault(program: string, trust: VaultTrust): Promise<FailingVault> {
+  const server = new RealVault(program);
+  await server.start(trust.issue());
+  const { admin, front } = server;
+  await admin.enable('mounts', 'secret', { type: 'kv', options: { version: '2' } });
+  await waitFor(async () => (await admin.send('GET', 'secret/config')).status === 200);
+  return {
+    address: `https://127.0.0.1:${front.port}`,
+    caFile: trust.caFile,
+    policy: readFileSync(`${root}/deploy/vault/policies/countersign-proxy.hcl`, 'utf8'),
+    admin,
+    kill: () => server.kill(),
+    restart: () => server.run(),
+    hang: async () => server.signal('SIGSTOP'),
+    resume: async () => server.signal('SIGCONT'),
+    seal: async () => void (await admin.request('PUT', 'sys/seal')),
+    unseal: () => server.unseal(),
+    async limitRate(retryAfter) {
+      await admin.request('POST', 'sys/quotas/config', { enable_rate_limit_response_headers: retryAfter });
+      // Long enough that nothing gets through while Vault is away; with Retry-After the wait outlasts that.
+      const limit = { path: 'secret/', rate: 1, interval: retryAfter ? '4s' : '60s' };
+      await admin.request('POST', quota, limit);
+      await waitFor(async () => (await admin.send('GET', 'secret/data/any')).status === 429);
+    },
+    liftRateLimit: async () => void (await admin.request('DELETE', quota)),
+    show: (certificate) => server.show(certificate),
+    reads: () => server.reads(),
+    close: () => server.close(),
+  };
+}
+
+/** One of the two listeners for Countersign: a certificate is replaced in the one that is not in use. */
+interface Listener {
+  readonly port: number;
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+class RealVault {
+  readonly front = new Switch();
+  readonly #program: string;
+  readonly #folder = new Folder();
+  #listeners: readonly [Listener, Listener] | undefined;
+  #child: ChildProcess | undefined;
+  #unsealKey = '';
+  #printed = '';
+  admin = new VaultAdmin('', '');
+
+  constructor(program: string) {
+    this.#program = program;
+  }
+
+  async start(certificate: Issued): Promise<void> {
+    const adminAddress = `http://127.0.0.1:${await freePort()}`;
+    this.#listeners = [await this.#listener('a'), await this.#listener('b')];
+    for (const listener of this.#listeners) install(certificate, listener);
+    this.#folder.file('server.json', JSON.stringify(this.#settings(adminAddress)));
+    this.admin = new VaultAdmin(adminAddress, '');
+    this.#spawn();
+    await waitFor(() => this.#answers());
+    const { text } = await this.admin.send('PUT', 'sys/init', { secret_shares: 1, secret_threshold: 1 });
+    const { root_token, keys } = initialized.parse(JSON.parse(text));
+    this.admin = new VaultAdmin(adminAddress, root_token);
+    this.#unsealKey = keys[0];
+    await this.unseal();
+    this.front.target = this.#listeners[0].port;
+    await this.front.listen();
+  }
+
+  async kill(): Promise<void> {
+    await this.#end('SIGKILL');
+    // Nothing listens where a killed server did.
+    await this.front.close();
+  }
+
+  /** After {@link kill}. */
+  async run(): Promise<void> {
+    this.#spawn();
+    await waitFor(() => this.#answers());
+    await this.front.listen();
+    await this.unseal();
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.#child?.kill(name);
+  }
+
+  async unseal(): Promise<void> {
+    await this.admin.send('PUT', 'sys/unseal', { key: this.#unsealKey });
+    await waitFor(async () => (await this.admin.send('GET', 'sys/health')).status === 200);
+  }
+
+  /** The server reads its certificates again at a SIGHUP. */
+  async show(certificate: Issued): Promise<void> {
+    const other = this.#listeners?.find(({ port }) => port !== this.front.target);
+    if (other === undefined) throw new Error('the server was not started');
+    install(certificate, other);
+    this.signal('SIGHUP');
+    await wait(500);
+    this.front.target = other.port;
+    this.front.drop();
+  }
+
+  async reads(): Promise<number | undefined> {
+    const page = await Promise.race([
+      this.admin.send('GET', 'sys/metrics?format=prometheus').catch(() => undefined),
+      wait(300, undefined, { ref: false }),
+    ]);
+    if (page?.status !== 200) return undefined;
+    return Number(/^vault_route_read_secret__count (\d+)$/m.exec(page.text)?.[1] ?? 0);
+  }
+
+  async close(): Promise<void> {
+    await this.#end('SIGKILL');
+    await this.front.close();
+    this.#folder.remove();
+  }
+
+  #spawn(): void {
+    const args = ['server', `-config=${this.#folder.path}/server.json`];
+    const child = spawn(this.#program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    for (const output of [child.stdout, child.stderr]) {
+      output.on('data', (chunk) => (this.#printed += String(chunk)));
+    }
+    this.#child = child;
+  }
+
+  async #answers(): Promise<boolean> {
+    if (this.#child?.exitCode !== null) throw new Error(`the server ended:\n${this.#printed}`);
+    return (await this.admin.send('GET', 'sys/health').catch(() => undefined)) !== undefined;
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
+    const child = this.#child;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    const exited = once(child, 'exit');
+    child.kill(signal);
+    await exited;
+  }
+
+  async #listener(name: string): Promise<Listener> {
+    const at = (file: string) => `${this.#folder.path}/${name}.${file}`;
+    return { port: await freePort(), certFile: at('crt'), keyFile: at('key') };
+  }
+
+  #settings(adminAddress: string): object {
+    const plain = { address: new URL(adminAddress).host, tls_disable: true };
+    const secure = (this.#listeners ?? []).map(({ port, certFile, keyFile }) => ({
+      address: `127.0.0.1:${port}`,
+      tls_cert_file: certFile,
+      tls_key_file: keyFile,
+    }));
+    return {
+      storage: { file: { path: `${this.#folder.path}/storage` } },
+      listener: [plain, ...secure].map((tcp) => ({ tcp })),
+      api_addr: adminAddress,
+      disable_mlock: true,
+      telemetry: { prometheus_retention_time: '1h', disable_hostname: true },
+    };
+  }
+}
+
+function install({ cert, key }: Issued, { certFile, keyFile }: Listener): void {
+  writeFileSync(certFile, cert);
+  writeFileSync(keyFile, key);
+}
+
+async function waitFor(holds: () => Promise<boolean>): Promise<void> {
+  const giveUpAt = performance.now() + patience * 1000;
+  while (!(await holds())) {
+    if (performance.now() > giveUpAt) throw new Error(`the server was not ready in ${patience} s`);
+    await wait(20);
+  }
+}
