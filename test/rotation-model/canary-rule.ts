@@ -3,6 +3,8 @@ import type { KeyKind } from '../../src/oauth1/methods.ts';
 /** Milliseconds for which a canary stands for the payments after it, and for which a payment waits for one. */
 const interval = 500;
 const longestWait = 2_000;
+/** Milliseconds from the choice of a key to the first byte. */
+const longestSignature = 20;
 /** Milliseconds of the longest step of the back-off. */
 const longestStep = 30_000;
 const never = Number.NEGATIVE_INFINITY;
@@ -15,6 +17,8 @@ export interface KeyView {
   /** The key accepted last, and since when it is that one. */
   readonly accepted: string | undefined;
   readonly acceptedSince: number;
+  /** When a 403 for the key was last received. */
+  readonly rejectedAt: (key: string) => number;
   /** Whether it was not rejected since a request was sent that it was accepted with. */
   readonly isProven: boolean;
 }
@@ -56,6 +60,7 @@ export type Excuse =
   | 'the gateway accepted no key of the ring'
   | 'the canary got no response'
   | 'the canary was rejected for another reason'
+  | 'a 403 for the accepted key came after the canary, to an earlier request or for another reason'
   | 'the canary was within a step of the back-off';
 
 /**
@@ -101,7 +106,7 @@ export class CanaryRule {
     this.#payments.set(request, { kind, admittedAt: now, awaiting: isAwaiting(this.#viewOf(kind)) });
   }
 
-  sent(request: number): void {
+  sent(request: number, now: number): void {
     const payment = this.#payments.get(request);
     if (payment === undefined) return;
     const canary = this.#canaries.get(payment.kind);
@@ -115,7 +120,9 @@ export class CanaryRule {
     const view = this.#viewOf(payment.kind);
     // What changed while it waited or was signed came too late for a canary.
     const isSettled = view.ringAt < payment.admittedAt && view.acceptedSince < payment.admittedAt;
-    if (payment.awaiting && isSettled && isAwaiting(view)) {
+    // One that waited for the trial of another request is signed with what came out of that.
+    const isDirect = now - payment.admittedAt <= longestSignature && view.isProven;
+    if (payment.awaiting && isSettled && isDirect && isAwaiting(view)) {
       this.#report(`a payment with a ${payment.kind} follows no canary`);
     }
   }
@@ -132,13 +139,19 @@ export class CanaryRule {
   }
 
   #excuseFor({ kind, canary }: Payment, judged: PaymentJudged): Excuse | undefined {
-    const { ring, ringAt } = this.#viewOf(kind);
-    const { accepted, agreed, changedAt, queryAcceptedSince, rejectedSince } = judged;
+    const { ring, ringAt, rejectedAt } = this.#viewOf(kind);
+    const usable = ring.filter((key) => judged.accepted.includes(key));
+    const { agreed, changedAt, queryAcceptedSince, rejectedSince } = judged;
     if (!agreed) return 'the gateway nodes accepted different keys';
-    if (!ring.some((key) => accepted.includes(key))) return 'the gateway accepted no key of the ring';
+    if (usable.length === 0) return 'the gateway accepted no key of the ring';
     if (canary === undefined) return 'the ring held no newer key than the one accepted last';
     if (changedAt >= canary.beganAt) return 'the gateway switched after the canary';
-    if (canary.status === undefined) return 'the canary got no response';
+    const isTimeout = canary.endedAt - canary.beganAt >= longestWait;
+    if (canary.status === undefined || isTimeout) return 'the canary got no response';
+    // No payment is signed with a key after a 403 for it, whatever that was for.
+    if (usable.every((key) => rejectedAt(key) >= canary.beganAt)) {
+      return 'a 403 for the accepted key came after the canary, to an earlier request or for another reason';
+    }
     if (canary.status !== 403) return undefined;
     if (queryAcceptedSince === undefined || queryAcceptedSince >= canary.beganAt) {
       return 'the canary was rejected for another reason';

@@ -28,6 +28,8 @@ export interface KindFacts {
   acceptedSince: number;
   /** The response to the request that was sent last. */
   latest?: { readonly sentAt: number; readonly status: number };
+  /** Operations rejected with the key accepted last, since the ring changed. */
+  readonly signs: Set<OperationName>;
   readonly enabled: Set<OperationName>;
   /** Never accepted, though a key was that they were rejected with: nobody can tell why they are rejected. */
   readonly notEnabled: Set<OperationName>;
@@ -47,7 +49,14 @@ export function accept(facts: KindFacts, accepted: KindFacts['accepted'], now: n
 
 export function viewOf({ keys, ring, ringAt, accepted, acceptedSince }: KindFacts): KeyView {
   const { rejectedAt = never, provenAt = never } = keys.get(accepted?.key ?? '') ?? {};
-  return { ring, ringAt, accepted: accepted?.key, acceptedSince, isProven: provenAt > rejectedAt };
+  return {
+    ring,
+    ringAt,
+    accepted: accepted?.key,
+    acceptedSince,
+    isProven: accepted === undefined || provenAt > rejectedAt,
+    rejectedAt: (key) => keys.get(key)?.rejectedAt ?? never,
+  };
 }
 
 export function newFacts(): Record<KeyKind, KindFacts> {
@@ -56,6 +65,7 @@ export function newFacts(): Record<KeyKind, KindFacts> {
     ring: [],
     ringAt: never,
     acceptedSince: never,
+    signs: new Set(),
     enabled: new Set(),
     notEnabled: new Set(),
     occasionAt: never,

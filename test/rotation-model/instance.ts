@@ -134,7 +134,8 @@ export class Instance {
 
   #newSender(): Sender {
     const { time, random, forward, canary } = this.#ports;
-    const send = async (post: Post, { exchange: timeout }: Passage): Promise<GatewayReply> => {
+    const send = async (post: Post, { exchange: timeout, onConnected }: Passage): Promise<GatewayReply> => {
+      onConnected?.();
       const reply = await forward(upstreamOf(post, timeout));
       if (reply === undefined) throw new CrossingFailure('gateway-timeout', true, false);
       return reply;

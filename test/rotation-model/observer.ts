@@ -69,6 +69,7 @@ export class Observer {
       if (String(distinct) === String(facts.ring)) continue;
       facts.ring = distinct;
       facts.ringAt = now;
+      facts.signs.clear();
       // A key that is taken out of Vault is forgotten, and has to show again what it is good for.
       for (const key of facts.keys.keys()) if (!distinct.includes(key)) facts.keys.delete(key);
       if (facts.accepted !== undefined && !distinct.includes(facts.accepted.key))
@@ -90,7 +91,7 @@ export class Observer {
     const keys = this.#keysOf.get(request) ?? new Set();
     if (keys.has(key)) this.#violation(`${operation} sent twice with ${key}`);
     this.#keysOf.set(request, keys.add(key));
-    if (isPayment(operation)) this.canaryRule.sent(request);
+    if (isPayment(operation)) this.canaryRule.sent(request, sentAt);
     const facts = this.#facts[kindOf[operation]];
     if (isPayment(operation) && sentAt - facts.ringAt > longestSignature)
       this.#checkPayment(facts, key, operation);
@@ -129,7 +130,9 @@ export class Observer {
     }
     if (sentAt >= (latest?.sentAt ?? sentAt)) facts.latest = { sentAt, status };
     if (status === 403) {
-      if (facts.accepted?.key === key && !known.rejected.has(operation)) {
+      const isSign = !known.rejected.has(operation) || !facts.signs.has(operation);
+      if (facts.accepted?.key === key && isSign) {
+        facts.signs.add(operation);
         occasion(facts, now);
         this.#costs.noticed(kindOf[operation], aboutKey);
       }

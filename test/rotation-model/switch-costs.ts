@@ -10,6 +10,8 @@ const trialSteps = [1_000, 2_000, 4_000, 8_000, 16_000, 30_000];
 const readSteps = [1_000, 1_000, 1_000, 1_000, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000];
 /** Reads past the cache for one switch. */
 const readsPerSwitch = 2;
+/** Rounds of trials for one switch: a 403 for the key accepted last can come after the first and begin another. */
+const roundsPerSwitch = 2;
 
 interface Attempts {
   firstAt: number;
@@ -26,8 +28,8 @@ interface Window {
 
 /**
  * What a switch may cost one instance: for each kind of key two reads of Vault past the cache, and for each
- * read-only operation that needs the key as many trials as the ring has keys; while nothing helps, as many
- * again in each step of the back-off.
+ * read-only operation that needs the key two rounds of as many trials as the ring has keys; while nothing
+ * helps, one round more in each step of the back-off.
  *
  * A switch is a change of the ring, or the first 403 for the key accepted last after a change of what the
  * gateway accepts, for whatever reason. A trial is a request that is sent again with a key that is not known to
@@ -78,7 +80,8 @@ export class SwitchCosts {
     trials.set(operation, ofOperation);
     ofOperation.count += 1;
     const { firstAt, count } = ofOperation;
-    const most = this.#sizes[kind] * (1 + stepsIn(now + longestSignature - firstAt, trialSteps));
+    const most =
+      this.#sizes[kind] * (roundsPerSwitch + stepsIn(now + longestSignature - firstAt, trialSteps));
     if (count > most) {
       this.#report(`trial ${count} of ${operation} in ${now - firstAt} ms; ${most} are allowed`);
     }
