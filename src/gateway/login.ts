@@ -44,7 +44,7 @@ function mapped(
   values: Destination['values'],
 ): string | undefined {
   const id = values.endpoint ?? values.endpointGroup;
-  return id !== undefined && Object.hasOwn(endpoints, id) ? endpoints[id] : undefined;
+  return id === undefined ? undefined : endpoints[id];
 }
 
 function missing(from: Destination['operation']['login']): Refusal {

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { closedPort } from '../support/faulty-gateway.ts';
 import { askBalance, counted, paths, post, until } from '../support/forwarding.ts';
@@ -64,6 +65,20 @@ describe('a reload while Vault is away', () => {
   ])('with %s keeps none: it is another key', async (_what, vault) => {
     await proxy.reload(keysOf(vault));
     expect((await askBalance(proxy)).status).toBe(unavailable);
+  });
+
+  it('with the cache changed ends what the cache before did in the background', async () => {
+    const reads = (): number => bench.vault.count(/secret\/data/);
+    expect((await post(`${proxy.url}${paths.balance.replace('acme', 'other')}`, '')).status).toBe(
+      unavailable,
+    );
+    const before = reads();
+    // Another read by itself: the background looks whether Vault is back.
+    await until(() => reads() > before);
+    await proxy.reload(keysOf({}, { cache: { fresh: '5s' } }));
+    const after = reads();
+    await wait(5_000);
+    expect(reads()).toBe(after);
   });
 
   it('with another token reads with that one', async () => {

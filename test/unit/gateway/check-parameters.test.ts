@@ -45,6 +45,44 @@ const disguised = fc
     return characters.join('');
   });
 
+/** What is said of a form with these parameters. */
+function problemOf(name: string, ...form: (readonly [name: string, value: string])[]): string {
+  const operation = operationsOf(config, 'sandbox').find((one) => one.name === name);
+  if (operation === undefined) throw new Error(`there is no ${name}`);
+  try {
+    checkParameters(operation, form);
+  } catch (error) {
+    if (error instanceof Refusal) return `${error.reason}: ${error.detail}`;
+    throw error;
+  }
+  return 'accepted';
+}
+
+describe('a parameter that the operation checks', () => {
+  const login = ['login', 'acme'] as const;
+
+  it('is required, and not empty', () => {
+    const required = 'parameter-invalid: "client_orderid" is required.';
+    expect(problemOf('order-status', login)).toBe(required);
+    expect(problemOf('order-status', login, ['client_orderid', ''])).toBe(required);
+    expect(problemOf('order-status', login, ['client_orderid', '1'])).toBe('accepted');
+  });
+
+  it('is given once', () => {
+    const twice = [login, ['client_orderid', '1'], ['client_orderid', '1']] as const;
+    expect(problemOf('order-status', ...twice)).toBe(
+      'parameter-invalid: "client_orderid" is given 2 times. Send it once.',
+    );
+  });
+
+  it('is no longer than it may be, in characters', () => {
+    const balance = (value: string) => problemOf('manager-balance', ['balance-name', value]);
+    expect(balance('x'.repeat(128))).toBe('accepted');
+    expect(balance('\u{1f600}'.repeat(128))).toBe('accepted');
+    expect(balance('x'.repeat(129))).toBe('parameter-invalid: "balance-name" has more than 128 characters.');
+  });
+});
+
 describe('a parameter that could be read as one of the signature', () => {
   it.each([
     'oauth_nonce',

@@ -20,4 +20,9 @@ describe('the login of a request that does not name one', () => {
   ])('is found in the map of endpoints: %s', (target, login) => {
     expect(findLogin(resolve(target), [], undefined)).toBe(login);
   });
+
+  it.each(['13', 'constructor', 'toString'])('is missing where the map has no endpoint %s', (endpoint) => {
+    const destination = resolve(`/sandbox/gw/api/v4/transfer/${endpoint}`);
+    expect(() => findLogin(destination, [], undefined)).toThrow('login-missing');
+  });
 });

@@ -1,5 +1,12 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { parseReply, readable, replyAsJson, resultOf, serialNumberOf } from '../../../src/gateway/reply.ts';
+import {
+  errorCodeOf,
+  parseReply,
+  readable,
+  replyAsJson,
+  resultOf,
+  serialNumberOf,
+} from '../../../src/gateway/reply.ts';
 
 const html = 'text/html;charset=utf-8';
 const parse = (text: string, type: string | undefined = html) => parseReply(type, Buffer.from(text));
@@ -118,6 +125,13 @@ describe('what the log and the metrics take of a reply', () => {
   it('is "other" for every other status and nothing for none', () => {
     expect(resultOf([['status', '4000056655665556']])).toBe('other');
     expect(resultOf([['order-stage', 'approved']])).toBeUndefined();
+  });
+
+  it('is the error code 124, "other" for every other code, and nothing for none or an empty one', () => {
+    expect(errorCodeOf([['error-code', '124']])).toBe('124');
+    expect(errorCodeOf([['error-code', '1240']])).toBe('other');
+    expect(errorCodeOf([['error-code', '']])).toBeUndefined();
+    expect(errorCodeOf([['error-message', '124']])).toBeUndefined();
   });
 
   it('is a serial number only where it looks like one', () => {

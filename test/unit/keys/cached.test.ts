@@ -271,6 +271,18 @@ describe('a login without keys', () => {
     expect(events.taken).toEqual(['sandbox missing', 'sandbox missing', 'sandbox fetched']);
   });
 
+  it('is remembered from the beginning of the read, which may have missed what came later', async () => {
+    source.paused = true;
+    const first = refused(ghost);
+    now += 9 * second;
+    await source.letGo();
+    await first;
+    source.paused = false;
+    source.set(ghost, ringOf('xyz'));
+    now += second;
+    expect(await taken(ghost)).toBe('xyz');
+  });
+
   it('is still missing when the source fails meanwhile', async () => {
     await refused(ghost);
     source.down = true;

@@ -11,9 +11,7 @@ let request: IncomingMessage;
 beforeEach(() => {
   request = new IncomingMessage(new Socket());
 });
-afterEach(() => {
-  jest.useRealTimers();
-});
+afterEach(() => void jest.useRealTimers());
 
 /** Reads a body that comes in these chunks; `null` is its end. */
 function read(chunks: readonly (string | null)[], memory = 1_000_000) {

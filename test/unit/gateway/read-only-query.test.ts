@@ -1,0 +1,56 @@
+import { describe, expect, it } from '@jest/globals';
+import { type Config, configShape } from '../../../src/config/shape.ts';
+import { endpointOf, readOnlyQuery } from '../../../src/gateway/read-only-query.ts';
+
+function configWith(operations: object = {}): Config {
+  return configShape.parse({
+    environments: {
+      sandbox: {
+        baseUrl: 'https://gateway.test',
+        product: 'gw',
+        endpoints: { 7: 'beta', 12: 'acme', 13: 'acme' },
+        operations,
+      },
+    },
+    keys: { source: 'directory', directory: 'keys' },
+  });
+}
+
+const about = { environment: 'sandbox', login: 'acme', endpoint: '12', clientOrderId: 'o-1' };
+
+describe('a read-only query', () => {
+  it('for an RSA key asks for the status of an order', () => {
+    expect(readOnlyQuery(configWith(), about, 'RSA-SHA256')).toMatchObject({
+      destination: { url: new URL('https://gateway.test/gw/api/v4/status/12') },
+      form: [
+        ['login', 'acme'],
+        ['client_orderid', 'o-1'],
+      ],
+    });
+  });
+
+  it('for a control key asks for the balance', () => {
+    expect(readOnlyQuery(configWith(), about, 'HMAC-SHA1')).toMatchObject({
+      destination: { url: new URL('https://gateway.test/gw/api/v2/get-balance/manager/acme') },
+      form: [],
+    });
+  });
+
+  it('is never one that the configuration does not call read-only', () => {
+    const config = configWith({ 'order-status': { repeatable: false } });
+    expect(readOnlyQuery(config, about, 'RSA-SHA256')).toBe('no-operation');
+  });
+
+  it('is not there without an endpoint or an environment', () => {
+    const config = configWith();
+    expect(readOnlyQuery(config, { ...about, endpoint: undefined }, 'RSA-SHA256')).toBe('no-endpoint');
+    expect(readOnlyQuery(config, { ...about, endpoint: undefined }, 'HMAC-SHA1')).toHaveProperty('form');
+    expect(readOnlyQuery(config, { ...about, environment: 'other' }, 'HMAC-SHA1')).toBe('no-operation');
+  });
+});
+
+it('an endpoint of a login is the first that is mapped to it', () => {
+  expect(endpointOf(configWith(), about)).toBe('12');
+  expect(endpointOf(configWith(), { ...about, login: 'gamma' })).toBeUndefined();
+  expect(endpointOf(configWith(), { ...about, environment: 'other' })).toBeUndefined();
+});
