@@ -184,7 +184,7 @@ export class Session {
   async #logIn(): Promise<Held> {
     const credentials = await this.#method.credentials();
     const lease = await this.#refused.logIn(credentials, this.#method.name);
-    if (this.#method.givesNewTokens) await this.#tokenCheck.learn(lease.token);
+    if (this.#method.givesNewTokens) await this.#tokenCheck.learn(lease);
     this.#report.succeeded();
     this.#ports.events.keySourceUp(true);
     return this.#hold(lease, lease.seconds);
