@@ -45,7 +45,12 @@ for (const { name, open } of vaultTargets(process.env)) {
     });
 
     afterAll(async () => {
+      if (open === undefined) return;
       await Promise.all(closers.map((close) => close()));
+      for (const made of [`mounts/${mount}`, `mounts/kv1-${unique}`, `auth/${appRole}`])
+        await admin.request('DELETE', `sys/${made}`);
+      for (const made of [policy, `${policy}-1`, `${policy}-d`])
+        await admin.request('DELETE', `sys/policies/acl/${made}`);
       folder.remove();
       await server?.close();
     });
@@ -201,6 +206,90 @@ for (const { name, open } of vaultTargets(process.env)) {
         expect(await problemOf(keys.read(acme))).toBe('denied');
       }
       expect(ports.events.expiries).toHaveLength(1);
+    });
+
+    it.each([
+      ['looks itself up', { token_no_default_policy: false }, 1],
+      ['may not look itself up', { token_no_default_policy: true }, 7],
+    ])(
+      'leaves no tokens behind in an hour of denied reads, where a token %s',
+      async (_name, role, logins) => {
+        const { address } = await newLogin('first');
+        const path = {
+          [`${mount}/data/gateway/*`]: { capabilities: ['read'] },
+          'auth/token/revoke-self': { capabilities: ['update'] },
+        };
+        await admin.request('POST', `sys/policies/acl/${policy}-d`, { policy: JSON.stringify({ path }) });
+        const id = await admin.role(appRole, 'denied', { token_policies: [`${policy}-d`], ...role });
+        const secretIdFile = folder.file('secret-id-denied', await admin.secretId(appRole, 'denied'));
+        const auth = { method: 'approle', mount: appRole, roleId: id, secretIdFile } as const;
+        const ports = new Ports();
+        let ahead = 0;
+        const shared = Object.assign(ports, { monotonic: () => performance.now() + ahead });
+        const before = await admin.countTokens();
+        const vault = openVault(configFor(server.address, { mount, auth }), shared);
+        for (; ahead < 3_590_000; ahead += 10_000)
+          await problemOf(vault.use((kv, token) => kv.history(token, address)));
+        expect(ports.events.expiries).toHaveLength(logins);
+        expect(await admin.countTokens()).toBe(before + 1);
+        await vault.close();
+        expect(await admin.countTokens()).toBe(before);
+      },
+    );
+
+    it('renews a periodic token for its whole period again and again', async () => {
+      const { address } = await newLogin('first');
+      const id = await admin.role(appRole, 'periodic', { token_policies: [policy], token_period: '10m' });
+      const secretIdFile = folder.file('secret-id-periodic', await admin.secretId(appRole, 'periodic'));
+      const ports = new Ports();
+      const keys = source({ method: 'approle', mount: appRole, roleId: id, secretIdFile }, ports);
+      const before = await admin.countTokens();
+      keys.start();
+      for (let leases = 1; leases < 5; leases += 1) {
+        await until(() => ports.events.expiries.length === leases, 'it has a lease');
+        expect(ports.wakesIn).toBe(400_000);
+        ports.fire();
+      }
+      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+      expect(await admin.countTokens()).toBe(before + 1);
+    });
+
+    it('logs in again where its tokens are batch tokens, which cannot be renewed', async () => {
+      const { address } = await newLogin('first');
+      const settings = { token_policies: [policy], token_ttl: '1h', token_type: 'batch' };
+      const id = await admin.role(appRole, 'batch', settings);
+      const secretIdFile = folder.file('secret-id-batch', await admin.secretId(appRole, 'batch'));
+      const ports = new Ports();
+      const keys = source({ method: 'approle', mount: appRole, roleId: id, secretIdFile }, ports);
+      keys.start();
+      for (let logins = 1; logins < 4; logins += 1) {
+        await until(() => ports.events.expiries.length === logins, 'it has a lease');
+        expect(ports.wakesIn).toBe(2_400_000);
+        ports.fire();
+      }
+      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+      await keys.stop();
+      expect(ports.events.problems).toEqual([]);
+    });
+
+    it('uses a secret id of one use once, and a new one at once when the token was revoked', async () => {
+      const { address } = await newLogin('first');
+      const id = await admin.role(appRole, 'once', { token_policies: [policy], secret_id_num_uses: 1 });
+      const secretIdFile = folder.file('secret-id-once', await admin.secretId(appRole, 'once'));
+      const ports = new Ports();
+      let ahead = 0;
+      const monotonic = () => performance.now() + ahead;
+      const auth = { method: 'approle', mount: appRole, roleId: id, secretIdFile } as const;
+      const keys = source(auth, Object.assign(ports, { monotonic }));
+      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+      await admin.request('POST', `sys/leases/revoke-prefix/auth/${appRole}/login`);
+      ahead += 6000;
+      expect(await problemOf(keys.read(address))).toBe('bad-credentials');
+      ahead += 6000;
+      expect(await problemOf(keys.read(address))).toBe('backing-off');
+      folder.file('secret-id-once', await admin.secretId(appRole, 'once'));
+      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+      expect(ports.events.expiries).toHaveLength(2);
     });
 
     it('revokes its token at the end', async () => {

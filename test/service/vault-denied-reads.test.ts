@@ -82,6 +82,12 @@ describe('the login to Vault when reads are denied', () => {
     }
   });
 
+  it('a token with limited uses is not looked up, which would be one of them', async () => {
+    const source = await grantOne({ token_num_uses: 1 });
+    expect(bench.vault.count(lookUps)).toBe(0);
+    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+  });
+
   it('by a token that was revoked, key_source_up is 0 until a login succeeds', async () => {
     const source = await grantOne({ secret_id_num_uses: 1 });
     bench.vault.world().tokens.revokeAll();

@@ -16,11 +16,7 @@ export const sampleNotes: readonly Note[] = [
   ['error', 'the private key is not a PEM private key', { ...acme, kind: 'private_key', version: 6 }],
   ['error', 'the keys cannot be read: Vault denied permission (HTTP 403)', acme],
   ['error', 'logging in to Vault: Vault refused the credentials (HTTP 400)', {}],
-  [
-    'error',
-    'the configured Vault token expires at 2026-12-01T00:00:00.000Z; replace it',
-    {},
-  ],
+  ['error', 'the configured Vault token expires at 2026-12-01T00:00:00.000Z; replace it', {}],
   ['error', 'key source unavailable', { source: 'vault', cause: 'Vault is sealed (HTTP 503)', seconds: 300 }],
   ['info', 'key source available again', { source: 'vault', seconds: 412 }],
   [

@@ -11,6 +11,8 @@ export interface Lease {
   /** Seconds that it lives in all, as far as Vault says; {@link seconds} of them are left. */
   readonly wholeSeconds: number;
   readonly renewable: boolean;
+  /** How many requests it may be used for, where that is limited. */
+  readonly uses?: number;
 }
 
 const seconds = z.number().min(0);
@@ -18,14 +20,22 @@ const text = z.string().min(1);
 
 /** A reply without `auth` is no login, though its status be 200. */
 const authShape = z.object({
-  auth: z.object({ client_token: text, lease_duration: seconds, renewable: z.boolean() }).transform(
-    (auth): Lease => ({
-      token: new Secret(auth.client_token),
-      seconds: auth.lease_duration,
-      wholeSeconds: auth.lease_duration,
-      renewable: auth.renewable,
-    }),
-  ),
+  auth: z
+    .object({
+      client_token: text,
+      lease_duration: seconds,
+      renewable: z.boolean(),
+      num_uses: z.int().min(0).default(0),
+    })
+    .transform(
+      (auth): Lease => ({
+        token: new Secret(auth.client_token),
+        seconds: auth.lease_duration,
+        wholeSeconds: auth.lease_duration,
+        renewable: auth.renewable,
+        ...(auth.num_uses === 0 ? {} : { uses: auth.num_uses }),
+      }),
+    ),
 });
 /** A token that never ends has no `expire_time`; one at its end has a `ttl` of 0 too. */
 const lookupShape = z.object({

@@ -186,7 +186,7 @@ export class Session {
       if (isHeldToken && isProblem(error, 'bad-credentials')) this.#drop(this.#held);
       throw error;
     });
-    if (givesNewTokens) await this.#tokenCheck.learn(lease.token);
+    if (givesNewTokens) await this.#tokenCheck.learn(lease);
     this.#loggedInWith = credentials.fingerprint;
     this.#report.succeeded();
     this.#ports.events.keySourceUp(true);

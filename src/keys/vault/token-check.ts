@@ -1,5 +1,5 @@
 import type { Secret } from '../../secret.ts';
-import { lookUpSelf, revokeSelf } from './auth.ts';
+import { type Lease, lookUpSelf, revokeSelf } from './auth.ts';
 import type { VaultClient } from './client.ts';
 import { isProblem } from './problem.ts';
 
@@ -24,8 +24,12 @@ export class TokenCheck {
     this.#monotonic = monotonic;
   }
 
-  /** Remembers whether a new token may look itself up: once it is revoked, it cannot be asked any more. */
-  async learn(token: Secret): Promise<void> {
+  /**
+   * Remembers whether a new token may look itself up: once it is revoked, it cannot be asked any more. One with
+   * limited uses is not asked, since that is a use.
+   */
+  async learn({ token, uses }: Lease): Promise<void> {
+    if (uses !== undefined) return;
     this.#mayLookUp = await this.#canLookUp(token).catch(() => this.#mayLookUp);
   }
 

@@ -88,6 +88,12 @@ export class VaultAdmin {
     return z.string().parse(auth?.['client_token']);
   }
 
+  /** How many tokens live; batch tokens, which are kept nowhere, are not among them. */
+  async countTokens(): Promise<number> {
+    const { data } = await this.request('GET', 'auth/token/accessors?list=true');
+    return z.array(z.string()).parse(data?.['keys']).length;
+  }
+
   async revoke(token: string): Promise<void> {
     await this.request('POST', 'auth/token/revoke', { token });
   }

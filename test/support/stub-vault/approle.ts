@@ -52,7 +52,10 @@ export class AppRole {
     const maxTtl = seconds(body['token_max_ttl'], 0);
     const token = {
       policies: texts(body['token_policies']),
-      ttl: seconds(body['token_ttl'], 3600),
+      // A period is the lease of each renewal, without an end.
+      ttl: seconds(body['token_period'] ?? body['token_ttl'], 3600),
+      uses: seconds(body['token_num_uses'], 0),
+      batch: body['token_type'] === 'batch',
       noDefaultPolicy: body['token_no_default_policy'] === true,
       ...(maxTtl === 0 ? {} : { maxTtl }),
     };

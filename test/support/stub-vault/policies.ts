@@ -26,6 +26,10 @@ export class Policies {
 
   readonly backend: Backend = ({ method, path, body }) => {
     const name = /^sys\/policies\/acl\/([^/]+)$/.exec(path)?.[1];
+    if (name !== undefined && method === 'DELETE') {
+      this.#rules.delete(name);
+      return empty;
+    }
     if (name === undefined || method !== 'POST') return undefined;
     this.#rules.set(name, policyShape.parse(JSON.parse(text(body['policy']))).path);
     return empty;

@@ -20,6 +20,10 @@ export interface Token {
   /** Seconds of a lease; 0: for ever. */
   readonly ttl: number;
   readonly maxTtl: number;
+  /** Empty for a batch token, which is kept nowhere: it can be neither listed, renewed nor revoked. */
+  readonly accessor: string;
+  /** Told to who logs in; not counted down. 0: any number. */
+  readonly uses: number;
   expiresAt: number;
 }
 
@@ -30,6 +34,8 @@ export interface TokenWish {
   readonly renewable?: boolean;
   readonly id?: string;
   readonly noDefaultPolicy?: boolean;
+  readonly uses?: number;
+  readonly batch?: boolean;
 }
 
 /** A server's default of `max_lease_ttl`. */
@@ -40,15 +46,26 @@ export class Tokens {
   readonly #tokens = new Map<string, Token>();
 
   create(now: number, wish: TokenWish): Token {
-    const { policies, ttl, maxTtl = systemMaxTtl, renewable = true, id, noDefaultPolicy = false } = wish;
+    const {
+      policies,
+      ttl,
+      maxTtl = systemMaxTtl,
+      renewable = true,
+      id,
+      noDefaultPolicy = false,
+      uses = 0,
+      batch = false,
+    } = wish;
     const token: Token = {
       id: id ?? `hvs.${randomUUID()}`,
       policies:
         noDefaultPolicy || policies.includes('root') ? policies : [...new Set(['default', ...policies])],
-      renewable: renewable && ttl > 0,
+      renewable: renewable && ttl > 0 && !batch,
       createdAt: now,
       ttl,
       maxTtl,
+      accessor: batch ? '' : randomUUID(),
+      uses,
       expiresAt: ttl === 0 ? Number.POSITIVE_INFINITY : now + Math.min(ttl, maxTtl) * 1000,
     };
     this.#tokens.set(token.id, token);
@@ -81,6 +98,8 @@ export class Tokens {
     switch (`${call.method} ${call.path.slice('auth/token/'.length)}`) {
       case 'POST create':
         return authReply(this.create(call.now, wishOf(call)), call.now);
+      case 'LIST accessors':
+        return envelope({ data: { keys: this.#live(call.now).map(({ accessor }) => accessor) } });
       case 'GET lookup-self':
         return envelope({ data: description(self, call.now) });
       case 'POST lookup':
@@ -88,6 +107,7 @@ export class Tokens {
       case 'POST renew-self':
         return this.#renew(self, call);
       case 'POST revoke-self':
+        if (self.accessor === '') return errors(400, 'batch tokens cannot be revoked');
         this.revoke(self.id);
         return empty;
       case 'POST revoke':
@@ -97,6 +117,10 @@ export class Tokens {
         return errors(404, `unsupported path: ${call.path}`);
     }
   };
+
+  #live(now: number): Token[] {
+    return [...this.#tokens.values()].filter(({ accessor, expiresAt }) => accessor !== '' && now < expiresAt);
+  }
 
   #lookUp({ body, now }: Call): Reply {
     const token = this.find(text(body['token']), now);
@@ -129,7 +153,7 @@ function secondsLeft(token: Token, now: number): number {
 export function authReply(token: Token, now: number, metadata: object = {}): Reply {
   const auth = {
     client_token: token.id,
-    accessor: `accessor-${token.createdAt}`,
+    accessor: token.accessor,
     policies: token.policies,
     token_policies: token.policies,
     metadata,
@@ -139,7 +163,7 @@ export function authReply(token: Token, now: number, metadata: object = {}): Rep
     token_type: 'service',
     orphan: true,
     mfa_requirement: null,
-    num_uses: 0,
+    num_uses: token.uses,
   };
   return envelope({ auth });
 }

@@ -71,7 +71,7 @@ export class World {
   }
 
   /**
-   * `POST sys/auth/{path}` and `POST sys/mounts/{path}`, or `GET` for what is there; and the end of all tokens that
+   * `POST sys/auth/{path}` and `POST sys/mounts/{path}`, or `GET` and `DELETE` for what is there; and the end of all tokens that
    * auth methods gave.
    */
   #mount({ method, path, body }: Call): Reply | undefined {
@@ -84,6 +84,11 @@ export class World {
     const at = kind === 'auth' ? `auth/${name}` : name;
     if (method === 'GET')
       return this.#mounts.has(at) ? envelope({ data: {} }) : errors(400, `no mount at ${at}`);
+    if (method === 'DELETE') {
+      this.#mounts.delete(at);
+      this.#version1.delete(at);
+      return empty;
+    }
     if (this.#mounts.has(at)) return errors(400, `path is already in use at ${at}/`);
     if (text(body['type']) === 'approle') this.#mounts.set(at, new AppRole(this.tokens).backend);
     else if (text(body['type']) === 'kv') {
