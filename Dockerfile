@@ -53,6 +53,8 @@ COPY --from=dependencies /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY config ./config
 COPY package.json LICENSE ./
+# A base image with a Node that is too old fails here, not at the first start.
+RUN node dist/preflight.cjs
 
 # All files belong to root. A number, so that Kubernetes can see that it is not root.
 USER 65532:65532

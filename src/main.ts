@@ -1,3 +1,4 @@
+import './preflight.cjs';
 import { exitCode } from './cli/io.ts';
 import { catchSignals, ignoreDebuggerSignal } from './cli/signals.ts';
 

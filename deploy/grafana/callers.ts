@@ -1,4 +1,15 @@
-import { type DashboardModel, onRoute, perSecond, type Section, share } from './model.ts';
+import {
+  aggregate,
+  type DashboardModel,
+  inRelease,
+  onRoute,
+  perSecond,
+  type Section,
+  share,
+} from './model.ts';
+
+/** With the requests that were rejected before their route was known: their environment and operation are `none`. */
+const anyRoute = `${inRelease}, environment=~"$environment|none", operation=~"$operation|none"`;
 
 const traffic: Section = {
   title: 'Requests',
@@ -39,11 +50,7 @@ const traffic: Section = {
       unit: 'reqps',
       queries: [
         {
-          expr: perSecond(
-            'requests_total',
-            'environment=~"$environment|none", operation=~"$operation|none", status=~"4..", reason!="none"',
-            'caller, reason',
-          ),
+          expr: perSecond('requests_total', `${anyRoute}, status=~"4..", reason!="none"`, 'caller, reason'),
           legend: '{{caller}}: {{reason}}',
         },
       ],
@@ -62,7 +69,7 @@ const policy: Section = {
       runbook: 'CountersignPolicyRefusals',
       queries: [
         {
-          expr: perSecond('policy_decisions_total', '', 'caller, decision'),
+          expr: perSecond('policy_decisions_total', inRelease, 'caller, decision'),
           legend: '{{caller}}: {{decision}}',
         },
       ],
@@ -75,7 +82,11 @@ const policy: Section = {
       unit: 'short',
       queries: [
         {
-          expr: 'sum by (caller) (increase(countersign_policy_decisions_total{decision="would-refuse"}[$__rate_interval]))',
+          expr: aggregate(
+            'sum',
+            'caller',
+            `increase(countersign_policy_decisions_total{${inRelease}, decision="would-refuse"}[$__rate_interval])`,
+          ),
           legend: '{{caller}}',
         },
       ],
@@ -91,7 +102,7 @@ const policy: Section = {
         {
           expr: perSecond(
             'requests_total',
-            'environment=~"$environment|none", operation=~"$operation|none", reason=~"not-allowed|caller-unknown"',
+            `${anyRoute}, reason=~"not-allowed|caller-unknown"`,
             'caller, reason',
           ),
           legend: '{{caller}}: {{reason}}',

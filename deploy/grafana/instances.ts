@@ -1,4 +1,10 @@
-import { inEnvironment, medianAndWorst, perSecond, type Section } from './model.ts';
+import { aggregate, inEnvironment, inRelease, medianAndWorst, perSecond, type Section } from './model.ts';
+
+/** Metrics that every Node process has. */
+const ofProcess = `job="countersign", ${inRelease}`;
+
+const certificate = (what: 'expiry' | 'not_before') =>
+  `countersign_certificate_${what}_timestamp_seconds{${inRelease}, environment=~"$environment|none"}`;
 
 /** What the processes themselves are doing, whatever the requests. */
 export const instances: Section = {
@@ -14,7 +20,11 @@ export const instances: Section = {
       runbook: 'CountersignSaturated',
       queries: [
         {
-          expr: `max by (environment, instance) (countersign_requests_in_flight{${inEnvironment}} / countersign_in_flight_limit{${inEnvironment}})`,
+          expr: aggregate(
+            'max',
+            'environment, instance',
+            `countersign_requests_in_flight{${inEnvironment}} / countersign_in_flight_limit{${inEnvironment}}`,
+          ),
           legend: '{{environment}} {{instance}}',
         },
       ],
@@ -24,7 +34,7 @@ export const instances: Section = {
       description: 'Signatures made, a second, by method.',
       kind: 'timeseries',
       unit: 'ops',
-      queries: [{ expr: perSecond('signatures_total', '', 'method'), legend: '{{method}}' }],
+      queries: [{ expr: perSecond('signatures_total', inRelease, 'method'), legend: '{{method}}' }],
     },
     {
       title: 'Signatures waiting',
@@ -32,7 +42,12 @@ export const instances: Section = {
       kind: 'timeseries',
       unit: 'short',
       runbook: 'CountersignLatencyBurnFast',
-      queries: [{ expr: 'sum by (instance) (countersign_signing_queue_depth)', legend: '{{instance}}' }],
+      queries: [
+        {
+          expr: aggregate('sum', 'instance', `countersign_signing_queue_depth{${inRelease}}`),
+          legend: '{{instance}}',
+        },
+      ],
     },
     {
       title: 'Signing duration',
@@ -41,7 +56,7 @@ export const instances: Section = {
       unit: 's',
       redFrom: 0.1,
       runbook: 'CountersignLatencyBurnFast',
-      queries: medianAndWorst('signing_duration_seconds', '', 'method'),
+      queries: medianAndWorst('signing_duration_seconds', inRelease, 'method'),
     },
     {
       title: 'CPU and event loop',
@@ -50,11 +65,15 @@ export const instances: Section = {
       unit: 's',
       queries: [
         {
-          expr: 'sum by (instance) (rate(process_cpu_seconds_total{job="countersign"}[$__rate_interval]))',
+          expr: aggregate(
+            'sum',
+            'instance',
+            `rate(process_cpu_seconds_total{${ofProcess}}[$__rate_interval])`,
+          ),
           legend: 'CPU {{instance}}',
         },
         {
-          expr: 'max by (instance) (nodejs_eventloop_lag_p99_seconds{job="countersign"})',
+          expr: aggregate('max', 'instance', `nodejs_eventloop_lag_p99_seconds{${ofProcess}}`),
           legend: 'event loop {{instance}}',
         },
       ],
@@ -66,7 +85,7 @@ export const instances: Section = {
       unit: 'bytes',
       queries: [
         {
-          expr: 'sum by (instance) (process_resident_memory_bytes{job="countersign"})',
+          expr: aggregate('sum', 'instance', `process_resident_memory_bytes{${ofProcess}}`),
           legend: '{{instance}}',
         },
       ],
@@ -77,7 +96,83 @@ export const instances: Section = {
       kind: 'timeseries',
       unit: 'short',
       runbook: 'CountersignVersionsDiffer',
-      queries: [{ expr: 'count by (version) (countersign_build_info)', legend: '{{version}}' }],
+      queries: [
+        {
+          expr: aggregate('count', 'version', `countersign_build_info{${inRelease}}`),
+          legend: '{{version}}',
+        },
+      ],
+    },
+    {
+      title: 'Connections rejected',
+      description: 'Client connections closed at once because proxy.maxConnections were open.',
+      kind: 'timeseries',
+      unit: 'ops',
+      runbook: 'CountersignSaturated',
+      queries: [
+        { expr: perSecond('connections_dropped_total', inRelease, 'instance'), legend: '{{instance}}' },
+      ],
+    },
+    {
+      title: 'Log lines not written',
+      description:
+        'dropped: the line could not be written. suppressed: requests rejected before their caller was known, above the rate that is logged.',
+      kind: 'timeseries',
+      unit: 'ops',
+      runbook: 'CountersignLogLinesDropped',
+      queries: [
+        { expr: perSecond('log_lines_dropped_total', inRelease, 'instance'), legend: 'dropped {{instance}}' },
+        {
+          expr: perSecond('log_lines_suppressed_total', inRelease, 'instance'),
+          legend: 'suppressed {{instance}}',
+        },
+      ],
+    },
+    {
+      title: 'Certificate lifetime left',
+      description:
+        'Share of its lifetime that each certificate in use has left. Renewal is due at 20 %, or 7 days before the end of a long one. Environment none: not specific to one. Empty without certificate files.',
+      kind: 'timeseries',
+      unit: 'percentunit',
+      runbook: 'CountersignCertificateExpiring',
+      queries: [
+        {
+          expr: aggregate(
+            'min',
+            'certificate, environment',
+            `(${certificate('expiry')} - time()) / (${certificate('expiry')} - ${certificate('not_before')})`,
+          ),
+          legend: '{{certificate}} {{environment}}',
+        },
+      ],
+    },
+    {
+      title: 'Configuration in effect',
+      description: '1 where the last reload of the configuration took effect as a whole.',
+      kind: 'timeseries',
+      unit: 'short',
+      redBelow: 1,
+      runbook: 'CountersignConfigReloadFailed',
+      queries: [
+        {
+          expr: aggregate('min', 'instance', `countersign_config_last_reload_successful{${inRelease}}`),
+          legend: '{{instance}}',
+        },
+      ],
+    },
+    {
+      title: 'Age of the configuration',
+      description:
+        'Time since a configuration last took effect as a whole. Instances differ after a failed reload.',
+      kind: 'timeseries',
+      unit: 's',
+      runbook: 'CountersignConfigReloadFailed',
+      queries: [
+        {
+          expr: `time() - ${aggregate('max', 'instance', `countersign_config_last_reload_success_timestamp_seconds{${inRelease}}`)}`,
+          legend: '{{instance}}',
+        },
+      ],
     },
   ],
 };

@@ -1,6 +1,8 @@
 import {
+  aggregate,
   type DashboardModel,
   inEnvironment,
+  inRelease,
   medianAndWorst,
   onRoute,
   perSecond,
@@ -45,7 +47,11 @@ const rejections: Section = {
       runbook: 'CountersignClockSkew',
       queries: [
         {
-          expr: `max by (environment, instance) (countersign_gateway_clock_skew_seconds{${inEnvironment}})`,
+          expr: aggregate(
+            'max',
+            'environment, instance',
+            `countersign_gateway_clock_skew_seconds{${inEnvironment}}`,
+          ),
           legend: '{{environment}} {{instance}}',
         },
       ],
@@ -72,18 +78,36 @@ const rotation: Section = {
     {
       title: 'Newest and signing version',
       description:
-        'The newest version in the key source, and the one that signs. They differ while the gateway does not know the newest.',
+        'The newest version that any instance has read, and the oldest one that an instance signs with. They differ while the gateway does not know the newest, or while an instance lags behind.',
       kind: 'timeseries',
       unit: 'short',
       runbook: 'CountersignRotationStuck',
       queries: [
         {
-          expr: `max by (environment, login, kind) (countersign_key_version{${inEnvironment}})`,
+          expr: aggregate('max', 'environment, login, kind', `countersign_key_version{${inEnvironment}}`),
           legend: '{{environment}} {{login}} {{kind}}: newest',
         },
         {
-          expr: `max by (environment, login, kind) (countersign_key_signing_version{${inEnvironment}})`,
+          expr: aggregate(
+            'min',
+            'environment, login, kind',
+            `countersign_key_signing_version{${inEnvironment}}`,
+          ),
           legend: '{{environment}} {{login}} {{kind}}: signs',
+        },
+      ],
+    },
+    {
+      title: 'Canaries',
+      description:
+        'Read-only queries sent ahead of payments while the ring holds a newer key, by result. switched: the gateway rejected one key and accepted another. Only with keys.rotation.canary.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      runbook: 'CountersignRotationStuck',
+      queries: [
+        {
+          expr: perSecond('key_canaries_total', inEnvironment, 'environment, result'),
+          legend: '{{environment}}: {{result}}',
         },
       ],
     },
@@ -96,7 +120,7 @@ const rotation: Section = {
       runbook: 'CountersignKeyOld',
       queries: [
         {
-          expr: `time() - max by (environment, login, kind) (countersign_key_created_timestamp_seconds{${inEnvironment}})`,
+          expr: `time() - ${aggregate('max', 'environment, login, kind', `countersign_key_created_timestamp_seconds{${inEnvironment}}`)}`,
           legend: '{{environment}} {{login}} {{kind}}',
         },
       ],
@@ -110,7 +134,11 @@ const rotation: Section = {
       runbook: 'CountersignKeyUnusable',
       queries: [
         {
-          expr: `max by (environment, login, kind) (countersign_key_unusable_versions{${inEnvironment}})`,
+          expr: aggregate(
+            'max',
+            'environment, login, kind',
+            `countersign_key_unusable_versions{${inEnvironment}}`,
+          ),
           legend: '{{environment}} {{login}} {{kind}}',
         },
       ],
@@ -128,19 +156,28 @@ const source: Section = {
       unit: 'short',
       redBelow: 1,
       runbook: 'CountersignKeySourceDown',
-      queries: [{ expr: 'min by (instance) (countersign_key_source_up)', legend: '{{instance}}' }],
+      queries: [
+        {
+          expr: aggregate('min', 'instance', `countersign_key_source_up{${inRelease}}`),
+          legend: '{{instance}}',
+        },
+      ],
     },
     {
       title: 'Vault token',
       description:
-        'Time until the Vault token runs out. It falls to a third of the lease and jumps back when renewed. Empty for keys in a directory.',
+        'Share of its lease that the Vault token has left. It falls to a third and jumps back when renewed. Empty for keys in a directory and for a token that never expires.',
       kind: 'timeseries',
-      unit: 's',
-      redBelow: 300,
+      unit: 'percentunit',
+      redBelow: 0.2,
       runbook: 'CountersignTokenNearExpiry',
       queries: [
         {
-          expr: 'min by (instance) (countersign_vault_token_expiry_timestamp_seconds) - time()',
+          expr: aggregate(
+            'min',
+            'instance',
+            `(countersign_vault_token_expiry_timestamp_seconds{${inRelease}} - time()) / countersign_vault_token_lease_seconds{${inRelease}}`,
+          ),
           legend: '{{instance}}',
         },
       ],
@@ -161,7 +198,7 @@ const source: Section = {
       unit: 's',
       redFrom: 5,
       runbook: 'CountersignKeySourceDown',
-      queries: medianAndWorst('key_fetch_duration_seconds', '', 'source'),
+      queries: medianAndWorst('key_fetch_duration_seconds', inRelease, 'source'),
     },
     {
       title: 'Key problems',
@@ -172,7 +209,11 @@ const source: Section = {
       runbook: 'CountersignKeyProblem',
       queries: [
         {
-          expr: perSecond('key_problems_total', 'environment=~"$environment|none"', 'environment'),
+          expr: perSecond(
+            'key_problems_total',
+            `${inRelease}, environment=~"$environment|none"`,
+            'environment',
+          ),
           legend: '{{environment}}',
         },
       ],

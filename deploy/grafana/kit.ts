@@ -24,7 +24,7 @@ import {
 import { DataqueryBuilder } from '@grafana/grafana-foundation-sdk/prometheus';
 import { PanelBuilder as StatBuilder } from '@grafana/grafana-foundation-sdk/stat';
 import { PanelBuilder as TimeseriesBuilder } from '@grafana/grafana-foundation-sdk/timeseries';
-import type { DashboardModel, PanelModel } from './model.ts';
+import { type DashboardModel, inEnvironment, inRelease, type PanelModel } from './model.ts';
 import { place } from './place.ts';
 
 const datasource = { type: 'prometheus', uid: '$datasource' };
@@ -65,8 +65,11 @@ export function serialise(dashboard: Dashboard): string {
 function variables(): Builder<VariableModel>[] {
   return [
     new DatasourceVariableBuilder('datasource').label('Data source').type('prometheus'),
-    labelValues('environment', 'Environment', 'countersign_in_flight_limit'),
-    labelValues('operation', 'Operation', 'countersign_outcomes_total{environment=~"$environment"}'),
+    // `.*`: a Prometheus that is not set up by the chart may add neither of these two labels.
+    labelValues('namespace', 'Namespace', 'countersign_build_info').allValue('.*'),
+    labelValues('release', 'Release', 'countersign_build_info{namespace=~"$namespace"}').allValue('.*'),
+    labelValues('environment', 'Environment', `countersign_in_flight_limit{${inRelease}}`),
+    labelValues('operation', 'Operation', `countersign_outcomes_total{${inEnvironment}}`),
     new ConstantVariableBuilder('runbook')
       .label('Address of the runbook')
       .value('https://git.example/countersign/blob/main/deploy/runbook.md'),
@@ -117,7 +120,7 @@ function target({ expr, legend }: PanelModel['queries'][number], at: number): Da
     .refId(String.fromCharCode('A'.charCodeAt(0) + at))
     .datasource(datasource)
     .expr(expr)
-    .legendFormat(legend)
+    .legendFormat(`${legend} {{namespace}} {{release}}`)
     .exemplar(expr.includes('countersign_request_duration_seconds_bucket'))
     .range();
 }

@@ -34,18 +34,27 @@ export interface Query {
 }
 
 /** Label matchers for the variables of every dashboard. */
-export const inEnvironment = 'environment=~"$environment"';
+export const inRelease = 'namespace=~"$namespace", release=~"$release"';
+export const inEnvironment = `${inRelease}, environment=~"$environment"`;
 export const onRoute = `${inEnvironment}, operation=~"$operation"`;
+
+/** Series of different releases are never aggregated: whatever else a query groups by, it groups by these. */
+const perRelease = 'namespace, release';
+
+/** One value for each release and each combination of the labels given. */
+export function aggregate(operator: 'sum' | 'min' | 'max' | 'count', by: string, expr: string): string {
+  return `${operator} by (${perRelease}, ${by}) (${expr})`;
+}
 
 /** Events a second, by the labels given. */
 export function perSecond(metric: string, matchers: string, by: string): string {
-  return `sum by (${by}) (rate(countersign_${metric}{${matchers}}[$__rate_interval]))`;
+  return aggregate('sum', by, `rate(countersign_${metric}{${matchers}}[$__rate_interval])`);
 }
 
 /** One quantile of a histogram, by the labels given. */
 export function quantile(q: number, metric: string, matchers: string, by: string): string {
   const buckets = `rate(countersign_${metric}_bucket{${matchers}}[$__rate_interval])`;
-  return `histogram_quantile(${q}, sum by (le, ${by}) (${buckets}))`;
+  return `histogram_quantile(${q}, ${aggregate('sum', `le, ${by}`, buckets)})`;
 }
 
 /** Median and 99th percentile, by one label. */

@@ -1,5 +1,6 @@
 import { instances } from './instances.ts';
 import {
+  aggregate,
   type DashboardModel,
   medianAndWorst,
   onRoute,
@@ -63,7 +64,11 @@ const now: Section = {
       runbook: 'CountersignOutcomeUnknown',
       queries: [
         {
-          expr: `sum by (environment) (increase(countersign_outcomes_total{${onRoute}, outcome="unknown"}[$__range]))`,
+          expr: aggregate(
+            'sum',
+            'environment',
+            `increase(countersign_outcomes_total{${onRoute}, outcome="unknown"}[$__range])`,
+          ),
           legend: '{{environment}}',
         },
       ],
@@ -138,6 +143,31 @@ const gateway: Section = {
       redFrom: 2.5,
       runbook: 'CountersignLatencyBurnFast',
       queries: medianAndWorst('gateway_request_duration_seconds', onRoute, 'operation'),
+    },
+    {
+      title: 'Connection failures',
+      description:
+        'Connections to the gateway that could not be made: dns, refused, timeout, tls, other. Nothing was sent on them.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      runbook: 'CountersignFailuresBurnFast',
+      queries: [
+        { expr: perSecond('gateway_connection_failures_total', onRoute, 'cause'), legend: '{{cause}}' },
+      ],
+    },
+    {
+      title: 'Server errors on payments',
+      description:
+        'Gateway 5xx responses to operations that are not read-only. The payment may have been carried out: query its order before sending it again.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      runbook: 'CountersignPaymentServerError',
+      queries: [
+        {
+          expr: perSecond('payment_server_errors_total', onRoute, 'environment, operation'),
+          legend: '{{environment}} {{operation}}',
+        },
+      ],
     },
     {
       title: 'Results',

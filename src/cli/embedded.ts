@@ -8,7 +8,9 @@ import { type ListeningSimulator, listenSimulator } from '../simulator/listen.ts
 import { loadScenario } from '../simulator/scenario.ts';
 import type { Scenario } from '../simulator/scenario-shape.ts';
 import { gatewayKeysIn } from './gateway-keys.ts';
+import { codeOf } from './options.ts';
 import { packageRoot } from './package-info.ts';
+import { Stop } from './stop.ts';
 
 /** What runs without `--config`. */
 export const embeddedConfig = fileURLToPath(new URL('config/embedded.yaml', packageRoot));
@@ -25,9 +27,32 @@ export interface EmbeddedKeys {
   remove(): void;
 }
 
+/** Memory as a file system; writable in containers whose root is read-only. */
+const sharedMemory = '/dev/shm';
+
+/**
+ * Makes a folder in the first of these that can be written to.
+ *
+ * @throws Stop that says why there is none, and what to do
+ */
+export function makeKeyFolder(parents: readonly string[]): string {
+  const failures: string[] = [];
+  for (const parent of parents) {
+    try {
+      return mkdtempSync(join(parent, 'countersign-keys-'));
+    } catch (error) {
+      failures.push(`${parent} (${codeOf(error)})`);
+    }
+  }
+  throw new Stop(
+    `Without --config, Countersign writes temporary keys, and it cannot write to ${failures.join(' or ')}: ` +
+      'give it a configuration with --config FILE, or set TMPDIR to a writable folder',
+  );
+}
+
 /** Makes new keys for each login of the default scenario, in a folder that only this user can read. */
 export async function makeEmbeddedKeys(): Promise<EmbeddedKeys> {
-  const folder = mkdtempSync(join(tmpdir(), 'countersign-keys-'));
+  const folder = makeKeyFolder([tmpdir(), sharedMemory]);
   const remove = (): void => rmSync(folder, { recursive: true, force: true });
   const logins = Object.keys(defaultScenario().logins);
   await Promise.all(logins.map((login) => writeKeys(join(folder, environment, login)))).catch(

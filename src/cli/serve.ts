@@ -29,7 +29,11 @@ export async function serve(argv: readonly string[], io: Io, signals: Signals): 
 }
 
 async function serveEmbedded(io: Io, signals: Signals): Promise<number> {
-  const keys = await makeEmbeddedKeys();
+  const keys = await makeEmbeddedKeys().catch(messageOf);
+  if (typeof keys === 'string') {
+    io.err(keys);
+    return exitCode.failed;
+  }
   const lookUp = (name: string): string | undefined => keys.variables[name];
   try {
     const gateway = await startEmbeddedGateway(keys);

@@ -5,13 +5,15 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, posix } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { at, list, record } from '../support/helm.ts';
+import { execForm } from '../support/image.ts';
 import { itWith } from '../support/programs.ts';
 import { promtool } from '../support/promtool.ts';
 
@@ -99,12 +101,37 @@ itWith('promtool')('promtool accepts the configuration of Prometheus, with the r
   expect({ status, output }).toEqual({ status: 0, output: expect.stringContaining('alerts.rules.yaml') });
 });
 
-it('Grafana finds its data source and every dashboard', () => {
+it('the health check of the image is also in the compose file: an OCI image has none', () => {
+  const [, options = ''] = /^HEALTHCHECK (.*?) \\$/m.exec(readFileSync('Dockerfile', 'utf8')) ?? [];
+  const timing = [...options.matchAll(/--([\w-]+)=(\w+)/g)].map(([, name = '', value = '']) => [
+    name.replace('-', '_'),
+    /^\d+$/.test(value) ? Number(value) : value,
+  ]);
+  expect(services['countersign']).toHaveProperty('healthcheck', {
+    test: ['CMD', ...execForm(readFileSync('Dockerfile', 'utf8'), 'HEALTHCHECK')],
+    ...Object.fromEntries(timing),
+  });
+});
+
+it('Grafana sees every dashboard and no other JSON file, which it would log an error for', () => {
+  const path = String(
+    at(read('compose/grafana/dashboards/countersign.yaml'), 'providers', 0, 'options', 'path'),
+  );
+  const seen = mounts
+    .filter(({ name, target }) => name === 'grafana' && target.startsWith(path))
+    .flatMap(({ source, target }) =>
+      statSync(join('deploy', source)).isDirectory()
+        ? readdirSync(join('deploy', source), { recursive: true, encoding: 'utf8' })
+        : [posix.relative(path, target)],
+    );
+  const dashboards = readdirSync('deploy/grafana').filter((name) => name.endsWith('.json'));
+  expect(seen.sort()).toEqual(dashboards.sort());
+  for (const name of dashboards) expect(seenBy('grafana', `${path}/${name}`)).toBe(`deploy/grafana/${name}`);
+});
+
+it('Grafana finds its data source', () => {
   const source = at(read('compose/grafana/datasources/prometheus.yaml'), 'datasources', 0);
   expect(source).toMatchObject({ uid: 'prometheus', url: 'http://prometheus:9090', isDefault: true });
-  const path = at(read('compose/grafana/dashboards/countersign.yaml'), 'providers', 0, 'options', 'path');
-  const dashboards = seenBy('grafana', String(path)) ?? '';
-  expect(readdirSync(dashboards).some((name) => name.endsWith('.json'))).toBe(true);
   for (const kind of ['datasources', 'dashboards']) {
     expect(seenBy('grafana', `/etc/grafana/provisioning/${kind}`)).toBe(`deploy/compose/grafana/${kind}`);
   }

@@ -51,6 +51,8 @@ const panels = committed.flatMap(({ file, dashboard }) =>
   ),
 );
 const labels = labelsByMetric();
+/** Labels that Prometheus adds when it scrapes. */
+const targetLabels = ['namespace', 'release'];
 
 /** Label names of each metric, as it is declared. */
 function labelsByMetric(): Map<string, readonly string[]> {
@@ -84,9 +86,11 @@ describe.each(committed)('$file', ({ model, text, dashboard }) => {
     expect(text).toBe(serialise(build(model)));
   });
 
-  it('has the variables for data source, environment, operation and runbook', () => {
+  it('has the variables for data source, release, environment, operation and runbook', () => {
     expect(dashboard.templating.list.map(({ name, type }) => `${name}: ${type}`)).toEqual([
       'datasource: datasource',
+      'namespace: query',
+      'release: query',
       'environment: query',
       'operation: query',
       'runbook: constant',
@@ -117,6 +121,19 @@ it('no two dashboards have one uid, and each has the tag that links them', () =>
   for (const { dashboard } of committed) expect(dashboard.tags).toContain('countersign');
 });
 
+it('every metric is in a panel', () => {
+  const shown = panels.flatMap(({ panel }) => panel.targets.flatMap(({ expr }) => selectors(expr)));
+  const names = new Set(shown.map(({ name }) => name.replace(/_bucket$/, '')));
+  const declared = [...labels.keys()].filter((name) => !/_(bucket|count|sum)$/.test(name));
+  expect(declared.filter((name) => !names.has(name))).toEqual([]);
+});
+
+it('an instance that lags behind in a rotation is visible: the signing version is the lowest of all', () => {
+  const versions = panels.find(({ panel }) => panel.title === 'Newest and signing version')?.panel;
+  const operators = versions?.targets.map(({ expr }) => expr.replace(/ by .*\((\w+)\{.*/, ' $1'));
+  expect(operators).toEqual(['max countersign_key_version', 'min countersign_key_signing_version']);
+});
+
 it('the runbook names only dashboards and panels there are', () => {
   const titles = committed.flatMap(({ model, dashboard }) => [
     model.title,
@@ -132,7 +149,8 @@ describe.each(panels)('$name', ({ panel }) => {
       for (const { name, matchers } of selectors(expr)) {
         const known = labels.get(name) ?? [];
         expect([...labels.keys()]).toContain(name);
-        for (const [, label = ''] of matchers.matchAll(/(\w+)[=!]/g)) expect(known).toContain(label);
+        for (const [, label = ''] of matchers.matchAll(/(\w+)[=!]/g))
+          expect([...targetLabels, ...known]).toContain(label);
       }
       const grouped = [...expr.matchAll(/by \(([^)]*)\)/g)].flatMap(([, names = '']) => names.split(', '));
       for (const [, label] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) expect(grouped).toContain(label);
@@ -144,6 +162,19 @@ describe.each(panels)('$name', ({ panel }) => {
       for (const label of ['environment', 'operation']) {
         if (labels.get(name)?.includes(label)) expect(matchers).toContain(`${label}=~"$${label}`);
       }
+    }
+  });
+
+  it('tells releases apart: each selector is filtered, each result is named', () => {
+    for (const { expr, legendFormat } of panel.targets) {
+      const all = [...expr.matchAll(/\b(?:countersign|process|nodejs)_\w+(\{[^}]*\})?/g)];
+      expect(all.length).toBeGreaterThan(0);
+      for (const [, matchers] of all) {
+        expect(matchers).toContain('namespace=~"$namespace", release=~"$release"');
+      }
+      for (const [, grouped] of expr.matchAll(/\b(?:sum|min|max|count)\b(?: by \(([^)]*)\))?/g))
+        expect(grouped).toMatch(/^namespace, release, /);
+      expect(legendFormat).toMatch(/ \{\{namespace\}\} \{\{release\}\}$/);
     }
   });
 

@@ -1,4 +1,5 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { cpSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
@@ -26,6 +27,20 @@ whenHelm('the packaged chart renders the same as the folder, with rules and dash
   expect(packaged).toEqual(render(everything));
 });
 
+whenHelm('the packaged chart holds no recording, picture, source or test', () => {
+  expect(helm(['package', chart, '--destination', folder])).toMatchObject({ status: 0 });
+  const archive = join(folder, 'countersign-0.1.0.tgz');
+  const packed = execFileSync('tar', ['--list', '--file', archive], { encoding: 'utf8' }).trim().split('\n');
+  const linked = ['grafana/*.json', 'prometheus/*.rules.yaml'].flatMap((pattern) =>
+    globSync(`deploy/${pattern}`).map((file) =>
+      file.replace('deploy/grafana', 'files/dashboards').replace('deploy', 'files'),
+    ),
+  );
+  const own = globSync(['*.yaml', '*.json', 'files/*.*', 'templates/**/*.*'], { cwd: chart });
+  const expected = ['.helmignore', ...own, ...linked].map((file) => `countersign/${file}`);
+  expect(packed.sort()).toEqual(expected.sort());
+});
+
 whenHelm.each([
   ['an unknown key', ['replicas=2'], "additional properties 'replicas' not allowed"],
   ['an unknown key inside', ['image.sha=1'], "additional properties 'sha' not allowed"],
@@ -48,22 +63,54 @@ whenHelm.each([
   expect(refused.stderr).toContain(message);
 });
 
-whenHelm('the notes say what still has to be done, and no more once it is', () => {
+/** What `helm install` prints at the end. */
+function notes(args: readonly string[]): string {
   const copy = join(folder, 'notes');
   cpSync(chart, copy, { recursive: true, dereference: true });
   const include = '{{ include (print $.Template.BasePath "/NOTES.txt") . | nindent 2 }}';
   writeFileSync(join(copy, 'templates/notes.yaml'), `kind: Notes\nnotes: |\n  {{- "" }}\n${include}\n`);
-  const notes = (name: string) => String(at(render(values(name), 'Notes', copy)[0], 'notes'));
-  const fresh = notes('default');
+  return String(at(render(args, 'Notes', copy)[0], 'notes'));
+}
+
+whenHelm('the notes say what still has to be done, and no more once it is', () => {
+  const fresh = notes(values('default'));
   expect(fresh).toContain('http://pay-countersign.payments.svc:8080/sandbox/gw/api/...');
   expect(fresh.match(/^NOTE: .*$/gm)).toEqual([
     'NOTE: config.callers is empty, so every request is refused.',
     'NOTE: config.environments.sandbox.baseUrl is https://sandbox.gateway.example, which is a placeholder.',
     'NOTE: the image is not pinned: set image.digest.',
   ]);
-  expect(notes('vault-kubernetes')).not.toContain('NOTE:');
-  expect(notes('vault-kubernetes')).toContain('vault write auth/kubernetes-prod/role/countersign ');
-  expect(notes('directory-keys')).not.toContain('vault write');
+  expect(notes(values('vault-kubernetes'))).not.toContain('NOTE:');
+  expect(notes(values('vault-kubernetes'))).toContain('vault write auth/kubernetes-prod/role/countersign ');
+  expect(notes(values('directory-keys'))).not.toContain('vault write');
+});
+
+whenHelm('the notes name the Vault policy by its file, and as the set-up script calls it', () => {
+  const text = notes(values('vault-kubernetes'));
+  const [, policy = '', file = ''] = /^ *vault policy write (\S+) (\S+)$/m.exec(text) ?? [];
+  expect(readFileSync(file, 'utf8')).toContain('path "secret/data/gateway/*"');
+  expect(readFileSync('deploy/vault/setup.sh', 'utf8')).toMatch(new RegExp(`^policy ${policy}$`, 'm'));
+  expect(text).toContain(` token_policies=${policy}\n`);
+  expect(text).not.toContain('<');
+});
+
+whenHelm('the notes name the labels of the pods that the network policy lets in', () => {
+  expect(notes(values('default'))).toContain(
+    'reach the proxy port, and no others (networkPolicy.callers):\n' +
+      '  pods labeled countersign/caller=true in all namespaces\n',
+  );
+  const callers = [
+    { podSelector: { matchLabels: { app: 'shop' } } },
+    { namespaceSelector: { matchExpressions: [{ key: 'team', operator: 'In', values: ['pay', 'shop'] }] } },
+    { ipBlock: { cidr: '10.0.0.0/8', except: ['10.1.0.0/16'] } },
+  ];
+  const given = ['--set-json', `networkPolicy.callers=${JSON.stringify(callers)}`];
+  expect(notes([...values('default'), ...given])).toContain(
+    '  pods labeled app=shop in this namespace\n' +
+      '  all pods in namespaces labeled team In pay|shop\n' +
+      '  addresses in 10.0.0.0/8 except 10.1.0.0/16\n',
+  );
+  expect(notes([...values('default'), '--set-json', 'networkPolicy.callers=[]'])).toContain(':\n  none\n');
 });
 
 it('chart, package and image name the same version', () => {

@@ -1,3 +1,4 @@
+import { BlockList } from 'node:net';
 import { expect } from '@jest/globals';
 import { parse } from 'yaml';
 import { at, configText, list, record, render, renderOne, values } from '../support/helm.ts';
@@ -56,6 +57,20 @@ whenHelm('further egress is added as it stands', () => {
 whenHelm('the cloud metadata address is out of reach by default', () => {
   const gateway = rules(values('default'), 'egress').at(-1);
   expect(at(gateway, 'to', 0, 'ipBlock', 'except')).toContain('169.254.0.0/16');
+});
+
+whenHelm('a gateway with an IPv6 address is in reach by default, and private IPv6 addresses are not', () => {
+  const gateway = list(rules(values('default'), 'egress').at(-1), 'to');
+  expect(gateway.map((peer) => at(peer, 'ipBlock', 'cidr'))).toEqual(['0.0.0.0/0', '::/0']);
+  const excepted = new BlockList();
+  for (const range of list(gateway[1], 'ipBlock', 'except').map(String)) {
+    const [network = '', prefix] = range.split('/');
+    excepted.addSubnet(network, Number(prefix), 'ipv6');
+  }
+  for (const address of ['::1', 'fd00:ec2::254', 'fc00::1', 'fe80::1']) {
+    expect([address, excepted.check(address, 'ipv6')]).toEqual([address, true]);
+  }
+  expect(excepted.check('2001:db8::1', 'ipv6')).toBe(false);
 });
 
 whenHelm.each(['default', 'vault-kubernetes', 'everything'])(

@@ -78,6 +78,20 @@ whenHelm.each(ciValues)('pods of the %s values are "restricted" by the Pod Secur
   }
 });
 
+whenHelm.each(ciValues)(
+  'containers of the %s values have requests and limits of ephemeral storage',
+  (name) => {
+    const pods = [podSpec(values(name)), at(renderOne(values(name), 'Pod'), 'spec')];
+    for (const one of pods.flatMap((pod) => list(pod, 'containers'))) {
+      const [request, limit] = ['requests', 'limits'].map((kind) =>
+        Number.parseInt(String(at(one, 'resources', kind, 'ephemeral-storage')), 10),
+      );
+      expect(request).toBeGreaterThan(0);
+      expect(limit).toBeGreaterThan(request ?? 0);
+    }
+  },
+);
+
 whenHelm('the pod runs as the user of the image, by the same command', () => {
   const dockerfile = readFileSync('Dockerfile', 'utf8');
   const pod = podSpec(values('default'));

@@ -7,9 +7,10 @@ import { dashboards } from '../../deploy/grafana/dashboards.ts';
 import { parameter } from '../../src/simulator/call.ts';
 import { post, statusForm, transferForm } from '../support/forwarding.ts';
 import { describeWith } from '../support/programs.ts';
-import { type PrometheusServer, startPrometheus, until } from '../support/prometheus-server.ts';
+import { type PrometheusServer, type Sample, startPrometheus, until } from '../support/prometheus-server.ts';
 import { startProxy, type TestProxy, testPrivateKey } from '../support/service.ts';
 import { controlKey, startSimulator } from '../support/simulator.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
 import { Bench, roleName } from '../support/stub-vault/harness.ts';
 import { vectorText } from '../support/vectors.ts';
 
@@ -21,6 +22,10 @@ const queries = Object.values(dashboards).flatMap(({ title, sections }) =>
     .flatMap(({ panels }) => panels)
     .flatMap((panel) => panel.queries.map(({ expr }) => [title, panel.title, expr] as const)),
 );
+
+/** Two releases in one Prometheus, the second one without requests. */
+const busy = { namespace: 'payments', release: 'pay' };
+const unused = { namespace: 'payouts', release: 'pay' };
 
 const stops: (() => Promise<unknown>)[] = [];
 let proxy: TestProxy;
@@ -74,6 +79,7 @@ async function start(): Promise<void> {
   const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
   proxy = await startProxy({
     gateway: gateway.url,
+    sandbox: { caFile: new Ca(vault.folder.path, 'gateway-ca').file },
     config: {
       keys: {
         source: 'vault',
@@ -87,13 +93,22 @@ async function start(): Promise<void> {
     },
   });
   stops.push(() => proxy.stop());
+  const idle = await startProxy({ gateway: gateway.url });
+  stops.push(() => idle.stop());
+  const scrape = {
+    job_name: 'countersign',
+    static_configs: [
+      { targets: [new URL(proxy.adminUrl).host], labels: busy },
+      { targets: [new URL(idle.adminUrl).host], labels: unused },
+    ],
+  };
   prometheus = await startPrometheus(
-    new URL(proxy.adminUrl),
+    [scrape],
     globSync('deploy/prometheus/*.rules.yaml').map((file) => resolve(file)),
   );
   stops.push(() => prometheus.stop());
   // Prometheus takes 5 seconds to its first scrape. Rates need two, with something between them.
-  await until(async () => (await prometheus.query('up == 1')).length === 1);
+  await until(async () => (await prometheus.query('up == 1')).length === 2);
   for (let round = 0; round < 7; round += 1) {
     if (round === 3) await keep(vectorText('keys/rsa-4096-pkcs8.pem'));
     // An outage of Vault, in which the cached keys go on signing.
@@ -123,15 +138,39 @@ describeWith('prometheus')('a real Prometheus that scrapes a Countersign under m
     for (const stop of stops.toReversed()) await stop();
   });
 
-  it.each(queries)('%s: %s', async (dashboard, panel, expr) => {
+  function ask(expr: string, { namespace = '.*', release = '.*' } = {}): Promise<Sample[]> {
     const concrete = expr
       .replaceAll(/\$environment|\$operation/g, '.+')
+      .replaceAll('$namespace', namespace)
+      .replaceAll('$release', release)
       .replaceAll('$__rate_interval', '4s')
       .replaceAll('$__range', '1m');
-    const values = (await prometheus.query(concrete)).map(({ value: [, text] }) => Number(text));
+    return prometheus.query(concrete);
+  }
+
+  it.each(queries)('%s: %s', async (dashboard, panel, expr) => {
+    const values = (await ask(expr, busy)).map(({ value: [, text] }) => Number(text));
     seen.push([dashboard, panel, values.length, expr]);
     expect(values).toContainEqual(expect.any(Number));
     expect(values.some((value) => Number.isFinite(value))).toBe(true);
+  });
+
+  it.each(queries)('%s: %s does not sum releases', async (_dashboard, _panel, expr) => {
+    const releases = (results: readonly Sample[]) =>
+      results.map(({ metric: { namespace, release } }) => `${namespace}/${release}`);
+    expect(['payments/pay', 'payouts/pay']).toEqual(
+      expect.arrayContaining([...new Set(releases(await ask(expr)))]),
+    );
+    expect(['payouts/pay']).toEqual(expect.arrayContaining([...new Set(releases(await ask(expr, unused)))]));
+  });
+
+  it('keeps the requests of a release out of those of another one', async () => {
+    const signatures = async (of: typeof busy) =>
+      (await ask('sum(countersign_signatures_total{namespace=~"$namespace", release=~"$release"})', of)).map(
+        ({ value: [, text] }) => Number(text),
+      );
+    expect((await signatures(busy))[0]).toBeGreaterThan(0);
+    expect(await signatures(unused)).toEqual([0]);
   });
 
   it.each([
@@ -159,7 +198,8 @@ describeWith('prometheus')('a real Prometheus that scrapes a Countersign under m
       activeTargets: z.array(z.object({ health: z.string(), lastError: z.string() })),
     });
     const { activeTargets } = targets.parse(await prometheus.api('targets'));
-    expect(activeTargets).toEqual([{ health: 'up', lastError: '' }]);
+    const healthy = { health: 'up', lastError: '' };
+    expect(activeTargets).toEqual([healthy, healthy]);
     const now = Date.now() / 1000;
     const exemplars = await prometheus.api(
       `query_exemplars?query=countersign_request_duration_seconds_bucket&start=${now - 60}&end=${now}`,
@@ -181,7 +221,10 @@ describeWith('prometheus')('a real Prometheus that scrapes a Countersign under m
     await until(async () => {
       const { alerts: seen } = alerts.parse(await prometheus.api('alerts'));
       const unknown = seen.find(({ labels }) => labels.alertname === 'CountersignOutcomeUnknown');
-      return unknown?.annotations.summary === 'A transfer in sandbox may or may not have happened';
+      return (
+        unknown?.annotations.summary === 'A transfer in sandbox may or may not have happened' &&
+        (unknown.annotations['description'] ?? '').endsWith('Release pay in namespace payments.')
+      );
     });
   });
 });

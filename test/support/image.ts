@@ -101,6 +101,10 @@ function copy(
 function run(text: string, cwd: string, modules: string | undefined): void {
   const command = text.replace(/^(--mount=\S+ )+/, '');
   if (cleansBase(command)) return;
+  if (command.startsWith('node dist/')) {
+    execFileSync(process.execPath, command.split(' ').slice(1), { cwd, stdio: 'pipe' });
+    return;
+  }
   if (!command.startsWith('npm ')) throw new Error(`a step this proof does not know: ${command}`);
   if (command.startsWith('npm ci ') && modules !== undefined) {
     symlinkSync(modules, join(cwd, 'node_modules'));

@@ -23,13 +23,34 @@ export interface PrometheusServer {
   stop(): Promise<void>;
 }
 
-/** A real Prometheus on a free port of loopback, which scrapes one target every second as job `countersign`. */
-export async function startPrometheus(target: URL, ruleFiles: readonly string[]): Promise<PrometheusServer> {
+/** An entry of `static_configs`. */
+export interface StaticTargets {
+  readonly targets: readonly string[];
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+/** An entry of `scrape_configs`. */
+export interface ScrapeConfig {
+  readonly job_name: string;
+  readonly static_configs: readonly StaticTargets[];
+  readonly relabel_configs?: readonly object[];
+}
+
+/** A scrape of one admin port as job `countersign`, as in deploy/compose/prometheus.yml. */
+export function plainScrape(adminUrl: string): ScrapeConfig {
+  return { job_name: 'countersign', static_configs: [{ targets: [new URL(adminUrl).host] }] };
+}
+
+/** A real Prometheus on a free port of loopback, which scrapes every second. */
+export async function startPrometheus(
+  scrapes: readonly ScrapeConfig[],
+  ruleFiles: readonly string[],
+): Promise<PrometheusServer> {
   const folder = mkdtempSync(join(tmpdir(), 'countersign-prometheus-'));
   const config = {
     global: { scrape_interval: '1s', evaluation_interval: '1s' },
     rule_files: ruleFiles,
-    scrape_configs: [{ job_name: 'countersign', static_configs: [{ targets: [target.host] }] }],
+    scrape_configs: scrapes,
   };
   // JSON is YAML.
   writeFileSync(join(folder, 'prometheus.yml'), JSON.stringify(config));

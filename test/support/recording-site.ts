@@ -5,8 +5,9 @@ import { Secret } from '../../src/secret.ts';
 import { type Call, parameter } from '../../src/simulator/call.ts';
 import type { Fault } from '../../src/simulator/faults.ts';
 import { startCountersign } from './processes.ts';
-import { startPrometheus } from './prometheus-server.ts';
+import { plainScrape, startPrometheus } from './prometheus-server.ts';
 import { controlKey, startSimulator } from './simulator.ts';
+import { Ca } from './stub-vault/certificates.ts';
 import { Bench, roleName } from './stub-vault/harness.ts';
 import { publicKeyOf, vectorText } from './vectors.ts';
 
@@ -46,12 +47,14 @@ export async function openSite(stops: (() => Promise<unknown>)[]) {
     });
   await putKey('acme', 'rsa-2048');
   await putKey('beta', 'rsa-2048');
+  const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
+  const caFile = new Ca(vault.folder.path, 'gateway-ca').file;
   const countersign = await startCountersign(
-    configOf(gateway.url, vault.vault.address, await vault.admin.token({ policies: [roleName], ttl: '1h' })),
+    configOf({ baseUrl: gateway.url, caFile }, vault.vault.address, token),
   );
   stops.push(() => countersign.stop());
   const rules = globSync('deploy/prometheus/*.rules.yaml').map((file) => resolve(file));
-  const prometheus = await startPrometheus(new URL(countersign.adminUrl), rules);
+  const prometheus = await startPrometheus([plainScrape(countersign.adminUrl)], rules);
   stops.push(() => prometheus.stop());
   return {
     url: `${countersign.url}/production/gw/api`,
@@ -67,7 +70,7 @@ export async function openSite(stops: (() => Promise<unknown>)[]) {
   };
 }
 
-function configOf(gateway: string, vault: string, token: string) {
+function configOf(gateway: { baseUrl: string; caFile: string }, vault: string, token: string) {
   const caller = (name: keyof typeof tokens, more: object) => ({
     name,
     credentials: [{ tokenSha256: createHash('sha256').update(tokens[name]).digest('hex') }],
@@ -75,7 +78,7 @@ function configOf(gateway: string, vault: string, token: string) {
   });
   return {
     environments: {
-      production: { baseUrl: gateway, product: 'gw', endpoints: { '1235': 'acme' }, maxInFlight: 40 },
+      production: { ...gateway, product: 'gw', endpoints: { '1235': 'acme' }, maxInFlight: 40 },
     },
     keys: {
       source: 'vault' as const,

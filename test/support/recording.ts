@@ -110,6 +110,7 @@ async function recordingOf(model: DashboardModel, prometheus: PrometheusServer, 
 async function seriesOf(expr: string, prometheus: PrometheusServer, span: Span): Promise<Series[]> {
   const query = expr
     .replaceAll(/\$environment|\$operation/g, '.+')
+    .replaceAll(/\$namespace|\$release/g, '.*')
     .replaceAll('$__rate_interval', rateInterval)
     .replaceAll('$__range', `${length}s`);
   const end = span.start + (span.steps - 1) * span.step;

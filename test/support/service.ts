@@ -73,6 +73,8 @@ export async function startProxy(options: ProxyOptions): Promise<TestProxy> {
       ...overrides,
     });
   const service = await startService(configOf(options.config ?? {}), { ...options, log });
+  // As serve does.
+  service.configLoaded(true);
   return {
     url: service.proxyUrl,
     adminUrl: service.adminUrl,

@@ -7,6 +7,8 @@ import { clockTime } from './timeseries.ts';
 const lineHeight = 18;
 const pickers = [
   ['Data source', 'Prometheus'],
+  ['Namespace', 'All'],
+  ['Release', 'All'],
   ['Environment', 'All'],
   ['Operation', 'All'],
 ] as const;

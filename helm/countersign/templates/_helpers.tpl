@@ -53,3 +53,22 @@ app.kubernetes.io/component: test
 {{- define "countersign.secretDir" -}}/etc/countersign/secrets{{- end }}
 {{- define "countersign.tokenDir" -}}/var/run/secrets/countersign/vault{{- end }}
 
+{{/* A peer of a NetworkPolicy, for a person: pods labeled a=b in namespaces labeled c=d. */}}
+{{- define "countersign.peerInWords" -}}
+{{- if .ipBlock -}}
+addresses in {{ .ipBlock.cidr }}{{ with .ipBlock.except }} except {{ join ", " . }}{{ end }}
+{{- else -}}
+{{ include "countersign.selectorInWords" (dict "what" "pods" "selector" .podSelector) }} in {{ if hasKey . "namespaceSelector" }}{{ include "countersign.selectorInWords" (dict "what" "namespaces" "selector" .namespaceSelector) }}{{ else }}this namespace{{ end }}
+{{- end -}}
+{{- end }}
+
+{{- define "countersign.selectorInWords" -}}
+{{- $labels := list -}}
+{{- range $name, $value := dig "matchLabels" dict (default dict .selector) -}}
+{{- $labels = append $labels (printf "%s=%s" $name $value) -}}
+{{- end -}}
+{{- range dig "matchExpressions" list (default dict .selector) -}}
+{{- $labels = append $labels (printf "%s %s %s" .key .operator (join "|" .values)) -}}
+{{- end -}}
+{{- if $labels }}{{ .what }} labeled {{ join ", " $labels }}{{ else }}all {{ .what }}{{ end -}}
+{{- end }}

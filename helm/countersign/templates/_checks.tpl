@@ -1,0 +1,89 @@
+{{/*
+Refuses values that Kubernetes, Prometheus or the program would refuse or misread later, all at once. Here stands what
+values.schema.json cannot compare, or could only refuse without saying what to do.
+*/}}
+{{- define "countersign.checkValues" -}}
+{{- $checks := list "checkNames" "checkPorts" "checkScrape" "checkDuplicates" "checkEnv" "checkVariables" -}}
+{{- $problems := list -}}
+{{- range $checks -}}
+{{- with include (printf "countersign.%s" .) $ | fromYamlArray -}}
+{{- $problems = concat $problems . -}}
+{{- end -}}
+{{- end -}}
+{{- if $problems -}}
+{{- fail (printf "\n- %s" (join "\n- " $problems)) -}}
+{{- end -}}
+{{- include "countersign.checkGracePeriod" . -}}
+{{- end }}
+
+{{/* The names of Services are DNS labels that begin with a letter. */}}
+{{- define "countersign.checkNames" -}}
+{{- $name := include "countersign.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([a-z0-9-]*[a-z0-9])?$" $name) -}}
+{{- list (printf "Kubernetes refuses %q as the name of a Service: set fullnameOverride to a name of lower-case letters, digits and hyphens that begins with a letter" $name) | toYaml -}}
+{{- end -}}
+{{- end }}
+
+{{- define "countersign.checkPorts" -}}
+{{- if eq (int .Values.ports.proxy) (int .Values.ports.admin) -}}
+{{- list (printf "ports.proxy and ports.admin are both %v: choose two different ports, since the pod listens on both" .Values.ports.proxy) | toYaml -}}
+{{- end -}}
+{{- end }}
+
+{{- define "countersign.checkScrape" -}}
+{{- with .Values.serviceMonitor -}}
+{{- if gt (include "countersign.milliseconds" .scrapeTimeout | int64) (include "countersign.milliseconds" .interval | int64) -}}
+{{- list (printf "serviceMonitor.scrapeTimeout (%s) is longer than serviceMonitor.interval (%s), which Prometheus refuses: shorten the timeout or lengthen the interval" .scrapeTimeout .interval) | toYaml -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Two volumes cannot have one name, nor two keys one file. */}}
+{{- define "countersign.checkDuplicates" -}}
+{{- $problems := list -}}
+{{- $names := list -}}
+{{- range .Values.secretFiles -}}
+{{- if has .name $names -}}
+{{- $problems = append $problems (printf "secretFiles has two entries named %q: give each its own name, which is its folder" .name) -}}
+{{- end -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- $files := list -}}
+{{- range $key := .Values.keySecrets -}}
+{{- range $key.entries -}}
+{{- $file := printf "%s/%s/%s" $key.environment $key.login . -}}
+{{- if has $file $files -}}
+{{- $problems = append $problems (printf "keySecrets has two sources for %s: remove one of them" $file) -}}
+{{- end -}}
+{{- $files = append $files $file -}}
+{{- end -}}
+{{- end -}}
+{{- with $problems }}{{ toYaml . }}{{ end -}}
+{{- end }}
+
+{{/* Kubernetes takes only text as the value of a variable, and YAML reads 8 and true as something else. */}}
+{{- define "countersign.checkEnv" -}}
+{{- $problems := list -}}
+{{- range .Values.extraEnv -}}
+{{- if and (hasKey . "value") (not (kindIs "string" .value)) -}}
+{{- $problems = append $problems (printf "the value of %s in extraEnv is not text: quote it, value: \"%v\" (or --set-string)" .name .value) -}}
+{{- end -}}
+{{- end -}}
+{{- with $problems }}{{ toYaml . }}{{ end -}}
+{{- end }}
+
+{{/* Each ${NAME} of the configuration is a variable of the container; $${ is a literal ${. */}}
+{{- define "countersign.checkVariables" -}}
+{{- $problems := list -}}
+{{- $provided := list -}}
+{{- range concat .Values.secretEnv .Values.extraEnv -}}
+{{- $provided = append $provided .name -}}
+{{- end -}}
+{{- range regexFindAll "\\$\\$\\{|\\$\\{[A-Za-z_][A-Za-z0-9_]*\\}" (include "countersign.givenConfig" .) -1 | uniq -}}
+{{- $name := trimAll "${}" . -}}
+{{- if and $name (not (has $name $provided)) -}}
+{{- $problems = append $problems (printf "config has %s, and nothing provides %s: add { name: %s, secretName: ..., key: ... } to secretEnv" . $name $name) -}}
+{{- end -}}
+{{- end -}}
+{{- with $problems }}{{ toYaml . }}{{ end -}}
+{{- end }}

@@ -1,0 +1,19 @@
+{{/*
+A rule file with the thresholds and the address of the runbook that the values give. A line of an expression says which
+of its numbers are thresholds: `> 0.02 # threshold: gatewayRejectsRatio=0.02`.
+*/}}
+{{- define "countersign.rules" -}}
+{{- $thresholds := .values.thresholds -}}
+{{- $lines := list -}}
+{{- range splitList "\n" .text -}}
+{{- $line := regexReplaceAll "^( *runbook_url: )" . (printf "${1}%s" (replace "$" "$$" $.values.runbookUrlPrefix)) -}}
+{{- range regexFindAll "[A-Za-z]+=[0-9.]+" (regexFind "# threshold: .*" $line) -1 -}}
+{{- $marked := splitn "=" 2 . -}}
+{{- $number := printf "([ (])%s([ ,)])" (regexQuoteMeta $marked._1) -}}
+{{- $line = regexReplaceAll $number $line (printf "${1}%v${2}" (get $thresholds $marked._0)) -}}
+{{- $line = replace . (printf "%s=%v" $marked._0 (get $thresholds $marked._0)) $line -}}
+{{- end -}}
+{{- $lines = append $lines $line -}}
+{{- end -}}
+{{- join "\n" $lines -}}
+{{- end }}
