@@ -1,5 +1,5 @@
+import type { SetTimer } from '../util/timer.ts';
 import type { KeyAddress } from './source.ts';
-import type { SetTimer } from './timer.ts';
 
 /** Reads that are in flight at once, for all logins together. */
 const batchSize = 16;

@@ -1,12 +1,12 @@
 import type { CacheConfig } from '../config/shape.ts';
 import { Refusal } from '../errors.ts';
+import { type SetTimer, setTimer } from '../util/timer.ts';
 import { BackgroundRefresh } from './background-refresh.ts';
 import { KeyMemory } from './memory.ts';
 import { Reads } from './reads.ts';
 import { Recovery } from './recovery.ts';
 import { causeOf, missing, nameOf, SourceUnavailable, sourceStateOf } from './refusals.ts';
 import type { KeyAddress, KeyEvents, KeyResult, KeyRing, KeySource } from './source.ts';
-import { type SetTimer, setTimer } from './timer.ts';
 
 export interface CachePorts {
   /** Monotonic, milliseconds. */

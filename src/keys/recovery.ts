@@ -1,6 +1,6 @@
+import type { SetTimer } from '../util/timer.ts';
 import { BackOff, type BackOffPorts } from './back-off.ts';
 import type { KeyAddress } from './source.ts';
-import type { SetTimer } from './timer.ts';
 
 /** Milliseconds between probes of a source that fails, when no request probes it. */
 const probes = { first: 1000, longest: 10_000 };

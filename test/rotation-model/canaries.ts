@@ -1,11 +1,11 @@
 import type { Config } from '../../src/config/shape.ts';
 import type { KeyAddress } from '../../src/keys/source.ts';
-import type { SetTimer } from '../../src/keys/timer.ts';
 import { type KeyKind, methods } from '../../src/oauth1/methods.ts';
 import { Canaries, type SendCanary } from '../../src/proxy/canary.ts';
 import type { GatewayReply } from '../../src/proxy/crossing.ts';
 import type { Errand } from '../../src/proxy/post.ts';
 import type { Rotation } from '../../src/proxy/rotation.ts';
+import type { SetTimer } from '../../src/util/timer.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
 export interface CanaryPorts {

@@ -1,4 +1,4 @@
-import { setTimer } from '../timer.ts';
+import { setTimer } from '../../util/timer.ts';
 import { isOutage } from './problem.ts';
 
 /** Milliseconds after which a read without an answer is sent once more, on another connection. */

@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Secret } from '../../secret.ts';
+import type { SetTimer } from '../../util/timer.ts';
 import { BackOff, type BackOffPorts } from '../back-off.ts';
 import type { KeyEvents } from '../source.ts';
-import type { SetTimer } from '../timer.ts';
 import { type Lease, renewSelf, revokeSelf } from './auth.ts';
 import type { VaultClient } from './client.ts';
 import type { AuthMethod } from './credentials.ts';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { BackOff } from '../../../src/keys/back-off.ts';
-import { setTimer } from '../../../src/keys/timer.ts';
 import { DeniedLogins } from '../../../src/keys/vault/denied.ts';
 import { Gate } from '../../../src/keys/vault/gate.ts';
 import { VaultError } from '../../../src/keys/vault/problem.ts';
+import { setTimer } from '../../../src/util/timer.ts';
 
 const at = (random: number) => ({ monotonic: () => 0, random: () => random });
 const range = { first: 1000, longest: 10_000 };
