@@ -64,6 +64,7 @@ describe('requests to Vault', () => {
     const seen = bench.vault.seen.filter(({ headers }) => headers['x-vault-request'] === 'true');
     expect(seen.map(({ target }) => target)).toEqual([
       'auth/approle/login',
+      'auth/token/lookup-self',
       'secret/data/gateway/sandbox/acme',
     ]);
     expect(JSON.stringify(seen)).not.toContain('of-the-environment');
