@@ -29,6 +29,8 @@ export interface SiteOptions {
   readonly logins?: readonly string[];
   readonly fresh: string;
   readonly vaultTimeout?: string;
+  /** `keys.rotation.canary` */
+  readonly canary?: boolean;
 }
 
 /**
@@ -49,7 +51,7 @@ export class Site {
   #gateway: ListeningSimulator | undefined;
 
   constructor(options: SiteOptions) {
-    this.#options = { logins: ['acme'], vaultTimeout: '5s', ...options };
+    this.#options = { logins: ['acme'], vaultTimeout: '5s', canary: false, ...options };
     this.first = this.newKeys();
   }
 
@@ -119,7 +121,7 @@ export class Site {
   }
 
   async startProcesses(count: number, auth: VaultAuth): Promise<readonly Countersign[]> {
-    const { fresh, vaultTimeout, logins } = this.#options;
+    const { fresh, vaultTimeout, logins, canary } = this.#options;
     const config = {
       environments: {
         sandbox: { baseUrl: this.#gateway?.url ?? '', product: 'gw', endpoints: { '1234': logins[0] ?? '' } },
@@ -128,6 +130,7 @@ export class Site {
         source: 'vault' as const,
         vault: { address: this.vault.address, timeout: vaultTimeout, auth },
         cache: { fresh },
+        rotation: { canary },
       },
     };
     const started = await Promise.all(Array.from({ length: count }, () => startCountersign(config)));
