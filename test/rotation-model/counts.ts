@@ -59,6 +59,7 @@ function namesOf(action: Action): readonly string[] {
     case 'vault-rollback':
     case 'reload':
     case 'restart':
-      return [action.do];
+      break;
   }
+  return [action.do];
 }
