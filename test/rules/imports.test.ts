@@ -20,6 +20,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'keys/key',
     'keys/key-history',
     'keys/ring',
+    'keys/timer',
     'type keys/source',
     'oauth1',
     'type ops/log',

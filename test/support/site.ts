@@ -41,6 +41,8 @@ export interface SiteOptions {
   readonly vaultTimeout?: string;
   /** Holds the keys in place of the stub; whoever started it closes it. */
   readonly server?: KeyServer;
+  /** `keys.rotation.canary` */
+  readonly canary?: boolean;
 }
 
 /**
@@ -62,7 +64,7 @@ export class Site {
   #token = '';
 
   constructor(options: SiteOptions) {
-    this.#options = { logins: ['acme'], vaultTimeout: '5s', ...options };
+    this.#options = { logins: ['acme'], vaultTimeout: '5s', canary: false, ...options };
     this.first = this.newKeys();
   }
 
@@ -144,7 +146,7 @@ export class Site {
   }
 
   async startProcesses(count: number, auth: VaultAuth): Promise<readonly Countersign[]> {
-    const { fresh, vaultTimeout, logins, server } = this.#options;
+    const { fresh, vaultTimeout, logins, server, canary } = this.#options;
     const caFile = server?.caFile === undefined ? {} : { caFile: server.caFile };
     const config = {
       environments: {
@@ -154,6 +156,7 @@ export class Site {
         source: 'vault' as const,
         vault: { address: server?.address ?? this.vault.address, timeout: vaultTimeout, auth, ...caFile },
         cache: { fresh },
+        rotation: { canary },
       },
     };
     const started = await Promise.all(Array.from({ length: count }, () => startCountersign(config)));

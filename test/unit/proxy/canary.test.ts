@@ -64,9 +64,11 @@ function admit(): { isOver: boolean } {
     sent.push(reply);
     return reply.promise;
   };
-  void canaries.goBefore(payment, acme, send).finally(() => {
+  const goBefore = async (): Promise<void> => {
+    await canaries.goBefore(payment, acme, send);
     admitted.isOver = true;
-  });
+  };
+  void goBefore();
   return admitted;
 }
 
