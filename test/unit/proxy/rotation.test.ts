@@ -100,7 +100,7 @@ describe('a refused request', () => {
     [held, inSource] = [['old'], ['new', 'old']];
     accepted = new Set(['new']);
     const read = Promise.withResolvers<void>();
-    const { reread } = source;
+    const reread = source.reread.bind(source);
     source.reread = (address) => read.promise.then(() => reread(address));
     const asking = ask();
     await settled();
