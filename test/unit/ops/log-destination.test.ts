@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import * as fc from 'fast-check';
 import { LogDestination, type WriteError } from '../../../src/ops/log-destination.ts';
 
@@ -90,8 +90,23 @@ describe('log lines', () => {
     expect(told.dropped).toBe(0);
   });
 
+  it('are tried soon again after a reader that had stalled for long', () => {
+    jest.useFakeTimers();
+    try {
+      const { output, destination } = open(['EAGAIN', 'EAGAIN', 'EAGAIN', 2, 'EAGAIN']);
+      destination.write('a\n');
+      jest.advanceTimersByTime(1 + 5 + 10 + 20);
+      expect(output.text).toBe('a\n');
+      destination.write('b\n');
+      jest.advanceTimersByTime(1 + 5);
+      expect(output.text).toBe('a\nb\n');
+    } finally {
+      jest.useRealTimers();
+    }
+  });
+
   it('beyond the capacity, which is in bytes, are dropped and counted', async () => {
-    const { output, destination, told } = open(['EAGAIN'], { capacity: 10 });
+    const { output, destination, told } = open(['EAGAIN'], { capacity: 9 });
     for (const line of ['äää\n', 'b\n', 'c\n', 'd\n']) destination.write(line);
     await destination.flush(1_000);
     expect(output.text).toBe('äää\nb\n');
