@@ -28,6 +28,11 @@ async function who(callers: CallerConfig[], presented: Partial<Presented>): Prom
 const certificate = { uris: ['spiffe://a/b'], dnsNames: [] };
 
 describe('who calls', () => {
+  it('is not told by a token that follows its scheme without a blank', async () => {
+    expect(await who(known, { authorization: 'Bearerfirst' })).toBe('caller-unknown');
+    expect(await who(open, { authorization: 'Bearerfirst' })).toBe('anyone');
+  });
+
   it.each(['Bearer first', 'bearer second', 'BEARER  first '])(
     'is told by the token of "%s"',
     async (authorization) => {

@@ -20,6 +20,18 @@ environments:
     ]);
   });
 
+  it('names the first of several at the same place', () => {
+    const text = `keys: { source: directory, directory: d }
+environments:
+  a: { baseUrl: "https://gateway.example", product: gw }
+  b: { baseUrl: "https://gateway.example", product: gw }
+  c: { baseUrl: "https://gateway.example", product: gw }`;
+    expect(problemsOf(text)).toEqual([
+      expect.stringContaining('4 environments.b.baseUrl: is the address of "a" too'),
+      expect.stringContaining('5 environments.c.baseUrl: is the address of "a" too'),
+    ]);
+  });
+
   it('takes two paths of one host', () => {
     const text = `keys: { source: directory, directory: d }
 environments:

@@ -16,3 +16,8 @@ describe('suggesting a name', () => {
     expect(suggestion(name, ['host', 'port', 'tls'])).toBe('');
   });
 });
+
+it('a name is close while at most a third of it is wrong', () => {
+  expect(suggestion('abcdxx', ['abcdef'])).toBe('; did you mean "abcdef"?');
+  expect(suggestion('abcxxx', ['abcdef'])).toBe('');
+});

@@ -71,6 +71,8 @@ describe('an exchange that ended', () => {
     const page = await read(metrics);
     expect(page.get(series('countersign_rejections_total', { ...route, cause: 'clock-skew' }))).toBe(1);
     expect(page.get(series('countersign_rejections_total', { ...route, cause: 'current-key' }))).toBe(0);
+    const rejections = [...page].filter(([name]) => name.startsWith('countersign_rejections_total'));
+    expect(rejections.reduce((sum, [, count]) => sum + count, 0)).toBe(1);
     expect(page.get(series('countersign_gateway_error_codes_total', { ...route, code: '124' }))).toBe(1);
   });
 
