@@ -10,18 +10,18 @@ interface Row {
   /** Short public text, the same for every occurrence (RFC 9457 `title`). */
   readonly title: string;
   /** Error type of the `Proxy-Status` header (RFC 9209 section 2.3). */
-  readonly proxyError: string;
+  readonly proxyStatusError: string;
 }
 
 function row(status: number, outcome: Outcome, title: string, proxyError = 'http_request_error'): Row {
-  return { status, outcome, title, proxyError };
+  return { status, outcome, title, proxyStatusError: proxyError };
 }
 
 /**
  * The closed list of what Countersign itself answers. The key is the public `reason`, the
  * metric label and the end of `urn:countersign:error:<reason>`.
  */
-export const refusals = {
+export const errorTable = {
   'method-not-allowed': row(405, 'not-sent', 'Only POST is accepted', 'http_request_denied'),
   'unsupported-media-type': row(415, 'not-sent', 'The body is not a plain UTF-8 form'),
   'too-large': row(413, 'not-sent', 'The form is too large'),
@@ -49,9 +49,9 @@ export const refusals = {
   internal: row(500, 'not-sent', 'Countersign failed', 'proxy_internal_error'),
 } as const satisfies Record<string, Row>;
 
-export type Reason = keyof typeof refusals;
+export type Reason = keyof typeof errorTable;
 
-export interface RefusalOptions {
+export interface ProxyErrorOptions {
   /** For people who operate Countersign; never sent to a caller. Must not hold a secret or card data. */
   readonly cause?: unknown;
   /** Seconds, sent as `Retry-After`. */
@@ -63,7 +63,7 @@ export interface RefusalOptions {
 }
 
 /** A request that Countersign answers itself. `detail` is public: what is wrong and what to do about it. */
-export class Refusal extends Error {
+export class ProxyError extends Error {
   override readonly name = 'Refusal';
   readonly reason: Reason;
   readonly detail: string;
@@ -71,12 +71,12 @@ export class Refusal extends Error {
   readonly outcome: Outcome;
   readonly headers: Readonly<Record<string, string>>;
 
-  constructor(reason: Reason, detail: string, options: RefusalOptions = {}) {
+  constructor(reason: Reason, detail: string, options: ProxyErrorOptions = {}) {
     super(`${reason}: ${detail}`, options.cause === undefined ? {} : { cause: options.cause });
     this.reason = reason;
     this.detail = detail;
-    this.status = refusals[reason].status;
-    this.outcome = options.outcome ?? refusals[reason].outcome;
+    this.status = errorTable[reason].status;
+    this.outcome = options.outcome ?? errorTable[reason].outcome;
     this.headers = {
       ...options.headers,
       ...(options.retryAfter === undefined ? {} : { 'Retry-After': String(Math.ceil(options.retryAfter)) }),
@@ -84,8 +84,8 @@ export class Refusal extends Error {
   }
 
   /** The same refusal with another detail. */
-  withDetail(detail: string): Refusal {
-    return new Refusal(this.reason, detail, {
+  withDetail(detail: string): ProxyError {
+    return new ProxyError(this.reason, detail, {
       cause: this.cause,
       outcome: this.outcome,
       headers: this.headers,

@@ -1,6 +1,6 @@
 import './preflight.cjs';
-import { exitCode } from './cli/io.ts';
-import { catchSignals, ignoreDebuggerSignal } from './cli/signals.ts';
+import { exitCode } from './cli/shared/io.ts';
+import { catchSignals, ignoreDebuggerSignal } from './server/signals.ts';
 
 // Before the rest is loaded, which takes most of the start: by default each of these signals would end the process,
 // or open a debugger.

@@ -40,7 +40,10 @@ function keysIn(folder: string): { control_key: string; private_key: string } {
     writeFileSync(files.control, randomBytes(24).toString('base64url'));
     writeFileSync(files.private, privateKey.export({ type: 'pkcs8', format: 'pem' }));
   }
-  return { control_key: readFileSync(files.control, 'utf8'), private_key: readFileSync(files.private, 'utf8') };
+  return {
+    control_key: readFileSync(files.control, 'utf8'),
+    private_key: readFileSync(files.private, 'utf8'),
+  };
 }
 
 /** The `data` of Vault's reply. */

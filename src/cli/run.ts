@@ -1,12 +1,12 @@
-import { check } from './check.ts';
-import { explain } from './explain.ts';
-import { exitCode, type Io } from './io.ts';
-import { keys } from './keys.ts';
-import { packageVersion } from './package-info.ts';
+import type { Signals } from '../server/signals.ts';
+import { unsafeSettings } from '../server/unsafe-settings.ts';
+import { packageVersion } from '../util/package-info.ts';
+import { check } from './check/check.ts';
+import { explain } from './explain/explain.ts';
+import { keys } from './keys/keys.ts';
 import { serve } from './serve.ts';
-import type { Signals } from './signals.ts';
+import { exitCode, type Io } from './shared/io.ts';
 import { simulate } from './simulate.ts';
-import { unsafeSettings } from './unsafe-settings.ts';
 
 type Command = (argv: readonly string[], io: Io, signals: Signals) => Promise<number>;
 
@@ -33,20 +33,20 @@ export async function run(
   io: Io,
   signals: Signals,
 ): Promise<number> {
-  if (name === '--version') return said(packageVersion(), io);
-  if (name === '--help') return said(usage, io);
+  if (name === '--version') return printAndExit(packageVersion(), io);
+  if (name === '--help') return printAndExit(usage, io);
   const command = commands.get(name);
-  if (command === undefined) return refused([`There is no command "${name}".\n\n${usage}`], io);
+  if (command === undefined) return usageError([`There is no command "${name}".\n\n${usage}`], io);
   const unsafe = unsafeSettings();
-  return unsafe.length === 0 ? command.run(argv, io, signals) : refused(unsafe, io);
+  return unsafe.length === 0 ? command.run(argv, io, signals) : usageError(unsafe, io);
 }
 
-function refused(problems: readonly string[], io: Io): number {
+function usageError(problems: readonly string[], io: Io): number {
   for (const problem of problems) io.err(problem);
   return exitCode.usage;
 }
 
-function said(text: string, io: Io): number {
+function printAndExit(text: string, io: Io): number {
   io.out(text);
   return exitCode.done;
 }

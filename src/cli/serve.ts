@@ -1,16 +1,16 @@
-import { fromEnvironment, readConfig } from '../config/read.ts';
-import type { Config } from '../config/shape.ts';
+import { fromEnvironment, loadConfig } from '../config/load.ts';
+import type { Config } from '../config/schema.ts';
 import { builtInOperations } from '../gateway/operations.ts';
-import type { Log } from '../ops/log.ts';
-import { warnOfDescriptorLimit } from './descriptor-limit.ts';
-import { embeddedConfig, makeEmbeddedKeys, startEmbeddedGateway } from './embedded.ts';
-import { exitCode, type Io } from './io.ts';
-import { type OpenLog, openLog } from './open-log.ts';
-import { messageOf, readOptions } from './options.ts';
-import { guardProcess } from './process-guard.ts';
-import { report } from './report.ts';
-import { type Service, startService } from './service.ts';
-import type { Signals } from './signals.ts';
+import type { Logger } from '../observability/logger.ts';
+import { warnOfDescriptorLimit } from '../server/descriptor-limit.ts';
+import { type OpenLog, openLog } from '../server/open-log.ts';
+import { installCrashHandlers } from '../server/process-safety.ts';
+import { type Service, startService } from '../server/service.ts';
+import type { Signals } from '../server/signals.ts';
+import { formatProblems } from './shared/config-report.ts';
+import { demoConfigFile, generateDemoKeys, startDemoGateway } from './shared/demo.ts';
+import { exitCode, type Io } from './shared/io.ts';
+import { messageOf, parseOptions } from './shared/parse-options.ts';
 
 const usage = `Usage: countersign serve [--config FILE]
 
@@ -21,7 +21,7 @@ Runs the proxy until SIGTERM or SIGINT; SIGHUP reads the configuration again.
 
 /** Gives the exit code: 0 after a stop in which everything under way was finished. */
 export async function serve(argv: readonly string[], io: Io, signals: Signals): Promise<number> {
-  const read = readOptions('serve', argv, { config: { type: 'string' } }, usage, io);
+  const read = parseOptions('serve', argv, { config: { type: 'string' } }, usage, io);
   if ('exit' in read) return read.exit;
   return read.values.config === undefined
     ? serveEmbedded(io, signals)
@@ -29,15 +29,15 @@ export async function serve(argv: readonly string[], io: Io, signals: Signals): 
 }
 
 async function serveEmbedded(io: Io, signals: Signals): Promise<number> {
-  const keys = await makeEmbeddedKeys().catch(messageOf);
+  const keys = await generateDemoKeys().catch(messageOf);
   if (typeof keys === 'string') {
     io.err(keys);
     return exitCode.failed;
   }
   const lookUp = (name: string): string | undefined => keys.variables[name];
   try {
-    const gateway = await startEmbeddedGateway(keys);
-    const code = await serveFile(embeddedConfig, lookUp, io, signals, (service) =>
+    const gateway = await startDemoGateway(keys);
+    const code = await serveFile(demoConfigFile, lookUp, io, signals, (service) =>
       welcome(gateway.url, service),
     );
     await gateway.close();
@@ -58,9 +58,9 @@ async function serveFile(
   signals: Signals,
   greeting: (service: Service) => string = () => '',
 ): Promise<number> {
-  const read = await readConfig(file, builtInOperations, { lookUp });
+  const read = await loadConfig(file, builtInOperations, { lookUp });
   if ('problems' in read) {
-    for (const line of report(file, read.problems)) io.err(line);
+    for (const line of formatProblems(file, read.problems)) io.err(line);
     return exitCode.usage;
   }
   const opened = openLog(read.config.log.level);
@@ -81,7 +81,7 @@ type LookUp = (name: string) => string | undefined;
 
 async function start(config: Config, opened: OpenLog, io: Io): Promise<Service | undefined> {
   const { log, destination, flush } = opened;
-  const guard = guardProcess(log, flush);
+  const guard = installCrashHandlers(log, flush);
   try {
     const service = await startService(config, { log, logDestination: destination });
     service.configLoaded(true);
@@ -93,42 +93,42 @@ async function start(config: Config, opened: OpenLog, io: Io): Promise<Service |
   }
 }
 
-async function stop(service: Service, { skipDelay }: Signals, log: Log): Promise<number> {
-  log.note('info', 'shutting down: requests in flight are finished');
+async function stop(service: Service, { skipDelay }: Signals, log: Logger): Promise<number> {
+  log.message('info', 'shutting down: requests in flight are finished');
   const finished = await service.stop(skipDelay);
-  log.note(finished ? 'info' : 'error', finished ? 'stopped' : 'stopped with requests in flight');
+  log.message(finished ? 'info' : 'error', finished ? 'stopped' : 'stopped with requests in flight');
   return finished ? exitCode.done : exitCode.failed;
 }
 
 /** A file with problems changes nothing; of a good one all is in effect but what only a restart can change. */
-async function readAgain(file: string, lookUp: LookUp, service: Service, log: Log): Promise<void> {
+async function readAgain(file: string, lookUp: LookUp, service: Service, log: Logger): Promise<void> {
   try {
-    const read = await readConfig(file, builtInOperations, { lookUp });
+    const read = await loadConfig(file, builtInOperations, { lookUp });
     if ('problems' in read) {
-      for (const line of report(file, read.problems)) log.note('error', line);
-      log.note('error', 'configuration not reloaded: the running one stays');
+      for (const line of formatProblems(file, read.problems)) log.message('error', line);
+      log.message('error', 'configuration not reloaded: the running one stays');
       service.configLoaded(false);
       return;
     }
     const fields = await service.reload(read.config);
     service.configLoaded(fields.length === 0);
-    if (fields.length === 0) log.note('info', 'configuration reloaded');
+    if (fields.length === 0) log.message('info', 'configuration reloaded');
     else
-      log.note('warn', 'configuration reloaded, but some fields need a restart', {
+      log.message('warn', 'configuration reloaded, but some fields need a restart', {
         fields: fields.join(', '),
       });
   } catch (error) {
     service.configLoaded(false);
-    log.note('error', `configuration not reloaded: ${messageOf(error)}`);
+    log.message('error', `configuration not reloaded: ${messageOf(error)}`);
   }
 }
 
-function announce(config: Config, service: Service, log: Log): void {
-  log.note('info', 'started', { proxy: service.proxyUrl, admin: service.adminUrl, node: process.version });
+function announce(config: Config, service: Service, log: Logger): void {
+  log.message('info', 'started', { proxy: service.proxyUrl, admin: service.adminUrl, node: process.version });
   warnOfDescriptorLimit(config, log);
   const anonymous = config.callers.filter(({ credentials }) => credentials.some((one) => 'anonymous' in one));
   for (const { name } of anonymous) {
-    log.note('warn', 'requests without credentials are accepted', {
+    log.message('warn', 'requests without credentials are accepted', {
       caller: name,
       listeningOn: config.proxy.host,
     });

@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { type ListenOptions, listenSimulator } from '../simulator/listen.ts';
 import { loadScenario } from '../simulator/scenario.ts';
-import { gatewayKeysIn } from './gateway-keys.ts';
-import { exitCode, type Io } from './io.ts';
-import { messageOf, readOptions } from './options.ts';
-import { packageRoot } from './package-info.ts';
+import { packageRoot } from '../util/package-info.ts';
+import { exitCode, type Io } from './shared/io.ts';
+import { messageOf, parseOptions } from './shared/parse-options.ts';
+import { loadSimulatorKeys } from './shared/simulator-keys.ts';
 
 const usage = `Usage: countersign simulate --keys DIR [--scenario FILE] [--host HOST] [--port PORT]
 
@@ -29,7 +29,7 @@ const options = {
 
 /** Runs the gateway simulator until SIGTERM or SIGINT. Gives the exit code. */
 export async function simulate(argv: readonly string[], io: Io): Promise<number> {
-  const read = readOptions('simulate', argv, options, usage, io);
+  const read = parseOptions('simulate', argv, options, usage, io);
   if ('exit' in read) return read.exit;
   let listening: ListenOptions;
   try {
@@ -66,7 +66,7 @@ async function listenOptions(values: Values, io: Io): Promise<ListenOptions> {
   if (values.keys === undefined) throw new Error('--keys is missing; see countersign simulate --help');
   const port = portFrom(values.port);
   const scenario = loadScenario(await readFile(values.scenario ?? defaultScenario, 'utf8'));
-  const keys = await gatewayKeysIn(values.keys);
+  const keys = await loadSimulatorKeys(values.keys);
   const keyless = Object.keys(scenario.logins).filter((login) => !keys.has(login));
   for (const login of keyless) io.err(`Login ${login} has no key in ${values.keys}: its requests get 403.`);
   return {

@@ -1,7 +1,7 @@
 import type { TlsFiles, TlsUser } from '../tls/files.ts';
 import type { TlsPart } from '../tls/material.ts';
 import type { Path } from './problem.ts';
-import type { Config } from './shape.ts';
+import type { Config } from './schema.ts';
 
 /** The PEM files that one user of certificates has, and the place in the configuration that names each. */
 export interface TlsFileGroup {

@@ -1,6 +1,6 @@
-import { Refusal } from '../errors.ts';
-import { isIdentifier } from '../names.ts';
-import type { Destination } from './resolve.ts';
+import { ProxyError } from '../errors.ts';
+import { isIdentifier } from '../identifiers.ts';
+import type { Destination } from './router.ts';
 
 type Parameter = readonly [name: string, value: string];
 
@@ -10,7 +10,7 @@ type Parameter = readonly [name: string, value: string];
  *
  * @throws Refusal `login-conflict`, `login-missing`, `parameter-invalid`.
  */
-export function findLogin(
+export function resolveLogin(
   destination: Destination,
   form: readonly Parameter[],
   header: string | undefined,
@@ -20,18 +20,18 @@ export function findLogin(
     values.login,
     ...form.filter(([name]) => name === 'login').map(([, value]) => value),
     header,
-    mapped(settings.endpoints, values),
+    loginForEndpoint(settings.endpoints, values),
   ].filter((login) => login !== undefined);
   const [login, ...others] = new Set(stated);
-  if (login === undefined) throw missing(operation.login);
+  if (login === undefined) throw missing(operation.loginFrom);
   if (others.length > 0) {
-    throw new Refusal(
+    throw new ProxyError(
       'login-conflict',
       'Path, body parameter "login", header Countersign-Login and the configured endpoint name different logins. Send one.',
     );
   }
   if (!isIdentifier(login)) {
-    throw new Refusal(
+    throw new ProxyError(
       'parameter-invalid',
       'The login must be 1 to 128 of A-Z a-z 0-9 . _ ~ @ - and not "." or "..".',
     );
@@ -39,7 +39,7 @@ export function findLogin(
   return login;
 }
 
-function mapped(
+function loginForEndpoint(
   endpoints: Readonly<Record<string, string>>,
   values: Destination['values'],
 ): string | undefined {
@@ -47,10 +47,10 @@ function mapped(
   return id === undefined ? undefined : endpoints[id];
 }
 
-function missing(from: Destination['operation']['login']): Refusal {
+function missing(from: Destination['operation']['loginFrom']): ProxyError {
   const remedy =
     from === 'body'
       ? 'Send the body parameter "login".'
       : 'Send the header Countersign-Login, or have the endpoint mapped to its login in the configuration.';
-  return new Refusal('login-missing', `The request names no login. ${remedy}`);
+  return new ProxyError('login-missing', `The request names no login. ${remedy}`);
 }

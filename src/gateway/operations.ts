@@ -1,4 +1,4 @@
-import type { Config, OperationConfig } from '../config/shape.ts';
+import type { Config, OperationConfig } from '../config/schema.ts';
 
 /**
  * The five operations of the interface (sections 4.1 to 4.3). The signature of the last two is not shown
@@ -8,41 +8,41 @@ export const builtInOperations: Readonly<Record<string, OperationConfig>> = {
   'manager-balance': {
     path: '/api/v2/get-balance/manager/{login}',
     signature: 'HMAC-SHA1',
-    login: 'path',
-    repeatable: true,
-    repeatAfterRejection: true,
+    loginFrom: 'path',
+    readOnly: true,
+    retryOn403: true,
     parameters: { 'balance-name': { required: false, maxLength: 128 } },
   },
   'order-status': {
     path: '/api/v4/status/{endpoint}',
     signature: 'RSA-SHA256',
-    login: 'body',
-    repeatable: true,
-    repeatAfterRejection: true,
+    loginFrom: 'body',
+    readOnly: true,
+    retryOn403: true,
     parameters: { login: { required: true }, client_orderid: { required: true } },
   },
   'order-status-group': {
     path: '/api/v4/status/group/{endpointGroup}',
     signature: 'RSA-SHA256',
-    login: 'body',
-    repeatable: true,
-    repeatAfterRejection: true,
+    loginFrom: 'body',
+    readOnly: true,
+    retryOn403: true,
     parameters: { login: { required: true }, client_orderid: { required: true } },
   },
   'pan-eligibility-send': {
     path: '/api/v2/pan-eligibility/send/{endpoint}',
     signature: 'HMAC-SHA1',
-    login: 'header',
-    repeatable: false,
-    repeatAfterRejection: false,
+    loginFrom: 'header',
+    readOnly: false,
+    retryOn403: false,
     parameters: {},
   },
   transfer: {
     path: '/api/v4/transfer/{endpoint}',
     signature: 'RSA-SHA256',
-    login: 'header',
-    repeatable: false,
-    repeatAfterRejection: false,
+    loginFrom: 'header',
+    readOnly: false,
+    retryOn403: false,
     parameters: {},
   },
 };
@@ -54,7 +54,7 @@ export interface Operation extends OperationConfig {
 }
 
 /** Built-in, then the configuration's `operations`, then the environment's own, field by field. */
-export function operationsOf(config: Config, environmentName: string): readonly Operation[] {
+export function resolveOperations(config: Config, environmentName: string): readonly Operation[] {
   const layers = [
     builtInOperations,
     config.operations,
@@ -64,18 +64,18 @@ export function operationsOf(config: Config, environmentName: string): readonly 
   return [...names].map((name) => {
     const merged = layers.reduce<OperationConfig>(
       (below, layer) => ({ ...below, ...(Object.hasOwn(layer, name) ? layer[name] : {}) }),
-      blank,
+      operationDefaults,
     );
     return { ...merged, name, segments: merged.path.split('/').slice(1) };
   });
 }
 
 /** What an operation has unless it says otherwise; configuration has to give path, signature and login. */
-const blank: OperationConfig = {
+const operationDefaults: OperationConfig = {
   path: '',
   signature: 'RSA-SHA256',
-  login: 'header',
-  repeatable: false,
-  repeatAfterRejection: false,
+  loginFrom: 'header',
+  readOnly: false,
+  retryOn403: false,
   parameters: {},
 };

@@ -1,6 +1,6 @@
-import type { Config } from '../config/shape.ts';
-import { type Operation, operationsOf } from './operations.ts';
-import { createResolver, type Destination } from './resolve.ts';
+import type { Config } from '../config/schema.ts';
+import { type Operation, resolveOperations } from './operations.ts';
+import { createRouter, type Destination } from './router.ts';
 
 /** What the gateway is asked about. */
 export interface QueryAbout {
@@ -43,14 +43,14 @@ export function readOnlyQuery(
   signature: Operation['signature'],
 ): ReadOnlyQuery | 'no-operation' | 'no-endpoint' {
   const { environment, login, endpoint } = about;
-  const operation = operationsOf(config, environment).find(
-    (one) => forms.has(one.name) && one.repeatable && one.signature === signature,
+  const operation = resolveOperations(config, environment).find(
+    (one) => forms.has(one.name) && one.readOnly && one.signature === signature,
   );
   const product = config.environments[environment]?.product;
   if (operation === undefined || product === undefined) return 'no-operation';
   if (operation.path.includes('{endpoint}') && endpoint === undefined) return 'no-endpoint';
   const path = operation.path.replace('{endpoint}', endpoint ?? '').replace('{login}', login);
-  const destination = createResolver(config)(`/${environment}/${product}${path}`);
+  const destination = createRouter(config)(`/${environment}/${product}${path}`);
   return { destination, form: forms.get(operation.name)?.(about) ?? [] };
 }
 

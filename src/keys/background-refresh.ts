@@ -1,5 +1,5 @@
 import type { SetTimer } from '../util/timer.ts';
-import type { KeyAddress } from './source.ts';
+import type { LoginRef } from './key-source.ts';
 
 /** Reads that are in flight at once, for all logins together. */
 const batchSize = 16;
@@ -11,9 +11,9 @@ export interface BackgroundRefreshPorts {
   /** From 0 up to 1. */
   readonly random: () => number;
   /** At most so many logins whose rings are due, the most overdue first. Called before each batch. */
-  readonly due: (limit: number) => readonly KeyAddress[];
+  readonly due: (limit: number) => readonly LoginRef[];
   /** Reads an address once more, in the background. Never rejects. */
-  readonly read: (address: KeyAddress) => Promise<void>;
+  readonly read: (address: LoginRef) => Promise<void>;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { sameKey } from './key.ts';
 import { includes, isSame, type Rejections } from './key-rejections.ts';
+import type { UsableKey } from './key-source.ts';
 import { RetrySteps } from './retry-steps.ts';
-import type { UsableKey } from './source.ts';
 
 /** The distinct usable keys of one login and kind, newest first: keys/ring. */
 export type UsableKeys = readonly [UsableKey, ...UsableKey[]];
@@ -19,7 +19,7 @@ export interface KeyUse {
 export type MutableUse = { -readonly [Field in keyof KeyUse]: KeyUse[Field] };
 
 /** Whether a request may be sent again with another key. */
-export type Manner = 'bold' | 'careful';
+export type RetryPolicy = 'bold' | 'careful';
 
 /** Steps of one second before looks for a newer key become rarer: the gateway may be first by some seconds. */
 const steadyLooks = 5;
@@ -65,7 +65,7 @@ export class KeyHistory {
    * Bold: the newest key, unless it was rejected and another one accepted. Careful: the key accepted last; once
    * that was rejected another one, so that no key can block payments.
    */
-  select([newest, ...others]: UsableKeys, manner: Manner): UsableKey {
+  select([newest, ...others]: UsableKeys, manner: RetryPolicy): UsableKey {
     if (others.length === 0) return newest;
     const keys = [newest, ...others];
     const accepted = this.#acceptedAmong(keys);
@@ -149,7 +149,7 @@ export class KeyHistory {
    * @param manner whether the request can be sent again
    * @param aboutKey `false` where the response gives another reason
    */
-  recordRejected({ key, operation }: KeyUse, now: number, manner: Manner, aboutKey: boolean): void {
+  recordRejected({ key, operation }: KeyUse, now: number, manner: RetryPolicy, aboutKey: boolean): void {
     const isDenied = this.#denied.has(operation);
     const isSign = !isDenied && !this.#contradicted.has(operation);
     if (isSign && this.#accepting && isSame(key, this.#lastAccepted?.key)) {
@@ -203,7 +203,7 @@ export class KeyHistory {
     }
   }
 
-  #addRejection(key: UsableKey, operation: string, now: number, manner: Manner): void {
+  #addRejection(key: UsableKey, operation: string, now: number, manner: RetryPolicy): void {
     const rejections = this.#rejectionsOf(key);
     const first = rejections.byOperation.get(operation)?.first ?? now;
     rejections.byOperation.set(operation, { first, last: now });

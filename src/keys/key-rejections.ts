@@ -1,6 +1,6 @@
 import { sameKey } from './key.ts';
+import type { UsableKey } from './key-source.ts';
 import type { RetrySteps } from './retry-steps.ts';
-import type { UsableKey } from './source.ts';
 
 /** When an operation was rejected; monotonic, milliseconds. */
 interface Span {

@@ -1,7 +1,7 @@
 import { createHash, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import type { KeyKind } from '../oauth1/methods.ts';
 import { Secret, sameSecret } from '../secret.ts';
-import type { UnusableKey, UsableKey } from './source.ts';
+import type { UnusableKey, UsableKey } from './key-source.ts';
 
 /** The fields of one version of a login's secret, as the source gave them: not yet known to be texts. */
 export interface KeyFields {

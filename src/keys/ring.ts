@@ -1,8 +1,8 @@
-import { Refusal } from '../errors.ts';
+import { ProxyError } from '../errors.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 import { sameKey } from './key.ts';
 import type { UsableKeys } from './key-history.ts';
-import type { KeyAddress, KeyRing, UsableKey } from './source.ts';
+import type { KeyRing, LoginRef, UsableKey } from './key-source.ts';
 
 /**
  * The distinct keys of one kind that may be used now, newest first: the current one, and those superseded
@@ -12,20 +12,20 @@ import type { KeyAddress, KeyRing, UsableKey } from './source.ts';
  * under their newest version.
  *
  * @param now milliseconds since 1970
- * @param overlap milliseconds
+ * @param rotationGracePeriod milliseconds
  * @throws Refusal `key-missing`, `key-unusable`; the text names login and version, never content.
  */
 export function usableKeys(
-  address: KeyAddress,
+  address: LoginRef,
   ring: KeyRing,
   kind: KeyKind,
   now: number,
-  overlap: number,
+  rotationGracePeriod: number,
 ): UsableKeys {
   const ofKind = ring.filter(
     (entry) =>
       entry.kind === kind &&
-      (entry.supersededAt === undefined || now - entry.supersededAt.getTime() <= overlap),
+      (entry.supersededAt === undefined || now - entry.supersededAt.getTime() <= rotationGracePeriod),
   );
   const usable = ofKind.filter((entry): entry is UsableKey => 'key' in entry);
   const [newest, ...others] = usable.filter(
@@ -35,9 +35,9 @@ export function usableKeys(
   const broken = ofKind.find((entry) => 'problem' in entry);
   const name = `login "${address.login}" in environment "${address.environment}"`;
   if (broken !== undefined && 'problem' in broken) {
-    throw new Refusal('key-unusable', `Version ${broken.version} of ${name}: ${broken.problem}.`);
+    throw new ProxyError('key-unusable', `Version ${broken.version} of ${name}: ${broken.problem}.`);
   }
   const field =
     kind === 'control_key' ? 'control key (field control_key)' : 'RSA private key (field private_key)';
-  throw new Refusal('key-missing', `There is no ${field} for ${name}. Have the platform team add it.`);
+  throw new ProxyError('key-missing', `There is no ${field} for ${name}. Have the platform team add it.`);
 }

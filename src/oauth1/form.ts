@@ -1,4 +1,4 @@
-import { Refusal } from '../errors.ts';
+import { ProxyError } from '../errors.ts';
 import { percentOctet } from './encode.ts';
 import type { Pair } from './parameters.ts';
 
@@ -31,7 +31,7 @@ function decodeText(latin1: string, index: number): string {
   try {
     return decodeURIComponent(latin1.replaceAll('+', ' ').replace(/[\x80-\xff]/g, percentOctet));
   } catch {
-    throw new Refusal('malformed-form', `Parameter ${index + 1} ${problemOf(latin1)}`);
+    throw new ProxyError('malformed-form', `Parameter ${index + 1} ${problemOf(latin1)}`);
   }
 }
 

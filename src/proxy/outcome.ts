@@ -1,5 +1,5 @@
-import { type Outcome, Refusal, refusals } from '../errors.ts';
-import type { Exchange } from '../exchange.ts';
+import { errorTable, type Outcome, ProxyError } from '../errors.ts';
+import type { RequestContext } from '../request-context.ts';
 
 /**
  * What a caller should do when the gateway may have processed its request. Also a header field value: ASCII without
@@ -12,17 +12,22 @@ export const unknownOutcomeAdvice =
  * What became of a request whose caller gets no response of the gateway, over all its attempts: `not-sent`
  * only if no byte of any attempt can have left, however the last one ended.
  */
-export function outcomeWithoutResponse({ writtenAttempts = 0 }: Pick<Exchange, 'writtenAttempts'>): Outcome {
+export function outcomeWithoutResponse({
+  writtenAttempts = 0,
+}: Pick<RequestContext, 'writtenAttempts'>): Outcome {
   return writtenAttempts === 0 ? 'not-sent' : 'unknown';
 }
 
 /** The refusal as the caller gets it: with the outcome of all attempts, and a text that agrees with it. */
-export function withTrueOutcome(refusal: Refusal, exchange: Pick<Exchange, 'writtenAttempts'>): Refusal {
+export function withTrueOutcome(
+  refusal: ProxyError,
+  exchange: Pick<RequestContext, 'writtenAttempts'>,
+): ProxyError {
   const outcome = outcomeWithoutResponse(exchange);
   if (outcome === refusal.outcome) return refusal;
   const { reason, cause } = refusal;
   // Neither its own detail nor its Retry-After goes out: both may invite the caller to send the request again.
-  const { title } = refusals[reason];
+  const { title } = errorTable[reason];
   const detail = `${title}, but an attempt may have reached the gateway. ${unknownOutcomeAdvice}`;
-  return new Refusal(reason, detail, { outcome, cause });
+  return new ProxyError(reason, detail, { outcome, cause });
 }

@@ -1,6 +1,6 @@
 import type { Pair } from '../oauth1/parameters.ts';
 import { percentDecode } from './percent.ts';
-import { Rejected } from './rejection.ts';
+import { VerificationError } from './verification-error.ts';
 
 /** Interface section 5.4: `name="value"`, a comma between two pairs, an optional space after the comma. */
 const field = /([^\s"=,]+)="([^"]*)"(?:[ \t]*,[ \t]*|$)/gy;
@@ -13,7 +13,7 @@ const field = /([^\s"=,]+)="([^"]*)"(?:[ \t]*,[ \t]*|$)/gy;
  */
 export function parseAuthorization(headers: readonly string[]): Pair[] {
   const [header, ...others] = headers;
-  if (header === undefined) throw new Rejected('authorization-missing');
+  if (header === undefined) throw new VerificationError('authorization-missing');
   const [, text] = /^OAuth +(\S.*)$/i.exec(header) ?? malformed();
   if (text === undefined || text.endsWith(',') || others.length > 0) malformed();
   return fieldsOf(text)
@@ -33,5 +33,5 @@ function decodeField([name, value]: Pair): Pair {
 }
 
 function malformed(): never {
-  throw new Rejected('authorization-malformed');
+  throw new VerificationError('authorization-malformed');
 }

@@ -1,8 +1,8 @@
-import { type Call, parameter } from './call.ts';
-import { Rejected } from './rejection.ts';
-import { jsonReply, type Reply } from './reply.ts';
+import type { SimulatorContext } from './context.ts';
+import { jsonReply, type SimulatorResponse } from './response.ts';
 import type { Balance } from './scenario-shape.ts';
-import type { World } from './world.ts';
+import { VerificationError } from './verification-error.ts';
+import { parameter, type VerifiedRequest } from './verified-request.ts';
 
 /**
  * Interface section 4.1: the balance that `balance-name` names, or all. What a name without a balance gives is
@@ -10,9 +10,12 @@ import type { World } from './world.ts';
  *
  * @throws Rejected `balance-not-enabled` for a login whose scenario has no balances.
  */
-export function answerBalance(call: Call, { scenario: { logins } }: World): Reply {
+export function answerBalance(
+  call: VerifiedRequest,
+  { scenario: { logins } }: SimulatorContext,
+): SimulatorResponse {
   const balances = Object.hasOwn(logins, call.login) ? logins[call.login]?.balances : undefined;
-  if (balances === undefined) throw new Rejected('balance-not-enabled');
+  if (balances === undefined) throw new VerificationError('balance-not-enabled');
   const name = parameter(call, 'balance-name');
   const shown = balances.filter((balance) => name === undefined || balance.name === name);
   const records = shown.map((balance) => record(balance, call.login));

@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Call, parameter } from './call.ts';
-import { htmlReply, type Reply, writeHead, writeReply } from './reply.ts';
+import { htmlReply, type SimulatorResponse, writeHead, writeReply } from './response.ts';
 import type { FaultName, Scenario } from './scenario-shape.ts';
+import { parameter, type VerifiedRequest } from './verified-request.ts';
 
 /**
  * How a gateway, or the network before it, can misbehave once a request had its effect: connection reset
@@ -17,7 +17,7 @@ export interface Fault {
 const secondsPerByte = 0.1;
 
 /** The first fault of the scenario that is meant for this request. */
-export function scriptedFault(operation: string, call: Call, { faults }: Scenario): Fault {
+export function scriptedFault(operation: string, call: VerifiedRequest, { faults }: Scenario): Fault {
   const orderId = parameter(call, 'client_orderid') ?? parameter(call, 'client-order-id');
   const rule = faults.find(
     (rule) =>
@@ -28,7 +28,11 @@ export function scriptedFault(operation: string, call: Call, { faults }: Scenari
 }
 
 /** Sends the reply, or what the fault makes of it. */
-export async function deliver(response: ServerResponse, reply: Reply, fault: Fault): Promise<void> {
+export async function deliver(
+  response: ServerResponse,
+  reply: SimulatorResponse,
+  fault: Fault,
+): Promise<void> {
   await pause(fault.delaySeconds ?? 0);
   if (response.destroyed) return;
   switch (fault.fault) {
@@ -46,7 +50,7 @@ export async function deliver(response: ServerResponse, reply: Reply, fault: Fau
   }
 }
 
-async function drip(response: ServerResponse, reply: Reply): Promise<void> {
+async function drip(response: ServerResponse, reply: SimulatorResponse): Promise<void> {
   writeHead(response, reply);
   for (const byte of Buffer.from(reply.body)) {
     await pause(secondsPerByte);

@@ -1,7 +1,7 @@
 import type { Pair } from '../oauth1/parameters.ts';
-import { type Call, parameter } from './call.ts';
-import { formReply, type Reply } from './reply.ts';
-import type { World } from './world.ts';
+import type { SimulatorContext } from './context.ts';
+import { formReply, type SimulatorResponse } from './response.ts';
+import { parameter, type VerifiedRequest } from './verified-request.ts';
 
 /**
  * Transfer and pan-eligibility: the interface text shows how they are signed (section 4.3), and neither what
@@ -12,7 +12,10 @@ import type { World } from './world.ts';
  * A transfer is approved at once and becomes an order that a status query finds. Only the fields named here
  * are kept: no card number, name, expiry or CVV is ever stored.
  */
-export function answerTransfer(call: Call, { scenario, ledger, clock }: World): Reply {
+export function answerTransfer(
+  call: VerifiedRequest,
+  { scenario, ledger, clock }: SimulatorContext,
+): SimulatorResponse {
   const endpoint = call.path['endpoint'] ?? '';
   const clientOrderId = parameter(call, 'client_orderid');
   if (!scenario.endpoints.includes(endpoint)) return refused(call, 'Unknown endpoint', '9004');
@@ -34,7 +37,7 @@ export function answerTransfer(call: Call, { scenario, ledger, clock }: World): 
   );
 }
 
-function transferStage(call: Call, now: number): Record<string, string> {
+function transferStage(call: VerifiedRequest, now: number): Record<string, string> {
   const amount = parameter(call, 'amount');
   const currency = parameter(call, 'currency');
   return {
@@ -48,7 +51,7 @@ function transferStage(call: Call, now: number): Record<string, string> {
   };
 }
 
-export function answerEligibility(call: Call): Reply {
+export function answerEligibility(call: VerifiedRequest): SimulatorResponse {
   return formReply(
     [
       ['type', 'pan-eligibility-response'],
@@ -60,7 +63,7 @@ export function answerEligibility(call: Call): Reply {
   );
 }
 
-function refused(call: Call, message: string, code: string): Reply {
+function refused(call: VerifiedRequest, message: string, code: string): SimulatorResponse {
   const fields: Pair[] = [
     ['type', 'transfer-response'],
     ['serial-number', call.serialNumber],

@@ -1,5 +1,5 @@
 import type { Pair } from '../oauth1/parameters.ts';
-import { Rejected } from './rejection.ts';
+import { VerificationError } from './verification-error.ts';
 
 const five = [
   'oauth_consumer_key',
@@ -28,7 +28,7 @@ export function agreedParameters(header: readonly Pair[], body: readonly Pair[])
   const inHeader = onceEach([...five, 'oauth_signature'], header);
   const inBody = onceEach(five, body.filter(isOAuth));
   if (five.some((name) => valueOf(inHeader, name) !== valueOf(inBody, name))) {
-    throw new Rejected('header-body-mismatch');
+    throw new VerificationError('header-body-mismatch');
   }
   return {
     consumerKey: valueOf(inHeader, 'oauth_consumer_key'),
@@ -48,8 +48,8 @@ export function isOAuth([name]: Pair): boolean {
 function onceEach(names: readonly string[], pairs: readonly Pair[]): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
   for (const [name, value] of pairs) {
-    if (!names.includes(name)) throw new Rejected('oauth-parameter-unexpected');
-    if (found.has(name)) throw new Rejected('oauth-parameter-repeated');
+    if (!names.includes(name)) throw new VerificationError('oauth-parameter-unexpected');
+    if (found.has(name)) throw new VerificationError('oauth-parameter-repeated');
     found.set(name, value);
   }
   return found;
@@ -57,6 +57,6 @@ function onceEach(names: readonly string[], pairs: readonly Pair[]): ReadonlyMap
 
 function valueOf(parameters: ReadonlyMap<string, string>, name: string): string {
   const value = parameters.get(name);
-  if (value === undefined) throw new Rejected('oauth-parameter-missing');
+  if (value === undefined) throw new VerificationError('oauth-parameter-missing');
   return value;
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { builtInOperations } from '../gateway/operations.ts';
-import { identifierPattern } from '../names.ts';
+import { identifierPattern } from '../identifiers.ts';
 
 const identifier = z
   .string({ error: 'must be a text; put numbers in quotes' })

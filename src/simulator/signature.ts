@@ -2,7 +2,7 @@ import { createHmac, type KeyObject, timingSafeEqual, verify } from 'node:crypto
 import type { Pair } from '../oauth1/parameters.ts';
 import { reveal, type Secret } from '../secret.ts';
 import { percentEncode } from './percent.ts';
-import { Rejected } from './rejection.ts';
+import { VerificationError } from './verification-error.ts';
 
 /** What the gateway accepts for one login. More than one of a kind: a rotation is under way. */
 export interface GatewayKeys {
@@ -52,9 +52,9 @@ export function acceptingKey(
     method === 'HMAC-SHA1'
       ? keys.controlKeys.map((key) => hmacMatches(key, baseString, signature))
       : keys.publicKeys.map((key) => verify('sha256', Buffer.from(baseString), key, signature));
-  if (matches.length === 0) throw new Rejected('key-missing');
+  if (matches.length === 0) throw new VerificationError('key-missing');
   const index = matches.indexOf(true);
-  if (index === -1) throw new Rejected('signature-wrong');
+  if (index === -1) throw new VerificationError('signature-wrong');
   return index;
 }
 
@@ -70,7 +70,7 @@ function decodeBase64(text: string): Buffer {
   const decoded = Buffer.from(text, 'base64');
   const looksHex = /^(?:[0-9a-f]{2}){20,}$/i.test(text);
   if (decoded.length === 0 || looksHex || decoded.toString('base64') !== text) {
-    throw new Rejected('signature-malformed');
+    throw new VerificationError('signature-malformed');
   }
   return decoded;
 }

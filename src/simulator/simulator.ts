@@ -1,18 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import express, { type ErrorRequestHandler, type Express, type Request, type Response } from 'express';
 import { Accounts } from './accounts.ts';
-import type { Call } from './call.ts';
 import { deliver, type Fault, scriptedFault } from './faults.ts';
 import { Ledger } from './ledger.ts';
 import { NonceMemory } from './nonces.ts';
-import { pathOf, receivedFrom } from './received.ts';
-import { Rejected, type Rejection } from './rejection.ts';
-import { htmlReply, type Reply, writeReply } from './reply.ts';
+import { pathOf, receivedFrom } from './raw-request.ts';
+import { RequestCounter } from './request-counter.ts';
+import { htmlReply, type SimulatorResponse, writeReply } from './response.ts';
 import { type Route, routesOf } from './routes.ts';
 import type { Scenario } from './scenario-shape.ts';
-import { Seen } from './seen.ts';
 import type { GatewayKeys } from './signature.ts';
-import { type Received, verifyRequest } from './verify.ts';
+import { VerificationError, type VerificationFailure } from './verification-error.ts';
+import type { VerifiedRequest } from './verified-request.ts';
+import { type RawRequest, verifyRequest } from './verify.ts';
 
 export interface SimulatorOptions {
   readonly scenario: Scenario;
@@ -23,16 +23,16 @@ export interface SimulatorOptions {
   /** Gives each request its UUID. */
   readonly serialNumber?: () => string;
   /** Told about every 403; `operation` is a name of the proxy's table. */
-  readonly onRejected?: (reason: Rejection, operation: string) => void;
+  readonly onRejected?: (reason: VerificationFailure, operation: string) => void;
   /** Asked for every accepted request, after it had its effect; goes before the scenario's faults. */
-  readonly fault?: (operation: string, call: Call) => Fault | undefined;
+  readonly fault?: (operation: string, call: VerifiedRequest) => Fault | undefined;
 }
 
 /** The gateway of one environment. */
 export interface Simulator {
   readonly app: Express;
   /** Counts of what was received. */
-  readonly seen: Seen;
+  readonly seen: RequestCounter;
   /** Keys and refusals; may be changed while requests are under way. */
   readonly accounts: Accounts;
 }
@@ -42,12 +42,12 @@ const maxBodyBytes = 1_048_576;
 
 /**
  * Plays the gateway as its interface text says, for the five built-in operations. What the text does not show
- * is invented, and such a reply carries `Simulator-Invented: true`. Does not listen.
+ * is invented, and such a reply carries `Simulator-Undocumented: true`. Does not listen.
  */
 export function createSimulator(options: SimulatorOptions): Simulator {
   const { scenario, clock } = options;
   const accounts = new Accounts(scenario.logins, options.keys);
-  const seen = new Seen();
+  const seen = new RequestCounter();
   const handle = createHandler(options, accounts, seen);
 
   const app = express().disable('x-powered-by').enable('case sensitive routing').enable('strict routing');
@@ -67,20 +67,20 @@ export function createSimulator(options: SimulatorOptions): Simulator {
 }
 
 interface Handled {
-  readonly reply: Reply;
+  readonly reply: SimulatorResponse;
   readonly fault: Fault;
 }
 
-type Handler = (route: Route, received: Received, path: Call['path']) => Handled;
+type Handler = (route: Route, received: RawRequest, path: VerifiedRequest['path']) => Handled;
 
 /** From a received request to its reply, apart from HTTP. */
-function createHandler(options: SimulatorOptions, accounts: Accounts, seen: Seen): Handler {
+function createHandler(options: SimulatorOptions, accounts: Accounts, seen: RequestCounter): Handler {
   const { scenario, clock, serialNumber = randomUUID } = options;
   const world = { scenario, clock, ledger: new Ledger(scenario.orders, capacity) };
   const nonces = new NonceMemory(capacity.nonces);
   const verifier = { clock, accounts, nonces, timestampWindowSeconds: scenario.timestampWindowSeconds };
 
-  function accept(route: Route, received: Received, path: Call['path']): Handled {
+  function accept(route: Route, received: RawRequest, path: VerifiedRequest['path']): Handled {
     const { login, keyIndex, form } = verifyRequest(received, route, verifier);
     const call = { login, path, form, serialNumber: serialNumber() };
     const reply = route.answer(call, world);
@@ -89,7 +89,7 @@ function createHandler(options: SimulatorOptions, accounts: Accounts, seen: Seen
     return { reply, fault };
   }
 
-  function refuse({ reason }: Rejected, { operation }: Route): Handled {
+  function refuse({ reason }: VerificationError, { operation }: Route): Handled {
     seen.add({ operation, rejection: reason });
     options.onRejected?.(reason, operation);
     return { reply: htmlReply(403, 'Access is denied', { 'Simulator-Rejection': reason }), fault: {} };
@@ -99,7 +99,7 @@ function createHandler(options: SimulatorOptions, accounts: Accounts, seen: Seen
     try {
       return accept(route, received, path);
     } catch (error) {
-      if (error instanceof Rejected) return refuse(error, route);
+      if (error instanceof VerificationError) return refuse(error, route);
       throw error;
     }
   };

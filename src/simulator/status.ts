@@ -1,13 +1,17 @@
 import type { Pair } from '../oauth1/parameters.ts';
-import { type Call, parameter } from './call.ts';
-import { formReply, type Reply } from './reply.ts';
-import type { World } from './world.ts';
+import type { SimulatorContext } from './context.ts';
+import { formReply, type SimulatorResponse } from './response.ts';
+import { parameter, type VerifiedRequest } from './verified-request.ts';
 
 /**
  * Interface sections 2.2, 4.2 and 7. `login` was verified; the order id is read from `orderid` as the table
  * has it, not from the `order_id` of its sample.
  */
-export function answerStatus(call: Call, endpoints: readonly string[], { ledger, scenario }: World): Reply {
+export function answerStatus(
+  call: VerifiedRequest,
+  endpoints: readonly string[],
+  { ledger, scenario }: SimulatorContext,
+): SimulatorResponse {
   const clientOrderId = parameter(call, 'client_orderid');
   if (clientOrderId === undefined) return unresolved(call, 'client_orderid is missing', '9001');
   const orderId = parameter(call, 'orderid');
@@ -31,11 +35,11 @@ export function answerStatus(call: Call, endpoints: readonly string[], { ledger,
 }
 
 /** The shape is shown (interface section 7), message and code are not: these are invented. */
-function unresolved(call: Call, message: string, code: string): Reply {
+function unresolved(call: VerifiedRequest, message: string, code: string): SimulatorResponse {
   return formReply(errorFields(call, message, code), true);
 }
 
-function errorFields(call: Call, message: string, code: string): Pair[] {
+function errorFields(call: VerifiedRequest, message: string, code: string): Pair[] {
   return [
     ['type', 'status-response'],
     ['serial-number', call.serialNumber],

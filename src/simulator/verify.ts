@@ -4,11 +4,11 @@ import type { Accounts } from './accounts.ts';
 import { parseAuthorization } from './authorization.ts';
 import type { NonceMemory } from './nonces.ts';
 import { agreedParameters, isOAuth } from './oauth-parameters.ts';
-import { Rejected } from './rejection.ts';
 import { acceptingKey, baseStringOf, type SignatureMethod } from './signature.ts';
+import { VerificationError } from './verification-error.ts';
 
 /** One request as it was received. */
-export interface Received {
+export interface RawRequest {
   /** Scheme, host and path, as RFC 5849 section 3.4.1.2 puts them into the base string. */
   readonly url: string;
   readonly hasQuery: boolean;
@@ -50,19 +50,19 @@ export interface Verified {
  *
  * @throws Rejected by the first check that fails.
  */
-export function verifyRequest(received: Received, expected: Expected, verifier: Verifier): Verified {
+export function verifyRequest(received: RawRequest, expected: Expected, verifier: Verifier): Verified {
   const parameters = readBody(received);
   const oauth = agreedParameters(parseAuthorization(received.authorization), parameters);
   const login = oauth.consumerKey;
   const form = parameters.filter((pair) => !isOAuth(pair));
 
-  if (oauth.version !== '1.0') throw new Rejected('version-wrong');
-  if (oauth.method !== expected.signature) throw new Rejected('method-wrong');
+  if (oauth.version !== '1.0') throw new VerificationError('version-wrong');
+  if (oauth.method !== expected.signature) throw new VerificationError('method-wrong');
   const timestamp = checkTimestamp(oauth.timestamp, verifier);
   checkLogin(login, expected, received, form);
   const keys = verifier.accounts.keysOf(login);
-  if (keys === undefined) throw new Rejected('login-unknown');
-  if (verifier.accounts.isRefused(login)) throw new Rejected('login-refused');
+  if (keys === undefined) throw new VerificationError('login-unknown');
+  if (verifier.accounts.isRefused(login)) throw new VerificationError('login-refused');
   const baseString = baseStringOf(received.url, parameters);
   const keyIndex = acceptingKey(expected.signature, keys, baseString, oauth.signature);
   spendNonce(login, oauth.nonce, timestamp, verifier);
@@ -70,42 +70,44 @@ export function verifyRequest(received: Received, expected: Expected, verifier: 
 }
 
 /** Interface section 4: a form, and nothing beside it in the URL. */
-function readBody(received: Received): Pair[] {
-  if (received.hasQuery) throw new Rejected('query-present');
+function readBody(received: RawRequest): Pair[] {
+  if (received.hasQuery) throw new VerificationError('query-present');
   const mediaType = received.contentType?.split(';')[0]?.trim().toLowerCase();
-  if (mediaType !== 'application/x-www-form-urlencoded') throw new Rejected('content-type-wrong');
+  if (mediaType !== 'application/x-www-form-urlencoded') throw new VerificationError('content-type-wrong');
   try {
     return decodeForm(received.body);
   } catch {
-    throw new Rejected('body-malformed');
+    throw new VerificationError('body-malformed');
   }
 }
 
 /** RFC 5849 section 3.3: a positive integer, in seconds. The width of the window is invented. */
 function checkTimestamp(text: string, { clock, timestampWindowSeconds }: Verifier): number {
-  if (!/^[1-9]\d{0,15}$/.test(text)) throw new Rejected('timestamp-malformed');
+  if (!/^[1-9]\d{0,15}$/.test(text)) throw new VerificationError('timestamp-malformed');
   const now = Math.floor(clock() / 1000);
   const timestamp = Number(text);
   const isNear = (seconds: number) => Math.abs(seconds - now) <= timestampWindowSeconds;
   if (isNear(timestamp)) return timestamp;
-  throw new Rejected(isNear(timestamp / 1000) ? 'timestamp-in-milliseconds' : 'timestamp-outside-window');
+  throw new VerificationError(
+    isNear(timestamp / 1000) ? 'timestamp-in-milliseconds' : 'timestamp-outside-window',
+  );
 }
 
 /** Interface sections 4.1 and 4.2: the consumer key is the manager login, or the value of `login`. */
 function checkLogin(
   login: string,
   { login: from }: Expected,
-  received: Received,
+  received: RawRequest,
   form: readonly Pair[],
 ): void {
   if (from === 'header') return;
   const inForm = form.filter(([name]) => name === 'login').map(([, value]) => value);
   const named = from === 'path' ? [received.pathLogin] : inForm;
-  if (named.length !== 1 || named[0] !== login) throw new Rejected('login-mismatch');
+  if (named.length !== 1 || named[0] !== login) throw new VerificationError('login-mismatch');
 }
 
 function spendNonce(login: string, nonce: string, timestamp: number, verifier: Verifier): void {
   const expiry = timestamp + verifier.timestampWindowSeconds;
   const now = Math.floor(verifier.clock() / 1000);
-  if (!verifier.nonces.remember(login, nonce, expiry, now)) throw new Rejected('nonce-replayed');
+  if (!verifier.nonces.remember(login, nonce, expiry, now)) throw new VerificationError('nonce-replayed');
 }

@@ -1,4 +1,4 @@
-import { readTogether } from '../keys/snapshot.ts';
+import { readConsistent } from '../util/consistent-read.ts';
 import { type TlsFault, type TlsMaterial, type TlsPart, tlsFaults } from './material.ts';
 
 /** Paths of PEM files that are used together. */
@@ -27,7 +27,7 @@ export async function readTlsFiles(
     const file = files[part];
     return file === undefined ? [] : [{ part, file }];
   });
-  const read = await readTogether(
+  const read = await readConsistent(
     named.map(({ file }) => file),
     { maximumBytes },
   ).catch((error: unknown): TlsFault => {

@@ -3,7 +3,7 @@ import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { configShape } from '../../src/config/shape.ts';
+import { configSchema } from '../../src/config/schema.ts';
 import { writeKeys } from '../support/service.ts';
 import { vectorPath, vectorText } from '../support/vectors.ts';
 import { type Child, startChild } from './child.ts';
@@ -17,7 +17,7 @@ export const logins: Readonly<Record<KeyBits, string>> = { 2048: 'acme', 4096: '
 export const keyFileOf = (bits: KeyBits): string => vectorPath(keyNameOf(bits));
 
 /** RSA signatures at once, unless configuration says otherwise. */
-export const usualConcurrency = configShape.shape.signing.parse(undefined).concurrency;
+export const usualConcurrency = configSchema.shape.signing.parse(undefined).concurrency;
 
 export interface RunningCountersign {
   readonly child: Child;

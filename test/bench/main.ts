@@ -4,8 +4,8 @@ import { startCountersign } from './countersign.ts';
 import { type Options, readOptions, usage } from './options.ts';
 import { report } from './report.ts';
 import { measureRound, type Round, type RoundPlan } from './round.ts';
+import { type Place, waysThrough } from './scenarios.ts';
 import { setting } from './setting.ts';
-import { type Place, waysThrough } from './ways.ts';
 
 /** Starts every process, measures, stops them. The first, shorter round is for warming up and is dropped. */
 async function bench(options: Options): Promise<readonly Round[]> {

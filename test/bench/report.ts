@@ -1,7 +1,7 @@
 import type { KeyBits } from './countersign.ts';
 import { type Passage, poolSize, type Round } from './round.ts';
+import type { WayName } from './scenarios.ts';
 import { median } from './statistics.ts';
-import type { WayName } from './ways.ts';
 
 const ways: readonly (readonly [name: WayName, title: string])[] = [
   ['direct', '(a) straight to the upstream'],

@@ -2,7 +2,7 @@ import type { Child } from './child.ts';
 import { type KeyBits, keyFileOf } from './countersign.ts';
 import type { LoadOrder, LoadResult } from './peers/load.ts';
 import type { CoreOrder, PoolOrder } from './peers/signatures.ts';
-import type { Way, WayName, Ways } from './ways.ts';
+import type { Way, WayName, Ways } from './scenarios.ts';
 
 /** One way in one round. Durations in seconds, CPU in seconds per request. */
 export interface Passage {

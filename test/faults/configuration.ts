@@ -3,11 +3,11 @@ import { root } from '../support/sources.ts';
 import type { SiteName } from './fault-table.ts';
 
 /** Milliseconds; short, so that no fault takes long. */
-export const deadlines = { connect: 300, exchange: 1_500, headers: 2_000, body: 2_000 } as const;
+export const timeouts = { connect: 300, request: 1_500, headers: 2_000, body: 2_000 } as const;
 
 /** Milliseconds for requests that are in flight when a process stops: time for the slowest of them. */
 export function drainFor(exchange: number): number {
-  return deadlines.body + exchange + 2_500;
+  return timeouts.body + exchange + 2_500;
 }
 
 export interface ConfigOptions {
@@ -26,14 +26,14 @@ export interface ConfigOptions {
 /** The configuration of one instance, as an object to be written as YAML. */
 export function configuration(options: ConfigOptions): object {
   const { port, adminPort, urls, caFile, exchange, shutdownDelay, revision } = options;
-  const { headers, body, connect } = deadlines;
+  const { headers, body, connect } = timeouts;
   const drain = drainFor(exchange);
   const delay = knowsShutdownDelay() ? { shutdownDelay: `${shutdownDelay}ms` } : {};
   return {
     proxy: {
       port,
       maxBodyBytes: 2_000_000,
-      deadlines: { headers: `${headers}ms`, body: `${body}ms`, drain: `${drain}ms`, ...delay },
+      timeouts: { headers: `${headers}ms`, body: `${body}ms`, shutdown: `${drain}ms`, ...delay },
     },
     admin: { port: adminPort },
     // The order id in the path of every operation, so that the first line of a request says whose it is.
@@ -44,7 +44,7 @@ export function configuration(options: ConfigOptions): object {
         {
           baseUrl,
           product: 'gw',
-          deadlines: { connect: `${connect}ms`, exchange: `${exchange}ms` },
+          timeouts: { connect: `${connect}ms`, request: `${exchange}ms` },
           maxInFlight: 2_000,
           responseHeaders: [`X-Revision-${revision}`],
           ...(caFile !== undefined && baseUrl.startsWith('https:') ? { caFile } : {}),

@@ -18,7 +18,7 @@ received, what the gateway saw and what the log says. Exit code 1 where a promis
   --no-broken-logs      no instances whose log cannot be written or is not read
   --rolling N           instead of all that: N restarts of one of two instances, under kept-alive load
   --pre-stop T          milliseconds in which the balancer makes no new connections before each of these SIGTERMs
-  --shutdown-delay T    proxy.deadlines.shutdownDelay in milliseconds, where this version has it (default 1000)
+  --shutdown-delay T    proxy.timeouts.shutdownDelay in milliseconds, where this version has it (default 1000)
   --slack T             milliseconds by which a response may be late on a busy machine (default 6000)
   --surplus-window T    milliseconds after a surplus response in which a crossed one is only counted (default 100)
   --help                prints this

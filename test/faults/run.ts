@@ -1,6 +1,6 @@
 import { runSession } from './callers.ts';
 import { check } from './check.ts';
-import { deadlines, drainFor, knowsShutdownDelay } from './configuration.ts';
+import { drainFor, knowsShutdownDelay, timeouts } from './configuration.ts';
 import { Fleet } from './fleet.ts';
 import { type PlanOptions, sessionsOf } from './plan.ts';
 import type { Run } from './report.ts';
@@ -52,16 +52,16 @@ export async function runFaults(options: RunOptions): Promise<Run> {
  */
 export function boundsOf(
   { shutdownDelay, slack, surplusWindow }: Pick<RunOptions, 'shutdownDelay' | 'slack' | 'surplusWindow'>,
-  exchange: number = deadlines.exchange,
+  exchange: number = timeouts.request,
 ): Bounds {
   const delay = knowsShutdownDelay() ? shutdownDelay + 1_000 : 0;
   const stop = delay + drainFor(exchange) + 1_000;
-  return { exchange, slack: deadlines.body + slack, stop, surplusWindow };
+  return { exchange, slack: timeouts.body + slack, stop, surplusWindow };
 }
 
 /** Milliseconds that a caller waits; a pipeline of eight requests may take eight exchanges. */
 function patienceOf({ slack }: RunOptions): number {
-  return deadlines.body + 8 * deadlines.exchange + slack;
+  return timeouts.body + 8 * timeouts.request + slack;
 }
 
 async function startFleet({ brokenLogs }: RunOptions, { instance }: Setting): Promise<Fleet> {

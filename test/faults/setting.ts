@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hasOpenssl, makeCertificates } from './certificates.ts';
-import { deadlines } from './configuration.ts';
+import { timeouts } from './configuration.ts';
 import { type FaultGateway, startFaultGateway } from './gateway.ts';
 import { Instance } from './instance.ts';
 import { newRecord, type ProcessRecord, type RequestRecord } from './ledger.ts';
@@ -32,7 +32,7 @@ export interface Setting {
 export async function startSetting({
   seed,
   shutdownDelay,
-  exchange = deadlines.exchange,
+  exchange = timeouts.request,
 }: SettingOptions): Promise<Setting> {
   const folder = mkdtempSync(join(tmpdir(), 'countersign-faults-'));
   const tls = hasOpenssl();

@@ -18,7 +18,7 @@ export interface Violation {
 export interface Bounds {
   /** The deadline of an upstream request. */
   readonly exchange: number;
-  /** For the body of a request, and on top of the deadlines for a machine that is busy. */
+  /** For the body of a request, and on top of the timeouts for a machine that is busy. */
   readonly slack: number;
   /** From SIGTERM to the end of the process. */
   readonly stop: number;

@@ -1,10 +1,10 @@
-import type { Config } from '../../src/config/shape.ts';
-import type { KeyAddress } from '../../src/keys/source.ts';
+import type { Config } from '../../src/config/schema.ts';
+import type { KeySelector } from '../../src/keys/key-selector.ts';
+import type { LoginRef } from '../../src/keys/key-source.ts';
 import { type KeyKind, methods } from '../../src/oauth1/methods.ts';
-import { Canaries, type SendCanary } from '../../src/proxy/canary.ts';
-import type { GatewayReply } from '../../src/proxy/crossing.ts';
-import type { Errand } from '../../src/proxy/post.ts';
-import type { Rotation } from '../../src/proxy/rotation.ts';
+import { Canaries, type SendCanary } from '../../src/proxy/outbound/canary.ts';
+import type { ValidatedRequest } from '../../src/proxy/outbound/signed-request.ts';
+import type { GatewayResponse } from '../../src/proxy/outbound/upstream-request.ts';
 import type { SetTimer } from '../../src/util/timer.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
@@ -23,10 +23,10 @@ type OwnCanaryPorts = Omit<CanaryPorts, 'began'> & { readonly began: (kind: KeyK
 /** Gives each canary a number, and notes what becomes of it. */
 export class ObservedCanaries extends Canaries {
   readonly #observer: OwnCanaryPorts;
-  readonly #rotation: Rotation;
+  readonly #rotation: KeySelector;
   readonly #time: VirtualTime;
 
-  constructor(config: Config, observer: OwnCanaryPorts, rotation: Rotation, time: VirtualTime) {
+  constructor(config: Config, observer: OwnCanaryPorts, rotation: KeySelector, time: VirtualTime) {
     const monotonic = (): number => time.now;
     const setTimer: SetTimer = (run, milliseconds) => time.timer(run, milliseconds);
     const meter = { canarySent: () => {} };
@@ -36,15 +36,15 @@ export class ObservedCanaries extends Canaries {
     this.#time = time;
   }
 
-  override async goBefore(payment: Errand, login: KeyAddress, send: SendCanary): Promise<void> {
+  override async sendBefore(payment: ValidatedRequest, login: LoginRef, send: SendCanary): Promise<void> {
     // Keys that are not in memory are waited for with or without a canary.
     await this.#rotation.isAwaitingNewest(login, kindOf(payment));
     const startedAt = this.#time.now;
-    await super.goBefore(payment, login, (errand) => this.#send(errand, send));
+    await super.sendBefore(payment, login, (errand) => this.#send(errand, send));
     this.#observer.waited(this.#time.now - startedAt);
   }
 
-  async #send(errand: Errand, send: SendCanary): Promise<GatewayReply> {
+  async #send(errand: ValidatedRequest, send: SendCanary): Promise<GatewayResponse> {
     const kind = kindOf(errand);
     const id = this.#observer.began(kind);
     const form = [['id', String(id)]] as const;
@@ -59,6 +59,6 @@ export class ObservedCanaries extends Canaries {
   }
 }
 
-export function kindOf({ destination }: Errand): KeyKind {
+export function kindOf({ destination }: ValidatedRequest): KeyKind {
   return methods[destination.operation.signature].kind;
 }

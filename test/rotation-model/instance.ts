@@ -1,19 +1,23 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type Config, configShape } from '../../src/config/shape.ts';
-import { Refusal } from '../../src/errors.ts';
-import type { Exchange } from '../../src/exchange.ts';
-import { createResolver } from '../../src/gateway/resolve.ts';
-import { KeyCache } from '../../src/keys/cached.ts';
-import type { KeyAddress, KeyRing, KeySource } from '../../src/keys/source.ts';
+import { type Config, configSchema } from '../../src/config/schema.ts';
+import { ProxyError } from '../../src/errors.ts';
+import { createRouter } from '../../src/gateway/router.ts';
+import { KeyCache } from '../../src/keys/key-cache.ts';
+import { KeySelector } from '../../src/keys/key-selector.ts';
+import type { KeyRing, KeySource, LoginRef } from '../../src/keys/key-source.ts';
 import type { KeyKind, SigningKey } from '../../src/oauth1/methods.ts';
 import type { Signed, Unsigned } from '../../src/oauth1/sign.ts';
-import type { Meter } from '../../src/ops/meter.ts';
-import { CrossingFailure, type GatewayReply, type Post } from '../../src/proxy/crossing.ts';
-import type { Passage } from '../../src/proxy/forward.ts';
+import type { MetricsObserver } from '../../src/observability/metrics-observer.ts';
 import { unlimitedMemory } from '../../src/proxy/memory-budget.ts';
-import { Rotation } from '../../src/proxy/rotation.ts';
-import { Sender } from '../../src/proxy/send.ts';
-import { Signer } from '../../src/proxy/signer.ts';
+import { Forwarder } from '../../src/proxy/outbound/forwarder.ts';
+import type { SendOptions } from '../../src/proxy/outbound/upstream-client.ts';
+import {
+  type GatewayResponse,
+  type SignedHttpRequest,
+  UpstreamError,
+} from '../../src/proxy/outbound/upstream-request.ts';
+import { SigningPool } from '../../src/proxy/signing-pool.ts';
+import type { RequestContext } from '../../src/request-context.ts';
 import { type CanaryPorts, kindOf, ObservedCanaries } from './canaries.ts';
 import type { Random } from './random.ts';
 import { type OperationName, operationNames, targets } from './schedule.ts';
@@ -21,12 +25,12 @@ import { epoch, type VirtualTime } from './virtual-time.ts';
 import { nameOf, type Vault } from './world.ts';
 
 const overlap = 86_400_000;
-const address: KeyAddress = { environment: 'sandbox', login: 'acme' };
-const config: Config = configShape.parse({
+const address: LoginRef = { environment: 'sandbox', login: 'acme' };
+const config: Config = configSchema.parse({
   environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw', canaryEndpoint: '1234' } },
   keys: { source: 'directory', directory: '/nowhere' },
 });
-const resolve = createResolver(config);
+const resolve = createRouter(config);
 
 /** An upstream request. */
 export interface Upstream {
@@ -40,17 +44,17 @@ export interface Upstream {
 
 export interface InstancePorts {
   readonly time: VirtualTime;
-  /** `keys.cache.fresh`, milliseconds. */
+  /** `keys.cache.ttl`, milliseconds. */
   readonly fresh: number;
   readonly random: Random;
   readonly vault: Vault;
   /** `undefined`: no response within the timeout. */
-  readonly forward: (upstream: Upstream) => Promise<GatewayReply | undefined>;
+  readonly forward: (upstream: Upstream) => Promise<GatewayResponse | undefined>;
   /** Whether `keys.rotation.canary` is set, and what observes the canaries. */
   readonly canary: CanaryPorts | undefined;
   readonly ringChanged: (ring: KeyRing | undefined) => void;
   /** The ring is read past the cache, because of a request that needs this kind of key. */
-  readonly reread: (kind: KeyKind) => void;
+  readonly refresh: (kind: KeyKind) => void;
 }
 
 /** How a caller's request ended: a status of the gateway, or the reason of a Refusal. */
@@ -59,10 +63,10 @@ export type End = number | string;
 /** The parts of Countersign that choose, cache, repeat and back off, as they are, on virtual time. */
 export class Instance {
   readonly #ports: InstancePorts;
-  readonly #rotation: Rotation;
+  readonly #rotation: KeySelector;
   /** Of the key that the request needs which is handled. */
   readonly #kind = new AsyncLocalStorage<KeyKind>();
-  #sender: Sender;
+  #sender: Forwarder;
   #configurations = 0;
 
   constructor(ports: InstancePorts) {
@@ -77,7 +81,7 @@ export class Instance {
   }
 
   async send(id: number, operation: OperationName): Promise<End> {
-    const exchange: Exchange = {
+    const exchange: RequestContext = {
       id: String(id),
       startedAt: 0,
       outcome: 'not-sent',
@@ -95,13 +99,13 @@ export class Instance {
     try {
       return await this.#kind.run(kindOf(errand), async () => (await this.#sender.send(errand)).status);
     } catch (error) {
-      if (error instanceof Refusal) return error.reason;
+      if (error instanceof ProxyError) return error.reason;
       throw error;
     }
   }
 
-  #newRotation(): Rotation {
-    const { time, fresh, random, vault, ringChanged, reread } = this.#ports;
+  #newRotation(): KeySelector {
+    const { time, fresh, random, vault, ringChanged, refresh } = this.#ports;
     const monotonic = (): number => time.now;
     const source: KeySource = {
       read: (login) => vault.read(login),
@@ -109,10 +113,10 @@ export class Instance {
       ready: () => true,
       stop: () => {},
     };
-    const events = { ...meter, ringChanged: (_login: KeyAddress, ring?: KeyRing) => ringChanged(ring) };
+    const events = { ...meter, ringChanged: (_login: LoginRef, ring?: KeyRing) => ringChanged(ring) };
     const cache = new KeyCache(
       source,
-      { ...config.keys.cache, fresh },
+      { ...config.keys.cache, ttl: fresh },
       {
         monotonic,
         random: random.next,
@@ -122,34 +126,44 @@ export class Instance {
       },
     );
     const keys = {
-      take: (login: KeyAddress) => cache.take(login),
-      reread: (login: KeyAddress) => {
-        reread(this.#kind.getStore() ?? 'control_key');
-        return cache.reread(login);
+      get: (login: LoginRef) => cache.get(login),
+      refresh: (login: LoginRef) => {
+        refresh(this.#kind.getStore() ?? 'control_key');
+        return cache.refresh(login);
       },
     };
     const wait = (milliseconds: number): Promise<void> => time.wait(milliseconds);
-    return new Rotation({ keys, meter, clock: () => epoch + time.now, monotonic, wait, overlap });
+    return new KeySelector({
+      keys,
+      meter,
+      clock: () => epoch + time.now,
+      monotonic,
+      wait,
+      rotationGracePeriod: overlap,
+    });
   }
 
-  #newSender(): Sender {
+  #newSender(): Forwarder {
     const { time, random, forward, canary } = this.#ports;
-    const send = async (post: Post, { exchange: timeout, onConnected }: Passage): Promise<GatewayReply> => {
+    const send = async (
+      post: SignedHttpRequest,
+      { total: timeout, onConnected }: SendOptions,
+    ): Promise<GatewayResponse> => {
       onConnected?.();
       const reply = await forward(upstreamOf(post, timeout));
-      if (reply === undefined) throw new CrossingFailure('gateway-timeout', true, false);
+      if (reply === undefined) throw new UpstreamError('gateway-timeout', true, false);
       return reply;
     };
     this.#configurations += 1;
     const configuration = this.#configurations;
     const began = (kind: KeyKind): number => canary?.began(kind, configuration) ?? 0;
-    return new Sender({
+    return new Forwarder({
       ...(canary === undefined
         ? {}
         : { canaries: new ObservedCanaries(config, { ...canary, began }, this.#rotation, time) }),
       rotation: this.#rotation,
       signer: new SlowSigner(time, random),
-      forwarders: new Map([['sandbox', { send, retire: () => {} }]]),
+      upstreams: new Map([['sandbox', { send, drain: () => {} }]]),
       meter,
       clock: () => epoch + time.now,
       monotonic: () => time.now,
@@ -161,12 +175,12 @@ export class Instance {
 }
 
 /** Signs with the name of the key; RSA takes a while. */
-class SlowSigner extends Signer {
+class SlowSigner extends SigningPool {
   readonly #time: VirtualTime;
   readonly #random: Random;
 
   constructor(time: VirtualTime, random: Random) {
-    super({ concurrency: 1, queue: 1 }, meter, () => time.now);
+    super({ concurrency: 1, maxQueue: 1 }, meter, () => time.now);
     this.#time = time;
     this.#random = random;
   }
@@ -179,7 +193,7 @@ class SlowSigner extends Signer {
   }
 }
 
-function upstreamOf({ headers, body }: Post, timeout: number): Upstream {
+function upstreamOf({ headers, body }: SignedHttpRequest, timeout: number): Upstream {
   const [key = '', path] = (headers['Authorization'] ?? '').split(' ');
   const operation = operationNames.find((name) => targets[name] === `/sandbox${path}`);
   if (operation === undefined) throw new TypeError('an unknown target');
@@ -187,28 +201,28 @@ function upstreamOf({ headers, body }: Post, timeout: number): Upstream {
 }
 
 const none = (): void => {};
-const meter: Meter = {
+const meter: MetricsObserver = {
   logLineSuppressed: none,
   logLinesDropped: none,
   gatewayUnreachable: none,
   certificateLoaded: none,
-  certificateGone: none,
+  certificateRemoved: none,
   loginFailed: none,
-  connectionDropped: none,
-  exchangeBegan: none,
-  exchangeLeft: none,
-  exchangeEnded: none,
-  gatewayReplied: none,
+  connectionRejected: none,
+  upstreamStarted: none,
+  upstreamFinished: none,
+  requestFinished: none,
+  gatewayResponded: none,
   signed: none,
-  signingQueue: none,
-  fellBack: none,
+  signingQueueChanged: none,
+  keyFallback: none,
   canarySent: none,
-  policyDecided: none,
+  authorizationDecided: none,
   configLoaded: none,
-  keyTaken: none,
+  keyLookup: none,
   keyFetched: none,
-  ringChanged: none,
+  keyRingUpdated: none,
   keySourceUp: none,
-  sourceTokenExpires: none,
+  tokenExpiryChanged: none,
   keyProblem: none,
 };

@@ -1,4 +1,4 @@
-import type { KeyRing } from '../../src/keys/source.ts';
+import type { KeyRing } from '../../src/keys/key-source.ts';
 import type { KeyKind } from '../../src/oauth1/methods.ts';
 import { CanaryRule, type Excuse } from './canary-rule.ts';
 import type { Conditions } from './conditions.ts';
@@ -19,7 +19,7 @@ import { isPayment, kindOf, type OperationName } from './schedule.ts';
 import { SwitchCosts } from './switch-costs.ts';
 import { type Gateway, type Judged, nameOf } from './world.ts';
 
-/** Milliseconds, as environments.*.deadlines.exchange: a gateway that is slow leaves no time to send again. */
+/** Milliseconds, as environments.*.timeouts.request: a gateway that is slow leaves no time to send again. */
 const longestExchange = 30_000;
 
 /**

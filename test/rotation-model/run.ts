@@ -112,7 +112,7 @@ class Model implements Run {
         const versions = ring?.map(({ kind, version }) => `${kind} ${version}`) ?? ['gone'];
         this.#note(`instance ${index}    ring: ${versions.join(', ')}`);
       },
-      reread: (kind) => {
+      refresh: (kind) => {
         this.counts.add('reads of Vault past the cache');
         this.#note(`instance ${index}    reads Vault past the cache`);
         observer.reread(kind, this.time.now);

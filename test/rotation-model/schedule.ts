@@ -72,7 +72,7 @@ export interface Schedule {
   readonly nodes: number;
   /** `keys.rotation.canary` */
   readonly canary: boolean;
-  /** `keys.cache.fresh`, milliseconds. */
+  /** `keys.cache.ttl`, milliseconds. */
   readonly fresh: number;
   readonly steps: readonly Step[];
 }

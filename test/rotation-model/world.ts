@@ -1,6 +1,6 @@
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { SourceUnavailable } from '../../src/keys/refusals.ts';
-import type { KeyAddress, KeyRing, UsableKey } from '../../src/keys/source.ts';
+import { SourceUnavailable } from '../../src/keys/errors.ts';
+import type { KeyRing, LoginRef, UsableKey } from '../../src/keys/key-source.ts';
 import type { KeyKind, SigningKey } from '../../src/oauth1/methods.ts';
 import { reveal, Secret } from '../../src/secret.ts';
 import type { Random } from './random.ts';
@@ -72,7 +72,7 @@ export class Vault {
   }
 
   /** What it finds was so at some time while it ran. */
-  async read(address: KeyAddress): Promise<KeyRing | undefined> {
+  async read(address: LoginRef): Promise<KeyRing | undefined> {
     const before = Math.round(this.latency * this.#random.next());
     await this.#time.wait(before);
     const { down } = this;

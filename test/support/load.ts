@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { type Answer, post } from './forwarding.ts';
 
 /** One request to send. */
-export interface Shot {
+export interface LoadRequest {
   /** What the tally is kept by. */
   readonly name: string;
   readonly url: string;
@@ -29,7 +29,7 @@ export class Load {
   #endedAt = Number.NaN;
 
   /** @param every milliseconds between the waves; a late one is made up for. */
-  constructor(wave: () => readonly Shot[], every: number) {
+  constructor(wave: () => readonly LoadRequest[], every: number) {
     let due = this.#startedAt + every;
     this.#timer = setInterval(() => {
       for (; due <= performance.now(); due += every) for (const shot of wave()) this.#send(shot);
@@ -74,13 +74,13 @@ export class Load {
     return this.#answers.join('\n');
   }
 
-  #send(shot: Shot): void {
+  #send(shot: LoadRequest): void {
     const exchange = this.#exchange(shot);
     this.#underWay.add(exchange);
     void exchange.finally(() => this.#underWay.delete(exchange));
   }
 
-  async #exchange({ name, url, form, headers }: Shot): Promise<void> {
+  async #exchange({ name, url, form, headers }: LoadRequest): Promise<void> {
     const sentAt = performance.now();
     const result = await post(url, form, headers).then(
       (answer) => {

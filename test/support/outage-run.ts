@@ -1,9 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { post } from './forwarding.ts';
-import { Load, type Shot } from './load.ts';
+import { Load, type LoadRequest } from './load.ts';
 import type { Outage, Place } from './outages.ts';
 import type { Countersign } from './processes.ts';
-import { balanceOf, statusOf } from './site.ts';
+import { balanceOf, statusOf } from './test-cluster.ts';
 
 export const cached = Array.from({ length: 10 }, (_, index) => `cached-${index}`);
 /** Seconds that Vault is away. */
@@ -75,7 +75,7 @@ export async function runOutage(outage: Outage, place: Place, uncached: string):
 }
 
 /** Every cached login once for each process: balances and statuses in turn. */
-function waves(processes: readonly Countersign[]): () => Shot[] {
+function waves(processes: readonly Countersign[]): () => LoadRequest[] {
   let count = 0;
   return () => {
     count += 1;
@@ -108,7 +108,7 @@ class Asking {
     ]);
   }
 
-  async #ask({ url, form }: Shot): Promise<number> {
+  async #ask({ url, form }: LoadRequest): Promise<number> {
     for (;;) {
       const { status, body } = await post(url, form);
       this.results.push(status === 200 ? '200' : `${status} ${String(JSON.parse(body).reason)}`);

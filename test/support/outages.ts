@@ -2,9 +2,9 @@ import { copyFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { waitUntil } from './load.ts';
-import type { KeyServer, Site } from './site.ts';
 import { Ca, type Issued } from './stub-vault/certificates.ts';
 import { approleMount, type Folder, roleName } from './stub-vault/harness.ts';
+import type { KeyServer, TestCluster } from './test-cluster.ts';
 
 /** A server that speaks Vault's protocol over TLS and can be made to fail: the stub or a real one. */
 export interface FailingVault extends KeyServer {
@@ -61,7 +61,7 @@ export class VaultTrust {
 
 /** What an outage acts upon. */
 export interface Place {
-  readonly site: Site;
+  readonly site: TestCluster;
   readonly vault: FailingVault;
   readonly trust: VaultTrust;
 }

@@ -105,7 +105,7 @@ export function spawnServe({
 /** A configuration with free ports, keys in the folder `keys` beside it and an anonymous caller. */
 export function configFor(gateway: string, overrides: object = {}, sandbox: object = {}): object {
   return {
-    proxy: { port: 0, deadlines: { shutdownDelay: '0s' } },
+    proxy: { port: 0, timeouts: { shutdownDelay: '0s' } },
     admin: { port: 0 },
     environments: { sandbox: { baseUrl: gateway, product: 'gw', endpoints: { '1234': 'acme' }, ...sandbox } },
     keys: { source: 'directory', directory: './keys' },

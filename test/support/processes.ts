@@ -4,11 +4,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { z } from 'zod';
-import type { configShape } from '../../src/config/shape.ts';
+import type { configSchema } from '../../src/config/schema.ts';
 import { samples } from './exposition.ts';
 import { root } from './sources.ts';
 
-type ConfigInput = z.input<typeof configShape>;
+type ConfigInput = z.input<typeof configSchema>;
 
 /** `countersign serve` in a process of its own, on free ports of loopback. */
 export interface Countersign {
@@ -68,7 +68,7 @@ export async function startCountersign(
 }
 
 const onLoopback: Pick<ConfigInput, 'proxy' | 'admin' | 'callers'> = {
-  proxy: { port: 0, deadlines: { shutdownDelay: '0s', drain: '2s' } },
+  proxy: { port: 0, timeouts: { shutdownDelay: '0s', shutdown: '2s' } },
   admin: { port: 0 },
   callers: [
     {

@@ -1,9 +1,9 @@
-import { refusals } from '../../src/errors.ts';
-import type { Exchange } from '../../src/exchange.ts';
-import { createLog, type NoteFields } from '../../src/ops/log.ts';
+import { errorTable } from '../../src/errors.ts';
+import { createLogger, type LogFields } from '../../src/observability/logger.ts';
+import type { RequestContext } from '../../src/request-context.ts';
 import { isReason } from './problem.ts';
 
-type Note = readonly ['info' | 'warn' | 'error', string, NoteFields];
+type Note = readonly ['info' | 'warn' | 'error', string, LogFields];
 
 const acme = { environment: 'production', login: 'acme' };
 
@@ -32,7 +32,7 @@ export const sampleNotes: readonly Note[] = [
   ['info', 'stopped', {}],
 ];
 
-const full: Exchange = {
+const full: RequestContext = {
   ...acme,
   id: '1f0c2f63-6e8b-4f0e-9c6b-0d1c5a2b7e11',
   traceId: '4bf92f3577b34da6a3ce929d0e0e4736',
@@ -55,19 +55,19 @@ const full: Exchange = {
 /** A log with a line of every kind that the runbook searches for, written by the log itself. */
 export function sampleLog(): string {
   const lines: string[] = [];
-  const log = createLog('debug', { write: (line: string) => void lines.push(line) });
-  for (const note of sampleNotes) log.note(...note);
-  log.exchange(full);
-  log.exchange({ ...full, status: 503, gatewayStatus: 503 });
+  const log = createLogger('debug', { write: (line: string) => void lines.push(line) });
+  for (const note of sampleNotes) log.message(...note);
+  log.requestFinished(full);
+  log.requestFinished({ ...full, status: 503, gatewayStatus: 503 });
   for (const rejection of ['current-key', 'other-key', 'clock-skew'] as const) {
-    log.exchange({ ...full, status: 403, gatewayStatus: 403, rejection });
+    log.requestFinished({ ...full, status: 403, gatewayStatus: 403, rejection });
   }
-  log.exchange({ ...full, unreachable: 'dns' });
-  for (const reason of Object.keys(refusals).filter(isReason)) {
-    const { status, outcome } = refusals[reason];
-    log.exchange({ ...full, reason, status, outcome });
+  log.requestFinished({ ...full, unreachable: 'dns' });
+  for (const reason of Object.keys(errorTable).filter(isReason)) {
+    const { status, outcome } = errorTable[reason];
+    log.requestFinished({ ...full, reason, status, outcome });
   }
-  log.failed(full, new Error('x'));
-  log.defect('uncaughtException', new Error('x'));
+  log.internalError(full, new Error('x'));
+  log.crash('uncaughtException', new Error('x'));
   return lines.join('');
 }

@@ -2,11 +2,11 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { z } from 'zod';
-import { type ServicePorts, startService } from '../../src/cli/service.ts';
-import { configShape } from '../../src/config/shape.ts';
-import { createLog } from '../../src/ops/log.ts';
+import { configSchema } from '../../src/config/schema.ts';
+import { createLogger } from '../../src/observability/logger.ts';
+import { type ServiceOptions, startService } from '../../src/server/service.ts';
 
-type ConfigInput = z.input<typeof configShape>;
+type ConfigInput = z.input<typeof configSchema>;
 
 export interface TestKeys {
   readonly controlKey?: string;
@@ -14,7 +14,7 @@ export interface TestKeys {
   readonly privateKey?: string;
 }
 
-export interface ProxyOptions extends Partial<Omit<ServicePorts, 'log'>> {
+export interface ProxyOptions extends Partial<Omit<ServiceOptions, 'log'>> {
   /** Base URL of the environment `sandbox`. */
   readonly gateway: string;
   /** Laid over the defaults, one top-level key at a time. */
@@ -49,9 +49,9 @@ export async function startProxy(options: ProxyOptions): Promise<TestProxy> {
   const keys = options.keys ?? { acme: { controlKey: testControlKey, privateKey: testPrivateKey } };
   for (const [login, both] of Object.entries(keys)) writeKeys(keysFolder, 'sandbox', login, both);
   const chunks: string[] = [];
-  const log = createLog('debug', { write: (text: string) => void chunks.push(text) });
+  const log = createLogger('debug', { write: (text: string) => void chunks.push(text) });
   const configOf = (overrides: Partial<ConfigInput>) =>
-    configShape.parse({
+    configSchema.parse({
       proxy: { port: 0 },
       admin: { port: 0 },
       environments: {

@@ -1,8 +1,8 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { KeyCache } from '../../src/keys/cached.ts';
 import { parseKeys } from '../../src/keys/key.ts';
-import type { KeyEvents, KeyResult, KeySource } from '../../src/keys/source.ts';
-import { Rotation } from '../../src/proxy/rotation.ts';
+import { KeyCache } from '../../src/keys/key-cache.ts';
+import { KeySelector } from '../../src/keys/key-selector.ts';
+import type { CacheResult, KeySource, KeySourceObserver } from '../../src/keys/key-source.ts';
 
 /**
  * Run by a test with --expose-gc, in a process whose memory holds nothing else: fills the cache with ten
@@ -29,39 +29,39 @@ const source: KeySource = {
   stop() {},
 };
 
-const results: Partial<Record<KeyResult, number>> = {};
-const events: KeyEvents = {
-  keyTaken: (_environment, result) => void (results[result] = (results[result] ?? 0) + 1),
+const results: Partial<Record<CacheResult, number>> = {};
+const events: KeySourceObserver = {
+  keyLookup: (_environment, result) => void (results[result] = (results[result] ?? 0) + 1),
   keyFetched() {},
-  ringChanged() {},
+  keyRingUpdated() {},
   keySourceUp() {},
   loginFailed() {},
-  sourceTokenExpires() {},
+  tokenExpiryChanged() {},
   keyProblem() {},
 };
 const cache = new KeyCache(
   source,
-  { fresh: 3_600_000, stale: 43_200_000, missing: 10_000, entries: 10_000 },
+  { ttl: 3_600_000, staleIfError: 43_200_000, negativeTtl: 10_000, maxEntries: 10_000 },
   { monotonic: () => performance.now(), random: Math.random, events, sourceName: 'vault' },
 );
-const rotation = new Rotation({
+const rotation = new KeySelector({
   keys: cache,
-  meter: { fellBack() {}, keyProblem() {} },
+  meter: { keyFallback() {}, keyProblem() {} },
   clock: () => Date.now(),
   monotonic: () => performance.now(),
   wait: () => Promise.resolve(),
-  overlap: 86_400_000,
+  rotationGracePeriod: 86_400_000,
 });
 
 const before = residentMemory();
-for (const address of logins) await cache.take(address);
+for (const address of logins) await cache.get(address);
 const bytes = residentMemory() - before;
 const readsToFill = reads;
 const times: number[] = [];
 for (const kind of ['control_key', 'private_key'] as const) {
   for (const address of logins) {
     const startedAt = performance.now();
-    await rotation.choose(address, kind);
+    await rotation.select(address, kind);
     times.push(performance.now() - startedAt);
   }
 }

@@ -3,8 +3,8 @@ import { createPublicKey } from 'node:crypto';
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Secret } from '../../src/secret.ts';
-import type { KeysBench } from './keys-bench.ts';
-import { blocksOf, normalised, type Step, stepsOf } from './sessions.ts';
+import { blocksOf, normalised, type Step, stepsOf } from './doc-examples.ts';
+import type { KeysTestEnvironment } from './keys-test-environment.ts';
 import { root } from './sources.ts';
 
 /** The steps of the sessions in a page, also of those inside a list. */
@@ -37,11 +37,11 @@ const controlKeys: Readonly<Record<string, string>> = {
 
 /** Runs commands of the page in a folder that has what the page takes for granted. */
 export class PageRunner {
-  readonly #bench: KeysBench;
+  readonly #bench: KeysTestEnvironment;
   readonly #home: string;
 
   /** @param vault the program `vault`; a stand-in for it unless given */
-  constructor(bench: KeysBench, token: string, vault?: string) {
+  constructor(bench: KeysTestEnvironment, token: string, vault?: string) {
     this.#bench = bench;
     this.#home = join(bench.folder.path, 'home');
     mkdirSync(join(this.#home, 'bin'), { recursive: true });

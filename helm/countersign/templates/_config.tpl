@@ -52,17 +52,17 @@ and a second for the rest; 5 seconds are kept in reserve.
 */}}
 {{- define "countersign.checkGracePeriod" -}}
 {{- $config := include "countersign.givenConfig" . | fromYaml -}}
-{{- $delay := dig "proxy" "deadlines" "shutdownDelay" "5s" $config -}}
-{{- $longest := dict "key" "proxy.deadlines.drain" "duration" (dig "proxy" "deadlines" "drain" "35s" $config) -}}
+{{- $delay := dig "proxy" "timeouts" "shutdownDelay" "5s" $config -}}
+{{- $longest := dict "key" "proxy.timeouts.shutdown" "duration" (dig "proxy" "timeouts" "drain" "35s" $config) -}}
 {{- range $name, $environment := $config.environments -}}
-{{- $exchange := dig "deadlines" "exchange" "30s" $environment -}}
+{{- $exchange := dig "timeouts" "exchange" "30s" $environment -}}
 {{- if gt (include "countersign.milliseconds" $exchange | int64) (include "countersign.milliseconds" $longest.duration | int64) -}}
-{{- $longest = dict "key" (printf "environments.%s.deadlines.exchange" $name) "duration" $exchange -}}
+{{- $longest = dict "key" (printf "environments.%s.timeouts.request" $name) "duration" $exchange -}}
 {{- end -}}
 {{- end -}}
 {{- $delays := add (include "countersign.milliseconds" $delay | int64) (include "countersign.milliseconds" $longest.duration | int64) -}}
 {{- $needed := add .Values.preStopSeconds (div (add $delays 999) 1000) 7 -}}
 {{- if lt (int64 .Values.terminationGracePeriodSeconds) $needed -}}
-{{- fail (printf "terminationGracePeriodSeconds (%v) must be at least %v: preStopSeconds (%v) + config.proxy.deadlines.shutdownDelay (%s) + 1s to close idle connections + config.%s (%s) + 1s to end + 5s in reserve. A pod that is killed earlier cuts off payments and leaves their outcome unknown. Raise it, or shorten one of the others" .Values.terminationGracePeriodSeconds $needed .Values.preStopSeconds $delay $longest.key $longest.duration) -}}
+{{- fail (printf "terminationGracePeriodSeconds (%v) must be at least %v: preStopSeconds (%v) + config.proxy.timeouts.shutdownDelay (%s) + 1s to close idle connections + config.%s (%s) + 1s to end + 5s in reserve. A pod that is killed earlier cuts off payments and leaves their outcome unknown. Raise it, or shorten one of the others" .Values.terminationGracePeriodSeconds $needed .Values.preStopSeconds $delay $longest.key $longest.duration) -}}
 {{- end -}}
 {{- end }}

@@ -1,6 +1,6 @@
 {{/*
 A rule file with the thresholds and the address of the runbook that the values give. A line of an expression says which
-of its numbers are thresholds: `> 0.02 # threshold: gatewayRejectsRatio=0.02`.
+of its numbers are thresholds: `> 0.02 # threshold: gatewayRejectionsRatio=0.02`.
 */}}
 {{- define "countersign.rules" -}}
 {{- $thresholds := .values.thresholds -}}

@@ -1,18 +1,18 @@
 import { isDeepStrictEqual } from 'node:util';
 import nodeVault from 'node-vault';
 import type { z } from 'zod';
-import type { VaultConfig } from '../../config/shape.ts';
+import type { VaultConfig } from '../../config/schema.ts';
 import { reveal, type Secret } from '../../secret.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
-import type { BackOffPorts } from '../back-off.ts';
-import { Gate } from './gate.ts';
-import { plain } from './hidden.ts';
-import { isOutage, type ProblemKind, VaultError } from './problem.ts';
+import type { BackoffOptions } from '../../util/backoff.ts';
+import { CircuitBreaker } from './circuit-breaker.ts';
+import { isUnavailable, VaultError, type VaultErrorKind } from './errors.ts';
+import { type Transport, type TransportRequest, transport } from './http.ts';
+import { revealSecrets } from './redact.ts';
 import { Resender } from './resend.ts';
-import { type Transport, type TransportRequest, transport } from './transport.ts';
 
 /** While Vault is in trouble one request a second finds out whether it still is. */
-const outageRange = { first: 1000, longest: 1000, jitter: 0 };
+const outageRange = { initial: 1000, max: 1000, jitter: 0 };
 
 /** Where Vault is and how to reach it; what the configuration's `keys.vault` says, less the login. */
 export type VaultAddress = Pick<VaultConfig, 'address' | 'namespace' | 'timeout'>;
@@ -40,11 +40,11 @@ export interface VaultClient {
  * While Vault is in trouble calls fail at once (`backing-off`), but for one each second, or as soon as
  * `Retry-After` allows: the others follow once it came back.
  */
-export function vaultClient(config: VaultAddress, ports: BackOffPorts, tls: TlsMaterial = {}): VaultClient {
+export function vaultClient(config: VaultAddress, ports: BackoffOptions, tls: TlsMaterial = {}): VaultClient {
   const open = (tls: TlsMaterial): Transport => transport({ timeout: config.timeout, ...tls });
   let inUse = tls;
   let http = open(tls);
-  const outage = new Gate(ports, outageRange);
+  const outage = new CircuitBreaker(ports, outageRange);
   const resender = new Resender();
   const send = (request: TransportRequest) =>
     request.method === 'GET' ? resender.send((copy) => http.exchange(request, copy)) : http.exchange(request);
@@ -67,7 +67,7 @@ export function vaultClient(config: VaultAddress, ports: BackOffPorts, tls: TlsM
     list: async (path, shape, token) =>
       shaped(await vault.list(path, withToken(token)), shape, 'unexpected-content'),
     write: async (path, data, shape, token) =>
-      shaped(await vault.write(path, plain(data), withToken(token)), shape, 'invalid-reply'),
+      shaped(await vault.write(path, revealSecrets(data), withToken(token)), shape, 'invalid-reply'),
     useTls(material) {
       if (isDeepStrictEqual(material, inUse)) return;
       inUse = material;
@@ -79,25 +79,25 @@ export function vaultClient(config: VaultAddress, ports: BackOffPorts, tls: TlsM
 }
 
 async function guard<T>(
-  outage: Gate,
+  outage: CircuitBreaker,
   timeout: number,
   monotonic: () => number,
   exchange: () => Promise<T>,
 ): Promise<T> {
-  outage.check();
+  outage.assertClosed();
   const begun = monotonic();
   const { failures, successes } = outage;
-  if (failures > 0) outage.hold(timeout);
+  if (failures > 0) outage.holdFor(timeout);
   try {
     const reply = await exchange();
-    outage.open();
+    outage.reset();
     return reply;
   } catch (error) {
-    if (!isOutage(error)) outage.open();
+    if (!isUnavailable(error)) outage.reset();
     // Calls that were in flight together are one failure, and one that hung says nothing of a Vault that is back.
     // A probe that hung was itself a second, or more, in which Vault was asked once.
     else if (outage.failures === failures && outage.successes === successes) {
-      outage.close(error, monotonic() - begun);
+      outage.trip(error, monotonic() - begun);
     }
     throw error;
   }
@@ -110,7 +110,7 @@ function withToken(token: Secret | undefined): { headers: Record<string, string>
 }
 
 /** Neither the reply nor the validator's own words go into the error. */
-function shaped<T>(reply: unknown, shape: z.ZodType<T>, kind: ProblemKind): T {
+function shaped<T>(reply: unknown, shape: z.ZodType<T>, kind: VaultErrorKind): T {
   const result = shape.safeParse(reply);
   if (!result.success) throw new VaultError(kind, { note: 'not the shape expected' });
   return result.data;

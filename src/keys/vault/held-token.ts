@@ -1,8 +1,8 @@
 import { sameSecret } from '../../secret.ts';
-import type { Lease } from './auth.ts';
+import type { TokenLease } from './auth-api.ts';
 
 /** The token in use. */
-export interface HeldToken extends Lease {
+export interface HeldToken extends TokenLease {
   /** Milliseconds on the monotonic clock. */
   readonly until: number;
   /** Seconds of the first lease of this token; when renewals give much less, its end is near. */
@@ -17,7 +17,7 @@ export interface HeldToken extends Lease {
  * @param before the configured token as it was held until now; absent where a login gave a new one
  */
 export function holdLease(
-  lease: Lease,
+  lease: TokenLease,
   firstSeconds: number,
   since: number,
   before: HeldToken | undefined,
@@ -27,7 +27,7 @@ export function holdLease(
 }
 
 /** Near its end, looking a configured token up again and renewing it give ever less: that is not its length. */
-function wholeSecondsOf({ token, wholeSeconds }: Lease, before: HeldToken | undefined): number {
+function wholeSecondsOf({ token, wholeSeconds }: TokenLease, before: HeldToken | undefined): number {
   const isSame = before !== undefined && sameSecret(before.token, token);
   return isSame ? Math.max(before.wholeSeconds, wholeSeconds) : wholeSeconds;
 }

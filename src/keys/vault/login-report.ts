@@ -1,5 +1,5 @@
-import type { KeyEvents } from '../source.ts';
-import { isProblem } from './problem.ts';
+import type { KeySourceObserver } from '../key-source.ts';
+import { isVaultError } from './errors.ts';
 
 /** Milliseconds. */
 const repeatAfter = 300_000;
@@ -12,19 +12,19 @@ interface Report {
 
 /** Reports logins that failed: each problem once, and again when it lasts. */
 export class LoginReport {
-  readonly #events: Pick<KeyEvents, 'keyProblem' | 'loginFailed'>;
+  readonly #events: Pick<KeySourceObserver, 'keyProblem' | 'loginFailed'>;
   readonly #monotonic: () => number;
   #last: Report | undefined;
 
   /** @param monotonic milliseconds, never set back */
-  constructor(events: Pick<KeyEvents, 'keyProblem' | 'loginFailed'>, monotonic: () => number) {
+  constructor(events: Pick<KeySourceObserver, 'keyProblem' | 'loginFailed'>, monotonic: () => number) {
     this.#events = events;
     this.#monotonic = monotonic;
   }
 
   /** @param inUse whether there is a token that has not ended, so that keys can still be read */
   failed(error: unknown, inUse: boolean): void {
-    if (isProblem(error, 'backing-off')) return;
+    if (isVaultError(error, 'backing-off')) return;
     const problem = `logging in to Vault: ${error instanceof Error ? error.message : 'unknown'}`;
     const at = this.#monotonic();
     const same = this.#last?.problem === problem && this.#last.inUse === inUse;

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Secret } from '../../secret.ts';
 import type { VaultClient } from './client.ts';
-import { isOutage, isProblem, VaultError } from './problem.ts';
+import { isUnavailable, isVaultError, VaultError } from './errors.ts';
 
 const mountShape = z.object({
   data: z.object({ type: z.string(), options: z.object({ version: z.string().optional() }).nullish() }),
@@ -36,7 +36,7 @@ export class MountVersion {
       const { data } = await this.#client.read(`sys/internal/ui/mounts/${this.#mount}`, mountShape, token);
       return data.type === 'kv' && data.options?.version !== '2';
     } catch (error) {
-      if (isOutage(error) || isProblem(error, 'backing-off')) throw error;
+      if (isUnavailable(error) || isVaultError(error, 'backing-off')) throw error;
       return false;
     }
   }

@@ -1,6 +1,6 @@
-import type { VaultConfig } from '../../config/shape.ts';
-import { checkAddress } from '../address.ts';
-import type { KeyAddress } from '../source.ts';
+import type { VaultConfig } from '../../config/schema.ts';
+import type { LoginRef } from '../key-source.ts';
+import { assertLoginRef } from '../login-ref.ts';
 
 /** A KV v2 mount shows the same secret under several prefixes. */
 type View = 'data' | 'metadata';
@@ -8,7 +8,7 @@ type View = 'data' | 'metadata';
 export interface KvPaths {
   /** Where the secrets engine is. */
   readonly mount: string;
-  secret(view: View, address: KeyAddress): string;
+  secret(view: View, address: LoginRef): string;
   /** The folder whose listing names the logins of an environment. */
   folder(environment: string): string;
   /** The login that a name in that listing stands for; folders end in `/`. */
@@ -34,12 +34,12 @@ export function kvPaths({ mount, path }: Pick<VaultConfig, 'mount' | 'path'>): K
   return {
     mount: base,
     secret(view, address) {
-      checkAddress(address);
+      assertLoginRef(address);
       return `${base}/${view}/${encodeSegments(filled(template, address))}`;
     },
     folder(environment) {
       const anyLogin = { environment, login: '-' };
-      checkAddress(anyLogin);
+      assertLoginRef(anyLogin);
       const folder = filled(template.slice(0, at), anyLogin);
       return [base, 'metadata', ...folder.map(encodeSegment)].join('/');
     },
@@ -52,7 +52,7 @@ export function kvPaths({ mount, path }: Pick<VaultConfig, 'mount' | 'path'>): K
   };
 }
 
-function filled(segments: readonly string[], { environment, login }: KeyAddress): readonly string[] {
+function filled(segments: readonly string[], { environment, login }: LoginRef): readonly string[] {
   return segments.map((segment) =>
     segment.replaceAll('{environment}', environment).replaceAll('{login}', login),
   );

@@ -1,35 +1,35 @@
-import type { BackOffPorts } from '../back-off.ts';
-import type { Lease } from './auth.ts';
-import type { Credentials } from './credentials.ts';
-import { Gate } from './gate.ts';
-import { isProblem, VaultError } from './problem.ts';
+import type { BackoffOptions } from '../../util/backoff.ts';
+import type { TokenLease } from './auth-api.ts';
+import type { Credentials } from './auth-methods.ts';
+import { CircuitBreaker } from './circuit-breaker.ts';
+import { isVaultError, VaultError } from './errors.ts';
 
 /** They rarely get better by themselves. */
-const range = { first: 30_000, longest: 300_000 };
+const range = { initial: 30_000, max: 300_000 };
 
 /** Keeps credentials that Vault refused from being tried again and again; other ones are tried at once. */
 export class RefusedCredentials {
-  readonly #gate: Gate;
+  readonly #gate: CircuitBreaker;
   #fingerprint: string | undefined;
 
-  constructor(ports: BackOffPorts) {
-    this.#gate = new Gate(ports, range);
+  constructor(ports: BackoffOptions) {
+    this.#gate = new CircuitBreaker(ports, range);
   }
 
   /** @throws VaultError `backing-off`, `bad-credentials`, and as the login does */
-  async logIn(credentials: Credentials, method: string): Promise<Lease> {
-    if (this.#fingerprint !== credentials.fingerprint) this.#gate.open();
-    this.#gate.check();
+  async logIn(credentials: Credentials, method: string): Promise<TokenLease> {
+    if (this.#fingerprint !== credentials.fingerprint) this.#gate.reset();
+    this.#gate.assertClosed();
     try {
       const lease = await credentials.logIn();
-      this.#gate.open();
+      this.#gate.reset();
       return lease;
     } catch (error) {
-      if (!isProblem(error, 'rejected', 'denied')) throw error;
+      if (!isVaultError(error, 'rejected', 'denied')) throw error;
       const status = error.status === undefined ? {} : { status: error.status };
       const refusal = new VaultError('bad-credentials', { ...status, note: method });
       this.#fingerprint = credentials.fingerprint;
-      this.#gate.close(refusal);
+      this.#gate.trip(refusal);
       throw refusal;
     }
   }

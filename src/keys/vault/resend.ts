@@ -1,5 +1,5 @@
 import { setTimer } from '../../util/timer.ts';
-import { isOutage } from './problem.ts';
+import { isUnavailable } from './errors.ts';
 
 /** Milliseconds after which a read without an answer is sent once more, on another connection. */
 const patience = 1000;
@@ -28,7 +28,7 @@ export class Resender {
         resolve(await send({ signal, freshSocket: true }));
       } catch (error) {
         // Whether Vault is away, the first copy says at its deadline.
-        if (isOutage(error)) return;
+        if (isUnavailable(error)) return;
         reject(error);
       }
       this.#waiting.delete(sendAgain);

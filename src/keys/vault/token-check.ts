@@ -1,7 +1,7 @@
 import type { Secret } from '../../secret.ts';
-import { type Lease, lookUpSelf, revokeSelf } from './auth.ts';
+import { lookUpSelf, revokeSelf, type TokenLease } from './auth-api.ts';
 import type { VaultClient } from './client.ts';
-import { isProblem } from './problem.ts';
+import { isVaultError } from './errors.ts';
 
 /** Milliseconds between logins made on a mere suspicion with the same credentials. */
 const suspicionEvery = 600_000;
@@ -28,7 +28,7 @@ export class TokenCheck {
    * Remembers whether a new token may look itself up: once it is revoked, it cannot be asked any more. One with
    * limited uses is not asked, since that is a use.
    */
-  async learn({ token, uses }: Lease): Promise<void> {
+  async learn({ token, uses }: TokenLease): Promise<void> {
     if (uses !== undefined) return;
     this.#mayLookUp = await this.#canLookUp(token).catch(() => this.#mayLookUp);
   }
@@ -67,7 +67,7 @@ export class TokenCheck {
       await lookUpSelf(this.#client, token);
       return true;
     } catch (error) {
-      if (isProblem(error, 'denied')) return false;
+      if (isVaultError(error, 'denied')) return false;
       throw error;
     }
   }

@@ -1,7 +1,7 @@
 import type { FailingVault, VaultTrust } from '../outages.ts';
 import { VaultAdmin } from './admin.ts';
 import { StubVault } from './server.ts';
-import { rootToken } from './world.ts';
+import { rootToken } from './state.ts';
 
 const secrets = /^secret\/data/;
 

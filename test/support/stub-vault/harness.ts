@@ -1,30 +1,30 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { VaultConfig } from '../../../src/config/shape.ts';
-import type { KeyEvents, KeyResult, KeyRing } from '../../../src/keys/source.ts';
-import { VaultError } from '../../../src/keys/vault/problem.ts';
-import type { VaultPorts } from '../../../src/keys/vault/vault.ts';
+import type { VaultConfig } from '../../../src/config/schema.ts';
+import type { CacheResult, KeyRing, KeySourceObserver } from '../../../src/keys/key-source.ts';
+import type { VaultPorts } from '../../../src/keys/vault/connect.ts';
+import { VaultError } from '../../../src/keys/vault/errors.ts';
 import { reveal, Secret } from '../../../src/secret.ts';
 import { VaultAdmin } from './admin.ts';
 import { ManualClock } from './clock.ts';
 import { type StubOptions, StubVault } from './server.ts';
-import { rootToken } from './world.ts';
+import { rootToken } from './state.ts';
 
 export const rootAuth: VaultConfig['auth'] = { method: 'token', token: new Secret(rootToken) };
 export const approleMount = 'approle';
-/** Role and policy that {@link Bench} prepares. */
+/** Role and policy that {@link VaultTestEnvironment} prepares. */
 export const roleName = 'countersign';
 export const day = 86_400_000;
 export const acme = { environment: 'sandbox', login: 'acme' };
 
 /** Keeps what was told. */
-export class Told implements KeyEvents {
+export class Told implements KeySourceObserver {
   readonly problems: string[] = [];
   readonly expiries: (number | undefined)[] = [];
   /** Seconds, one for each of {@link expiries}. */
   readonly leases: (number | undefined)[] = [];
-  readonly results: KeyResult[] = [];
+  readonly results: CacheResult[] = [];
   sourceUp: boolean | undefined;
 
   keyProblem(problem: string): void {
@@ -36,17 +36,17 @@ export class Told implements KeyEvents {
     this.sourceUp = false;
   }
 
-  sourceTokenExpires(at: number | undefined, leaseSeconds?: number): void {
+  tokenExpiryChanged(at: number | undefined, leaseSeconds?: number): void {
     this.expiries.push(at);
     this.leases.push(leaseSeconds);
   }
 
-  keyTaken(_environment: string, result: KeyResult): void {
+  keyLookup(_environment: string, result: CacheResult): void {
     this.results.push(result);
   }
 
   keyFetched(): void {}
-  ringChanged(): void {}
+  keyRingUpdated(): void {}
   keySourceUp(up: boolean): void {
     this.sourceUp = up;
   }
@@ -84,7 +84,7 @@ export class Folder {
 }
 
 /** A stub Vault on a clock that stands still, with AppRole `countersign` allowed to read `gateway/*`. */
-export class Bench {
+export class VaultTestEnvironment {
   readonly clock = new ManualClock();
   readonly told = new Told();
   readonly folder = new Folder();

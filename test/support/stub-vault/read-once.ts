@@ -1,4 +1,4 @@
-import { vaultSource } from '../../../src/keys/vault/source.ts';
+import { createVaultSource } from '../../../src/keys/vault/source.ts';
 import { Secret } from '../../../src/secret.ts';
 import { acme, approleMount, configFor, day, Told } from './harness.ts';
 
@@ -10,7 +10,7 @@ for (const auth of [
   { method: 'token', token: new Secret(token) },
   { method: 'approle', mount: approleMount, roleId: 'countersign', secretIdFile },
 ] as const) {
-  const source = vaultSource(configFor(address, { auth, timeout: 1000 }), day, ports);
+  const source = createVaultSource(configFor(address, { auth, timeout: 1000 }), day, ports);
   console.log(await source.read(acme).catch((error: unknown) => error), told);
   await source.stop();
 }

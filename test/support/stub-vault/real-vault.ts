@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { z } from 'zod';
 import { StubVault } from './server.ts';
-import { rootToken } from './world.ts';
+import { rootToken } from './state.ts';
 
 /** A server that speaks Vault's protocol, with a token that may do everything. */
 export interface RunningVault {

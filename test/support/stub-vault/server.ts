@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { z } from 'zod';
 import { type Fault, playFault } from './faults.ts';
 import { type Call, errors, type Reply, seconds } from './protocol.ts';
-import { rootToken, World } from './world.ts';
+import { rootToken, World } from './state.ts';
 
 const listeningShape = z.object({ port: z.number() });
 const objectShape = z.record(z.string(), z.unknown());

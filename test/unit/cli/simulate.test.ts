@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { gatewayKeysIn } from '../../../src/cli/gateway-keys.ts';
+import { loadSimulatorKeys } from '../../../src/cli/shared/simulator-keys.ts';
 import { simulate } from '../../../src/cli/simulate.ts';
 import { reveal } from '../../../src/secret.ts';
 import { balanceDraft, controlKey, post, statusDraft, withOAuth } from '../../support/simulator.ts';
@@ -35,7 +35,7 @@ async function run(...argv: string[]) {
 describe('the keys of the gateway', () => {
   it('are the control keys and the public halves of the key directory', async () => {
     addLogin('sandbox', 'acme');
-    const keys = (await gatewayKeysIn(folder)).get('acme');
+    const keys = (await loadSimulatorKeys(folder)).get('acme');
     expect(keys?.controlKeys.map(reveal)).toEqual([controlKey]);
     expect(keys?.publicKeys.map((key) => key.equals(publicKeyOf('rsa-2048-public.pem')))).toEqual([true]);
     expect(keys?.publicKeys[0]?.type).toBe('public');
@@ -44,20 +44,20 @@ describe('the keys of the gateway', () => {
   it('of a login under two environments are all accepted', async () => {
     addLogin('sandbox', 'acme');
     writeFileSync(join(addLogin('production', 'acme'), 'control_key'), 'other');
-    const keys = (await gatewayKeysIn(folder)).get('acme');
+    const keys = (await loadSimulatorKeys(folder)).get('acme');
     expect(keys?.controlKeys.map(reveal).sort()).toEqual([controlKey, 'other'].sort());
   });
 
   it('that cannot be used are an error that names the login and nothing of the key', async () => {
     writeFileSync(join(addLogin('sandbox', 'acme'), 'private_key.pem'), 'canary');
-    await expect(gatewayKeysIn(folder)).rejects.toThrow(
+    await expect(loadSimulatorKeys(folder)).rejects.toThrow(
       'The keys of sandbox/acme cannot be used: the private key is not a PEM private key',
     );
   });
 
   it('in a folder that no login can have are an error that names it', async () => {
     addLogin('sandbox', 'lost+found');
-    await expect(gatewayKeysIn(folder)).rejects.toThrow(
+    await expect(loadSimulatorKeys(folder)).rejects.toThrow(
       'The keys of sandbox/lost+found cannot be used: not a login',
     );
   });
@@ -66,7 +66,7 @@ describe('the keys of the gateway', () => {
     addLogin('sandbox', 'acme');
     addLogin('..2026_01_15', 'ghost');
     writeFileSync(join(folder, 'README'), '');
-    expect([...(await gatewayKeysIn(folder)).keys()]).toEqual(['acme']);
+    expect([...(await loadSimulatorKeys(folder)).keys()]).toEqual(['acme']);
   });
 });
 

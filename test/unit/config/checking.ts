@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { checkConfig } from '../../../src/config/check.ts';
-import type { Config } from '../../../src/config/shape.ts';
+import type { Config } from '../../../src/config/schema.ts';
+import { validateConfig } from '../../../src/config/validate.ts';
 import { builtInOperations } from '../../../src/gateway/operations.ts';
 
 export const digest = '2f77668a9dfbf8d5848b9eeb4a7145ca94c6ed9236e4a773f6dcafa5132b2f91';
@@ -13,7 +13,7 @@ keys: { source: directory, directory: keys }
 `;
 
 export function check(text: string, variables: Readonly<Record<string, string>> = {}) {
-  return checkConfig(text, {
+  return validateConfig(text, {
     lookUp: (name) => (Object.hasOwn(variables, name) ? variables[name] : undefined),
     builtIn: builtInOperations,
   });

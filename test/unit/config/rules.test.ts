@@ -79,13 +79,13 @@ environments:
 operations: {${shared}}`;
 
   it('takes an override of one field of a built-in operation', () => {
-    expect(problemsOf(operations('transfer: { signature: HMAC-SHA1 }', 'transfer: { login: body }'))).toEqual(
-      [],
-    );
+    expect(
+      problemsOf(operations('transfer: { signature: HMAC-SHA1 }', 'transfer: { loginFrom: body }')),
+    ).toEqual([]);
   });
 
   it('takes a new operation that says path, signature and login', () => {
-    const added = 'refund: { path: "/api/v4/return/{endpoint}", signature: RSA-SHA256, login: header }';
+    const added = 'refund: { path: "/api/v4/return/{endpoint}", signature: RSA-SHA256, loginFrom: header }';
     expect(problemsOf(operations(added))).toEqual([]);
     expect(problemsOf(operations('', added))).toEqual([]);
   });
@@ -94,18 +94,18 @@ operations: {${shared}}`;
     expect(problemsOf(operations('refund: { signature: RSA-SHA256 }'))).toEqual([
       '7 operations.refund: is not a built-in operation, so it also needs path, login',
     ]);
-    expect(problemsOf(operations('', 'refund: { path: /api/v4/return, login: body }'))).toEqual([
+    expect(problemsOf(operations('', 'refund: { path: /api/v4/return, loginFrom: body }'))).toEqual([
       '6 environments.sandbox.operations.refund: is not a built-in operation, so it also needs signature',
     ]);
   });
 
   it('takes an environment override of an operation that the configuration added', () => {
-    const added = 'refund: { path: "/api/v4/return/{endpoint}", signature: RSA-SHA256, login: header }';
+    const added = 'refund: { path: "/api/v4/return/{endpoint}", signature: RSA-SHA256, loginFrom: header }';
     expect(problemsOf(operations(added, 'refund: { signature: HMAC-SHA1 }'))).toEqual([]);
   });
 
   it('needs {login} in the path where the login is taken from the path', () => {
-    expect(problemsOf(operations('', 'transfer: { login: path }'))).toEqual([
+    expect(problemsOf(operations('', 'transfer: { loginFrom: path }'))).toEqual([
       '6 environments.sandbox.operations.transfer: takes the login from the path, so its path must hold {login}',
     ]);
     expect(problemsOf(operations('manager-balance: { path: /api/v2/balance }'))).toEqual([
@@ -136,7 +136,7 @@ operations: {${shared}}`;
   });
 
   it('refuses two operations that no request could tell apart', () => {
-    const own = 'state: { path: "/api/v4/status/{endpointGroup}", signature: RSA-SHA256, login: body }';
+    const own = 'state: { path: "/api/v4/status/{endpointGroup}", signature: RSA-SHA256, loginFrom: body }';
     expect(problemsOf(operations('', own))).toEqual([
       '6 environments.sandbox.operations.state: has the path of "order-status" too: no request could tell them apart',
     ]);
@@ -160,7 +160,7 @@ environments:
   sandbox:
     baseUrl: https://gateway.example
     product: gw
-    operations: { refund: { path: nonsense, signature: RSA-SHA256, login: body } }
+    operations: { refund: { path: nonsense, signature: RSA-SHA256, loginFrom: body } }
 callers:
 ${caller('a', `tokenSha256: ${digest}`, '[{ environments: [sandbox], operations: [refund], logins: [b] }]')}`;
     expect(problemsOf(text)).toEqual([

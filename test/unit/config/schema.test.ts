@@ -1,73 +1,323 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { configSchema, type Schema, schemasAt } from '../../../src/config/schema.ts';
-import { configTable } from '../../support/config-table.ts';
+import { Secret } from '../../../src/secret.ts';
+import { configOf, digest, minimal, problemsOf, withEnvironment, withKeys, withVault } from './checking.ts';
 
-const committed = new URL('../../../config/schema.json', import.meta.url);
-
-describe('the JSON Schema of the configuration', () => {
-  it('is the committed one', () => {
-    const generated: unknown = JSON.parse(JSON.stringify(configSchema()));
-    const regenerate = 'npm run -s countersign -- check --schema > config/schema.json';
-    expect({ regenerate, schema: JSON.parse(readFileSync(committed, 'utf8')) }).toEqual({
-      regenerate,
-      schema: generated,
+describe('the shape of a configuration', () => {
+  it('fills in every default; durations are milliseconds', () => {
+    expect(configOf(minimal)).toMatchObject({
+      proxy: {
+        host: '127.0.0.1',
+        port: 8080,
+        maxBodyBytes: 65_536,
+        timeouts: { headers: 10_000, shutdown: 35_000 },
+      },
+      admin: { host: '127.0.0.1', port: 9090 },
+      environments: {
+        sandbox: { timeouts: { connect: 3000, request: 30_000 }, maxInFlight: 500, endpoints: {} },
+      },
+      keys: {
+        cache: { ttl: 60_000, staleIfError: 43_200_000, negativeTtl: 10_000, maxEntries: 10_000 },
+        rotationGracePeriod: 86_400_000,
+      },
+      signing: { concurrency: 3, queue: 200 },
+      callers: [],
     });
   });
 
-  it('takes a variable wherever a value is text of a certain form or a number, but not as a name', () => {
-    const patterns = schemasAt(['proxy', 'deadlines', 'body']).map(({ pattern = '' }) => new RegExp(pattern));
+  it.each([
+    ['500ms', 500],
+    ['3s', 3000],
+    ['15m', 900_000],
+    ['12h', 43_200_000],
+    ['7d', 604_800_000],
+  ])('reads %s as %i milliseconds', (text, milliseconds) => {
     expect(
-      patterns.map((pattern) => [pattern.test('10s'), pattern.test('${BODY}'), pattern.test('ten')]),
-    ).toEqual([[true, true, false]]);
-    expect(schemasAt(['proxy', 'port'])).toMatchObject([{ type: ['integer', 'string'], pattern: '\\$\\{' }]);
-    expect(schemasAt(['environments'])).toMatchObject([
-      { propertyNames: { pattern: '^[a-z][a-z0-9-]{0,31}$' } },
+      configOf(withKeys(`{ source: directory, directory: d, rotationGracePeriod: ${text} }`)).keys
+        .rotationGracePeriod,
+    ).toBe(milliseconds);
+  });
+
+  it.each([
+    ['3', 'must be text: put it in quotes'],
+    ['3 s', 'must be a duration such as 500ms, 3s, 15m, 12h or 7d'],
+    ['-3s', 'must be a duration such as 500ms, 3s, 15m, 12h or 7d'],
+    ['1w', 'must be a duration such as 500ms, 3s, 15m, 12h or 7d'],
+    ['25d', 'must be at most 24d'],
+  ])('refuses the duration %s', (text, message) => {
+    expect(problemsOf(withKeys(`{ source: directory, directory: d, rotationGracePeriod: ${text} }`))).toEqual(
+      [`2 keys.rotationGracePeriod: ${message}`],
+    );
+  });
+
+  it('refuses a deadline of zero, which would mean no deadline at all', () => {
+    expect(problemsOf(`${minimal}proxy: { timeouts: { headers: 0s } }`)).toEqual([
+      '5 proxy.timeouts.headers: must be more than zero',
     ]);
   });
 
-  it('shows secrets as text', () => {
-    const schemas = schemasAt(['keys', 'vault', 'auth', 'token']);
-    expect(schemas.map(({ type }) => type)).toEqual(['string']);
+  it('takes a number from a variable', () => {
+    expect(configOf(`${minimal}proxy: { port: "\${PORT}" }`, { PORT: '8081' }).proxy.port).toBe(8081);
   });
 
-  it('describes every field', () => {
-    expect(fieldsWithoutDescription(configSchema(), '')).toEqual([]);
+  it.each(['', '1e3', '0x10', '80.5', '-1', '70000', ' 80'])('refuses %j as a port', (value) => {
+    expect(problemsOf(`${minimal}proxy: { port: "\${PORT}" }`, { PORT: value })).toHaveLength(1);
+  });
+
+  it('reports each unknown key on its own line and suggests the nearest known one', () => {
+    expect(problemsOf(`${minimal}proxy:\n  prot: 80\n  colour: red\nadmim: {}`)).toEqual([
+      '6 proxy.prot: is not a known key; did you mean "port"?',
+      '7 proxy.colour: is not a known key',
+      '8 admim: is not a known key; did you mean "admin"?',
+    ]);
+  });
+
+  it('tells a key that belongs to another choice from one that is unknown', () => {
+    expect(problemsOf(withKeys('{ source: directory, directory: d, vault: {}, direcory: e }'))).toEqual([
+      '2 keys.vault: does not go with what stands beside it: remove it',
+      '2 keys.direcory: is not a known key; did you mean "directory"?',
+    ]);
+  });
+
+  it('says what is missing, empty, or of another type', () => {
+    const text =
+      'environments:\n  sandbox:\n    baseUrl: 5\n    endpoints:\ncallers: {}\nkeys: 1\nproxy: { allowAnonymous: 1 }';
+    expect(problemsOf(text)).toEqual([
+      '2 environments.sandbox.product: is missing: it must be text',
+      '3 environments.sandbox.baseUrl: must be text: put it in quotes',
+      '4 environments.sandbox.endpoints: is empty: give it a mapping of names to values, or remove the key',
+      '5 callers: must be a list',
+      '6 keys: must be a mapping of keys to values',
+      '7 proxy.allowAnonymous: must be true or false',
+    ]);
+  });
+
+  it.each(['', 'null', '[]', 'text', '5'])('says what a file holds when it holds %j', (text) => {
+    expect(problemsOf(text)).toEqual(['1 : must be a mapping that holds at least environments and keys']);
+  });
+
+  it('needs at least one environment', () => {
+    expect(problemsOf('environments: {}\nkeys: { source: directory, directory: d }')).toEqual([
+      '1 environments: needs at least one environment',
+    ]);
+  });
+
+  it('gives maps without a prototype, so that no name out of a request finds what the file does not hold', () => {
+    const { environments, operations } = configOf(minimal);
+    const names = [environments, operations, environments['sandbox']?.endpoints];
+    expect(names.map((map) => map !== undefined && 'constructor' in map)).toEqual([false, false, false]);
+  });
+
+  it('reads an unquoted endpoint id as text', () => {
+    expect(
+      configOf(withEnvironment('baseUrl: "https://g", product: gw, endpoints: { 1234: acme }')).environments,
+    ).toEqual({ sandbox: expect.objectContaining({ endpoints: { '1234': 'acme' } }) });
+  });
+
+  it.each([
+    ['ftp://gateway.example', 'must be an absolute URL'],
+    ['gateway.example', 'must be an absolute URL'],
+    ['//gateway.example', 'must be an absolute URL'],
+    ['https:gateway.example', 'must be an absolute URL'],
+    ['https://gateway.example\\\\evil', 'must be an absolute URL'],
+    ['https://gate way.example', 'must be an absolute URL'],
+    ['https://gateway.example:99999', 'must be an absolute URL'],
+    ['https://user:hunter2@gateway.example', 'must not hold credentials'],
+    ['https://@gateway.example', 'must not hold credentials'],
+    ['https://gateway.example/?a=b', 'must not have a query'],
+    ['https://gateway.example/?', 'must not have a query'],
+    ['https://gateway.example/#a', 'must not have a fragment'],
+    ['https://gateway.example./', 'must not have a dot at the end of the host'],
+    ['https://gateway.example/a/../b', 'must have a plain path'],
+    ['https://gateway.example/%2e%2e/b', 'must have a plain path'],
+    ['https://gateway.example/ü', 'must have a plain path'],
+    ['http://gateway.example', 'must be https: beyond this machine'],
+    ['http://localhost.gateway.example', 'must be https: beyond this machine'],
+    ['http://127.gateway.example', 'must be https: beyond this machine'],
+    ['http://10.0.0.1', 'must be https: beyond this machine'],
+  ])('refuses the base URL %s', (baseUrl, message) => {
+    const problems = problemsOf(withEnvironment(`product: gw, baseUrl: "${baseUrl}"`));
+    expect(problems).toEqual([expect.stringContaining(`3 environments.sandbox.baseUrl: ${message}`)]);
+    expect(problems.join()).not.toContain('hunter2');
+  });
+
+  it.each([
+    'https://gateway.example',
+    'https://gateway.example/',
+    'https://gateway.example:8443/pay/ment',
+    'http://127.0.0.1:8090',
+    'http://127.9.9.9',
+    'http://[::1]:8090',
+    'http://localhost:8090/gateway',
+  ])('takes the base URL %s', (baseUrl) => {
+    expect(problemsOf(withEnvironment(`product: gw, baseUrl: "${baseUrl}"`))).toEqual([]);
+  });
+
+  it('takes plain HTTP to another machine with allowInsecureHttp', () => {
+    const text = withEnvironment('product: gw, baseUrl: "http://gateway.example", allowInsecureHttp: true');
+    expect(problemsOf(text)).toEqual([]);
+  });
+
+  it('refuses a connect deadline beyond the exchange deadline', () => {
+    const text = withEnvironment('baseUrl: "https://g", product: gw, timeouts: { connect: 5s, request: 4s }');
+    expect(problemsOf(text)).toEqual([expect.stringContaining('3 environments.sandbox.timeouts.connect: ')]);
+  });
+
+  it.each(['Set Cookie', 'Transfer-Encoding', 'x-request-id', 'Countersign-Outcome', 'Proxy-Status'])(
+    'refuses %s as a response header to be given back',
+    (name) => {
+      expect(
+        problemsOf(withEnvironment(`baseUrl: "https://g", product: gw, responseHeaders: ["${name}"]`)),
+      ).toEqual([expect.stringContaining('3 environments.sandbox.responseHeaders[0]: must ')]);
+    },
+  );
+
+  it('refuses a cache that would go stale before it is no longer fresh', () => {
+    expect(
+      problemsOf(withKeys('{ source: directory, directory: d, cache: { ttl: 2m, staleIfError: 1m } }')),
+    ).toEqual(['2 keys.cache.staleIfError: must not be shorter than ttl']);
+  });
+
+  it('says which credentials there are when it meets another', () => {
+    const credentials = `[{ tokenSha: x }, {}, 3, { certificateUri: u, certificateDns: d }]`;
+    const expected = 'must be exactly one of tokenSha256, certificateUri, certificateDns and anonymous: true';
+    expect(problemsOf(`${minimal}callers: [{ name: a, credentials: ${credentials} }]`)).toEqual(
+      [0, 1, 2, 3].map((index) => `5 callers[0].credentials[${index}]: ${expected}`),
+    );
+  });
+
+  it.each([
+    ['tokenSha256: "2F"', 'tokenSha256: must be 64 lower-case hex digits'],
+    ['tokenSha256: 12', 'tokenSha256: must be text: put it in quotes'],
+    [
+      'tokenSha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855',
+      'tokenSha256: is the digest of an empty token',
+    ],
+    ['anonymous: false', 'anonymous: must be true'],
+  ])('says what is wrong with the credential %s', (credential, message) => {
+    expect(problemsOf(`${minimal}callers: [{ name: a, credentials: [{ ${credential} }] }]`)).toEqual([
+      expect.stringContaining(`5 callers[0].credentials[0].${message}`),
+    ]);
+  });
+
+  it.each(['a*b', '*a', '**', 'ä', 'a/b', ''])('refuses the login pattern %j', (pattern) => {
+    const grant = `{ environments: ["*"], operations: ["*"], logins: ["${pattern}"] }`;
+    const caller = `{ name: a, credentials: [{ tokenSha256: ${digest} }], allow: [${grant}] }`;
+    expect(problemsOf(`${minimal}callers: [${caller}]`)).toEqual([
+      expect.stringContaining('5 callers[0].allow[0].logins[0]: '),
+    ]);
   });
 });
 
-describe('the table of the configuration', () => {
-  it('has a row for a field in each kind of place', () => {
-    const rows = new Map(configTable().map((row) => [row.path, row]));
-    expect(rows.get('proxy.port')).toMatchObject({ type: 'whole number', default: '8080' });
-    expect(rows.get('environments.*.baseUrl')).toMatchObject({ type: 'text', default: 'required' });
-    expect(rows.get('environments.*.operations.*.signature')).toMatchObject({
-      type: 'HMAC-SHA1 or RSA-SHA256',
-      default: '',
-    });
-    expect(rows.get('callers[].allow[].logins')).toMatchObject({ type: 'list', default: 'required' });
-    expect(rows.get('keys.cache.stale')).toMatchObject({ type: 'text', default: '12h' });
-    expect(rows.get('keys.directory')).toMatchObject({ type: 'text', default: 'required' });
+describe('the Vault part of a configuration', () => {
+  it('hides a token as soon as it is read', () => {
+    const { keys } = configOf(withVault('', 'method: token, token: "${T}"'), { T: 'hvs.marked' });
+    expect(keys).toMatchObject({ vault: { auth: { token: expect.any(Secret) } } });
+    expect(JSON.stringify(keys)).not.toContain('hvs.marked');
   });
 
-  it('has no row twice', () => {
-    const rows = configTable().map((row) => JSON.stringify(row));
-    expect(new Set(rows).size).toBe(rows.length);
+  it.each([
+    ['method: token', ['needs exactly one of token and tokenFile']],
+    ['method: token, token: t, tokenFile: f', ['needs exactly one of token and tokenFile']],
+    [
+      'method: approle',
+      [
+        'needs exactly one of roleId and roleIdFile',
+        'needs exactly one of secretIdFile and wrappedSecretIdFile',
+      ],
+    ],
+    [
+      'method: approle, roleId: r, roleIdFile: f, secretIdFile: s',
+      ['needs exactly one of roleId and roleIdFile'],
+    ],
+    ['method: approle, roleId: r', ['needs exactly one of secretIdFile and wrappedSecretIdFile']],
+  ])('refuses the login %s', (auth, messages) => {
+    expect(problemsOf(withVault('', auth))).toEqual(
+      messages.map((message) => `2 keys.vault.auth: ${message}`),
+    );
+  });
+
+  it.each([
+    'method: token, tokenFile: f',
+    'method: approle, roleId: r, secretIdFile: s',
+    'method: approle, roleIdFile: r, wrappedSecretIdFile: s',
+    'method: kubernetes, role: r, mount: kubernetes/eu-1',
+  ])('takes the login %s', (auth) => {
+    expect(problemsOf(withVault('', auth))).toEqual([]);
+  });
+
+  it('names the methods there are when it meets another', () => {
+    expect(problemsOf(withVault('', 'method: password'))).toEqual([
+      '2 keys.vault.auth.method: must be token or approle or kubernetes',
+    ]);
+  });
+
+  it.each([
+    'gateway/{environment}/{login}',
+    '{login}/{environment}',
+    'gateway/{environment}.{login}',
+    'gateway/{login}_x-{environment}',
+    'v2/gw-{environment}/key-{login}/current',
+  ])('takes the path %s', (path) => {
+    expect(problemsOf(withVault(`path: "${path}"`))).toEqual([]);
+  });
+
+  it.each([
+    ['gateway/{login}', 'must hold {environment} and {login}, each once'],
+    ['gateway/{environment}', 'must hold {environment} and {login}, each once'],
+    ['{environment}/{login}/{login}', 'must hold {environment} and {login}, each once'],
+    ['{environment}/{login}/{environment}', 'must hold {environment} and {login}, each once'],
+    ['{environment}/../{login}', 'must be plain segments'],
+    ['./{environment}/{login}', 'must be plain segments'],
+    ['{environment}//{login}', 'must be plain segments'],
+    ['/{environment}/{login}', 'must be plain segments'],
+    ['{environment}/{login}/', 'must be plain segments'],
+    ['{environment}/{login}?version=1', 'must be plain segments'],
+    ['{environment}/{login}#a', 'must be plain segments'],
+    ['{environment}/{login}/%2e%2e', 'must be plain segments'],
+    ['{environment}/{login}/{other}', 'must be plain segments'],
+    ['{environment}\\\\{login}', 'must be plain segments'],
+  ])('refuses the path %s', (path, message) => {
+    expect(problemsOf(withVault(`path: "${path}"`))).toEqual([
+      expect.stringContaining(`2 keys.vault.path: ${message}`),
+    ]);
+  });
+
+  it.each(['{environment}{login}', '{environment}-{login}', '{login}-x-{environment}'])(
+    'refuses the path %s, by which two environments could share a key',
+    (path) => {
+      expect(problemsOf(withVault(`path: "${path}"`))).toEqual([
+        expect.stringContaining('2 keys.vault.path: needs "/", "." or "_" between'),
+      ]);
+    },
+  );
+
+  it.each([
+    'mount: "../sys"',
+    'mount: "a/./b"',
+    'mount: "/kv"',
+    'mount: "kv?x"',
+    'namespace: "a b"',
+    'certFile: c.pem',
+    'keyFile: k.pem',
+    'timeout: 0s',
+  ])('refuses %s', (fields) => {
+    expect(problemsOf(withVault(fields))).toHaveLength(1);
+  });
+
+  it.each([
+    'http://vault.example',
+    'vault.example:8200',
+    'https://token@vault.example',
+    'https://vault.example?x',
+  ])('refuses the address %s', (address) => {
+    const vault = `{ address: "${address}", auth: { method: kubernetes, role: r } }`;
+    expect(problemsOf(withKeys(`{ source: vault, vault: ${vault} }`))).toEqual([
+      expect.stringContaining('2 keys.vault.address: must '),
+    ]);
+  });
+
+  it('takes plain HTTP to a Vault on this machine', () => {
+    const vault = '{ address: "http://127.0.0.1:8200", auth: { method: kubernetes, role: r } }';
+    expect(problemsOf(withKeys(`{ source: vault, vault: ${vault} }`))).toEqual([]);
   });
 });
-
-function fieldsWithoutDescription(schema: Schema, path: string): string[] {
-  const { properties = {}, additionalProperties, items, anyOf, oneOf } = schema;
-  const inner = [additionalProperties, items, ...(anyOf ?? oneOf ?? [])].flat();
-  return [
-    ...Object.entries(properties).flatMap(([name, field]) =>
-      typeof field === 'object'
-        ? [
-            ...(field.description ? [] : [`${path}.${name}`]),
-            ...fieldsWithoutDescription(field, `${path}.${name}`),
-          ]
-        : [],
-    ),
-    ...inner.flatMap((part) => (typeof part === 'object' ? fieldsWithoutDescription(part, path) : [])),
-  ];
-}

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { configShape } from '../../../src/config/shape.ts';
-import { findLogin } from '../../../src/gateway/login.ts';
-import { createResolver } from '../../../src/gateway/resolve.ts';
+import { configSchema } from '../../../src/config/schema.ts';
+import { resolveLogin } from '../../../src/gateway/login.ts';
+import { createRouter } from '../../../src/gateway/router.ts';
 
-const resolve = createResolver(
-  configShape.parse({
+const resolve = createRouter(
+  configSchema.parse({
     environments: {
       sandbox: { baseUrl: 'https://gateway.test', product: 'gw', endpoints: { 12: 'acme', 7: 'beta' } },
     },
@@ -18,11 +18,11 @@ describe('the login of a request that does not name one', () => {
     ['/sandbox/gw/api/v4/status/group/7', 'beta'],
     ['/sandbox/gw/api/v4/transfer/12', 'acme'],
   ])('is found in the map of endpoints: %s', (target, login) => {
-    expect(findLogin(resolve(target), [], undefined)).toBe(login);
+    expect(resolveLogin(resolve(target), [], undefined)).toBe(login);
   });
 
   it.each(['13', 'constructor', 'toString'])('is missing where the map has no endpoint %s', (endpoint) => {
     const destination = resolve(`/sandbox/gw/api/v4/transfer/${endpoint}`);
-    expect(() => findLogin(destination, [], undefined)).toThrow('login-missing');
+    expect(() => resolveLogin(destination, [], undefined)).toThrow('login-missing');
   });
 });

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Config, configShape } from '../../../src/config/shape.ts';
+import { type Config, configSchema } from '../../../src/config/schema.ts';
 import { endpointOf, readOnlyQuery } from '../../../src/gateway/read-only-query.ts';
 
 function configWith(operations: object = {}): Config {
-  return configShape.parse({
+  return configSchema.parse({
     environments: {
       sandbox: {
         baseUrl: 'https://gateway.test',
@@ -37,7 +37,7 @@ describe('a read-only query', () => {
   });
 
   it('is never one that the configuration does not call read-only', () => {
-    const config = configWith({ 'order-status': { repeatable: false } });
+    const config = configWith({ 'order-status': { readOnly: false } });
     expect(readOnlyQuery(config, about, 'RSA-SHA256')).toBe('no-operation');
   });
 

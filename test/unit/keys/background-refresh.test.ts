@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { KeyCache } from '../../../src/keys/cached.ts';
-import { SourceUnavailable } from '../../../src/keys/refusals.ts';
+import { SourceUnavailable } from '../../../src/keys/errors.ts';
+import { KeyCache } from '../../../src/keys/key-cache.ts';
 import { ManualClock } from '../../support/stub-vault/clock.ts';
 import {
   acme,
@@ -14,7 +14,7 @@ import {
 
 const second = 1000;
 const hour = 3600 * second;
-const settings = { fresh: 60 * second, stale: 12 * hour, missing: 10 * second, entries: 1000 };
+const settings = { ttl: 60 * second, staleIfError: 12 * hour, negativeTtl: 10 * second, maxEntries: 1000 };
 
 let clock: ManualClock;
 let source: ScriptedSource;
@@ -45,7 +45,7 @@ async function pass(seconds: number, step = 0.5): Promise<void> {
 async function read(logins: readonly string[]): Promise<void> {
   for (const login of logins) {
     source.set(addressOf(login), ringOf('first'));
-    await cache.take(addressOf(login));
+    await cache.get(addressOf(login));
   }
   source.begun.length = 0;
 }
@@ -56,7 +56,7 @@ describe('a ring in use without requests', () => {
   beforeEach(() => start());
 
   it('is read again after five times the fresh time', async () => {
-    await cache.take(acme);
+    await cache.get(acme);
     source.set(acme, ringOf('mended', 2));
     await pass(240);
     expect(source.begun).toEqual(['acme']);
@@ -66,14 +66,14 @@ describe('a ring in use without requests', () => {
   });
 
   it('is dropped when its login was deleted', async () => {
-    await cache.take(acme);
+    await cache.get(acme);
     source.set(acme, undefined);
     await pass(305);
     expect(events.removals).toEqual(['acme deleted']);
   });
 
   it('is dropped when no request used it for the stale time, and then is not read any more', async () => {
-    await cache.take(acme);
+    await cache.get(acme);
     await pass(12 * 3600 - 10, 5);
     expect(events.removals).toEqual([]);
     await pass(20);
@@ -84,9 +84,9 @@ describe('a ring in use without requests', () => {
   });
 
   it('that a request used meanwhile stays', async () => {
-    await cache.take(acme);
+    await cache.get(acme);
     await pass(6 * 3600, 5);
-    await cache.take(acme);
+    await cache.get(acme);
     await pass(7 * 3600, 5);
     expect(events.removals).toEqual([]);
   });
@@ -114,7 +114,7 @@ it('rings read together are read again spread out, at most 16 at once, and none 
 });
 
 it('more rings than can be read in time are all read, the one read longest ago first', async () => {
-  start({ fresh: second });
+  start({ ttl: second });
   const logins = loginsUpTo(200);
   await read(logins);
   await pass(60);
@@ -124,7 +124,7 @@ it('more rings than can be read in time are all read, the one read longest ago f
 });
 
 it('a background read is no use: the ring used longest ago is evicted first, and its series go', async () => {
-  start({ entries: 2 });
+  start({ maxEntries: 2 });
   await read(['idle']);
   await pass(100);
   await read(['used']);
@@ -136,7 +136,7 @@ it('a background read is no use: the ring used longest ago is evicted first, and
 
 describe('a login that the source denies, while it answers for others', () => {
   beforeEach(async () => {
-    start({ entries: 2 });
+    start({ maxEntries: 2 });
     await read(['denied']);
     await pass(100);
     await read(['used']);
@@ -168,7 +168,7 @@ it('while the source fails nothing is read but the probes of the recovery', asyn
   await read(loginsUpTo(100));
   source.down = true;
   await pass(200);
-  await cache.take(addressOf('login-7'));
+  await cache.get(addressOf('login-7'));
   await settled();
   source.begun.length = 0;
   await pass(600);
@@ -178,29 +178,29 @@ it('while the source fails nothing is read but the probes of the recovery', asyn
 
 it('a source that fails for the stale time leaves no ring, also without a request', async () => {
   start();
-  await cache.take(acme);
+  await cache.get(acme);
   await pass(100);
   source.down = true;
   await pass(12 * 3600, 5);
   expect(events.removals).toEqual(['acme expired']);
-  expect(cache.holds()).toBe(false);
+  expect(cache.hasUsableEntries()).toBe(false);
 });
 
 it('rings of a cache that was retired are not in use, but are given to requests in flight', async () => {
   start();
-  await cache.take(acme);
+  await cache.get(acme);
   cache.stop();
   cache.retire();
   expect(events.removals).toEqual(['acme replaced']);
-  expect(keyOf(await cache.take(acme))).toBe('first');
+  expect(keyOf(await cache.get(acme))).toBe('first');
   source.set(acme, ringOf('second', 2));
-  await cache.reread(acme);
+  await cache.refresh(acme);
   expect(events.rings).toEqual(['sandbox/acme first', 'sandbox/acme none']);
 });
 
 it('nothing is read after the end', async () => {
   start();
-  await cache.take(acme);
+  await cache.get(acme);
   cache.stop();
   source.begun.length = 0;
   await pass(400);

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { KeyCache } from '../../../src/keys/cached.ts';
+import { KeyCache } from '../../../src/keys/key-cache.ts';
 import { ManualClock } from '../../support/stub-vault/clock.ts';
 import {
   acme,
@@ -13,7 +13,7 @@ import {
 
 const second = 1000;
 const hour = 3600 * second;
-const settings = { fresh: 60 * second, stale: 12 * hour, missing: 10 * second, entries: 1000 };
+const settings = { ttl: 60 * second, staleIfError: 12 * hour, negativeTtl: 10 * second, maxEntries: 1000 };
 
 let clock: ManualClock;
 let source: ScriptedSource;
@@ -44,11 +44,11 @@ async function pass(seconds: number): Promise<void> {
 async function outageAfterReading(logins: readonly string[]): Promise<void> {
   for (const login of logins) {
     source.set(addressOf(login), ringOf('old'));
-    await cache.take(addressOf(login));
+    await cache.get(addressOf(login));
   }
   source.down = true;
   await pass(100);
-  await cache.take(addressOf(logins[0] ?? ''));
+  await cache.get(addressOf(logins[0] ?? ''));
   await pass(200);
 }
 
@@ -59,7 +59,7 @@ describe('when the source is back', () => {
     source.set(acme, ringOf('new', 2));
     await pass(11);
     source.down = true;
-    expect(keyOf(await cache.take(acme))).toBe('new');
+    expect(keyOf(await cache.get(acme))).toBe('new');
   });
 
   it('logins used lately are refreshed, spread out, at most 16 at once', async () => {
@@ -85,7 +85,7 @@ describe('when the source is back', () => {
   });
 
   it('logins that were not used for ten minutes are left alone', async () => {
-    await cache.take(acme);
+    await cache.get(acme);
     await pass(601);
     source.set(addressOf('used'), ringOf('old'));
     await outageAfterReading(['used']);
@@ -96,14 +96,14 @@ describe('when the source is back', () => {
   });
 
   it('a read that hung during the outage does not count as a new one', async () => {
-    await cache.take(acme);
+    await cache.get(acme);
     await pass(61);
     source.paused = true;
     source.down = true;
-    await cache.take(acme);
+    await cache.get(acme);
     source.down = false;
     source.set(addressOf('other'), ringOf('x'));
-    const other = cache.take(addressOf('other'));
+    const other = cache.get(addressOf('other'));
     await settled();
     // Both were begun; the younger is answered first.
     await pass(1);
@@ -121,10 +121,10 @@ describe('when the source is back', () => {
 });
 
 it('a source that is asked in vain is probed at most once a second, and at least every ten', async () => {
-  await cache.take(acme);
+  await cache.get(acme);
   await pass(61);
   source.down = true;
-  await cache.take(acme);
+  await cache.get(acme);
   await settled();
   source.begun.length = 0;
   await pass(300);
@@ -134,7 +134,7 @@ it('a source that is asked in vain is probed at most once a second, and at least
 
 it('nothing is asked after the end', async () => {
   source.down = true;
-  await cache.take(acme).catch(() => undefined);
+  await cache.get(acme).catch(() => undefined);
   cache.stop();
   await settled();
   source.begun.length = 0;

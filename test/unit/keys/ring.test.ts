@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { Refusal } from '../../../src/errors.ts';
+import { ProxyError } from '../../../src/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
+import type { KeyRing } from '../../../src/keys/key-source.ts';
 import { usableKeys } from '../../../src/keys/ring.ts';
-import type { KeyRing } from '../../../src/keys/source.ts';
 import { vectorText } from '../../support/vectors.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
@@ -21,11 +21,11 @@ function version(number: number, fields: Parameters<typeof parseKeys>[0], supers
 const versionsOf = (ring: KeyRing, kind: 'control_key' | 'private_key'): number[] =>
   usableKeys(acme, ring, kind, now, overlap).map((key) => key.version);
 
-function refusalOf(ring: KeyRing, kind: 'control_key' | 'private_key'): Refusal {
+function refusalOf(ring: KeyRing, kind: 'control_key' | 'private_key'): ProxyError {
   try {
     usableKeys(acme, ring, kind, now, overlap);
   } catch (error) {
-    if (error instanceof Refusal) return error;
+    if (error instanceof ProxyError) return error;
   }
   throw new Error('not refused');
 }

@@ -1,6 +1,12 @@
-import { addressName } from '../../../src/keys/address.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
-import type { KeyAddress, KeyEvents, KeyRing, KeySource, RingRemoval } from '../../../src/keys/source.ts';
+import type {
+  KeyRing,
+  KeySource,
+  KeySourceObserver,
+  LoginRef,
+  RingRemoval,
+} from '../../../src/keys/key-source.ts';
+import { loginRefString } from '../../../src/keys/login-ref.ts';
 import { reveal } from '../../../src/secret.ts';
 
 /** A ring of one control key. */
@@ -16,8 +22,8 @@ export function keyOf(ring: KeyRing | undefined): string {
     : 'none';
 }
 
-export const acme: KeyAddress = { environment: 'sandbox', login: 'acme' };
-export const addressOf = (login: string): KeyAddress => ({ environment: 'sandbox', login });
+export const acme: LoginRef = { environment: 'sandbox', login: 'acme' };
+export const addressOf = (login: string): LoginRef => ({ environment: 'sandbox', login });
 
 /** A source that does what the test says: it answers at once, or when it is let go. */
 export class ScriptedSource implements KeySource {
@@ -33,8 +39,8 @@ export class ScriptedSource implements KeySource {
   #held: PromiseWithResolvers<void>[] = [];
 
   /** The answer is what holds when the read begins. */
-  async read(address: KeyAddress): Promise<KeyRing | undefined> {
-    const name = addressName(address);
+  async read(address: LoginRef): Promise<KeyRing | undefined> {
+    const name = loginRefString(address);
     const ring = this.rings.get(name);
     const { down } = this;
     this.begun.push(address.login);
@@ -47,9 +53,9 @@ export class ScriptedSource implements KeySource {
     return ring;
   }
 
-  set(address: KeyAddress, ring: KeyRing | undefined): void {
-    if (ring === undefined) this.rings.delete(addressName(address));
-    else this.rings.set(addressName(address), ring);
+  set(address: LoginRef, ring: KeyRing | undefined): void {
+    if (ring === undefined) this.rings.delete(loginRefString(address));
+    else this.rings.set(loginRefString(address), ring);
   }
 
   /** Ends the oldest reads under way, all of them unless told how many. */
@@ -87,7 +93,7 @@ export function settled(): Promise<void> {
 }
 
 /** Writes down what happened as texts, in order. */
-export class RecordedEvents implements KeyEvents {
+export class RecordedEvents implements KeySourceObserver {
   readonly taken: string[] = [];
   readonly fetched: string[] = [];
   readonly rings: string[] = [];
@@ -95,7 +101,7 @@ export class RecordedEvents implements KeyEvents {
   readonly removals: string[] = [];
   readonly up: boolean[] = [];
 
-  keyTaken(environment: string, result: string): void {
+  keyLookup(environment: string, result: string): void {
     this.taken.push(`${environment} ${result}`);
   }
 
@@ -103,9 +109,9 @@ export class RecordedEvents implements KeyEvents {
     this.fetched.push(`${source} ${seconds}`);
   }
 
-  ringChanged(address: KeyAddress, ring: KeyRing | undefined, removal?: RingRemoval): void {
+  keyRingUpdated(address: LoginRef, ring: KeyRing | undefined, removal?: RingRemoval): void {
     if (ring === undefined) this.removals.push(`${address.login} ${removal}`);
-    this.rings.push(`${addressName(address)} ${keyOf(ring)}`);
+    this.rings.push(`${loginRefString(address)} ${keyOf(ring)}`);
   }
 
   keySourceUp(up: boolean): void {
@@ -114,7 +120,7 @@ export class RecordedEvents implements KeyEvents {
 
   loginFailed(): void {}
 
-  sourceTokenExpires(): void {}
+  tokenExpiryChanged(): void {}
 
   keyProblem(): void {}
 }

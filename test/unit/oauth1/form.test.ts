@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
-import { Refusal } from '../../../src/errors.ts';
+import { ProxyError } from '../../../src/errors.ts';
 import { decodeForm } from '../../../src/oauth1/form.ts';
 
 /** RFC 5849 section 3.4.1.3.1, and the parser of the WHATWG URL standard, "urlencoded parsing". */
@@ -156,11 +156,11 @@ function expectRefusal(body: Buffer, detail: RegExp): void {
   }
 }
 
-function refusalOf(body: Buffer): Refusal {
+function refusalOf(body: Buffer): ProxyError {
   try {
     decodeForm(body);
   } catch (error) {
-    if (error instanceof Refusal) return error;
+    if (error instanceof ProxyError) return error;
     throw error;
   }
   throw new Error('the form was accepted');

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { methods, type SigningKey } from '../../../src/oauth1/methods.ts';
 import { Secret } from '../../../src/secret.ts';
 import { opensslHmacSha1, opensslVerifies } from '../../support/openssl.ts';
-import { itWith } from '../../support/programs.ts';
+import { itWith } from '../../support/requires.ts';
 import { privateKeyOf, vectorPath } from '../../support/vectors.ts';
 
 const privateKey: SigningKey = { kind: 'private_key', privateKey: privateKeyOf('rsa-2048-pkcs8.pem') };

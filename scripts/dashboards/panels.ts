@@ -1,0 +1,141 @@
+import type { Builder } from '@grafana/grafana-foundation-sdk/cog';
+import {
+  GraphThresholdsStyleConfigBuilder,
+  GraphThresholdsStyleMode,
+  ReduceDataOptionsBuilder,
+  TooltipDisplayMode,
+  VizTooltipOptionsBuilder,
+} from '@grafana/grafana-foundation-sdk/common';
+import {
+  ConstantVariableBuilder,
+  type Dashboard,
+  DashboardBuilder,
+  DashboardLinkBuilder,
+  DashboardLinkType,
+  DatasourceVariableBuilder,
+  QueryVariableBuilder,
+  RowBuilder,
+  type Threshold,
+  ThresholdsConfigBuilder,
+  ThresholdsMode,
+  type VariableModel,
+  VariableRefresh,
+} from '@grafana/grafana-foundation-sdk/dashboard';
+import { DataqueryBuilder } from '@grafana/grafana-foundation-sdk/prometheus';
+import { PanelBuilder as StatBuilder } from '@grafana/grafana-foundation-sdk/stat';
+import { PanelBuilder as TimeseriesBuilder } from '@grafana/grafana-foundation-sdk/timeseries';
+import { place } from './layout.ts';
+import { type DashboardModel, inEnvironment, inRelease, type PanelModel } from './model.ts';
+
+const datasource = { type: 'prometheus', uid: '$datasource' };
+const everything = { text: ['All'], value: ['$__all'] };
+
+/** What Grafana imports, with an id and a place on the grid for every panel. */
+export function build(model: DashboardModel): Dashboard {
+  const builder = new DashboardBuilder(model.title)
+    .uid(model.uid)
+    .description(model.description)
+    .tags(['countersign'])
+    .timezone('browser')
+    .time({ from: 'now-3h', to: 'now' })
+    .refresh('30s')
+    .readonly()
+    .variables(variables())
+    .link(
+      new DashboardLinkBuilder('Countersign')
+        .type(DashboardLinkType.Dashboards)
+        .tags(['countersign'])
+        .keepTime(true)
+        .includeVars(true),
+    )
+    .link(new DashboardLinkBuilder('Runbook').type(DashboardLinkType.Link).url('$runbook').targetBlank(true));
+  for (const [at, { item, gridPos }] of place(model.sections).entries()) {
+    const id = at + 1;
+    if ('panels' in item) builder.withRow(new RowBuilder(item.title).id(id).gridPos(gridPos));
+    else builder.withPanel(panelBuilder(item).id(id).gridPos(gridPos));
+  }
+  return builder.build();
+}
+
+/** The text of the file that Grafana imports. */
+export function serialise(dashboard: Dashboard): string {
+  return `${JSON.stringify(dashboard, null, 2)}\n`;
+}
+
+function variables(): Builder<VariableModel>[] {
+  return [
+    new DatasourceVariableBuilder('datasource').label('Data source').type('prometheus'),
+    // `.*`: a Prometheus that is not set up by the chart may add neither of these two labels.
+    labelValues('namespace', 'Namespace', 'countersign_build_info').allValue('.*'),
+    labelValues('release', 'Release', 'countersign_build_info{namespace=~"$namespace"}').allValue('.*'),
+    labelValues('environment', 'Environment', `countersign_requests_in_flight_limit{${inRelease}}`),
+    labelValues('operation', 'Operation', `countersign_request_outcomes_total{${inEnvironment}}`),
+    new ConstantVariableBuilder('runbook')
+      .label('Address of the runbook')
+      .value('https://git.example/countersign/blob/main/deploy/runbook.md'),
+  ];
+}
+
+function labelValues(label: string, title: string, series: string): QueryVariableBuilder {
+  return new QueryVariableBuilder(label)
+    .label(title)
+    .datasource(datasource)
+    .query(`label_values(${series}, ${label})`)
+    .refresh(VariableRefresh.OnTimeRangeChanged)
+    .multi(true)
+    .includeAll(true)
+    .allValue('.+')
+    .current(everything);
+}
+
+function panelBuilder(model: PanelModel): StatBuilder | TimeseriesBuilder {
+  const builder = model.kind === 'stat' ? stat() : timeseries(model);
+  builder
+    .title(model.title)
+    .description(model.description)
+    .datasource(datasource)
+    .unit(model.unit)
+    .thresholds(new ThresholdsConfigBuilder().mode(ThresholdsMode.Absolute).steps(steps(model)))
+    .targets(model.queries.map(target));
+  if ((model.redBelow ?? 0) >= 0) builder.min(0);
+  if (model.runbook !== undefined) builder.links([runbookLink(model.runbook)]);
+  return builder;
+}
+
+function stat(): StatBuilder {
+  return new StatBuilder().reduceOptions(new ReduceDataOptionsBuilder().calcs(['lastNotNull']));
+}
+
+function timeseries({ redFrom, redBelow }: PanelModel): TimeseriesBuilder {
+  const limits = redFrom === undefined && redBelow === undefined ? 'Off' : 'Dashed';
+  return new TimeseriesBuilder()
+    .lineWidth(1)
+    .fillOpacity(10)
+    .tooltip(new VizTooltipOptionsBuilder().mode(TooltipDisplayMode.Multi))
+    .thresholdsStyle(new GraphThresholdsStyleConfigBuilder().mode(GraphThresholdsStyleMode[limits]));
+}
+
+function target({ expr, legend }: PanelModel['queries'][number], at: number): DataqueryBuilder {
+  return new DataqueryBuilder()
+    .refId(String.fromCharCode('A'.charCodeAt(0) + at))
+    .datasource(datasource)
+    .expr(expr)
+    .legendFormat(`${legend} {{namespace}} {{release}}`)
+    .exemplar(expr.includes('countersign_request_duration_seconds_bucket'))
+    .range();
+}
+
+function steps({ redFrom, redBelow }: PanelModel): Threshold[] {
+  return [
+    { value: null, color: redBelow === undefined ? 'green' : 'red' },
+    ...(redBelow === undefined ? [] : [{ value: redBelow, color: 'green' }]),
+    ...(redFrom === undefined ? [] : [{ value: redFrom, color: 'red' }]),
+  ];
+}
+
+function runbookLink(alert: string): DashboardLinkBuilder {
+  return new DashboardLinkBuilder(`Runbook: ${alert}`)
+    .type(DashboardLinkType.Link)
+    .url(`$runbook#${alert.toLowerCase()}`)
+    .targetBlank(true);
+}

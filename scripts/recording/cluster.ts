@@ -1,0 +1,103 @@
+import { createHash } from 'node:crypto';
+import { globSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { Secret } from '../../src/secret.ts';
+import type { Fault } from '../../src/simulator/faults.ts';
+import { parameter, type VerifiedRequest } from '../../src/simulator/verified-request.ts';
+import { startCountersign } from '../../test/support/processes.ts';
+import { plainScrape, startPrometheus } from '../../test/support/prometheus-server.ts';
+import { controlKey, startSimulator } from '../../test/support/simulator.ts';
+import { Ca } from '../../test/support/stub-vault/certificates.ts';
+import { roleName, VaultTestEnvironment } from '../../test/support/stub-vault/harness.ts';
+import { publicKeyOf, vectorText } from '../../test/support/vectors.ts';
+
+export const tokens = { billing: 'token-of-billing', payouts: 'token-of-payouts', trial: 'token-of-trial' };
+const everything = { environments: ['*'], operations: ['*'], logins: ['acme', 'beta'] };
+
+type KeyName = 'rsa-2048' | 'rsa-4096';
+
+/** What the gateway does at the moment, besides answering. */
+export interface Weather {
+  /** Seconds by which the gateway's clock is ahead. */
+  clockAhead: number;
+  /** It answers late, and some of the requests with status 500. */
+  trouble: boolean;
+}
+
+export type RecordingSite = Awaited<ReturnType<typeof openSite>>;
+
+/**
+ * A gateway, a Vault, a Countersign in a process of its own, and a Prometheus that watches it.
+ *
+ * @param stops gets what ends each of them, also where a later one does not start.
+ */
+export async function openSite(stops: (() => Promise<unknown>)[]) {
+  const weather: Weather = { clockAhead: 0, trouble: false };
+  const gateway = await startSimulator({
+    clock: () => Date.now() + weather.clockAhead * 1000,
+    fault: (operation, call) => faultOf(weather, operation, call),
+  });
+  stops.push(() => gateway.close());
+  const vault = await new VaultTestEnvironment({ clock: () => Date.now() }).open();
+  stops.push(() => vault.close());
+  const putKey = (login: string, key: KeyName) =>
+    vault.admin.put(`gateway/production/${login}`, {
+      control_key: controlKey,
+      private_key: vectorText(`keys/${key}-pkcs8.pem`),
+    });
+  await putKey('acme', 'rsa-2048');
+  await putKey('beta', 'rsa-2048');
+  const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
+  const caFile = new Ca(vault.folder.path, 'gateway-ca').file;
+  const countersign = await startCountersign(
+    configOf({ baseUrl: gateway.url, caFile }, vault.vault.address, token),
+  );
+  stops.push(() => countersign.stop());
+  const rules = globSync('deploy/prometheus/*.rules.yaml').map((file) => resolve(file));
+  const prometheus = await startPrometheus([plainScrape(countersign.adminUrl)], rules);
+  stops.push(() => prometheus.stop());
+  return {
+    url: `${countersign.url}/production/gw/api`,
+    weather,
+    prometheus,
+    vault: vault.vault,
+    putKey,
+    gatewayAccepts: (login: string, ...keys: readonly KeyName[]) =>
+      gateway.simulator.accounts.setKeys(login, {
+        controlKeys: [new Secret(controlKey)],
+        publicKeys: keys.map((key) => publicKeyOf(`${key}-public.pem`)),
+      }),
+  };
+}
+
+function configOf(gateway: { baseUrl: string; caFile: string }, vault: string, token: string) {
+  const caller = (name: keyof typeof tokens, more: object) => ({
+    name,
+    credentials: [{ tokenSha256: createHash('sha256').update(tokens[name]).digest('hex') }],
+    ...more,
+  });
+  return {
+    environments: {
+      production: { ...gateway, product: 'gw', endpoints: { '1235': 'acme' }, maxInFlight: 40 },
+    },
+    keys: {
+      source: 'vault' as const,
+      vault: { address: vault, auth: { method: 'token' as const, token } },
+      cache: { ttl: '10s' },
+    },
+    callers: [
+      caller('billing', { allow: [everything] }),
+      caller('payouts', { allow: [everything] }),
+      caller('trial', { mode: 'dry-run' }),
+    ],
+  };
+}
+
+/** About 60 ms for a read and 180 ms for a payment, with a long tail. */
+function faultOf({ trouble }: Weather, operation: string, call: VerifiedRequest): Fault {
+  const usual = operation === 'transfer' ? 0.18 : 0.06;
+  const delaySeconds = usual * Math.exp(0.5 * (Math.random() + Math.random() + Math.random() - 1.5) * 2);
+  if (parameter(call, 'client_orderid') === 'cut') return { delaySeconds, fault: 'reset' };
+  if (!trouble) return { delaySeconds };
+  return Math.random() < 0.3 ? { delaySeconds, fault: 'status-500' } : { delaySeconds: delaySeconds * 12 };
+}

@@ -1,0 +1,91 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { CallerConfig } from '../config/schema.ts';
+import { ProxyError } from '../errors.ts';
+
+/** What a caller showed of itself. */
+export interface PresentedCredentials {
+  /** The `Authorization` header; only the scheme `Bearer` counts. It is never forwarded. */
+  readonly authorization: string | undefined;
+  /** Names in a client certificate that the TLS listener has verified. */
+  readonly certificate:
+    | { readonly uris: readonly string[]; readonly dnsNames: readonly string[] }
+    | undefined;
+}
+
+/** A way to tell who calls; `undefined`: this way says nothing. Asynchronous ways (JWKS) fit in as well. */
+type Authenticator = (
+  presented: PresentedCredentials,
+) => CallerConfig | undefined | Promise<CallerConfig | undefined>;
+
+/**
+ * Makes the look-up from credentials to the configured caller. A bearer token that is shown must be right:
+ * there is no falling back from a wrong one to a certificate or to `anonymous`.
+ *
+ * The look-up throws Refusal `caller-unknown`, which does not say what was wrong.
+ */
+export function createAuthenticator(
+  callers: readonly CallerConfig[],
+): (presented: PresentedCredentials) => Promise<CallerConfig> {
+  const recognisers = [byToken(callers), byCertificate(callers), byAnonymous(callers)];
+  return async (presented) => {
+    for (const recognise of recognisers) {
+      const caller = await recognise(presented);
+      if (caller !== undefined) return caller;
+    }
+    throw invalidCredentials();
+  };
+}
+
+function byToken(callers: readonly CallerConfig[]): Authenticator {
+  const known = callers.flatMap((caller) =>
+    caller.credentials.flatMap((credential) =>
+      'tokenSha256' in credential ? [{ caller, digest: Buffer.from(credential.tokenSha256, 'hex') }] : [],
+    ),
+  );
+  return ({ authorization }) => {
+    const token = /^Bearer +([\w.~+/-]+=*) *$/i.exec(authorization ?? '')?.[1];
+    if (token === undefined) {
+      if (/^Bearer\b/i.test(authorization ?? '')) throw invalidCredentials();
+      return undefined;
+    }
+    const digest = createHash('sha256').update(token).digest();
+    // Every digest is compared, so that the time taken does not depend on which one fits.
+    const [match] = known.filter((entry) => timingSafeEqual(entry.digest, digest));
+    if (match === undefined) throw invalidCredentials();
+    return match.caller;
+  };
+}
+
+function byCertificate(callers: readonly CallerConfig[]): Authenticator {
+  const byName = new Map<string, CallerConfig>();
+  for (const caller of callers) {
+    for (const credential of caller.credentials) {
+      if ('certificateUri' in credential) byName.set(`uri ${credential.certificateUri}`, caller);
+      if ('certificateDns' in credential)
+        byName.set(`dns ${credential.certificateDns.toLowerCase()}`, caller);
+    }
+  }
+  return ({ certificate }) => {
+    const names = [
+      ...(certificate?.uris ?? []).map((uri) => `uri ${uri}`),
+      ...(certificate?.dnsNames ?? []).map((name) => `dns ${name.toLowerCase()}`),
+    ];
+    return names.map((name) => byName.get(name)).find((caller) => caller !== undefined);
+  };
+}
+
+/** Configuration accepts `anonymous` only on loopback or with `allowAnonymous: true`. */
+function byAnonymous(callers: readonly CallerConfig[]): Authenticator {
+  const anonymous = callers.find((caller) =>
+    caller.credentials.some((credential) => 'anonymous' in credential),
+  );
+  return () => anonymous;
+}
+
+function invalidCredentials(): ProxyError {
+  return new ProxyError(
+    'caller-unknown',
+    'Send "Authorization: Bearer <token>" with a token of a configured caller, or connect with its client certificate.',
+    { headers: { 'WWW-Authenticate': 'Bearer realm="countersign"' } },
+  );
+}

@@ -1,0 +1,54 @@
+import { once } from 'node:events';
+import { connect as connectPlain, isIP, type Socket } from 'node:net';
+import { connect as connectTls, TLSSocket } from 'node:tls';
+import { codeOf } from '../shared/parse-options.ts';
+
+/**
+ * Connects to the address of a gateway as the proxy would, and hangs up. Gives what there is to tell of it.
+ *
+ * @param ca PEM of a CA to trust instead of the public ones
+ * @param timeout milliseconds, TLS included
+ * @throws Error of the connection or of the certificate
+ */
+export async function probeConnection(
+  baseUrl: string,
+  ca: string | undefined,
+  timeout: number,
+): Promise<string> {
+  const url = new URL(baseUrl);
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const secure = url.protocol === 'https:';
+  const port = Number(url.port === '' ? (secure ? 443 : 80) : url.port);
+  const socket = secure ? openTls(host, port, ca) : connectPlain({ host, port });
+  try {
+    await once(socket, secure ? 'secureConnect' : 'connect', { signal: AbortSignal.timeout(timeout) });
+    return describe(socket);
+  } catch (error) {
+    throw new Error(problemOf(error, timeout), { cause: error });
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** As in proxy/forward.ts: verified, and with the same lowest version. */
+function openTls(host: string, port: number, ca: string | undefined): TLSSocket {
+  return connectTls({
+    host,
+    port,
+    minVersion: 'TLSv1.2',
+    rejectUnauthorized: true,
+    ...(isIP(host) === 0 ? { servername: host } : {}),
+    ...(ca === undefined ? {} : { ca }),
+  });
+}
+
+function describe(socket: Socket): string {
+  if (!(socket instanceof TLSSocket)) return 'connected, without TLS';
+  const until = new Date(socket.getPeerCertificate().valid_to);
+  return `${socket.getProtocol() ?? 'TLS'}, certificate until ${until.toISOString().slice(0, 10)}`;
+}
+
+function problemOf(error: unknown, timeout: number): string {
+  const code = codeOf(error);
+  return code === 'ABORT_ERR' ? `no connection within ${timeout / 1000} s` : `no connection: ${code}`;
+}

@@ -1,0 +1,43 @@
+import type { Config } from '../../config/schema.ts';
+import { resolveOperations } from '../../gateway/operations.ts';
+import { type KeyKind, methods } from '../../oauth1/methods.ts';
+
+/** A key that some caller's grants need. */
+export interface RequiredKey {
+  readonly environment: string;
+  /** A login, or the beginning of logins and `*`. */
+  readonly logins: string;
+  readonly kind: KeyKind;
+}
+
+/** Every kind of key that the grants need, each once, exact logins before patterns. */
+export function requiredKeys(config: Config): RequiredKey[] {
+  const granted = config.callers.flatMap(({ allow }) =>
+    allow.flatMap((grant) =>
+      expandWildcard(grant.environments, Object.keys(config.environments)).flatMap((environment) => {
+        const kinds = kindsOf(config, environment, grant.operations);
+        return grant.logins.flatMap((logins) => kinds.map((kind) => ({ environment, logins, kind })));
+      }),
+    ),
+  );
+  const distinct = [...new Map(granted.map((key) => [JSON.stringify(key), key])).values()];
+  return [...distinct.filter((key) => !isPattern(key)), ...distinct.filter(isPattern)];
+}
+
+export function isPattern({ logins }: RequiredKey): boolean {
+  return logins.endsWith('*');
+}
+
+function kindsOf(config: Config, environment: string, granted: readonly string[]): KeyKind[] {
+  const operations = resolveOperations(config, environment);
+  const names = expandWildcard(
+    granted,
+    operations.map(({ name }) => name),
+  );
+  const needed = operations.filter(({ name }) => names.includes(name));
+  return [...new Set(needed.map(({ signature }) => methods[signature].kind))];
+}
+
+function expandWildcard(granted: readonly string[], all: readonly string[]): readonly string[] {
+  return granted.includes('*') ? all : all.filter((name) => granted.includes(name));
+}

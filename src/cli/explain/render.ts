@@ -1,0 +1,65 @@
+import type { Destination } from '../../gateway/router.ts';
+import type { UsableKey } from '../../keys/key-source.ts';
+import { methods } from '../../oauth1/methods.ts';
+import { encodePairs, joinPairs } from '../../oauth1/parameters.ts';
+import { authorizationHeader, prepare, type Unsigned } from '../../oauth1/sign.ts';
+import { redactBaseString, redactParameters } from '../../redact-card-data.ts';
+
+export interface Explained {
+  readonly destination: Destination;
+  readonly login: string;
+  readonly unsigned: Unsigned;
+  readonly key: UsableKey;
+  readonly curl: boolean;
+  readonly showValues: boolean;
+}
+
+/** The steps of interface section 5.1 for one request, as lines to print; and the real base string. */
+export async function explanation(explained: Explained): Promise<{ lines: string[]; baseString: string }> {
+  const { destination, login, unsigned, key, curl, showValues } = explained;
+  const parameters = showValues ? same : redactParameters;
+  const prepared = prepare(unsigned);
+  const signature = await methods[unsigned.signatureMethod].sign(prepared.baseString, key.key, '');
+  const header = authorizationHeader(prepared.oauth, signature);
+  const lines = [
+    `Request      POST ${destination.url.href}`,
+    `             environment ${destination.environment}, operation ${destination.operation.name}, login ${login}`,
+    '',
+    'Parameters of the caller, decoded and encoded again (RFC 3986), in the order sent',
+    ...listed(parameters(joinPairs(encodePairs(unsigned.form)))),
+    '',
+    'Parameters with those of OAuth, sorted by encoded name, then value',
+    ...listed(parameters(prepared.normalizedParameters)),
+    '',
+    'Base string',
+    `  ${showValues ? prepared.baseString : redactBaseString(prepared.baseString)}`,
+    '',
+    `Key          ${unsigned.signatureMethod} with the ${described(key)}`,
+    '',
+    'Header',
+    `  Authorization: ${header}`,
+    '',
+  ];
+  const command = [
+    `curl -X POST '${destination.url.href}' \\`,
+    `  -H 'Authorization: ${header}' \\`,
+    `  --data-raw '${parameters(prepared.body)}'`,
+    '',
+  ];
+  return { lines: curl ? [...lines, ...command] : lines, baseString: prepared.baseString };
+}
+
+function listed(parameters: string): string[] {
+  return parameters === '' ? ['  (none)'] : parameters.split('&').map((pair) => `  ${pair}`);
+}
+
+function described({ kind, version, fingerprint, createdAt }: UsableKey): string {
+  const since = createdAt === undefined ? '' : `, of ${createdAt.toISOString()}`;
+  return kind === 'control_key'
+    ? `control key, version ${version}${since}`
+    : `RSA key, version ${version}${since}\n             public key SHA-256 ${fingerprint}`;
+}
+
+function same(text: string): string {
+  return text;
+}

@@ -1,0 +1,44 @@
+import { z } from 'zod';
+import type { Path } from './problem.ts';
+import { configSchema } from './schema.ts';
+
+/** What `z.toJSONSchema` makes of the shape. */
+export type Schema = z.core.JSONSchema.JSONSchema;
+
+/** JSON Schema of the configuration file, for editors: `config/schema.json`. */
+export function configJsonSchema(): Schema {
+  return z.toJSONSchema(configSchema, {
+    io: 'input',
+    target: 'draft-7',
+    override: ({ jsonSchema, path }) => {
+      if (!path.includes('propertyNames')) allowVariable(jsonSchema);
+    },
+  });
+}
+
+/** A value may be a variable instead, which an editor cannot look up. Zod shows some schemas repeatedly. */
+function allowVariable(schema: Schema): void {
+  const variable = '\\$\\{';
+  if (schema.type === 'integer') Object.assign(schema, { type: ['integer', 'string'], pattern: variable });
+  if (schema.pattern?.endsWith(variable) === false) schema.pattern = `${schema.pattern}|${variable}`;
+}
+
+/** The schemas of a place; several where it depends on a sibling such as `source`. */
+export function schemasAt(path: Path): readonly Schema[] {
+  return path.reduce<readonly Schema[]>(
+    (above, step) => above.flatMap((schema) => below(schema, step)),
+    alternatives(configJsonSchema()),
+  );
+}
+
+function below(schema: Schema, step: PropertyKey): readonly Schema[] {
+  const { properties = {}, additionalProperties, items } = schema;
+  const name = String(step);
+  const next = Object.hasOwn(properties, name) ? properties[name] : (additionalProperties ?? items);
+  return typeof next === 'object' && !Array.isArray(next) ? alternatives(next) : [];
+}
+
+function alternatives(schema: Schema): readonly Schema[] {
+  const options = schema.anyOf ?? schema.oneOf ?? [];
+  return [schema, ...options.flatMap((option) => (typeof option === 'object' ? alternatives(option) : []))];
+}

@@ -1,0 +1,91 @@
+import type { z } from 'zod';
+import { caller, credential } from './schema/caller.ts';
+import { environment } from './schema/environment.ts';
+import { operationOverride } from './schema/operation.ts';
+import { type Config, configSchema, type OperationOverride } from './schema.ts';
+
+/** Operations of one layer by name. */
+export type Overrides = ReadonlyMap<string, OperationOverride | undefined>;
+
+/**
+ * What is checked together, taken apart far enough that a fault in one place does not hide another:
+ * `undefined` stands for a part that is there but is wrong in itself.
+ */
+export interface Parts {
+  readonly proxy: Config['proxy'] | undefined;
+  readonly environments: ReadonlyMap<
+    string,
+    {
+      readonly baseUrl: string | undefined;
+      readonly allowInsecureHttp: boolean;
+      /** Whether it has an endpoint that a canary can ask for. */
+      readonly hasEndpoint: boolean;
+      readonly operations: Overrides;
+    }
+  >;
+  readonly operations: Overrides;
+  /** `keys.rotation.canary` */
+  readonly canary: boolean;
+  readonly callers: readonly {
+    readonly name: string | undefined;
+    readonly credentials: readonly (Credential | undefined)[];
+    readonly allow: readonly { readonly environments: Names; readonly operations: Names }[];
+  }[];
+}
+
+export type Credential = z.output<typeof credential>;
+type Names = readonly (string | undefined)[];
+
+export function parsePartially(value: unknown): Parts {
+  const { proxy, environments, operations, keys, callers } = entriesOf(value);
+  return {
+    proxy: parseOrUndefined(configSchema.shape.proxy, proxy),
+    environments: new Map(
+      Object.entries(entriesOf(environments)).map(([name, entry]) => [name, place(entry)]),
+    ),
+    operations: overrides(operations),
+    canary: entriesOf(entriesOf(keys)['rotation'])['canary'] === true,
+    callers: itemsOf(callers).map((entry) => {
+      const { name, credentials, allow } = entriesOf(entry);
+      return {
+        name: parseOrUndefined(caller.shape.name, name),
+        credentials: itemsOf(credentials).map((item) => parseOrUndefined(credential, item)),
+        allow: itemsOf(allow).map((item) => {
+          const { environments, operations } = entriesOf(item);
+          return { environments: names(environments), operations: names(operations) };
+        }),
+      };
+    }),
+  };
+}
+
+function place(value: unknown) {
+  const { baseUrl, allowInsecureHttp, operations, endpoints, canaryEndpoint } = entriesOf(value);
+  return {
+    baseUrl: parseOrUndefined(environment.shape.baseUrl, baseUrl),
+    allowInsecureHttp: allowInsecureHttp === true,
+    hasEndpoint: canaryEndpoint !== undefined || Object.keys(entriesOf(endpoints)).length > 0,
+    operations: overrides(operations),
+  };
+}
+
+function overrides(value: unknown): Overrides {
+  const entries = Object.entries(entriesOf(value));
+  return new Map(entries.map(([name, entry]) => [name, parseOrUndefined(operationOverride, entry)]));
+}
+
+function names(value: unknown): Names {
+  return itemsOf(value).map((item) => (typeof item === 'string' ? item : undefined));
+}
+
+function parseOrUndefined<T extends z.ZodType>(shape: T, value: unknown): z.output<T> | undefined {
+  return shape.safeParse(value).data;
+}
+
+function entriesOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
+}
+
+function itemsOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}

@@ -1,0 +1,81 @@
+import type { z } from 'zod';
+import { didYouMean } from './did-you-mean.ts';
+import { schemasAt } from './json-schema.ts';
+import type { Finding, Path } from './problem.ts';
+
+type Issue = z.core.$ZodIssue;
+
+/** Everything that zod found, one finding for each unknown key. */
+export function shapeFindings(issues: readonly Issue[], at: Path = []): Finding[] {
+  return issues.flatMap((issue) => {
+    const path = [...at, ...issue.path];
+    if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey(path, key));
+    if (issue.code === 'invalid_union') return unionIssue(issue, path);
+    return [{ path, message: issue.message }];
+  });
+}
+
+function unknownKey(path: Path, key: string): Finding {
+  const known = schemasAt(path).flatMap(({ properties = {} }) => Object.keys(properties));
+  const message = known.includes(key)
+    ? 'does not go with what stands beside it: remove it'
+    : `is not a known key${didYouMean(key, known)}`;
+  return { path: [...path, key], message };
+}
+
+/** Where the keys show which alternative is meant, its own issues say more than the union's. */
+function unionIssue(issue: Extract<Issue, { code: 'invalid_union' }>, path: Path): Finding[] {
+  const [meant, ...others] = issue.errors.filter((errors) =>
+    errors.every(({ code }) => code !== 'unrecognized_keys'),
+  );
+  return meant !== undefined && others.length === 0
+    ? shapeFindings(meant, path)
+    : [{ path, message: issue.message }];
+}
+
+/** Zod's messages in the words of the file. What the shape itself says about a field goes before them. */
+export const errorMap: z.core.$ZodErrorMap = (issue) => {
+  switch (issue.code) {
+    case 'invalid_type':
+      return wrongType(issue.expected, issue.input);
+    case 'invalid_value':
+      return `${issue.input === undefined ? 'is missing: it ' : ''}must be ${oneOf(issue.values)}`;
+    case 'invalid_union':
+      return Array.isArray(issue.options) ? `must be ${oneOf(issue.options)}` : undefined;
+    case 'invalid_key':
+      return issue.issues[0]?.message ?? 'cannot be a name here';
+    case 'too_small':
+      return issue.origin === 'number' ? `must be at least ${issue.minimum}` : 'must not be empty';
+    case 'too_big':
+      return `must be at most ${issue.maximum}`;
+    case 'custom':
+    case 'invalid_element':
+    case 'invalid_format':
+    case 'not_multiple_of':
+    case 'unrecognized_keys':
+    default:
+      return undefined;
+  }
+};
+
+function wrongType(expected: string, input: unknown): string {
+  const wanted = types[expected] ?? expected;
+  if (input === undefined) return `is missing: it must be ${wanted}`;
+  if (input === null) return `is empty: give it ${wanted}, or remove the key`;
+  if (expected === 'string' && typeof input !== 'object') return 'must be text: put it in quotes';
+  return `must be ${wanted}`;
+}
+
+const types: Readonly<Record<string, string>> = {
+  array: 'a list',
+  boolean: 'true or false',
+  int: 'a whole number',
+  number: 'a whole number',
+  object: 'a mapping of keys to values',
+  record: 'a mapping of names to values',
+  string: 'text',
+};
+
+function oneOf(values: readonly unknown[]): string {
+  return values.map(String).join(' or ');
+}

@@ -1,0 +1,81 @@
+import express, {
+  type Express,
+  type NextFunction,
+  type Request,
+  type RequestHandler,
+  type Response,
+} from 'express';
+import helmet from 'helmet';
+import { prefersOpenMetrics } from './accept.ts';
+import { isKnownHost } from './known-host.ts';
+import type { Readiness } from './readiness.ts';
+
+export interface MetricsPage {
+  readonly contentType: string;
+  readonly body: string;
+}
+
+export interface AdminAppOptions {
+  readonly page: (openMetrics: boolean) => Promise<MetricsPage>;
+  readonly readiness: () => Readiness;
+  /** Host names besides IP addresses and `localhost` under which pages, not probes, are served. */
+  readonly allowedHosts?: readonly string[];
+}
+
+/** The operations port: `/metrics`, `/healthz`, `/readyz`, by GET and HEAD; nothing else. No listen. */
+export function createAdminApp(ports: AdminAppOptions): Express {
+  const app = express();
+  app.enable('strict routing');
+  app.enable('case sensitive routing');
+  app.disable('etag');
+  app.use(helmet(), allowGetAndHead);
+  app.get('/metrics', rejectUnknownHosts(ports), metrics(ports));
+  app.get('/healthz', (_request, response) => {
+    plain(response, 200, 'ok');
+  });
+  app.get('/readyz', (_request, response) => {
+    const state = ports.readiness();
+    response
+      .status(state.ready ? 200 : 503)
+      .set('Cache-Control', 'no-store')
+      .json(state);
+  });
+  app.use((_request: Request, response: Response) => plain(response, 404, 'not found'));
+  app.use(errorHandler);
+  return app;
+}
+
+/** Express hands a rejection to {@link errorHandler}. */
+function metrics({ page }: AdminAppOptions): (request: Request, response: Response) => Promise<void> {
+  return async (request, response) => {
+    const { contentType, body } = await page(prefersOpenMetrics(request.get('Accept')));
+    response.set('Content-Type', contentType).vary('Accept').end(body);
+  };
+}
+
+/** Probes are exempt: they say nothing that a page of another site should not read. */
+function rejectUnknownHosts({ allowedHosts = [] }: AdminAppOptions): RequestHandler {
+  return (request, response, next) => {
+    if (isKnownHost(request.headers.host, allowedHosts)) next();
+    else
+      plain(
+        response,
+        421,
+        'The Host is not known here. Use an IP address, or add the name to admin.allowedHosts.',
+      );
+  };
+}
+
+function allowGetAndHead(request: Request, response: Response, next: NextFunction): void {
+  if (request.method === 'GET' || request.method === 'HEAD') next();
+  else plain(response.set('Allow', 'GET, HEAD'), 405, 'only GET and HEAD');
+}
+
+/** Express's own handler would print the stack. Four parameters make it an error handler. */
+function errorHandler(_error: unknown, _request: Request, response: Response, _next: NextFunction): void {
+  plain(response, 500, 'the page cannot be made');
+}
+
+function plain(response: Response, status: number, text: string): void {
+  response.status(status).set('Cache-Control', 'no-store').type('text/plain').send(`${text}\n`);
+}

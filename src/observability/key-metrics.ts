@@ -1,0 +1,84 @@
+import type { KeyRing, LoginRef, UsableKey } from '../keys/key-source.ts';
+import type { KeyKind } from '../oauth1/methods.ts';
+import type { Metrics } from './metric-definitions.ts';
+
+type KeyLabels = { environment: string; login: string; kind: KeyKind };
+
+/** The metrics that name a login: only for rings in use, and for a bounded number of them. */
+export interface KeyMetrics {
+  readonly keyRingUpdated: (address: LoginRef, ring: KeyRing | undefined) => void;
+  readonly keyFallback: (address: LoginRef, kind: KeyKind, to: 'newer' | 'older') => void;
+  /** The gateway accepted a request signed with this version. */
+  readonly recordAccepted: (address: LoginRef, kind: KeyKind, version: number) => void;
+}
+
+const kinds: readonly KeyKind[] = ['control_key', 'private_key'];
+const directions = ['newer', 'older'] as const;
+
+export function createKeyMetrics(metrics: Metrics, mostLogins = 1000): KeyMetrics {
+  /** Usable versions by {@link seriesId}, newest first, as one text. */
+  const shown = new Map<string, string>();
+  const { keyVersion, keySigningVersion, keyCreated, keyUnusable, fallbacks } = metrics;
+
+  function show(labels: KeyLabels, entries: KeyRing): void {
+    const id = seriesId(labels);
+    const keys = entries.filter(usable);
+    const versions = keys.map(({ version }) => version).join();
+    if (!shown.has(id)) for (const to of directions) fallbacks.inc({ ...labels, to }, 0);
+    keyUnusable.set(labels, entries.filter(isUnusableNow).length);
+    setOrRemove(keyVersion, labels, keys[0]?.version);
+    setOrRemove(keyCreated, labels, seconds(keys[0]?.createdAt));
+    // A ring that was only read again leaves the version that signs as it is.
+    if (shown.get(id) !== versions) setOrRemove(keySigningVersion, labels, keys[0]?.version);
+    shown.set(id, versions);
+  }
+
+  function hide(labels: KeyLabels): void {
+    if (!shown.delete(seriesId(labels))) return;
+    for (const gauge of [keyVersion, keySigningVersion, keyCreated, keyUnusable]) gauge.remove(labels);
+    for (const to of directions) fallbacks.remove({ ...labels, to });
+  }
+
+  return {
+    keyRingUpdated({ environment, login }, ring = []) {
+      for (const kind of kinds) {
+        const labels = { environment, login, kind };
+        const entries = ring.filter((entry) => entry.kind === kind);
+        const room = shown.has(seriesId(labels)) || shown.size < mostLogins * kinds.length;
+        if (entries.length === 0) hide(labels);
+        else if (room) show(labels, entries);
+      }
+    },
+    keyFallback({ environment, login }, kind, to) {
+      const labels = { environment, login, kind };
+      if (shown.has(seriesId(labels))) fallbacks.inc({ ...labels, to });
+    },
+    recordAccepted({ environment, login }, kind, version) {
+      const labels = { environment, login, kind };
+      if (shown.has(seriesId(labels))) keySigningVersion.set(labels, version);
+    },
+  };
+}
+
+/** None of the three holds a slash. */
+function seriesId({ environment, login, kind }: KeyLabels): string {
+  return `${environment}/${login}/${kind}`;
+}
+
+function usable(entry: KeyRing[number]): entry is UsableKey {
+  return 'key' in entry;
+}
+
+/** A bad version that a newer one replaced needs no action any more, though the ring holds it for a while. */
+function isUnusableNow(entry: KeyRing[number]): boolean {
+  return !usable(entry) && entry.supersededAt === undefined;
+}
+
+function seconds(date: Date | undefined): number | undefined {
+  return date === undefined ? undefined : date.getTime() / 1000;
+}
+
+function setOrRemove(gauge: Metrics['keyVersion'], labels: KeyLabels, value: number | undefined): void {
+  if (value === undefined) gauge.remove(labels);
+  else gauge.set(labels, value);
+}

@@ -1,0 +1,71 @@
+import { STATUS_CODES } from 'node:http';
+import { errorTable } from '../errors.ts';
+import type { RequestContext } from '../request-context.ts';
+
+/** The names of a configuration that may stand in labels. */
+export interface LabelDomain {
+  readonly environments: Readonly<
+    Record<
+      string,
+      {
+        readonly operations: readonly string[];
+        /** Those of the operations that are not read-only. */
+        readonly payments?: readonly string[];
+        readonly maxInFlight: number;
+      }
+    >
+  >;
+  readonly callers: readonly string[];
+}
+
+export interface Labels {
+  environment(name: string | undefined): { environment: string };
+  caller(name: string | undefined): { caller: string };
+  route(
+    environment: string | undefined,
+    operation: string | undefined,
+  ): { environment: string; operation: string };
+}
+
+/** Label values that stay within the names of a configuration, whatever a request holds. */
+export function createLabels({ environments, callers }: LabelDomain): Labels {
+  const environmentNames = new Set(Object.keys(environments));
+  const operationNames = new Set(Object.values(environments).flatMap(({ operations }) => operations));
+  const callerNames = new Set(callers);
+  return {
+    environment: (name) => ({ environment: toKnownLabel(environmentNames, name) }),
+    caller: (name) => ({ caller: toKnownLabel(callerNames, name) }),
+    route: (environment, operation) => ({
+      environment: toKnownLabel(environmentNames, environment),
+      operation: toKnownLabel(operationNames, operation),
+    }),
+  };
+}
+
+/** Absent is `none`, what is not in the set is `other`. */
+export function toKnownLabel(known: ReadonlySet<string>, value: string | undefined): string {
+  if (value === undefined) return 'none';
+  return known.has(value) ? value : 'other';
+}
+
+const statuses: ReadonlySet<string> = new Set([
+  ...Object.keys(STATUS_CODES),
+  ...Object.values(errorTable).map(({ status }) => String(status)),
+]);
+
+/** A registered HTTP status, or one of Countersign's own. */
+export function statusLabel(status: number | undefined): string {
+  return toKnownLabel(statuses, status === undefined ? undefined : String(status));
+}
+
+/** Who has to act on an exchange that failed: nobody, the caller, those who run Countersign, the gateway. */
+export type ResponsibleParty = 'none' | 'caller' | 'countersign' | 'gateway';
+
+export function responsibleParty({
+  reason,
+  gatewayStatus,
+}: Pick<RequestContext, 'reason' | 'gatewayStatus'>): ResponsibleParty {
+  if (reason === undefined) return (gatewayStatus ?? 0) >= 500 ? 'gateway' : 'none';
+  if (reason.startsWith('gateway-')) return 'gateway';
+  return errorTable[reason].status < 500 ? 'caller' : 'countersign';
+}

@@ -1,0 +1,88 @@
+import { type DestinationStream, type LoggerOptions, pino, stdTimeFunctions } from 'pino';
+import type { RequestContext } from '../request-context.ts';
+import { safeStackFrames } from './stack-trace.ts';
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
+
+/** The port to the log: one JSON object a line. No field can hold a body, a header or a base string. */
+export interface Logger {
+  /** The one line of an exchange that has ended. */
+  requestFinished(exchange: RequestContext): void;
+  /** A defect of Countersign: the error's name and stack frames, never its message, which may hold data. */
+  internalError(exchange: RequestContext, error: unknown): void;
+  /** A defect outside of any exchange, with which the process ends. */
+  crash(origin: string, error: unknown): void;
+  /** Anything else; message and fields are the caller's responsibility. */
+  message(level: 'info' | 'warn' | 'error', message: string, fields?: LogFields): void;
+}
+
+export type LogFields = Readonly<Record<string, string | number | boolean>>;
+
+/** @param destination never pino's own: on a full disk that one would neither return nor let the process exit */
+export function createLogger(level: LogLevel, destination: DestinationStream): Logger {
+  const options: LoggerOptions = {
+    level,
+    base: null,
+    timestamp: stdTimeFunctions.isoTime,
+    formatters: { level: (label) => ({ level: label }) },
+  };
+  const logger = pino(options, destination);
+  return {
+    requestFinished: (exchange) => logger[levelOf(exchange)](fieldsOf(exchange), 'exchange'),
+    internalError: (exchange, error) =>
+      logger.error(
+        { requestId: exchange.id, traceId: exchange.traceId, ...describe(error) },
+        'internal error',
+      ),
+    crash: (origin, error) => logger.error({ origin, ...describe(error) }, 'defect: the process ends'),
+    message: (noteLevel, message, fields = {}) => logger[noteLevel](fields, message),
+  };
+}
+
+/** What a person should look at first: lost outcomes and defects, then refusals and a failing gateway. */
+function levelOf({ outcome, reason, status, gatewayStatus }: RequestContext): 'error' | 'warn' | 'info' {
+  if (outcome === 'unknown' || reason === 'internal') return 'error';
+  const refusedByPolicy = reason === 'not-allowed' || reason === 'caller-unknown';
+  if ((status ?? 0) >= 500 || gatewayStatus === 403 || refusedByPolicy) return 'warn';
+  return 'info';
+}
+
+/** The allow-list. pino leaves out what is `undefined`. */
+function fieldsOf(exchange: RequestContext): Record<string, string | number | undefined> {
+  const { durations } = exchange;
+  return {
+    requestId: exchange.id,
+    traceId: exchange.traceId,
+    caller: exchange.caller,
+    environment: exchange.environment,
+    operation: exchange.operation,
+    login: exchange.login,
+    keyVersion: exchange.keyVersion,
+    keyFingerprint: exchange.keyFingerprint,
+    status: exchange.status,
+    gatewayStatus: exchange.gatewayStatus,
+    gatewayResult: exchange.gatewayResult,
+    gatewayErrorCode: exchange.gatewayErrorCode,
+    unreachable: exchange.unreachable,
+    rejection: exchange.rejection,
+    reason: exchange.reason,
+    outcome: exchange.outcome,
+    attempts: exchange.attempts,
+    totalMs: milliseconds(durations.total),
+    keyMs: milliseconds(durations.key),
+    signMs: milliseconds(durations.sign),
+    gatewayMs: milliseconds(durations.gateway),
+    serialNumber: exchange.serialNumber,
+  };
+}
+
+/** Seconds to milliseconds with microsecond resolution. */
+function milliseconds(seconds: number | undefined): number | undefined {
+  return seconds === undefined ? undefined : Math.round(seconds * 1e6) / 1e3;
+}
+
+function describe(error: unknown): { error: string; stack?: readonly string[] } {
+  if (!(error instanceof Error)) return { error: `thrown ${typeof error}` };
+  const name = /^[A-Za-z]{1,64}$/.test(error.name) ? error.name : 'Error';
+  return { error: name, stack: safeStackFrames(error) };
+}

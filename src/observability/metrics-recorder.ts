@@ -1,0 +1,132 @@
+import { isPaymentServerError, type RequestContext } from '../request-context.ts';
+import { createKeyMetrics, type KeyMetrics } from './key-metrics.ts';
+import { type Labels, responsibleParty, statusLabel, toKnownLabel } from './labels.ts';
+import type { GaugeOf, Metrics } from './metric-definitions.ts';
+import type { CertificateInUse, MetricsObserver } from './metrics-observer.ts';
+
+const keySources: ReadonlySet<string> = new Set(['vault', 'directory']);
+
+const certificateNames: Readonly<Record<CertificateInUse['role'], Record<CertificateInUse['part'], string>>> =
+  {
+    listener: { cert: 'listener', ca: 'listener-client-ca' },
+    vault: { cert: 'vault-client', ca: 'vault-ca' },
+    gateway: { cert: 'gateway-client', ca: 'gateway-ca' },
+  };
+
+/** Turns what happened, told in the domain's words, into counts. `labels` gives those in force. */
+export function createMetricsRecorder(metrics: Metrics, labels: () => Labels): MetricsObserver {
+  const keys = createKeyMetrics(metrics);
+  return {
+    connectionRejected: () => metrics.dropped.inc({}),
+    logLineSuppressed: () => metrics.logSuppressed.inc({}),
+    upstreamStarted: (environment) => metrics.inFlight.inc(labels().environment(environment)),
+    upstreamFinished: (environment) => metrics.inFlight.dec(labels().environment(environment)),
+    requestFinished(exchange) {
+      countRequest(metrics, labels(), exchange);
+      recordAcceptedKey(keys, exchange);
+    },
+    gatewayResponded({ environment, operation, status, seconds, clockSkew }) {
+      const route = labels().route(environment, operation);
+      metrics.replies.inc({ ...route, status: statusLabel(status) });
+      metrics.gatewayDuration.observe({ labels: route, value: seconds });
+      if (clockSkew !== undefined) metrics.clockSkew.set(labels().environment(environment), clockSkew);
+    },
+    gatewayUnreachable({ environment, operation, cause }) {
+      metrics.unreachable.inc({ ...labels().route(environment, operation), cause });
+    },
+    signed(method, seconds) {
+      metrics.signatures.inc({ method });
+      metrics.signing.observe({ labels: { method }, value: seconds });
+    },
+    logLinesDropped: (lines) => metrics.logLinesDropped.inc({}, lines),
+    signingQueueChanged: (depth) => metrics.signingQueue.set({}, depth),
+    configLoaded(successful, at) {
+      metrics.configReloaded.set({}, successful ? 1 : 0);
+      if (successful) metrics.configReloadedAt.set({}, at);
+    },
+    authorizationDecided: (caller, decision) =>
+      metrics.decisions.inc({ ...labels().caller(caller), decision }),
+    ...certificateRecorder(metrics, labels),
+    ...keyRecorder(metrics, keys, labels),
+  };
+}
+
+function certificateRecorder(metrics: Metrics, labels: () => Labels) {
+  const labelsOf = ({ role, part, environment }: CertificateInUse) => ({
+    certificate: certificateNames[role][part],
+    ...labels().environment(environment),
+  });
+  return {
+    certificateLoaded(certificate, { from, until }) {
+      metrics.certificateStart.set(labelsOf(certificate), from / 1000);
+      metrics.certificateExpiry.set(labelsOf(certificate), until / 1000);
+    },
+    certificateRemoved(user) {
+      for (const part of ['cert', 'ca'] as const) {
+        metrics.certificateStart.remove(labelsOf({ ...user, part }));
+        metrics.certificateExpiry.remove(labelsOf({ ...user, part }));
+      }
+    },
+  } satisfies Partial<MetricsObserver>;
+}
+
+function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: () => Labels) {
+  return {
+    ...keys,
+    keyLookup: (environment, result) =>
+      metrics.keysTaken.inc({ ...labels().environment(environment), result }),
+    keyFetched: (source, seconds) =>
+      metrics.keyFetch.observe({ labels: { source: toKnownLabel(keySources, source) }, value: seconds }),
+    canarySent: (environment, result) =>
+      metrics.canaries.inc({ ...labels().environment(environment), result }),
+    keySourceUp: (up) => metrics.keySourceUp.set({}, up ? 1 : 0),
+    loginFailed() {
+      metrics.keySourceUp.set({}, 0);
+      metrics.keyProblems.inc(labels().environment(undefined));
+    },
+    tokenExpiryChanged(at, leaseSeconds) {
+      setOrRemove(metrics.tokenExpiry, at);
+      setOrRemove(metrics.tokenLease, leaseSeconds);
+    },
+    keyProblem: (_problem, about) => metrics.keyProblems.inc(labels().environment(about?.environment)),
+  } satisfies Partial<MetricsObserver>;
+}
+
+function setOrRemove(gauge: GaugeOf<never>, value: number | undefined): void {
+  if (value === undefined) gauge.remove({});
+  else gauge.set({}, value);
+}
+
+function countRequest(metrics: Metrics, labels: Labels, exchange: RequestContext): void {
+  const {
+    outcome,
+    reason = 'none',
+    rejection,
+    gatewayResult,
+    gatewayErrorCode,
+    durations,
+    traceId,
+    traceSampled = false,
+  } = exchange;
+  const route = labels.route(exchange.environment, exchange.operation);
+  const caller = labels.caller(exchange.caller);
+  metrics.requests.inc({ ...route, ...caller, status: statusLabel(exchange.status), reason });
+  metrics.outcomes.inc({ ...route, outcome, fault: responsibleParty(exchange) });
+  if (rejection !== undefined) metrics.rejections.inc({ ...route, cause: rejection });
+  if (gatewayResult !== undefined) metrics.results.inc({ ...route, result: gatewayResult });
+  if (gatewayErrorCode !== undefined) metrics.errorCodes.inc({ ...route, code: gatewayErrorCode });
+  if (isPaymentServerError(exchange)) metrics.paymentServerErrors.inc(route);
+  if (durations.total !== undefined) {
+    const exemplarLabels = traceId === undefined || !traceSampled ? {} : { trace_id: traceId };
+    metrics.requestDuration.observe({ labels: route, value: durations.total, exemplarLabels });
+  }
+}
+
+/** Which version signs is what the gateway last accepted, not what is newest. A server error says nothing. */
+function recordAcceptedKey(keys: KeyMetrics, exchange: RequestContext): void {
+  const { environment, login, keyKind, keyVersion, gatewayStatus = 500 } = exchange;
+  if (gatewayStatus === 401 || gatewayStatus === 403 || gatewayStatus >= 500) return;
+  if (environment === undefined || login === undefined) return;
+  if (keyKind === undefined || keyVersion === undefined) return;
+  keys.recordAccepted({ environment, login }, keyKind, keyVersion);
+}

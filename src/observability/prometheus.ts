@@ -1,0 +1,94 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { MetricsPage } from './admin-app.ts';
+import { initializeSeries } from './init-metrics.ts';
+import { createLabels, type LabelDomain } from './labels.ts';
+import { createMetrics, type MetricFactory } from './metric-definitions.ts';
+import type { MetricsObserver } from './metrics-observer.ts';
+import { createMetricsRecorder } from './metrics-recorder.ts';
+
+export interface PrometheusOptions extends LabelDomain {
+  /** Countersign's version. */
+  readonly version: string;
+}
+
+export interface Prometheus extends MetricsObserver {
+  /** The metrics page in the Prometheus text format, or in OpenMetrics with trace ids as exemplars. */
+  page(openMetrics: boolean): Promise<MetricsPage>;
+  /**
+   * Takes the names of a configuration that was read again. Counts go on, and earlier names stay known:
+   * exchanges under way still carry them.
+   */
+  reconfigure(names: LabelDomain): void;
+}
+
+type SourceRegistry = Registry<typeof Registry.OPENMETRICS_CONTENT_TYPE>;
+
+/** prom-client's gauges that are named like counters; `promtool check metrics` objects to them. */
+const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`);
+
+/** The metrics of one process, in a registry of their own. */
+export function createPrometheus(options: PrometheusOptions): Prometheus {
+  // prom-client takes exemplars only in a registry of this type; render() makes both formats from it.
+  const registry: SourceRegistry = new Registry<typeof Registry.OPENMETRICS_CONTENT_TYPE>();
+  registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
+  const metrics = createMetrics(makerIn(registry));
+  collectDefaultMetrics({ register: registry });
+  for (const name of misnamed) registry.removeSingleMetric(name);
+  metrics.buildInfo.set({ version: options.version, node_version: process.version }, 1);
+  // A gauge without labels starts at 0, as if that were known.
+  metrics.keySourceUp.remove({});
+  metrics.tokenExpiry.remove({});
+  metrics.tokenLease.remove({});
+  metrics.configReloaded.remove({});
+  metrics.configReloadedAt.remove({});
+
+  let known: LabelDomain = options;
+  let labels = createLabels(known);
+  initializeSeries(metrics, known);
+  return {
+    ...createMetricsRecorder(metrics, () => labels),
+    page: (openMetrics) => render(registry, openMetrics),
+    reconfigure(names) {
+      known = bothOf(known, names);
+      labels = createLabels(known);
+      initializeSeries(metrics, names);
+    },
+  };
+}
+
+function bothOf(earlier: LabelDomain, later: LabelDomain): LabelDomain {
+  return {
+    environments: { ...earlier.environments, ...later.environments },
+    callers: [...new Set([...earlier.callers, ...later.callers])],
+  };
+}
+
+function makerIn(registry: SourceRegistry): MetricFactory {
+  const common = { registers: [registry] };
+  return {
+    counter: (name, help, labelNames) =>
+      new Counter({ ...common, name: `countersign_${name}`, help, labelNames }),
+    gauge: (name, help, labelNames) =>
+      new Gauge({ ...common, name: `countersign_${name}`, help, labelNames }),
+    histogram: (name, help, labelNames, buckets) =>
+      new Histogram<string>({
+        ...common,
+        name: `countersign_${name}`,
+        help,
+        labelNames,
+        buckets,
+        enableExemplars: true,
+      }),
+  };
+}
+
+/**
+ * Renders views of the metrics in a registry of the format asked for: prom-client 15 cuts `_total` off the
+ * name of a counter that it renders as OpenMetrics, for good.
+ */
+async function render(source: SourceRegistry, openMetrics: boolean): Promise<MetricsPage> {
+  const view = new Registry<typeof source.contentType | typeof Registry.PROMETHEUS_CONTENT_TYPE>();
+  if (openMetrics) view.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
+  for (const metric of source.getMetricsAsArray()) view.registerMetric(Object.create(metric));
+  return { contentType: view.contentType, body: await view.metrics() };
+}

@@ -1,0 +1,137 @@
+import { rmSync, writeFileSync } from 'node:fs';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import type { Reason } from '../../src/errors.ts';
+import { balance, type Edge, startEdge, status, statusForm, transfer } from '../support/edge.ts';
+import { expectProblem, promised, reasons } from '../support/problem.ts';
+import { formRequest, type RawAnswer, RawConnection } from '../support/raw-http.ts';
+import { type ProxyOptions, testControlKey } from '../support/service.ts';
+
+let edge: Edge | undefined;
+
+afterEach(() => edge?.stop());
+
+async function start(options: Partial<ProxyOptions> = {}): Promise<Edge> {
+  edge = await startEdge(options);
+  return edge;
+}
+
+async function ask(request: string, options: Partial<ProxyOptions> = {}): Promise<RawAnswer> {
+  return (await start(options)).ask(request);
+}
+
+const paying = formRequest(transfer, 'amount=1');
+const hasty = { timeouts: { connect: '200ms', request: '200ms' } };
+const strangers = { callers: [{ name: 'x', credentials: [{ tokenSha256: 'a'.repeat(64) }] }] };
+const denied = { callers: [{ name: 'x', credentials: [{ anonymous: true as const }] }] };
+
+/** One way to every reason of the table. */
+const ways: Record<Reason, () => Promise<RawAnswer>> = {
+  'method-not-allowed': () => ask('GET / HTTP/1.1\r\nHost: x\r\n\r\n'),
+  'unsupported-media-type': () => ask(formRequest(balance, '{}', ['Content-Type: application/json'])),
+  'too-large': () => ask(formRequest(balance, 'a'.repeat(65_537))),
+  'malformed-form': () => ask(formRequest(balance, 'a=%zz')),
+  'query-not-allowed': () => ask(formRequest(`${balance}?a=b`)),
+  'reserved-parameter': () => ask(formRequest(balance, 'oauth_nonce=x')),
+  'parameter-invalid': () => ask(formRequest(status, 'login=acme')),
+  'login-missing': () => ask(formRequest('/sandbox/gw/api/v4/transfer/1')),
+  'login-conflict': () => ask(formRequest(balance, 'login=beta')),
+  'bad-request': () => ask('not HTTP\r\n\r\n'),
+  'request-timeout': () =>
+    ask(formRequest(balance, 'a', ['Content-Length: 2']), {
+      config: { proxy: { port: 0, timeouts: { body: '200ms' } } },
+    }),
+  'caller-gone': async () => {
+    const { proxy } = await start();
+    const connection = await RawConnection.open(proxy.url);
+    return connection
+      .send(formRequest(balance, 'a', ['Content-Length: 2']))
+      .finish()
+      .answer();
+  },
+  'caller-unknown': () => ask(formRequest(balance), { config: strangers }),
+  'not-allowed': () => ask(formRequest(balance), { config: denied }),
+  'unknown-route': () => ask(formRequest('/nowhere')),
+  overloaded: async () => {
+    const { gateway, ask: askMore } = await start({ sandbox: { maxInFlight: 1 } });
+    const arrived = new Promise<() => void>((resolve) => {
+      gateway.reply = (response) => resolve(() => response.end());
+    });
+    const first = askMore(formRequest(balance));
+    const release = await arrived;
+    const second = await askMore(formRequest(balance));
+    release();
+    expect((await first).status).toBe(200);
+    return second;
+  },
+  'shutting-down': async () => {
+    const { proxy } = await start({ config: { proxy: { port: 0, timeouts: { shutdown: '100ms' } } } });
+    const connection = await RawConnection.open(proxy.url);
+    connection.send(formRequest(balance, '', ['Content-Length: 10']));
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const stopped = proxy.stop();
+    const answer = await connection.answer();
+    connection.close();
+    await stopped;
+    return answer;
+  },
+  'key-source-unavailable': async () => {
+    const { proxy, ask: askNow } = await start();
+    rmSync(proxy.keysFolder, { recursive: true });
+    writeFileSync(proxy.keysFolder, 'a file where the folder was');
+    return askNow(formRequest(balance));
+  },
+  'key-missing': () =>
+    ask(formRequest(status, statusForm), { keys: { acme: { controlKey: testControlKey } } }),
+  'key-unusable': () => ask(formRequest(status, statusForm), { keys: { acme: { privateKey: 'no PEM' } } }),
+  'gateway-unreachable': async () => {
+    const { gateway, ask: askNow } = await start();
+    await gateway.close();
+    return askNow(paying);
+  },
+  'gateway-timeout': async () => {
+    const { gateway, ask: askNow } = await start({ sandbox: hasty });
+    gateway.reply = () => {};
+    return askNow(paying);
+  },
+  'gateway-reset': async () => {
+    const { gateway, ask: askNow } = await start();
+    gateway.reply = (response) => response.socket?.destroy();
+    return askNow(paying);
+  },
+  'gateway-reply-invalid': async () => {
+    const { gateway, ask: askNow } = await start();
+    gateway.reply = (response) => response.socket?.end('not HTTP\r\n\r\n');
+    return askNow(paying);
+  },
+  internal: () =>
+    ask(paying, {
+      nonce: () => {
+        throw new Error('no random bytes');
+      },
+    }),
+};
+
+describe('every reason of the error table is answered as promised', () => {
+  it.each(reasons)('%s', async (reason) => {
+    const answer = await ways[reason]();
+    const problem = expectProblem(answer, reason);
+    expect(answer.headers['retry-after'] !== undefined).toBe(answer.status === 503);
+    const lines = await edge?.exchanges(1);
+    expect(lines).toContainEqual(
+      expect.objectContaining({ requestId: problem.requestId, reason, status: promised[reason][0] }),
+    );
+    if (promised[reason][1] === 'not-sent' && reason !== 'overloaded') {
+      expect(edge?.gateway.requests).toHaveLength(0);
+    }
+  });
+
+  it('an outcome that is unknown comes with the advice to ask, not to send again', async () => {
+    const problem = expectProblem(await ways['gateway-timeout'](), 'gateway-timeout');
+    expect(problem.detail).toMatch(/Query the order status by order ID; do not resubmit under a new ID/);
+  });
+
+  it('a defect is not described to the caller', async () => {
+    const answer = await ways.internal();
+    expect(answer.body.toString() + JSON.stringify(answer.headers)).not.toContain('random bytes');
+  });
+});

@@ -1,0 +1,202 @@
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { balance, type Edge, nextIsServed, startEdge, transfer } from '../support/edge.ts';
+import { expectProblem } from '../support/problem.ts';
+import { formRequest, type RawAnswer, RawConnection } from '../support/raw-http.ts';
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
+const tokenOf = (name: string): string => `${name}-token-3f9a.~+/=`;
+const credentialsOf = (name: string) => [{ tokenSha256: sha256(tokenOf(name)) }];
+const bearer = (name: string): string => `Authorization: Bearer ${tokenOf(name)}`;
+const everything = { environments: ['*'], operations: ['*'], logins: ['*'] };
+
+const reading = { environments: ['sandbox'], operations: ['manager-balance'], logins: ['acme*', 'beta'] };
+const callers = [
+  { name: 'billing', credentials: credentialsOf('billing'), allow: [reading] },
+  { name: 'nobody', credentials: credentialsOf('nobody') },
+  { name: 'trial', mode: 'dry-run' as const, credentials: credentialsOf('trial') },
+  { name: 'anyone', credentials: [{ anonymous: true as const }], allow: [everything] },
+];
+
+let edge: Edge;
+
+beforeAll(async () => {
+  const keys = { controlKey: 'a control key' };
+  edge = await startEdge({
+    keys: { acme: keys, 'acme-1': keys, beta: keys, 'beta-1': keys, 'ac-me': keys },
+    config: { callers },
+  });
+});
+afterAll(() => edge.stop());
+beforeEach(() => {
+  edge.gateway.requests.length = 0;
+});
+
+const balanceOf = (login: string): string => `/sandbox/gw/api/v2/get-balance/manager/${login}`;
+
+/** The body without the one part that differs from request to request. */
+function sameBytes({ body, headers }: RawAnswer): string {
+  return body.toString().replaceAll(headers['x-request-id'] ?? '', 'ID');
+}
+
+describe('a caller with a bearer token', () => {
+  it('is known by it', async () => {
+    const answer = await edge.ask(formRequest(balance, '', [bearer('billing')]));
+    expect(answer.status).toBe(200);
+    const line = edge.proxy.logLines().find(({ requestId }) => requestId === answer.headers['x-request-id']);
+    expect(line).toMatchObject({ caller: 'billing', login: 'acme' });
+  });
+
+  it.each([
+    ['the scheme in lower case', `authorization: bearer ${tokenOf('billing')}`],
+    ['spaces around the token', `Authorization: Bearer   ${tokenOf('billing')}  `],
+    ['a Connection header that names it', `${bearer('billing')}\r\nConnection: Authorization`],
+  ])('is known by it with %s', async (_, line) => {
+    expect((await edge.ask(formRequest(balance, '', [line]))).status).toBe(200);
+    expectProblem(await edge.ask(formRequest(transfer, '', [line])), 'not-allowed');
+  });
+
+  it.each([
+    ['of nobody', 'Authorization: Bearer wrong'],
+    ['that is empty', 'Authorization: Bearer'],
+    ['that is blank', 'Authorization: Bearer  '],
+    ['that is the digest itself', `Authorization: Bearer ${sha256(tokenOf('billing'))}`],
+    ['with more behind it', `${bearer('billing')} x`],
+    ['in quotes', `Authorization: Bearer "${tokenOf('billing')}"`],
+    ['after a tab', `Authorization: Bearer\t${tokenOf('billing')}`],
+  ])('is never taken for anonymous when it shows one %s', async (_, line) => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    const answer = await connection.send(formRequest(balance, '', [line])).answer();
+    expectProblem(answer, 'caller-unknown');
+    expect(answer.headers['www-authenticate']).toBe('Bearer realm="countersign"');
+    expect(await connection.ended()).toBe('FIN');
+    expect(edge.gateway.requests).toHaveLength(0);
+  });
+
+  it('never has the token forwarded or logged', async () => {
+    await edge.ask(formRequest(balance, '', [bearer('billing')]));
+    const [received] = edge.gateway.requests;
+    expect(received?.rawHeaders.filter((name) => name.toLowerCase() === 'authorization')).toHaveLength(1);
+    expect(received?.headers.authorization).toMatch(/^OAuth /);
+    expect(received?.rawHeaders.join() + edge.proxy.logText()).not.toContain('billing-token');
+  });
+});
+
+it.each(['Basic YTpi', 'OAuth oauth_nonce="x"', 'Negotiate', 'Bearerx abc'])(
+  'another scheme says nothing and goes nowhere: Authorization: %s',
+  async (value) => {
+    expect((await edge.ask(formRequest(balance, '', [`Authorization: ${value}`]))).status).toBe(200);
+    expect(edge.gateway.requests[0]?.headers.authorization).toMatch(/^OAuth oauth_consumer_key="acme", /);
+    expect(edge.gateway.requests[0]?.rawHeaders).not.toContain(value);
+  },
+);
+
+describe('what a caller may do', () => {
+  const ask = (login: string, name: string): Promise<RawAnswer> =>
+    edge.ask(formRequest(balanceOf(login), '', [bearer(name)]));
+
+  it('is nothing without a grant', async () => {
+    expectProblem(await ask('acme', 'nobody'), 'not-allowed');
+    expect(edge.gateway.requests).toHaveLength(0);
+  });
+
+  it.each(['acme', 'acme-1', 'beta'])('covers the login %s by a prefix or by name', async (login) => {
+    expect((await ask(login, 'billing')).status).toBe(200);
+  });
+
+  it.each(['beta-1', 'ac-me'])('does not cover the login %s', async (login) => {
+    expectProblem(await ask(login, 'billing'), 'not-allowed');
+    expect(edge.gateway.requests).toHaveLength(0);
+  });
+
+  it('does not cover another operation', async () => {
+    const request = formRequest(transfer, 'amount=1', [bearer('billing')]);
+    expectProblem(await edge.ask(request), 'not-allowed');
+    expect(edge.gateway.requests).toHaveLength(0);
+  });
+
+  it('is refused in the same words for a login that exists and for one that does not', async () => {
+    const [existing, unknown] = [await ask('beta-1', 'billing'), await ask('no-such-login', 'billing')];
+    expectProblem(existing, 'not-allowed');
+    expect(sameBytes(unknown)).toBe(sameBytes(existing));
+    expect(Object.keys(unknown.headers)).toEqual(Object.keys(existing.headers));
+    expect(unknown.headers['content-length']).toBe(existing.headers['content-length']);
+  });
+
+  it('is refused before the parameters are looked at', async () => {
+    const form = formRequest(balanceOf('beta-1'), 'oauth_nonce=x', [bearer('billing')]);
+    expectProblem(await edge.ask(form), 'not-allowed');
+  });
+
+  it('leaves the connection as it was when it is refused', async () => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    connection.send(formRequest(balance, 'a=b', [bearer('nobody')]));
+    expectProblem(await connection.answer(), 'not-allowed');
+    expect(await nextIsServed(connection)).toBe(true);
+  });
+});
+
+describe('the order of the steps', () => {
+  const nowhere = '/sandbox/gw/api/v4/nothing';
+
+  it('asks who calls before it says whether a path exists', async () => {
+    const wrong = 'Authorization: Bearer wrong';
+    expectProblem(await edge.ask(formRequest(nowhere, 'a=%zz', [wrong])), 'caller-unknown');
+    expectProblem(await edge.ask(formRequest(balanceOf('..'), 'a=%zz', [wrong])), 'caller-unknown');
+  });
+
+  it('says that a path is unknown before it reads the form', async () => {
+    expectProblem(await edge.ask(formRequest(nowhere, 'a=%zz', [bearer('billing')])), 'unknown-route');
+  });
+
+  it('does not wait for the body of somebody unknown', async () => {
+    const lines = ['Authorization: Bearer wrong', 'Content-Length: 1000'];
+    const connection = await RawConnection.open(edge.proxy.url);
+    const answer = await connection.send(formRequest(balance, '', lines)).answer();
+    expectProblem(answer, 'caller-unknown');
+    expect(answer.headers.connection).toBe('close');
+    connection.finish();
+    expect(await connection.ended()).toBe('FIN');
+  });
+});
+
+it('a caller in report mode is let through, and what enforcing would refuse is logged and counted', async () => {
+  const answer = await edge.ask(formRequest(balance, '', [bearer('trial')]));
+  expect(answer.status).toBe(200);
+  expect(edge.gateway.requests).toHaveLength(1);
+  expect(edge.proxy.logLines()).toContainEqual(
+    expect.objectContaining({
+      level: 'warn',
+      msg: 'enforcing would refuse this request',
+      caller: 'trial',
+      environment: 'sandbox',
+      operation: 'manager-balance',
+      login: 'acme',
+    }),
+  );
+  expect(await edge.proxy.metrics()).toMatch(
+    /^countersign_authorization_decisions_total\{[^}]*caller="trial"[^}]*decision="would-deny"[^}]*\} 1$/m,
+  );
+});
+
+it('a grant for the sandbox does not reach production', async () => {
+  const both = await startEdge({
+    config: {
+      callers: [{ name: 'billing', credentials: credentialsOf('billing'), allow: [reading] }],
+      environments: {
+        sandbox: { baseUrl: edge.gateway.url, product: 'gw' },
+        production: { baseUrl: edge.gateway.url, product: 'gw' },
+      },
+    },
+  });
+  try {
+    const lines = [bearer('billing')];
+    expect((await both.ask(formRequest(balance, '', lines))).status).toBe(200);
+    const production = balance.replace('/sandbox/', '/production/');
+    expectProblem(await both.ask(formRequest(production, '', lines)), 'not-allowed');
+    expectProblem(await both.ask(formRequest(balance)), 'caller-unknown');
+    expect(edge.gateway.requests).toHaveLength(1);
+  } finally {
+    await both.stop();
+  }
+});

@@ -1,0 +1,260 @@
+import { copyFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { connect } from 'node:tls';
+import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { loadConfig } from '../../src/config/load.ts';
+import { builtInOperations } from '../../src/gateway/operations.ts';
+import { always, type FaultyGateway, reply, startFaultyGateway } from '../support/faulty-gateway.ts';
+import { askBalance, counted, post, until } from '../support/forwarding.ts';
+import { describeWith } from '../support/requires.ts';
+import { startProxy, type TestProxy } from '../support/service.ts';
+import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
+import { Folder } from '../support/stub-vault/harness.ts';
+import { StubVault } from '../support/stub-vault/server.ts';
+import { rootToken } from '../support/stub-vault/state.ts';
+
+/** Milliseconds; a minute outside of tests. */
+const certificatesEvery = 100;
+const day = 86_400_000;
+
+describeWith('openssl')('certificate files that are replaced (needs the program openssl)', () => {
+  let folder: Folder;
+  let ca: Ca;
+  let other: Ca;
+  const stops: (() => Promise<unknown>)[] = [];
+
+  beforeEach(() => {
+    folder = new Folder();
+    ca = new Ca(folder.path, 'ca');
+    other = new Ca(folder.path, 'other-ca');
+  });
+  afterEach(async () => {
+    for (const stop of stops.splice(0).toReversed()) await stop();
+    folder.remove();
+  });
+
+  const at = (name: string): string => join(folder.path, name);
+
+  /** Puts a certificate and its key where the configuration names them. */
+  function install({ certFile, keyFile }: Issued, name: string): void {
+    copyFileSync(certFile, at(`${name}.crt`));
+    copyFileSync(keyFile, at(`${name}.key`));
+  }
+
+  async function startGateway(issued?: Issued): Promise<FaultyGateway> {
+    const gateway = await startFaultyGateway([always(reply('200 OK', '[]'))], issued);
+    stops.push(gateway.close);
+    return gateway;
+  }
+
+  async function start(options: Parameters<typeof startProxy>[0]): Promise<TestProxy> {
+    const proxy = await startProxy({ certificatesEvery, random: () => 0, ...options });
+    stops.push(() => proxy.stop());
+    return proxy;
+  }
+
+  /** Common name of the certificate that the listener shows. */
+  async function shownBy(proxy: TestProxy): Promise<string> {
+    const { hostname: host, port } = new URL(proxy.url);
+    const socket = connect({ host, port: Number(port), rejectUnauthorized: false });
+    await new Promise((resolve) => {
+      socket.once('secureConnect', resolve);
+    });
+    const { CN } = socket.getPeerCertificate().subject;
+    socket.destroy();
+    return String(CN);
+  }
+
+  const unusable = (proxy: TestProxy) =>
+    proxy.logLines().filter(({ msg }) => String(msg).startsWith('certificate files cannot be used'));
+
+  async function startTls(): Promise<TestProxy> {
+    install(ca.issue('first'), 'tls');
+    const tls = { certFile: at('tls.crt'), keyFile: at('tls.key') };
+    const gateway = await startGateway();
+    return start({ gateway: gateway.url, config: { proxy: { port: 0, tls } } });
+  }
+
+  it('of the listener are shown to the connections to come, without a signal', async () => {
+    const proxy = await startTls();
+    expect(await shownBy(proxy)).toBe('first');
+    install(ca.issue('second'), 'tls');
+    await until(async () => (await shownBy(proxy)) === 'second');
+    expect(unusable(proxy)).toEqual([]);
+  });
+
+  it('are an error only at the second look at which they do not match, and stay unused meanwhile', async () => {
+    const proxy = await startTls();
+    const { certFile, keyFile } = ca.issue('second');
+    copyFileSync(certFile, at('tls.crt'));
+    await until(() => unusable(proxy).length > 0);
+    expect(unusable(proxy)).toEqual([
+      expect.objectContaining({
+        level: 'error',
+        role: 'listener',
+        fault: `${at('tls.key')} holds the key of another certificate`,
+      }),
+    ]);
+    expect(await shownBy(proxy)).toBe('first');
+    copyFileSync(keyFile, at('tls.key'));
+    await until(async () => (await shownBy(proxy)) === 'second');
+  });
+
+  it('one after the other between two looks are no error', async () => {
+    const proxy = await startTls();
+    const { certFile, keyFile } = ca.issue('second');
+    copyFileSync(certFile, at('tls.crt'));
+    await wait(certificatesEvery * 1.2);
+    copyFileSync(keyFile, at('tls.key'));
+    await until(async () => (await shownBy(proxy)) === 'second');
+    expect(unusable(proxy)).toEqual([]);
+  });
+
+  it('by something that is no certificate, or removed, leave the ones before in use', async () => {
+    const proxy = await startTls();
+    writeFileSync(at('tls.crt'), 'MARK');
+    await until(() => unusable(proxy).length === 1);
+    expect(await shownBy(proxy)).toBe('first');
+    expect(proxy.logText()).not.toContain('MARK');
+    rmSync(at('tls.crt'));
+    await wait(300);
+    expect(await shownBy(proxy)).toBe('first');
+  });
+
+  it('at the reload of a configuration are used at once, and a pair that does not match does not spoil it', async () => {
+    install(ca.issue('first'), 'tls');
+    const tls = { certFile: at('tls.crt'), keyFile: at('tls.key') };
+    const gateway = await startGateway();
+    const config = { proxy: { port: 0, tls } };
+    const proxy = await start({ gateway: gateway.url, config, certificatesEvery: day });
+    const { certFile, keyFile } = ca.issue('second');
+    copyFileSync(certFile, at('tls.crt'));
+    await proxy.reload(config);
+    expect(await shownBy(proxy)).toBe('first');
+    copyFileSync(keyFile, at('tls.key'));
+    await proxy.reload(config);
+    expect(await shownBy(proxy)).toBe('second');
+  });
+
+  it('of a gateway CA are trusted for the connections to come', async () => {
+    const gateway = await startGateway(other.issue('gateway'));
+    copyFileSync(ca.file, at('gateway-ca.crt'));
+    const proxy = await start({ gateway: gateway.url, sandbox: { caFile: at('gateway-ca.crt') } });
+    expect((await askBalance(proxy)).status).toBe(502);
+    copyFileSync(other.file, at('gateway-ca.crt'));
+    await until(async () => (await askBalance(proxy)).status === 200);
+  });
+
+  it.each(['by a look', 'by a reload'])(
+    'of Vault, %s, are used for new connections, and cached keys survive',
+    async (how) => {
+      const clients = new Ca(folder.path, 'clients');
+      install(clients.issue('client-1'), 'vault');
+      copyFileSync(ca.file, at('vault-ca.crt'));
+      const old = await startVault(ca, clients);
+      const gateway = await startGateway();
+      const vault = {
+        address: old.address,
+        timeout: '1s',
+        caFile: at('vault-ca.crt'),
+        certFile: at('vault.crt'),
+        keyFile: at('vault.key'),
+        auth: { method: 'token' as const, token: rootToken },
+      };
+      const config = { keys: { source: 'vault' as const, vault } };
+      const proxy = await start({
+        gateway: gateway.url,
+        config,
+        certificatesEvery: how === 'by a look' ? certificatesEvery : day,
+      });
+      expect((await askBalance(proxy)).status).toBe(200);
+      const { port } = old;
+      await old.close();
+      const newClients = new Ca(folder.path, 'new-clients');
+      await startVault(other, newClients, port);
+      install(newClients.issue('client-2'), 'vault');
+      copyFileSync(other.file, at('vault-ca.crt'));
+      if (how === 'by a reload') await proxy.reload(config);
+      const uncached = `${proxy.url}/sandbox/gw/api/v2/get-balance/manager/uncached`;
+      await until(async () => (await post(uncached, '')).status === 200);
+      const fetched = (): Promise<number> => counted(proxy, 'key_cache_lookups_total', { result: 'fetched' });
+      // The other login may have been read in the background, once Vault was back.
+      const before = await fetched();
+      expect((await askBalance(proxy)).status).toBe(200);
+      expect(await fetched()).toBe(before);
+    },
+  );
+
+  async function startVault(server: Ca, clients: Ca, port = 0): Promise<StubVault> {
+    const { cert, key } = server.issue(`vault-${port}`);
+    const vault = new StubVault({ tls: { cert, key, clientCa: clients.cert } });
+    for (const login of ['acme', 'uncached']) vault.put(`gateway/sandbox/${login}`, { control_key: 'first' });
+    await vault.listen(port);
+    stops.push(() => vault.close());
+    return vault;
+  }
+
+  it('show when they run out', async () => {
+    install(ca.issue('first'), 'tls');
+    const gateway = await startGateway();
+    const tls = { certFile: at('tls.crt'), keyFile: at('tls.key'), clientCaFile: ca.file };
+    const proxy = await start({
+      gateway: gateway.url,
+      sandbox: { caFile: other.file },
+      config: { proxy: { port: 0, tls } },
+    });
+    const tomorrow = (Date.now() + day) / 1000;
+    for (const [certificate, environment] of [
+      ['listener', 'none'],
+      ['listener-client-ca', 'none'],
+      ['gateway-ca', 'sandbox'],
+    ] as const) {
+      const labels = { certificate, environment };
+      const until = await counted(proxy, 'certificate_expiry_timestamp_seconds', labels);
+      expect(Math.abs(until - tomorrow)).toBeLessThan(60);
+      const from = await counted(proxy, 'certificate_not_before_timestamp_seconds', labels);
+      expect(Math.abs(until - from - 86_400)).toBeLessThan(60);
+    }
+    await proxy.reload({ proxy: { port: 0, tls: { certFile: at('tls.crt'), keyFile: at('tls.key') } } });
+    const gone = { certificate: 'listener-client-ca' };
+    expect(await counted(proxy, 'certificate_expiry_timestamp_seconds', gone)).toBe(0);
+  });
+
+  it('are checked before they are used: match, syntax and dates', async () => {
+    const first = ca.issue('first');
+    const second = ca.issue('second');
+    folder.file('junk.pem', '-----BEGIN CERTIFICATE-----\nMARK\n-----END CERTIFICATE-----\n');
+    const file = (certFile: string, keyFile: string, caFile: string) =>
+      folder.file(
+        'config.yaml',
+        JSON.stringify({
+          proxy: { tls: { certFile, keyFile } },
+          environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw', caFile } },
+          keys: { source: 'directory', directory: '.' },
+        }),
+      );
+    const problems = async (path: string, now = Date.now()) => {
+      const read = await loadConfig(path, builtInOperations, { certificatesAt: now });
+      return 'problems' in read ? read.problems.map(({ path, message }) => `${path} ${message}`) : [];
+    };
+    expect(await problems(file(first.certFile, first.keyFile, ca.file))).toEqual([]);
+    expect(await problems(file(first.certFile, second.keyFile, at('junk.pem')))).toEqual([
+      'proxy.tls.keyFile names a file that holds the key of another certificate',
+      'environments.sandbox.caFile names a file that holds no PEM certificate, or one that cannot be parsed',
+    ]);
+    expect(await problems(file(first.keyFile, first.certFile, ca.file))).toEqual([
+      expect.stringContaining('proxy.tls.certFile names a file that holds no PEM certificate'),
+      expect.stringContaining('proxy.tls.keyFile names a file that is not a PEM private key'),
+    ]);
+    const good = file(first.certFile, first.keyFile, ca.file);
+    expect(await problems(good, Date.now() + 2 * day)).toEqual([
+      expect.stringMatching(/^proxy\.tls\.certFile names a file that expired on \d{4}-\d\d-\d\d: renew it$/),
+      expect.stringMatching(/^environments\.sandbox\.caFile names a file that expired on/),
+    ]);
+    expect(await problems(good, Date.now() - 2 * day)).toEqual([
+      expect.stringContaining('is not valid before'),
+      expect.stringContaining('is not valid before'),
+    ]);
+  });
+});

@@ -1,0 +1,154 @@
+import { copyFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { connect } from 'node:tls';
+import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { check } from '../../src/cli/check/check.ts';
+import { always, reply, startFaultyGateway } from '../support/faulty-gateway.ts';
+import { askBalance, counted, until } from '../support/forwarding.ts';
+import { describeWith } from '../support/requires.ts';
+import { startProxy, type TestProxy } from '../support/service.ts';
+import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
+import { Folder } from '../support/stub-vault/harness.ts';
+import { StubVault } from '../support/stub-vault/server.ts';
+import { rootToken } from '../support/stub-vault/state.ts';
+
+/** Milliseconds. */
+const [minute, hour] = [60_000, 3_600_000];
+/** Milliseconds between looks at the files; a minute outside of tests. */
+const certificatesEvery = 100;
+
+describeWith('openssl')('a certificate that has expired (needs the program openssl)', () => {
+  let folder: Folder;
+  let ca: Ca;
+  const stops: (() => unknown)[] = [];
+
+  beforeEach(() => {
+    folder = new Folder();
+    ca = new Ca(folder.path, 'ca');
+  });
+  afterEach(async () => {
+    for (const stop of stops.splice(0).toReversed()) await stop();
+    folder.remove();
+  });
+
+  const at = (name: string): string => join(folder.path, name);
+  const files = (name: string) => ({ certFile: at(`${name}.crt`), keyFile: at(`${name}.key`) });
+
+  /** Puts a certificate and its key where the configuration names them. */
+  function install({ certFile, keyFile }: Issued, name: string): void {
+    copyFileSync(keyFile, files(name).keyFile);
+    copyFileSync(certFile, files(name).certFile);
+  }
+
+  /** @param endsIn milliseconds; negative for one that has expired. */
+  function issue(name: string, endsIn: number): Issued {
+    return ca.issue(name, { from: Date.now() - 2 * hour, until: Date.now() + endsIn });
+  }
+
+  async function start(config: NonNullable<Parameters<typeof startProxy>[0]['config']>): Promise<TestProxy> {
+    const gateway = await startFaultyGateway([always(reply('200 OK', '[]'))]);
+    stops.push(gateway.close);
+    const proxy = await startProxy({ gateway: gateway.url, config, certificatesEvery, random: () => 0 });
+    stops.push(() => proxy.stop());
+    return proxy;
+  }
+
+  /** Milliseconds until the certificate in use ends, as the metric says. */
+  async function timeLeft(proxy: TestProxy, certificate: string): Promise<number> {
+    return (
+      (await counted(proxy, 'certificate_expiry_timestamp_seconds', { certificate })) * 1000 - Date.now()
+    );
+  }
+
+  /** Exit code and output of the command `check`. */
+  async function checked(part: object): Promise<{ code: number; text: string }> {
+    const environments = { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } };
+    const keys = { source: 'directory', directory: '.' };
+    const file = folder.file('config.yaml', JSON.stringify({ environments, keys, ...part }));
+    const lines: string[] = [];
+    const code = await check(['--config', file], {
+      out: (line) => void lines.push(line),
+      err: (line) => void lines.push(line),
+    });
+    return { code, text: lines.join('\n') };
+  }
+
+  /** What a caller who verifies the listener's certificate gets. */
+  function handshake(proxy: TestProxy): Promise<string> {
+    const { hostname: host, port } = new URL(proxy.url);
+    const socket = connect({ host, port: Number(port), ca: ca.cert });
+    return new Promise<string>((resolve) => {
+      socket.once('secureConnect', () => resolve('good'));
+      socket.once('error', (error: NodeJS.ErrnoException) => resolve(String(error.code)));
+    }).finally(() => socket.destroy());
+  }
+
+  it('on the listener shows in the metric and in `check`, and is over when it is replaced', async () => {
+    install(issue('short', 2000), 'tls');
+    const tls = files('tls');
+    const proxy = await start({ proxy: { port: 0, tls } });
+    expect(await handshake(proxy)).toBe('good');
+    const left = await timeLeft(proxy, 'listener');
+    expect(left).toBeLessThan(2000);
+    expect(left).toBeGreaterThan(-1000);
+    await until(async () => (await timeLeft(proxy, 'listener')) < 0);
+    expect(await handshake(proxy)).toBe('CERT_HAS_EXPIRED');
+    const problem = await checked({ proxy: { tls } });
+    expect(problem.code).toBe(2);
+    expect(problem.text).toMatch(
+      /proxy\.tls\.certFile: names a file that expired on \d{4}-\d\d-\d\d: renew it/,
+    );
+
+    install(issue('renewed', hour), 'tls');
+    await until(async () => (await handshake(proxy)) === 'good');
+    expect(await timeLeft(proxy, 'listener')).toBeGreaterThan(hour - minute);
+    expect(await checked({ proxy: { tls } })).toMatchObject({ code: 0 });
+  });
+
+  it('of the client of Vault shows in the metric and in `check`, and is over when it is replaced', async () => {
+    const { cert, key } = issue('vault', hour);
+    const vault = new StubVault({ tls: { cert, key, clientCa: ca.cert } });
+    vault.put('gateway/sandbox/acme', { control_key: 'first' });
+    const address = await vault.listen();
+    stops.push(() => vault.close());
+    install(issue('expired', -minute), 'client');
+    const auth = { method: 'token' as const, token: rootToken };
+    const keys = {
+      source: 'vault' as const,
+      vault: { address, timeout: '1s', caFile: ca.file, ...files('client'), auth },
+    };
+    const proxy = await start({ keys });
+    expect((await askBalance(proxy)).status).toBe(503);
+    expect(await timeLeft(proxy, 'vault-client')).toBeLessThan(0);
+    expect(await counted(proxy, 'key_source_up')).toBe(0);
+    const problem = await checked({ keys });
+    expect(problem.code).toBe(2);
+    expect(problem.text).toMatch(/keys\.vault\.certFile: names a file that expired on .*: renew it/);
+
+    install(issue('renewed', hour), 'client');
+    await until(async () => (await askBalance(proxy)).status === 200);
+    expect(await timeLeft(proxy, 'vault-client')).toBeGreaterThan(hour - minute);
+    expect(await checked({ keys })).toMatchObject({ code: 0 });
+  });
+
+  it('of Vault is one line of the log that says so, and over when Vault shows another', async () => {
+    const vault = new StubVault({ tls: issue('expired', -minute) });
+    vault.put('gateway/sandbox/acme', { control_key: 'first' });
+    const address = await vault.listen();
+    stops.push(() => vault.close());
+    const auth = { method: 'token' as const, token: rootToken };
+    const proxy = await start({
+      keys: { source: 'vault', vault: { address, timeout: '1s', caFile: ca.file, auth } },
+    });
+    expect((await askBalance(proxy)).status).toBe(503);
+    const told = () => proxy.logLines().filter(({ msg }) => String(msg).startsWith('key source'));
+    const beginning = { level: 'error', msg: 'key source unavailable' };
+    const cause = expect.stringContaining('Vault cannot be reached (TLS: CERT_HAS_EXPIRED)');
+    expect(told()).toEqual([expect.objectContaining({ ...beginning, cause })]);
+
+    vault.show(issue('renewed', hour));
+    await until(async () => (await askBalance(proxy)).status === 200);
+    const end = { level: 'info', msg: 'key source available again' };
+    expect(told()).toEqual([expect.objectContaining(beginning), expect.objectContaining(end)]);
+  });
+});

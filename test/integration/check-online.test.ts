@@ -1,0 +1,288 @@
+import { createServer as createTlsServer } from 'node:https';
+import { createServer as createSilentServer, type Server } from 'node:net';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { z } from 'zod';
+import { check } from '../../src/cli/check/check.ts';
+import {
+  KeysTestEnvironment,
+  newControlKey,
+  oldControlKey,
+  oldKey,
+} from '../support/keys-test-environment.ts';
+import { writeKeys } from '../support/service.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
+import { rootToken } from '../support/stub-vault/state.ts';
+
+const bench = new KeysTestEnvironment();
+let token: string;
+
+interface Check {
+  readonly check: string;
+  readonly subject: string;
+  readonly result: string;
+  readonly detail: string;
+  readonly milliseconds?: number;
+}
+
+beforeAll(async () => {
+  await bench.open();
+  const proxy = { path: { 'secret/data/gateway/*': { capabilities: ['read'] } } };
+  await bench.admin.request('POST', 'sys/policies/acl/proxy', { policy: JSON.stringify(proxy) });
+  token = await bench.admin.token({ policies: ['proxy'], ttl: '1h' });
+  bench.folder.file('proxy-token', token);
+});
+afterAll(() => bench.close());
+beforeEach(async () => {
+  bench.vault.heal();
+  await bench.forget();
+  await bench.put({ control_key: oldControlKey, private_key: oldKey });
+});
+
+type Grant = { environments: string[]; operations: string[]; logins: string[] };
+type Changed = NonNullable<Parameters<KeysTestEnvironment['writeConfig']>[1]>;
+
+function configWith(allow: Grant[], changed: Changed = {}, tokenFile = 'proxy-token'): string {
+  return bench.writeConfig('online.yaml', {
+    keys: { source: 'vault', vault: { address: bench.admin.address, auth: { method: 'token', tokenFile } } },
+    callers: [{ name: 'billing', credentials: [{ anonymous: true }], allow }],
+    ...changed,
+  });
+}
+
+const grant = (operations: string[], ...logins: string[]): Grant => ({
+  environments: ['*'],
+  operations,
+  logins,
+});
+
+async function online(config: string, ...options: string[]) {
+  const out: string[] = [];
+  const argv = ['--online', '--config', config, ...options];
+  const keep = (line: string) => void out.push(line);
+  const code = await check(argv, { out: keep, err: keep });
+  bench.printed.push(...out);
+  return { code, out: out.join('\n') };
+}
+
+async function checks(config: string): Promise<{ code: number; rows: Check[] }> {
+  const { code, out } = await online(config, '--json');
+  const { ok, checks: rows }: { ok: boolean; checks: Check[] } = JSON.parse(out);
+  expect(ok).toBe(code === 0);
+  return { code, rows };
+}
+
+const keyRows = (rows: readonly Check[]) =>
+  rows
+    .filter((row) => row.check === 'key')
+    .map(({ subject, result, detail }) => [subject, result, detail.replace(/\d+s old/, '0s old')]);
+
+describe('check --online', () => {
+  it('has a row for the login to Vault, for each granted key and for each gateway, with its time', async () => {
+    const { code, out } = await online(configWith([grant(['*'], 'acme')]));
+    expect(code).toBe(0);
+    const time = '\\d+ ms +';
+    const expected = [
+      'CHECK +SUBJECT +RESULT +TIME +DETAIL',
+      `vault +http://127\\.0\\.0\\.1:\\d+ +ok +${time}logged in, token until \\S+Z`,
+      `key +sandbox/acme control_key +ok +${time}version 1, \\d+s old`,
+      `key +sandbox/acme private_key +ok +${time}version 1, \\d+s old, RSA of 2048 bits`,
+      `gateway +sandbox +ok +${time}${bench.gateway.url}: connected, without TLS`,
+    ];
+    expect(out.replaceAll(/\n {2,}/g, ' ')).toMatch(new RegExp(`^${expected.join('\n')}$`));
+    expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
+  });
+
+  it('asks for the kinds of key that the granted operations need, and no other', async () => {
+    await bench.forget();
+    await bench.put({ control_key: oldControlKey });
+    expect(await checks(configWith([grant(['manager-balance'], 'acme')]))).toMatchObject({ code: 0 });
+    const { code, rows } = await checks(configWith([grant(['order-status'], 'acme')]));
+    expect(code).toBe(1);
+    expect(keyRows(rows)).toEqual([
+      ['sandbox/acme private_key', 'failed', 'the login has no key of this kind'],
+    ]);
+  });
+
+  it('fails for a kind of key that only a version before has, which will not be used for long', async () => {
+    await bench.put({ control_key: oldControlKey });
+    const { code, rows } = await checks(configWith([grant(['order-status'], 'acme')]));
+    expect(code).toBe(1);
+    expect(keyRows(rows)[0]?.[2]).toContain('the newest version lacks this kind of key');
+  });
+
+  it('fails for a login without keys, and for a newest version that cannot be used', async () => {
+    await bench.put({ control_key: '', private_key: oldKey });
+    const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme', 'absent')]));
+    expect(code).toBe(1);
+    expect(keyRows(rows)).toEqual([
+      ['sandbox/acme control_key', 'failed', 'version 2: the control key is empty'],
+      ['sandbox/absent control_key', 'failed', 'the login has no keys'],
+    ]);
+  });
+
+  it('does not look at the logins of a wildcard where Vault does not list them', async () => {
+    const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme', 'ac*')]));
+    expect(code).toBe(0);
+    expect(keyRows(rows)).toEqual([
+      ['sandbox/acme control_key', 'ok', 'version 1, 0s old'],
+      [
+        'sandbox/ac* control_key',
+        'not-checked',
+        'the grant uses a wildcard, and the logins that are there cannot be listed',
+      ],
+    ]);
+  });
+
+  it('looks at each login of a wildcard where it may list them, each once', async () => {
+    await bench.put({ control_key: newControlKey }, 'acme-2');
+    await bench.put({ private_key: 'broken' }, 'other');
+    const config = configWith([grant(['*'], 'acme', 'acme*'), grant(['*'], 'nobody*')], {}, 'token');
+    const { code, rows } = await checks(config);
+    expect(code).toBe(0);
+    expect(keyRows(rows)).toEqual([
+      ['sandbox/acme control_key', 'ok', 'version 1, 0s old'],
+      ['sandbox/acme private_key', 'ok', 'version 1, 0s old, RSA of 2048 bits'],
+      ['sandbox/acme-2 control_key', 'ok', 'version 1, 0s old'],
+      ['sandbox/acme-2 private_key', 'not-checked', 'the login has no key of this kind'],
+      ['sandbox/nobody* control_key', 'not-checked', 'no login that is there matches the wildcard'],
+      ['sandbox/nobody* private_key', 'not-checked', 'no login that is there matches the wildcard'],
+    ]);
+    expect(await checks(configWith([grant(['transfer'], '*')], {}, 'token'))).toMatchObject({ code: 1 });
+  });
+
+  it('fails with the reason when Vault refuses the login, and asks for no key then', async () => {
+    bench.folder.file('bad-token', 'no-such-token');
+    bench.vault.seen.length = 0;
+    const { code, rows } = await checks(configWith([grant(['*'], 'acme')], {}, 'bad-token'));
+    expect(code).toBe(1);
+    expect(rows.map((row) => [row.check, row.result])).toEqual([
+      ['vault', 'failed'],
+      ['gateway', 'ok'],
+    ]);
+    expect(rows[0]?.detail).toContain('Vault refused the credentials (HTTP 403, token)');
+    expect(bench.vault.count(/secret\//)).toBe(0);
+  });
+
+  it('fails for a Vault that cannot be reached or is sealed', async () => {
+    const auth = { method: 'token', tokenFile: 'token' } as const;
+    const keys = { source: 'vault', vault: { address: 'http://127.0.0.1:1', auth } } as const;
+    const gone = await checks(configWith([], { keys }));
+    expect([gone.code, gone.rows[0]?.detail]).toEqual([
+      1,
+      'logging in to Vault: Vault cannot be reached (connection refused: ECONNREFUSED)',
+    ]);
+    bench.vault.sealed = true;
+    const sealed = await checks(configWith([]));
+    expect([sealed.code, sealed.rows[0]?.detail]).toEqual([
+      1,
+      'logging in to Vault: Vault is sealed (HTTP 503)',
+    ]);
+  });
+
+  it('names a policy that does not let the proxy read a key', async () => {
+    const poor = await bench.admin.token({ policies: [], ttl: '1h' });
+    bench.folder.file('poor-token', poor);
+    const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme')], {}, 'poor-token'));
+    expect(code).toBe(1);
+    expect(keyRows(rows)).toEqual([
+      ['sandbox/acme control_key', 'failed', 'Vault denied permission (HTTP 403)'],
+    ]);
+  });
+
+  it('leaves a wrapped secret id to the proxy, since it works only once', async () => {
+    const auth = {
+      method: 'approle',
+      roleId: 'role',
+      wrappedSecretIdFile: bench.folder.file('wrapped', 'wrapping-token'),
+    } as const;
+    const keys = { source: 'vault', vault: { address: bench.admin.address, auth } } as const;
+    bench.vault.seen.length = 0;
+    const { code, rows } = await checks(configWith([grant(['*'], 'acme')], { keys }));
+    expect(code).toBe(0);
+    expect(rows[0]).toMatchObject({ check: 'vault', result: 'not-checked' });
+    expect(bench.vault.seen).toEqual([]);
+  });
+
+  it('checks keys in a directory in the same way', async () => {
+    const directory = `${bench.folder.path}/keys`;
+    writeKeys(directory, 'sandbox', 'acme', { controlKey: oldControlKey });
+    const keys = { source: 'directory', directory } as const;
+    const found = await checks(configWith([grant(['manager-balance'], '*')], { keys }));
+    expect(found).toMatchObject({ code: 0 });
+    expect(found.rows.map(({ check: kind, subject, result }) => [kind, subject, result])).toEqual([
+      ['directory', directory, 'ok'],
+      ['key', 'sandbox/acme control_key', 'ok'],
+      ['gateway', 'sandbox', 'ok'],
+    ]);
+    const absent = { source: 'directory', directory: `${directory}-absent` } as const;
+    expect((await checks(configWith([], { keys: absent }))).rows[0]).toMatchObject({
+      result: 'failed',
+      detail: 'the folder cannot be read',
+    });
+  });
+
+  it('shows no secret', () => {
+    const text = bench.printed.join('\n');
+    expect(text).toContain('sandbox/acme');
+    const secrets = [oldControlKey, newControlKey, rootToken, token, 'wrapping-token', 'no-such-token'];
+    expect(secrets.filter((secret) => text.includes(secret))).toEqual([]);
+    expect(text).not.toMatch(/BEGIN/);
+  });
+
+  it('needs a configuration, which has to be right', async () => {
+    const err: string[] = [];
+    const io = { out: (line: string) => void err.push(line), err: (line: string) => void err.push(line) };
+    expect(await check(['--online'], io)).toBe(2);
+    expect(await check(['--json'], io)).toBe(2);
+    expect(await check(['--online', '--config', bench.folder.file('bad.yaml', 'a: 1')], io)).toBe(2);
+    expect(err.join('\n')).toContain('--online needs --config FILE');
+  });
+});
+
+describe('the gateway row', () => {
+  const portOf = (server: { address(): unknown }) =>
+    z.object({ port: z.number() }).parse(server.address()).port;
+  const silent: Server = createSilentServer();
+  const ca = new Ca(bench.folder.path, 'gateway-ca');
+  const otherCa = new Ca(bench.folder.path, 'other-ca');
+  const { cert, key } = ca.issue('gateway');
+  const tls = createTlsServer({ cert, key });
+
+  beforeAll(async () => {
+    for (const server of [silent, tls]) {
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    }
+  });
+  afterAll(() => [silent, tls].forEach((server) => server.close()));
+
+  async function gatewayRow(settings: Partial<Changed['environments'] & object>['sandbox'] & object) {
+    const { code, rows } = await checks(configWith([], { environments: { sandbox: settings } }));
+    return { code, ...rows.find((row) => row.check === 'gateway') };
+  }
+
+  it('tells the protocol and the end of the certificate', async () => {
+    const baseUrl = `https://127.0.0.1:${portOf(tls)}`;
+    const row = await gatewayRow({ baseUrl, product: 'gw', caFile: ca.file });
+    expect(row).toMatchObject({ code: 0, result: 'ok' });
+    expect(row.detail).toMatch(/: TLSv1\.3, certificate until \d{4}-\d\d-\d\d$/);
+  });
+
+  it('fails for a certificate of a CA that is not trusted', async () => {
+    const baseUrl = `https://127.0.0.1:${portOf(tls)}`;
+    const row = await gatewayRow({ baseUrl, product: 'gw', caFile: otherCa.file });
+    expect(row).toMatchObject({ code: 1, result: 'failed' });
+    expect(row.detail).toMatch(/: no connection: UNABLE_TO_VERIFY_LEAF_SIGNATURE$/);
+  });
+
+  it('fails where nobody listens', async () => {
+    const row = await gatewayRow({ baseUrl: 'http://127.0.0.1:1', product: 'gw' });
+    expect(row).toMatchObject({ code: 1, detail: 'http://127.0.0.1:1: no connection: ECONNREFUSED' });
+  });
+
+  it('fails at the deadline for connecting where TLS is never answered', async () => {
+    const baseUrl = `https://127.0.0.1:${portOf(silent)}`;
+    const timeouts = { connect: '200ms' };
+    const row = await gatewayRow({ baseUrl, product: 'gw', timeouts: timeouts });
+    expect(row).toMatchObject({ code: 1, detail: `${baseUrl}: no connection within 0.2 s` });
+  });
+});

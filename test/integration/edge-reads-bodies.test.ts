@@ -1,0 +1,199 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { balance, type Edge, nextIsServed, startEdge } from '../support/edge.ts';
+import { expectProblem } from '../support/problem.ts';
+import { formRequest, RawConnection } from '../support/raw-http.ts';
+import { testControlKey } from '../support/service.ts';
+import { verifyAuthorization } from '../support/verify.ts';
+
+let edge: Edge;
+
+beforeAll(async () => {
+  edge = await startEdge();
+});
+afterAll(() => edge.stop());
+beforeEach(() => {
+  edge.gateway.requests.length = 0;
+});
+
+const limit = 65_536;
+const formOf = (bytes: number): string => `a=${'x'.repeat(bytes - 2)}`;
+const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`;
+const chunked = (lines: string[], body: string): string =>
+  formRequest(balance, body, ['Transfer-Encoding: chunked', ...lines]);
+
+function received() {
+  const [request] = edge.gateway.requests;
+  if (request === undefined) throw new Error('nothing reached the gateway');
+  const url = `http://${request.headers.host}${request.target}`;
+  const { method, body, headers } = request;
+  return verifyAuthorization(
+    { method, url, authorization: headers.authorization, body },
+    { controlKey: testControlKey },
+  );
+}
+
+describe('the size of a body', () => {
+  it('may be 64 KiB', async () => {
+    expect((await edge.ask(formRequest(balance, formOf(limit)))).status).toBe(200);
+    expect(received().form).toEqual([['a', 'x'.repeat(limit - 2)]]);
+  });
+
+  it('may not be announced as one byte more: it is not even read', async () => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    connection.send(formRequest(balance, '', [`Content-Length: ${limit + 1}`]));
+    expectProblem(await connection.answer(), 'too-large');
+    connection.send(formOf(limit + 1));
+    expect(await connection.ended()).toBe('FIN');
+    expect(edge.gateway.requests).toHaveLength(0);
+  });
+
+  it('is counted where it is not announced, and refused as soon as it is too large', async () => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    connection.send(chunked([], `20000\r\n${formOf(limit + 1)}`));
+    const answer = await connection.answer();
+    expectProblem(answer, 'too-large');
+    expect(answer.headers.connection).toBe('close');
+    connection.finish();
+    expect(await connection.ended()).toBe('FIN');
+    expect(edge.gateway.requests).toHaveLength(0);
+  });
+});
+
+describe('a chunked body', () => {
+  it('is signed like any other and sent in one piece', async () => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    connection.send(chunked([], `${chunk('a=b&c')}${chunk('=d')}${chunk('')}`));
+    expect((await connection.answer()).status).toBe(200);
+    expect(received().form).toEqual([
+      ['a', 'b'],
+      ['c', 'd'],
+    ]);
+    const [request] = edge.gateway.requests;
+    expect(request?.headers['transfer-encoding']).toBeUndefined();
+    expect(Number(request?.headers['content-length'])).toBe(request?.body.length);
+    expect(await nextIsServed(connection)).toBe(true);
+  });
+
+  it('has trailers that name no login and prove nothing', async () => {
+    const trailers = '0\r\nCountersign-Login: beta\r\nAuthorization: Bearer x\r\n\r\n';
+    expect((await edge.ask(chunked([], chunk('a=b') + trailers))).status).toBe(200);
+    expect(received().oauth.get('oauth_consumer_key')).toBe('acme');
+  });
+
+  it.each([
+    ['in mid-body', `${chunk('a=b')}ZZ\r\n`],
+    ['at its first byte', 'ZZ\r\n'],
+    ['with an endless chunk extension', `3;${'x'.repeat(20_000)}\r\na=b\r\n0\r\n\r\n`],
+  ])('that is framed wrongly is one exchange, refused once: %s', async (_, body) => {
+    const before = (await edge.exchanges(0)).length;
+    const connection = await RawConnection.open(edge.proxy.url);
+    const answer = await connection.send(chunked([], body)).answer();
+    expectProblem(answer, 'bad-request');
+    expect(await connection.ended()).toBe('FIN');
+    expect(edge.gateway.requests).toHaveLength(0);
+    expect((await edge.exchanges(before + 1)).slice(before)).toEqual([
+      expect.objectContaining({ requestId: answer.headers['x-request-id'], reason: 'bad-request' }),
+    ]);
+  });
+});
+
+describe('Expect: 100-continue', () => {
+  const expecting = (lines: string[]): string => formRequest(balance, '', ['Expect: 100-continue', ...lines]);
+
+  it('gets the body asked for when it is wanted, and the request is signed', async () => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    connection.send(expecting(['Content-Length: 3', 'Authorization: Basic eDp5']));
+    expect((await connection.answer()).status).toBe(100);
+    expect((await connection.send('a=b').answer()).status).toBe(200);
+    expect(received().form).toEqual([['a', 'b']]);
+    expect(edge.gateway.requests[0]?.rawHeaders.join()).not.toMatch(/expect|basic/i);
+    expect(await nextIsServed(connection)).toBe(true);
+  });
+
+  it.each([
+    ['by its type', ['Content-Type: text/plain', 'Content-Length: 3'], 'unsupported-media-type'],
+    ['by its announced length', [`Content-Length: ${limit + 1}`], 'too-large'],
+  ] as const)('is refused before the body is asked for: %s', async (_, lines, reason) => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    connection.send(expecting([...lines]));
+    const answer = await connection.answer();
+    expectProblem(answer, reason);
+    expect(answer.headers.connection).toBe('close');
+    expect(await connection.ended()).toBe('FIN');
+  });
+
+  it('is refused with a readable answer also when the body turns out too large', async () => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    connection.send(expecting(['Transfer-Encoding: chunked']));
+    expect((await connection.answer()).status).toBe(100);
+    connection.send(chunk(formOf(limit + 50_000)));
+    expectProblem(await connection.answer(), 'too-large');
+    connection.finish();
+    expect(await connection.ended()).toBe('FIN');
+  });
+
+  it('is ignored in HTTP/1.0, which has no interim answers', async () => {
+    const request = formRequest(balance, 'a=b', ['Expect: 100-continue']).replace('HTTP/1.1', 'HTTP/1.0');
+    expect((await edge.ask(request)).status).toBe(200);
+  });
+});
+
+describe('a caller that hangs up in mid-body', () => {
+  const half = formRequest(balance, 'a=b', ['Content-Length: 10']);
+
+  it.each([
+    ['with a FIN', (connection: RawConnection) => connection.close()],
+    ['with a RST', (connection: RawConnection) => connection.reset()],
+  ])('is one log line with the reason caller-gone: %s', async (_, leave) => {
+    const before = (await edge.exchanges(0)).length;
+    const connection = await RawConnection.open(edge.proxy.url);
+    connection.send(half);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    leave(connection);
+    await edge.exchanges(before + 1);
+    expect((await edge.ask(formRequest(balance))).status).toBe(200);
+    const lines = (await edge.exchanges(before + 2)).slice(before);
+    expect(lines.map(({ reason, status, outcome }) => ({ reason, status, outcome }))).toEqual([
+      { reason: 'caller-gone', status: 499, outcome: 'not-sent' },
+      { reason: undefined, status: 200, outcome: 'answered' },
+    ]);
+    expect(edge.gateway.requests).toHaveLength(1);
+  });
+
+  it('gets an answer if it still reads: a body shorter than its Content-Length', async () => {
+    const connection = await RawConnection.open(edge.proxy.url);
+    connection.send(half).finish();
+    expectProblem(await connection.answer(), 'caller-gone');
+    expect(await connection.ended()).toBe('FIN');
+    expect(edge.gateway.requests).toHaveLength(0);
+  });
+});
+
+describe('a caller that is slow', () => {
+  let hasty: Edge;
+
+  beforeAll(async () => {
+    hasty = await startEdge({
+      config: { proxy: { port: 0, timeouts: { headers: '300ms', body: '300ms' } } },
+    });
+  });
+  afterAll(() => hasty.stop());
+
+  it.each([
+    ['with the head', `POST ${balance} HTTP/1.1\r\nHost: `],
+    ['with the body', formRequest(balance, 'a=', ['Content-Length: 1000'])],
+  ])('and sends a byte now and then is refused when its time is over: %s', async (_, beginning) => {
+    const connection = await RawConnection.open(hasty.proxy.url);
+    connection.send(beginning);
+    const drip = setInterval(() => connection.send('x'), 100);
+    try {
+      const answer = await connection.answer();
+      expectProblem(answer, 'request-timeout');
+      expect(answer.headers.connection).toBe('close');
+    } finally {
+      clearInterval(drip);
+    }
+    expect(await connection.ended()).toBe('FIN');
+    expect(hasty.gateway.requests).toHaveLength(0);
+  });
+});

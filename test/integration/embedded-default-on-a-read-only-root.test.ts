@@ -1,0 +1,74 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, it } from '@jest/globals';
+import { makeKeyFolder } from '../../src/cli/shared/demo.ts';
+import { until } from '../support/forwarding.ts';
+import { spawnServe } from '../support/process.ts';
+
+/** Where also root can make no folder. */
+const readOnly = '/proc/self';
+const sharedMemory = '/dev/shm';
+const folder = mkdtempSync(join(tmpdir(), 'countersign-embedded-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const inMemory = existsSync(sharedMemory) ? it : it.skip;
+/** A test in which a file system may be mounted that no other process sees. */
+const withMounts = spawnSync('unshare', ['--mount', 'true']).status === 0 ? inMemory : it.skip;
+const keysIn = (parent: string): string[] =>
+  readdirSync(parent).filter((name) => name.startsWith('countersign-keys-'));
+
+inMemory('serve without --config starts where the folder for temporary files is read-only', async () => {
+  const process = spawnServe({ env: { TMPDIR: readOnly } });
+  try {
+    const isRunning = () => process.lines('started').length > 0;
+    await until(() => isRunning() || process.child.exitCode !== null);
+    // Its ports are fixed, and may be in use on this machine.
+    const running = isRunning();
+    if (running) process.signal('SIGINT');
+    expect(await process.ended).toBe(running ? 0 : 1);
+    expect(process.stderr()).toMatch(running ? /^$/ : /^The gateway simulator failed: .*EADDRINUSE.*\n$/);
+  } finally {
+    await process.clear();
+  }
+});
+
+inMemory('explain without --config works there too, and leaves no key behind', () => {
+  const before = keysIn(sharedMemory);
+  const argv = ['src/main.ts', 'explain', '--target', '/sandbox/gw/api/v2/get-balance/manager/acme'];
+  const { status, stdout, stderr } = spawnSync(process.execPath, argv, {
+    encoding: 'utf8',
+    input: '',
+    env: { TMPDIR: readOnly },
+  });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  expect(stdout).toContain('Base string');
+  expect(keysIn(sharedMemory)).toEqual(before);
+});
+
+it('keys go to the first folder that can be written to', () => {
+  expect(makeKeyFolder([readOnly, folder])).toMatch(new RegExp(`^${folder}/countersign-keys-`));
+});
+
+withMounts('serve says in one sentence what to do where nothing can be written', () => {
+  const readOnlyMemory = `mount -t tmpfs -o ro none ${sharedMemory} && exec "$0" src/main.ts serve`;
+  const { status, stderr } = spawnSync('unshare', ['--mount', 'sh', '-c', readOnlyMemory, process.execPath], {
+    encoding: 'utf8',
+    env: { PATH: process.env['PATH'] ?? '', TMPDIR: readOnly },
+  });
+  expect({ status, stderr }).toEqual({
+    status: 1,
+    stderr: `${nowhere('/proc/self (ENOENT) or /dev/shm (EROFS)')}\n`,
+  });
+});
+
+it('where nothing can be written, the error names each folder and why', () => {
+  expect(() => makeKeyFolder([readOnly, join(folder, 'missing')])).toThrow(
+    nowhere(`/proc/self (ENOENT) or ${folder}/missing (ENOENT)`),
+  );
+});
+
+const nowhere = (folders: string): string =>
+  `Without --config, Countersign writes temporary keys, and it cannot write to ${folders}: ` +
+  'give it a configuration with --config FILE, or set TMPDIR to a writable folder';

@@ -1,0 +1,119 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { explain } from '../../src/cli/explain/explain.ts';
+import { otherBaseString } from '../support/oauth-sign.ts';
+import { testControlKey, testPrivateKey, writeKeys } from '../support/service.ts';
+import { publicKeyOf } from '../support/vectors.ts';
+import { verifyAuthorization } from '../support/verify.ts';
+
+const card = '4111111111111111';
+const form = `client_orderid=i-7&amount=10.42&credit_card_number=${card}&cvv2=987&order_desc=a%20b*`;
+const transfer = '/sandbox/gw/api/v4/transfer/1234';
+const url = 'https://gateway.test/gw/api/v4/transfer/1234';
+const fixed = ['--nonce', '7d8f3e4a', '--timestamp', '1700000000'];
+const theirs = otherBaseString('POST', url, [
+  ...new URLSearchParams(form),
+  ['oauth_consumer_key', 'acme'],
+  ['oauth_nonce', 'theirs-1'],
+  ['oauth_signature_method', 'RSA-SHA256'],
+  ['oauth_timestamp', '1699999999'],
+  ['oauth_version', '1.0'],
+]);
+
+let folder: string;
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'countersign-explain-'));
+  writeKeys(join(folder, 'keys'), 'sandbox', 'acme', {
+    controlKey: testControlKey,
+    privateKey: testPrivateKey,
+  });
+  fileOf(
+    'config.yaml',
+    `environments:
+  sandbox: { baseUrl: https://gateway.test, product: gw, endpoints: { "1234": acme } }
+keys: { source: directory, directory: keys }
+`,
+  );
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function fileOf(name: string, text: string): string {
+  writeFileSync(join(folder, name), text);
+  return join(folder, name);
+}
+
+async function run(target: string, body: string, ...more: string[]) {
+  const [out, err]: [string[], string[]] = [[], []];
+  const argv = ['--config', join(folder, 'config.yaml'), '--target', target, '--form', fileOf('form', body)];
+  const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line) };
+  const code = await explain([...argv, ...more], io);
+  return { code, out: out.join('\n'), err: err.join('\n') };
+}
+
+/** Without the line of the key: its time and version may have any digits. */
+const withoutKey = (out: string): string => out.replace(/^Key .*$/m, '');
+
+describe('countersign explain', () => {
+  it.each([
+    [transfer, form, url, { publicKey: publicKeyOf('rsa-2048-public.pem') }],
+    [
+      '/sandbox/gw/api/v2/get-balance/manager/acme',
+      'balance-name=Main%20USD',
+      'https://gateway.test/gw/api/v2/get-balance/manager/acme',
+      { controlKey: testControlKey },
+    ],
+  ] as const)('prints a request that somebody else can verify: %s', async (target, body, at, key) => {
+    const { code, out } = await run(target, body, '--curl', '--show-values', ...fixed);
+    const authorization = /-H 'Authorization: (.*)' \\$/m.exec(out)?.[1];
+    const data = /--data-raw '(.*)'$/m.exec(out)?.[1] ?? '';
+    expect(code).toBe(0);
+    verifyAuthorization({ method: 'POST', url: at, authorization, body: Buffer.from(data) }, key);
+  });
+
+  it('masks card data in every step, and shows no key', async () => {
+    const { out } = await run(transfer, form, '--curl', ...fixed);
+    expect(out).toContain('credit_card_number=xxxxxxxxxxxxxxxx');
+    expect(out).toContain('amount=10.42');
+    expect(withoutKey(out)).not.toMatch(/4111|987/);
+    expect(out).not.toContain(testControlKey);
+    for (const line of testPrivateKey.split('\n').slice(1, -2)) expect(out).not.toContain(line);
+  });
+
+  it('finds the base string of another library equal, with its nonce and timestamp', async () => {
+    const { code, out } = await run(transfer, form, '--compare', fileOf('theirs', `${theirs}\n`));
+    expect(out).toContain('The expected base string is the same, byte for byte.');
+    expect(code).toBe(0);
+  });
+
+  it('points at the first byte in which another base string is wrong, and ends with 1', async () => {
+    const wrong = theirs.replace('10.42', '10.43');
+    const { code, out } = await run(transfer, form, '--compare', fileOf('theirs', wrong));
+    expect(out).toContain(`The first difference is at byte ${theirs.indexOf('10.42') + 4} (counted from 0)`);
+    expect(withoutKey(out)).not.toMatch(/4111|987/);
+    expect(code).toBe(1);
+  });
+
+  it.each([
+    ['oauth_nonce=x', transfer, 'It would be refused: reserved-parameter.'],
+    ['a=%zz', transfer, 'It would be refused: malformed-form.'],
+    ['a=1', '/nowhere/gw/api/v4/transfer/1234', 'It would be refused: unknown-route.'],
+    ['login=beta', '/sandbox/gw/api/v4/transfer/1', 'It would be refused: key-missing.'],
+  ])('says why a request would be refused: %s', async (body, target, message) => {
+    const { code, out, err } = await run(target, body);
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toContain(message);
+  });
+
+  it.each([
+    ['without a target', []],
+    ['with a timestamp that is none', ['--target', transfer, '--timestamp', 'soon']],
+    ['with an unknown option', ['--target', transfer, '--expec', 'x']],
+  ])('%s shows the way to its help, and ends with 2', async (_what, argv) => {
+    const err: string[] = [];
+    expect(await explain(argv, { out: () => {}, err: (line) => err.push(line) })).toBe(2);
+    expect(err.join('\n')).toContain('See: countersign explain --help');
+  });
+});

@@ -1,0 +1,227 @@
+import { createPublicKey } from 'node:crypto';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import {
+  always,
+  type FaultyGateway,
+  once,
+  type RawRequest,
+  reply,
+  type Script,
+  startFaultyGateway,
+} from '../support/faulty-gateway.ts';
+import {
+  askBalance,
+  askStatus,
+  counted,
+  exchanges,
+  post,
+  transfer,
+  until,
+  verdict,
+} from '../support/forwarding.ts';
+import { startProxy, type TestProxy, testControlKey, testPrivateKey } from '../support/service.ts';
+import { type VerificationKey, verifyAuthorization } from '../support/verify.ts';
+
+const stops: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  await Promise.all(stops.splice(0).map((stop) => stop()));
+});
+
+const ok = reply('200 OK', '[]');
+
+async function startPair(...scripts: Script[]): Promise<{ gateway: FaultyGateway; proxy: TestProxy }> {
+  const gateway = await startFaultyGateway(scripts);
+  const sandbox = { timeouts: { connect: '300ms', request: '600ms' } };
+  const proxy = await startProxy({ gateway: gateway.url, sandbox, random: () => 0 });
+  stops.push(gateway.close, () => proxy.stop());
+  return { gateway, proxy };
+}
+
+/** The nonce of a request whose signature is right. */
+function nonceOf(request: RawRequest, key: VerificationKey): string | undefined {
+  const header = (name: string) => request.headers.find(([given]) => given.toLowerCase() === name)?.[1];
+  const [method = '', path = ''] = request.line.split(' ');
+  const url = `http://${header('host')}${path}`;
+  const verified = verifyAuthorization(
+    { method, url, authorization: header('authorization'), body: request.body },
+    key,
+  );
+  return verified.oauth.get('oauth_nonce');
+}
+
+const controlKey = { controlKey: testControlKey };
+const publicKey = { publicKey: createPublicKey(testPrivateKey) };
+
+describe('a transfer', () => {
+  it('uses a connection of its own each time, also where the gateway would keep it', async () => {
+    const { gateway, proxy } = await startPair(always(ok));
+    for (let turn = 0; turn < 4; turn += 1) expect(await transfer(proxy)).toMatchObject({ status: 200 });
+    expect(gateway.connections()).toBe(4);
+    expect(gateway.requests()).toHaveLength(4);
+    expect(new Set(gateway.requests().map((request) => nonceOf(request, publicKey))).size).toBe(4);
+  });
+
+  it('says that its connection will not be used again', async () => {
+    const { gateway, proxy } = await startPair(always(ok));
+    await transfer(proxy);
+    expect(gateway.requests()[0]?.headers).toContainEqual(['Connection', 'close']);
+  });
+
+  it('never takes a connection that a status query left behind', async () => {
+    const { gateway, proxy } = await startPair(always(ok));
+    await askStatus(proxy);
+    await transfer(proxy);
+    await askStatus(proxy);
+    expect(gateway.connections()).toBe(2);
+  });
+});
+
+describe('an eligibility request', () => {
+  it('is sent once when the gateway ends a connection that it could have kept', async () => {
+    const { gateway, proxy } = await startPair(endsOnSecondRequest(), once(''), once(ok));
+    const url = `${proxy.url}/sandbox/gw/api/v2/pan-eligibility/send/1234`;
+    const form = 'client-order-id=invoice-7&sending-card-ref-id=1';
+    expect(await post(url, form)).toMatchObject({ status: 200 });
+    expect(verdict(await post(url, form))).toBe('502 gateway-reset unknown unknown');
+    expect(gateway.requests()).toHaveLength(2);
+  });
+});
+
+describe('a readOnly operation', () => {
+  it('shares few connections among many requests', async () => {
+    const { gateway, proxy } = await startPair(always(ok));
+    for (let turn = 0; turn < 20; turn += 1) await askBalance(proxy);
+    await Promise.all(Array.from({ length: 20 }, () => askStatus(proxy)));
+    expect(gateway.requests()).toHaveLength(40);
+    expect(gateway.connections()).toBeLessThanOrEqual(20);
+    await Promise.all(Array.from({ length: 20 }, () => askStatus(proxy)));
+    expect(gateway.connections()).toBeLessThanOrEqual(20);
+  });
+
+  it.each<[string, (conversation: Parameters<Script>[0]) => void]>([
+    ['closes', ({ end }) => end()],
+    ['resets', ({ reset }) => reset()],
+  ])('loses nothing when the gateway %s a kept connection while it is idle', async (_what, leave) => {
+    const idle: Script = async (conversation) => {
+      await conversation.request();
+      conversation.write(ok);
+      setTimeout(() => leave(conversation), 10);
+    };
+    const { gateway, proxy } = await startPair(idle);
+    for (let turn = 0; turn < 10; turn += 1) {
+      expect(await askBalance(proxy)).toMatchObject({ status: 200 });
+      // Some requests find the connection closed, some meet the end on its way.
+      await new Promise((resolve) => {
+        setTimeout(resolve, turn * 2);
+      });
+    }
+    for (const request of gateway.requests()) nonceOf(request, controlKey);
+    expect((await exchanges(proxy, 10)).every(({ outcome }) => outcome === 'answered')).toBe(true);
+  });
+
+  it('that meets the end of a kept connection is sent once more, on its own connection and newly signed', async () => {
+    const { gateway, proxy } = await startPair(endsOnSecondRequest(), once(ok));
+    await askBalance(proxy);
+    expect(await askBalance(proxy)).toMatchObject({ status: 200, body: '[]' });
+    expect(gateway.connections()).toBe(2);
+    const nonces = gateway.requests().map((request) => nonceOf(request, controlKey));
+    expect(new Set(nonces).size).toBe(3);
+    expect(gateway.requests()[2]?.headers).toContainEqual(['Connection', 'close']);
+    const [, line] = await exchanges(proxy, 2);
+    expect(line).toMatchObject({ attempts: 2, outcome: 'answered', status: 200 });
+    expect(line).not.toHaveProperty('reason');
+    expect(await counted(proxy, 'signatures_total', { method: 'HMAC-SHA1' })).toBe(3);
+  });
+
+  it('is not sent a third time', async () => {
+    const { gateway, proxy } = await startPair(endsOnSecondRequest(), once(''));
+    await askBalance(proxy);
+    expect(verdict(await askBalance(proxy))).toBe('502 gateway-reset unknown unknown');
+    expect(gateway.requests()).toHaveLength(3);
+  });
+
+  it('that is lost on a new connection is not sent again', async () => {
+    const { gateway, proxy } = await startPair(once(''));
+    expect(verdict(await askBalance(proxy))).toBe('502 gateway-reset unknown unknown');
+    expect(gateway.requests()).toHaveLength(1);
+  });
+
+  it('whose reply on a kept connection has begun is not sent again', async () => {
+    const breaksOff: Script = async ({ request, write, end }) => {
+      await request();
+      write(ok);
+      await request();
+      end(reply('200 OK', '[]').slice(0, -1));
+    };
+    const { gateway, proxy } = await startPair(breaksOff, once(ok));
+    await askBalance(proxy);
+    expect(verdict(await askBalance(proxy))).toBe('502 gateway-reset unknown unknown');
+    expect(gateway.requests()).toHaveLength(2);
+  });
+
+  it('that times out on a kept connection is not sent again', async () => {
+    const forgets: Script = async ({ request, write }) => {
+      await request();
+      write(ok);
+      await request();
+    };
+    const { gateway, proxy } = await startPair(forgets, once(ok));
+    await askBalance(proxy);
+    expect(verdict(await askBalance(proxy))).toBe('504 gateway-timeout unknown unknown');
+    expect(gateway.requests()).toHaveLength(2);
+  });
+});
+
+describe('a caller who hangs up', () => {
+  it('does not stop a transfer: the gateway gets it whole, and its outcome is recorded', async () => {
+    const answering = Promise.withResolvers<void>();
+    const slow: Script = async ({ request, end }) => {
+      await request();
+      answering.resolve();
+      setTimeout(() => end(ok), 100);
+    };
+    const { gateway, proxy } = await startPair(slow);
+    const leaving = new AbortController();
+    const answer = fetch(`${proxy.url}/sandbox/gw/api/v4/transfer/1234`, {
+      method: 'POST',
+      body: new URLSearchParams({ client_orderid: 'invoice-7' }),
+      signal: leaving.signal,
+    });
+    await answering.promise;
+    leaving.abort();
+    await expect(answer).rejects.toThrow();
+    const [line] = await exchanges(proxy);
+    expect(line).toMatchObject({ status: 200, outcome: 'answered', attempts: 1, gatewayStatus: 200 });
+    expect(gateway.requests()).toHaveLength(1);
+    await until(async () => (await counted(proxy, 'requests_in_flight')) === 0);
+  });
+
+  it('before the request is on its way to the gateway does not stop it either', async () => {
+    const gateway = await startFaultyGateway([once(ok)]);
+    const leaving = new AbortController();
+    const nonce = (): string => {
+      leaving.abort();
+      return 'nonce';
+    };
+    const proxy = await startProxy({ gateway: gateway.url, nonce });
+    stops.push(gateway.close, () => proxy.stop());
+    const answer = fetch(`${proxy.url}/sandbox/gw/api/v4/transfer/1234`, {
+      method: 'POST',
+      body: new URLSearchParams({ client_orderid: 'invoice-8' }),
+      signal: leaving.signal,
+    });
+    await expect(answer).rejects.toThrow();
+    expect((await exchanges(proxy))[0]).toMatchObject({ outcome: 'answered', status: 200 });
+    expect(gateway.requests()).toHaveLength(1);
+  });
+});
+
+/** Answers one request and ends the connection on the next, before any byte of a reply. */
+function endsOnSecondRequest(): Script {
+  return async ({ request, write, end }) => {
+    await request();
+    write(ok);
+    await request();
+    end();
+  };
+}

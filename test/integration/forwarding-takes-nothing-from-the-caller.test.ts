@@ -1,0 +1,225 @@
+import { createHash, createPublicKey } from 'node:crypto';
+import { connect } from 'node:net';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { packageVersion } from '../../src/util/package-info.ts';
+import {
+  always,
+  type FaultyGateway,
+  type RawRequest,
+  reply,
+  startFaultyGateway,
+} from '../support/faulty-gateway.ts';
+import { paths, post, statusForm, transferForm } from '../support/forwarding.ts';
+import { startProxy, type TestProxy, testControlKey, testPrivateKey } from '../support/service.ts';
+import { verifyAuthorization } from '../support/verify.ts';
+
+const stops: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  await Promise.all(stops.splice(0).map((stop) => stop()));
+});
+
+const publicKey = { publicKey: createPublicKey(testPrivateKey) };
+
+async function startPair(baseUrl = (gateway: FaultyGateway) => gateway.url) {
+  const gateway = await startFaultyGateway([always(reply('200 OK', 'status=approved\n'))]);
+  const proxy: TestProxy = await startProxy({ gateway: baseUrl(gateway) });
+  stops.push(gateway.close, () => proxy.stop());
+  return { gateway, proxy };
+}
+
+function headerOf(request: RawRequest | undefined, name: string): string | undefined {
+  return request?.headers.find(([given]) => given === name)?.[1];
+}
+
+/** The one header list that may leave, for a request with this Connection header. */
+function expectOwnHeaders(request: RawRequest | undefined, host: string, connection: string): void {
+  expect(request?.headers.map(([name]) => name)).toEqual([
+    'Host',
+    'Content-Type',
+    'Content-Length',
+    'Authorization',
+    'Accept',
+    'User-Agent',
+    'Connection',
+  ]);
+  expect(Object.fromEntries(request?.headers ?? [])).toMatchObject({
+    Host: host,
+    'Content-Type': 'application/x-www-form-urlencoded',
+    'Content-Length': String(request?.body.length),
+    Accept: '*/*',
+    'User-Agent': `countersign/${packageVersion()}`,
+    Connection: connection,
+  });
+}
+
+const tricks: Readonly<Record<string, string>> = {
+  Authorization: 'OAuth oauth_signature="theirs"',
+  Cookie: 'session=theirs',
+  'X-Forwarded-For': '10.0.0.1',
+  'X-Forwarded-Host': 'theirs.example',
+  'X-Request-Id': 'theirs',
+  'X-Original-URL': '/theirs',
+  'X-HTTP-Method-Override': 'DELETE',
+  Forwarded: 'for=10.0.0.1;host=theirs.example',
+  Via: '1.1 theirs',
+  Accept: 'application/theirs',
+  'Accept-Encoding': 'gzip, br',
+  'User-Agent': 'theirs/1',
+  Origin: 'https://theirs.example',
+  Referer: 'https://theirs.example/',
+  'Proxy-Authorization': 'Basic dGhlaXJz',
+  'Proxy-Connection': 'keep-alive',
+  TE: 'trailers',
+  Upgrade: 'websocket',
+  'Keep-Alive': 'timeout=5',
+  'Countersign-Login': 'acme',
+  traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+  baggage: 'theirs=1',
+  Oauth_Consumer_Key: 'theirs',
+};
+
+describe('no header of the caller reaches the gateway', () => {
+  it.each([
+    ['on a connection of its own', paths.transfer, transferForm, 'close'],
+    ['on a pooled connection', paths.status, statusForm, 'keep-alive'],
+  ])('%s', async (_what, path, form, connection) => {
+    const { gateway, proxy } = await startPair();
+    const answer = await post(`${proxy.url}${path}`, form, tricks);
+    expect(answer.status).toBe(200);
+    const [request] = gateway.requests();
+    expectOwnHeaders(request, new URL(gateway.url).host, connection);
+    expect(gateway.received()).not.toMatch(/theirs|10\.0\.0\.1|dGhlaXJz/i);
+  });
+
+  it.each(['close', 'keep-alive', 'Host, Authorization, Content-Length', 'upgrade', 'X-Forwarded-For'])(
+    'whatever "Connection: %s" names',
+    async (connection) => {
+      const { gateway, proxy } = await startPair();
+      await post(`${proxy.url}${paths.transfer}`, transferForm, { Connection: connection });
+      expectOwnHeaders(gateway.requests()[0], new URL(gateway.url).host, 'close');
+    },
+  );
+
+  it('with "Expect: 100-continue": the request is signed like every other', async () => {
+    const { gateway, proxy } = await startPair();
+    const answer = await expectContinue(proxy, { ...tricks, Expect: '100-continue' });
+    expect(answer).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK/);
+    const [request] = gateway.requests();
+    expectOwnHeaders(request, new URL(gateway.url).host, 'close');
+    verifyAuthorization(
+      {
+        method: 'POST',
+        url: `${gateway.url}/gw/api/v4/transfer/1234`,
+        authorization: headerOf(request, 'Authorization'),
+        body: request?.body ?? '',
+      },
+      publicKey,
+    );
+  });
+
+  it('sent in chunks: the request goes on with its length, once', async () => {
+    const { gateway, proxy } = await startPair();
+    const chunks = ['client_orderid=', 'invoice-7', '&amount=1'];
+    const body = chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`).join('');
+    await rawPost(
+      proxy,
+      `POST ${paths.transfer} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n` +
+        `Trailer: Authorization\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\n${body}0\r\nAuthorization: theirs\r\n\r\n`,
+    );
+    expectOwnHeaders(gateway.requests()[0], new URL(gateway.url).host, 'close');
+    expect(gateway.received()).not.toContain('theirs');
+  });
+
+  it('bearer token included, which only the proxy may see', async () => {
+    const gateway = await startFaultyGateway([always(reply('200 OK', 'status=approved\n'))]);
+    const token = 'token-of-billing';
+    const proxy = await startProxy({
+      gateway: gateway.url,
+      config: {
+        callers: [
+          {
+            name: 'billing',
+            credentials: [{ tokenSha256: createHash('sha256').update(token).digest('hex') }],
+            allow: [{ environments: ['sandbox'], operations: ['*'], logins: ['acme'] }],
+          },
+        ],
+      },
+    });
+    stops.push(gateway.close, () => proxy.stop());
+    const answer = await post(`${proxy.url}${paths.transfer}`, transferForm, {
+      Authorization: `Bearer ${token}`,
+    });
+    expect(answer.status).toBe(200);
+    expect(gateway.received()).not.toContain(token);
+    expect(gateway.received()).not.toContain('Bearer');
+  });
+});
+
+describe('the URL that is signed is the one the gateway sees', () => {
+  const balance = { controlKey: testControlKey };
+
+  it.each([
+    ['with a port of its own', (url: string) => url, (port: number) => `127.0.0.1:${port}`, ''],
+    [
+      'under a base path',
+      (url: string) => `${url}/paynet/v1`,
+      (port: number) => `127.0.0.1:${port}`,
+      '/paynet/v1',
+    ],
+    [
+      'under a base path that ends in a slash',
+      (url: string) => `${url}/paynet/`,
+      (port: number) => `127.0.0.1:${port}`,
+      '/paynet',
+    ],
+    [
+      'under a host in upper case',
+      (url: string) => url.replace('127.0.0.1', 'LOCALHOST'),
+      (port: number) => `localhost:${port}`,
+      '',
+    ],
+  ])('%s', async (_what, change, host, basePath) => {
+    const { gateway, proxy } = await startPair(({ url }) => change(url));
+    expect(await post(`${proxy.url}${paths.balance}`, 'balance-name=Main+EUR')).toMatchObject({
+      status: 200,
+    });
+    const [request] = gateway.requests();
+    const path = `${basePath}/gw/api/v2/get-balance/manager/acme`;
+    expect(request?.line).toBe(`POST ${path} HTTP/1.1`);
+    expect(headerOf(request, 'Host')).toBe(host(gateway.port));
+    const verified = verifyAuthorization(
+      {
+        method: 'POST',
+        url: `http://${headerOf(request, 'Host')}${path}`,
+        authorization: headerOf(request, 'Authorization'),
+        body: request?.body ?? '',
+      },
+      balance,
+    );
+    expect(verified.form).toEqual([['balance-name', 'Main EUR']]);
+  });
+});
+
+function expectContinue(proxy: TestProxy, headers: Readonly<Record<string, string>>): Promise<string> {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  return rawPost(
+    proxy,
+    `POST ${paths.transfer} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: ${transferForm.length}\r\n` +
+      `Content-Type: application/x-www-form-urlencoded\r\n${lines.join('')}\r\n`,
+    transferForm,
+  );
+}
+
+/** Writes the bytes, and `body` once something has come back; gives all that comes. */
+function rawPost(proxy: TestProxy, head: string, body?: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(new URL(proxy.url).port), '127.0.0.1');
+    let received = '';
+    socket.on('data', (chunk: Buffer) => {
+      if (received === '' && body !== undefined) socket.write(body);
+      received += chunk.toString('latin1');
+    });
+    socket.once('error', reject).once('close', () => resolve(received));
+    socket.write(head);
+  });
+}

@@ -1,0 +1,311 @@
+import { request as httpRequest } from 'node:http';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import {
+  type FaultyGateway,
+  once,
+  reply,
+  type Script,
+  startFaultyGateway,
+} from '../support/faulty-gateway.ts';
+import {
+  askBalance,
+  counted,
+  exchanges,
+  paths,
+  post,
+  transfer,
+  transferForm,
+  until,
+} from '../support/forwarding.ts';
+import { formRequest, RawConnection } from '../support/raw-http.ts';
+import { startProxy, type TestProxy } from '../support/service.ts';
+
+const stops: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  await Promise.all(stops.splice(0).map((stop) => stop()));
+});
+
+const serialNumber = '00000000-0000-4000-8000-00000000002a';
+const approved = `type=transfer-response\n&serial-number=${serialNumber}\n&status=approved\n`;
+const mebibyte = 1_048_576;
+
+async function startPair(...scripts: Script[]): Promise<{ gateway: FaultyGateway; proxy: TestProxy }> {
+  const gateway = await startFaultyGateway(scripts);
+  stops.push(gateway.close);
+  const sandbox = { timeouts: { connect: '300ms', request: '600ms' } };
+  const proxy = await startProxy({ gateway: gateway.url, sandbox });
+  stops.push(() => proxy.stop());
+  return { gateway, proxy };
+}
+
+const chunked = (body: string): string =>
+  `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n`;
+
+describe('the answer is the gateway’s own when it is', () => {
+  it.each([
+    ['approved', '200 OK', approved],
+    ['a creation', '201 Created', 'made'],
+    ['nothing', '204 No Content', ''],
+    ['a wrong request', '400 Bad Request', '<h1>Bad</h1>'],
+    ['a refusal of the login', '401 Unauthorized', '<h1>No</h1>'],
+    ['a refusal', '403 Forbidden', '<h1>Access is denied</h1>'],
+    ['too many requests', '429 Too Many Requests', ''],
+    ['a failure', '500 Internal Server Error', '<h1>Oh</h1>'],
+    ['an unavailable server', '503 Service Unavailable', ''],
+    ['a status of its own', '599 What', 'x'],
+  ])('%s', async (_what, status, body) => {
+    const { gateway, proxy } = await startPair(once(reply(status, body)));
+    const answer = await transfer(proxy);
+    const code = Number(status.slice(0, 3));
+    expect(answer).toMatchObject({ status: code, body, complete: true });
+    expect(answer.headers).toMatchObject({
+      'countersign-outcome': 'answered',
+      'proxy-status': expect.stringMatching(new RegExp(`^countersign; received-status=${code}(;|$)`)),
+    });
+    expect(gateway.requests()).toHaveLength(1);
+    const [line] = await exchanges(proxy);
+    expect(line).toMatchObject({ status: code, gatewayStatus: code, outcome: 'answered', attempts: 1 });
+    expect(line).not.toHaveProperty('reason');
+    const labels = { operation: 'transfer', reason: 'none', status: String(code === 599 ? 'other' : code) };
+    expect(await counted(proxy, 'requests_total', labels)).toBe(1);
+    const { status: statusLabel } = labels;
+    expect(await counted(proxy, 'gateway_responses_total', { status: statusLabel })).toBe(1);
+    const fault = code >= 500 ? 'gateway' : 'none';
+    expect(await counted(proxy, 'request_outcomes_total', { outcome: 'answered', fault })).toBe(1);
+  });
+
+  it('of another HTTP version, without a length, ended by the end of the connection', async () => {
+    const { proxy } = await startPair(once(`HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n${approved}`));
+    expect(await transfer(proxy)).toMatchObject({ status: 200, body: approved, complete: true });
+  });
+
+  it('chunked', async () => {
+    const { proxy } = await startPair(once(`${chunked(approved)}0\r\n\r\n`));
+    expect(await transfer(proxy)).toMatchObject({ status: 200, body: approved, complete: true });
+  });
+
+  it('preceded by interim answers, which are not passed on', async () => {
+    const interim = 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n';
+    const { proxy } = await startPair(once(`${interim}${reply('200 OK', approved)}`));
+    const answer = await transfer(proxy);
+    expect(answer).toMatchObject({ status: 200, body: approved });
+    expect(answer.headers).not.toHaveProperty('link');
+  });
+
+  it('longer in coming than the connect deadline', async () => {
+    const slow: Script = async ({ request, end }) => {
+      await request();
+      setTimeout(() => end(reply('200 OK', approved)), 400);
+    };
+    const { proxy } = await startPair(slow);
+    expect(await transfer(proxy)).toMatchObject({ status: 200, body: approved });
+  });
+});
+
+it.each(['301', '302', '303', '307', '308'])(
+  'a redirect (%s) is passed on and not followed',
+  async (status) => {
+    const elsewhere = await startFaultyGateway([once(reply('200 OK', 'followed'))]);
+    stops.push(elsewhere.close);
+    const headers = [`Location: ${elsewhere.url}/gw/`, 'Content-Type: text/html'];
+    const { gateway, proxy } = await startPair(once(reply(`${status} Found`, 'moved', headers)));
+    const answer = await transfer(proxy);
+    expect(answer).toMatchObject({ status: Number(status), body: 'moved' });
+    expect(answer.headers).not.toHaveProperty('location');
+    expect(gateway.requests()).toHaveLength(1);
+    expect(elsewhere.connections()).toBe(0);
+  },
+);
+
+it('only the listed headers of the gateway come back, and none that Countersign speaks with', async () => {
+  const headers = [
+    'Content-Type: text/html;charset=utf-8',
+    'Date: Thu, 15 Jan 2026 12:00:00 GMT',
+    'Retry-After: 7',
+    'Cache-Control: no-store',
+    'Set-Cookie: session=1',
+    'Server: gateway/1',
+    'Location: /gw/',
+    'X-Request-Id: theirs',
+    'Countersign-Outcome: not-sent',
+    'Proxy-Status: countersign; error=proxy_internal_error',
+    'Connection: close, X-Hop',
+    'X-Hop: 1',
+    'Keep-Alive: timeout=5',
+    'Access-Control-Allow-Origin: *',
+  ];
+  const { proxy } = await startPair(once(reply('200 OK', approved, headers)));
+  const answer = await transfer(proxy);
+  expect(answer.headers).toMatchObject({
+    'content-type': 'text/html;charset=utf-8',
+    date: 'Thu, 15 Jan 2026 12:00:00 GMT',
+    'retry-after': '7',
+    'cache-control': 'no-store',
+    'countersign-outcome': 'answered',
+    'proxy-status': 'countersign; received-status=200',
+  });
+  expect(answer.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+  for (const name of ['set-cookie', 'server', 'location', 'x-hop', 'access-control-allow-origin']) {
+    expect(answer.headers).not.toHaveProperty(name);
+  }
+  expect(Object.values(answer.headers).join(' ')).not.toMatch(/theirs|not-sent|X-Hop|internal_error/);
+});
+
+it('the time between the gateway’s clock and ours is measured', async () => {
+  const headers = ['Date: Thu, 15 Jan 2026 12:00:40 GMT', 'Content-Type: text/html'];
+  const gateway = await startFaultyGateway([once(reply('200 OK', approved, headers))]);
+  const proxy = await startProxy({ gateway: gateway.url, clock: () => Date.UTC(2026, 0, 15, 12) });
+  stops.push(gateway.close, () => proxy.stop());
+  await transfer(proxy);
+  expect(await counted(proxy, 'gateway_clock_skew_seconds', { environment: 'sandbox' })).toBe(40);
+});
+
+it('serial number and result of a form-encoded answer are logged', async () => {
+  const { proxy } = await startPair(once(reply('200 OK', approved)));
+  await transfer(proxy);
+  expect((await exchanges(proxy))[0]).toMatchObject({ serialNumber, gatewayResult: 'approved' });
+});
+
+describe('an answer of more than a mebibyte', () => {
+  const large = 'x'.repeat(3 * mebibyte);
+
+  it('comes through whole', async () => {
+    const { proxy } = await startPair(once(reply('200 OK', large)));
+    const answer = await transfer(proxy);
+    expect(answer).toMatchObject({ status: 200, complete: true });
+    expect(answer.headers['content-length']).toBe(String(large.length));
+    expect(answer.body === large).toBe(true);
+    expect((await exchanges(proxy))[0]).toMatchObject({ status: 200, outcome: 'answered' });
+  });
+
+  it('comes through whole when it is chunked', async () => {
+    const { proxy } = await startPair(once(`${chunked(large)}0\r\n\r\n`));
+    const answer = await transfer(proxy);
+    expect(answer.complete && answer.body === large).toBe(true);
+  });
+
+  it.each([
+    ['of known length', reply('200 OK', large).slice(0, -3)],
+    ['that is chunked', chunked(large)],
+  ])('%s, broken off after its head was passed on, never ends well-formed', async (_what, bytes) => {
+    const { gateway, proxy } = await startPair(once(bytes));
+    const answer = await transfer(proxy);
+    expect(answer).toMatchObject({ status: 200, complete: false });
+    expect(gateway.requests()).toHaveLength(1);
+    expect((await exchanges(proxy))[0]).toMatchObject({
+      status: 200,
+      reason: 'gateway-reset',
+      outcome: 'unknown',
+    });
+    expect(await counted(proxy, 'request_outcomes_total', { outcome: 'unknown', fault: 'gateway' })).toBe(1);
+  });
+
+  it('without a length, for a caller of HTTP/1.0, ends with a FIN when it is whole, and with a RST when not', async () => {
+    const { proxy } = await startPair(once(`${chunked(large)}0\r\n\r\n`), once(chunked(large)));
+    const request = formRequest(paths.transfer, transferForm).replace('HTTP/1.1', 'HTTP/1.0');
+    const whole = await RawConnection.open(proxy.url);
+    expect((await whole.send(request).answer()).body.length).toBe(large.length);
+    expect(await whole.ended()).toBe('FIN');
+    const broken = await RawConnection.open(proxy.url);
+    expect((await broken.send(request).answer()).status).toBe(200);
+    expect(await broken.ended()).toBe('ECONNRESET');
+  });
+
+  it('that stalls after its head was passed on is cut off at the deadline, and is not called answered', async () => {
+    const stalled: Script = async ({ request, write }) => {
+      await request();
+      write(reply('200 OK', large).slice(0, -3));
+    };
+    const { proxy } = await startPair(stalled);
+    expect(await transfer(proxy)).toMatchObject({ status: 200, complete: false });
+    expect((await exchanges(proxy))[0]).toMatchObject({
+      status: 200,
+      reason: 'gateway-timeout',
+      outcome: 'unknown',
+    });
+  });
+
+  it('counts as answered when its caller has left before, and the gateway is let go', async () => {
+    const held = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    const slow: Script = async ({ socket, request, write }) => {
+      socket.once('close', () => ended.resolve());
+      await request();
+      await held.promise;
+      write(reply('200 OK', large).slice(0, -3));
+    };
+    const gateway = await startFaultyGateway([slow]);
+    // With the default deadline of 30 s: nothing but the caller's leave can end the connection in time.
+    const proxy = await startProxy({ gateway: gateway.url });
+    stops.push(gateway.close, () => proxy.stop());
+    const caller = await RawConnection.open(proxy.url);
+    caller.send(formRequest(paths.transfer, transferForm));
+    await until(() => gateway.requests().length === 1);
+    caller.reset();
+    // By the time that a later connection is answered, the end of this one has been seen.
+    await post(`${proxy.url}/nowhere`, '');
+    held.resolve();
+    await ended.promise;
+    const line = (await exchanges(proxy, 2)).find(({ operation }) => operation === 'transfer');
+    expect(line).toMatchObject({ status: 200, outcome: 'answered' });
+    expect(line).not.toHaveProperty('reason');
+  });
+
+  it('counts as answered when its caller breaks the connection while it is written', async () => {
+    const endless: Script = async ({ socket, request, write }) => {
+      await request();
+      write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');
+      const more = (): void => void (socket.destroyed || socket.write(chunk, more));
+      const chunk = `${large.length.toString(16)}\r\n${large}\r\n`;
+      more();
+    };
+    const { proxy } = await startPair(endless);
+    const caller = httpRequest(`${proxy.url}${paths.balance}`, { method: 'POST', agent: false });
+    caller.once('response', ({ socket }) => socket.resetAndDestroy()).on('error', () => {});
+    caller.end();
+    const [line] = await exchanges(proxy);
+    expect(line).toMatchObject({ status: 200, outcome: 'answered' });
+    expect(line).not.toHaveProperty('reason');
+  });
+
+  it('counts as answered when its caller reads too slowly to have it by the deadline', async () => {
+    // More than the buffers between the gateway and the caller hold.
+    const { proxy } = await startPair(once(reply('200 OK', 'x'.repeat(24 * mebibyte))));
+    const caller = httpRequest(`${proxy.url}${paths.transfer}`, { method: 'POST', agent: false });
+    // Without a listener Node would read the answer to throw it away.
+    caller.on('response', (answer) => answer.on('error', () => {})).on('error', () => {});
+    caller.end();
+    const [line] = await exchanges(proxy);
+    expect(line).toMatchObject({ status: 200, outcome: 'answered' });
+    expect(line).not.toHaveProperty('reason');
+    caller.destroy();
+  });
+
+  it('counts as answered when it is the caller who leaves', async () => {
+    const { proxy } = await startPair(once(reply('200 OK', large)));
+    const leaving = new AbortController();
+    const answer = await fetch(`${proxy.url}${paths.transfer}`, {
+      method: 'POST',
+      body: new URLSearchParams(transferForm),
+      signal: leaving.signal,
+    });
+    leaving.abort();
+    await expect(answer.text()).rejects.toThrow();
+    expect((await exchanges(proxy))[0]).toMatchObject({ status: 200, outcome: 'answered' });
+  });
+});
+
+it('two answers to one request on a kept-alive connection: the second is nobody’s', async () => {
+  const stray = reply('200 OK', '[{"name":"somebody else’s"}]');
+  const poisoned: Script = async ({ request, write }) => {
+    await request();
+    write(reply('200 OK', '[]'));
+    setTimeout(() => write(stray), 20);
+  };
+  const { proxy } = await startPair(poisoned, once(reply('200 OK', '["own"]')));
+  expect(await askBalance(proxy)).toMatchObject({ status: 200, body: '[]' });
+  await new Promise((resolve) => {
+    setTimeout(resolve, 60);
+  });
+  expect(await askBalance(proxy)).toMatchObject({ status: 200, body: '["own"]' });
+});

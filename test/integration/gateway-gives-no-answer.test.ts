@@ -1,0 +1,280 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { startBlackHole } from '../support/black-hole.ts';
+import {
+  closedPort,
+  type FaultyGateway,
+  freePort,
+  once,
+  reply,
+  type Script,
+  silent,
+  startFaultyGateway,
+} from '../support/faulty-gateway.ts';
+import { type Answer, askStatus, counted, exchanges, transfer, verdict } from '../support/forwarding.ts';
+import { type ProxyOptions, startProxy, type TestProxy } from '../support/service.ts';
+
+const stops: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  await Promise.all(stops.splice(0).map((stop) => stop()));
+});
+
+const timeouts = { connect: '150ms', exchange: '400ms' };
+const approved = 'type=status-response\n&status=approved\n';
+
+async function start(options: ProxyOptions): Promise<TestProxy> {
+  const proxy = await startProxy({ random: () => 0, sandbox: { timeouts: timeouts }, ...options });
+  stops.push(() => proxy.stop());
+  return proxy;
+}
+
+/** A gateway that fails on its first connection, or the first few, and is well after that. */
+async function startPair(...scripts: Script[]): Promise<{ gateway: FaultyGateway; proxy: TestProxy }> {
+  const gateway = await startFaultyGateway([...scripts, once(reply('200 OK', approved))]);
+  stops.push(gateway.close);
+  return { gateway, proxy: await start({ gateway: gateway.url }) };
+}
+
+/** What the caller, the log and the metrics are told of one transfer; after it the proxy works as before. */
+async function expectFailure(
+  { gateway, proxy }: { gateway: FaultyGateway; proxy: TestProxy },
+  expected: { verdict: string; details: RegExp; attempts?: number; received: number },
+): Promise<Answer> {
+  const answer = await transfer(proxy);
+  const [status, reason, outcome] = expected.verdict.split(' ');
+  expect(verdict(answer)).toBe(expected.verdict);
+  expect(JSON.parse(answer.body).detail).toMatch(expected.details);
+  expect(answer.headers['content-type']).toBe('application/problem+json');
+  expect(answer.headers['proxy-status']).toContain(`details="${reason}"`);
+  expect(gateway.requests()).toHaveLength(expected.received);
+  const [line] = await exchanges(proxy);
+  expect(line).toMatchObject({
+    operation: 'transfer',
+    login: 'acme',
+    status: Number(status),
+    reason,
+    outcome,
+    attempts: expected.attempts ?? 1,
+  });
+  const labels = { operation: 'transfer', reason: String(reason), status: String(status) };
+  expect(await counted(proxy, 'requests_total', labels)).toBe(1);
+  expect(await counted(proxy, 'request_outcomes_total', { outcome: String(outcome), fault: 'gateway' })).toBe(
+    1,
+  );
+  expect(await counted(proxy, 'gateway_responses_total', { operation: 'transfer' })).toBe(0);
+  expect(await counted(proxy, 'requests_in_flight')).toBe(0);
+  expect(await transfer(proxy)).toMatchObject({ status: 200, body: approved });
+  return answer;
+}
+
+const lost = /may have been processed.*order status by order ID.*do not resubmit/s;
+const unsent = /Nothing was sent; it is safe to send the request again/;
+
+describe('a transfer is sent once and its outcome is unknown when the gateway', () => {
+  const reset = { verdict: '502 gateway-reset unknown unknown', details: lost, received: 1 };
+  const timeout = { verdict: '504 gateway-timeout unknown unknown', details: lost, received: 1 };
+  const invalid = { verdict: '502 gateway-reply-invalid unknown unknown', details: lost, received: 1 };
+
+  it('accepts the connection and closes it without a byte', async () => {
+    await expectFailure(await startPair(({ end }) => end()), { ...reset, received: 0 });
+  });
+
+  it('resets the connection in the middle of the request', async () => {
+    const inTheMiddle: Script = ({ socket, reset }) => void socket.once('data', reset);
+    const { gateway, proxy } = await startPair(inTheMiddle);
+    expect(verdict(await transfer(proxy))).toBe(reset.verdict);
+    expect(gateway.connections()).toBe(1);
+    expect(await transfer(proxy)).toMatchObject({ status: 200 });
+  });
+
+  it('resets the connection after the request', async () => {
+    const afterwards: Script = async ({ request, reset }) => {
+      await request();
+      reset();
+    };
+    await expectFailure(await startPair(afterwards), reset);
+  });
+
+  it('closes the connection after the request', async () => {
+    await expectFailure(await startPair(once('')), reset);
+  });
+
+  it('breaks off within the head of its reply', async () => {
+    await expectFailure(await startPair(once('HTTP/1.1 200 OK\r\nContent-Ty')), reset);
+  });
+
+  it('breaks off before the end of a body of known length', async () => {
+    const short = reply('200 OK', approved).slice(0, -3);
+    await expectFailureAfterHead(await startPair(once(short)));
+  });
+
+  it('breaks off before the last chunk', async () => {
+    const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
+    await expectFailureAfterHead(await startPair(once(`${head}5\r\nstatu\r\n`)));
+  });
+
+  it('resets the connection within the body of its reply', async () => {
+    const within: Script = async ({ request, write, socket, reset }) => {
+      await request();
+      write(reply('200 OK', approved).slice(0, -3));
+      setTimeout(() => (socket.destroyed ? undefined : reset()), 20);
+    };
+    await expectFailureAfterHead(await startPair(within));
+  });
+
+  it('never answers', async () => {
+    await expectFailure(await startPair(silent), timeout);
+  });
+
+  it('stops within the head of its reply', async () => {
+    const stalled: Script = async ({ request, write }) => {
+      await request();
+      write('HTTP/1.1 200 OK\r\nContent-Le');
+    };
+    await expectFailure(await startPair(stalled), timeout);
+  });
+
+  it('drips the head of its reply beyond the deadline', async () => {
+    await expectFailure(await startPair(drip('HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n')), timeout);
+  });
+
+  it('drips the body of its reply beyond the deadline', async () => {
+    const body: Script = async (conversation) => {
+      conversation.write('HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\n');
+      await drip('x'.repeat(60))(conversation);
+    };
+    await expectFailure(await startPair(body), timeout);
+  });
+
+  it('sends one interim reply after the other beyond the deadline', async () => {
+    const interim: Script = async ({ request, write, socket }) => {
+      await request();
+      const timer = setInterval(() => write('HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'), 20);
+      socket.once('close', () => clearInterval(timer));
+    };
+    await expectFailure(await startPair(interim), timeout);
+  });
+
+  it.each([
+    ['something that is not HTTP', 'this is not HTTP\r\n\r\n'],
+    ['a reply of another protocol', 'SSH-2.0-OpenSSH_9.6\r\n'],
+    ['a status below all that there are', 'HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n'],
+    ['a status that is no number', 'HTTP/1.1 abc OK\r\n\r\n'],
+    ['a head that is too large', `HTTP/1.1 200 OK\r\nX-Big: ${'x'.repeat(70_000)}\r\n\r\n`],
+    ['a chunk size that is none', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'],
+    ['two different lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok'],
+    [
+      'a length and chunks',
+      'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',
+    ],
+    ['more than the length says', `${reply('200 OK', approved)}and more\r\n\r\n`],
+    [
+      'another protocol (101)',
+      'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n',
+    ],
+  ])('answers with %s', async (_what, bytes) => {
+    await expectFailure(await startPair(once(bytes)), invalid);
+  });
+
+  /** The head has been seen, and counts nowhere: no whole reply came. */
+  async function expectFailureAfterHead(pair: { gateway: FaultyGateway; proxy: TestProxy }) {
+    const answer = await expectFailure(pair, reset);
+    expect(answer.complete).toBe(true);
+  }
+});
+
+describe('nothing is sent when', () => {
+  const unreachable = '502 gateway-unreachable not-sent not-sent';
+
+  it('the gateway refuses the connection: it is tried three times', async () => {
+    const proxy = await start({ gateway: `http://127.0.0.1:${closedPort}` });
+    const answer = await transfer(proxy);
+    expect(verdict(answer)).toBe(unreachable);
+    expect(JSON.parse(answer.body).detail).toMatch(unsent);
+    const [line] = await exchanges(proxy);
+    expect(line).toMatchObject({ reason: 'gateway-unreachable', outcome: 'not-sent', attempts: 3 });
+    expect(await counted(proxy, 'signatures_total')).toBe(3);
+    expect(await counted(proxy, 'request_outcomes_total', { outcome: 'not-sent', fault: 'gateway' })).toBe(1);
+  });
+
+  it('the name of the gateway is not known', async () => {
+    const proxy = await start({
+      gateway: 'https://gateway.invalid',
+      sandbox: { timeouts: { connect: '2s', request: '5s' } },
+    });
+    expect(verdict(await transfer(proxy))).toBe(unreachable);
+  });
+
+  it('the TLS handshake is never answered: the connect deadline counts, and the exchange deadline bounds all', async () => {
+    const gateway = await startFaultyGateway([() => {}]);
+    stops.push(gateway.close);
+    const proxy = await start({ gateway: gateway.url.replace('http:', 'https:') });
+    const began = performance.now();
+    expect(verdict(await transfer(proxy))).toBe(unreachable);
+    expect(performance.now() - began).toBeLessThan(1_000);
+    const [line] = await exchanges(proxy);
+    expect(line).toMatchObject({ attempts: gateway.connections() });
+    expect(gateway.connections()).toBeGreaterThanOrEqual(2);
+    expect(gateway.received()).not.toContain('oauth');
+  });
+
+  it('the gateway takes no connection any more because its queue is full', async () => {
+    const { port, close } = await startBlackHole();
+    stops.push(close);
+    const proxy = await start({ gateway: `http://127.0.0.1:${port}` });
+    expect(verdict(await transfer(proxy))).toBe(unreachable);
+    expect((await exchanges(proxy))[0]).toMatchObject({ outcome: 'not-sent' });
+  });
+});
+
+it('a connection that is reset at once is tried again only if nothing can have been written', async () => {
+  const { gateway, proxy } = await startPair(({ reset }) => reset());
+  const { status } = await transfer(proxy);
+  const [line] = await exchanges(proxy);
+  expect(line).toMatchObject({ attempts: gateway.connections() });
+  expect([status, gateway.connections(), gateway.requests().length]).toEqual(
+    status === 200 ? [200, 2, 1] : [502, 1, 0],
+  );
+});
+
+it('a transfer whose connection was refused is sent when the gateway is back, newly signed', async () => {
+  const nonces = ['nonce-1', 'nonce-2', 'nonce-3'];
+  const refused = Promise.withResolvers<void>();
+  const proxy = await start({
+    gateway: `http://127.0.0.1:${closedPort}`,
+    nonce: () => nonces.shift() ?? 'none',
+    // Asked for the length of the pause, which is then 200 ms.
+    random: () => {
+      if (nonces.length === 2) refused.resolve();
+      return 1;
+    },
+  });
+  const port = await freePort();
+  const sandbox = { baseUrl: `http://127.0.0.1:${port}`, product: 'gw', endpoints: { '1234': 'acme' } };
+  await proxy.reload({ environments: { sandbox } });
+  const answer = transfer(proxy);
+  await refused.promise;
+  const gateway = await startFaultyGateway([once(reply('200 OK', approved))], undefined, port);
+  stops.push(gateway.close);
+  expect(await answer).toMatchObject({ status: 200, body: approved });
+  expect(gateway.requests().map(({ body }) => /oauth_nonce=([^&]*)/.exec(body)?.[1])).toEqual(['nonce-2']);
+  expect((await exchanges(proxy))[0]).toMatchObject({ attempts: 2, outcome: 'answered', status: 200 });
+});
+
+it('a failed status query says the same, and is as final', async () => {
+  const { gateway, proxy } = await startPair(silent);
+  expect(verdict(await askStatus(proxy))).toBe('504 gateway-timeout unknown unknown');
+  expect(gateway.requests()).toHaveLength(1);
+});
+
+/** One byte every 20 ms. */
+function drip(text: string): Script {
+  return async ({ request, write, socket }) => {
+    await request();
+    let sent = 0;
+    const timer = setInterval(() => {
+      write(text.charAt(sent));
+      sent += 1;
+    }, 20);
+    socket.once('close', () => clearInterval(timer));
+  };
+}

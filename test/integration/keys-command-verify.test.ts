@@ -1,0 +1,193 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import {
+  KeysTestEnvironment,
+  newControlKey,
+  oldControlKey,
+  oldFingerprint,
+  oldKey,
+} from '../support/keys-test-environment.ts';
+import { writeKeys } from '../support/service.ts';
+import { vectorText } from '../support/vectors.ts';
+
+const newKey = vectorText('keys/rsa-4096-pkcs8.pem');
+/** test/vectors/README.md */
+const newFingerprint = '06e3adeb32229c2b59c5a0025519a6846511cfecb7d0e381602bf0f7245328dc';
+const short = (fingerprint: string) => fingerprint.slice(0, 16);
+
+const bench = new KeysTestEnvironment();
+const quick = ['--login', 'acme', '--interval', '0'];
+
+beforeAll(() => bench.open());
+afterAll(() => bench.close());
+beforeEach(async () => {
+  await bench.forget();
+  await bench.put({ control_key: oldControlKey, private_key: oldKey });
+});
+
+function answers(out: string): string[] {
+  return out
+    .split('\n')
+    .slice(2)
+    .map((line) =>
+      line
+        .trim()
+        .replace(/ +\d+s +/, ' ')
+        .replaceAll(/ +/g, ' '),
+    );
+}
+
+describe('keys verify', () => {
+  it('accepts the only version, and asks for nothing but a status and the balances', async () => {
+    bench.accept([oldControlKey], [oldKey]);
+    const { seen } = bench.gateway.simulator;
+    const before = [seen.count(), seen.accepted({ operation: 'order-status', login: 'acme', keyIndex: 0 })];
+    const { code, out } = await bench.run('verify', ...quick);
+    expect(answers(out)).toEqual([
+      '1 control_key - accepted (200)',
+      `1 private_key ${short(oldFingerprint)} accepted (200)`,
+    ]);
+    expect(code).toBe(0);
+    expect([seen.count(), seen.accepted({ operation: 'order-status', login: 'acme', keyIndex: 0 })]).toEqual(
+      before.map((count, at) => (count ?? 0) + (at === 0 ? 2 : 1)),
+    );
+    expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
+  });
+
+  it('says that the gateway still has the version before, and asks once for a key of two versions', async () => {
+    bench.accept([newControlKey], [oldKey]);
+    await bench.put({ control_key: newControlKey, private_key: oldKey });
+    await bench.put({ control_key: newControlKey, private_key: newKey });
+    const before = bench.gateway.simulator.seen.count();
+    const { code, out } = await bench.run('verify', ...quick);
+    expect(answers(out)).toEqual([
+      '3 control_key - accepted (200)',
+      `3 private_key ${short(newFingerprint)} refused (403)`,
+      '2 control_key - accepted (200)',
+      `2 private_key ${short(oldFingerprint)} accepted (200)`,
+      '1 control_key - refused (403): wrong key, or balances are not enabled',
+      `1 private_key ${short(oldFingerprint)} accepted (200)`,
+    ]);
+    expect(code).toBe(1);
+    expect(bench.gateway.simulator.seen.count() - before).toBe(4);
+    bench.accept([newControlKey], [newKey]);
+    expect((await bench.run('verify', ...quick)).code).toBe(0);
+  });
+
+  it('gives the same as JSON, with whole fingerprints', async () => {
+    bench.accept([], [oldKey]);
+    const { code, out } = await bench.run('verify', ...quick, '--json');
+    expect(code).toBe(1);
+    const about = { version: 1, createdAt: expect.any(String), state: 'current' };
+    expect(JSON.parse(out)).toEqual({
+      environment: 'sandbox',
+      login: 'acme',
+      keys: [
+        {
+          ...about,
+          kind: 'control_key',
+          result: 'refused',
+          status: 403,
+          detail: 'wrong key, or balances are not enabled',
+        },
+        { ...about, kind: 'private_key', fingerprint: oldFingerprint, result: 'accepted', status: 200 },
+      ],
+    });
+  });
+
+  it('says when clocks differ too much for a signature to be accepted', async () => {
+    const late = new KeysTestEnvironment({ gatewayClock: () => Date.now() + 3_600_000 });
+    await late.open();
+    late.accept([], [oldKey]);
+    await late.put({ private_key: oldKey });
+    const { out } = await late.run('verify', ...quick, '--json');
+    await late.close();
+    expect(JSON.parse(out).keys[0].detail).toMatch(/^the clocks differ by 3(600|599) s$/);
+  });
+
+  it('tells keys that cannot be used, and a status query without an endpoint', async () => {
+    bench.accept([oldControlKey], [oldKey]);
+    await bench.put({ control_key: '', private_key: newKey });
+    const environments = { sandbox: { baseUrl: bench.gateway.url, product: 'gw' } };
+    const config = ['--config', bench.writeConfig('no-endpoint.yaml', { environments })];
+    const { code, out } = await bench.run('verify', ...quick, ...config, '--json');
+    expect(code).toBe(1);
+    const rows: { result: string; detail?: string }[] = JSON.parse(out).keys;
+    expect(rows.map(({ result, detail }) => [result, detail])).toEqual([
+      ['unusable', 'the control key is empty'],
+      ['not-asked', 'a status query needs --endpoint ID'],
+      ['accepted', undefined],
+      ['not-asked', 'a status query needs --endpoint ID'],
+    ]);
+    const named = await bench.run('verify', ...quick, ...config, '--endpoint', '1235');
+    expect(answers(named.out)[3]).toBe(`1 private_key ${short(oldFingerprint)} accepted (200)`);
+  });
+
+  it('takes another product or path for neither accepted nor refused', async () => {
+    const environments = { sandbox: { baseUrl: bench.gateway.url, product: 'wrong' } };
+    const config = ['--config', bench.writeConfig('wrong-product.yaml', { environments })];
+    const { code, out } = await bench.run('verify', ...quick, ...config);
+    expect(code).toBe(1);
+    expect(answers(out)[0]).toBe('1 control_key - neither accepted nor refused (404)');
+  });
+
+  it('says no answer where the gateway cannot be reached', async () => {
+    const environments = { sandbox: { baseUrl: 'http://127.0.0.1:1', product: 'gw' } };
+    const config = ['--config', bench.writeConfig('no-gateway.yaml', { environments })];
+    const { code, out } = await bench.run('verify', ...quick, ...config);
+    expect(code).toBe(1);
+    expect(answers(out)[0]).toBe('1 control_key - no answer: gateway-unreachable');
+  });
+
+  it('never signs what is not a query, even where the configuration says that one may be repeated', async () => {
+    const operations = {
+      'manager-balance': { readOnly: false },
+      'order-status': { signature: 'HMAC-SHA1' },
+      transfer: { readOnly: true },
+    } as const;
+    const config = ['--config', bench.writeConfig('changed.yaml', { operations })];
+    const before = bench.gateway.simulator.seen.count({ operation: 'transfer' });
+    const { out } = await bench.run('verify', ...quick, ...config, '--json');
+    const rows: { result: string; detail?: string }[] = JSON.parse(out).keys;
+    expect(rows[1]).toMatchObject({
+      kind: 'private_key',
+      result: 'not-asked',
+      detail: 'no operation that only looks is signed with this kind of key',
+    });
+    expect(bench.gateway.simulator.seen.count({ operation: 'transfer' })).toBe(before);
+  });
+
+  it('fails for a login without keys, and for a pause that is none', async () => {
+    expect(await bench.run('verify', '--login', 'nobody')).toMatchObject({ code: 1, out: '' });
+    expect(await bench.run('verify', '--login', 'acme', '--interval', 'x')).toMatchObject({
+      code: 2,
+      out: '',
+    });
+  });
+});
+
+describe('keys in a directory', () => {
+  function directoryConfig(): readonly string[] {
+    const directory = `${bench.folder.path}/keys`;
+    writeKeys(directory, 'sandbox', 'acme', { controlKey: oldControlKey, privateKey: oldKey });
+    return ['--config', bench.writeConfig('directory.yaml', { keys: { source: 'directory', directory } })];
+  }
+
+  it('are listed and verified', async () => {
+    bench.accept([oldControlKey], [oldKey]);
+    const config = directoryConfig();
+    const { code, out } = await bench.run('list', ...config);
+    expect(code).toBe(0);
+    expect(out).toContain(oldFingerprint);
+    expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
+    expect(await bench.run('verify', ...config, ...quick)).toMatchObject({ code: 0 });
+  });
+
+  it.each([['generate'], ['import', '--kind', 'control_key'], ['rollback', '--to', '1']])(
+    'are not changed by %s, which says so',
+    async (name, ...options) => {
+      const { code, out, err } = await bench.run(name, ...directoryConfig(), '--login', 'acme', ...options);
+      expect({ code, out }).toEqual({ code: 2, out: '' });
+      expect(err).toContain('which are managed outside of Countersign');
+    },
+  );
+});

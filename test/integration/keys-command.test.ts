@@ -1,0 +1,455 @@
+import { createPrivateKey, createPublicKey } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import {
+  KeysTestEnvironment,
+  newControlKey,
+  oldControlKey,
+  oldFingerprint,
+  oldKey,
+} from '../support/keys-test-environment.ts';
+import { until } from '../support/stub-vault/harness.ts';
+import { vectorPath, vectorText } from '../support/vectors.ts';
+
+const bench = new KeysTestEnvironment();
+const small = ['--login', 'acme', '--bits', '2048'];
+
+beforeAll(() => bench.open());
+afterAll(() => bench.close());
+beforeEach(async () => {
+  await bench.forget();
+  await bench.put({ control_key: oldControlKey, private_key: oldKey, note: 'kept' });
+});
+
+async function currentVersion(): Promise<unknown> {
+  const { data } = await bench.admin.request('GET', 'secret/metadata/gateway/sandbox/acme');
+  return data?.['current_version'];
+}
+
+describe('on a newest version that is gone', () => {
+  const path = 'gateway/sandbox/acme';
+  const importKey = () =>
+    bench.run('import', '--login', 'acme', '--kind', 'control_key', '--from', keyFile());
+  const keyFile = () => bench.folder.file('new-control-key', newControlKey);
+
+  beforeEach(() => bench.put({ control_key: newControlKey, private_key: oldKey }));
+
+  it.each([
+    ['deleted', 'undelete it ("vault kv undelete"), or restore an earlier version'],
+    ['destroyed', 'restore an earlier version ("countersign keys rollback --to 1")'],
+  ] as const)('that is %s, keys import and generate refuse, and say how to go on', async (state, way) => {
+    if (state === 'deleted') await bench.admin.deleteVersions(path, [2]);
+    else await bench.admin.destroy(path, [2]);
+    for (const run of [importKey, () => bench.run('generate', ...small)]) {
+      const { code, err, out } = await run();
+      expect({ code, out }).toEqual({ code: 1, out: '' });
+      expect(err).toContain(`Version 2 of sandbox/acme, the newest, is ${state}`);
+      expect(err).toContain(way);
+      expect(await currentVersion()).toBe(2);
+    }
+    expect((await bench.run('rollback', '--login', 'acme', '--to', '1')).code).toBe(0);
+    expect((await importKey()).code).toBe(0);
+    expect(await bench.fields()).toMatchObject({ control_key: newControlKey, private_key: oldKey });
+  });
+
+  it('where all versions are destroyed, keys import goes on: nothing is left to lose', async () => {
+    await bench.admin.destroy(path, [1, 2]);
+    expect((await importKey()).code).toBe(0);
+    expect(await bench.fields()).toEqual({ control_key: newControlKey });
+  });
+});
+
+describe('keys list', () => {
+  it('shows every version with kind, age and fingerprint, newest first, within 100 columns', async () => {
+    await bench.put({ control_key: newControlKey, private_key: oldKey });
+    await bench.put({ control_key: newControlKey, private_key: 'no PEM' });
+    const { code, out } = await bench.run('list', '--login', 'acme');
+    expect(code).toBe(0);
+    expect(out.replaceAll(/ \d+s /g, ' 0s ').split('\n')).toEqual([
+      'sandbox/acme',
+      'VERSION  KIND         AGE  KEY',
+      '3        control_key  0s   the one of version 2',
+      '3        private_key  0s   the private key is not a PEM private key',
+      '2        control_key  0s   a key of its own',
+      `2        private_key  0s   ${oldFingerprint}`,
+      '1        control_key  0s   a key of its own',
+      `1        private_key  0s   ${oldFingerprint}`,
+    ]);
+    expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
+  });
+
+  it('tells deleted, destroyed and empty versions apart', async () => {
+    await bench.put({ note: 'no key' });
+    await bench.put({ control_key: newControlKey });
+    await bench.put({ note: 'no key' });
+    await bench.admin.destroy('gateway/sandbox/acme', [1]);
+    await bench.admin.deleteVersions('gateway/sandbox/acme', [3]);
+    const { out } = await bench.run('list', '--login', 'acme', '--json');
+    expect(JSON.parse(out)).toEqual({
+      environment: 'sandbox',
+      logins: [
+        {
+          login: 'acme',
+          versions: [
+            { version: 4, createdAt: expect.any(String), state: 'current', keys: [] },
+            { version: 3, createdAt: expect.any(String), state: 'deleted', keys: [] },
+            { version: 2, createdAt: expect.any(String), state: 'superseded', keys: [] },
+            { version: 1, createdAt: expect.any(String), state: 'destroyed', keys: [] },
+          ],
+        },
+      ],
+    });
+    const lines = (await bench.run('list', '--login', 'acme')).out.split('\n').slice(2);
+    expect(lines.map((line) => line.trim().replace(/ +\S+ +\d+s +/, ' '))).toEqual([
+      '4 no key',
+      '3 deleted',
+      '2 no key',
+      '1 destroyed',
+    ]);
+  });
+
+  it('gives the public key and its length as JSON', async () => {
+    const { out } = await bench.run('list', '--login', 'acme', '--json');
+    expect(JSON.parse(out).logins[0].versions[0].keys).toEqual([
+      { kind: 'control_key' },
+      {
+        kind: 'private_key',
+        fingerprint: oldFingerprint,
+        bits: 2048,
+        publicKey: vectorText('keys/rsa-2048-public.pem').trimEnd(),
+      },
+    ]);
+  });
+
+  it('shows the current version of every login when none is named', async () => {
+    await bench.put({ control_key: oldControlKey }, 'beta');
+    await bench.put({ control_key: newControlKey }, 'beta');
+    const { out } = await bench.run('list');
+    const lines = out.split('\n').map((line) => line.replaceAll(/ +/g, ' ').replace(/ \d+s /, ' 0s '));
+    expect(lines).toContain('sandbox/acme');
+    expect(lines.slice(lines.indexOf('sandbox/beta'))).toEqual([
+      'sandbox/beta',
+      'VERSION KIND AGE KEY',
+      '2 control_key 0s a key of its own',
+    ]);
+  });
+
+  it('fails for a login without keys', async () => {
+    const { code, err } = await bench.run('list', '--login', 'acmee');
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: 'countersign keys list: sandbox/acmee has no keys; is the login spelt right?',
+    });
+  });
+});
+
+describe('keys generate', () => {
+  it('writes a new private key, keeps the other fields, prints the public key and its fingerprint', async () => {
+    const file = join(bench.folder.path, 'generated.pem');
+    const { code, out } = await bench.run('generate', ...small, '--public-key', file);
+    expect(code).toBe(0);
+    const fields = await bench.fields();
+    expect(fields).toEqual({
+      control_key: oldControlKey,
+      private_key: expect.stringContaining('-----BEGIN PRIVATE KEY-----'),
+      note: 'kept',
+    });
+    const publicKey = publicKeyOf(fields);
+    expect(out).toContain('Version 2 of sandbox/acme is written, with a new RSA key of 2048 bits.');
+    expect(out).toContain(publicKey.trimEnd());
+    expect(readFileSync(file, 'utf8')).toBe(publicKey);
+    const listed = JSON.parse((await bench.run('list', '--login', 'acme', '--json')).out);
+    expect(out).toContain(`SHA-256 ${listed.logins[0].versions[0].keys[1].fingerprint}`);
+  });
+
+  it('makes 4096 bits unless told otherwise, and takes out the passphrase of the key before', async () => {
+    const encrypted = vectorText('keys/rsa-2048-encrypted.pem');
+    await bench.put({ private_key: encrypted, passphrase: 'test passphrase', note: 'kept' });
+    const { out } = await bench.run('generate', '--login', 'acme', '--json');
+    const fields = await bench.fields();
+    expect(JSON.parse(out)).toEqual({
+      environment: 'sandbox',
+      login: 'acme',
+      version: 3,
+      previousVersion: 2,
+      kind: 'private_key',
+      bits: 4096,
+      fingerprint: expect.stringMatching(/^[0-9a-f]{64}$/),
+      publicKey: publicKeyOf(fields).trimEnd(),
+    });
+    expect(Object.keys(fields).sort()).toEqual(['note', 'private_key']);
+  });
+
+  it('creates a login only with --create, and with it only one that is not there', async () => {
+    const { code, err } = await bench.run('generate', '--login', 'gamma', '--bits', '2048');
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: 'countersign keys generate: sandbox/gamma has no secret in Vault. Is the login spelt right? --create adds it. Nothing was written.',
+    });
+    expect((await bench.run('generate', '--login', 'gamma', '--bits', '2048', '--create')).code).toBe(0);
+    expect(Object.keys(await bench.fields('gamma'))).toEqual(['private_key']);
+    const again = await bench.run('generate', '--login', 'gamma', '--bits', '2048', '--create');
+    expect(again).toMatchObject({ code: 1, out: '' });
+    expect(again.err).toContain('sandbox/gamma is there already, at version 1.');
+  });
+
+  it('writes nothing when the newest version is not the expected one', async () => {
+    await bench.put({ control_key: newControlKey });
+    const { code, err } = await bench.run('generate', ...small, '--cas', '1');
+    expect(code).toBe(1);
+    expect(err).toContain('Version 1 of sandbox/acme is not the newest');
+    expect(err).toContain('Nothing was written.');
+    expect(await currentVersion()).toBe(2);
+    expect((await bench.run('generate', ...small, '--cas', '2')).code).toBe(0);
+  });
+
+  it('does not write over a public key that is there already', async () => {
+    const file = bench.folder.file('there.pem', 'the key that the gateway was given');
+    const { code, err } = await bench.run('generate', ...small, '--public-key', file);
+    expect(code).toBe(1);
+    expect(err).toContain('there.pem is there already');
+    expect(readFileSync(file, 'utf8')).toBe('the key that the gateway was given');
+    expect(await currentVersion()).toBe(1);
+  });
+
+  it('says that the key is in Vault when only the public key could not be written', async () => {
+    const file = join(bench.folder.path, 'no-such-folder', 'new.pem');
+    const { code, out, err } = await bench.run('generate', ...small, '--public-key', file);
+    expect(code).toBe(1);
+    expect(out).toContain('-----BEGIN PUBLIC KEY-----');
+    expect(err).toContain('take it from above. The new version is in Vault.');
+    expect(await currentVersion()).toBe(2);
+  });
+
+  it.each(['1024', '9000', 'many', '-1'])('refuses %s bits', async (bits) => {
+    expect(await bench.run('generate', '--login', 'acme', `--bits=${bits}`)).toMatchObject({ code: 2 });
+  });
+});
+
+describe('keys import', () => {
+  it('reads a control key from standard input, and keeps the other fields', async () => {
+    const { child, ended } = bench.start('import', '--login', 'acme', '--kind', 'control_key');
+    child.stdin.end(`${newControlKey}\n`);
+    expect(await ended).toEqual({
+      code: 0,
+      out: 'Version 2 of sandbox/acme is written, with a new control key.\n',
+      err: '',
+    });
+    expect(await bench.fields()).toEqual({ control_key: newControlKey, private_key: oldKey, note: 'kept' });
+  });
+
+  it('lets one of two writers win, and tells the other that nothing of his was written', async () => {
+    bench.vault.seen.length = 0;
+    const writers = [1, 2].map(() => bench.start('import', '--login', 'acme', '--kind', 'control_key'));
+    await until(() => bench.vault.count(/^GET secret\/metadata/) === 2, 'both have read the version');
+    const [first, second] = writers;
+    first?.child.stdin.end('first');
+    expect(await first?.ended).toMatchObject({ code: 0 });
+    second?.child.stdin.end('second');
+    expect(await second?.ended).toEqual({
+      code: 1,
+      out: '',
+      err: 'countersign keys import: Version 1 of sandbox/acme is not the newest: somebody else has written meanwhile. Nothing was written. Look with "countersign keys list", then decide again.\n',
+    });
+    expect(await bench.fields()).toMatchObject({ control_key: 'first' });
+    expect(await currentVersion()).toBe(2);
+  });
+
+  it('does not write over a login that somebody else has created meanwhile', async () => {
+    await bench.forget();
+    bench.vault.seen.length = 0;
+    const options = ['--login', 'acme', '--kind', 'control_key', '--create'];
+    const { child, ended } = bench.start('import', ...options);
+    await until(() => bench.vault.count(/^GET secret\/metadata/) === 1, 'it has seen that there is none');
+    await bench.put({ control_key: 'first' });
+    child.stdin.end('second');
+    const { code, err } = await ended;
+    expect(code).toBe(1);
+    expect(err).toContain('sandbox/acme is there by now: somebody else has written meanwhile.');
+    expect(await bench.fields()).toEqual({ control_key: 'first' });
+  });
+
+  it('takes an encrypted private key with its passphrase, and prints the public key', async () => {
+    const passphrase = bench.folder.file('passphrase', 'test passphrase\n');
+    const from = ['--from', vectorPath('keys/rsa-2048-encrypted.pem'), '--passphrase-file', passphrase];
+    const { code, out } = await bench.run('import', '--login', 'acme', '--kind', 'private_key', ...from);
+    expect(code).toBe(0);
+    expect(out).toContain(`SHA-256 ${oldFingerprint}`);
+    expect(await bench.fields()).toMatchObject({
+      private_key: vectorText('keys/rsa-2048-encrypted.pem'),
+      passphrase: 'test passphrase',
+    });
+    expect((await bench.run('list', '--login', 'acme')).out).toContain(
+      `2        private_key  0s   ${oldFingerprint}`,
+    );
+  });
+
+  it.each([
+    ['private_key', 'no PEM', 'the private key is not a PEM private key'],
+    ['private_key', vectorText('keys/rsa-2048-encrypted.pem'), 'needs a passphrase'],
+    ['private_key', vectorText('keys/rsa-2048-public.pem'), 'is not a PEM private key'],
+    ['control_key', '', 'the control key is empty'],
+    ['control_key', 'two\nlines', 'a control key is one line'],
+    ['control_key', '-----BEGIN PRIVATE KEY-----', 'a control key is one line'],
+  ])('refuses what could not be used as %s, before anything is written', async (kind, text, problem) => {
+    const from = ['--from', bench.folder.file('given', text)];
+    const { code, err } = await bench.run('import', '--login', 'acme', '--kind', kind, ...from);
+    expect(code).toBe(1);
+    expect(err).toContain(problem);
+    expect(err).toContain('Nothing was written.');
+    expect(await currentVersion()).toBe(1);
+  });
+
+  it('does not take a key as an argument, and does not repeat it', async () => {
+    const { code, err } = await bench.run(
+      'import',
+      '--login',
+      'acme',
+      '--kind',
+      'control_key',
+      newControlKey,
+    );
+    expect(code).toBe(2);
+    expect(err).toContain('there is an argument that is no option');
+    expect(err).not.toContain(newControlKey);
+  });
+});
+
+describe('keys rollback', () => {
+  it('writes exactly what the earlier version held as a new version', async () => {
+    await bench.put({ control_key: newControlKey, private_key: oldKey, passphrase: 'x', more: 1 });
+    const { code, out } = await bench.run('rollback', '--login', 'acme', '--to', '1');
+    expect({ code, out }).toEqual({
+      code: 0,
+      out: [
+        'Version 3 of sandbox/acme is written, with the content of version 1:',
+        '  control_key',
+        `  private_key  ${oldFingerprint}`,
+      ].join('\n'),
+    });
+    expect(await bench.fields()).toEqual({ control_key: oldControlKey, private_key: oldKey, note: 'kept' });
+  });
+
+  it.each([
+    ['2', 'Version 2 is the newest already.'],
+    ['7', 'Version 7 has never been, or is deleted or destroyed.'],
+  ])('does not go to version %s', async (to, problem) => {
+    await bench.put({ control_key: newControlKey });
+    const { code, err } = await bench.run('rollback', '--login', 'acme', '--to', to);
+    expect(code).toBe(1);
+    expect(err).toContain(problem);
+    expect(await currentVersion()).toBe(2);
+  });
+
+  it('does not go to a version without a usable key', async () => {
+    await bench.put({ control_key: '' });
+    await bench.put({ control_key: newControlKey });
+    const { code, err } = await bench.run('rollback', '--login', 'acme', '--to', '2');
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: 'countersign keys rollback: Version 2 has no key that could be used. Nothing was written.',
+    });
+  });
+
+  it('writes nothing when somebody else has written meanwhile', async () => {
+    await bench.put({ control_key: newControlKey });
+    const { code, err } = await bench.run(
+      ...(['rollback', '--login', 'acme', '--to', '1', '--cas', '1'] as const),
+    );
+    expect(code).toBe(1);
+    expect(err).toContain('somebody else has written meanwhile');
+  });
+});
+
+it.each([
+  ['import', (key: string) => ['--login', 'acme', '--kind', 'control_key', '--from', key]],
+  ['generate', () => small],
+  ['rollback', () => ['--login', 'acme', '--to', '1']],
+] as const)(
+  'keys %s does not say "nothing was written" when Vault writes and responds too late',
+  async (name, options) => {
+    await bench.put({ control_key: newControlKey });
+    const key = bench.folder.file('late-control-key', 'third');
+    const { address } = bench.admin;
+    const auth = { method: 'token', tokenFile: 'token' } as const;
+    const hasty = bench.writeConfig('hasty.yaml', {
+      keys: { source: 'vault', vault: { address, auth, timeout: '500ms' } },
+    });
+    bench.vault.fail({ kind: 'late-write' }, /^secret\/data/);
+    try {
+      expect(await bench.run(name, '--config', hasty, ...options(key))).toEqual({
+        code: 1,
+        out: '',
+        err: `countersign keys ${name}: Vault did not answer in time. Whether the new version of sandbox/acme was written is not known: look with "countersign keys list".`,
+      });
+    } finally {
+      bench.vault.heal();
+    }
+    expect(await currentVersion()).toBe(3);
+  },
+);
+
+describe('keys', () => {
+  it('takes a token from a file or from a variable that is named, never from VAULT_TOKEN by itself', async () => {
+    bench.folder.file('wrong', 'no-such-token');
+    const auth = { method: 'token', tokenFile: 'wrong' } as const;
+    const keys = { source: 'vault', vault: { address: bench.admin.address, auth } } as const;
+    const config = ['--config', bench.writeConfig('wrong.yaml', { keys }), '--login', 'acme'];
+    process.env['VAULT_TOKEN'] = 'stub-root-token';
+    try {
+      expect(await bench.run('list', ...config)).toMatchObject({ code: 1, out: '' });
+      expect(await bench.run('list', ...config, '--token-env', 'VAULT_TOKEN')).toMatchObject({ code: 0 });
+    } finally {
+      delete process.env['VAULT_TOKEN'];
+    }
+    const file = ['--token-file', join(bench.folder.path, 'token')];
+    expect(await bench.run('list', ...config, ...file)).toMatchObject({ code: 0 });
+    expect(await bench.run('list', ...config, ...file, '--token-env', 'X')).toMatchObject({ code: 2 });
+    expect(await bench.run('list', ...config, '--token-env', 'NOT_SET_HERE')).toMatchObject({ code: 2 });
+  });
+
+  it('does not need the files that only the proxy needs', async () => {
+    const proxy = { tls: { certFile: '/tls/not-here.crt', keyFile: '/tls/not-here.key' } };
+    const config = bench.writeConfig('proxy.yaml', { proxy });
+    expect(existsSync('/tls/not-here.crt')).toBe(false);
+    expect(await bench.run('list', '--config', config, '--login', 'acme')).toMatchObject({ code: 0 });
+  });
+
+  it.each([
+    [['list', '--login', '../beta'], 'a login is 1 to 128 of'],
+    [['list', '--environment', 'prod'], 'there is no environment "prod", only: sandbox'],
+    [['list', '--environment', '__proto__'], 'there is no environment'],
+    [['generate'], '--login LOGIN is needed'],
+    [['import', '--login', 'acme'], '--kind is control_key or private_key'],
+    [['rollback', '--login', 'acme'], '--to VERSION is needed'],
+    [['rollback', '--login', 'acme', '--to', 'x'], '--to takes a whole number'],
+    [['remove'], 'there is no "remove"'],
+  ])('answers %j with a hint and exit code 2', async ([name = '', ...options], hint) => {
+    const { code, out, err } = await bench.run(name, ...options);
+    expect({ code, out }).toEqual({ code: 2, out: '' });
+    expect(err).toContain(hint);
+    expect(err).toMatch(/See: countersign keys .*--help$/);
+  });
+
+  it.each(['list', 'generate', 'import', 'verify', 'rollback'])('explains %s', async (name) => {
+    const { code, out } = await bench.run(name, '--help');
+    expect(code).toBe(0);
+    expect(out).toContain(`Usage: countersign keys ${name} --config FILE --environment NAME`);
+    expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(110);
+  });
+
+  it('teaches both ways to rotate a key', async () => {
+    const { code, out } = await bench.run('--help');
+    expect(code).toBe(0);
+    for (const part of ['Rotating an RSA key: Vault first', 'Rotating a control key: gateway first']) {
+      expect(out).toContain(part);
+    }
+    expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(110);
+  });
+});
+
+function publicKeyOf(fields: Record<string, unknown>): string {
+  const publicKey = createPublicKey(createPrivateKey(String(fields['private_key'])));
+  return publicKey.export({ type: 'spki', format: 'pem' });
+}

@@ -1,0 +1,151 @@
+import { spawnSync } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
+import { afterEach, expect, it } from '@jest/globals';
+import { samples } from '../support/exposition.ts';
+import { freePort, once, reply, startFaultyGateway } from '../support/faulty-gateway.ts';
+import { paths, post, transferForm, until } from '../support/forwarding.ts';
+import { configFor, type ServeProcess, spawnServe } from '../support/process.ts';
+import { formRequest, RawConnection } from '../support/raw-http.ts';
+
+const stops: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  await Promise.all(stops.splice(0).map((stop) => stop()));
+});
+
+interface Served {
+  readonly process: ServeProcess;
+  readonly url: string;
+  readonly adminUrl: string;
+}
+
+/** Ports are given, since nobody may be able to read the line that tells them. */
+async function serveWith(stdout: number | 'pipe'): Promise<Served> {
+  const gateway = await startFaultyGateway([once(reply('200 OK', 'status=approved\n'))]);
+  stops.push(gateway.close);
+  const [proxy, admin] = [await freePort(), await freePort()];
+  const process = spawnServe({
+    stdout,
+    config: configFor(gateway.url, {
+      proxy: { port: proxy, timeouts: { shutdownDelay: '0s' } },
+      admin: { port: admin },
+    }),
+  });
+  stops.push(process.clear);
+  const adminUrl = `http://127.0.0.1:${admin}`;
+  await until(() =>
+    fetch(`${adminUrl}/healthz`).then(
+      ({ ok }) => ok,
+      () => false,
+    ),
+  );
+  return { process, url: `http://127.0.0.1:${proxy}`, adminUrl };
+}
+
+async function droppedLines(adminUrl: string): Promise<number> {
+  const page = await (await fetch(`${adminUrl}/metrics`)).text();
+  return samples(page).get('countersign_log_lines_dropped_total') ?? Number.NaN;
+}
+
+async function transferAnswered(url: string): Promise<void> {
+  expect(await post(`${url}${paths.transfer}`, transferForm)).toMatchObject({
+    status: 200,
+    body: 'status=approved\n',
+  });
+}
+
+/** Sends requests of which each leaves a line in the log, until lines are dropped. */
+async function fillLog({ url, adminUrl }: Served): Promise<void> {
+  const connection = await RawConnection.open(url);
+  const many = 1_000;
+  for (let round = 0; round < 20 && !((await droppedLines(adminUrl)) > 0); round += 1) {
+    connection.send(formRequest('/nowhere').repeat(many));
+    for (let count = 0; count < many; count += 1) await connection.answer();
+  }
+  connection.close();
+}
+
+async function endsInTime(process: ServeProcess): Promise<void> {
+  const began = performance.now();
+  process.signal('SIGTERM');
+  expect(await process.ended).toBe(0);
+  expect(performance.now() - began).toBeLessThan(5_000);
+}
+
+it('a full disk under the log stops neither requests nor SIGTERM', async () => {
+  const full = openSync('/dev/full', 'w');
+  const served = await serveWith(full);
+  closeSync(full);
+  await transferAnswered(served.url);
+  await until(async () => (await droppedLines(served.adminUrl)) > 0);
+  await transferAnswered(served.url);
+  const readyz = await fetch(`${served.adminUrl}/readyz`);
+  expect([readyz.status, await readyz.json()]).toEqual([
+    200,
+    { ready: true, reasons: [], warnings: ['log-lines-dropped'] },
+  ]);
+  await endsInTime(served.process);
+});
+
+it('a closed pipe under the log stops neither requests nor SIGTERM', async () => {
+  const served = await serveWith('pipe');
+  served.process.child.stdout?.destroy();
+  await transferAnswered(served.url);
+  await until(async () => (await droppedLines(served.adminUrl)) > 0);
+  await transferAnswered(served.url);
+  await endsInTime(served.process);
+});
+
+it('a reader of the log that stalls stops nothing, and gets whole lines when it reads again', async () => {
+  const served = await serveWith('pipe');
+  const { process, url, adminUrl } = served;
+  process.child.stdout?.pause();
+  await fillLog(served);
+  expect(await droppedLines(adminUrl)).toBeGreaterThan(0);
+  await transferAnswered(url);
+  expect((await fetch(`${adminUrl}/readyz`)).status).toBe(200);
+  process.child.stdout?.resume();
+  await until(() => process.lines('log lines dropped').length > 0);
+  await transferAnswered(url);
+  const lost = await droppedLines(adminUrl);
+  await endsInTime(process);
+  const lines = process.stdout().split('\n').slice(0, -1);
+  expect(lines.filter((line) => !isJson(line))).toEqual([]);
+  expect(process.lines('log lines dropped')).toEqual([expect.objectContaining({ lines: lost })]);
+}, 60_000);
+
+it('a reader of the log that stalls does not keep the process from ending', async () => {
+  const served = await serveWith('pipe');
+  served.process.child.stdout?.pause();
+  await fillLog(served);
+  const began = performance.now();
+  served.process.signal('SIGTERM');
+  await until(() => served.process.child.exitCode !== null);
+  expect(served.process.child.exitCode).toBe(0);
+  expect(performance.now() - began).toBeLessThan(5_000);
+  served.process.child.stdout?.resume();
+}, 60_000);
+
+it('a command whose output cannot be written says so with exit code 1; a reader that has enough is no failure', () => {
+  const run = (redirection: string) =>
+    spawnSync('bash', ['--norc', '-c', `${process.execPath} src/main.ts --help ${redirection}`], {
+      env: { PATH: process.env['PATH'] ?? '' },
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+  const full = run('> /dev/full');
+  expect([full.status, full.stderr]).toEqual([
+    1,
+    'Cannot write to standard output: ENOSPC. Check the disk and the redirection.\n',
+  ]);
+  const closed = run('| true; exit ${PIPESTATUS[0]}');
+  expect([closed.status, closed.stderr]).toEqual([0, '']);
+});
+
+function isJson(line: string): boolean {
+  try {
+    JSON.parse(line);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,171 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { startRecordingGateway } from '../../scripts/recording/gateway.ts';
+import { type Edge, startEdge, status, statusForm, transfer } from '../support/edge.ts';
+import { post, until } from '../support/forwarding.ts';
+import { limitMemory, peakMemory } from '../support/memory-limit.ts';
+import { configFor, spawnServe } from '../support/process.ts';
+import { formRequest, RawConnection } from '../support/raw-http.ts';
+
+const stops: (() => Promise<unknown> | void)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0)) await stop();
+});
+
+/** Bytes that the budget counts for each byte of a form. */
+const perFormByte = 6;
+/** A form of 64 KiB that consists of escapes. */
+const largeForm = `a=${'%2B'.repeat(21_800)}`;
+const smallest = { proxy: { port: 0, maxBufferedBytes: 1_048_576 } };
+
+/** Sends forms of these lengths, whose responses come when the test is over. Status requests get `body`. */
+async function holdForms(edge: Edge, lengths: readonly number[], body = ''): Promise<void> {
+  const over = Promise.withResolvers<void>();
+  // Before the edge stops, which waits for requests in flight.
+  stops.unshift(over.resolve);
+  edge.gateway.reply = (response, { target }) => {
+    if (target.includes('/status/')) {
+      response.setHeader('Content-Type', 'text/html');
+      response.end(body);
+    } else void over.promise.then(() => response.end('OK'));
+  };
+  for (const length of lengths) {
+    void post(`${edge.proxy.url}${transfer}`, `a=${'b'.repeat(length - 2)}`);
+  }
+  await until(() => edge.gateway.requests.length === lengths.length);
+}
+
+/** A status response of this many bytes. */
+const statusOf = (size: number): string =>
+  `type=status-response\n&descriptor=${'x'.repeat(size - 34)}\n`.padEnd(size);
+
+const askStatusAsJson = (edge: Edge) =>
+  post(`${edge.proxy.url}${status}`, statusForm, { Accept: 'application/json' });
+
+describe('the memory for requests and responses', () => {
+  it('when it is used up, rejects a further form as overloaded, and admits forms again afterwards', async () => {
+    const edge = await startEdge({ config: smallest });
+    stops.push(edge.stop);
+    const going = Promise.withResolvers<void>();
+    edge.gateway.reply = (response) => void going.promise.then(() => response.end('OK'));
+    const url = `${edge.proxy.url}${transfer}`;
+    const held = [post(url, largeForm), post(url, largeForm)];
+    await until(() => edge.gateway.requests.length === 2);
+    const rejected = await post(url, largeForm);
+    expect(rejected).toMatchObject({
+      status: 503,
+      headers: { 'retry-after': '1', 'countersign-outcome': 'not-sent' },
+    });
+    expect(JSON.parse(rejected.body)).toMatchObject({ reason: 'overloaded' });
+    edge.gateway.reply = (response) => response.end('OK');
+    expect((await post(url, 'a=b')).status).toBe(200);
+    going.resolve();
+    expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200]);
+    expect((await post(url, largeForm)).status).toBe(200);
+    expect(edge.gateway.requests).toHaveLength(4);
+  });
+
+  it('when it is used up, has large responses streamed, whole and unchanged', async () => {
+    const edge = await startEdge({ config: smallest });
+    stops.push(edge.stop);
+    const body = Buffer.alloc(900_000, 'abc');
+    edge.gateway.reply = (response) => response.end(body);
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => post(`${edge.proxy.url}${transfer}`, 'a=b')),
+    );
+    for (const answer of answers) {
+      expect([answer.status, answer.complete, answer.body === body.toString('latin1')]).toEqual([
+        200,
+        true,
+        true,
+      ]);
+    }
+  });
+
+  it('when it is used up, is still there for a status response of 60 KB, which is given as JSON', async () => {
+    const edge = await startEdge({ config: smallest });
+    stops.push(edge.stop);
+    // All but 10 KB.
+    await holdForms(edge, [60_000, 60_000, 53_000], statusOf(60_000));
+    const answer = await askStatusAsJson(edge);
+    expect(answer).toMatchObject({ status: 200, headers: { 'content-type': /json/ } });
+    expect(JSON.parse(answer.body)).toMatchObject({ type: 'status-response' });
+  });
+
+  it('counts a response twice: as it comes, and in one piece', async () => {
+    const edge = await startEdge({ config: smallest });
+    stops.push(edge.stop);
+    const left = 240_000;
+    const used = Math.floor((smallest.proxy.maxBufferedBytes - left) / perFormByte / 3);
+    await holdForms(edge, [used, used, used], statusOf(200_000));
+    const answer = await askStatusAsJson(edge);
+    // As a stream it cannot become JSON.
+    expect(answer).toMatchObject({ status: 200, headers: { 'content-type': 'text/html' } });
+    expect(answer.body === statusOf(200_000)).toBe(true);
+  });
+
+  it('is held by a response until its client has read it, or has gone', async () => {
+    const edge = await startEdge({ config: { proxy: { port: 0, maxBufferedBytes: 2_000_000 } } });
+    stops.push(edge.stop);
+    edge.gateway.reply = (response) => response.end(Buffer.alloc(900_000));
+    const slow = (await RawConnection.open(edge.proxy.url)).pause();
+    // The kernel takes the first ones of them.
+    slow.send(formRequest(transfer, 'a=b').repeat(8));
+    let seen = -1;
+    while (seen < edge.gateway.requests.length) {
+      seen = edge.gateway.requests.length;
+      await wait(500);
+    }
+    expect(seen).toBeLessThan(8);
+    edge.gateway.reply = (response) => response.end('OK');
+    const url = `${edge.proxy.url}${transfer}`;
+    expect((await post(url, largeForm)).status).toBe(503);
+    slow.close();
+    await until(async () => (await post(url, largeForm)).status === 200);
+  });
+
+  it('follows a configuration that is read again', async () => {
+    const edge = await startEdge({ config: smallest });
+    stops.push(edge.stop);
+    await edge.proxy.reload({ proxy: { port: 0, maxBufferedBytes: 4_194_304 } });
+    // Three times 360 KB: more than there was before.
+    await holdForms(edge, [60_000, 60_000, 60_000]);
+    await edge.proxy.reload(smallest);
+    expect((await post(`${edge.proxy.url}${transfer}`, 'a=b')).status).toBe(503);
+  });
+});
+
+it('300 clients with responses of 1 to 5 MB stay within 384 MiB', async () => {
+  const limit = 384 * 1_048_576;
+  const gateway = await startRecordingGateway();
+  const process = spawnServe({
+    config: configFor(
+      gateway.url,
+      { proxy: { port: 0, timeouts: { body: '2m', shutdownDelay: '0s' } }, signing: { queue: 1000 } },
+      { timeouts: { request: '2m' } },
+    ),
+  });
+  const group = limitMemory(limit);
+  if (group === undefined) console.warn('No control group may be made here: only the peak is measured.');
+  stops.push(
+    process.clear,
+    () => gateway.close(),
+    () => group?.remove(),
+  );
+  const { url } = await process.started();
+  const pid = process.child.pid ?? 0;
+  group?.add(pid);
+  let served = 0;
+  gateway.reply = (response) => {
+    served += 1;
+    response.end(Buffer.alloc(1_000_000 * (1 + (served % 5))));
+  };
+  const answers = await Promise.all(
+    Array.from({ length: 300 }, async () => {
+      const { status, body, complete } = await post(`${url}${transfer}`, 'a=b');
+      return `${status} ${complete} ${body.length >= 1_000_000}`;
+    }),
+  );
+  expect(new Set(answers)).toEqual(new Set(['200 true true']));
+  expect(peakMemory(pid) ?? 0).toBeLessThan(limit);
+}, 120_000);

@@ -1,0 +1,230 @@
+import { createHash } from 'node:crypto';
+import { globSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { z } from 'zod';
+import { dashboards } from '../../scripts/dashboards/dashboards.ts';
+import { parameter } from '../../src/simulator/verified-request.ts';
+import { post, statusForm, transferForm } from '../support/forwarding.ts';
+import { type PrometheusServer, type Sample, startPrometheus, until } from '../support/prometheus-server.ts';
+import { describeWith } from '../support/requires.ts';
+import { startProxy, type TestProxy, testPrivateKey } from '../support/service.ts';
+import { controlKey, startSimulator } from '../support/simulator.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
+import { roleName, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { vectorText } from '../support/vectors.ts';
+
+const traceId = '0af7651916cd43dd8448eb211c80319c';
+const tokens = { billing: 'token-of-billing', trial: 'token-of-trial' };
+const everything = { environments: ['*'], operations: ['*'], logins: ['*'] };
+const queries = Object.values(dashboards).flatMap(({ title, sections }) =>
+  sections
+    .flatMap(({ panels }) => panels)
+    .flatMap((panel) => panel.queries.map(({ expr }) => [title, panel.title, expr] as const)),
+);
+
+/** Two releases in one Prometheus, the second one without requests. */
+const busy = { namespace: 'payments', release: 'pay' };
+const unused = { namespace: 'payouts', release: 'pay' };
+
+const stops: (() => Promise<unknown>)[] = [];
+let proxy: TestProxy;
+let prometheus: PrometheusServer;
+
+const caller = (name: keyof typeof tokens, more: object) => ({
+  name,
+  credentials: [{ tokenSha256: createHash('sha256').update(tokens[name]).digest('hex') }],
+  ...more,
+});
+
+/** One request of every sort that the dashboards tell apart. */
+async function mixedTraffic(): Promise<void> {
+  const as = (name: keyof typeof tokens) => ({
+    Authorization: `Bearer ${tokens[name]}`,
+    traceparent: `00-${traceId}-00f067aa0ba902b7-01`,
+  });
+  const route = `${proxy.url}/sandbox/gw/api`;
+  const status = `${route}/v4/status/1234`;
+  await post(`${route}/v2/get-balance/manager/acme`, '', as('billing'));
+  await post(`${route}/v2/get-balance/manager/beta`, '', as('billing'));
+  await post(status, statusForm, as('billing'));
+  await post(`${route}/v4/transfer/1234`, transferForm, as('billing'));
+  await post(`${route}/v4/transfer/1234`, 'client_orderid=cut&amount=1&currency=EUR', as('billing'));
+  await post(status, 'login=acme&client_orderid=broken', as('billing'));
+  await post(status, 'login=acme&client_orderid=invoice-2', as('billing'));
+  await post(status, 'login=acme&client_orderid=invoice-4', as('billing'));
+  await post(status, 'login=acme&client_orderid=invoice-1', as('trial'));
+  await post(`${route}/v4/status/1235`, 'login=nobody&client_orderid=1', as('billing'));
+  await post(status, 'login=acme', as('billing'));
+  await post(status, statusForm, { Authorization: 'Bearer of nobody' });
+}
+
+async function start(): Promise<void> {
+  const gateway = await startSimulator({
+    clock: () => Date.now(),
+    fault: (_operation, call) => {
+      const order = parameter(call, 'client_orderid');
+      if (order === 'cut') return { fault: 'reset' };
+      return order === 'broken' ? { fault: 'status-500' } : undefined;
+    },
+  });
+  stops.push(() => gateway.close());
+  const vault = await new VaultTestEnvironment({ clock: () => Date.now() }).open();
+  stops.push(() => vault.close());
+  const keep = (privateKey: string) =>
+    vault.admin.put('gateway/sandbox/acme', { control_key: controlKey, private_key: privateKey });
+  await keep(testPrivateKey);
+  await vault.admin.put('gateway/sandbox/beta', { control_key: 'not the one that the gateway knows' });
+  const { address } = vault.vault;
+  const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
+  proxy = await startProxy({
+    gateway: gateway.url,
+    sandbox: { caFile: new Ca(vault.folder.path, 'gateway-ca').file },
+    config: {
+      keys: {
+        source: 'vault',
+        vault: { address, auth: { method: 'token', token } },
+        cache: { ttl: '500ms' },
+      },
+      callers: [
+        caller('billing', { allow: [{ ...everything, logins: ['acme', 'beta'] }] }),
+        caller('trial', { mode: 'dry-run' }),
+      ],
+    },
+  });
+  stops.push(() => proxy.stop());
+  const idle = await startProxy({ gateway: gateway.url });
+  stops.push(() => idle.stop());
+  const scrape = {
+    job_name: 'countersign',
+    static_configs: [
+      { targets: [new URL(proxy.adminUrl).host], labels: busy },
+      { targets: [new URL(idle.adminUrl).host], labels: unused },
+    ],
+  };
+  prometheus = await startPrometheus(
+    [scrape],
+    globSync('deploy/prometheus/*.rules.yaml').map((file) => resolve(file)),
+  );
+  stops.push(() => prometheus.stop());
+  // Prometheus takes 5 seconds to its first scrape. Rates need two, with something between them.
+  await until(async () => (await prometheus.query('up == 1')).length === 2);
+  for (let round = 0; round < 7; round += 1) {
+    if (round === 3) await keep(vectorText('keys/rsa-4096-pkcs8.pem'));
+    // An outage of Vault, in which the cached keys go on signing.
+    vault.vault.sealed = round === 5;
+    await mixedTraffic();
+    await new Promise((done) => setTimeout(done, 700));
+  }
+}
+
+const alert = z.object({
+  state: z.string(),
+  labels: z.record(z.string(), z.string()),
+  annotations: z.record(z.string(), z.string()),
+});
+
+describeWith('prometheus')('a real Prometheus that scrapes a Countersign under mixed traffic', () => {
+  beforeAll(start, 60_000);
+
+  const seen: (readonly [dashboard: string, panel: string, series: number, query: string])[] = [];
+  afterAll(() => {
+    const lines = seen.map((row) => row.join(' | ').replaceAll(/\s+/g, ' '));
+    process.stdout.write(['dashboard | panel | series | query', ...lines, ''].join('\n'));
+  });
+
+  // A start that failed half-way must not leave anything running.
+  afterAll(async () => {
+    for (const stop of stops.toReversed()) await stop();
+  });
+
+  function ask(expr: string, { namespace = '.*', release = '.*' } = {}): Promise<Sample[]> {
+    const concrete = expr
+      .replaceAll(/\$environment|\$operation/g, '.+')
+      .replaceAll('$namespace', namespace)
+      .replaceAll('$release', release)
+      .replaceAll('$__rate_interval', '4s')
+      .replaceAll('$__range', '1m');
+    return prometheus.query(concrete);
+  }
+
+  it.each(queries)('%s: %s', async (dashboard, panel, expr) => {
+    const values = (await ask(expr, busy)).map(({ value: [, text] }) => Number(text));
+    seen.push([dashboard, panel, values.length, expr]);
+    expect(values).toContainEqual(expect.any(Number));
+    expect(values.some((value) => Number.isFinite(value))).toBe(true);
+  });
+
+  it.each(queries)('%s: %s does not sum releases', async (_dashboard, _panel, expr) => {
+    const releases = (results: readonly Sample[]) =>
+      results.map(({ metric: { namespace, release } }) => `${namespace}/${release}`);
+    expect(['payments/pay', 'payouts/pay']).toEqual(
+      expect.arrayContaining([...new Set(releases(await ask(expr)))]),
+    );
+    expect(['payouts/pay']).toEqual(expect.arrayContaining([...new Set(releases(await ask(expr, unused)))]));
+  });
+
+  it('keeps the requests of a release out of those of another one', async () => {
+    const signatures = async (of: typeof busy) =>
+      (await ask('sum(countersign_signatures_total{namespace=~"$namespace", release=~"$release"})', of)).map(
+        ({ value: [, text] }) => Number(text),
+      );
+    expect((await signatures(busy))[0]).toBeGreaterThan(0);
+    expect(await signatures(unused)).toEqual([0]);
+  });
+
+  it.each([
+    'countersign_gateway_rejections_total{cause="current-key"}',
+    'countersign_gateway_rejections_total{cause="other-key"}',
+    'countersign_gateway_results_total{result="approved"}',
+    'countersign_gateway_results_total{result="declined"}',
+    'countersign_gateway_error_codes_total{code="124"}',
+    'countersign_gateway_error_codes_total{code="other"}',
+    'countersign_request_outcomes_total{outcome="answered", fault="gateway"}',
+    'countersign_request_outcomes_total{outcome="not-sent", fault="caller"}',
+    'countersign_request_outcomes_total{outcome="unknown", fault="gateway"}',
+    'countersign_authorization_decisions_total{caller="billing", decision="refused"}',
+    'countersign_authorization_decisions_total{caller="trial", decision="would-deny"}',
+    'max_over_time(countersign_key_source_up[1m]) - min_over_time(countersign_key_source_up[1m])',
+    'countersign_key_fallbacks_total{login="acme", kind="private_key", to="older"}',
+    'countersign_key_version{login="acme", kind="private_key"} - countersign_key_signing_version',
+  ])('tells apart what happened: %s', async (expr) => {
+    const values = (await prometheus.query(expr)).map(({ value: [, text] }) => Number(text));
+    expect(Math.max(...values)).toBeGreaterThan(0);
+  });
+
+  it('reads the page as OpenMetrics without a complaint, with exemplars', async () => {
+    const targets = z.object({
+      activeTargets: z.array(z.object({ health: z.string(), lastError: z.string() })),
+    });
+    const { activeTargets } = targets.parse(await prometheus.api('targets'));
+    const healthy = { health: 'up', lastError: '' };
+    expect(activeTargets).toEqual([healthy, healthy]);
+    const now = Date.now() / 1000;
+    const exemplars = await prometheus.api(
+      `query_exemplars?query=countersign_request_duration_seconds_bucket&start=${now - 60}&end=${now}`,
+    );
+    expect(JSON.stringify(exemplars)).toContain(`"trace_id":"${traceId}"`);
+  });
+
+  it('evaluates every rule without an error', async () => {
+    const rules = z.object({
+      groups: z.array(z.object({ rules: z.array(z.object({ name: z.string(), health: z.string() })) })),
+    });
+    const { groups } = rules.parse(await prometheus.api('rules'));
+    const unhealthy = groups.flatMap((group) => group.rules).filter(({ health }) => health !== 'ok');
+    expect(unhealthy).toEqual([]);
+  });
+
+  it('pages for the payment whose outcome nobody knows, in words without gaps', async () => {
+    const alerts = z.object({ alerts: z.array(alert) });
+    await until(async () => {
+      const { alerts: seen } = alerts.parse(await prometheus.api('alerts'));
+      const unknown = seen.find(({ labels }) => labels.alertname === 'CountersignOutcomeUnknown');
+      return (
+        unknown?.annotations.summary === 'A transfer in sandbox may or may not have happened' &&
+        (unknown.annotations['description'] ?? '').endsWith('Release pay in namespace payments.')
+      );
+    });
+  });
+});

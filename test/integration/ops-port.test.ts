@@ -1,0 +1,187 @@
+import { once } from 'node:events';
+import { createServer, request, type Server } from 'node:http';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { type AdminAppOptions, createAdminApp } from '../../src/observability/admin-app.ts';
+import { createPrometheus } from '../../src/observability/prometheus.ts';
+import type { Readiness } from '../../src/observability/readiness.ts';
+import { originOf } from '../support/origin.ts';
+import { RawConnection } from '../support/raw-http.ts';
+
+const metrics = createPrometheus({ version: '1', environments: {}, callers: [] });
+let state: Readiness;
+let server: Server;
+
+async function listen(ports: AdminAppOptions): Promise<void> {
+  server = createServer(createAdminApp(ports)).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+}
+
+function ask(path: string, init?: RequestInit): Promise<Response> {
+  return fetch(`${originOf(server)}${path}`, init);
+}
+
+beforeEach(async () => {
+  state = { ready: true, reasons: [], warnings: [] };
+  await listen({ page: (openMetrics) => metrics.page(openMetrics), readiness: () => state });
+});
+
+afterEach(async () => {
+  server.close();
+  server.closeAllConnections();
+  await once(server, 'close');
+});
+
+describe('/metrics', () => {
+  it.each([
+    ['no Accept', {}, 'text/plain; version=0.0.4; charset=utf-8'],
+    ['a browser', { Accept: 'text/html,*/*;q=0.8' }, 'text/plain; version=0.0.4; charset=utf-8'],
+    [
+      'Prometheus 2',
+      { Accept: 'application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1' },
+      'application/openmetrics-text; version=1.0.0; charset=utf-8',
+    ],
+    [
+      'Prometheus 3',
+      {
+        Accept:
+          'application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.3',
+      },
+      'application/openmetrics-text; version=1.0.0; charset=utf-8',
+    ],
+    [
+      'a client that does not accept OpenMetrics',
+      { Accept: 'application/openmetrics-text;q=0' },
+      'text/plain; version=0.0.4; charset=utf-8',
+    ],
+    [
+      'a client that takes anything but OpenMetrics',
+      { Accept: '*/*, application/openmetrics-text; version=1.0.0; q=0.0' },
+      'text/plain; version=0.0.4; charset=utf-8',
+    ],
+    [
+      'a client that prefers text',
+      { Accept: 'application/openmetrics-text;q=0.3, text/plain;version=0.0.4;q=0.7' },
+      'text/plain; version=0.0.4; charset=utf-8',
+    ],
+  ])('gives %s the format it prefers', async (_name, headers, type) => {
+    const response = await ask('/metrics', { headers });
+    expect(response.status).toBe(200);
+    expect(response.headers.get('content-type')).toBe(type);
+    expect(response.headers.get('vary')).toContain('Accept');
+    expect(await response.text()).toContain('countersign_build_info');
+  });
+
+  it('that cannot be made is a 500 without the error text', async () => {
+    const broken = () => Promise.reject(new Error('s3cret detail'));
+    server.close();
+    await listen({ page: broken, readiness: () => state });
+    const response = await ask('/metrics');
+    expect(response.status).toBe(500);
+    expect(await response.text()).toBe('the page cannot be made\n');
+  });
+});
+
+/** By fetch no other Host can be sent. */
+function askAs(path: string, host: string | undefined): Promise<number> {
+  const headers = host === undefined ? [] : { host };
+  const sent = request(`${originOf(server)}${path}`, { headers, setHost: false }).end();
+  return once(sent, 'response').then(([response]) => response.resume().statusCode);
+}
+
+describe('a page under a Host', () => {
+  beforeEach(async () => {
+    server.close();
+    const page = (openMetrics: boolean) => metrics.page(openMetrics);
+    await listen({ page, readiness: () => state, allowedHosts: ['pay-admin.prod.svc', 'countersign'] });
+  });
+
+  it.each([
+    '127.0.0.1',
+    '127.0.0.1:9090',
+    '10.1.2.3:9090',
+    '[::1]',
+    '[fd00::7]:9090',
+    'localhost',
+    'LocalHost:9090',
+    'countersign:9090',
+    'PAY-admin.prod.svc',
+  ])('that is an address or a configured name is served: %s', async (host) => {
+    expect(await askAs('/metrics', host)).toBe(200);
+  });
+
+  it.each([
+    'evil.test',
+    'evil.test:9090',
+    'localhost.evil.test',
+    '127.0.0.1.evil.test',
+    'countersign.evil.test',
+    'countersign:9090:9090',
+    'countersign:x',
+    '[::1',
+    '[evil.test]',
+    '127.0.0.1@evil.test',
+    '::1',
+    '2130706433',
+    '',
+  ])('of another site is not: "%s"', async (host) => {
+    expect(await askAs('/metrics', host)).toBe(421);
+  });
+
+  it.each(['/healthz', '/readyz'])('does not matter to the probe %s', async (path) => {
+    expect(await askAs(path, 'evil.test')).toBe(200);
+  });
+
+  it('of another site is answered with what to do, and without the name', async () => {
+    const { hostname, port } = new URL(originOf(server));
+    const connection = await RawConnection.open(`http://${hostname}:${port}`);
+    const answer = await connection.send('GET /metrics HTTP/1.1\r\nHost: evil.test\r\n\r\n').answer();
+    connection.close();
+    expect(answer.body.toString()).toBe(
+      'The Host is not known here. Use an IP address, or add the name to admin.allowedHosts.\n',
+    );
+  });
+});
+
+describe('health', () => {
+  it('/healthz says ok whatever /readyz says', async () => {
+    state = { ready: false, reasons: ['draining'], warnings: [] };
+    const response = await ask('/healthz');
+    expect([response.status, await response.text()]).toEqual([200, 'ok\n']);
+  });
+
+  it('/readyz is 200 when ready, else 503 with the reasons', async () => {
+    expect((await ask('/readyz')).status).toBe(200);
+    state = { ready: false, reasons: ['key-source-never-reached'], warnings: ['log-lines-dropped'] };
+    const response = await ask('/readyz');
+    expect(response.status).toBe(503);
+    expect(response.headers.get('cache-control')).toBe('no-store');
+    expect(await response.json()).toEqual(state);
+  });
+});
+
+describe('everything else', () => {
+  it.each(['/', '/metrics/', '/Metrics', '/healthz/x', '/debug', '/sandbox/gw/api/v4/status/1'])(
+    '%s is not found',
+    async (path) => {
+      expect((await ask(path)).status).toBe(404);
+    },
+  );
+
+  it.each(['POST', 'PUT', 'DELETE', 'OPTIONS'])('%s is not allowed', async (method) => {
+    const response = await ask('/metrics', { method });
+    expect(response.status).toBe(405);
+    expect(response.headers.get('allow')).toBe('GET, HEAD');
+  });
+
+  it('HEAD is answered like GET, without a body', async () => {
+    const response = await ask('/metrics', { method: 'HEAD' });
+    expect([response.status, await response.text()]).toEqual([200, '']);
+  });
+
+  it('carries the usual protective headers and does not name its framework', async () => {
+    const { headers } = await ask('/healthz');
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+    expect(headers.get('content-security-policy')).toContain("default-src 'self'");
+    expect(headers.has('x-powered-by')).toBe(false);
+  });
+});

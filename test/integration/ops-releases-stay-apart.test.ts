@@ -1,0 +1,150 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { parseAllDocuments } from 'yaml';
+import { z } from 'zod';
+import { dashboards } from '../../scripts/dashboards/dashboards.ts';
+import { post, statusForm } from '../support/forwarding.ts';
+import { at, chart, helm } from '../support/helm.ts';
+import { operatorScrape } from '../support/prometheus-operator.ts';
+import { type PrometheusServer, startPrometheus, until } from '../support/prometheus-server.ts';
+import { describeWith, itWith } from '../support/requires.ts';
+import { startProxy, type TestProxy } from '../support/service.ts';
+import { startSimulator } from '../support/simulator.ts';
+
+/** Installed side by side; the second one calls everything by another name. */
+const releases = [
+  { release: 'pay', namespace: 'payments', options: [] },
+  { release: 'payouts', namespace: 'treasury', options: ['--set=nameOverride=signer'] },
+] as const;
+
+const folder = mkdtempSync(join(tmpdir(), 'countersign-releases-'));
+const stops: (() => Promise<unknown>)[] = [];
+const proxies: TestProxy[] = [];
+let prometheus: PrometheusServer;
+
+/** The ServiceMonitor of a release and the Service that it selects. */
+function monitored({ release, namespace, options }: (typeof releases)[number]) {
+  const values = ['--values', join(chart, 'ci/default-values.yaml'), '--set=serviceMonitor.enabled=true'];
+  const { stdout, stderr, status } = helm([
+    'template',
+    release,
+    chart,
+    `--namespace=${namespace}`,
+    '--kube-version=1.34.0',
+    ...values,
+    ...options,
+  ]);
+  if (status !== 0) throw new Error(stderr);
+  const objects = parseAllDocuments(stdout).map((document): unknown => document.toJS());
+  const monitor = objects.find((object) => at(object, 'kind') === 'ServiceMonitor');
+  const service = objects.find(
+    (object) =>
+      at(object, 'kind') === 'Service' &&
+      at(object, 'metadata', 'labels', 'app.kubernetes.io/component') === 'admin',
+  );
+  // helm leaves the namespace to kubectl.
+  const metadata = { ...z.record(z.string(), z.unknown()).parse(at(service, 'metadata')), namespace };
+  return { monitor, service: { metadata } };
+}
+
+/** The rules, with alerts that fire within seconds. */
+function impatientRules(name: string): string {
+  const file = join(folder, name);
+  const text = readFileSync(join('deploy/prometheus', name), 'utf8');
+  writeFileSync(file, text.replaceAll(/^( +for: )\d+[mh]$/gm, '$11s'));
+  return file;
+}
+
+async function start(): Promise<void> {
+  const gateway = await startSimulator({ clock: () => Date.now() });
+  stops.push(() => gateway.close());
+  const scrapes = [];
+  for (const release of releases) {
+    const proxy = await startProxy({ gateway: gateway.url });
+    proxies.push(proxy);
+    const { monitor, service } = monitored(release);
+    scrapes.push(operatorScrape(monitor, service, new URL(proxy.adminUrl).host));
+  }
+  stops.push(() => Promise.all(proxies.splice(0).map((proxy) => proxy.stop())));
+  prometheus = await startPrometheus(
+    scrapes,
+    ['alerts.rules.yaml', 'objectives.rules.yaml'].map(impatientRules),
+  );
+  stops.push(() => prometheus.stop());
+  await until(async () => (await prometheus.query('up == 1')).length === releases.length);
+  // Rates need two scrapes with something between them.
+  for (let round = 0; round < 4; round += 1) {
+    for (const { url } of proxies) await post(`${url}/sandbox/gw/api/v4/status/1234`, statusForm);
+    await new Promise((done) => setTimeout(done, 800));
+  }
+}
+
+const alerts = z.object({
+  alerts: z.array(
+    z.object({
+      state: z.string(),
+      labels: z.record(z.string(), z.string()),
+      annotations: z.record(z.string(), z.string()),
+    }),
+  ),
+});
+const both = releases.map(({ namespace, release }) => `${namespace}/${release}`);
+const isHelmHere = itWith('helm') === it;
+
+describeWith('prometheus')('two releases that one Prometheus scrapes as the chart says', () => {
+  const whenHelm = isHelmHere ? it : it.skip;
+  beforeAll(async () => {
+    if (isHelmHere) await start();
+  }, 60_000);
+  afterAll(async () => {
+    for (const stop of stops.toReversed()) await stop();
+    rmSync(folder, { recursive: true });
+  });
+
+  async function releasesIn(expr: string): Promise<readonly string[]> {
+    const concrete = expr
+      .replaceAll(/\$environment|\$operation/g, '.+')
+      .replaceAll(/\$namespace|\$release/g, '.*')
+      .replaceAll('$__rate_interval', '5s')
+      .replaceAll('$__range', '1m');
+    const found = (await prometheus.query(concrete)).map(
+      ({ metric: { namespace, release } }) => `${namespace}/${release}`,
+    );
+    return [...new Set(found)].sort();
+  }
+
+  whenHelm('have one job and different releases, whatever their nameOverride', async () => {
+    expect(await releasesIn('up{job="countersign"}')).toEqual(both);
+  });
+
+  whenHelm.each(['Requests', 'Memory', 'CPU and event loop', 'Versions', 'Outcomes'])(
+    'have their own series in the panel %s',
+    async (title) => {
+      const panels = Object.values(dashboards).flatMap(({ sections }) =>
+        sections.flatMap((one) => one.panels),
+      );
+      const queries = panels.find((panel) => panel.title === title)?.queries ?? [];
+      expect(queries).not.toEqual([]);
+      for (const { expr } of queries) expect(await releasesIn(expr)).toEqual(both);
+    },
+  );
+
+  whenHelm('have their own CountersignDown', async () => {
+    const firing = async () =>
+      alerts
+        .parse(await prometheus.api('alerts'))
+        .alerts.filter(
+          ({ state, labels }) => state === 'firing' && labels['alertname'] === 'CountersignDown',
+        );
+    expect(await firing()).toEqual([]);
+    await Promise.all(proxies.splice(0).map((proxy) => proxy.stop()));
+    await until(async () => (await firing()).length === releases.length);
+    const described = (await firing()).map(({ annotations }) => annotations['description'] ?? '');
+    expect(described.map((text) => text.replace(/^.*(?=Release )/s, '')).sort()).toEqual([
+      'Release pay in namespace payments.',
+      'Release payouts in namespace treasury.',
+    ]);
+  });
+});

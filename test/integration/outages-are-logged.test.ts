@@ -1,0 +1,179 @@
+import { rename } from 'node:fs/promises';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { closedPort, startFaultyGateway } from '../support/faulty-gateway.ts';
+import { askBalance, counted, exchanges, post, transfer, until } from '../support/forwarding.ts';
+import { describeWith } from '../support/requires.ts';
+import { startProxy, type TestProxy } from '../support/service.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
+import { VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { StubVault } from '../support/stub-vault/server.ts';
+import { rootToken } from '../support/stub-vault/state.ts';
+
+const stops: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0).toReversed()) await stop();
+});
+
+const beginnings = (proxy: TestProxy) =>
+  proxy.logLines().filter(({ msg }) => msg === 'key source unavailable');
+const ends = (proxy: TestProxy) => proxy.logLines().filter(({ msg }) => msg === 'key source available again');
+
+/** Balances of logins that are not cached. */
+async function askUncached(proxy: TestProxy, count: number): Promise<void> {
+  for (let index = 0; index < count; index += 1) {
+    await post(`${proxy.url}/sandbox/gw/api/v2/get-balance/manager/uncached-${index}`, '');
+  }
+}
+
+/** One error line with the cause, however many requests fail. */
+async function expectBeginning(proxy: TestProxy, cause: RegExp): Promise<void> {
+  await askUncached(proxy, 5);
+  await until(() => beginnings(proxy).length > 0);
+  await askUncached(proxy, 5);
+  expect(beginnings(proxy)).toEqual([
+    expect.objectContaining({ level: 'error', cause: expect.stringMatching(cause), seconds: 0 }),
+  ]);
+  expect(await counted(proxy, 'key_source_up')).toBe(0);
+}
+
+async function expectEnd(proxy: TestProxy): Promise<void> {
+  await until(() => ends(proxy).length > 0);
+  const [end, ...more] = ends(proxy);
+  expect(more).toEqual([]);
+  expect(end).toMatchObject({ level: 'info' });
+  expect(end?.['seconds']).toBeLessThan(20);
+  expect(beginnings(proxy)).toHaveLength(1);
+  expect(await counted(proxy, 'key_source_up')).toBe(1);
+}
+
+describe('an outage of Vault', () => {
+  let bench: VaultTestEnvironment;
+  let proxy: TestProxy;
+
+  beforeEach(async () => {
+    bench = await new VaultTestEnvironment({ clock: Date.now }).open();
+    await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+    const auth = { method: 'token' as const, token: rootToken };
+    const vault = { address: bench.vault.address, timeout: '500ms', auth };
+    proxy = await startProxy({
+      gateway: 'http://127.0.0.1:9',
+      config: { keys: { source: 'vault', vault, cache: { ttl: '100ms' } } },
+    });
+    stops.push(
+      () => bench.close(),
+      () => proxy.stop(),
+    );
+    await askBalance(proxy);
+  });
+
+  it.each([
+    ['that is sealed', { kind: 'status', status: 503 } as const, /sealed.*503/],
+    ['that limits the rate', { kind: 'status', status: 429 } as const, /rate.*429/],
+    ['that is a standby', { kind: 'status', status: 473 } as const, /standby.*473/],
+    ['that hangs', { kind: 'black-hole' } as const, /did not answer in time/],
+  ])('%s is one line with its cause, and one at its end', async (_name, fault, cause) => {
+    bench.vault.fail(fault);
+    await expectBeginning(proxy, cause);
+    bench.vault.heal();
+    await expectEnd(proxy);
+  });
+
+  it('is none where one login is denied: that is a problem of its own', async () => {
+    bench.vault.fail({ kind: 'status', status: 403 }, /uncached/);
+    await askUncached(proxy, 3);
+    expect(await counted(proxy, 'key_source_up')).toBe(1);
+    expect(await counted(proxy, 'key_problems_total', { environment: 'sandbox' })).toBe(3);
+    expect(beginnings(proxy)).toEqual([]);
+    const told = proxy.logLines().filter(({ msg }) => String(msg).startsWith('the keys cannot be read'));
+    expect(told.map(({ msg, login }) => `${String(login)}: ${String(msg)}`)).toEqual([
+      'uncached-0: the keys cannot be read: Vault denied permission (HTTP 403)',
+      'uncached-1: the keys cannot be read: Vault denied permission (HTTP 403)',
+      'uncached-2: the keys cannot be read: Vault denied permission (HTTP 403)',
+    ]);
+  });
+
+  it('that is gone is one line with its cause, and one at its end', async () => {
+    const { port } = bench.vault;
+    await bench.vault.close();
+    await expectBeginning(proxy, /connection refused: ECONNREFUSED/);
+    await bench.vault.listen(port);
+    await expectEnd(proxy);
+  });
+});
+
+describe('an outage at the start', () => {
+  async function startWith(vault: object): Promise<TestProxy> {
+    const auth = { method: 'token' as const, token: rootToken };
+    const keys = { source: 'vault' as const, vault: { address: '', auth, ...vault } };
+    const proxy = await startProxy({ gateway: 'http://127.0.0.1:9', config: { keys } });
+    stops.push(() => proxy.stop());
+    return proxy;
+  }
+
+  it('says that the name of Vault is not known', async () => {
+    await expectBeginning(await startWith({ address: 'https://vault.invalid:8200' }), /DNS: E/);
+  });
+
+  describeWith('openssl')('(needs the program openssl)', () => {
+    it('says why TLS with Vault fails', async () => {
+      const bench = await new VaultTestEnvironment().open();
+      const { cert, key } = new Ca(bench.folder.path, 'ca').issue('server');
+      const vault = new StubVault({ tls: { cert, key } });
+      const address = await vault.listen();
+      stops.push(
+        () => bench.close(),
+        () => vault.close(),
+      );
+      await expectBeginning(await startWith({ address }), /TLS: UNABLE_TO_VERIFY_LEAF_SIGNATURE/);
+    });
+  });
+});
+
+it('an outage of the directory is one line with its cause, and one at its end', async () => {
+  const proxy = await startProxy({ gateway: 'http://127.0.0.1:9' });
+  stops.push(() => proxy.stop());
+  await askBalance(proxy);
+  await rename(proxy.keysFolder, `${proxy.keysFolder}-away`);
+  await expectBeginning(proxy, /cannot read the folder .* \(ENOENT\)/);
+  await rename(`${proxy.keysFolder}-away`, proxy.keysFolder);
+  await expectEnd(proxy);
+});
+
+describe('a gateway that cannot be reached says why in log, metric and answer', () => {
+  async function ask(gateway: string, sandbox: object = {}) {
+    const proxy = await startProxy({ gateway, sandbox, random: () => 0 });
+    stops.push(() => proxy.stop());
+    const { body } = await transfer(proxy);
+    const [line] = await exchanges(proxy);
+    return { proxy, detail: String(JSON.parse(body).detail), line };
+  }
+
+  async function expectCause(asked: Awaited<ReturnType<typeof ask>>, cause: string, detail: RegExp) {
+    expect(asked.line).toMatchObject({ reason: 'gateway-unreachable', unreachable: cause });
+    expect(asked.detail).toMatch(detail);
+    const labels = { environment: 'sandbox', operation: 'transfer', cause };
+    expect(await counted(asked.proxy, 'gateway_connection_failures_total', labels)).toBe(3);
+    expect(await counted(asked.proxy, 'gateway_connection_failures_total')).toBe(3);
+  }
+
+  it('for a name that is not known', async () => {
+    await expectCause(await ask('https://gateway.invalid'), 'dns', /DNS/);
+  });
+
+  it('for a connection that is refused', async () => {
+    await expectCause(await ask(`http://127.0.0.1:${closedPort}`), 'refused', /refused/);
+  });
+
+  it('for a handshake that does not end in time', async () => {
+    const gateway = await startFaultyGateway([async ({ request }) => void (await request())]);
+    stops.push(() => gateway.close());
+    const timeouts = { connect: '200ms', exchange: '5s' };
+    await expectCause(await ask(gateway.url.replace('http:', 'https:'), { timeouts }), 'timeout', /timeout/);
+  });
+
+  it('for a handshake that fails', async () => {
+    const gateway = await startFaultyGateway([({ socket, reset }) => void socket.once('data', reset)]);
+    stops.push(() => gateway.close());
+    await expectCause(await ask(gateway.url.replace('http:', 'https:')), 'tls', /TLS/);
+  });
+});

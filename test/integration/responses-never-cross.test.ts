@@ -1,0 +1,189 @@
+import type { TlsOptions } from 'node:tls';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { z } from 'zod';
+import { vaultClient } from '../../src/keys/vault/client.ts';
+import { Secret } from '../../src/secret.ts';
+import {
+  type Conversation,
+  type FaultyGateway,
+  type RawRequest,
+  reply,
+  startFaultyGateway,
+} from '../support/faulty-gateway.ts';
+import { counted, paths, post, until } from '../support/forwarding.ts';
+import { type Relay, startRelay } from '../support/relay.ts';
+import { describeWith } from '../support/requires.ts';
+import { type ProxyOptions, startProxy, type TestProxy } from '../support/service.ts';
+import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
+import { Folder } from '../support/stub-vault/harness.ts';
+
+const stops: (() => unknown)[] = [];
+afterEach(async () => {
+  await Promise.all(stops.splice(0).map((stop) => stop()));
+});
+
+/** A server that can write the last response of every open connection once more. */
+interface RepeatingServer extends FaultyGateway {
+  readonly repeat: () => void;
+}
+
+async function startServer(
+  bodyFor: (request: RawRequest) => string,
+  tls?: TlsOptions,
+): Promise<RepeatingServer> {
+  const last = new Map<Conversation, string>();
+  const script = async (conversation: Conversation): Promise<void> => {
+    // Otherwise the kernel holds a second response back until the first one is acknowledged.
+    conversation.socket.setNoDelay(true);
+    for (;;) {
+      const request = await conversation.request();
+      if (request === undefined) return;
+      last.set(conversation, bodyFor(request));
+      conversation.write(reply('200 OK', bodyFor(request)));
+    }
+  };
+  const server = await startFaultyGateway([script], tls);
+  stops.push(server.close);
+  const repeat = (): void => {
+    for (const [{ socket, write }, body] of last) if (socket.writable) write(reply('200 OK', body));
+  };
+  return { ...server, repeat };
+}
+
+const balanceName = ({ body }: RawRequest): string => new URLSearchParams(body).get('balance-name') ?? '';
+
+interface Proxy extends TestProxy {
+  /** Called while a request is signed: after the event loop has polled, before the request is written. */
+  beforeSending: () => void;
+}
+
+async function start(gateway: string, sandbox: ProxyOptions['sandbox'] = {}): Promise<Proxy> {
+  let proxy: Proxy | undefined;
+  const nonce = (): string => {
+    proxy?.beforeSending();
+    return 'nonce';
+  };
+  const started = await startProxy({ gateway, nonce, sandbox });
+  stops.push(() => started.stop());
+  proxy = { ...started, beforeSending: () => {} };
+  return proxy;
+}
+
+async function ask(proxy: TestProxy, name: string): Promise<string> {
+  return (await post(`${proxy.url}${paths.balance}`, `balance-name=${name}`)).body;
+}
+
+/** Twenty requests at once, again and again; gives those that got the response to another one. */
+async function crossed(proxy: Proxy, rounds: number, repeat: () => void): Promise<string[]> {
+  const wrong: string[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    let repeated = false;
+    proxy.beforeSending = () => {
+      if (!repeated) repeat();
+      repeated = true;
+    };
+    const names = Array.from({ length: 20 }, (_, index) => `${round}-${index}`);
+    const bodies = await Promise.all(names.map((name) => ask(proxy, name)));
+    wrong.push(
+      ...bodies.flatMap((body, index) => (body === names[index] ? [] : [`${names[index]} got ${body}`])),
+    );
+  }
+  return wrong;
+}
+
+describe('a surplus response of the gateway', () => {
+  it('that the event loop has not read yet is not the response to the next request', async () => {
+    const gateway = await startServer(balanceName);
+    const proxy = await start(gateway.url);
+    const wrong = await crossed(proxy, 20, gateway.repeat);
+    expect({ crossed: wrong.length, of: 400, first: wrong[0] }).toEqual({ crossed: 0, of: 400 });
+    expect(await counted(proxy, 'requests_total', { status: '200' })).toBe(400);
+  });
+
+  it('costs its connection and no other: the rest are used again', async () => {
+    const gateway = await startServer(balanceName);
+    const proxy = await start(gateway.url);
+    for (const name of ['a', 'b', 'c']) expect(await ask(proxy, name)).toBe(name);
+    expect(gateway.connections()).toBe(1);
+    proxy.beforeSending = gateway.repeat;
+    expect(await ask(proxy, 'd')).toBe('d');
+    proxy.beforeSending = () => {};
+    for (const name of ['e', 'f', 'g']) expect(await ask(proxy, name)).toBe(name);
+    expect(gateway.connections()).toBe(2);
+  });
+
+  it('has no connection to come on where keepAlive is false', async () => {
+    const gateway = await startServer(balanceName);
+    const proxy = await start(gateway.url, { keepAlive: false });
+    for (const name of ['a', 'b', 'c']) expect(await ask(proxy, name)).toBe(name);
+    expect(gateway.connections()).toBe(3);
+    for (const { headers } of gateway.requests()) expect(headers).toContainEqual(['Connection', 'close']);
+  });
+});
+
+describeWith('openssl')('a surplus response over TLS (needs the program openssl)', () => {
+  const folder = new Folder();
+  let certificate: Issued;
+  let caFile: string;
+  beforeAll(() => {
+    const ca = new Ca(folder.path, 'ca');
+    [caFile, certificate] = [ca.file, ca.issue('gateway')];
+  });
+  afterAll(() => folder.remove());
+
+  it('is not the response to the next request', async () => {
+    const gateway = await startServer(balanceName, certificate);
+    const proxy = await start(gateway.url, { caFile });
+    const wrong = await crossed(proxy, 10, gateway.repeat);
+    expect({ crossed: wrong.length, of: 200, first: wrong[0] }).toEqual({ crossed: 0, of: 200 });
+  });
+
+  it('is not the response to the next request when only a part of its record has arrived', async () => {
+    const gateway = await startServer(balanceName, certificate);
+    const relay: Relay = await startRelay(gateway.port);
+    stops.push(relay.close);
+    const proxy = await start(`https://127.0.0.1:${relay.port}`, { caFile });
+    expect(await ask(proxy, 'a')).toBe('a');
+    expect(await ask(proxy, 'b')).toBe('b');
+    expect(relay.connections()).toBe(1);
+    relay.hold();
+    gateway.repeat();
+    await until(() => relay.held() > 0);
+    proxy.beforeSending = () => relay.releaseAllBut(10);
+    expect(await ask(proxy, 'c')).toBe('c');
+    expect(relay.connections()).toBe(2);
+  });
+});
+
+describe('a surplus response of Vault', () => {
+  const shape = z.object({ path: z.string() });
+  const pathOf = ({ line }: RawRequest): string =>
+    JSON.stringify({ path: /^GET \/v1\/(\S+)/.exec(line)?.[1] ?? '' });
+
+  function reader(server: FaultyGateway): (path: string) => Promise<string> {
+    const ports = { monotonic: () => performance.now(), random: () => 0.5 };
+    const vault = vaultClient({ address: server.url, timeout: 2000 }, ports);
+    stops.push(() => vault.close());
+    return async (path) => (await vault.read(path, shape, new Secret('t'))).path;
+  }
+
+  it('is not the response to the next read, nor to one that waits for a connection', async () => {
+    const server = await startServer(pathOf);
+    const read = reader(server);
+    for (let round = 0; round < 10; round += 1) {
+      // More than the transport opens connections at once.
+      const asked = Array.from({ length: 40 }, (_, index) => `secret/data/${round}-${index}`);
+      const answers = asked.map(read);
+      server.repeat();
+      expect(await Promise.all(answers)).toEqual(asked);
+    }
+  });
+
+  it('costs nothing where there is none: reads that wait for a connection share those that are open', async () => {
+    const server = await startServer(pathOf);
+    const read = reader(server);
+    const asked = Array.from({ length: 40 }, (_, index) => `secret/data/${index}`);
+    expect(await Promise.all(asked.map(read))).toEqual(asked);
+    expect(server.connections()).toBe(16);
+  });
+});

@@ -1,0 +1,94 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { type Edge, startEdge, statusForm } from '../support/edge.ts';
+import { expectProblem } from '../support/problem.ts';
+import { formRequest } from '../support/raw-http.ts';
+
+let edge: Edge;
+
+beforeAll(async () => {
+  edge = await startEdge({
+    config: {
+      operations: {
+        cancel: {
+          path: '/api/v4/transfer/{endpointGroup}/cancel',
+          signature: 'RSA-SHA256',
+          loginFrom: 'header',
+          readOnly: false,
+        },
+      },
+    },
+  });
+});
+afterAll(() => edge.stop());
+beforeEach(() => {
+  edge.gateway.requests.length = 0;
+});
+
+const balance = '/gw/api/v2/get-balance/manager/acme';
+
+describe('a path that nothing is configured for', () => {
+  it.each([
+    ['an unknown environment', `/staging${balance}`],
+    ['an environment in capitals', `/Sandbox${balance}`],
+    ['__proto__ as the environment', `/__proto__${balance}`],
+    ['another product', '/sandbox/other/api/v2/get-balance/manager/acme'],
+    ['an unknown operation', '/sandbox/gw/api/v4/refund/1234'],
+    ['toString as an operation', '/sandbox/gw/api/toString'],
+    ['the root', '/'],
+    ['a host behind two slashes', `//evil.test/sandbox${balance}`],
+    ['two slashes first', `//sandbox${balance}`],
+    ['two slashes within', `/sandbox/${balance}`],
+    ['/./', '/sandbox/gw/./api/v2/get-balance/manager/acme'],
+    ['/../', '/sandbox/../sandbox/gw/api/v2/get-balance/manager/acme'],
+    ['a slash at the end', `/sandbox${balance}/`],
+    ['more behind the end', `/sandbox${balance}/more`],
+    ['an escaped literal', '/sandbox/gw/api/v2/get%2Dbalance/manager/acme'],
+    ['an escaped slash for a slash', '/sandbox/gw/api%2Fv2/get-balance/manager/acme'],
+    ['a backslash', '/sandbox\\gw/api/v2/get-balance/manager/acme'],
+    ['a path parameter on a literal', '/sandbox/gw;v=1/api/v2/get-balance/manager/acme'],
+    ['a status group without its id', '/sandbox/gw/api/v4/status/group'],
+    ['no status endpoint', '/sandbox/gw/api/v4/status'],
+    ['the operations port’s pages', '/metrics'],
+    ['the operations port’s health', '/healthz'],
+  ])('is unknown, and one answer says so for all: %s', async (_, target) => {
+    const problem = expectProblem(await edge.ask(formRequest(target, statusForm)), 'unknown-route');
+    expect(problem.detail).toBe(
+      'Nothing is configured for this path. It has the form /{environment}/{product}/api/...; check the spelling of the environment and of the operation.',
+    );
+    expect(edge.gateway.requests).toHaveLength(0);
+  });
+});
+
+it.each([
+  ['a path parameter', '1234;v=1'],
+  ['a fragment', '1234#frag'],
+  ['a dot segment', '..'],
+  ['an empty one', ''],
+  ['an escaped question mark', '1234%3Fa'],
+])('a value that cannot be an endpoint is refused: %s', async (_, endpoint) => {
+  const target = `/sandbox/gw/api/v4/status/${endpoint}`;
+  expectProblem(await edge.ask(formRequest(target, statusForm)), 'parameter-invalid');
+  expect(edge.gateway.requests).toHaveLength(0);
+});
+
+describe('a path that is configured', () => {
+  it.each([
+    ['order-status', '/gw/api/v4/status/1234', statusForm],
+    ['order-status-group', '/gw/api/v4/status/group/7', statusForm],
+    ['manager-balance', balance, ''],
+    ['transfer', '/gw/api/v4/transfer/1234', 'amount=1'],
+    ['pan-eligibility-send', '/gw/api/v2/pan-eligibility/send/1234', 'client-order-id=1'],
+    ['cancel', '/gw/api/v4/transfer/1234/cancel', 'login=acme'],
+  ])('is the operation %s, and reaches the gateway at the same path', async (operation, path, form) => {
+    const answer = await edge.ask(formRequest(`/sandbox${path}`, form));
+    expect(answer.status).toBe(200);
+    expect(edge.gateway.requests.map(({ target }) => target)).toEqual([path]);
+    const line = edge.proxy.logLines().find(({ requestId }) => requestId === answer.headers['x-request-id']);
+    expect(line).toMatchObject({ operation, environment: 'sandbox', login: 'acme' });
+  });
+
+  it('is written anew from its values', async () => {
+    await edge.ask(formRequest('/sandbox/gw/api/v4/transfer/%31%32%33%34', 'amount=1'));
+    expect(edge.gateway.requests.map(({ target }) => target)).toEqual(['/gw/api/v4/transfer/1234']);
+  });
+});

@@ -1,0 +1,282 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { loadScenario } from '../../src/simulator/scenario.ts';
+import {
+  balanceDraft,
+  type Draft,
+  fieldsOf,
+  noon,
+  post,
+  shippedScenario,
+  startSimulator,
+  statusDraft,
+  transferDraft,
+} from '../support/simulator.ts';
+
+const stops: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  await Promise.all(stops.splice(0).map((stop) => stop()));
+});
+
+/** Serial numbers count up: sn-1 for the first accepted request. */
+async function start(options: Parameters<typeof startSimulator>[0] = {}) {
+  let last = 0;
+  const serialNumber = () => {
+    last += 1;
+    return `sn-${last}`;
+  };
+  const listening = await startSimulator({ serialNumber, ...options });
+  stops.push(listening.close);
+  return { ...listening, ask: (draft: Draft) => post(listening.url, draft) };
+}
+
+const order = (clientOrderId: string, ...more: (readonly [string, string])[]) =>
+  statusDraft([['client_orderid', clientOrderId], ...more]);
+
+describe('a balance query', () => {
+  it('without a name gives every balance, amounts with three decimals', async () => {
+    const { ask } = await start();
+    const reply = await ask(balanceDraft());
+    expect(reply.headers['content-type']).toBe('application/json');
+    expect(reply.headers['simulator-undocumented']).toBeUndefined();
+    expect(reply.body).toBe(
+      '[{"name":"Main USD","amount":12500.500,"online-balance-live-amount":10950.450,' +
+        '"total-short-term-hold-amount":300.000,"total-rolling-reserve-amount":1250.050,"currency":"USD",' +
+        '"merchantLogin":"acme","amount-buffer-hold":75.250,"externalMerchantIdentifier":null},' +
+        '{"name":"Main EUR","amount":980.000,"online-balance-live-amount":882.000,' +
+        '"total-short-term-hold-amount":0.000,"total-rolling-reserve-amount":98.000,"currency":"EUR",' +
+        '"merchantLogin":"acme","amount-buffer-hold":0.000,"externalMerchantIdentifier":null}]',
+    );
+  });
+
+  it('with a name gives that balance', async () => {
+    const { ask } = await start();
+    const reply = await ask(balanceDraft([['balance-name', 'Main EUR']]));
+    expect(JSON.parse(reply.body)).toMatchObject([{ name: 'Main EUR', amount: 980 }]);
+  });
+
+  it('with a name that matches none gives an empty array, marked as invented', async () => {
+    const { ask } = await start();
+    const reply = await ask(balanceDraft([['balance-name', 'main eur']]));
+    expect([reply.status, reply.body, reply.headers['simulator-undocumented']]).toEqual([200, '[]', 'true']);
+  });
+
+  it('gives the balances of its own login', async () => {
+    const { ask } = await start();
+    const reply = await ask(balanceDraft([], 'beta'));
+    expect(JSON.parse(reply.body)).toMatchObject([{ name: 'Main GBP', merchantLogin: 'beta' }]);
+  });
+});
+
+describe('a status query', () => {
+  it('gives the order byte for byte: a line feed after each value, spaces as plus signs', async () => {
+    const { ask } = await start();
+    const reply = await ask(order('invoice-1'));
+    expect(reply.status).toBe(200);
+    expect(reply.headers['content-type']).toBe('text/html;charset=utf-8');
+    expect(reply.headers['simulator-undocumented']).toBeUndefined();
+    expect(reply.headers['content-length']).toBe(String(Buffer.byteLength(reply.body)));
+    expect(reply.body).toBe(
+      'type=status-response\n&serial-number=sn-1\n&merchant-order-id=invoice-1\n&gw-order-id=900001\n' +
+        '&status=approved\n&order-stage=transfer_approved\n&amount=10.42\n&initial-amount=10.42\n' +
+        '&currency=USD\n&transaction-type=transfer\n&transaction-date=2026-01-15+09%3A30%3A00+UTC\n' +
+        '&processor-tx-id=PT-900001\n&approval-code=123456\n&dest-last-four-digits=1111\n' +
+        '&dest-card-type=VISA\n&name=Ada+Example\n',
+    );
+  });
+
+  it('names the order id after the product', async () => {
+    const { ask } = await start({ scenario: { ...loadScenario(shippedScenario()), product: 'pay' } });
+    const reply = await ask({ ...order('invoice-1'), path: '/pay/api/v4/status/1234' });
+    expect(fieldsOf(reply.body)).toMatchObject({ 'pay-order-id': '900001' });
+  });
+
+  it('gives message and code of an order that was declined', async () => {
+    const { ask } = await start();
+    expect(fieldsOf((await ask(order('invoice-2'))).body)).toMatchObject({
+      status: 'declined',
+      'error-message': 'Declined by the issuer',
+      'error-code': '9101',
+    });
+  });
+
+  it('with an ambiguous client_orderid gives error 124', async () => {
+    const { ask } = await start();
+    const reply = await ask(order('invoice-4'));
+    expect(reply.status).toBe(200);
+    expect(reply.headers['simulator-undocumented']).toBeUndefined();
+    expect(reply.body).toBe(
+      'type=status-response\n&serial-number=sn-1\n&merchant-order-id=invoice-4\n&status=error\n' +
+        '&error-message=AMBIGUOUS_CLIENT_ORDER_ID\n&error-code=124\n',
+    );
+  });
+
+  it('tells orders with one client_orderid apart by orderid', async () => {
+    const { ask } = await start();
+    const reply = await ask(order('invoice-4', ['orderid', '900005']));
+    expect(fieldsOf(reply.body)).toMatchObject({ status: 'approved', amount: '21.00' });
+  });
+
+  it.each([
+    ['an unknown client_orderid', order('invoice-0'), '9002'],
+    ['an orderid of another order', order('invoice-1', ['orderid', '900002']), '9002'],
+    ['an order of another endpoint', order('invoice-3'), '9002'],
+    ['a by-request-sn of no request', order('invoice-1', ['by-request-sn', 'x']), '9003'],
+    ['no client_orderid', statusDraft([]), '9001'],
+  ])('with %s gives an error with status 200, marked as invented', async (_, draft, code) => {
+    const { ask } = await start();
+    const reply = await ask(draft);
+    expect([reply.status, reply.headers['simulator-undocumented']]).toEqual([200, 'true']);
+    expect(Object.keys(fieldsOf(reply.body))).toEqual([
+      'type',
+      'serial-number',
+      'merchant-order-id',
+      'status',
+      'error-message',
+      'error-code',
+    ]);
+    expect(fieldsOf(reply.body)).toMatchObject({ status: 'error', 'error-code': code });
+  });
+
+  it('sees the orders of its own login only', async () => {
+    const { ask } = await start();
+    const path = '/gw/api/v4/status/1234';
+    const ofBeta = await ask(statusDraft([['client_orderid', 'invoice-1']], path, 'beta'));
+    expect(fieldsOf(ofBeta.body)).toMatchObject({ 'gw-order-id': '900007' });
+    const notOfBeta = await ask(statusDraft([['client_orderid', 'invoice-2']], path, 'beta'));
+    expect(fieldsOf(notOfBeta.body)).toMatchObject({ status: 'error' });
+  });
+
+  it('by group finds the orders of all endpoints of the group', async () => {
+    const { ask } = await start();
+    const inGroup = (group: string, clientOrderId: string) =>
+      ask(statusDraft([['client_orderid', clientOrderId]], `/gw/api/v4/status/group/${group}`));
+    expect(fieldsOf((await inGroup('77', 'invoice-1')).body)).toMatchObject({ status: 'approved' });
+    expect(fieldsOf((await inGroup('77', 'invoice-3')).body)).toMatchObject({ status: 'filtered' });
+    expect(fieldsOf((await inGroup('78', 'invoice-1')).body)).toMatchObject({ status: 'error' });
+  });
+
+  it('gives each request a UUID as serial number', async () => {
+    const { url, close } = await startSimulator();
+    stops.push(close);
+    const replies = await Promise.all([1, 2].map(() => post(url, order('invoice-1'))));
+    const serials = replies.map(({ body }) => fieldsOf(body)['serial-number']);
+    expect(serials[0]).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+    expect(serials[0]).not.toBe(serials[1]);
+  });
+});
+
+describe('by-request-sn', () => {
+  const path = '/gw/api/v4/status/1235';
+  const invoice5 = (...more: (readonly [string, string])[]) =>
+    statusDraft([['client_orderid', 'invoice-5'], ...more], path);
+  const firstStage = '00000000-0000-4000-8000-000000000001';
+
+  it('left out gives the last stage', async () => {
+    const { ask } = await start();
+    const fields = fieldsOf((await ask(invoice5())).body);
+    expect(fields).toMatchObject({ 'serial-number': 'sn-1', 'transaction-type': 'reversal' });
+    expect(fields).not.toHaveProperty('by-request-sn');
+  });
+
+  it('of an earlier request gives that stage and is echoed', async () => {
+    const { ask } = await start();
+    const reply = await ask(invoice5(['by-request-sn', firstStage]));
+    expect(reply.body).toBe(
+      `type=status-response\n&serial-number=sn-1\n&by-request-sn=${firstStage}\n` +
+        '&merchant-order-id=invoice-5\n&gw-order-id=900006\n&status=approved\n&amount=30.00\n' +
+        '&initial-amount=30.00\n&currency=USD\n&transaction-type=sale\n',
+    );
+  });
+
+  it('of an earlier status query gives what that one showed', async () => {
+    const { ask } = await start();
+    await ask(invoice5(['by-request-sn', firstStage]));
+    const reply = await ask(invoice5(['by-request-sn', 'sn-1']));
+    expect(fieldsOf(reply.body)).toMatchObject({ 'by-request-sn': 'sn-1', 'transaction-type': 'sale' });
+  });
+
+  it('of another order gives an error', async () => {
+    const { ask } = await start();
+    await ask(order('invoice-1'));
+    const reply = await ask(invoice5(['by-request-sn', 'sn-1']));
+    expect(fieldsOf(reply.body)).toMatchObject({ status: 'error', 'error-code': '9003' });
+  });
+});
+
+describe('a transfer', () => {
+  const cardNumber = '4111111111111111';
+  const transfer = (clientOrderId: string) =>
+    transferDraft([
+      ['client_orderid', clientOrderId],
+      ['amount', '12.30'],
+      ['currency', 'EUR'],
+      ['credit_card_number', cardNumber],
+      ['destination-card-no', cardNumber],
+      ['cvv2', '937'],
+      ['card_printed_name', 'ADA EXAMPLE'],
+    ]);
+
+  it('is answered by a reply that is marked as invented', async () => {
+    const { ask } = await start();
+    const reply = await ask(transfer('t-1'));
+    expect(reply.headers['simulator-undocumented']).toBe('true');
+    expect(reply.body).toBe(
+      'type=transfer-response\n&serial-number=sn-1\n&merchant-order-id=t-1\n&gw-order-id=900008\n',
+    );
+  });
+
+  it('becomes an order that a status query finds, without anything of the card', async () => {
+    const { ask } = await start();
+    await ask(transfer('t-1'));
+    const reply = await ask(order('t-1', ['orderid', '900008']));
+    expect(reply.body).toBe(
+      'type=status-response\n&serial-number=sn-2\n&merchant-order-id=t-1\n&gw-order-id=900008\n' +
+        '&status=approved\n&order-stage=transfer_approved\n&transaction-type=transfer\n&amount=12.30\n' +
+        '&initial-amount=12.30\n&currency=EUR\n&transaction-date=2026-01-15+12%3A00%3A00+UTC\n',
+    );
+  });
+
+  it('can be asked for by its own serial number', async () => {
+    const { ask } = await start();
+    await ask(transfer('t-1'));
+    const reply = await ask(order('t-1', ['by-request-sn', 'sn-1']));
+    expect(fieldsOf(reply.body)).toMatchObject({ 'by-request-sn': 'sn-1', status: 'approved' });
+  });
+
+  it('sent twice becomes two orders, and the client_orderid ambiguous', async () => {
+    const { ask } = await start();
+    const ids = [await ask(transfer('t-1')), await ask(transfer('t-1'))].map(
+      ({ body }) => fieldsOf(body)['gw-order-id'],
+    );
+    expect(ids).toEqual(['900008', '900009']);
+    expect(fieldsOf((await ask(order('t-1'))).body)).toMatchObject({ 'error-code': '124' });
+  });
+
+  it.each([
+    ['an unknown endpoint', { ...transfer('t-1'), path: '/gw/api/v4/transfer/9' }, '9004'],
+    ['no client_orderid', transferDraft([['amount', '1']]), '9001'],
+  ])('with %s is an error and no order', async (_, draft, code) => {
+    const { ask } = await start();
+    const reply = await ask(draft);
+    expect(fieldsOf(reply.body)).toMatchObject({ status: 'error', 'error-code': code });
+    expect(fieldsOf((await ask(order('t-1'))).body)).toMatchObject({ 'error-code': '9002' });
+  });
+});
+
+it('a pan-eligibility request is answered by a reply that is marked as invented', async () => {
+  const { ask } = await start();
+  const draft = balanceDraft([
+    ['client-order-id', 'p-1'],
+    ['sending-card-ref-id', '42'],
+  ]);
+  const reply = await ask({ ...draft, path: '/gw/api/v2/pan-eligibility/send/1234' });
+  expect([reply.status, reply.headers['simulator-undocumented']]).toEqual([200, 'true']);
+  expect(reply.body).toBe(
+    'type=pan-eligibility-response\n&serial-number=sn-1\n&client-order-id=p-1\n&eligible=true\n',
+  );
+});
+
+it('the Date header follows the clock that was handed in', async () => {
+  const { ask } = await start();
+  expect((await ask(balanceDraft())).headers['date']).toBe(new Date(noon).toUTCString());
+});

@@ -1,0 +1,433 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { loadScenario } from '../../src/simulator/scenario.ts';
+import {
+  balanceDraft,
+  bodyOf,
+  type Draft,
+  gatewayKeys,
+  headerOf,
+  noon,
+  post,
+  privateKey,
+  send,
+  shippedScenario,
+  signatureOf,
+  startSimulator,
+  statusDraft,
+  transferDraft,
+  type Wire,
+  wireOf,
+  withOAuth,
+} from '../support/simulator.ts';
+import { privateKeyOf } from '../support/vectors.ts';
+
+const stops: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  await Promise.all(stops.splice(0).map((stop) => stop()));
+});
+
+async function start(options: Parameters<typeof startSimulator>[0] = {}) {
+  const listening = await startSimulator(options);
+  stops.push(listening.close);
+  return listening;
+}
+
+const seconds = noon / 1000;
+const balance = balanceDraft;
+const status = () => statusDraft([['client_orderid', 'invoice-1']]);
+
+/** Sends a right request with one thing changed on the wire. */
+async function reasonFor(draft: Draft, change: (wire: Wire, url: string) => Wire): Promise<unknown> {
+  const { url } = await start();
+  const { status, headers } = await send(url, change(wireOf(url, draft), url));
+  return status === 403 ? headers['simulator-rejection'] : status;
+}
+
+/** Signs and sends a request that is wrong before it is signed. */
+const reasonForSigned = (draft: Draft) => reasonFor(draft, (wire) => wire);
+
+function flip(signature: string): string {
+  const bytes = Buffer.from(signature, 'base64');
+  bytes[7] = (bytes[7] ?? 0) ^ 1;
+  return bytes.toString('base64');
+}
+
+const resigned = (draft: Draft, url: string, change: (signature: string) => string, separator?: string) =>
+  headerOf(draft.oauth, change(signatureOf(url, draft)), separator);
+
+describe('the simulator', () => {
+  it('answers what it refuses as the gateway does: 403 and an HTML page that gives no reason', async () => {
+    const { url } = await start();
+    const reply = await send(url, { ...wireOf(url, balance()), authorization: undefined });
+    expect(reply.status).toBe(403);
+    expect(reply.headers['content-type']).toBe('text/html;charset=utf-8');
+    expect(reply.body).toBe(
+      '<!DOCTYPE html>\n<html><head><title>403</title></head><body><h1>Access is denied</h1></body></html>\n',
+    );
+    expect(reply.headers['simulator-rejection']).toBe('authorization-missing');
+  });
+
+  it('accepts the requests that the following tests spoil', async () => {
+    const { url } = await start();
+    const transfer = transferDraft([['client_orderid', 'new']]);
+    const replies = await Promise.all([balance(), status(), transfer].map((draft) => post(url, draft)));
+    expect(replies.map(({ status }) => status)).toEqual([200, 200, 200]);
+  });
+
+  it('tells the port why it refused', async () => {
+    const told: string[][] = [];
+    const { url } = await start({ onRejected: (...what) => told.push(what) });
+    await post(url, withOAuth(balance(), 'oauth_version', '2.0'));
+    expect(told).toEqual([['version-wrong', 'manager-balance']]);
+  });
+});
+
+describe('the simulator refuses a signature', () => {
+  it.each([
+    ['HMAC-SHA1', balance()],
+    ['RSA-SHA256', status()],
+  ])('of %s with one bit flipped', async (_, draft) => {
+    expect(
+      await reasonFor(draft, (wire, url) => ({ ...wire, authorization: resigned(draft, url, flip) })),
+    ).toBe('signature-wrong');
+  });
+
+  it('over a body of which one byte changed', async () => {
+    const draft = balance([['balance-name', 'Main USD']]);
+    expect(await reasonFor(draft, (wire) => ({ ...wire, body: wire.body.replace('USD', 'USE') }))).toBe(
+      'signature-wrong',
+    );
+  });
+
+  it('over another path', async () => {
+    expect(await reasonFor(status(), (wire) => ({ ...wire, path: '/gw/api/v4/status/1235' }))).toBe(
+      'signature-wrong',
+    );
+  });
+
+  it('over another host', async () => {
+    expect(await reasonFor(status(), (wire) => ({ ...wire, headers: { Host: 'other.example' } }))).toBe(
+      'signature-wrong',
+    );
+  });
+
+  it('made with another control key', async () => {
+    expect(await reasonForSigned({ ...balance(), key: 'another' })).toBe('signature-wrong');
+  });
+
+  it('made with another private key', async () => {
+    expect(await reasonForSigned({ ...status(), key: privateKeyOf('rsa-4096-pkcs8.pem') })).toBe(
+      'signature-wrong',
+    );
+  });
+
+  it.each([
+    ['in hexadecimal', (signature: string) => Buffer.from(signature, 'base64').toString('hex')],
+    ['in base64url', (signature: string) => `${signature.slice(0, -2)}-_`],
+    ['without padding', (signature: string) => signature.replace(/=+$/, '')],
+    ['that is empty', () => ''],
+  ])('%s', async (_, change) => {
+    const draft = status();
+    expect(
+      await reasonFor(draft, (wire, url) => ({ ...wire, authorization: resigned(draft, url, change) })),
+    ).toBe('signature-malformed');
+  });
+
+  it('of the other method, though it is right', async () => {
+    const draft = withOAuth(balance(), 'oauth_signature_method', 'RSA-SHA256');
+    expect(await reasonForSigned({ ...draft, key: privateKey })).toBe('method-wrong');
+  });
+
+  it('of the table where the scenario names another method', async () => {
+    const scenario = { ...loadScenario(shippedScenario()), signatures: { transfer: 'HMAC-SHA1' as const } };
+    const { url } = await start({ scenario });
+    const reply = await post(url, transferDraft([['client_orderid', 'new']]));
+    expect(reply.headers['simulator-rejection']).toBe('method-wrong');
+  });
+});
+
+describe('the simulator refuses an Authorization header', () => {
+  it.each<[string, (header: string) => string | string[]]>([
+    ['of another scheme', (header) => header.replace('OAuth', 'Bearer')],
+    ['with a scheme alone', () => 'OAuth'],
+    ['without quotes', (header) => header.replaceAll('"', '')],
+    ['with a semicolon between pairs', (header) => header.replaceAll(', ', '; ')],
+    ['with nothing between pairs', (header) => header.replaceAll(', ', '')],
+    ['with a comma at the end', (header) => `${header},`],
+    ['with two commas', (header) => header.replace(', ', ',,')],
+    ['with a percent sign that encodes nothing', (header) => header.replace('%3D', '%3')],
+    ['with a bare equals sign in the signature', (header) => header.replace('%3D', '=')],
+    ['with bytes that are not UTF-8', (header) => header.replace('"acme"', '"acme%FF"')],
+    ['given twice', (header) => [header, header]],
+  ])('%s', async (_, change) => {
+    const reason = await reasonFor(balance(), (wire) => ({
+      ...wire,
+      authorization: change(String(wire.authorization)),
+    }));
+    expect(reason).toBe('authorization-malformed');
+  });
+});
+
+describe('the simulator accepts an Authorization header', () => {
+  it.each<[string, (header: string) => string]>([
+    ['with a comma and no space between pairs', (header) => header.replaceAll(', ', ',')],
+    ['with a realm', (header) => header.replace('OAuth ', 'OAuth realm="Gateway & co", ')],
+    ['with the scheme in lower case', (header) => header.replace('OAuth ', 'oauth ')],
+    ['with lower-case hexadecimal digits', (header) => header.replaceAll(/%../g, (hex) => hex.toLowerCase())],
+    [
+      'with its pairs in another order',
+      (header) => `OAuth ${header.slice(6).split(', ').toReversed().join(', ')}`,
+    ],
+  ])('%s', async (_, change) => {
+    const answer = await reasonFor(balance(), (wire) => ({
+      ...wire,
+      authorization: change(String(wire.authorization)),
+    }));
+    expect(answer).toBe(200);
+  });
+});
+
+describe('the simulator refuses OAuth parameters', () => {
+  const names = [
+    'oauth_consumer_key',
+    'oauth_nonce',
+    'oauth_signature_method',
+    'oauth_timestamp',
+    'oauth_version',
+  ];
+
+  it.each(names)('when %s is missing from the header', async (name) => {
+    const pair = new RegExp(`${name}="[^"]*", `);
+    const reason = await reasonFor(balance(), (wire) => ({
+      ...wire,
+      authorization: String(wire.authorization).replace(pair, ''),
+    }));
+    expect(reason).toBe('oauth-parameter-missing');
+  });
+
+  it.each(names)('when %s is missing from the body', async (name) => {
+    const pair = new RegExp(`&?${name}=[^&]*`);
+    const reason = await reasonFor(balance(), (wire) => ({ ...wire, body: wire.body.replace(pair, '') }));
+    expect(reason).toBe('oauth-parameter-missing');
+  });
+
+  it.each(names)('when %s differs between header and body', async (name) => {
+    const pair = new RegExp(`${name}="[^"]*"`);
+    const reason = await reasonFor(balance(), (wire) => ({
+      ...wire,
+      authorization: String(wire.authorization).replace(pair, `${name}="other"`),
+    }));
+    expect(reason).toBe('header-body-mismatch');
+  });
+
+  it.each(names)('when %s is in the body twice', async (name) => {
+    const draft = balance();
+    const again = draft.oauth.filter((pair) => pair[0] === name);
+    expect(await reasonForSigned({ ...draft, form: again })).toBe('oauth-parameter-repeated');
+  });
+
+  it.each([...names, 'oauth_signature'])('when %s is in the header twice', async (name) => {
+    const pair = new RegExp(`${name}="[^"]*"`);
+    const reason = await reasonFor(balance(), (wire) => {
+      const header = String(wire.authorization);
+      return { ...wire, authorization: `${header}, ${pair.exec(header)?.[0]}` };
+    });
+    expect(reason).toBe('oauth-parameter-repeated');
+  });
+
+  it('when the header has no signature', async () => {
+    const reason = await reasonFor(balance(), (wire) => ({
+      ...wire,
+      authorization: String(wire.authorization).replace(/, oauth_signature="[^"]*"/, ''),
+    }));
+    expect(reason).toBe('oauth-parameter-missing');
+  });
+
+  it.each(['oauth_signature', 'oauth_token', 'oauth_'])('when the body has %s', async (name) => {
+    expect(await reasonForSigned(balance([[name, 'x']]))).toBe('oauth-parameter-unexpected');
+  });
+
+  it('when the header has a parameter of the request', async () => {
+    const reason = await reasonFor(balance(), (wire) => ({
+      ...wire,
+      authorization: `${String(wire.authorization)}, balance-name="x"`,
+    }));
+    expect(reason).toBe('oauth-parameter-unexpected');
+  });
+
+  it('when the version is not 1.0', async () => {
+    expect(await reasonForSigned(withOAuth(balance(), 'oauth_version', '1'))).toBe('version-wrong');
+  });
+
+  it.each(['', '0', '-5', '1e9', '1768478400.0', ' 1768478400', '01768478400', 'noon'])(
+    'when the timestamp is "%s"',
+    async (timestamp) => {
+      expect(await reasonForSigned(withOAuth(balance(), 'oauth_timestamp', timestamp))).toBe(
+        'timestamp-malformed',
+      );
+    },
+  );
+
+  it('when the timestamp is in milliseconds', async () => {
+    expect(await reasonForSigned(withOAuth(balance(), 'oauth_timestamp', String(noon)))).toBe(
+      'timestamp-in-milliseconds',
+    );
+  });
+
+  it.each([
+    [-301, 'timestamp-outside-window'],
+    [-300, 200],
+    [300, 200],
+    [301, 'timestamp-outside-window'],
+  ])('when the timestamp is %d s away, unless that is within the window: %s', async (away, expected) => {
+    expect(await reasonForSigned(withOAuth(balance(), 'oauth_timestamp', String(seconds + away)))).toBe(
+      expected,
+    );
+  });
+
+  it('when the timestamp is outside the window that the scenario sets', async () => {
+    const { url } = await start({
+      scenario: { ...loadScenario(shippedScenario()), timestampWindowSeconds: 5 },
+    });
+    const replies = await Promise.all(
+      [5, 6].map((late) => post(url, withOAuth(balance(), 'oauth_timestamp', String(seconds - late)))),
+    );
+    expect(replies.map(({ status }) => status)).toEqual([200, 403]);
+  });
+});
+
+describe('the simulator refuses a nonce', () => {
+  it('that it has seen, even with another timestamp', async () => {
+    const { url } = await start();
+    const draft = balance();
+    const later = withOAuth(draft, 'oauth_timestamp', String(seconds + 1));
+    expect((await post(url, draft)).status).toBe(200);
+    expect((await post(url, draft)).headers['simulator-rejection']).toBe('nonce-replayed');
+    expect((await post(url, later)).headers['simulator-rejection']).toBe('nonce-replayed');
+  });
+
+  it('of the same login only', async () => {
+    const { url } = await start();
+    const acme = withOAuth(balance(), 'oauth_nonce', 'shared');
+    const beta = withOAuth(balance([], 'beta'), 'oauth_nonce', 'shared');
+    expect([(await post(url, acme)).status, (await post(url, beta)).status]).toEqual([200, 200]);
+  });
+
+  it('only if a request with it was right', async () => {
+    const { url } = await start();
+    const draft = balance();
+    expect((await post(url, { ...draft, key: 'another' })).status).toBe(403);
+    expect((await post(url, draft)).status).toBe(200);
+  });
+});
+
+describe('the simulator refuses a login', () => {
+  it('that the scenario does not have', async () => {
+    expect(await reasonForSigned(balance([], 'stranger'))).toBe('login-unknown');
+  });
+
+  it.each(['__proto__', 'constructor'])('that is called %s', async (login) => {
+    expect(await reasonForSigned(balance([], login))).toBe('login-unknown');
+  });
+
+  it('that is not the one of the path', async () => {
+    expect(await reasonForSigned(withOAuth(balance(), 'oauth_consumer_key', 'beta'))).toBe('login-mismatch');
+  });
+
+  it('that is not the one of the parameter login', async () => {
+    expect(await reasonForSigned(withOAuth(status(), 'oauth_consumer_key', 'beta'))).toBe('login-mismatch');
+  });
+
+  it.each([
+    ['missing', []],
+    ['given twice', [['login', 'acme'] as const, ['login', 'acme'] as const]],
+  ])('when the parameter login is %s', async (_, form) => {
+    expect(await reasonForSigned({ ...status(), form })).toBe('login-mismatch');
+  });
+
+  it('that has no key of the kind', async () => {
+    const { url } = await start({ keys: new Map([['acme', { ...gatewayKeys, controlKeys: [] }]]) });
+    expect((await post(url, balance())).headers['simulator-rejection']).toBe('key-missing');
+    expect((await post(url, status())).status).toBe(200);
+  });
+
+  it('that was shut out, until it no longer is', async () => {
+    const { url, simulator } = await start();
+    simulator.accounts.setRefused('acme', true);
+    expect((await post(url, balance())).headers['simulator-rejection']).toBe('login-refused');
+    expect((await post(url, balance([], 'beta'))).status).toBe(200);
+    simulator.accounts.setRefused('acme', false);
+    expect((await post(url, balance())).status).toBe(200);
+  });
+
+  it('without the balance feature', async () => {
+    const scenario = { ...loadScenario(shippedScenario()), logins: { acme: {} } };
+    const { url } = await start({ scenario });
+    const reply = await post(url, balance());
+    expect([reply.status, reply.headers['simulator-rejection']]).toEqual([403, 'balance-not-enabled']);
+  });
+});
+
+describe('the simulator refuses a request', () => {
+  it('with a query', async () => {
+    expect(await reasonFor(balance(), (wire) => ({ ...wire, path: `${wire.path}?a=b` }))).toBe(
+      'query-present',
+    );
+  });
+
+  it('that is not a form', async () => {
+    const headers = { 'Content-Type': 'text/plain' };
+    expect(await reasonFor(balance(), (wire) => ({ ...wire, headers }))).toBe('content-type-wrong');
+  });
+
+  it('whose form cannot be decoded', async () => {
+    expect(await reasonFor(balance(), (wire) => ({ ...wire, body: `${wire.body}&a=%zz` }))).toBe(
+      'body-malformed',
+    );
+  });
+
+  it.each<[string, Partial<Wire>, number]>([
+    ['GET', { method: 'GET', body: '' }, 404],
+    ['an unknown path', { path: '/gw/api/v4/refund/1234' }, 404],
+    ['another product', { path: '/other/api/v2/get-balance/manager/acme' }, 404],
+    ['a path in upper case', { path: '/GW/api/v2/get-balance/manager/acme' }, 404],
+    ['a slash at the end', { path: '/gw/api/v2/get-balance/manager/acme/' }, 404],
+    ['a path that cannot be decoded', { path: '/gw/api/v2/get-balance/manager/%zz' }, 400],
+    ['an encoded body', { headers: { 'Content-Encoding': 'gzip' } }, 415],
+  ])('with %s by a status that it marks as invented', async (_, change, status) => {
+    const { url } = await start();
+    const reply = await send(url, { ...wireOf(url, balance()), ...change });
+    expect([reply.status, reply.headers['simulator-undocumented']]).toEqual([status, 'true']);
+  });
+
+  it('with a body of two megabytes by a status that it marks as invented', async () => {
+    const { url } = await start();
+    const reply = await send(url, { ...wireOf(url, balance()), body: 'a'.repeat(2_000_000) });
+    expect([reply.status, reply.headers['simulator-undocumented']]).toEqual([413, 'true']);
+  });
+});
+
+it('reads names and values that signers get wrong', async () => {
+  const { url } = await start();
+  const form = [
+    ['phone', '1'],
+    ['phone2', '2'],
+    ['a', 'x'],
+    ['a', 'x'],
+    ['a', ''],
+    ['', 'no name'],
+    ['__proto__', "!*'()~ +%2B&=/?é私😀\n\0"],
+  ] as const;
+  const drafts = [balance(form), statusDraft([['client_orderid', 'invoice-1'], ...form])];
+  const replies = await Promise.all(drafts.map((draft) => post(url, draft)));
+  expect(replies.map(({ status }) => status)).toEqual([200, 200]);
+});
+
+it('reads a form in which spaces are plus signs', async () => {
+  const { url } = await start();
+  const draft = balance([['balance-name', 'Main USD']]);
+  const wire = wireOf(url, draft);
+  const body = bodyOf([...draft.form, ...draft.oauth]).replace('%20', '+');
+  expect(body).toContain('Main+USD');
+  expect((await send(url, { ...wire, body })).status).toBe(200);
+});

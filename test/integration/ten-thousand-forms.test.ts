@@ -1,0 +1,132 @@
+import { Agent, request as httpRequest } from 'node:http';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import * as fc from 'fast-check';
+import {
+  type Recorded,
+  type RecordingGateway,
+  startRecordingGateway,
+} from '../../scripts/recording/gateway.ts';
+import type { Pair } from '../../src/oauth1/parameters.ts';
+import { formArbitrary } from '../support/form.ts';
+import { startProxy, type TestProxy, testControlKey } from '../support/service.ts';
+import { publicKeyOf } from '../support/vectors.ts';
+import { type VerificationKey, verifyAuthorization } from '../support/verify.ts';
+
+const seed = 20_260_115;
+const count = 10_000;
+const callersAtOnce = 32;
+
+/** Names whose meaning, not whose encoding, would have a form refused. */
+const meaningful = new Set(['login', 'balance-name']);
+const forms = formArbitrary.map((form) => form.filter(([name]) => !meaningful.has(name)));
+
+const methods: [name: string, target: string, key: VerificationKey][] = [
+  ['HMAC-SHA1', '/sandbox/gw/api/v2/get-balance/manager/acme', { controlKey: testControlKey }],
+  ['RSA-SHA256', '/sandbox/gw/api/v4/transfer/1234', { publicKey: publicKeyOf('rsa-2048-public.pem') }],
+];
+
+let gateway: RecordingGateway;
+let proxy: TestProxy;
+
+beforeAll(async () => {
+  gateway = await startRecordingGateway();
+  // The gateway answers with what it received, so that each form meets its own request.
+  gateway.reply = (response, { body }) => response.end(body);
+  proxy = await startProxy({ gateway: gateway.url });
+});
+
+afterAll(async () => {
+  await proxy.stop();
+  await gateway.close();
+});
+
+describe(`${count} generated forms (seed ${seed})`, () => {
+  it.each(methods)(
+    'reach the gateway whole and rightly signed with %s',
+    async (_, target, key) => {
+      const sample = fc.sample(forms, { seed, numRuns: count });
+      gateway.requests.length = 0;
+      const echoes = await sendAll(sample, target);
+      expect(gateway.requests).toHaveLength(count);
+      const received = new Map(gateway.requests.map((request) => [request.body.toString('latin1'), request]));
+      // Nonces make bodies different: no request was sent twice, and none stands for another.
+      expect(received.size).toBe(count);
+      for (const [index, form] of sample.entries()) {
+        const problem = problemWith(form, received.get(echoes[index] ?? ''), key);
+        if (problem !== undefined) throw new Error(`seed ${seed}, form ${index}: ${problem}`);
+      }
+    },
+    120_000,
+  );
+});
+
+/** @returns what the gateway says it received, form by form */
+async function sendAll(sample: readonly Pair[][], target: string): Promise<string[]> {
+  const agent = new Agent({ keepAlive: true, maxSockets: callersAtOnce });
+  const echoes: string[] = [];
+  const queue = sample.entries();
+  const caller = async (): Promise<void> => {
+    for (const [index, form] of queue) echoes[index] = await post(agent, target, encode(form, index));
+  };
+  try {
+    await Promise.all(Array.from({ length: callersAtOnce }, caller));
+  } finally {
+    agent.destroy();
+  }
+  return echoes;
+}
+
+/** As browsers, curl and OAuth libraries encode, in turn. */
+function encode(form: readonly Pair[], index: number): string {
+  if (index % 2 === 0) return new URLSearchParams(form.map(([name, value]) => [name, value])).toString();
+  return form.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`).join('&');
+}
+
+function post(agent: Agent, target: string, body: string): Promise<string> {
+  const headers = {
+    'Content-Type': 'application/x-www-form-urlencoded',
+    'Content-Length': Buffer.byteLength(body),
+  };
+  return new Promise((resolve, reject) => {
+    const request = httpRequest(`${proxy.url}${target}`, { method: 'POST', agent, headers }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.once('error', reject);
+      response.once('end', () => resolve(Buffer.concat(chunks).toString('latin1')));
+    });
+    request.once('error', reject).end(body);
+  });
+}
+
+const oauthNames = [
+  'oauth_consumer_key',
+  'oauth_nonce',
+  'oauth_signature_method',
+  'oauth_timestamp',
+  'oauth_version',
+];
+
+/** What the gateway would find wrong, or the caller missing; `undefined`: nothing. */
+function problemWith(
+  form: readonly Pair[],
+  received: Recorded | undefined,
+  key: VerificationKey,
+): string | undefined {
+  if (received === undefined) return 'it did not reach the gateway';
+  const { method, target, headers, body } = received;
+  const url = `http://${headers.host}${target}`;
+  let verified: readonly Pair[];
+  try {
+    verified = verifyAuthorization({ method, url, authorization: headers.authorization, body }, key).form;
+  } catch (error) {
+    return String(error);
+  }
+  if (JSON.stringify(verified) !== JSON.stringify(form)) return 'its pairs have changed';
+  const names = body
+    .toString('latin1')
+    .split('&')
+    .map((part) => part.slice(0, part.indexOf('=')));
+  if (names.slice(-oauthNames.length).join() !== oauthNames.join())
+    return 'the OAuth parameters do not end it';
+  return Number(headers['content-length']) === body.length ? undefined : 'its length is wrong';
+}

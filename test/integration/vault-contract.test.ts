@@ -1,0 +1,435 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { VaultConfig } from '../../src/config/schema.ts';
+import { createVaultAdmin } from '../../src/keys/vault/admin.ts';
+import type { VaultPorts } from '../../src/keys/vault/connect.ts';
+import { connectVault } from '../../src/keys/vault/connect.ts';
+import { revealFields } from '../../src/keys/vault/redact.ts';
+import { createVaultSource } from '../../src/keys/vault/source.ts';
+import { reveal, Secret } from '../../src/secret.ts';
+import { VaultAdmin } from '../support/stub-vault/admin.ts';
+import {
+  acme,
+  configFor,
+  controlKeys,
+  day,
+  Folder,
+  problemOf,
+  Told,
+  until,
+} from '../support/stub-vault/harness.ts';
+import { type RunningVault, vaultTargets } from '../support/stub-vault/real-vault.ts';
+
+for (const { name, open } of vaultTargets(process.env)) {
+  (open === undefined ? describe.skip : describe)(`keys in Vault, against ${name}`, () => {
+    // A server that is not ours may hold anything: all names are new.
+    const unique = randomBytes(4).toString('hex');
+    const mount = `kv-${unique}`;
+    const appRole = `approle-${unique}`;
+    const policy = `countersign-${unique}`;
+    const closers: (() => unknown)[] = [];
+    let folder: Folder;
+    let server: RunningVault;
+    let admin: VaultAdmin;
+    let roleId: string;
+
+    beforeAll(async () => {
+      if (open === undefined) return;
+      folder = new Folder();
+      server = await open();
+      admin = new VaultAdmin(server.address, server.rootToken);
+      await admin.enable('mounts', mount, { type: 'kv', options: { version: '2' } });
+      await admin.enable('auth', appRole, { type: 'approle' });
+      await admin.policy(policy, mount, 'gateway');
+      roleId = await admin.role(appRole, 'countersign', { token_policies: [policy], token_ttl: '1h' });
+    });
+
+    afterAll(async () => {
+      if (open === undefined) return;
+      await Promise.all(closers.map((close) => close()));
+      for (const made of [`mounts/${mount}`, `mounts/kv1-${unique}`, `auth/${appRole}`])
+        await admin.request('DELETE', `sys/${made}`);
+      for (const made of [policy, `${policy}-1`, `${policy}-d`])
+        await admin.request('DELETE', `sys/policies/acl/${made}`);
+      folder.remove();
+      await server?.close();
+    });
+
+    /** Timers stand still until {@link fire}. */
+    class Ports implements VaultPorts {
+      readonly events = new Told();
+      readonly clock = Date.now;
+      readonly monotonic = () => performance.now();
+      readonly random = () => 0.5;
+      #run: (() => void) | undefined;
+      wakesIn: number | undefined;
+
+      readonly setTimer = (run: () => void, milliseconds: number) => {
+        this.#run = run;
+        this.wakesIn = milliseconds;
+        return () => {
+          this.#run = undefined;
+        };
+      };
+
+      fire(): void {
+        this.#run?.();
+      }
+    }
+
+    async function appRoleAuth(secretId?: string): Promise<VaultConfig['auth']> {
+      const id = secretId ?? (await admin.secretId(appRole, 'countersign'));
+      const secretIdFile = folder.file(`secret-id-${randomBytes(4).toString('hex')}`, id);
+      return { method: 'approle', mount: appRole, roleId, secretIdFile };
+    }
+
+    function source(auth: VaultConfig['auth'], ports = new Ports(), more: Partial<VaultConfig> = {}) {
+      const opened = createVaultSource(configFor(server.address, { mount, auth, ...more }), day, ports);
+      closers.push(() => opened.stop());
+      return opened;
+    }
+
+    async function newLogin(...keys: readonly string[]) {
+      const address = { environment: 'sandbox', login: `l-${randomBytes(4).toString('hex')}` };
+      const path = `gateway/sandbox/${address.login}`;
+      for (const control_key of keys) await admin.put(path, { control_key }, mount);
+      return { address, path };
+    }
+
+    it('reads the current version after logging in by AppRole', async () => {
+      const { address } = await newLogin('first');
+      const ring = await source(await appRoleAuth()).read(address);
+      expect(controlKeys(ring)).toEqual(['1:first']);
+      expect(Math.abs((ring?.[0]?.createdAt?.getTime() ?? 0) - Date.now())).toBeLessThan(60_000);
+    });
+
+    it('says that a login that was never written has no keys', async () => {
+      const { address } = await newLogin();
+      expect(await source(await appRoleAuth()).read(address)).toBeUndefined();
+    });
+
+    it('says that a deleted current version has no keys, until it is undeleted', async () => {
+      const { address, path } = await newLogin('first');
+      const keys = source(await appRoleAuth());
+      await admin.deleteVersions(path, [1], mount);
+      expect(await keys.read(address)).toBeUndefined();
+      await admin.request('POST', `${mount}/undelete/${path}`, { versions: [1] });
+      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+    });
+
+    it('says that a destroyed current version has no keys', async () => {
+      const { address, path } = await newLogin('first');
+      await admin.destroy(path, [1], mount);
+      expect(await source(await appRoleAuth()).read(address)).toBeUndefined();
+    });
+
+    it('keeps versions superseded a moment ago, newest first, without deleted ones', async () => {
+      const { address, path } = await newLogin('first', 'second', 'third', 'fourth');
+      await admin.deleteVersions(path, [2], mount);
+      const ring = await source(await appRoleAuth()).read(address);
+      expect(controlKeys(ring)).toEqual(['4:fourth', '3:third', '1:first']);
+      expect(ring?.[0]?.supersededAt).toBeUndefined();
+      expect(ring?.[1]?.supersededAt).toEqual(ring?.[0]?.createdAt);
+    });
+
+    it('takes a wrapped secret id, and takes it out only once', async () => {
+      const { address } = await newLogin('first');
+      const wrapped = await admin.wrappedSecretId(appRole, 'countersign');
+      const wrappedSecretIdFile = folder.file('wrapped', wrapped);
+      const auth: VaultConfig['auth'] = { method: 'approle', mount: appRole, roleId, wrappedSecretIdFile };
+      expect(controlKeys(await source(auth).read(address))).toEqual(['1:first']);
+      expect(await problemOf(source(auth).read(address))).toBe('bad-credentials');
+    });
+
+    it('names a wrong secret id as bad credentials', async () => {
+      const { address } = await newLogin('first');
+      expect(await problemOf(source(await appRoleAuth('wrong')).read(address))).toBe('bad-credentials');
+    });
+
+    it('names a token that is no token as bad credentials', async () => {
+      const auth: VaultConfig['auth'] = { method: 'token', token: new Secret('no-such-token') };
+      expect(await problemOf(source(auth).read(acme))).toBe('bad-credentials');
+    });
+
+    it('takes a new token from the file after the old one was revoked', async () => {
+      const { address } = await newLogin('first');
+      const old = await admin.token({ policies: [policy], ttl: '1h' });
+      const tokenFile = folder.file('token', old);
+      const ports = new Ports();
+      let ahead = 0;
+      const keys = source(
+        { method: 'token', tokenFile },
+        Object.assign(ports, { monotonic: () => performance.now() + ahead }),
+      );
+      await keys.read(address);
+      await admin.revoke(old);
+      folder.file('token', await admin.token({ policies: [policy], ttl: '1h' }));
+      ahead = 60_000;
+      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+    });
+
+    it('names a path that the policy does not give as denied, not as missing', async () => {
+      const keys = source(await appRoleAuth(), new Ports(), { path: 'elsewhere/{environment}/{login}' });
+      expect(await problemOf(keys.read(acme))).toBe('denied');
+    });
+
+    it('names a mount that is not there, not a missing secret', async () => {
+      const auth: VaultConfig['auth'] = { method: 'token', token: new Secret(server.rootToken) };
+      const keys = source(auth, new Ports(), { mount: `absent-${unique}` });
+      expect(await problemOf(keys.read(acme))).toBe('no-route');
+    });
+
+    it('logs in again at once when its token was revoked', async () => {
+      const { address } = await newLogin('first');
+      const ports = new Ports();
+      let ahead = 0;
+      const monotonic = () => performance.now() + ahead;
+      const keys = source(await appRoleAuth(), Object.assign(ports, { monotonic }));
+      for (let logins = 1; logins < 4; logins += 1) {
+        expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+        // The end of a revoked token is in the past.
+        const ends = ports.events.expiries.filter((at = 0) => at > Date.now() / 1000 + 60);
+        expect(ends).toHaveLength(logins);
+        await admin.request('POST', `sys/leases/revoke-prefix/auth/${appRole}/login`);
+        ahead += 6000;
+      }
+    });
+
+    it('does not log in again for a permission that is missing', async () => {
+      const ports = new Ports();
+      let ahead = 0;
+      const monotonic = () => performance.now() + ahead;
+      const path = 'elsewhere/{environment}/{login}';
+      const keys = source(await appRoleAuth(), Object.assign(ports, { monotonic }), { path });
+      for (let times = 0; times < 3; times += 1) {
+        ahead += 120_000;
+        expect(await problemOf(keys.read(acme))).toBe('denied');
+      }
+      expect(ports.events.expiries).toHaveLength(1);
+    });
+
+    it.each([
+      ['looks itself up', { token_no_default_policy: false }, 1],
+      ['may not look itself up', { token_no_default_policy: true }, 7],
+    ])(
+      'leaves no tokens behind in an hour of denied reads, where a token %s',
+      async (_name, role, logins) => {
+        const { address } = await newLogin('first');
+        const path = {
+          [`${mount}/data/gateway/*`]: { capabilities: ['read'] },
+          'auth/token/revoke-self': { capabilities: ['update'] },
+        };
+        await admin.request('POST', `sys/policies/acl/${policy}-d`, { policy: JSON.stringify({ path }) });
+        const id = await admin.role(appRole, 'denied', { token_policies: [`${policy}-d`], ...role });
+        const secretIdFile = folder.file('secret-id-denied', await admin.secretId(appRole, 'denied'));
+        const auth = { method: 'approle', mount: appRole, roleId: id, secretIdFile } as const;
+        const ports = new Ports();
+        let ahead = 0;
+        const shared = Object.assign(ports, { monotonic: () => performance.now() + ahead });
+        const before = await admin.countTokens();
+        const vault = connectVault(configFor(server.address, { mount, auth }), shared);
+        for (; ahead < 3_590_000; ahead += 10_000)
+          await problemOf(vault.use((kv, token) => kv.history(token, address)));
+        expect(ports.events.expiries).toHaveLength(logins);
+        expect(await admin.countTokens()).toBe(before + 1);
+        await vault.close();
+        expect(await admin.countTokens()).toBe(before);
+      },
+    );
+
+    it('renews a periodic token for its whole period again and again', async () => {
+      const { address } = await newLogin('first');
+      const id = await admin.role(appRole, 'periodic', { token_policies: [policy], token_period: '10m' });
+      const secretIdFile = folder.file('secret-id-periodic', await admin.secretId(appRole, 'periodic'));
+      const ports = new Ports();
+      const keys = source({ method: 'approle', mount: appRole, roleId: id, secretIdFile }, ports);
+      const before = await admin.countTokens();
+      keys.start();
+      for (let leases = 1; leases < 5; leases += 1) {
+        await until(() => ports.events.expiries.length === leases, 'it has a lease');
+        expect(ports.wakesIn).toBe(400_000);
+        ports.fire();
+      }
+      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+      expect(await admin.countTokens()).toBe(before + 1);
+    });
+
+    it('logs in again where its tokens are batch tokens, which cannot be renewed', async () => {
+      const { address } = await newLogin('first');
+      const settings = { token_policies: [policy], token_ttl: '1h', token_type: 'batch' };
+      const id = await admin.role(appRole, 'batch', settings);
+      const secretIdFile = folder.file('secret-id-batch', await admin.secretId(appRole, 'batch'));
+      const ports = new Ports();
+      const keys = source({ method: 'approle', mount: appRole, roleId: id, secretIdFile }, ports);
+      keys.start();
+      for (let logins = 1; logins < 4; logins += 1) {
+        await until(() => ports.events.expiries.length === logins, 'it has a lease');
+        expect(ports.wakesIn).toBe(2_400_000);
+        ports.fire();
+      }
+      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+      await keys.stop();
+      expect(ports.events.problems).toEqual([]);
+    });
+
+    it('uses a secret id of one use once, and a new one at once when the token was revoked', async () => {
+      const { address } = await newLogin('first');
+      const id = await admin.role(appRole, 'once', { token_policies: [policy], secret_id_num_uses: 1 });
+      const secretIdFile = folder.file('secret-id-once', await admin.secretId(appRole, 'once'));
+      const ports = new Ports();
+      let ahead = 0;
+      const monotonic = () => performance.now() + ahead;
+      const auth = { method: 'approle', mount: appRole, roleId: id, secretIdFile } as const;
+      const keys = source(auth, Object.assign(ports, { monotonic }));
+      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+      await admin.request('POST', `sys/leases/revoke-prefix/auth/${appRole}/login`);
+      ahead += 6000;
+      expect(await problemOf(keys.read(address))).toBe('bad-credentials');
+      ahead += 6000;
+      expect(await problemOf(keys.read(address))).toBe('backing-off');
+      folder.file('secret-id-once', await admin.secretId(appRole, 'once'));
+      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+      expect(ports.events.expiries).toHaveLength(2);
+    });
+
+    it('revokes its token at the end', async () => {
+      const config = configFor(server.address, { mount, auth: await appRoleAuth() });
+      const vault = connectVault(config, new Ports());
+      const token = await vault.use((_kv, given) => Promise.resolve(reveal(given)));
+      const lookUp = () => admin.request('POST', 'auth/token/lookup', { token });
+      expect((await lookUp()).data).toMatchObject({ type: 'service' });
+      await vault.close();
+      await expect(lookUp()).rejects.toThrow('403');
+    });
+
+    it('names a mount of KV version 1 as such, not as missing secrets', async () => {
+      const version1 = `kv1-${unique}`;
+      await admin.enable('mounts', version1, { type: 'kv', options: { version: '1' } });
+      await admin.policy(`${policy}-1`, version1, 'gateway');
+      const token = new Secret(await admin.token({ policies: [`${policy}-1`], ttl: '1h' }));
+      const auth: VaultConfig['auth'] = { method: 'token', token };
+      const more = { mount: version1 };
+      expect(await problemOf(source(auth, new Ports(), more).read(acme))).toBe('kv-version-1');
+      const opened = createVaultAdmin(configFor(server.address, { auth, ...more }), new Ports());
+      closers.push(() => opened.close());
+      expect(await problemOf(opened.versions(acme))).toBe('kv-version-1');
+    });
+
+    it('renews its token at two thirds of the lease', async () => {
+      const { address } = await newLogin('first');
+      const ports = new Ports();
+      const keys = source(await appRoleAuth(), ports);
+      keys.start();
+      await until(() => ports.events.expiries.length === 1, 'it has logged in');
+      expect(ports.wakesIn).toBe(2400_000);
+      ports.fire();
+      await until(() => ports.events.expiries.length === 2, 'it has renewed');
+      expect(ports.events.expiries[1]).toBeGreaterThanOrEqual(ports.events.expiries[0] ?? Infinity);
+      expect(ports.events.problems).toEqual([]);
+      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+    });
+
+    it('knows when a token from the configuration ends', async () => {
+      const token = new Secret(await admin.token({ policies: [policy], ttl: '10m', renewable: false }));
+      const ports = new Ports();
+      source({ method: 'token', token }, ports).start();
+      await until(() => ports.events.expiries.length === 1, 'it has looked the token up');
+      const secondsLeft = (ports.events.expiries[0] ?? 0) - Date.now() / 1000;
+      expect(secondsLeft).toBeGreaterThan(570);
+      expect(secondsLeft).toBeLessThanOrEqual(600);
+      expect(ports.events.problems).toEqual([expect.stringContaining('replace it')]);
+    });
+
+    it('stays on a token that never ends', async () => {
+      const ports = new Ports();
+      source({ method: 'token', token: new Secret(server.rootToken) }, ports).start();
+      await until(() => ports.events.expiries.length === 1, 'it has looked the token up');
+      expect(ports.events.expiries).toEqual([undefined]);
+      expect(ports.wakesIn).toBeUndefined();
+    });
+
+    describe('for the platform team', () => {
+      async function store() {
+        const opened = createVaultAdmin(
+          configFor(server.address, { mount, auth: await appRoleAuth() }),
+          new Ports(),
+        );
+        closers.push(() => opened.close());
+        return opened;
+      }
+
+      it('writes with check-and-set and keeps the other fields', async () => {
+        const { address, path } = await newLogin();
+        await admin.put(path, { control_key: 'first', note: 'keep me' }, mount);
+        const keys = await store();
+        expect(await keys.write(address, { control_key: new Secret('second') }, 1)).toBe(2);
+        const written = await keys.readVersion(address, 2);
+        expect(controlKeys(written?.keys)).toEqual(['2:second']);
+        expect(revealFields(written?.fields ?? {})).toEqual({ control_key: 'second', note: 'keep me' });
+      });
+
+      it('refuses to write over what somebody else has written', async () => {
+        const { address } = await newLogin('first', 'second');
+        const keys = await store();
+        expect(await problemOf(keys.write(address, { control_key: 'x' }, 1))).toBe('cas-mismatch');
+        expect(await problemOf(keys.write(address, { control_key: 'x' }, 0))).toBe('cas-mismatch');
+        expect((await keys.versions(address))?.current).toBe(2);
+      });
+
+      it('writes the first version of a login, and again after the newest was deleted', async () => {
+        const { address, path } = await newLogin();
+        const keys = await store();
+        expect(await keys.write(address, { control_key: 'first' }, 0)).toBe(1);
+        await admin.deleteVersions(path, [1], mount);
+        expect(await keys.write(address, { control_key: 'second' }, 1)).toBe(2);
+        expect(controlKeys((await keys.readVersion(address, 2))?.keys)).toEqual(['2:second']);
+      });
+
+      it('tells deleted, destroyed and living versions apart', async () => {
+        const { address, path } = await newLogin('first', 'second', 'third');
+        await admin.destroy(path, [1], mount);
+        await admin.deleteVersions(path, [2], mount);
+        const keys = await store();
+        const history = await keys.versions(address);
+        expect(history?.current).toBe(3);
+        expect(history?.versions.map(({ version, destroyed }) => [version, destroyed])).toEqual([
+          [3, false],
+          [2, false],
+          [1, true],
+        ]);
+        expect(history?.versions.map(({ deletedAt }) => deletedAt !== undefined)).toEqual([
+          false,
+          true,
+          false,
+        ]);
+        expect(await keys.readVersion(address, 2)).toBeUndefined();
+        expect(await keys.readVersion(address, 1)).toBeUndefined();
+        expect(await keys.readVersion(address, 9)).toBeUndefined();
+      });
+
+      it('has no versions of a login that was never written', async () => {
+        const { address } = await newLogin();
+        expect(await (await store()).versions(address)).toBeUndefined();
+      });
+
+      it('lists the logins of an environment, whatever characters they have', async () => {
+        const environment = `e-${randomBytes(4).toString('hex')}`;
+        const logins = ['acme', 'a.b', 'a~b', 'a@b-c_d', '..x', '-'];
+        for (const login of logins) {
+          await admin.put(
+            `gateway/${environment}/${encodeURIComponent(login)}`,
+            { control_key: login },
+            mount,
+          );
+        }
+        const keys = await store();
+        expect([...(await keys.list(environment))].sort()).toEqual([...logins].sort());
+        const reader = source(await appRoleAuth());
+        for (const login of logins) {
+          expect(controlKeys(await reader.read({ environment, login }))).toEqual([`1:${login}`]);
+        }
+        expect(await keys.list('nobody')).toEqual([]);
+      });
+    });
+  });
+}

@@ -1,0 +1,80 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { VaultConfig } from '../../src/config/schema.ts';
+import { createVaultSource } from '../../src/keys/vault/source.ts';
+import { Secret } from '../../src/secret.ts';
+import { day, roleName, until, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+
+const second = 1000;
+const dayInSeconds = day / second;
+
+describe('the lease of a Vault token, by which an alert judges the time left', () => {
+  let bench: VaultTestEnvironment;
+
+  beforeEach(async () => {
+    bench = new VaultTestEnvironment();
+  });
+  afterEach(() => bench.close());
+
+  async function start(auth: VaultConfig['auth']): Promise<void> {
+    const source = bench.closing(createVaultSource(bench.config({ auth }), day, bench.ports));
+    source.start();
+    await until(() => source.ready(), 'it has logged in');
+  }
+
+  async function configured(token: object): Promise<VaultConfig['auth']> {
+    await bench.open();
+    const text = await bench.admin.token({ policies: [roleName], ...token });
+    return { method: 'token', token: new Secret(text) };
+  }
+
+  /** Advances the clock until the token was looked up or renewed once more. */
+  async function advance(milliseconds: number): Promise<void> {
+    const before = bench.told.leases.length;
+    bench.clock.advance(milliseconds);
+    await until(() => bench.told.leases.length > before, 'the token was looked up or renewed');
+  }
+
+  it('of a login is what Vault last granted, shorter at the end of its maximum life', async () => {
+    await bench.open({ token_ttl: 3600, token_max_ttl: 5400 });
+    await start(await bench.appRole());
+    await advance(2400 * second);
+    expect(bench.told.leases).toEqual([3600, 3000]);
+  });
+
+  it('of 10 minutes never has less than 20 % left while renewals succeed', async () => {
+    await bench.open({ token_ttl: 600, token_max_ttl: 3600 });
+    await start(await bench.appRole());
+    for (let renewals = 0; renewals < 12; renewals += 1) {
+      const wake = bench.clock.nextTimer ?? Number.NaN;
+      const [expiry = Number.NaN, lease = Number.NaN] = [
+        bench.told.expiries.at(-1),
+        bench.told.leases.at(-1),
+      ];
+      const left = expiry - (bench.clock.now() + wake) / second;
+      expect(left / lease).toBeGreaterThan(0.2);
+      await advance(wake);
+    }
+  });
+
+  it('of a configured token that cannot be renewed is the one it was created with', async () => {
+    const auth = await configured({ ttl: 30 * dayInSeconds, renewable: false });
+    bench.clock.advance(15 * day);
+    await start(auth);
+    await advance(10 * day);
+    expect(bench.told.leases).toEqual([30 * dayInSeconds, 30 * dayInSeconds]);
+    expect(new Set(bench.told.expiries).size).toBe(1);
+  });
+
+  it('of a configured token does not shrink with its last renewals', async () => {
+    await start(await configured({ ttl: 600, explicit_max_ttl: 900 }));
+    await advance(400 * second);
+    await advance(400 * second);
+    expect(bench.told.leases).toEqual([600, 600, 600]);
+  });
+
+  it('of a token that never expires is not reported', async () => {
+    await bench.open();
+    await start(bench.config().auth);
+    expect(bench.told.leases).toEqual([undefined]);
+  });
+});

@@ -1,0 +1,203 @@
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { Socket } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { z } from 'zod';
+import type { VaultConfig } from '../../src/config/schema.ts';
+import { vaultClient } from '../../src/keys/vault/client.ts';
+import { createVaultSource } from '../../src/keys/vault/source.ts';
+import { Secret } from '../../src/secret.ts';
+import { describeWith } from '../support/requires.ts';
+import { VaultAdmin } from '../support/stub-vault/admin.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
+import {
+  acme,
+  configFor,
+  controlKeys,
+  day,
+  problemOf,
+  rootAuth,
+  VaultTestEnvironment,
+} from '../support/stub-vault/harness.ts';
+import { StubVault } from '../support/stub-vault/server.ts';
+import { rootToken } from '../support/stub-vault/state.ts';
+
+const ports = { monotonic: () => performance.now(), random: () => 0.5 };
+
+describe('requests to Vault', () => {
+  let bench: VaultTestEnvironment;
+  let other: StubVault;
+  const environment = { ...process.env };
+
+  beforeEach(async () => {
+    bench = await new VaultTestEnvironment().open();
+    await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+    other = new StubVault();
+    await other.listen();
+    bench.vault.seen.length = 0;
+  });
+  afterEach(async () => {
+    process.env = { ...environment };
+    await other.close();
+    await bench.close();
+  });
+
+  const open = (more: Partial<VaultConfig> = {}) =>
+    bench.closing(createVaultSource(bench.config(more), day, bench.ports));
+
+  it('take nothing from VAULT_ variables, and use no proxy from the environment', async () => {
+    const proxy = other.address;
+    Object.assign(process.env, {
+      VAULT_ADDR: other.address,
+      VAULT_TOKEN: 'token-of-the-environment',
+      VAULT_NAMESPACE: 'namespace-of-the-environment',
+      VAULT_PREFIX: '/prefix-of-the-environment',
+      VAULT_SKIP_VERIFY: 'true',
+      http_proxy: proxy,
+      HTTP_PROXY: proxy,
+      https_proxy: proxy,
+      HTTPS_PROXY: proxy,
+      ALL_PROXY: proxy,
+    });
+    expect(controlKeys(await open({ auth: await bench.appRole() }).read(acme))).toEqual(['1:first']);
+    expect(other.seen).toEqual([]);
+    const seen = bench.vault.seen.filter(({ headers }) => headers['x-vault-request'] === 'true');
+    expect(seen.map(({ target }) => target)).toEqual([
+      'auth/approle/login',
+      'auth/token/lookup-self',
+      'secret/data/gateway/sandbox/acme',
+    ]);
+    expect(JSON.stringify(seen)).not.toContain('of-the-environment');
+  });
+
+  it('carry no token when they log in, even when an older token is known', async () => {
+    const source = open({ auth: await bench.appRole() });
+    await source.read(acme);
+    bench.clock.advance(2 * 3600_000);
+    await source.read(acme);
+    const logins = bench.vault.seen.filter(({ target }) => target.endsWith('/login'));
+    expect(logins.map(({ headers }) => headers['x-vault-token'])).toEqual([undefined, undefined]);
+  });
+
+  it('name the namespace of the configuration', async () => {
+    const vault = bench.closing(new StubVault({ namespaces: ['team-a'] }));
+    const admin = new VaultAdmin(await vault.listen(), rootToken);
+    const inTeam = { 'X-Vault-Namespace': 'team-a' };
+    await admin.request(
+      'POST',
+      'secret/data/gateway/sandbox/acme',
+      { data: { control_key: 'of the team' } },
+      inTeam,
+    );
+    const read = async (more: Partial<VaultConfig>) => {
+      const source = bench.closing(
+        createVaultSource(configFor(vault.address, more), day, { ...bench.ports, ...ports }),
+      );
+      return controlKeys(await source.read(acme));
+    };
+    expect(await read({ namespace: 'team-a' })).toEqual(['1:of the team']);
+    expect(await read({})).toBeUndefined();
+    expect(await problemOf(read({ namespace: 'team-b' }))).toBe('no-route');
+  });
+
+  describeWith('openssl')('over TLS (needs the program openssl)', () => {
+    let ca: Ca;
+    let vault: StubVault;
+
+    async function listen(clientCa?: Ca): Promise<void> {
+      ca = new Ca(bench.folder.path, 'ca');
+      const { cert, key } = ca.issue('server');
+      vault = new StubVault({
+        tls: { cert, key, ...(clientCa === undefined ? {} : { clientCa: clientCa.cert }) },
+      });
+      await vault.listen();
+    }
+    const read = (more: Partial<VaultConfig>) => {
+      const source = bench.closing(createVaultSource(configFor(vault.address, more), day, bench.ports));
+      return source.read(acme);
+    };
+    afterEach(() => vault.close());
+
+    it('trust the CA of the configuration', async () => {
+      await listen();
+      expect(await problemOf(read({ caFile: ca.file }))).toBe('none');
+    });
+
+    it('trust no other server, whatever the environment says', async () => {
+      await listen();
+      process.env['VAULT_SKIP_VERIFY'] = '1';
+      expect(await problemOf(read({}))).toBe('unreachable');
+      const stranger = new Ca(bench.folder.path, 'stranger');
+      expect(await problemOf(read({ caFile: stranger.file }))).toBe('unreachable');
+      expect(vault.seen).toEqual([]);
+    });
+
+    it('show the client certificate of the configuration', async () => {
+      const clients = new Ca(bench.folder.path, 'clients');
+      await listen(clients);
+      const { certFile, keyFile } = clients.issue('countersign');
+      expect(await problemOf(read({ caFile: ca.file }))).toBe('unreachable');
+      expect(await problemOf(read({ caFile: ca.file, certFile, keyFile }))).toBe('none');
+    });
+  });
+
+  describe('on a kept-alive socket that the server has given up', () => {
+    let server: Server;
+    let methods: string[];
+
+    beforeEach(async () => {
+      methods = [];
+      const used = new WeakSet<Socket>();
+      server = createServer((request, response) => {
+        methods.push(request.method ?? '');
+        if (used.has(request.socket)) {
+          request.socket.resetAndDestroy();
+          return;
+        }
+        used.add(request.socket);
+        response.end('{}');
+      }).listen(0, '127.0.0.1');
+      await once(server, 'listening');
+    });
+    afterEach(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+
+    const client = () => {
+      const { port } = z.object({ port: z.number() }).parse(server.address());
+      return bench.closing(vaultClient({ address: `http://127.0.0.1:${port}`, timeout: 2000 }, ports));
+    };
+
+    it('reads are sent once more', async () => {
+      const vault = client();
+      for (let times = 0; times < 3; times += 1) {
+        expect(await vault.read('secret/data/a', z.object({}), new Secret('t'))).toEqual({});
+      }
+      expect(methods.length).toBeGreaterThan(3);
+    });
+
+    it('logins never are, since each has a socket of its own', async () => {
+      const vault = client();
+      await vault.read('secret/data/a', z.object({}), new Secret('t'));
+      for (let times = 0; times < 3; times += 1) await vault.write('auth/approle/login', {}, z.object({}));
+      expect(methods).toEqual(['GET', 'POST', 'POST', 'POST']);
+    });
+  });
+
+  it('end at the deadline even while they wait for a socket', async () => {
+    bench.vault.fail({ kind: 'black-hole' }, /data/);
+    const client = bench.closing(vaultClient({ address: bench.vault.address, timeout: 200 }, bench.ports));
+    const begun = performance.now();
+    const asked = Array.from({ length: 40 }, (_, index) =>
+      problemOf(client.read(`secret/data/${index}`, z.object({}), new Secret(rootToken))),
+    );
+    expect(new Set(await Promise.all(asked))).toEqual(new Set(['timeout']));
+    expect(performance.now() - begun).toBeLessThan(2000);
+  });
+
+  it('are not made before they are asked for', async () => {
+    open({ auth: rootAuth });
+    expect(bench.vault.seen).toEqual([]);
+  });
+});

@@ -1,0 +1,84 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { createVaultSource } from '../../src/keys/vault/source.ts';
+import { acme, controlKeys, day, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+
+const hour = 3_600_000;
+const path = 'gateway/sandbox/acme';
+
+describe('versions of a secret in Vault', () => {
+  let bench: VaultTestEnvironment;
+
+  beforeEach(async () => {
+    bench = await new VaultTestEnvironment().open();
+  });
+  afterEach(() => bench.close());
+
+  const put = (data: object) => bench.admin.put(path, data);
+  const read = () => bench.closing(createVaultSource(bench.config(), day, bench.ports)).read(acme);
+
+  it('leave the ring when the version above them is older than the overlap', async () => {
+    await put({ control_key: 'first' });
+    bench.clock.advance(100 * hour);
+    await put({ control_key: 'second' });
+    bench.clock.advance(23 * hour);
+    await put({ control_key: 'third' });
+    bench.clock.advance(hour / 2);
+    expect(controlKeys(await read())).toEqual(['3:third', '2:second', '1:first']);
+    bench.clock.advance(hour / 2);
+    expect(controlKeys(await read())).toEqual(['3:third', '2:second']);
+    bench.clock.advance(23 * hour);
+    expect(controlKeys(await read())).toEqual(['3:third']);
+  });
+
+  it('say when they were made and when the next one took their place', async () => {
+    await put({ control_key: 'first' });
+    const first = new Date(bench.clock.now());
+    bench.clock.advance(hour);
+    await put({ control_key: 'second' });
+    const second = new Date(bench.clock.now());
+    expect((await read())?.map(({ createdAt, supersededAt }) => [createdAt, supersededAt])).toEqual([
+      [second, undefined],
+      [first, second],
+    ]);
+  });
+
+  it('are read four back and no further', async () => {
+    for (const control_key of ['a', 'b', 'c', 'd', 'e', 'f', 'g']) await put({ control_key });
+    expect(controlKeys(await read())).toEqual(['7:g', '6:f', '5:e', '4:d', '3:c']);
+  });
+
+  it('count from a deleted version on as from any other', async () => {
+    await put({ control_key: 'first' });
+    bench.clock.advance(hour);
+    await put({ control_key: 'second' });
+    bench.clock.advance(20 * hour);
+    await put({ control_key: 'third' });
+    await bench.admin.deleteVersions(path, [2]);
+    expect(controlKeys(await read())).toEqual(['3:third', '1:first']);
+    bench.clock.advance(5 * hour);
+    expect(controlKeys(await read())).toEqual(['3:third']);
+  });
+
+  it('that Vault has dropped end the ring', async () => {
+    await bench.admin.request('POST', `secret/metadata/${path}`, { max_versions: 2 });
+    for (const control_key of ['first', 'second', 'third']) await put({ control_key });
+    expect(controlKeys(await read())).toEqual(['3:third', '2:second']);
+  });
+
+  it('cost one request once the overlap is over', async () => {
+    await put({ control_key: 'first' });
+    await put({ control_key: 'second' });
+    bench.clock.advance(2 * day);
+    bench.vault.seen.length = 0;
+    await read();
+    expect(bench.vault.count(/GET secret/)).toBe(1);
+  });
+
+  it('can hold a key that is of no use, beside one that is', async () => {
+    await put({ control_key: 'first', private_key: 42 });
+    expect(await read()).toEqual([
+      expect.objectContaining({ kind: 'control_key', version: 1, key: expect.anything() }),
+      expect.objectContaining({ kind: 'private_key', version: 1, problem: expect.any(String) }),
+    ]);
+  });
+});

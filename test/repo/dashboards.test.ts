@@ -1,0 +1,200 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
+import { z } from 'zod';
+import { dashboards } from '../../scripts/dashboards/dashboards.ts';
+import { build, serialise } from '../../scripts/dashboards/panels.ts';
+import { createMetrics, type MetricFactory } from '../../src/observability/metric-definitions.ts';
+
+const datasource = z.object({ type: z.literal('prometheus'), uid: z.literal('$datasource') });
+const link = z.object({ title: z.string().min(1), url: z.string() });
+const gridPos = z.object({ x: z.int(), y: z.int(), w: z.int().positive(), h: z.int().positive() });
+const panelShape = z.object({
+  id: z.int().positive(),
+  type: z.enum(['stat', 'timeseries']),
+  title: z.string().min(1),
+  description: z.string().min(20),
+  datasource,
+  gridPos,
+  links: z.array(link).default([]),
+  fieldConfig: z.object({
+    defaults: z.object({
+      unit: z.string().min(1),
+      thresholds: z.object({ steps: z.array(z.object({})).min(1) }),
+    }),
+  }),
+  targets: z
+    .array(z.object({ refId: z.string(), expr: z.string(), legendFormat: z.string().min(1), datasource }))
+    .min(1),
+});
+const rowShape = z.object({
+  id: z.int().positive(),
+  type: z.literal('row'),
+  title: z.string().min(1),
+  gridPos,
+});
+const dashboardShape = z.object({
+  uid: z.string().min(1),
+  title: z.string(),
+  tags: z.array(z.string()),
+  editable: z.literal(false),
+  templating: z.object({ list: z.array(z.object({ name: z.string(), type: z.string() })) }),
+  panels: z.array(z.discriminatedUnion('type', [rowShape, panelShape])),
+});
+
+const committed = Object.entries(dashboards).map(([file, model]) => {
+  const text = readFileSync(`deploy/grafana/${file}`, 'utf8');
+  return { file, model, text, dashboard: dashboardShape.parse(JSON.parse(text)) };
+});
+const panels = committed.flatMap(({ file, dashboard }) =>
+  dashboard.panels.flatMap((panel) =>
+    panel.type === 'row' ? [] : [{ name: `${file}: ${panel.title}`, panel }],
+  ),
+);
+const labels = labelsByMetric();
+/** Labels that Prometheus adds when it scrapes. */
+const targetLabels = ['namespace', 'release'];
+
+/** Label names of each metric, as it is declared. */
+function labelsByMetric(): Map<string, readonly string[]> {
+  const found = new Map<string, readonly string[]>();
+  const note = (name: string, names: readonly string[]) => {
+    found.set(`countersign_${name}`, names);
+    return { inc() {}, dec() {}, set() {}, remove() {}, observe() {} };
+  };
+  const maker: MetricFactory = {
+    counter: (name, _help, names) => note(name, names),
+    gauge: (name, _help, names) => note(name, names),
+    histogram: (name, _help, names) => {
+      for (const part of ['bucket', 'count', 'sum']) note(`${name}_${part}`, [...names, 'le']);
+      return note(name, names);
+    },
+  };
+  createMetrics(maker);
+  return found;
+}
+
+/** Every selector of Countersign's own metrics in a query: name and matchers. */
+function selectors(expr: string): { name: string; matchers: string }[] {
+  return [...expr.matchAll(/\b(countersign_\w+)(?:\{([^}]*)\})?/g)].map(([, name = '', matchers = '']) => ({
+    name,
+    matchers,
+  }));
+}
+
+describe.each(committed)('$file', ({ model, text, dashboard }) => {
+  it('is what its source generates', () => {
+    expect(text).toBe(serialise(build(model)));
+  });
+
+  it('has the variables for data source, release, environment, operation and runbook', () => {
+    expect(dashboard.templating.list.map(({ name, type }) => `${name}: ${type}`)).toEqual([
+      'datasource: datasource',
+      'namespace: query',
+      'release: query',
+      'environment: query',
+      'operation: query',
+      'runbook: constant',
+    ]);
+  });
+
+  it('has an id for every panel, no two alike', () => {
+    const ids = dashboard.panels.map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  it('has panels side by side on 24 columns, none over another', () => {
+    const cells = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }) => {
+      expect(x + w).toBeLessThanOrEqual(24);
+      return Array.from({ length: w * h }, (_, at) => `${x + (at % w)},${y + Math.floor(at / w)}`);
+    });
+    expect(new Set(cells).size).toBe(cells.length);
+  });
+
+  it('has no two panels of one title', () => {
+    const titles = dashboard.panels.map(({ title }) => title);
+    expect(new Set(titles).size).toBe(titles.length);
+  });
+});
+
+it('no two dashboards have one uid, and each has the tag that links them', () => {
+  expect(new Set(committed.map(({ dashboard }) => dashboard.uid)).size).toBe(committed.length);
+  for (const { dashboard } of committed) expect(dashboard.tags).toContain('countersign');
+});
+
+it('every metric is in a panel', () => {
+  const shown = panels.flatMap(({ panel }) => panel.targets.flatMap(({ expr }) => selectors(expr)));
+  const names = new Set(shown.map(({ name }) => name.replace(/_bucket$/, '')));
+  const declared = [...labels.keys()].filter((name) => !/_(bucket|count|sum)$/.test(name));
+  expect(declared.filter((name) => !names.has(name))).toEqual([]);
+});
+
+it('an instance that lags behind in a rotation is visible: the signing version is the lowest of all', () => {
+  const versions = panels.find(({ panel }) => panel.title === 'Newest and signing version')?.panel;
+  const operators = versions?.targets.map(({ expr }) => expr.replace(/ by .*\((\w+)\{.*/, ' $1'));
+  expect(operators).toEqual(['max countersign_key_version', 'min countersign_key_signing_version']);
+});
+
+it('the runbook names only dashboards and panels there are', () => {
+  const titles = committed.flatMap(({ model, dashboard }) => [
+    model.title,
+    ...dashboard.panels.map(({ title }) => title),
+  ]);
+  const named = readFileSync('deploy/runbook.md', 'utf8').matchAll(/(?<!\*)\*([^*\n]+)\*(?!\*)/g);
+  for (const [, title] of named) expect(titles).toContain(title);
+});
+
+describe.each(panels)('$name', ({ panel }) => {
+  it('asks only for metrics and labels there are', () => {
+    for (const { expr, legendFormat } of panel.targets) {
+      for (const { name, matchers } of selectors(expr)) {
+        const known = labels.get(name) ?? [];
+        expect([...labels.keys()]).toContain(name);
+        for (const [, label = ''] of matchers.matchAll(/(\w+)[=!]/g))
+          expect([...targetLabels, ...known]).toContain(label);
+      }
+      const grouped = [...expr.matchAll(/by \(([^)]*)\)/g)].flatMap(([, names = '']) => names.split(', '));
+      for (const [, label] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) expect(grouped).toContain(label);
+    }
+  });
+
+  it('is filtered by the variables wherever the metric has the label', () => {
+    for (const { name, matchers } of panel.targets.flatMap(({ expr }) => selectors(expr))) {
+      for (const label of ['environment', 'operation']) {
+        if (labels.get(name)?.includes(label)) expect(matchers).toContain(`${label}=~"$${label}`);
+      }
+    }
+  });
+
+  it('tells releases apart: each selector is filtered, each result is named', () => {
+    for (const { expr, legendFormat } of panel.targets) {
+      const all = [...expr.matchAll(/\b(?:countersign|process|nodejs)_\w+(\{[^}]*\})?/g)];
+      expect(all.length).toBeGreaterThan(0);
+      for (const [, matchers] of all) {
+        expect(matchers).toContain('namespace=~"$namespace", release=~"$release"');
+      }
+      for (const [, grouped] of expr.matchAll(/\b(?:sum|min|max|count)\b(?: by \(([^)]*)\))?/g))
+        expect(grouped).toMatch(/^namespace, release, /);
+      expect(legendFormat).toMatch(/ \{\{namespace\}\} \{\{release\}\}$/);
+    }
+  });
+
+  it('counts over the interval that fits the resolution, or over the time shown', () => {
+    for (const { expr } of panel.targets) {
+      const windows = [...expr.matchAll(/\[([^\]]*)\]/g)].map(([, window]) => window);
+      for (const window of windows) expect(['$__rate_interval', '$__range']).toContain(window);
+      const counters = selectors(expr).filter(({ name }) => /_(total|bucket)$/.test(name));
+      expect(windows.length).toBeGreaterThanOrEqual(counters.length);
+    }
+  });
+
+  it('has its own letter for each query', () => {
+    const letters = panel.targets.map(({ refId }) => refId);
+    expect(new Set(letters).size).toBe(letters.length);
+  });
+
+  it('links to sections that the runbook has', () => {
+    const sections = readFileSync('deploy/runbook.md', 'utf8').matchAll(/^## (\w+)$/gm);
+    const anchors = [...sections].map(([, name = '']) => `$runbook#${name.toLowerCase()}`);
+    for (const { url } of panel.links) expect(anchors).toContain(url);
+  });
+});

@@ -1,0 +1,123 @@
+import { expect } from '@jest/globals';
+import { parse } from 'yaml';
+import { validateConfig } from '../../src/config/validate.ts';
+import { builtInOperations } from '../../src/gateway/operations.ts';
+import { at, ciValues, configText, container, list, renderOne, values } from '../support/helm.ts';
+import { itWith } from '../support/requires.ts';
+
+const whenHelm = itWith('helm');
+
+/** What the pod's environment variables would hold: something of the right form for each name it is given. */
+function lookUpIn(pod: unknown): (name: string) => string | undefined {
+  const names = list(pod, 'env').map((variable) => at(variable, 'name'));
+  return (name) => (names.includes(name) ? 'a1'.repeat(32) : undefined);
+}
+
+/** Values at any depth whose key ends in File, and keys.directory. */
+function filesNamed(value: unknown): string[] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, inner]) =>
+    /File$|^directory$/.test(key) ? [String(inner)] : filesNamed(inner),
+  );
+}
+
+whenHelm.each(ciValues)('the configuration of the %s values passes the check of the program', (name) => {
+  const args = values(name);
+  const lookUp = lookUpIn(container(args));
+  const checked = validateConfig(configText(args), { lookUp, builtIn: builtInOperations });
+  expect('problems' in checked ? checked.problems : []).toEqual([]);
+});
+
+whenHelm.each(ciValues)('every file that the %s values name lies in a folder that is mounted', (name) => {
+  const args = values(name);
+  const folders = list(container(args), 'volumeMounts').map((mount) => String(at(mount, 'mountPath')));
+  const homeless = filesNamed(parse(configText(args))).filter(
+    (file) => !folders.some((folder) => file === folder || file.startsWith(`${folder}/`)),
+  );
+  expect(homeless).toEqual([]);
+});
+
+whenHelm('listeners, container ports and Services agree', () => {
+  const args = values('vault-kubernetes');
+  const config: unknown = parse(configText(args));
+  expect(at(config, 'proxy')).toMatchObject({ host: '0.0.0.0', port: 8443 });
+  expect(at(config, 'admin')).toMatchObject({ host: '0.0.0.0', port: 9090 });
+  expect(list(container(args), 'ports')).toEqual([
+    { name: 'proxy', containerPort: 8443, protocol: 'TCP' },
+    { name: 'admin', containerPort: 9090, protocol: 'TCP' },
+  ]);
+  const targets = (name: string) => list(renderOne(args, 'Service', name), 'spec', 'ports');
+  expect(targets('pay-countersign')).toMatchObject([{ name: 'https', port: 8443, targetPort: 'proxy' }]);
+  expect(targets('pay-countersign-admin')).toMatchObject([{ name: 'admin', targetPort: 'admin' }]);
+});
+
+whenHelm(
+  'metrics are served under every name of the admin Service, and under those that the values add',
+  async () => {
+    const own = '--set=config.admin.allowedHosts={metrics.internal}';
+    const config: unknown = parse(configText([...values('minimal'), own]));
+    expect(at(config, 'admin', 'allowedHosts')).toEqual([
+      'metrics.internal',
+      'pay-countersign-admin',
+      'pay-countersign-admin.payments',
+      'pay-countersign-admin.payments.svc',
+      'pay-countersign-admin.payments.svc.cluster.local',
+    ]);
+    expect(at(renderOne(values('minimal'), 'Service', 'pay-countersign-admin'), 'kind')).toBe('Service');
+  },
+);
+
+whenHelm('what the user wrote for a file of his own is kept', () => {
+  const own = '--set=config.keys.vault.auth.jwtFile=/etc/countersign/secrets/jwt/token';
+  const config: unknown = parse(configText([...values('vault-kubernetes'), own]));
+  expect(at(config, 'keys', 'vault', 'auth', 'jwtFile')).toBe('/etc/countersign/secrets/jwt/token');
+});
+
+whenHelm('large numbers reach the configuration as numbers', () => {
+  expect(configText(values('everything'))).toMatch(/^ +maxEntries: 2000000$/m);
+});
+
+whenHelm('a changed configuration changes the pods, and nothing else of the values does', () => {
+  const checksum = (...args: string[]) =>
+    at(
+      renderOne([...values('minimal'), ...args], 'Deployment'),
+      'spec',
+      'template',
+      'metadata',
+      'annotations',
+      'checksum/config',
+    );
+  expect(checksum()).toMatch(/^[0-9a-f]{64}$/);
+  expect(checksum('--set=config.log.level=debug')).not.toBe(checksum());
+  expect(checksum('--set=ports.proxy=8081')).not.toBe(checksum());
+  expect(checksum('--set=replicaCount=5')).toBe(checksum());
+});
+
+whenHelm('no rendered object holds a secret: secrets are references', () => {
+  const env = list(container(values('everything')), 'env');
+  expect(env[0]).toEqual({
+    name: 'VAULT_ROLE_ID',
+    valueFrom: { secretKeyRef: { name: 'countersign-approle', key: 'role_id', optional: false } },
+  });
+  expect(configText(values('everything'))).toContain('roleId: ${VAULT_ROLE_ID}');
+});
+
+whenHelm('each login gets its keys in its own folder, from its own Secret', () => {
+  const volumes = list(
+    renderOne(values('directory-keys'), 'Deployment'),
+    'spec',
+    'template',
+    'spec',
+    'volumes',
+  );
+  const keys = volumes.find((volume) => at(volume, 'name') === 'keys');
+  expect(list(keys, 'projected', 'sources')).toContainEqual({
+    secret: {
+      name: 'countersign-sandbox-acme',
+      items: [
+        { key: 'control_key', path: 'sandbox/acme/control_key' },
+        { key: 'private_key.pem', path: 'sandbox/acme/private_key.pem' },
+      ],
+    },
+  });
+});

@@ -1,0 +1,193 @@
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, it } from '@jest/globals';
+import { parse, stringify } from 'yaml';
+import { at, chart, list, record, render, renderOne, template, values } from '../support/helm.ts';
+import { promtool } from '../support/promtool.ts';
+import { itWith } from '../support/requires.ts';
+
+const whenHelm = itWith('helm');
+const folder = mkdtempSync(join(tmpdir(), 'countersign-rules-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+const everything = values('everything');
+const namesIn = (folder: string, ending: string) =>
+  readdirSync(folder)
+    .filter((name) => name.endsWith(ending))
+    .sort();
+
+/** Every group of the rule files. */
+const groupsOfFiles = (): unknown[] =>
+  namesIn('deploy/prometheus', '.rules.yaml')
+    .map((name): unknown => parse(readFileSync(join('deploy/prometheus', name), 'utf8')))
+    .flatMap((file) => list(file, 'groups'));
+
+it('the chart carries dashboards and rules as links, so that there is one copy of each', () => {
+  expect(readlinkSync(join(chart, 'files/dashboards'))).toBe('../../../deploy/grafana');
+  expect(readlinkSync(join(chart, 'files/prometheus'))).toBe('../../../deploy/prometheus');
+});
+
+whenHelm('every dashboard becomes a ConfigMap that the Grafana sidecar finds', () => {
+  const maps = render(everything, 'ConfigMap').filter(
+    (map) => at(map, 'metadata', 'labels', 'grafana_dashboard') === '1',
+  );
+  const files = namesIn('deploy/grafana', '.json');
+  expect(files).not.toEqual([]);
+  const carried = maps.flatMap((map) => Object.entries(record(map, 'data')));
+  expect(carried.map(([name]) => name).sort()).toEqual(files.map((name) => `countersign-${name}`));
+  for (const [name, text] of carried) {
+    expect(JSON.parse(String(text))).toEqual(
+      JSON.parse(readFileSync(join('deploy/grafana', name.replace('countersign-', '')), 'utf8')),
+    );
+  }
+  expect(maps.map((map) => at(map, 'metadata', 'annotations', 'grafana_folder'))).toEqual(
+    files.map(() => 'Payments'),
+  );
+});
+
+whenHelm('the PrometheusRule holds every group of the rule files, unchanged', () => {
+  const groups = groupsOfFiles();
+  expect(groups).not.toEqual([]);
+  expect(list(renderOne(everything, 'PrometheusRule'), 'spec', 'groups')).toEqual(groups);
+});
+
+/** Each threshold of the rule files: its name, its number and the line that it is marked in. */
+const thresholds = namesIn('deploy/prometheus', '.rules.yaml')
+  .flatMap((name) => readFileSync(join('deploy/prometheus', name), 'utf8').split('\n'))
+  .flatMap((line) => {
+    const [code = '', marks = ''] = line.split(' # threshold: ');
+    return [...marks.matchAll(/(\w+)=([\d.]+)/g)].map(([, name = '', number = '']) => ({
+      name,
+      number,
+      code,
+    }));
+  });
+const expressionsIn = (groups: unknown[]): string[] =>
+  groups.flatMap((group) => list(group, 'rules')).map((rule) => String(at(rule, 'expr')));
+
+it('every number that an alert compares with, beside 0 and 1, is a threshold', () => {
+  const lines = namesIn('deploy/prometheus', '.rules.yaml').flatMap((name) =>
+    readFileSync(join('deploy/prometheus', name), 'utf8').split('\n'),
+  );
+  const unmarked = lines.filter((line) => /^ [^#]*[<>]=? (?![01]$)[\d.]+[^#]*$/.test(line));
+  expect(unmarked).toEqual([]);
+});
+
+it('each threshold stands once in its line, and has the same number in the values', () => {
+  const defaults = at(
+    parse(readFileSync(join(chart, 'values.yaml'), 'utf8')),
+    'prometheusRule',
+    'thresholds',
+  );
+  expect(Object.fromEntries(thresholds.map(({ name, number }) => [name, Number(number)]))).toEqual(defaults);
+  for (const { number, code } of thresholds) {
+    expect(code.split(/[ (),]+/).filter((word) => word === number)).toEqual([number]);
+  }
+});
+
+whenHelm.each([...new Map(thresholds.map((one) => [one.name, one]))])(
+  'the threshold %s is a value, which changes its own number alone',
+  (name, { number }) => {
+    const other = Number(number) / 2;
+    const given = ['--set-json', `prometheusRule.thresholds.${name}=${other}`];
+    const rendered = renderOne([...everything, ...given], 'PrometheusRule');
+    const changed = expressionsIn(list(rendered, 'spec', 'groups'));
+    const expected = expressionsIn(groupsOfFiles()).map((expr) =>
+      expr
+        .split('\n')
+        .map((line) => {
+          const [code = '', marks = ''] = line.split(' # threshold: ');
+          if (!marks.split(' ').includes(`${name}=${number}`)) return line;
+          const words = code.replace(
+            new RegExp(`(?<=[ (])${number.replace('.', '\\.')}(?=[ ,)]|$)`),
+            String(other),
+          );
+          return `${words} # threshold: ${marks.replace(`${name}=${number}`, `${name}=${other}`)}`;
+        })
+        .join('\n'),
+    );
+    expect(changed).toEqual(expected);
+    expect(changed).not.toEqual(expressionsIn(groupsOfFiles()));
+  },
+);
+
+whenHelm.each([
+  [
+    'a threshold that no alert has',
+    'clockSkewMinutes=1',
+    "additional properties 'clockSkewMinutes' not allowed",
+  ],
+  ['a share above 1', 'saturationRatio=80', '/prometheusRule/thresholds/saturationRatio'],
+])('the chart refuses %s', (_what, setting, message) => {
+  const refused = template([...everything, '--set-json', `prometheusRule.thresholds.${setting}`]);
+  expect(refused.status).toBe(1);
+  expect(refused.stderr).toContain(message);
+});
+
+whenHelm('the address of the runbook goes in front of every runbook_url', () => {
+  const prefix = 'https://git.internal/payments/countersign/blob/main/';
+  const urls = (args: readonly string[]) =>
+    list(renderOne([...everything, ...args], 'PrometheusRule'), 'spec', 'groups')
+      .flatMap((group) => list(group, 'rules'))
+      .map((rule) => at(rule, 'annotations', 'runbook_url'))
+      .filter((url) => typeof url === 'string');
+  expect(urls([]).length).toBeGreaterThan(10);
+  expect(urls([`--set=prometheusRule.runbookUrlPrefix=${prefix}`])).toEqual(
+    urls([]).map((url) => `${prefix}${url}`),
+  );
+});
+
+if (whenHelm === it) {
+  itWith('promtool')('promtool accepts the rendered rules', () => {
+    const file = join(folder, 'rules.yaml');
+    const given = ['--set-json', 'prometheusRule.thresholds.clockSkewSeconds=0.000001'];
+    writeFileSync(file, stringify(at(renderOne([...everything, ...given], 'PrometheusRule'), 'spec')));
+    const { status, output } = promtool(['check', 'rules', file]);
+    expect(output).toContain('SUCCESS');
+    expect(status).toBe(0);
+  });
+}
+
+whenHelm.each([
+  ['', 'pay-countersign-admin'],
+  ['--set=nameOverride=signer', 'pay-signer-admin'],
+  ['--set=fullnameOverride=gate', 'gate-admin'],
+])('the ServiceMonitor finds the admin Service alone, and calls the job countersign %s', (override, name) => {
+  const args = [
+    ...values('default'),
+    '--set=serviceMonitor.enabled=true',
+    ...(override === '' ? [] : [override]),
+  ];
+  const monitor = renderOne(args, 'ServiceMonitor');
+  const selector = record(monitor, 'spec', 'selector', 'matchLabels');
+  const found = render(args, 'Service').filter((service) =>
+    Object.entries(selector).every(([key, value]) => at(service, 'metadata', 'labels', key) === value),
+  );
+  expect(found.map((service) => at(service, 'metadata', 'name'))).toEqual([name]);
+  const [endpoint] = list(monitor, 'spec', 'endpoints');
+  expect(endpoint).toMatchObject({ port: at(found[0], 'spec', 'ports', 0, 'name'), path: '/metrics' });
+  expect(list(endpoint, 'relabelings')).toEqual([
+    { targetLabel: 'job', replacement: 'countersign' },
+    {
+      sourceLabels: ['__meta_kubernetes_service_label_app_kubernetes_io_instance'],
+      targetLabel: 'release',
+    },
+  ]);
+  expect(at(found[0], 'metadata', 'labels', 'app.kubernetes.io/instance')).toBe('pay');
+  expect(at(monitor, 'spec', 'jobLabel')).toBeUndefined();
+});
+
+whenHelm('relabelings of the values come after those that set job and release', () => {
+  const [endpoint] = list(renderOne(everything, 'ServiceMonitor'), 'spec', 'endpoints');
+  expect(list(endpoint, 'relabelings')).toEqual([
+    expect.objectContaining({ targetLabel: 'job' }),
+    expect.objectContaining({ targetLabel: 'release' }),
+    { action: 'labeldrop', regex: 'endpoint' },
+  ]);
+});
+
+whenHelm('nothing that needs the Prometheus operator is rendered unless it is asked for', () => {
+  const kinds = render(values('default')).map((object) => at(object, 'kind'));
+  expect(kinds).not.toContain('ServiceMonitor');
+  expect(kinds).not.toContain('PrometheusRule');
+});

@@ -1,0 +1,94 @@
+import { BlockList } from 'node:net';
+import { expect } from '@jest/globals';
+import { parse } from 'yaml';
+import { at, configText, list, record, render, renderOne, values } from '../support/helm.ts';
+import { itWith } from '../support/requires.ts';
+
+const whenHelm = itWith('helm');
+const rules = (args: string[], direction: 'ingress' | 'egress') =>
+  list(renderOne(args, 'NetworkPolicy'), 'spec', direction);
+const portsOf = (rule: unknown) => list(rule, 'ports').map((port) => at(port, 'port'));
+
+whenHelm(
+  'the proxy port is open to labelled callers, the admin port to monitoring, and each to no other',
+  () => {
+    const [callers, metrics, test, ...others] = rules(values('default'), 'ingress');
+    expect(others).toEqual([]);
+    expect(callers).toEqual({
+      from: [{ namespaceSelector: {}, podSelector: { matchLabels: { 'countersign/caller': 'true' } } }],
+      ports: [{ port: 'proxy', protocol: 'TCP' }],
+    });
+    expect(at(metrics, 'from')).toEqual([
+      { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } },
+    ]);
+    expect(portsOf(metrics)).toEqual(['admin']);
+    const labels = at(renderOne(values('default'), 'Pod'), 'metadata', 'labels');
+    expect(labels).toMatchObject(record(test, 'from', 0, 'podSelector', 'matchLabels'));
+  },
+);
+
+whenHelm('an empty list of callers opens the proxy port to nobody, not to everybody', () => {
+  const ingress = rules([...values('default'), '--set-json', 'networkPolicy.callers=[]'], 'ingress');
+  expect(ingress).toHaveLength(2);
+  expect(ingress.every((rule) => list(rule, 'from').length > 0)).toBe(true);
+});
+
+whenHelm('pods reach DNS, Vault and the gateway, and nothing else', () => {
+  const egress = rules(values('vault-kubernetes'), 'egress');
+  expect(egress.map(portsOf)).toEqual([[53, 53], [8200], [443]]);
+  expect(at(egress[2], 'to')).toEqual([{ ipBlock: { cidr: '203.0.113.0/24' } }]);
+  expect(egress.every((rule) => list(rule, 'to').length > 0)).toBe(true);
+  expect(renderOne(values('default'), 'NetworkPolicy')).toMatchObject({
+    spec: { policyTypes: ['Ingress', 'Egress'] },
+  });
+});
+
+whenHelm('without Vault there is no way to Vault', () => {
+  expect(rules(values('directory-keys'), 'egress').map(portsOf)).toEqual([[53, 53], [443]]);
+});
+
+whenHelm('further egress is added as it stands', () => {
+  expect(rules(values('everything'), 'egress').at(-1)).toEqual({
+    to: [{ ipBlock: { cidr: '198.51.100.7/32' } }],
+    ports: [{ port: 8443, protocol: 'TCP' }],
+  });
+});
+
+whenHelm('the cloud metadata address is out of reach by default', () => {
+  const gateway = rules(values('default'), 'egress').at(-1);
+  expect(at(gateway, 'to', 0, 'ipBlock', 'except')).toContain('169.254.0.0/16');
+});
+
+whenHelm('a gateway with an IPv6 address is in reach by default, and private IPv6 addresses are not', () => {
+  const gateway = list(rules(values('default'), 'egress').at(-1), 'to');
+  expect(gateway.map((peer) => at(peer, 'ipBlock', 'cidr'))).toEqual(['0.0.0.0/0', '::/0']);
+  const excepted = new BlockList();
+  for (const range of list(gateway[1], 'ipBlock', 'except').map(String)) {
+    const [network = '', prefix] = range.split('/');
+    excepted.addSubnet(network, Number(prefix), 'ipv6');
+  }
+  for (const address of ['::1', 'fd00:ec2::254', 'fc00::1', 'fe80::1']) {
+    expect([address, excepted.check(address, 'ipv6')]).toEqual([address, true]);
+  }
+  expect(excepted.check('2001:db8::1', 'ipv6')).toBe(false);
+});
+
+whenHelm.each(['default', 'vault-kubernetes', 'everything'])(
+  'the Vault and gateway ports of the %s values are those of its configuration',
+  (name) => {
+    const config: unknown = parse(configText(values(name)));
+    const environments = Object.values(record(config, 'environments'));
+    const urls = [at(config, 'keys', 'vault', 'address'), ...environments.map((one) => at(one, 'baseUrl'))];
+    const open = rules(values(name), 'egress').flatMap(portsOf);
+    for (const url of urls) expect(open).toContain(Number(new URL(String(url)).port) || 443);
+  },
+);
+
+whenHelm('the admin port is never published outside of the cluster', () => {
+  const services = render(values('everything'), 'Service');
+  const published = services.filter((one) => at(one, 'spec', 'type') !== 'ClusterIP');
+  expect(published.map((one) => at(one, 'metadata', 'name'))).toEqual(['payments-signer']);
+  expect(
+    published.flatMap((one) => list(one, 'spec', 'ports')).map((port) => at(port, 'targetPort')),
+  ).toEqual(['proxy']);
+});

@@ -1,0 +1,141 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from '@jest/globals';
+import { withConfigSchema } from '../../scripts/docs/chart-schema.ts';
+import { chart, configText, template, values } from '../support/helm.ts';
+import { itWith } from '../support/requires.ts';
+
+const whenHelm = itWith('helm');
+const set = (settings: readonly string[]): string[] => settings.flatMap((setting) => ['--set-json', setting]);
+const refusal = (settings: readonly string[]): { status: number | null; stderr: string } => {
+  const { status, stderr } = template([...values('minimal'), ...set(settings)]);
+  return { status, stderr };
+};
+const secretFile = '{"name":"ca","secretName":"vault-ca"}';
+const keySecret = '{"environment":"sandbox","login":"acme","secretName":"acme","entries":["control_key"]}';
+const host = 'config.environments.sandbox.baseUrl="https://${GATEWAY_HOST}"';
+
+whenHelm.each([
+  [
+    'a scrape timeout above the interval',
+    ['serviceMonitor.enabled=true', 'serviceMonitor.interval="5s"'],
+    'serviceMonitor.scrapeTimeout (10s) is longer than serviceMonitor.interval (5s), which Prometheus refuses: shorten the timeout or lengthen the interval',
+  ],
+  [
+    'the same port twice',
+    ['ports.admin=8080'],
+    'ports.proxy and ports.admin are both 8080: choose two different ports, since the pod listens on both',
+  ],
+  [
+    'capitals in fullnameOverride',
+    ['fullnameOverride="Payments"'],
+    'Kubernetes refuses "Payments" as the name of a Service: set fullnameOverride to a name of lower-case letters, digits and hyphens that begins with a letter',
+  ],
+  [
+    'capitals in nameOverride',
+    ['nameOverride="Signer"'],
+    'Kubernetes refuses "pay-Signer" as the name of a Service: set fullnameOverride',
+  ],
+  [
+    'two secretFiles of one name',
+    [`secretFiles=[${secretFile},${secretFile}]`],
+    'secretFiles has two entries named "ca": give each its own name, which is its folder',
+  ],
+  [
+    'two keySecrets for one file',
+    [`keySecrets=[${keySecret},${keySecret}]`],
+    'keySecrets has two sources for sandbox/acme/control_key: remove one of them',
+  ],
+  [
+    'a number as the value of an environment variable',
+    ['extraEnv=[{"name":"UV_THREADPOOL_SIZE","value":8}]'],
+    'the value of UV_THREADPOOL_SIZE in extraEnv is not text: quote it, value: "8" (or --set-string)',
+  ],
+  [
+    'a variable in the configuration that nothing provides',
+    [host],
+    'config has ${GATEWAY_HOST}, and nothing provides GATEWAY_HOST: add { name: GATEWAY_HOST, secretName: ..., key: ... } to secretEnv',
+  ],
+  [
+    'a misspelled section of the configuration',
+    ['config.kees={}'],
+    "at '/config': additional properties 'kees' not allowed",
+  ],
+  [
+    'a misspelled field of an environment',
+    ['config.environments.sandbox.maxInflight=5'],
+    "at '/config/environments/sandbox': additional properties 'maxInflight' not allowed",
+  ],
+  [
+    'a misspelled field of the keys',
+    ['config.keys.chache={}'],
+    "at '/config/keys': additional properties 'chache' not allowed",
+  ],
+  [
+    'a misspelled field of the Vault login',
+    ['config.keys.vault.auth.tokenfile="/t"'],
+    "at '/config/keys/vault/auth': additional properties 'tokenfile' not allowed",
+  ],
+  [
+    'a level of the log that is none',
+    ['config.log.level="loud"'],
+    "at '/config/log/level': value must be one of 'debug', 'info', 'warn', 'error', 'silent'",
+  ],
+  [
+    'a prefix of the runbook that is no address',
+    ['prometheusRule.runbookUrlPrefix="runbook"'],
+    "at '/prometheusRule/runbookUrlPrefix'",
+  ],
+])('the chart refuses %s and says what to do', (_what, settings, message) => {
+  const { status, stderr } = refusal(settings);
+  expect(status).toBe(1);
+  expect(stderr).toContain(message);
+});
+
+whenHelm('everything that is wrong is said at once', () => {
+  const { stderr } = refusal(['ports.admin=8080', 'fullnameOverride="Payments"', host]);
+  expect(stderr.match(/^- .*$/gm)).toEqual([
+    expect.stringContaining('"Payments"'),
+    expect.stringContaining('8080'),
+    expect.stringContaining('GATEWAY_HOST'),
+  ]);
+});
+
+whenHelm.each([
+  [
+    'from a Secret',
+    [
+      'secretEnv=[{"name":"GATEWAY_HOST","secretName":"s","key":"k"},{"name":"VAULT_TOKEN","secretName":"s","key":"t"}]',
+    ],
+  ],
+  ['from extraEnv', ['extraEnv=[{"name":"GATEWAY_HOST","value":"gateway.test"}]']],
+])('a variable of the configuration may come %s', (_where, settings) => {
+  expect(refusal([host, ...settings])).toEqual({ status: 0, stderr: '' });
+});
+
+whenHelm('an escaped ${ is no variable', () => {
+  expect(refusal(['config.environments.sandbox.baseUrl="https://gateway.test/$${x}"']).stderr).toBe('');
+});
+
+whenHelm.each([
+  ['a number', 'config.admin.maxConnections="${LIMIT}"'],
+  ['a duration', 'config.keys.cache.ttl="${LIMIT}"'],
+  ['a choice', 'config.log.level="${LIMIT}"'],
+  ['a name with a pattern', 'config.environments.sandbox.canaryEndpoint="${LIMIT}"'],
+])('a variable may stand for %s in the configuration', (_what, setting) => {
+  const given = [setting, 'extraEnv=[{"name":"LIMIT","value":"5"}]'];
+  expect(refusal(given)).toEqual({ status: 0, stderr: '' });
+  expect(configText([...values('minimal'), ...set(given)])).toContain('${LIMIT}');
+});
+
+whenHelm('keys of one login may come from two Secrets', () => {
+  const other = keySecret
+    .replace('control_key', 'private_key.pem')
+    .replace('"acme","entries', '"rsa","entries');
+  expect(refusal([`keySecrets=[${keySecret},${other}]`])).toEqual({ status: 0, stderr: '' });
+});
+
+it('the schema of the values holds that of the configuration (node scripts/generate-chart-schema.ts writes it)', () => {
+  const schema = readFileSync(join(chart, 'values.schema.json'), 'utf8');
+  expect(withConfigSchema(schema)).toBe(schema);
+});

@@ -1,0 +1,171 @@
+import { describe, expect, it } from '@jest/globals';
+import { type Import, type Source, sourcesIn } from '../support/sources.ts';
+
+const sources = sourcesIn('src/**/*.ts');
+
+/**
+ * Who may import whom. A pattern is a folder or a file of src; after `type ` only its types. Everybody may
+ * import errors, identifiers, secret, redact-card-data and util, and what stands in its own folder.
+ */
+const allowed: Readonly<Record<string, readonly string[]>> = {
+  main: ['cli', 'server/signals'],
+  cli: ['config', 'gateway', 'keys', 'oauth1', 'observability', 'proxy', 'server', 'simulator'],
+  server: ['auth', 'config', 'gateway', 'keys', 'observability', 'proxy', 'tls'],
+  proxy: [
+    'type config/schema',
+    'request-context',
+    'auth',
+    'gateway',
+    'keys/key',
+    'keys/key-history',
+    'type keys/key-retry',
+    'type keys/key-selector',
+    'type keys/key-source',
+    'keys/login-ref',
+    'oauth1',
+    'type observability/logger',
+    'type observability/metrics-observer',
+  ],
+  observability: [
+    'request-context',
+    'type keys/key-retry',
+    'type keys/key-source',
+    'type oauth1/methods',
+    'type tls',
+  ],
+  auth: ['type config/schema'],
+  gateway: ['type config/schema', 'type request-context'],
+  keys: ['type config/schema', 'type oauth1/methods', 'type tls/material'],
+  tls: [],
+  simulator: ['gateway/operations', 'oauth1/form', 'type oauth1/parameters'],
+  config: ['tls'],
+  oauth1: [],
+  'request-context': ['type oauth1/methods'],
+  errors: [],
+  identifiers: [],
+  'redact-card-data': [],
+  secret: [],
+  util: [],
+};
+
+const leaves: ReadonlySet<string> = new Set(['errors', 'identifiers', 'secret', 'redact-card-data', 'util']);
+
+/** Packages that only these files may import. */
+const importers: Readonly<Record<string, readonly RegExp[]>> = {
+  express: [
+    /^src\/server\/app\.ts$/,
+    /^src\/proxy\//,
+    /^src\/observability\/admin-app\.ts$/,
+    /^src\/simulator\//,
+  ],
+  helmet: [/^src\/server\/app\.ts$/, /^src\/observability\/admin-app\.ts$/, /^src\/simulator\//],
+  'http-proxy-middleware': [/^src\/proxy\/outbound\/upstream-client\.ts$/],
+  'node-vault': [/^src\/keys\/vault\/client\.ts$/],
+  'prom-client': [/^src\/observability\//],
+  pino: [/^src\/observability\/logger\.ts$/],
+  yaml: [/^src\/config\//, /^src\/simulator\/scenario\.ts$/],
+  zod: [/^src\/config\//, /^src\/keys\/vault\//, /^src\/simulator\/scenario/],
+};
+
+describe('imports', () => {
+  it('go only where the table allows', () => {
+    const wrong = sources.flatMap((source) =>
+      source.imports
+        .filter((one) => one.of.startsWith('src/') && !isAllowed(source, one))
+        .map((one) => `${source.path} -> ${one.typeOnly ? 'type ' : ''}${one.of}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it('of packages stand only where they are fenced in', () => {
+    const wrong = sources.flatMap((source) =>
+      source.imports
+        .filter((one) => !one.of.startsWith('src/') && !one.of.startsWith('node:'))
+        .filter((one) => !(importers[one.of] ?? []).some((place) => place.test(source.path)))
+        .map((one) => `${source.path} -> ${one.of}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it('of the table are all needed', () => {
+    const unused = Object.entries(allowed).flatMap(([from, patterns]) =>
+      patterns
+        .filter((pattern) => {
+          const place = pattern.replace(/^type /, '');
+          return !sources.some(
+            (source) => groupOf(source.path) === from && source.imports.some((one) => covers(place, one.of)),
+          );
+        })
+        .map((pattern) => `${from}: ${pattern}`),
+    );
+    expect(unused).toEqual([]);
+  });
+
+  it('lead to the text of a secret only in the modules that use it', () => {
+    const revealing = sources.filter(({ text }) => /\breveal\b/.test(text)).map(({ path }) => path);
+    expect(revealing).toEqual(expect.arrayContaining(['src/oauth1/methods.ts', 'src/secret.ts']));
+    const places = [
+      /^src\/secret\.ts$/,
+      /^src\/oauth1\/methods\.ts$/,
+      /^src\/keys\/key\.ts$/,
+      /^src\/keys\/vault\//,
+      /^src\/simulator\/signature\.ts$/,
+    ];
+    expect(revealing.filter((path) => !places.some((place) => place.test(path)))).toEqual([]);
+  });
+});
+
+describe('the outside world', () => {
+  it.each([
+    ['process.env', /^src\/config\/load\.ts$/],
+    ['Date.now', /^src\/(cli|server)\//],
+    ['Math.random', /^src\/(cli|server)\//],
+    ['randomBytes', /^src\/(cli|server)\//],
+    ['console.', /^never$/],
+  ])('is reached through %s only where it is handed in', (name, place) => {
+    const wrong = sources.filter(({ path, text }) => code(text).includes(name) && !place.test(path));
+    expect(wrong.map(({ path }) => path)).toEqual([]);
+  });
+});
+
+describe('files', () => {
+  it('have 250 lines at most, tests 500', () => {
+    const long = [...sources, ...sourcesIn('test/**/*.ts')].filter(({ text, path }) => {
+      return text.split('\n').length > (path.startsWith('src/') ? 251 : 501);
+    });
+    expect(long.map(({ path }) => path)).toEqual([]);
+  });
+
+  it('have no way around the types', () => {
+    const loose = /\bas any\b|: any\b|as unknown as|@ts-ignore|@ts-expect-error|@ts-nocheck/;
+    expect(sources.filter(({ text }) => loose.test(text)).map(({ path }) => path)).toEqual([]);
+  });
+
+  it('leave nothing for later', () => {
+    const marks = /\b(TODO|FIXME|XXX|HACK)\b/;
+    expect(sources.filter(({ text }) => marks.test(text)).map(({ path }) => path)).toEqual([]);
+  });
+});
+
+function isAllowed(source: Source, one: Import): boolean {
+  const from = groupOf(source.path);
+  const to = groupOf(one.of);
+  if (from === to || leaves.has(to)) return true;
+  return (allowed[from] ?? []).some((pattern) => {
+    const typesOnly = pattern.startsWith('type ');
+    return covers(pattern.replace(/^type /, ''), one.of) && (!typesOnly || one.typeOnly);
+  });
+}
+
+function covers(place: string, path: string): boolean {
+  return path === `src/${place}.ts` || path.startsWith(`src/${place}/`);
+}
+
+/** The folder below src, or the file that stands there. */
+function groupOf(path: string): string {
+  return (path.split('/')[1] ?? '').replace(/\.ts$/, '');
+}
+
+function code(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
+}

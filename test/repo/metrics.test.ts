@@ -1,0 +1,119 @@
+import { randomUUID } from 'node:crypto';
+import { expect, it } from '@jest/globals';
+import { errorTable, type Reason } from '../../src/errors.ts';
+import { createPrometheus, type Prometheus } from '../../src/observability/prometheus.ts';
+import type { RequestContext } from '../../src/request-context.ts';
+import { samples } from '../support/exposition.ts';
+import { promtool } from '../support/promtool.ts';
+import { itWith } from '../support/requires.ts';
+
+const operations = [
+  'manager-balance',
+  'order-status',
+  'order-status-group',
+  'pan-eligibility-send',
+  'transfer',
+];
+
+function create(): Prometheus {
+  return createPrometheus({
+    version: '0.1.0',
+    environments: { sandbox: { operations, maxInFlight: 50 }, production: { operations, maxInFlight: 500 } },
+    callers: ['billing'],
+  });
+}
+
+function exchange(fields: Partial<RequestContext>): RequestContext {
+  return {
+    id: randomUUID(),
+    startedAt: 0,
+    outcome: 'answered',
+    attempts: 1,
+    durations: { total: 0.1 },
+    ...fields,
+  };
+}
+
+function isReason(text: string): text is Reason {
+  return Object.hasOwn(errorTable, text);
+}
+
+itWith('promtool')('promtool accepts the page, before any request and after one', async () => {
+  const metrics = create();
+  const check = async () => promtool(['check', 'metrics'], (await metrics.page(false)).body);
+  expect(await check()).toEqual({ status: 0, output: '' });
+  metrics.requestFinished(exchange({ environment: 'sandbox', operation: 'transfer', status: 200 }));
+  metrics.gatewayResponded({
+    environment: 'sandbox',
+    operation: 'transfer',
+    status: 200,
+    seconds: 1,
+    clockSkew: 1,
+  });
+  metrics.keySourceUp(true);
+  metrics.tokenExpiryChanged(1_800_000_000, 3600);
+  expect(await check()).toEqual({ status: 0, output: '' });
+});
+
+it('ten thousand random callers, environments, operations and logins add only none and other', async () => {
+  const metrics = create();
+  const own = async () =>
+    [...samples((await metrics.page(false)).body).keys()].filter((name) => name.startsWith('countersign_'));
+  const random = () => randomUUID();
+  const strange = () => {
+    metrics.upstreamStarted(random());
+    metrics.requestFinished(
+      exchange({
+        caller: random(),
+        environment: random(),
+        operation: random(),
+        login: random(),
+        status: 404,
+      }),
+    );
+    metrics.gatewayResponded({ environment: random(), operation: random(), status: 200, seconds: 0.1 });
+    metrics.authorizationDecided(random(), 'refused');
+    metrics.keyLookup(random(), 'missing');
+    metrics.keyFetched(random(), 0.1);
+    metrics.keyProblem(random(), { environment: random(), login: random() });
+    metrics.keyFallback({ environment: random(), login: random() }, 'control_key', 'newer');
+  };
+  strange();
+  const afterOne = await own();
+  for (let at = 0; at < 10_000; at += 1) strange();
+  expect(await own()).toEqual(afterOne);
+});
+
+it.each<[string, (metrics: Prometheus) => void]>([
+  ['a request without a route', (metrics) => metrics.requestFinished(exchange({ status: 404 }))],
+  ['a problem of all keys', (metrics) => metrics.keyProblem('cannot log in')],
+  [
+    'a certificate of the listener',
+    (metrics) => metrics.certificateLoaded({ role: 'listener', part: 'cert' }, { from: 0, until: 1 }),
+  ],
+])('HELP explains the value none of environment: %s', async (_name, record) => {
+  const metrics = create();
+  record(metrics);
+  const page = (await metrics.page(false)).body;
+  const withNone = [...samples(page).keys()]
+    .filter((name) => /[{,]environment="none"/.test(name))
+    .map((name) => name.replace(/(_bucket|_count|_sum)?\{.*/, ''));
+  expect(withNone).not.toEqual([]);
+  for (const name of new Set(withNone)) {
+    expect(page).toMatch(new RegExp(`^# HELP ${name} .*\\benvironment\\b.*\\bnone\\b`, 'm'));
+  }
+});
+
+it('two environments with every operation and a refusal of every reason stay below 3000 series', async () => {
+  const metrics = create();
+  for (const environment of ['sandbox', 'production']) {
+    for (const operation of operations) {
+      for (const reason of Object.keys(errorTable).filter(isReason)) {
+        const { status, outcome } = errorTable[reason];
+        const known = { environment, operation, caller: 'billing', status, outcome };
+        metrics.requestFinished(exchange({ ...known, reason }));
+      }
+    }
+  }
+  expect(samples((await metrics.page(false)).body).size).toBeLessThan(3000);
+});

@@ -1,0 +1,226 @@
+import { spawnSync } from 'node:child_process';
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { parse, stringify } from 'yaml';
+import { z } from 'zod';
+import { errorTable } from '../../src/errors.ts';
+import { vaultErrors } from '../../src/keys/vault/errors.ts';
+import { createMetrics } from '../../src/observability/metric-definitions.ts';
+import { computeReadiness } from '../../src/observability/readiness.ts';
+import { networkFailures } from '../../src/util/network-failure.ts';
+import { promtool } from '../support/promtool.ts';
+import { itWith } from '../support/requires.ts';
+import { anchorOf, blocks, indexRows, runbookSections, runbookText } from '../support/runbook.ts';
+import { sampleLog, sampleNotes } from '../support/sample-log.ts';
+
+const ruleFile = z.object({
+  groups: z.array(
+    z.object({ rules: z.array(z.object({ alert: z.string().optional(), record: z.string().optional() })) }),
+  ),
+});
+const rules = globSync('deploy/prometheus/*.rules.yaml')
+  .flatMap((file) => ruleFile.parse(parse(readFileSync(file, 'utf8'))).groups)
+  .flatMap((group) => group.rules);
+const alerts = rules.flatMap(({ alert }) => alert ?? []);
+const recorded = rules.flatMap(({ record }) => record ?? []);
+
+const sections = [...runbookSections()];
+const queries = blocks(runbookText(), 'promql');
+const searches = blocks(runbookText(), 'sh');
+const source = globSync('src/**/*.ts')
+  .map((file) => readFileSync(file, 'utf8'))
+  .join('\n');
+
+describe('the runbook', () => {
+  it('has a section for each alert', () => {
+    expect(sections.map(([heading]) => heading)).toEqual(expect.arrayContaining(alerts));
+  });
+
+  it('has no other section than those of alerts and those that the index leads to', () => {
+    const others = sections.map(([heading]) => heading).filter((heading) => !alerts.includes(heading));
+    const targets = new Set(indexRows('Reasons').map((row) => row.at(-1)));
+    for (const heading of others) expect([...targets]).toContain(`[${heading}](${anchorOf(heading)})`);
+  });
+
+  it('links only to sections and files that exist', () => {
+    const headings = [...runbookText().matchAll(/^##+ (.+)$/gm)].map(([, heading = '']) => heading);
+    const known = [...headings.map(anchorOf), 'prometheus/', 'grafana/', 'https://jqlang.org/'];
+    for (const [, target] of runbookText().matchAll(/\]\(([^)]+)\)/g)) expect(known).toContain(target);
+  });
+});
+
+describe.each(sections)('%s', (_heading, section) => {
+  const parts = section.split(/^(?=\*\*[A-Z][^*]+\.\*\*)/m).slice(1);
+
+  it('says what users see, how to confirm it, what to do, and how to see that it is over', () => {
+    expect(parts.map((part) => /^\*\*([^*]+)\.\*\*/.exec(part)?.[1])).toEqual([
+      'What it means',
+      'What users see',
+      'How to confirm',
+      'What to do',
+      'How to see that it is over',
+    ]);
+    for (const part of parts) expect(part.replace(/^\*\*[^*]+\*\*/, '').trim().length).toBeGreaterThan(7);
+  });
+
+  it('confirms it with a query and a log search, and its end with a query', () => {
+    const [confirm = '', over = ''] = [parts[2], parts[4]];
+    expect(blocks(confirm, 'promql')).not.toEqual([]);
+    expect(blocks(confirm, 'sh')).not.toEqual([]);
+    expect(blocks(over, 'promql')).not.toEqual([]);
+  });
+});
+
+describe('the queries', () => {
+  itWith('promtool')('parse', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'countersign-runbook-'));
+    const file = join(folder, 'queries.rules.yaml');
+    const wrapped = queries.map((expr, index) => ({ record: `runbook:query${index}`, expr }));
+    writeFileSync(file, stringify({ groups: [{ name: 'runbook', rules: wrapped }] }));
+    const { status, output } = promtool(['check', 'rules', file]);
+    rmSync(folder, { recursive: true });
+    expect(output).toContain(`${queries.length} rules found`);
+    expect(status).toBe(0);
+  });
+
+  const metrics = metricLabels();
+
+  it.each(queries)('%s names metrics and labels that exist', (query) => {
+    // What stands between quotes is a label value.
+    const bare = query.replaceAll(/"[^"]*"/g, '""');
+    const names = [...bare.matchAll(/\b(?:environment:)?countersign_\w+(?::\w+)?|\bup\b/g)].map(
+      ([name]) => name,
+    );
+    expect(names).not.toEqual([]);
+    const labels = names.flatMap((name) => labelsOf(name, metrics));
+    const selected = [...bare.matchAll(/\bby \(([^)]*)\)|\{([^}]*)\}/g)]
+      .flatMap(([, grouping, selectors]) => (grouping ?? selectors ?? '').split(','))
+      .map((part) => part.replace(/[=!~].*/, '').trim());
+    expect([...labels, 'instance', 'job', 'namespace', 'release']).toEqual(expect.arrayContaining(selected));
+  });
+
+  it.each(queries)('%s names reasons and causes that exist', (query) => {
+    for (const [, name = '', operator, values = ''] of query.matchAll(
+      /(reason|cause)(=~?|!~?=?)"([^"]*)"/g,
+    )) {
+      const known = name === 'reason' ? [...Object.keys(errorTable), 'none'] : causes;
+      expect([operator, ...known]).toEqual(expect.arrayContaining(values.split('|')));
+    }
+  });
+});
+
+describe('the log searches', () => {
+  const log = sampleLog();
+  const fields = new Set(
+    log
+      .trim()
+      .split('\n')
+      .flatMap((line) => Object.keys(JSON.parse(line))),
+  );
+
+  itWith('jq').each(searches)('%s finds lines of a sample log', (search) => {
+    const { status, stdout, stderr } = spawnSync('sh', ['-c', search], { input: log, encoding: 'utf8' });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    expect(stdout).not.toBe('');
+    // Some lines, not all of them.
+    expect(stdout.trim().split('\n').length).toBeLessThan(log.trim().split('\n').length);
+  });
+
+  it.each(searches)('%s names fields that the log has', (search) => {
+    const bare = search.replaceAll(/"[^"]*"/g, '""');
+    const shown =
+      /\{([^}]*)\}/
+        .exec(bare)?.[1]
+        ?.split(',')
+        .map((name) => name.trim()) ?? [];
+    const tested = [...bare.matchAll(/\.(\w+)/g)].map(([, name = '']) => name);
+    expect([...fields]).toEqual(expect.arrayContaining([...shown, ...tested]));
+  });
+
+  it.each(searches)('%s names messages and values that the code writes', (search) => {
+    for (const [, value = ''] of search.matchAll(
+      /\.(?:msg|reason|rejection|outcome|level) (?:==|!=) "([^"]*)"/g,
+    ))
+      expect(source).toContain(`'${value}'`);
+    for (const [, start = ''] of search.matchAll(/startswith\("([^"]*)"\)/g))
+      expect(source).toMatch(new RegExp(`['\`]${start}`));
+  });
+
+  it('run on messages that the code writes', () => {
+    for (const [, message] of sampleNotes) {
+      const [words = ''] = message.split(/: (?=Vault)| at \d/);
+      expect(source).toContain(words);
+    }
+  });
+});
+
+const causes = ['current-key', 'other-key', 'clock-skew', ...networkFailures];
+
+describe('the index', () => {
+  const anchors = sections.map(([heading]) => `[${heading}](${anchorOf(heading)})`);
+
+  it.each(['Reasons', 'Causes', 'Readiness', 'Key problems'])('%s leads to sections', (table) => {
+    for (const row of indexRows(table)) expect(anchors).toContain(row.at(-1));
+  });
+
+  it('has every reason of a response with its status, and its section names it', () => {
+    const rows = indexRows('Reasons').map(([reason = '', status]) => [reason, Number(status)]);
+    expect(Object.fromEntries(rows)).toEqual(
+      Object.fromEntries(Object.entries(errorTable).map(([reason, { status }]) => [reason, status])),
+    );
+    const text = new Map(anchors.map((anchor, index) => [anchor, sections[index]?.[1]]));
+    for (const [reason = '', , target = ''] of indexRows('Reasons'))
+      expect(text.get(target)).toContain(`\`${reason}\``);
+  });
+
+  it('has every cause of a rejection and of a connection that failed', () => {
+    expect(indexRows('Causes').map(([cause]) => cause)).toEqual(causes);
+    for (const cause of causes) expect(source).toContain(`'${cause}'`);
+  });
+
+  it('has every reason and warning of /readyz', () => {
+    const all = { draining: true, keySourceReady: false, keysCached: false };
+    const { reasons, warnings } = computeReadiness({ ...all, logLinesDropped: true, logStalled: true });
+    expect(indexRows('Readiness').map(([reason]) => reason)).toEqual([...reasons, ...warnings]);
+  });
+
+  it('has every problem of a key and of Vault, and no message that the code does not write', () => {
+    const parser = readFileSync('src/keys/key.ts', 'utf8');
+    const ofKeys = [
+      ...parser.matchAll(/['`]((?:the (?:control|private) key|the passphrase|RSA key) [^'`]*)['`]/g),
+    ].map(([, text = '']) => text.replaceAll(/\$\{\w+\}/g, '…'));
+    expect(ofKeys.length).toBeGreaterThan(8);
+    const rows = indexRows('Key problems').map(([message = '']) => message);
+    const ofVault = Object.values(vaultErrors).map(({ text }) => text);
+    expect(rows).toEqual(expect.arrayContaining([...ofKeys, ...ofVault]));
+    for (const row of rows) {
+      if (!ofKeys.includes(row)) expect(source).toContain(row);
+    }
+  });
+});
+
+/** The labels of each metric of Countersign's own, by its full name. */
+function metricLabels(): ReadonlyMap<string, readonly string[]> {
+  const found = new Map<string, readonly string[]>();
+  const note = (name: string, labels: readonly string[]) => {
+    found.set(`countersign_${name}`, labels);
+    return { inc: () => {}, dec: () => {}, set: () => {}, remove: () => {}, observe: () => {} };
+  };
+  createMetrics({
+    counter: (name, _help, labels) => note(name, labels),
+    gauge: (name, _help, labels) => note(name, labels),
+    histogram: (name, _help, labels) => note(name, [...labels, 'le']),
+  });
+  return found;
+}
+
+/** @throws Error for a metric that does not exist */
+function labelsOf(name: string, metrics: ReadonlyMap<string, readonly string[]>): readonly string[] {
+  if (name === 'up') return [];
+  if (recorded.includes(name)) return ['environment'];
+  const labels = metrics.get(name) ?? metrics.get(name.replace(/_(bucket|count|sum)$/, ''));
+  if (labels === undefined) throw new Error(`there is no metric ${name}`);
+  return labels;
+}

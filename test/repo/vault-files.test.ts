@@ -1,0 +1,320 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { createVaultAdmin } from '../../src/keys/vault/admin.ts';
+import { createVaultSource } from '../../src/keys/vault/source.ts';
+import { Secret } from '../../src/secret.ts';
+import { root } from '../support/sources.ts';
+import { acme, day, Folder, problemOf, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+
+const names = ['countersign-proxy', 'countersign-platform'] as const;
+type Rules = Record<string, { capabilities: string[] }>;
+
+function policy(name: string): string {
+  return readFileSync(join(root, `deploy/vault/policies/${name}.hcl`), 'utf8');
+}
+
+/** The blocks `path "..." { capabilities = [...] }` of a policy, which must have nothing else but comments. */
+function rulesOf(hcl: string): Rules {
+  const block = /path "([^"]+)" \{\s*capabilities = \[([^\]]*)\]\s*\}/g;
+  const rest = hcl.replaceAll(/#.*$/gm, '').replaceAll(block, '').trim();
+  if (rest !== '') throw new Error(`not understood: ${rest}`);
+  return Object.fromEntries(
+    [...hcl.matchAll(block)].map(([, path = '', list = '']) => [
+      path,
+      { capabilities: JSON.parse(`[${list}]`) },
+    ]),
+  );
+}
+
+/** Each path with each capability, as `capability path`. */
+function granted(name: string): string[] {
+  const rules = Object.entries(rulesOf(policy(name)));
+  return rules.flatMap(([path, { capabilities }]) => capabilities.map((one) => `${one} ${path}`)).sort();
+}
+
+describe('the policies for Vault', () => {
+  const bench = new VaultTestEnvironment();
+  const tokens = new Map<string, Secret>();
+
+  beforeAll(async () => {
+    await bench.open();
+    for (const name of names) {
+      const text = JSON.stringify({ path: rulesOf(policy(name)) });
+      await bench.admin.request('POST', `sys/policies/acl/${name}`, { policy: text });
+      tokens.set(name, new Secret(await bench.admin.token({ policies: [name], ttl: '1h' })));
+    }
+  });
+  afterAll(() => bench.close());
+  beforeEach(async () => {
+    await bench.admin.request('DELETE', 'secret/metadata/gateway/sandbox/acme');
+    await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+    await bench.admin.put('gateway/sandbox/acme', { control_key: 'second' });
+    bench.vault.seen.length = 0;
+  });
+
+  function as(name: (typeof names)[number]) {
+    return bench.config({ auth: { method: 'token', token: tokens.get(name) ?? new Secret('none') } });
+  }
+
+  /** What was asked of secrets, as `capability path` with the login's part of the path as `*`. */
+  function asked(): string[] {
+    const used = bench.vault.seen
+      .filter(({ target }) => target.startsWith('secret/'))
+      .map(({ method, target }) => {
+        const [path = '', query = ''] = target.split('?');
+        const reads = query.includes('list=') ? 'list' : 'read';
+        return `${method === 'GET' ? reads : 'update'} ${path.replace(/\/gateway\/.*$/, '/gateway/*')}`;
+      });
+    return [...new Set(used)].sort();
+  }
+
+  it('give the proxy exactly what it asks for', async () => {
+    const source = bench.closing(createVaultSource(as('countersign-proxy'), day, bench.ports));
+    expect((await source.read(acme))?.map(({ version }) => version)).toEqual([2, 1]);
+    expect(asked()).toEqual(granted('countersign-proxy'));
+  });
+
+  it('let the proxy neither write, nor list, nor see another path', async () => {
+    const store = bench.closing(createVaultAdmin(as('countersign-proxy'), bench.ports));
+    expect(await problemOf(store.write(acme, { control_key: 'x' }, 2))).toBe('denied');
+    expect(await problemOf(store.list('sandbox'))).toBe('denied');
+    expect(await problemOf(store.versions(acme))).toBe('denied');
+    const elsewhere = { ...as('countersign-proxy'), path: 'other/{environment}/{login}' };
+    expect(await problemOf(bench.closing(createVaultSource(elsewhere, day, bench.ports)).read(acme))).toBe(
+      'denied',
+    );
+  });
+
+  it('give the platform team what the keys commands ask for, and the means to take a leaked key out', async () => {
+    const store = bench.closing(createVaultAdmin(as('countersign-platform'), bench.ports));
+    expect((await store.versions(acme))?.current).toBe(2);
+    expect((await store.readVersion(acme, 1))?.version).toBe(1);
+    expect(await store.list('sandbox')).toEqual(['acme']);
+    expect(await store.write(acme, { control_key: new Secret('third') }, 2)).toBe(3);
+    expect(await store.replace(acme, { control_key: new Secret('fourth') }, 3)).toBe(4);
+    const forEmergencies = ['delete', 'destroy', 'undelete'].map((one) => `update secret/${one}/gateway/*`);
+    // To Vault the first version of a secret is a creation.
+    const used = [...asked(), 'create secret/data/gateway/*', ...forEmergencies];
+    expect(granted('countersign-platform')).toEqual(used.sort());
+  });
+
+  it('let the platform team see no other path', async () => {
+    const elsewhere = { ...as('countersign-platform'), path: 'other/{environment}/{login}' };
+    const store = bench.closing(createVaultAdmin(elsewhere, bench.ports));
+    expect(await problemOf(store.versions(acme))).toBe('denied');
+    expect(await problemOf(store.write(acme, { control_key: 'x' }, 0))).toBe('denied');
+  });
+});
+
+describe('deploy/vault/setup.sh', () => {
+  const script = join(root, 'deploy/vault/setup.sh');
+  const folder = new Folder();
+  const state = join(folder.path, 'state');
+
+  /** Knows which mounts there are, refuses to make one twice, writes down what it is told. */
+  const vault = `#!/bin/sh
+echo "vault $*" >> "$STATE/calls"
+case "$1 $2" in
+  "secrets list") cat "$STATE/secrets" 2>/dev/null; exit 0 ;;
+  "auth list") cat "$STATE/auth" 2>/dev/null; exit 0 ;;
+  "secrets enable" | "auth enable")
+    name=\${3#-path=}
+    if grep -q "^$name/ " "$STATE/$1" 2>/dev/null; then echo "path is already in use" >&2; exit 2; fi
+    echo "$name/    kv    kv_1    map[version:2]" >> "$STATE/$1" ;;
+  "policy write") cat > "$STATE/$3.hcl" ;;
+  "read -field=kubernetes_ca_cert") sed -n 's/^kubernetes_ca_cert  *//p' "$STATE/config" ;;
+  "read auth/"*"/role/countersign")
+    [ -e "$STATE/$(echo "$2" | tr / -)" ] || { echo "No value found at $2" >&2; exit 2; }
+    cat "$STATE/$(echo "$2" | tr / -)" ;;
+  "write auth/"*"/role/countersign")
+    file=$STATE/$(echo "$2" | tr / -); shift 2
+    printf '%s\n' "$@" | sed 's/=/  /; s/^token_policies  /&[/; /^token_policies/s/$/]/' >> "$file" ;;
+  "read -field=role_id") [ ! -e "$STATE/fail-role-id" ] || exit 2; echo the-role-id ;;
+  "read auth/kubernetes/config")
+    [ ! -e "$STATE/fail-config-read" ] || { echo "permission denied" >&2; exit 2; }
+    [ -e "$STATE/config" ] || { echo "No value found at auth/kubernetes/config" >&2; exit 2; }
+    cat "$STATE/config" ;;
+  "write auth/kubernetes/config")
+    [ ! -e "$STATE/fail-config-write" ] || { echo "denied" >&2; exit 2; }
+    shift 2; printf '%s\n' "$@" | sed 's/=/  /' > "$STATE/config" ;;
+  "write "*) ;;
+  *) echo "unexpected: $*" >&2; exit 9 ;;
+esac
+`;
+
+  beforeAll(() => {
+    mkdirSync(join(folder.path, 'bin'));
+    chmodSync(folder.file('bin/vault', vault), 0o755);
+  });
+  afterAll(() => folder.remove());
+
+  function setUp(environment: Record<string, string>) {
+    const env = { PATH: `${folder.path}/bin:/usr/bin:/bin`, STATE: state, ...environment };
+    const { status, stdout, stderr } = spawnSync('sh', [script], { env, encoding: 'utf8' });
+    const calls = readFileSync(join(state, 'calls'), 'utf8').trim().split('\n');
+    folder.file('state/calls', '');
+    return { status, stdout, stderr, changes: calls.filter((call) => !/ list| read /.test(call)) };
+  }
+
+  beforeEach(() => {
+    spawnSync('rm', ['-rf', state]);
+    mkdirSync(state);
+  });
+
+  it('is a script that every POSIX shell can parse', () => {
+    expect(spawnSync('sh', ['-n', script], { encoding: 'utf8' })).toMatchObject({ status: 0, stderr: '' });
+  });
+
+  it('sets up the mount, both policies and a role for AppRole, and says what to do with it', () => {
+    const { status, stdout, stderr, changes } = setUp({});
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    expect(changes).toEqual([
+      'vault secrets enable -path=secret -version=2 kv',
+      'vault policy write countersign-proxy -',
+      'vault policy write countersign-platform -',
+      'vault auth enable -path=approle approle',
+      'vault write auth/approle/role/countersign token_policies=countersign-proxy token_ttl=1h token_max_ttl=24h secret_id_ttl=0',
+    ]);
+    for (const name of names) expect(readFileSync(join(state, `${name}.hcl`), 'utf8')).toBe(policy(name));
+    expect(stdout).toContain('the role id is the-role-id');
+    expect(stdout).toContain('vault write -wrap-ttl=10m -force auth/approle/role/countersign/secret-id');
+  });
+
+  it('can be run again, and then makes no mount', () => {
+    setUp({ AUTH: 'approle kubernetes' });
+    const { status, changes } = setUp({ AUTH: 'approle kubernetes' });
+    expect(status).toBe(0);
+    expect(changes.filter((call) => call.includes('enable'))).toEqual([]);
+    expect(changes.filter((call) => call.includes('kubernetes/config'))).toEqual([]);
+    expect(changes.filter((call) => call.includes('/role/countersign'))).toEqual([]);
+  });
+
+  it('changes the settings of a role that are given, and no other', () => {
+    setUp({ AUTH: 'approle kubernetes', KUBERNETES_NAMESPACE: 'payments', SECRET_ID_TTL: '24h' });
+    const { status, changes } = setUp({ AUTH: 'approle kubernetes', TOKEN_TTL: '20m' });
+    expect(status).toBe(0);
+    expect(changes.filter((call) => call.includes('/role/countersign'))).toEqual([
+      'vault write auth/approle/role/countersign token_ttl=20m',
+      'vault write auth/kubernetes/role/countersign token_ttl=20m',
+    ]);
+  });
+
+  it('refuses a role that is there without the policy of the proxy', () => {
+    folder.file('state/auth-approle-role-countersign', 'token_policies    [countersign-proxy-2 other]\n');
+    expect(setUp({})).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining('policy countersign-proxy:'),
+    });
+    folder.file('state/auth-approle-role-countersign', 'token_policies    [other countersign-proxy]\n');
+    expect(setUp({})).toMatchObject({ status: 0 });
+  });
+
+  it('runs with the program of OpenBao', () => {
+    mkdirSync(join(folder.path, 'bao'), { recursive: true });
+    chmodSync(folder.file('bao/bao', vault), 0o755);
+    expect(setUp({ PATH: `${folder.path}/bao:/usr/bin:/bin` })).toMatchObject({ status: 0 });
+  });
+
+  it('binds the Kubernetes role to one service account and its audience', () => {
+    const { status, changes } = setUp({ AUTH: 'kubernetes', KUBERNETES_NAMESPACE: 'payments' });
+    expect(status).toBe(0);
+    expect(changes.slice(3)).toEqual([
+      'vault auth enable -path=kubernetes kubernetes',
+      'vault write auth/kubernetes/config kubernetes_host=https://kubernetes.default.svc',
+      'vault write auth/kubernetes/role/countersign token_policies=countersign-proxy bound_service_account_names=countersign bound_service_account_namespaces=payments audience=vault token_ttl=1h token_max_ttl=24h',
+    ]);
+  });
+
+  describe('with a Kubernetes configuration that is there', () => {
+    const there =
+      'kubernetes_host    https://k8s\nkubernetes_ca_cert    PEM\ntoken_reviewer_jwt_set    true\n';
+    const again = (more: Record<string, string> = {}, config = there) => {
+      folder.file('state/config', config);
+      const { changes, ...ran } = setUp({ AUTH: 'kubernetes', ...more });
+      return { ...ran, written: changes.filter((call) => call.includes('kubernetes/config')) };
+    };
+    const replacing = { KUBERNETES_HOST: 'https://other', KUBERNETES_REPLACE_CONFIG: 'yes' };
+
+    it('leaves it alone', () => {
+      expect(again()).toMatchObject({ status: 0, written: [] });
+      expect(again({ KUBERNETES_HOST: 'https://k8s' })).toMatchObject({ status: 0, written: [] });
+    });
+
+    it('is not done where it differs from what is given', () => {
+      const other = folder.file('other.pem', 'ANOTHER PEM\n');
+      const present = folder.file('present.pem', 'PEM\n');
+      expect(again({ KUBERNETES_CA_FILE: present })).toMatchObject({ status: 0, written: [] });
+      expect(again({ KUBERNETES_CA_FILE: other })).toMatchObject({ status: 1, written: [] });
+      expect(again({ KUBERNETES_CA_FILE: 'no-such-file' })).toMatchObject({ status: 1, written: [] });
+      expect(again({ KUBERNETES_DISABLE_LOCAL_CA_JWT: 'true' })).toMatchObject({ status: 1, written: [] });
+    });
+
+    it.each(['issuer    https://theirs', 'pem_keys    [PEM]', 'disable_iss_validation    false'])(
+      'does not replace it where it has what cannot be given: %s',
+      (line) => {
+        const all = { ...replacing, KUBERNETES_CA_FILE: 'ca.pem', KUBERNETES_REVIEWER_JWT_FILE: 'jwt' };
+        expect(again(all, `${there}${line}\n`)).toMatchObject({ status: 1, written: [] });
+      },
+    );
+
+    it('does not wipe CA and reviewer token for another host', () => {
+      expect(again({ KUBERNETES_HOST: 'https://other' })).toMatchObject({ status: 1, written: [] });
+      expect(again(replacing)).toMatchObject({ status: 1, written: [] });
+      expect(again({ ...replacing, KUBERNETES_CA_FILE: 'ca.pem' })).toMatchObject({ status: 1, written: [] });
+    });
+
+    it('replaces it where that is asked for, with everything it has', () => {
+      const all = { ...replacing, KUBERNETES_CA_FILE: 'ca.pem', KUBERNETES_REVIEWER_JWT_FILE: 'jwt' };
+      expect(again(all)).toMatchObject({
+        status: 0,
+        written: [
+          'vault write auth/kubernetes/config kubernetes_host=https://other kubernetes_ca_cert=@ca.pem token_reviewer_jwt=@jwt',
+        ],
+      });
+    });
+  });
+
+  it('is not done where a step failed, and goes on from there when it is run again', () => {
+    folder.file('state/fail-config-write', '');
+    const failed = setUp({ AUTH: 'kubernetes' });
+    expect(failed.status).not.toBe(0);
+    expect(failed.stdout).not.toContain('Done');
+    spawnSync('rm', [join(state, 'fail-config-write')]);
+    const { status, stdout, changes } = setUp({ AUTH: 'kubernetes' });
+    expect(status).toBe(0);
+    expect(stdout).toContain('Done');
+    expect(changes.filter((call) => call.includes('kubernetes/config'))).toHaveLength(1);
+    for (const failing of ['fail-role-id', 'fail-config-read']) {
+      folder.file(`state/${failing}`, '');
+      const { status, stdout } = setUp({ AUTH: 'kubernetes approle' });
+      expect({ failed: status !== 0, done: stdout.includes('Done') }).toEqual({ failed: true, done: false });
+      spawnSync('rm', [join(state, failing)]);
+    }
+  });
+
+  it('puts mount and prefix into the policies', () => {
+    expect(setUp({ KV_MOUNT: 'team/kv', KV_PREFIX: 'pay/gw' }).status).toBe(0);
+    expect(Object.keys(rulesOf(readFileSync(join(state, 'countersign-platform.hcl'), 'utf8')))).toEqual([
+      'team/kv/data/pay/gw/*',
+      'team/kv/metadata/pay/gw/*',
+      'team/kv/delete/pay/gw/*',
+      'team/kv/undelete/pay/gw/*',
+      'team/kv/destroy/pay/gw/*',
+    ]);
+  });
+
+  it('refuses a mount of version 1, and a way to log in that it does not know', () => {
+    folder.file('state/secrets', 'secret/    kv    kv_1    map[version:1]\n');
+    expect(setUp({})).toMatchObject({
+      status: 1,
+      stderr:
+        'setup.sh: secret is a KV mount of version 1; to make it version 2: vault kv enable-versioning secret\n',
+    });
+    folder.file('state/secrets', 'secret/    pki    pki_1    map[]\n');
+    expect(setUp({})).toMatchObject({ status: 1, stderr: 'setup.sh: secret is not a KV mount\n' });
+    folder.file('state/secrets', '');
+    expect(setUp({ AUTH: 'ldap' })).toMatchObject({ status: 1 });
+  });
+});

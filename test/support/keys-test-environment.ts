@@ -1,0 +1,137 @@
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { createPublicKey } from 'node:crypto';
+import { text } from 'node:stream/consumers';
+import type { z } from 'zod';
+import { keys } from '../../src/cli/keys/keys.ts';
+import type { configSchema } from '../../src/config/schema.ts';
+import { Secret } from '../../src/secret.ts';
+import type { ListeningSimulator } from '../../src/simulator/listen.ts';
+import { startSimulator } from './simulator.ts';
+import { root } from './sources.ts';
+import { VaultAdmin } from './stub-vault/admin.ts';
+import { Folder } from './stub-vault/harness.ts';
+import type { RunningVault } from './stub-vault/real-vault.ts';
+import { StubVault } from './stub-vault/server.ts';
+import { rootToken } from './stub-vault/state.ts';
+import { vectorText } from './vectors.ts';
+
+type ConfigInput = z.input<typeof configSchema>;
+
+export interface Ran {
+  readonly code: number | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+export const oldKey = vectorText('keys/rsa-2048-pkcs8.pem');
+/** SHA-256 of the public key, by `openssl pkey -pubin -outform DER | sha256sum`. */
+export const oldFingerprint = '4d171a1336111d276a2f675497a130a261c9d55e45c07775bd71aa601e6231c8';
+export const oldControlKey = 'planted-control-key-1';
+export const newControlKey = 'planted-control-key-2';
+
+/** Vault (the stub unless given) and a gateway (the simulator), and a configuration that names them. */
+export class KeysTestEnvironment {
+  readonly folder = new Folder();
+  readonly vault = new StubVault();
+  readonly #gatewayClock: () => number;
+  admin = new VaultAdmin('', '');
+  configFile = '';
+  #gateway: ListeningSimulator | undefined;
+  /** Everything that commands have printed. */
+  readonly printed: string[] = [];
+
+  constructor({ gatewayClock = Date.now }: { readonly gatewayClock?: () => number } = {}) {
+    this.#gatewayClock = gatewayClock;
+  }
+
+  async open(server?: RunningVault): Promise<this> {
+    const token = server?.rootToken ?? rootToken;
+    this.admin = new VaultAdmin(server?.address ?? (await this.vault.listen()), token);
+    this.#gateway = await startSimulator({ clock: this.#gatewayClock, keys: new Map() });
+    this.folder.file('token', token);
+    this.configFile = this.writeConfig('config.yaml');
+    return this;
+  }
+
+  get gateway(): ListeningSimulator {
+    if (this.#gateway === undefined) throw new Error('not open');
+    return this.#gateway;
+  }
+
+  /** What the gateway accepts for `acme` from now on. Private keys stand for their public keys. */
+  accept(controlKeys: readonly string[], keyTexts: readonly string[]): void {
+    this.gateway.simulator.accounts.setKeys('acme', {
+      controlKeys: controlKeys.map((key) => new Secret(key)),
+      publicKeys: keyTexts.map((key) => createPublicKey(key)),
+    });
+  }
+
+  writeConfig(name: string, changed: Partial<ConfigInput> = {}): string {
+    const { address } = this.admin;
+    const config: ConfigInput = {
+      environments: {
+        sandbox: { baseUrl: this.gateway.url, product: 'gw', endpoints: { '1234': 'acme' } },
+      },
+      keys: { source: 'vault', vault: { address, auth: { method: 'token', tokenFile: 'token' } } },
+      ...changed,
+    };
+    return this.folder.file(name, JSON.stringify(config));
+  }
+
+  /** Runs `countersign keys` in this process, for `sandbox` unless told otherwise. */
+  async run(subcommand: string, ...options: readonly string[]): Promise<Ran> {
+    const out: string[] = [];
+    const err: string[] = [];
+    const io = { out: (line: string) => void out.push(line), err: (line: string) => void err.push(line) };
+    const code = await keys([subcommand, ...this.#place(options), ...options], io);
+    this.printed.push(...out, ...err);
+    return { code, out: out.join('\n'), err: err.join('\n') };
+  }
+
+  /** The same as a process of its own, for what goes through standard input. */
+  start(subcommand: string, ...options: readonly string[]): Started {
+    const argv = ['src/main.ts', 'keys', subcommand, ...this.#place(options), ...options];
+    const child = spawn(process.execPath, argv, { cwd: root, env: { ...process.env } });
+    return { child, ended: this.#ended(child) };
+  }
+
+  /** The fields of the current version, as they are in Vault. */
+  async fields(login = 'acme'): Promise<Record<string, unknown>> {
+    const { data } = await this.admin.request('GET', `secret/data/gateway/sandbox/${login}`);
+    return Object.assign({}, data?.['data']);
+  }
+
+  async put(fields: object, login = 'acme'): Promise<void> {
+    await this.admin.put(`gateway/sandbox/${login}`, fields);
+  }
+
+  /** Forgets all secrets of `acme`. */
+  async forget(): Promise<void> {
+    await this.admin.request('DELETE', 'secret/metadata/gateway/sandbox/acme');
+  }
+
+  async close(): Promise<void> {
+    await this.vault.close();
+    await this.#gateway?.close();
+    this.folder.remove();
+  }
+
+  #place(options: readonly string[]): string[] {
+    return [
+      ...(options.includes('--config') ? [] : ['--config', this.configFile]),
+      ...(options.includes('--environment') ? [] : ['--environment', 'sandbox']),
+    ];
+  }
+
+  async #ended(child: ChildProcessWithoutNullStreams): Promise<Ran> {
+    const exited = new Promise<number | null>((resolve) => child.once('exit', resolve));
+    const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    this.printed.push(out, err);
+    return { code: await exited, out, err };
+  }
+}
+
+export interface Started {
+  readonly child: ChildProcessWithoutNullStreams;
+  readonly ended: Promise<Ran>;
+}

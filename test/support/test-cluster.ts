@@ -1,0 +1,238 @@
+import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
+import type { z } from 'zod';
+import type { vault } from '../../src/config/schema/keys.ts';
+import { Secret } from '../../src/secret.ts';
+import { type ListeningSimulator, listenSimulator } from '../../src/simulator/listen.ts';
+import { loadScenario } from '../../src/simulator/scenario.ts';
+import type { Simulator } from '../../src/simulator/simulator.ts';
+import { parameter, type VerifiedRequest } from '../../src/simulator/verified-request.ts';
+import type { LoadRequest } from './load.ts';
+import { type Countersign, startCountersign } from './processes.ts';
+import { VaultAdmin } from './stub-vault/admin.ts';
+import { approleMount, Folder, roleName } from './stub-vault/harness.ts';
+import { marksIn } from './stub-vault/secret-canaries.ts';
+import { StubVault } from './stub-vault/server.ts';
+import { rootToken } from './stub-vault/state.ts';
+
+export type VaultAuth = z.input<typeof vault>['auth'];
+type AppRoleLogin = Extract<VaultAuth, { method: 'approle' }> & { readonly secretIdFile: string };
+
+/** Both keys of a login, and the half of the pair that the gateway has. */
+export interface KeySet {
+  readonly controlKey: string;
+  readonly privateKey: string;
+  readonly publicKey: KeyObject;
+}
+
+/** A server that speaks Vault's protocol, with a mount of KV version 2 at `secret`. */
+export interface KeyServer {
+  readonly address: string;
+  readonly admin: VaultAdmin;
+  /** For Countersign, where the server speaks TLS. */
+  readonly caFile?: string;
+  /** What Countersign may do, where the server is not to have the stub's policy for that. */
+  readonly policy?: string;
+}
+
+/** Durations as in the configuration file. */
+export interface SiteOptions {
+  readonly logins?: readonly string[];
+  readonly fresh: string;
+  readonly vaultTimeout?: string;
+  /** Holds the keys in place of the stub; whoever started it closes it. */
+  readonly server?: KeyServer;
+  /** `keys.rotation.canary` */
+  readonly canary?: boolean;
+}
+
+/**
+ * A whole installation: Vault and the gateway in this process, Countersign in processes of its own. It knows
+ * every secret, so that all that was printed and answered can be searched for them.
+ */
+export class TestCluster {
+  readonly vault = new StubVault();
+  readonly folder = new Folder();
+  readonly processes: Countersign[] = [];
+  /** Order ids of the transfers that the gateway accepted. */
+  readonly transfers: string[] = [];
+  /** What every login starts with. */
+  readonly first: KeySet;
+  readonly #options: SiteOptions & Required<Omit<SiteOptions, 'server'>>;
+  readonly #marks: Record<string, string> = { rootToken };
+  admin = new VaultAdmin('', '');
+  #gateway: ListeningSimulator | undefined;
+  #token = '';
+
+  constructor(options: SiteOptions) {
+    this.#options = { logins: ['acme'], vaultTimeout: '5s', canary: false, ...options };
+    this.first = this.newKeys();
+  }
+
+  /** Vault with a role that may read the keys, and the gateway. */
+  async open(): Promise<this> {
+    const { logins, server } = this.#options;
+    this.admin = server?.admin ?? new VaultAdmin(await this.vault.listen(), rootToken);
+    await this.admin.enable('auth', approleMount, { type: 'approle' });
+    if (server?.policy === undefined) await this.admin.policy(roleName, 'secret', 'gateway');
+    else await this.admin.policyText(roleName, server.policy);
+    for (const login of logins) await this.putInVault(login, this.first);
+    this.#gateway = await listenSimulator({
+      scenario: loadScenario(
+        JSON.stringify({ logins: Object.fromEntries(logins.map(withBalance)), endpoints: ['1234', '1235'] }),
+      ),
+      keys: new Map(logins.map((login) => [login, acceptedOf(this.first)])),
+      clock: () => Date.now(),
+      fault: (operation, call) => this.#note(operation, call),
+      port: 0,
+    });
+    return this;
+  }
+
+  get gateway(): Simulator {
+    if (this.#gateway === undefined) throw new Error('the site is not open');
+    return this.#gateway.simulator;
+  }
+
+  newKeys(): KeySet {
+    const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+    const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
+    const controlKey = this.secret(`MARK-control-key-${randomUUID()}~/+=`);
+    // Three of its lines, all of them within the private part.
+    for (const line of pem.split('\n').slice(10, 13)) this.secret(line);
+    return { controlKey, privateKey: pem, publicKey };
+  }
+
+  /** Keeps a text in mind that must be seen nowhere. */
+  secret(text: string): string {
+    this.#marks[`${Object.keys(this.#marks).length}: ${text}`] = text;
+    return text;
+  }
+
+  async putInVault(login: string, { controlKey, privateKey }: KeySet): Promise<void> {
+    await this.admin.put(`gateway/sandbox/${login}`, { control_key: controlKey, private_key: privateKey });
+  }
+
+  /** From now on the gateway accepts the keys of these sets, and no others. */
+  acceptOnly(login: string, ...sets: readonly KeySet[]): void {
+    this.gateway.accounts.setKeys(login, acceptedOf(...sets));
+  }
+
+  /** A role that may read the keys, and a new secret id of it in a file. */
+  async appRole(role = roleName, settings: object = {}): Promise<AppRoleLogin> {
+    const all = { token_policies: [roleName], token_ttl: 3600, ...settings };
+    const roleId = await this.admin.role(approleMount, role, all);
+    return { method: 'approle', roleId, secretIdFile: await this.newSecretId(role) };
+  }
+
+  /** Writes a new secret id of a role into the role's file, and gives the file. */
+  async newSecretId(role = roleName, settings: object = {}): Promise<string> {
+    return this.secretFile(role, await this.admin.secretId(approleMount, role, settings));
+  }
+
+  /** A token that may read the keys, in a file. */
+  async tokenFile(): Promise<VaultAuth> {
+    this.#token = this.secret(await this.admin.token({ policies: [roleName], ttl: '1h' }));
+    return { method: 'token', tokenFile: this.secretFile('token', this.#token) };
+  }
+
+  /** Ends the token in the file. */
+  async revokeToken(): Promise<void> {
+    await this.admin.revoke(this.#token);
+  }
+
+  /** A file with a text that must be seen nowhere. */
+  secretFile(name: string, text: string): string {
+    return this.folder.file(name, this.secret(text));
+  }
+
+  async startProcesses(count: number, auth: VaultAuth): Promise<readonly Countersign[]> {
+    const { fresh, vaultTimeout, logins, server, canary } = this.#options;
+    const caFile = server?.caFile === undefined ? {} : { caFile: server.caFile };
+    const config = {
+      environments: {
+        sandbox: { baseUrl: this.#gateway?.url ?? '', product: 'gw', endpoints: { '1234': logins[0] ?? '' } },
+      },
+      keys: {
+        source: 'vault' as const,
+        vault: { address: server?.address ?? this.vault.address, timeout: vaultTimeout, auth, ...caFile },
+        cache: { ttl: fresh },
+        rotation: { canary },
+      },
+    };
+    const started = await Promise.all(Array.from({ length: count }, () => startCountersign(config)));
+    this.processes.push(...started);
+    return started;
+  }
+
+  /** How often a key was read from Vault. */
+  get vaultReads(): number {
+    return this.vault.count(/^GET secret\/data/);
+  }
+
+  /** Sum of a metric over all processes. */
+  async metric(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
+    const values = await Promise.all(this.processes.map((one) => one.metric(name, labels)));
+    return values.reduce<number>((sum, value = 0) => sum + value, 0);
+  }
+
+  /**
+   * Which secrets stand in what the processes printed and showed, or in these texts. Stops the processes, since
+   * they print something at their end.
+   */
+  async leaks(...texts: readonly string[]): Promise<readonly string[]> {
+    await this.#stop();
+    return this.secretsIn([...texts, ...this.processes.map((one) => one.seen())].join('\n'));
+  }
+
+  /** Which of the planted secrets and of the tokens that Vault gave out stand in a text, in any usual form. */
+  secretsIn(text: string): readonly string[] {
+    const tokens = this.vault.seen.flatMap(({ headers }) => headers['x-vault-token'] ?? []).map(String);
+    return marksIn(text, { ...this.#marks, ...Object.fromEntries(tokens.map((token) => [token, token])) });
+  }
+
+  async close(): Promise<void> {
+    await this.#stop();
+    await this.#gateway?.close();
+    await this.vault.close();
+    this.folder.remove();
+  }
+
+  async #stop(): Promise<void> {
+    const codes = await Promise.all(this.processes.map((one) => one.stop()));
+    if (codes.some((code) => code !== 0)) throw new Error(`processes ended with ${codes.join(', ')}`);
+  }
+
+  #note(operation: string, call: VerifiedRequest): undefined {
+    if (operation === 'transfer') this.transfers.push(parameter(call, 'client_orderid') ?? '');
+  }
+}
+
+function acceptedOf(...sets: readonly KeySet[]) {
+  return {
+    controlKeys: sets.map(({ controlKey }) => new Secret(controlKey)),
+    publicKeys: sets.map(({ publicKey }) => publicKey),
+  };
+}
+
+function withBalance(login: string) {
+  return [login, { balances: [{ name: 'Main', currency: 'EUR', amount: 100 }] }] as const;
+}
+
+export const balanceOf = ({ url }: Countersign, login: string): LoadRequest => ({
+  name: `balance ${login}`,
+  url: `${url}/sandbox/gw/api/v2/get-balance/manager/${login}`,
+  form: '',
+});
+
+export const statusOf = ({ url }: Countersign, login: string): LoadRequest => ({
+  name: `status ${login}`,
+  url: `${url}/sandbox/gw/api/v4/status/1235`,
+  form: `login=${login}&client_orderid=invoice-1`,
+});
+
+/** Of the login that has the endpoint, under an order id of its own. */
+export const transferOf = ({ url }: Countersign): LoadRequest => ({
+  name: 'transfer',
+  url: `${url}/sandbox/gw/api/v4/transfer/1234`,
+  form: `client_orderid=${randomUUID()}&amount=1.00&currency=EUR`,
+});

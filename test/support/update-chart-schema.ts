@@ -1,5 +1,0 @@
-import { readFileSync, writeFileSync } from 'node:fs';
-import { withConfigSchema } from './chart-schema.ts';
-
-const file = new URL('../../helm/countersign/values.schema.json', import.meta.url);
-writeFileSync(file, withConfigSchema(readFileSync(file, 'utf8')));

@@ -1,0 +1,81 @@
+import { createHash } from 'node:crypto';
+import { describe, expect, it } from '@jest/globals';
+import { createAuthenticator, type PresentedCredentials } from '../../../src/auth/authenticate.ts';
+import type { CallerConfig } from '../../../src/config/schema.ts';
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
+
+function caller(name: string, ...credentials: CallerConfig['credentials']): CallerConfig {
+  return { name, mode: 'enforce', credentials, allow: [] };
+}
+
+const known = [
+  caller('token', { tokenSha256: sha256('first') }, { tokenSha256: sha256('second') }),
+  caller('uri', { certificateUri: 'spiffe://a/b' }),
+  caller('dns', { certificateDns: 'B.Internal' }),
+];
+const open = [...known, caller('anyone', { anonymous: true })];
+
+async function who(callers: CallerConfig[], presented: Partial<PresentedCredentials>): Promise<string> {
+  const authenticate = createAuthenticator(callers);
+  const whole = { authorization: undefined, certificate: undefined, ...presented };
+  return authenticate(whole).then(
+    ({ name }) => name,
+    (error: { reason?: string }) => error.reason ?? 'no refusal',
+  );
+}
+
+const certificate = { uris: ['spiffe://a/b'], dnsNames: [] };
+
+describe('who calls', () => {
+  it('is not told by a token that follows its scheme without a blank', async () => {
+    expect(await who(known, { authorization: 'Bearerfirst' })).toBe('caller-unknown');
+    expect(await who(open, { authorization: 'Bearerfirst' })).toBe('anyone');
+  });
+
+  it.each(['Bearer first', 'bearer second', 'BEARER  first '])(
+    'is told by the token of "%s"',
+    async (authorization) => {
+      expect(await who(known, { authorization })).toBe('token');
+    },
+  );
+
+  it('is told by the names of a certificate, DNS names in whatever case', async () => {
+    expect(await who(known, { certificate })).toBe('uri');
+    expect(await who(known, { certificate: { uris: [], dnsNames: ['x', 'b.INTERNAL'] } })).toBe('dns');
+  });
+
+  it('is not told by a URI in another case, nor by a name of the other kind', async () => {
+    expect(await who(known, { certificate: { uris: ['SPIFFE://a/b'], dnsNames: [] } })).toBe(
+      'caller-unknown',
+    );
+    expect(await who(known, { certificate: { uris: ['b.internal'], dnsNames: ['spiffe://a/b'] } })).toBe(
+      'caller-unknown',
+    );
+  });
+
+  it('is unknown without credentials, unless a caller is configured for that', async () => {
+    expect(await who(known, {})).toBe('caller-unknown');
+    expect(await who(open, {})).toBe('anyone');
+    expect(await who([], {})).toBe('caller-unknown');
+  });
+
+  it.each(['Bearer wrong', 'Bearer', 'Bearer ', 'Bearer first second', 'Bearer first,', 'bearer\tfirst'])(
+    'is unknown with "%s", whatever else is shown or allowed',
+    async (authorization) => {
+      expect(await who(open, { authorization, certificate })).toBe('caller-unknown');
+    },
+  );
+
+  it('is told by the token where a certificate is shown as well', async () => {
+    expect(await who(known, { authorization: 'Bearer first', certificate })).toBe('token');
+  });
+
+  it.each(['Basic Zmlyc3Q=', 'OAuth a="b"', ''])(
+    'is not told by the scheme of "%s"',
+    async (authorization) => {
+      expect(await who(open, { authorization })).toBe('anyone');
+      expect(await who(known, { authorization })).toBe('caller-unknown');
+    },
+  );
+});

@@ -1,0 +1,58 @@
+import { describe, expect, it } from '@jest/globals';
+import { type AccessRequest, isAllowed } from '../../../src/auth/authorize.ts';
+import type { CallerConfig } from '../../../src/config/schema.ts';
+
+type Grant = CallerConfig['allow'][number];
+
+const wish: AccessRequest = { environment: 'sandbox', operation: 'transfer', login: 'acme-1' };
+const grant: Grant = { environments: ['sandbox'], operations: ['transfer'], logins: ['acme-1'] };
+
+function allows(...allow: Grant[]): boolean {
+  return isAllowed({ name: 'x', mode: 'enforce', credentials: [], allow }, wish);
+}
+
+describe('a wish', () => {
+  it('is not granted by nothing', () => {
+    expect(allows()).toBe(false);
+  });
+
+  it('is granted where environment, operation and login are all named', () => {
+    expect(allows(grant)).toBe(true);
+    expect(allows({ ...grant, environments: ['production', 'sandbox'] })).toBe(true);
+    expect(allows({ environments: ['*'], operations: ['*'], logins: ['*'] })).toBe(true);
+  });
+
+  it.each([
+    ['environment', { ...grant, environments: ['production'] }],
+    ['operation', { ...grant, operations: ['order-status'] }],
+    ['login', { ...grant, logins: ['acme'] }],
+  ])('is not granted where its %s is missing', (_, other) => {
+    expect(allows(other)).toBe(false);
+  });
+
+  it('is not put together from two grants', () => {
+    expect(allows({ ...grant, logins: ['beta'] }, { ...grant, operations: ['order-status'] })).toBe(false);
+  });
+
+  it.each([
+    ['acme*', true],
+    ['acme-*', true],
+    ['acme-1*', true],
+    ['*', true],
+    ['acme-2*', false],
+    ['ACME*', false],
+    ['cme-1*', false],
+  ])('has its login covered by %s: %s', (pattern, covered) => {
+    expect(allows({ ...grant, logins: [pattern] })).toBe(covered);
+  });
+
+  it('has its login compared with regard to case', () => {
+    expect(allows({ ...grant, logins: ['ACME-1'] })).toBe(false);
+    expect(allows({ ...grant, logins: ['Acme-1', 'aCME*'] })).toBe(false);
+  });
+
+  it('takes "*" as the whole name only, except in logins', () => {
+    expect(allows({ ...grant, environments: ['sand*'] })).toBe(false);
+    expect(allows({ ...grant, operations: ['trans*'] })).toBe(false);
+  });
+});

@@ -1,0 +1,139 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { check } from '../../../../src/cli/check/check.ts';
+
+const fiveMistakes = `proxy:
+  hots: 127.0.0.1
+environments:
+  production:
+    baseUrl: http://gateway.example
+    product: gw
+  sandbox:
+    baseUrl: https://sandbox.gateway.example
+    product: \${COUNTERSIGN_TEST_NOT_SET}
+keys:
+  source: directory
+  directory: keys
+  rotationGracePeriod: 1 day
+callers:
+  - name: billing
+    credentials: [{ tokenSha256: 2f77668a9dfbf8d5848b9eeb4a7145ca94c6ed9236e4a773f6dcafa5132b2f91 }]
+    allow: [{ environments: [prodution], operations: ["*"], logins: ["*"] }]
+`;
+
+describe('countersign check', () => {
+  let folder: string;
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'countersign-check-'));
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  async function run(...argv: string[]) {
+    const out: string[] = [];
+    const err: string[] = [];
+    const code = await check(argv, { out: (line) => out.push(line), err: (line) => err.push(line) });
+    return { code, out, err };
+  }
+
+  function fileOf(text: string): string {
+    const file = join(folder, 'c.yaml');
+    writeFileSync(file, text);
+    return file;
+  }
+
+  it('reports five mistakes as five problems, each with its path and line, and exits with 2', async () => {
+    const file = fileOf(fiveMistakes);
+    expect(await run('--config', file)).toEqual({
+      code: 2,
+      out: [
+        `${file}:2:  proxy.hots: is not a known key; did you mean "host"?`,
+        `${file}:5:  environments.production.baseUrl: must be https: beyond this machine, or set allowInsecureHttp: true beside it`,
+        `${file}:9:  environments.sandbox.product: needs the environment variable COUNTERSIGN_TEST_NOT_SET, which is not set`,
+        `${file}:13: keys.rotationGracePeriod: must be a duration such as 500ms, 3s, 15m, 12h or 7d`,
+        `${file}:17: callers[0].allow[0].environments[0]: names no environment; did you mean "production"?`,
+        '5 problems',
+      ],
+      err: [],
+    });
+  });
+
+  it('sums up a configuration that is right, by default the embedded one', async () => {
+    const { code, out } = await run();
+    expect(code).toBe(0);
+    expect(out).toEqual([
+      expect.stringMatching(/config\/embedded\.yaml: no problems$/),
+      'environments  sandbox',
+      'operations    manager-balance, order-status, order-status-group, pan-eligibility-send, transfer',
+      'callers       local',
+      expect.stringMatching(/^keys {10}directory /),
+    ]);
+  });
+
+  it('counts operations that one environment adds, and says when nobody may call', async () => {
+    const file = fileOf(`environments:
+  a: { baseUrl: "https://a.example", product: gw }
+  b:
+    baseUrl: https://b.example
+    product: gw
+    operations: { refund: { path: "/api/v4/return/{endpoint}", signature: RSA-SHA256, loginFrom: header } }
+keys: { source: vault, vault: { address: "https://vault.example", auth: { method: kubernetes, role: r } } }
+`);
+    expect((await run('--config', file, '--no-file-checks')).out.slice(1)).toEqual([
+      'environments  a, b',
+      'operations    manager-balance, order-status, order-status-group, pan-eligibility-send, transfer, refund',
+      'callers       none: nothing will be let through',
+      'keys          vault at https://vault.example',
+    ]);
+  });
+
+  it('looks whether the files can be read unless it is told not to', async () => {
+    const file = fileOf(`environments: { a: { baseUrl: "https://a.example", product: gw, caFile: ca.pem } }
+keys: { source: directory, directory: keys }
+`);
+    const { code, out } = await run('--config', file);
+    expect(code).toBe(2);
+    expect(out).toEqual([
+      expect.stringContaining(':1: environments.a.caFile: names a file that '),
+      '1 problem',
+    ]);
+    expect((await run('--config', file, '--no-file-checks')).code).toBe(0);
+  });
+
+  it('reports a file that is not there, without a line', async () => {
+    const file = join(folder, 'missing.yaml');
+    expect(await run('--config', file)).toMatchObject({
+      code: 2,
+      out: [`${file}: does not exist: check the path and the folder it starts from`, '1 problem'],
+    });
+  });
+
+  it('prints the schema that is committed', async () => {
+    const { code, out } = await run('--schema');
+    expect(code).toBe(0);
+    expect(`${out.join('\n')}\n`).toBe(
+      readFileSync(new URL('../../../config/schema.json', import.meta.url), 'utf8'),
+    );
+  });
+
+  it('explains itself', async () => {
+    const { code, out } = await run('--help');
+    expect(code).toBe(0);
+    expect(out.join('\n')).toContain('Usage: countersign check [--config FILE]');
+  });
+
+  it.each([['--confg', 'x'], ['--config'], ['file.yaml'], ['--online'], ['--json']])(
+    'refuses %s with a hint',
+    async (...argv) => {
+      const { code, out, err } = await run(...argv);
+      expect({ code, out }).toEqual({ code: 2, out: [] });
+      expect(err.join('\n')).toContain('See: countersign check --help');
+    },
+  );
+
+  it('does not repeat an argument that is no option: it may be a token', async () => {
+    const { err } = await run('hvs.marked');
+    expect(err.join('\n')).not.toContain('marked');
+  });
+});

@@ -1,0 +1,69 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { describe, expect, it } from '@jest/globals';
+import { promptSecret, type Terminal } from '../../../../src/cli/shared/prompt.ts';
+import { root } from '../../../support/sources.ts';
+
+/** A terminal at which these pieces are typed or pasted. */
+function terminal(...pieces: readonly string[]) {
+  const modes: boolean[] = [];
+  const given: Terminal = {
+    setRawMode: (raw) => modes.push(raw),
+    setEncoding: () => {},
+    async *[Symbol.asyncIterator]() {
+      yield* pieces;
+    },
+  };
+  return { given, modes };
+}
+
+const line = (text: string) => text.endsWith('\n');
+
+describe('readHidden', () => {
+  it.each([
+    [['k', 'e', 'y', '\r'], 'key\n'],
+    [['kez\u007fy\r'], 'key\n'],
+    [['ke', 'x\by', '\r', 'not read'], 'key\n'],
+    [['key\u0004rest'], 'key'],
+    [['key'], 'key'],
+  ])('reads %j', async (pieces, text) => {
+    expect(await promptSecret(terminal(...pieces).given, () => {}, line)).toBe(text);
+  });
+
+  it('takes a paste as a whole, so that nothing of it is left for the shell', async () => {
+    expect(await promptSecret(terminal('first\rsecond\r').given, () => {}, line)).toBe('first\nsecond\n');
+  });
+
+  it('asks when nothing is shown any more, and shows again afterwards', async () => {
+    const { given, modes } = terminal('key\r');
+    const whenAsked: boolean[] = [];
+    await promptSecret(given, () => whenAsked.push(...modes), line);
+    expect({ whenAsked, modes }).toEqual({ whenAsked: [true], modes: [true, false] });
+  });
+
+  it('gives up at Ctrl-C, and shows again afterwards', async () => {
+    const { given, modes } = terminal('ke\u0003');
+    await expect(promptSecret(given, () => {}, line)).rejects.toThrow('interrupted. Nothing was written.');
+    expect(modes).toEqual([true, false]);
+  });
+
+  const hasScript = spawnSync('script', ['--version']).error === undefined;
+  if (!hasScript) process.stderr.write('skipped: script is not installed (Debian package: bsdutils)\n');
+
+  (hasScript ? it : it.skip)('shows nothing of what is typed at a real terminal', async () => {
+    const program = `
+      import { readHidden } from '../src/cli/shared/prompt.ts';
+      const text = await readHidden(process.stdin, () => process.stdout.write('asked'), (t) => t.endsWith('\\n'));
+      process.stdout.write(' length ' + text.length);`;
+    const command = `"${process.execPath}" --input-type=module -e "$PROGRAM"`;
+    const env = { ...process.env, PROGRAM: program };
+    const child = spawn('script', ['-qec', command, '/dev/null'], { cwd: root, env });
+    let shown = '';
+    child.stdout.on('data', (text: Buffer) => {
+      if (!shown.includes('asked') && String(text).includes('asked')) child.stdin.write('planted-key\r');
+      shown += String(text);
+    });
+    await new Promise((resolve) => child.once('close', resolve));
+    expect(shown).toContain('length 12');
+    expect(shown).not.toContain('planted');
+  });
+});

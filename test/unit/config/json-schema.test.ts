@@ -1,0 +1,73 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
+import { configTable } from '../../../scripts/docs/config-table.ts';
+import { configJsonSchema, type Schema, schemasAt } from '../../../src/config/json-schema.ts';
+
+const committed = new URL('../../../config/schema.json', import.meta.url);
+
+describe('the JSON Schema of the configuration', () => {
+  it('is the committed one', () => {
+    const generated: unknown = JSON.parse(JSON.stringify(configJsonSchema()));
+    const regenerate = 'npm run -s countersign -- check --schema > config/schema.json';
+    expect({ regenerate, schema: JSON.parse(readFileSync(committed, 'utf8')) }).toEqual({
+      regenerate,
+      schema: generated,
+    });
+  });
+
+  it('takes a variable wherever a value is text of a certain form or a number, but not as a name', () => {
+    const patterns = schemasAt(['proxy', 'timeouts', 'body']).map(({ pattern = '' }) => new RegExp(pattern));
+    expect(
+      patterns.map((pattern) => [pattern.test('10s'), pattern.test('${BODY}'), pattern.test('ten')]),
+    ).toEqual([[true, true, false]]);
+    expect(schemasAt(['proxy', 'port'])).toMatchObject([{ type: ['integer', 'string'], pattern: '\\$\\{' }]);
+    expect(schemasAt(['environments'])).toMatchObject([
+      { propertyNames: { pattern: '^[a-z][a-z0-9-]{0,31}$' } },
+    ]);
+  });
+
+  it('shows secrets as text', () => {
+    const schemas = schemasAt(['keys', 'vault', 'auth', 'token']);
+    expect(schemas.map(({ type }) => type)).toEqual(['string']);
+  });
+
+  it('describes every field', () => {
+    expect(fieldsWithoutDescription(configJsonSchema(), '')).toEqual([]);
+  });
+});
+
+describe('the table of the configuration', () => {
+  it('has a row for a field in each kind of place', () => {
+    const rows = new Map(configTable().map((row) => [row.path, row]));
+    expect(rows.get('proxy.port')).toMatchObject({ type: 'whole number', default: '8080' });
+    expect(rows.get('environments.*.baseUrl')).toMatchObject({ type: 'text', default: 'required' });
+    expect(rows.get('environments.*.operations.*.signature')).toMatchObject({
+      type: 'HMAC-SHA1 or RSA-SHA256',
+      default: '',
+    });
+    expect(rows.get('callers[].allow[].logins')).toMatchObject({ type: 'list', default: 'required' });
+    expect(rows.get('keys.cache.staleIfError')).toMatchObject({ type: 'text', default: '12h' });
+    expect(rows.get('keys.directory')).toMatchObject({ type: 'text', default: 'required' });
+  });
+
+  it('has no row twice', () => {
+    const rows = configTable().map((row) => JSON.stringify(row));
+    expect(new Set(rows).size).toBe(rows.length);
+  });
+});
+
+function fieldsWithoutDescription(schema: Schema, path: string): string[] {
+  const { properties = {}, additionalProperties, items, anyOf, oneOf } = schema;
+  const inner = [additionalProperties, items, ...(anyOf ?? oneOf ?? [])].flat();
+  return [
+    ...Object.entries(properties).flatMap(([name, field]) =>
+      typeof field === 'object'
+        ? [
+            ...(field.description ? [] : [`${path}.${name}`]),
+            ...fieldsWithoutDescription(field, `${path}.${name}`),
+          ]
+        : [],
+    ),
+    ...inner.flatMap((part) => (typeof part === 'object' ? fieldsWithoutDescription(part, path) : [])),
+  ];
+}

@@ -1,0 +1,122 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { referencedFiles, resolveFiles } from '../../../src/config/file-references.ts';
+import { fromEnvironment, loadConfig } from '../../../src/config/load.ts';
+import { builtInOperations } from '../../../src/gateway/operations.ts';
+import { configOf, exampleText, exampleVariables, minimal } from './checking.ts';
+
+const text = `proxy: { tls: { certFile: tls/cert.pem, keyFile: /abs/key.pem } }
+environments:
+  sandbox:
+    baseUrl: https://gateway.example
+    product: gw
+    caFile: ca.pem
+    endpoints: { someFile: acme }
+keys:
+  source: vault
+  vault:
+    address: https://vault.example
+    auth:
+      method: token
+      tokenFile: token
+`;
+
+describe('file paths of a configuration', () => {
+  it('start at the folder of the configuration', () => {
+    expect(resolveFiles(configOf(text), '/etc/cs')).toMatchObject({
+      proxy: { tls: { certFile: '/etc/cs/tls/cert.pem', keyFile: '/abs/key.pem' } },
+      environments: { sandbox: { caFile: '/etc/cs/ca.pem', endpoints: { someFile: 'acme' } } },
+      keys: { vault: { auth: { tokenFile: '/etc/cs/token' } } },
+    });
+    expect(resolveFiles(configOf(minimal), '/etc/cs').keys).toMatchObject({ directory: '/etc/cs/keys' });
+  });
+
+  it('leave everything else as it is', () => {
+    const config = configOf(exampleText('embedded'), exampleVariables);
+    expect(resolveFiles(config, '/etc/cs')).toEqual(config);
+    expect(Object.getPrototypeOf(resolveFiles(config, '/etc/cs').environments)).toBeNull();
+  });
+
+  it('are listed with the places that name them', () => {
+    expect(referencedFiles(configOf(text)).map(({ path, file }) => [path.join('.'), file])).toEqual([
+      ['proxy.tls.certFile', 'tls/cert.pem'],
+      ['proxy.tls.keyFile', '/abs/key.pem'],
+      ['environments.sandbox.caFile', 'ca.pem'],
+      ['keys.vault.auth.tokenFile', 'token'],
+    ]);
+  });
+});
+
+describe('reading a configuration', () => {
+  let folder: string;
+  const read = (name: string, skipFiles = false) =>
+    loadConfig(join(folder, name), builtInOperations, { skipFiles });
+
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'countersign-config-'));
+    mkdirSync(join(folder, 'tls'));
+    for (const name of ['tls/cert.pem', 'key.pem', 'ca.pem', 'token']) writeFileSync(join(folder, name), '');
+    writeFileSync(join(folder, 'right.yaml'), text.replace('/abs/', ''));
+    writeFileSync(
+      join(folder, 'wrong.yaml'),
+      text.replace('tokenFile: token', 'tokenFile: Marked-Secret').replace('ca.pem', 'tls'),
+    );
+    writeFileSync(join(folder, 'broken.yaml'), 'a: [');
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  it('gives absolute paths', async () => {
+    expect(await read('right.yaml')).toMatchObject({
+      config: { proxy: { tls: { keyFile: join(folder, 'key.pem') } } },
+    });
+  });
+
+  it('reports each file that cannot be read, with its line and without its name', async () => {
+    expect(await read('wrong.yaml')).toEqual({
+      problems: [
+        {
+          path: 'proxy.tls.keyFile',
+          line: 1,
+          message: 'names a file that does not exist: check the path and the folder it starts from',
+        },
+        {
+          path: 'environments.sandbox.caFile',
+          line: 6,
+          message: 'names a file that is a folder or a device: name a file',
+        },
+        {
+          path: 'keys.vault.auth.tokenFile',
+          line: 14,
+          message: 'names a file that does not exist: check the path and the folder it starts from',
+        },
+      ],
+    });
+  });
+
+  it('does not look for the files when it is told not to', async () => {
+    expect(await read('wrong.yaml', true)).toHaveProperty('config');
+  });
+
+  it('passes on what is wrong with the text', async () => {
+    expect(await read('broken.yaml')).toMatchObject({ problems: [{ line: 1 }] });
+  });
+
+  it.each([
+    ['missing.yaml', 'does not exist: check the path and the folder it starts from'],
+    ['tls', 'is a folder or a device: name a file'],
+    ['token/x', 'cannot be read (ENOTDIR)'],
+  ])('reports that %s cannot be read', async (name, message) => {
+    expect(await read(name)).toEqual({ problems: [{ path: '', line: 0, message }] });
+  });
+
+  it('takes variables from the environment, and nothing from its prototype', () => {
+    expect(fromEnvironment('PATH')).toBe(process.env['PATH']);
+    expect(['constructor', '__proto__', 'toString'].map(fromEnvironment)).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ]);
+  });
+});

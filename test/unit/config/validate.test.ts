@@ -1,0 +1,187 @@
+import { describe, expect, it } from '@jest/globals';
+import * as fc from 'fast-check';
+import { parseDocument, visit } from 'yaml';
+import {
+  check,
+  configOf,
+  digest,
+  exampleNames,
+  exampleText,
+  exampleVariables,
+  problemsOf,
+} from './checking.ts';
+
+describe('checking a configuration', () => {
+  it('reports everything at once, in the order of the lines', () => {
+    const text = `proxy:
+  prot: 8080
+environments:
+  production:
+    baseUrl: ftp://gateway.example
+    product: gw
+  sandbox:
+    baseUrl: https://gateway.example
+    product: \${PRODUCT}
+  sandbox:
+    baseUrl: https://gateway.example
+    product: gw
+keys: { source: directory, directory: keys }
+callers:
+  - name: a
+    credentials: [{ tokenSha256: ${digest} }]
+    allow: [{ environments: [prodution], operations: ["*"], logins: ["*"] }]
+`;
+    expect(problemsOf(text)).toEqual([
+      '2 proxy.prot: is not a known key; did you mean "port"?',
+      '5 environments.production.baseUrl: must be an absolute URL such as https://gateway.example',
+      '9 environments.sandbox.product: needs the environment variable PRODUCT, which is not set',
+      '10 : is a key that stands here already: remove one of the two',
+      '17 callers[0].allow[0].environments[0]: names no environment; did you mean "production"?',
+    ]);
+  });
+
+  it('says of a variable that is not set only that', () => {
+    const text =
+      'environments: { a: { baseUrl: "${URL}", product: gw } }\nkeys: { source: directory, directory: d }';
+    expect(problemsOf(text)).toEqual([
+      '1 environments.a.baseUrl: needs the environment variable URL, which is not set',
+    ]);
+  });
+
+  it('gives the line of each place of a file that is right', () => {
+    const checked = check(exampleText('directory'), exampleVariables);
+    expect('lineOf' in checked && checked.lineOf(['keys', 'cache', 'fresh'])).toBe(
+      exampleText('directory')
+        .split('\n')
+        .findIndex((line) => line.includes('ttl: 10s')) + 1,
+    );
+  });
+
+  it('puts the values of variables where they belong', () => {
+    expect(configOf(exampleText('embedded'), exampleVariables)).toMatchObject({
+      environments: { sandbox: { baseUrl: 'http://127.0.0.1:8090' } },
+      keys: { directory: '/tmp/keys' },
+    });
+  });
+});
+
+describe('whatever the text is', () => {
+  const variables = fc.dictionary(fc.constantFrom(...Object.keys(exampleVariables)), fc.string());
+
+  it('a configuration or problems in order come out of arbitrary text', () => {
+    fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 200 }), variables, isAnswered));
+    fc.assert(
+      fc.property(
+        fc.string({ unit: fc.constantFrom(...'{}[]:,-&*!|>%@"\'#?\n\t ${a1'.split('')), maxLength: 60 }),
+        variables,
+        isAnswered,
+      ),
+    );
+  });
+
+  it('the same goes for an example with a piece cut out and another put in', () => {
+    const piece = fc.oneof(
+      fc.string(),
+      fc.json(),
+      fc.constantFrom('null', '[]', '{}', '*a', '&a ', '${', '__proto__: 1\n', '1e999', '"'),
+    );
+    const cut = fc.record({
+      name: fc.constantFrom(...exampleNames),
+      at: fc.nat(),
+      length: fc.nat(60),
+      piece,
+    });
+    fc.assert(
+      fc.property(cut, variables, ({ name, at, length, piece }, variables) => {
+        const text = exampleText(name);
+        const start = at % text.length;
+        isAnswered(text.slice(0, start) + piece + text.slice(start + length), variables);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('the same goes for an example with any value replaced by any other', () => {
+    for (const name of exampleNames) {
+      const places = scalarsOf(exampleText(name));
+      fc.assert(
+        fc.property(fc.nat(places - 1), fc.jsonValue(), (place, value) => {
+          isAnswered(withScalar(exampleText(name), place, value), exampleVariables);
+        }),
+      );
+    }
+  });
+
+  it('no message repeats the value of a variable, wherever it stands', () => {
+    const marked = [
+      'hvs.Marked-Secret',
+      'https://Marked-Secret@host',
+      'Marked-Secret\nx: [',
+      '{Marked-Secret}',
+    ];
+    for (const name of exampleNames) {
+      for (const [place, mark] of cross(scalarsOf(exampleText(name)), marked)) {
+        const text = withScalar(exampleText(name), place, '${MARK}');
+        expect(JSON.stringify(problemsOf(text, { ...exampleVariables, MARK: mark }))).not.toContain(
+          'Marked-Secret',
+        );
+      }
+    }
+  });
+
+  it('no message repeats text that is not even YAML', () => {
+    const texts = [
+      'a: @Marked-Secret',
+      'a: !Marked-Secret b',
+      'a: *Marked-Secret',
+      '%Marked-Secret\n---\na',
+      'a: "\\Marked-Secret"',
+    ];
+    const broken = [
+      'a: |Marked-Secret\n b',
+      'a: "b" Marked-Secret',
+      '}Marked-Secret',
+      'a: [b\nMarked-Secret: c',
+      "'Marked-Secret",
+    ];
+    for (const text of [...texts, ...broken]) {
+      expect(JSON.stringify(check(text))).not.toContain('Marked-Secret');
+    }
+  });
+});
+
+function isAnswered(text: string, variables: Record<string, string>): void {
+  const checked = check(text, variables);
+  if ('config' in checked) return;
+  const lines = checked.problems.map(({ line }) => line);
+  expect(lines).not.toHaveLength(0);
+  expect(lines).toEqual(lines.toSorted((a, b) => a - b));
+  expect(lines[0]).toBeGreaterThanOrEqual(1);
+  expect(lines.at(-1)).toBeLessThanOrEqual(text.split(/\r\n?|\n/).length);
+}
+
+function scalarsOf(text: string): number {
+  let count = 0;
+  visit(parseDocument(text), { Scalar: (position) => void (count += position === 'key' ? 0 : 1) });
+  return count;
+}
+
+/** The text with its nth value replaced. */
+function withScalar(text: string, place: number, value: unknown): string {
+  const document = parseDocument(text);
+  let count = 0;
+  visit(document, {
+    Scalar(position) {
+      if (position === 'key') return undefined;
+      count += 1;
+      return count - 1 === place ? document.createNode(value) : undefined;
+    },
+  });
+  return document.toString();
+}
+
+function cross<T>(count: number, values: readonly T[]): [number, T][] {
+  return Array.from({ length: count }, (_, index) =>
+    values.map((value): [number, T] => [index, value]),
+  ).flat();
+}

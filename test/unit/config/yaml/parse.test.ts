@@ -1,0 +1,106 @@
+import { describe, expect, it } from '@jest/globals';
+import { readDocument } from '../../../../src/config/yaml/parse.ts';
+
+const read = (text: string, variables: Record<string, string> = {}) =>
+  readDocument(text, (name) => variables[name]);
+const messages = (text: string) => read(text).problems.map(({ line, message }) => `${line} ${message}`);
+
+describe('reading YAML', () => {
+  it('replaces variables within a text', () => {
+    expect(read('a: https://${HOST}:${PORT}/', { HOST: 'h', PORT: '1' }).content).toEqual({
+      value: { a: 'https://h:1/' },
+    });
+  });
+
+  it('never lets a variable add structure', () => {
+    const value = 'x"\nb: 2\n- [*a, !!int 5] # {c: 3}';
+    expect(read('a: "${V}"\nc: ${V}', { V: value }).content).toEqual({ value: { a: value, c: value } });
+  });
+
+  it('does not look for variables in what a variable holds', () => {
+    expect(read('a: ${V}', { V: '${W} $${' }).content).toEqual({ value: { a: '${W} $${' } });
+  });
+
+  it('reads $${ as the characters ${', () => {
+    expect(read('a: $${NAME}', { NAME: 'x' }).content).toEqual({ value: { a: '${NAME}' } });
+  });
+
+  it('leaves keys as they stand', () => {
+    expect(read('"${V}": 1', { V: 'x' }).content).toEqual({ value: { '${V}': 1 } });
+  });
+
+  it('says which variable is not set, and where', () => {
+    expect(read('a:\n  - b: 1\n  - c: "${X} and ${Y}"').problems).toEqual([
+      { path: 'a[1].c', line: 3, message: 'needs the environment variable X, which is not set' },
+      { path: 'a[1].c', line: 3, message: 'needs the environment variable Y, which is not set' },
+    ]);
+  });
+
+  it('takes a variable that is set to nothing as it is', () => {
+    expect(read('a: "${X}"', { X: '' })).toMatchObject({ content: { value: { a: '' } }, problems: [] });
+  });
+
+  it.each(['a: ${', 'a: ${1X}', 'a: ${X-Y}', 'a: ${X:-fallback}', 'a: ${}'])(
+    'says that %s begins a variable and is none',
+    (text) => {
+      expect(messages(text)).toEqual([expect.stringContaining('1 has "${" without a variable')]);
+    },
+  );
+
+  it('takes only the core schema: yes, dates and merge keys are plain text', () => {
+    expect(read('%YAML 1.1\n---\na: yes\nb: 2020-01-01\n<<: { c: 0x10 }').content).toEqual({
+      value: { a: 'yes', b: '2020-01-01', '<<': { c: 16 } },
+    });
+  });
+
+  it.each([
+    ['a key that stands twice', 'a: 1\na: 2', '2 is a key that stands here already: remove one of the two'],
+    ['a tab', 'a:\n\tb: 1', '2 is indented with a tab: use spaces'],
+    ['a tag', 'a: 1\nb: !!binary aGk=', '2 has a tag (!name): remove it, or put the value in quotes'],
+    ['a key of its own kind', 'a: 1\n? [b]\n: 2', '2 is a key that is no text: put it in quotes'],
+    ['a second document', 'a: 1\n---\nb: 2', '2 begins a second document: remove the "---"'],
+    ['a dangling alias', 'a: 1\nb: *c', '2 refers to an anchor (&name) that does not stand above it'],
+    [
+      'a reserved character',
+      'a: 1\nb: @c',
+      '2 begins with a character that YAML keeps for itself: put the value in quotes',
+    ],
+    ['__proto__', 'a: 1\nb:\n  __proto__: 1', '3 is not a name that can be used'],
+  ])('reports %s with its line', (_, text, message) => {
+    expect(messages(text)).toEqual([message]);
+  });
+
+  it('goes on after a key that stands twice', () => {
+    expect(read('a: 1\na: ${X}').problems.map(({ line }) => line)).toEqual([2, 2]);
+  });
+
+  it('refuses aliases that multiply', () => {
+    const levels = Array.from(
+      { length: 9 },
+      (_, level) => `b${level}: &b${level} [${`*b${level - 1},`.repeat(9)}]`,
+    );
+    const text = ['b: &b-1 [1]', ...levels].join('\n');
+    expect(messages(text)).toEqual([expect.stringContaining('repeats itself too often through aliases')]);
+  });
+
+  it('shares a list through an alias, with the line of the list', () => {
+    const { content, lineOf } = read('a: &list\n  - 1\n  - 2\nb: *list');
+    expect(content).toEqual({ value: { a: [1, 2], b: [1, 2] } });
+    expect(lineOf(['b', 1])).toBe(3);
+  });
+
+  it.each([30, 50, 400, 3000, 100_000])('survives %i levels of nesting', (levels) => {
+    const { problems } = read(`a: ${'['.repeat(levels)}${']'.repeat(levels)}`);
+    expect(problems.filter(({ message }) => message === 'is nested too deeply').length > 0).toBe(levels > 40);
+  });
+
+  it.each([
+    [['a'], 1],
+    [['a', 'b'], 2],
+    [['a', 'b', 1], 4],
+    [['a', 'b', 1, 'missing'], 4],
+    [['missing'], 1],
+  ])('finds the line of %j', (path, line) => {
+    expect(read('a:\n  b:\n    - 1\n    - c: 2\n').lineOf(path)).toBe(line);
+  });
+});

@@ -1,0 +1,145 @@
+import { describe, expect, it, jest } from '@jest/globals';
+import {
+  errorCodeOf,
+  parseResponse,
+  readable,
+  responseAsJson,
+  resultOf,
+  serialNumberOf,
+} from '../../../src/gateway/response.ts';
+
+const html = 'text/html;charset=utf-8';
+const parse = (text: string, type: string | undefined = html) => parseResponse(type, Buffer.from(text));
+
+describe('a form-encoded reply', () => {
+  it('is read with the line feed after each value left out (interface section 2.2)', () => {
+    expect(parse('type=status-response\n&status=approved\n&name=a+b%2B%0A\n')).toEqual([
+      ['type', 'status-response'],
+      ['status', 'approved'],
+      ['name', 'a b+\n'],
+    ]);
+  });
+
+  it('keeps order, repeated names and empty values, and has no pair for an empty part', () => {
+    expect(parse('b=1&a=\n&&b=2\n&flag&\n')).toEqual([
+      ['b', '1'],
+      ['a', ''],
+      ['b', '2'],
+      ['flag', ''],
+    ]);
+  });
+
+  it('splits a field at its first equals sign', () => {
+    expect(parse('a=b=c')).toEqual([['a', 'b=c']]);
+  });
+
+  it.each(['text/html', 'TEXT/HTML; charset=utf-8', 'text/plain', 'application/x-www-form-urlencoded'])(
+    'is looked for in %s',
+    (type) => {
+      expect(parse('a=b', type)).toEqual([['a', 'b']]);
+    },
+  );
+
+  it.each(['application/json', 'image/png', ''])('is not looked for in "%s"', (type) => {
+    expect(parse('a=b', type)).toBeUndefined();
+  });
+
+  it('is not looked for where no type is given', () => {
+    expect(parseResponse(undefined, Buffer.from('a=b'))).toBeUndefined();
+  });
+
+  it.each(['', '\n', '<p>a=b</p>', '[{"a":"="}]', 'a b=c', 'a=%', 'a=%ff', 'a=b&%zz=c'])(
+    'is not seen in %j',
+    (text) => {
+      expect(parse(text)).toBeUndefined();
+    },
+  );
+
+  it('is not seen in bytes that are no UTF-8', () => {
+    expect(parseResponse(html, Buffer.from([0x61, 0x3d, 0xff]))).toBeUndefined();
+  });
+});
+
+describe('a form-encoded reply that is too large', () => {
+  const largest = `a=${'b'.repeat(readable.bytes - 2)}`;
+  const most = 'a=1&'.repeat(readable.fields - 1);
+
+  it('is read up to so many bytes and fields, and not at all beyond', () => {
+    expect(readable).toEqual({ bytes: 262_144, fields: 1_000 });
+    expect(parse(largest)).toHaveLength(1);
+    expect(parse(`${largest}b`)).toBeUndefined();
+    expect(parse(`${most}a=1`)).toHaveLength(readable.fields);
+    expect(parse(`${most}a=1&a=1`)).toBeUndefined();
+  });
+
+  it.each([
+    ['fields', 'a=1&'.repeat(262_144)],
+    ['fields within the bytes', 'a=1&'.repeat(65_536)],
+    ['bytes', `a=${'%41'.repeat(349_000)}`],
+  ])('costs no decoding: too many %s', (_what, text) => {
+    const decoded = jest.spyOn(globalThis, 'decodeURIComponent');
+    try {
+      expect(parse(text)).toBeUndefined();
+      expect(decoded).toHaveBeenCalledTimes(0);
+      expect(parse('a=1&b=2')).toHaveLength(2);
+      expect(decoded).toHaveBeenCalledTimes(4);
+    } finally {
+      decoded.mockRestore();
+    }
+  });
+});
+
+describe('a reply as JSON', () => {
+  it('is made in time that grows with the reply, not with its square: one name in a whole mebibyte', () => {
+    const fields = Array.from({ length: 349_525 }, () => ['a', ''] as const);
+    const values: unknown = JSON.parse(responseAsJson(fields));
+    expect(values).toEqual({ a: expect.any(Array) });
+    expect(Object.values(values ?? {})[0]).toHaveLength(349_525);
+  });
+
+  it('has lists only for names that are repeated', () => {
+    expect(
+      responseAsJson([
+        ['a', '1'],
+        ['b', '2'],
+        ['a', '3'],
+      ]),
+    ).toBe('{"a":["1","3"],"b":"2"}');
+  });
+
+  it('has __proto__ as a name like any other', () => {
+    expect(
+      responseAsJson([
+        ['__proto__', 'x'],
+        ['toString', 'y'],
+      ]),
+    ).toBe('{"__proto__":"x","toString":"y"}');
+  });
+});
+
+describe('what the log and the metrics take of a reply', () => {
+  it.each(['approved', 'declined', 'error', 'filtered'])('is the status %s', (status) => {
+    expect(resultOf([['status', status]])).toBe(status);
+  });
+
+  it('is "other" for every other status and nothing for none', () => {
+    expect(resultOf([['status', '4000056655665556']])).toBe('other');
+    expect(resultOf([['order-stage', 'approved']])).toBeUndefined();
+  });
+
+  it('is the error code 124, "other" for every other code, and nothing for none or an empty one', () => {
+    expect(errorCodeOf([['error-code', '124']])).toBe('124');
+    expect(errorCodeOf([['error-code', '1240']])).toBe('other');
+    expect(errorCodeOf([['error-code', '']])).toBeUndefined();
+    expect(errorCodeOf([['error-message', '124']])).toBeUndefined();
+  });
+
+  it('is a serial number only where it looks like one', () => {
+    const uuid = '00000000-0000-0000-0000-0000000624E9';
+    expect(serialNumberOf([['serial-number', uuid]])).toBe(uuid);
+    for (const text of ['4000056655665556', `${uuid}\n`, `${uuid}0`, 'x"}\n{"level":"error', '']) {
+      expect(serialNumberOf([['serial-number', text]])).toBeUndefined();
+    }
+    expect(serialNumberOf([])).toBeUndefined();
+  });
+});

@@ -1,0 +1,127 @@
+import { describe, expect, it } from '@jest/globals';
+import * as fc from 'fast-check';
+import { type Config, configSchema } from '../../../src/config/schema.ts';
+import { ProxyError } from '../../../src/errors.ts';
+import { createRouter } from '../../../src/gateway/router.ts';
+import { isIdentifier } from '../../../src/identifiers.ts';
+
+const hmac = { signature: 'HMAC-SHA1', loginFrom: 'header', readOnly: true } as const;
+
+function config(more: object = {}): Config {
+  return configSchema.parse({
+    environments: {
+      sandbox: { baseUrl: 'https://sandbox.gateway.test', product: 'gw' },
+      production: {
+        baseUrl: 'https://gateway.test:8443/edge/',
+        product: 'pay',
+        operations: { transfer: { signature: 'HMAC-SHA1' } },
+      },
+    },
+    keys: { source: 'directory', directory: 'keys' },
+    ...more,
+  });
+}
+
+function reasonOf(action: () => unknown): string {
+  try {
+    action();
+  } catch (error) {
+    if (error instanceof ProxyError) return error.reason;
+    throw error;
+  }
+  return 'none';
+}
+
+describe('a request target', () => {
+  const resolve = createRouter(config());
+
+  it('is written anew behind the base URL of its environment', () => {
+    const { url, environment } = resolve('/production/pay/api/v4/transfer/a%40b~c');
+    expect(url.href).toBe('https://gateway.test:8443/edge/pay/api/v4/transfer/a%40b~c');
+    expect(environment).toBe('production');
+  });
+
+  it('finds the operation as its own environment overrides it', () => {
+    expect(resolve('/sandbox/gw/api/v4/transfer/1').operation.signature).toBe('RSA-SHA256');
+    expect(resolve('/production/pay/api/v4/transfer/1').operation.signature).toBe('HMAC-SHA1');
+  });
+
+  it('takes a field from its environment where the configuration gives it for all and for the environment', () => {
+    const both = createRouter(
+      config({ operations: { transfer: { signature: 'RSA-SHA256', loginFrom: 'body' } } }),
+    );
+    const { operation } = both('/production/pay/api/v4/transfer/1');
+    expect(operation.signature).toBe('HMAC-SHA1');
+    expect(operation.loginFrom).toBe('body');
+  });
+
+  it('gives the values of its path', () => {
+    expect(resolve('/sandbox/gw/api/v4/status/12').values).toEqual({ endpoint: '12' });
+    expect(resolve('/sandbox/gw/api/v4/status/group/7').values).toEqual({ endpointGroup: '7' });
+    expect(resolve('/sandbox/gw/api/v2/get-balance/manager/%61').values).toEqual({ login: 'a' });
+  });
+
+  it('is unknown in the product of another environment', () => {
+    expect(reasonOf(() => resolve('/production/gw/api/v4/transfer/1'))).toBe('unknown-route');
+  });
+
+  it('is unknown before its values are looked at', () => {
+    expect(reasonOf(() => resolve('/sandbox/gw/api/v4/transfer/../more'))).toBe('unknown-route');
+    expect(reasonOf(() => resolve('/sandbox/gw/api/v4/transfer/..'))).toBe('parameter-invalid');
+  });
+
+  it('either goes to its environment’s gateway, below its product, or is refused', () => {
+    const segment = fc.oneof(
+      fc.constantFrom('sandbox', 'production', 'gw', 'pay', 'api', 'v2', 'v4', 'status', 'group', 'transfer'),
+      fc.constantFrom('..', '.', '', '%2e%2e', '%2f', '@evil.test', ':443', '\\', '#', '%00', '__proto__'),
+      fc.string({ maxLength: 6 }),
+    );
+    fc.assert(
+      fc.property(fc.array(segment, { maxLength: 8 }), (segments) => {
+        const target = `/${segments.join('/')}`;
+        try {
+          const { url } = resolve(target);
+          expect(url.href).toMatch(
+            /^https:\/\/(sandbox\.gateway\.test\/gw|gateway\.test:8443\/edge\/pay)\/api\/[\w.~%/-]+$/,
+          );
+        } catch (error) {
+          if (!(error instanceof ProxyError)) throw error;
+          expect(['unknown-route', 'parameter-invalid']).toContain(error.reason);
+        }
+      }),
+    );
+  });
+});
+
+describe('operations of the configuration', () => {
+  it('may call the same segment by different names', () => {
+    const resolve = createRouter(
+      config({ operations: { cancel: { ...hmac, path: '/api/v4/transfer/{endpointGroup}/cancel' } } }),
+    );
+    const { url, values } = resolve('/sandbox/gw/api/v4/transfer/7/cancel');
+    expect(url.pathname).toBe('/gw/api/v4/transfer/7/cancel');
+    expect(values).toEqual({ endpointGroup: '7' });
+    expect(resolve('/sandbox/gw/api/v4/transfer/7').values).toEqual({ endpoint: '7' });
+  });
+
+  it('may hold several values', () => {
+    const resolve = createRouter(
+      config({ operations: { both: { ...hmac, path: '/api/v9/{login}/at/{endpoint}' } } }),
+    );
+    const { values } = resolve('/sandbox/gw/api/v9/acme/at/7');
+    expect(values).toEqual({ login: 'acme', endpoint: '7' });
+  });
+});
+
+describe('an identifier', () => {
+  it.each(['a', '...', '.a', 'a@b.c', 'A-Z_0~9', 'x'.repeat(128)])('may be %s', (text) => {
+    expect(isIdentifier(text)).toBe(true);
+  });
+
+  it.each(['', '.', '..', 'a/b', 'a\n', 'a b', 'a%', 'é', 'a;b', 'x'.repeat(129)])(
+    'may not be %j',
+    (text) => {
+      expect(isIdentifier(text)).toBe(false);
+    },
+  );
+});

@@ -1,0 +1,297 @@
+import { chmod, mkdir, mkdtemp, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { inspect } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { DirectorySource } from '../../../../src/keys/directory/source.ts';
+import type { KeyRing } from '../../../../src/keys/key-source.ts';
+import { reveal } from '../../../../src/secret.ts';
+import { vectorText } from '../../../support/vectors.ts';
+
+const acme = { environment: 'sandbox', login: 'acme' };
+const hour = 3_600_000;
+const pkcs8 = vectorText('keys/rsa-2048-pkcs8.pem');
+const otherPem = vectorText('keys/rsa-4096-pkcs8.pem');
+/** openssl pkey -in FILE -pubout -outform DER | sha256sum */
+const fingerprint = '4d171a1336111d276a2f675497a130a261c9d55e45c07775bd71aa601e6231c8';
+const otherFingerprint = '06e3adeb32229c2b59c5a0025519a6846511cfecb7d0e381602bf0f7245328dc';
+
+let directory = '';
+let now = 0;
+let source: DirectorySource;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'countersign-keys-'));
+  now = 1_800_000_000_000;
+  source = newSource();
+});
+afterEach(() => rm(directory, { recursive: true, force: true }));
+
+const newSource = (rotationGracePeriod = 24 * hour) =>
+  new DirectorySource({ directory, rotationGracePeriod, now: () => now });
+
+/** Writes a file of acme, last changed at `seconds` since 1970. */
+async function put(file: string, content: string | Buffer, seconds = 1_700_000_000): Promise<void> {
+  const path = join(directory, 'sandbox', 'acme', file);
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, content);
+  await utimes(path, seconds, seconds);
+}
+
+/** Newest first: what each entry holds, and whether it was superseded. */
+function shown(ring: KeyRing | undefined): string[] {
+  return (ring ?? []).map((entry) => {
+    const mark = entry.supersededAt === undefined ? '' : ' (superseded)';
+    if ('problem' in entry) return `${entry.problem}${mark}`;
+    const { key } = entry;
+    return `${key.kind === 'control_key' ? reveal(key.secret) : entry.fingerprint}${mark}`;
+  });
+}
+
+describe('a folder of keys', () => {
+  it('gives control key and private key, with the time of the newest change as version', async () => {
+    await put('control_key', 'abc\n', 1_700_000_000);
+    await put('private_key.pem', pkcs8, 1_700_000_500.75);
+    const ring = await source.read(acme);
+    expect(shown(ring)).toEqual(['abc', fingerprint]);
+    const about = { version: 1_700_000_500, createdAt: new Date(1_700_000_500_750) };
+    expect(ring).toEqual([expect.objectContaining(about), expect.objectContaining(about)]);
+  });
+
+  it('needs only one of the two', async () => {
+    await put('private_key.pem', pkcs8);
+    expect(shown(await source.read(acme))).toEqual([fingerprint]);
+  });
+
+  it('can hold the passphrase of an encrypted private key', async () => {
+    await put('private_key.pem', vectorText('keys/rsa-2048-encrypted.pem'));
+    await put('passphrase', 'test passphrase\n');
+    expect(shown(await source.read(acme))).toEqual([fingerprint]);
+  });
+
+  it('tells why a key in it cannot be used', async () => {
+    await put('control_key', '\n');
+    await put('private_key.pem', 'junk');
+    const problems = ['the control key is empty', 'the private key is not a PEM private key'];
+    expect(shown(await source.read(acme))).toEqual(problems);
+  });
+
+  it('does not guess at a control key that is not UTF-8', async () => {
+    await put('control_key', Buffer.from([0x61, 0xff]));
+    expect(shown(await source.read(acme))).toEqual(['the control key is not a text']);
+  });
+
+  it('belongs to one environment only', async () => {
+    await put('control_key', 'abc');
+    expect(await source.read({ environment: 'production', login: 'acme' })).toBeUndefined();
+  });
+
+  it('can be a Kubernetes mount, whose files are links', async () => {
+    const folder = join(directory, 'sandbox', 'acme');
+    await put('..2026_1/control_key', 'abc');
+    await symlink('..2026_1', join(folder, '..data'));
+    await symlink('..data/control_key', join(folder, 'control_key'));
+    expect(shown(await source.read(acme))).toEqual(['abc']);
+    await put('..2026_2/control_key', 'xyz');
+    await symlink('..2026_2', join(folder, '..data_tmp'));
+    await rename(join(folder, '..data_tmp'), join(folder, '..data'));
+    expect(shown(await source.read(acme))).toEqual(['xyz', 'abc (superseded)']);
+  });
+});
+
+describe('a login without a folder', () => {
+  it('is missing', async () => {
+    expect(await source.read(acme)).toBeUndefined();
+  });
+
+  it('is missing too while its folder is empty', async () => {
+    await mkdir(join(directory, 'sandbox', 'acme'), { recursive: true });
+    expect(await source.read(acme)).toBeUndefined();
+  });
+
+  it('is not called missing while the whole directory is not there', async () => {
+    await rm(directory, { recursive: true });
+    await expect(source.read(acme)).rejects.toMatchObject({ reason: 'key-source-unavailable' });
+  });
+});
+
+describe('a folder that cannot be read', () => {
+  const unavailable = { reason: 'key-source-unavailable', status: 503, headers: { 'Retry-After': '5' } };
+
+  it('is unavailable when it is no folder', async () => {
+    await mkdir(join(directory, 'sandbox'));
+    await writeFile(join(directory, 'sandbox', 'acme'), 'abc');
+    await expect(source.read(acme)).rejects.toMatchObject(unavailable);
+  });
+
+  it('is unavailable when a key in it is too large to be one', async () => {
+    await put('control_key', 'MARK'.repeat(20_000));
+    const refusal: unknown = await source.read(acme).catch((error: unknown) => error);
+    expect(refusal).toMatchObject(unavailable);
+    expect(inspect(refusal, { depth: 9 })).not.toContain('MARK');
+  });
+
+  const asRoot = process.getuid?.() === 0;
+  (asRoot ? it.skip : it)('is unavailable when permission is denied (not for root)', async () => {
+    await put('control_key', 'abc');
+    await chmod(join(directory, 'sandbox', 'acme', 'control_key'), 0);
+    await expect(source.read(acme)).rejects.toMatchObject(unavailable);
+  });
+
+  it('keeps what was remembered of it', async () => {
+    await put('control_key', 'abc');
+    await source.read(acme);
+    await rename(directory, `${directory}-away`);
+    await expect(source.read(acme)).rejects.toMatchObject(unavailable);
+    await rename(`${directory}-away`, directory);
+    await put('control_key', 'xyz');
+    expect(shown(await source.read(acme))).toEqual(['xyz', 'abc (superseded)']);
+  });
+});
+
+describe('a rotation with files', () => {
+  it('has a previous key, superseded from when the new one was seen', async () => {
+    await put('control_key', 'abc');
+    await source.read(acme);
+    await put('control_key', 'xyz', 1_700_000_900);
+    const ring = await source.read(acme);
+    expect(shown(ring)).toEqual(['xyz', 'abc (superseded)']);
+    expect(ring?.[0]).toMatchObject({ version: 1_700_000_900 });
+    expect(ring?.[1]).toMatchObject({ version: 1_700_000_000, supersededAt: new Date(now) });
+    now += hour;
+    expect((await source.read(acme))?.[1]).toMatchObject({ supersededAt: new Date(now - hour) });
+  });
+
+  it('forgets the previous key when the overlap is over', async () => {
+    await put('control_key', 'abc');
+    await source.read(acme);
+    await put('control_key', 'xyz');
+    await source.read(acme);
+    now += 24 * hour - 1;
+    expect(shown(await source.read(acme))).toEqual(['xyz', 'abc (superseded)']);
+    now += 1;
+    expect(shown(await source.read(acme))).toEqual(['xyz']);
+  });
+
+  it('keeps no previous key with an overlap of nothing', async () => {
+    source = newSource(0);
+    await put('control_key', 'abc');
+    await source.read(acme);
+    await put('control_key', 'xyz');
+    expect(shown(await source.read(acme))).toEqual(['xyz']);
+  });
+
+  it('is not seen in a file that was only touched, or encoded in another way', async () => {
+    await put('control_key', 'abc');
+    await put('private_key.pem', pkcs8);
+    const ring = await source.read(acme);
+    await put('control_key', 'abc\n', 1_700_000_900);
+    await put('private_key.pem', vectorText('keys/rsa-2048-pkcs1.pem'), 1_700_000_900);
+    expect(await source.read(acme)).toEqual(ring);
+  });
+
+  it('is seen though the new file has the same time, or an older one', async () => {
+    await put('control_key', 'abc');
+    await source.read(acme);
+    await put('control_key', 'xyz');
+    expect((await source.read(acme))?.map((entry) => entry.version)).toEqual([1_700_000_001, 1_700_000_000]);
+    await put('control_key', 'old', 1_600_000_000);
+    const versions = (await source.read(acme))?.map((entry) => entry.version);
+    expect(versions).toEqual([1_700_000_002, 1_700_000_001, 1_700_000_000]);
+  });
+
+  it('supersedes only the kind of key that changed', async () => {
+    await put('control_key', 'abc');
+    await put('private_key.pem', pkcs8);
+    await source.read(acme);
+    await put('private_key.pem', otherPem);
+    const expected = ['abc', otherFingerprint, `${fingerprint} (superseded)`];
+    expect(shown(await source.read(acme))).toEqual(expected);
+  });
+
+  it('can be taken back', async () => {
+    await put('control_key', 'abc');
+    await source.read(acme);
+    await put('control_key', 'xyz');
+    await source.read(acme);
+    await put('control_key', 'abc');
+    expect(shown(await source.read(acme))).toEqual(['abc', 'xyz (superseded)']);
+  });
+
+  it('keeps the good key behind a new one that cannot be used', async () => {
+    await put('control_key', 'abc');
+    await source.read(acme);
+    await put('control_key', '');
+    const ring = await source.read(acme);
+    expect(shown(ring)).toEqual(['the control key is empty', 'abc (superseded)']);
+    await put('control_key', 'xyz');
+    expect(shown(await source.read(acme))).toEqual(['xyz', 'abc (superseded)']);
+  });
+
+  it('remembers four previous keys at most', async () => {
+    for (const key of ['1', '2', '3', '4', '5', '6']) {
+      await put('control_key', key);
+      await source.read(acme);
+    }
+    const superseded = ['5', '4', '3', '2'].map((key) => `${key} (superseded)`);
+    expect(shown(await source.read(acme))).toEqual(['6', ...superseded]);
+  });
+
+  it('does not bring back a kind of key that was taken away', async () => {
+    await put('control_key', 'abc');
+    await put('private_key.pem', pkcs8);
+    await source.read(acme);
+    await rm(join(directory, 'sandbox', 'acme', 'control_key'));
+    expect(shown(await source.read(acme))).toEqual([fingerprint]);
+  });
+
+  it('does not bring back the keys of a login that was deleted', async () => {
+    await put('control_key', 'abc');
+    await source.read(acme);
+    await rm(join(directory, 'sandbox', 'acme'), { recursive: true });
+    expect(await source.read(acme)).toBeUndefined();
+    await put('control_key', 'xyz');
+    expect(shown(await source.read(acme))).toEqual(['xyz']);
+  });
+});
+
+describe('an address', () => {
+  it.each(['..', '.', '', '../acme', 'a/b', 'a\\b', 'a\0', 'acme\n', '%2e%2e', 'ä', 'a'.repeat(129)])(
+    'with login %j reaches no path',
+    async (login) => {
+      await expect(source.read({ environment: 'sandbox', login })).rejects.toThrow(TypeError);
+    },
+  );
+
+  it.each(['..', '', 'Sandbox', 'sandbox/acme', '.sandbox', '1sandbox', 'sandbox\n', 'a'.repeat(33)])(
+    'with environment %j reaches no path',
+    async (environment) => {
+      await expect(source.read({ environment, login: 'acme' })).rejects.toThrow(TypeError);
+    },
+  );
+
+  it.each(['__proto__', 'constructor', '...', '~', '-', 'a@b.c', 'a'.repeat(128)])(
+    'with login %j is an ordinary one',
+    async (login) => {
+      await mkdir(join(directory, 'sandbox', login), { recursive: true });
+      await writeFile(join(directory, 'sandbox', login, 'control_key'), 'abc');
+      expect(shown(await source.read({ environment: 'sandbox', login }))).toEqual(['abc']);
+    },
+  );
+});
+
+describe('readiness', () => {
+  it('comes as soon as the directory can be opened, without a read', async () => {
+    await rename(directory, `${directory}-away`);
+    source.start();
+    expect(source.ready()).toBe(false);
+    await rename(`${directory}-away`, directory);
+    expect(source.ready()).toBe(true);
+    source.stop();
+  });
+
+  it('stays when the directory goes away', async () => {
+    await source.read(acme);
+    await rm(directory, { recursive: true });
+    expect(source.ready()).toBe(true);
+  });
+});

@@ -1,0 +1,355 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { ProxyError } from '../../../src/errors.ts';
+import { parseKeys } from '../../../src/keys/key.ts';
+import type { Verdict } from '../../../src/keys/key-retry.ts';
+import { type KeyProvider, KeySelector } from '../../../src/keys/key-selector.ts';
+import type { KeyRing, UsableKey } from '../../../src/keys/key-source.ts';
+import { reveal } from '../../../src/secret.ts';
+import { vectorText } from '../../support/vectors.ts';
+
+const acme = { environment: 'sandbox', login: 'acme' };
+
+/** What is held in memory and what is in the source, as control keys, newest first; `undefined`: none. */
+let held: string[] | undefined;
+let inSource: string[] | undefined;
+let sourceFails: boolean;
+let accepted: Set<string>;
+let sent: string[];
+let rereads: number;
+let problems: string[];
+/** Milliseconds, never set back. */
+let now: number;
+/** By how much the wall clock was set back, in milliseconds. */
+let setBack: number;
+let rotation: KeySelector;
+let source: KeyProvider;
+let waits: number[];
+let endWait: () => void;
+
+beforeEach(() => {
+  [held, inSource, sourceFails] = [['new', 'old'], ['new', 'old'], false];
+  [accepted, sent, rereads, problems, now] = [new Set(['old']), [], 0, [], 1e12];
+  [setBack, waits] = [0, []];
+  source = {
+    get: async () => {
+      if (held === undefined) throw new ProxyError('key-missing', 'no keys');
+      return ringOf(held);
+    },
+    refresh: async () => {
+      rereads += 1;
+      if (sourceFails) throw new ProxyError('key-source-unavailable', 'the source is down');
+      held = inSource;
+      return inSource === undefined ? undefined : ringOf(inSource);
+    },
+  };
+  const meter = { keyFallback: () => {}, keyProblem: (problem: string) => void problems.push(problem) };
+  rotation = new KeySelector({
+    keys: source,
+    meter,
+    clock: () => now - setBack,
+    monotonic: () => now,
+    wait: (milliseconds) => {
+      waits.push(milliseconds);
+      return new Promise((resolve) => {
+        endWait = resolve;
+      });
+    },
+    rotationGracePeriod: 86_400_000,
+  });
+});
+
+function ringOf(controlKeys: readonly string[]): KeyRing {
+  return controlKeys.flatMap((controlKey, index) => {
+    const superseded = index === 0 ? {} : { supersededAt: new Date(now - 1000) };
+    return parseKeys({ control_key: controlKey }, { version: controlKeys.length - index, ...superseded });
+  });
+}
+
+const textOf = ({ key }: UsableKey): string => (key.kind === 'control_key' ? reveal(key.secret) : '');
+
+async function send(key: UsableKey): Promise<boolean> {
+  sent.push(textOf(key));
+  return accepted.has(textOf(key));
+}
+
+const choose = async (): Promise<string> => textOf(await rotation.select(acme, 'control_key'));
+
+/** A request whose key is refused, unless it is accepted; `undefined`: passed on untried. */
+async function ask(sendAgain = send): Promise<boolean | undefined> {
+  const use = useOf(await rotation.select(acme, 'control_key'));
+  if (await send(use.key)) {
+    rotation.recordAccepted(acme, use);
+    return true;
+  }
+  return rotation.retry(acme, use, 'rejected', { send: ({ key }) => sendAgain(key), judge });
+}
+
+const useOf = (key: UsableKey, operation = 'read') => ({ key, operation, sentAt: now });
+const judge = (isAccepted: boolean): Verdict => (isAccepted ? 'accepted' : 'rejected');
+
+describe('a refused request', () => {
+  it('is tried with a key that is new in the source', async () => {
+    held = ['old'];
+    accepted = new Set(['new']);
+    expect(await ask()).toBe(true);
+    expect(sent).toEqual(['old', 'new']);
+    expect(await choose()).toBe('new');
+  });
+
+  it('waits for the source to be read', async () => {
+    [held, inSource] = [['old'], ['new', 'old']];
+    accepted = new Set(['new']);
+    const read = Promise.withResolvers<void>();
+    const reread = source.refresh.bind(source);
+    source.refresh = (address) => read.promise.then(() => reread(address));
+    const asking = ask();
+    await settled();
+    expect(sent).toEqual(['old']);
+    read.resolve();
+    expect(await asking).toBe(true);
+    expect(sent).toEqual(['old', 'new']);
+  });
+
+  it('is passed on when the source has no other key', async () => {
+    [held, inSource] = [['new'], ['new']];
+    expect(await ask()).toBeUndefined();
+    expect(sent).toEqual(['new']);
+    expect(rereads).toBe(1);
+  });
+
+  it('is passed on when no time is left, and its key waits for no step of the back-off', async () => {
+    let isOverdue = true;
+    const resending = { send: ({ key }: { key: UsableKey }) => send(key), judge, isOverdue: () => isOverdue };
+    const retry = () => rotation.retry(acme, useOf(keyOf('new')), 'rejected', resending);
+    expect(await retry()).toBeUndefined();
+    expect([sent, rereads]).toEqual([[], 0]);
+    isOverdue = false;
+    const timeout = async (): Promise<boolean> => {
+      isOverdue = true;
+      throw new Error('timeout');
+    };
+    const late = { ...resending, send: timeout };
+    await expect(rotation.retry(acme, useOf(keyOf('new')), 'rejected', late)).rejects.toThrow('timeout');
+    isOverdue = false;
+    expect(await retry()).toBe(true);
+    expect(sent).toEqual(['old']);
+  });
+
+  it('is passed on when its keys have gone meanwhile', async () => {
+    [held, inSource] = [['new'], undefined];
+    expect(await ask()).toBeUndefined();
+    now += 5_000;
+    expect(
+      await rotation.retry(acme, useOf(keyOf('new')), 'rejected', { send: ({ key }) => send(key), judge }),
+    ).toBeUndefined();
+    expect(problems.at(-1)).toContain('after a 403 no other key could be tried');
+  });
+
+  it('is passed on when the source cannot be read', async () => {
+    [held, sourceFails] = [['new'], true];
+    expect(await ask()).toBeUndefined();
+    expect(problems).toEqual(['after a 403 no other key could be tried: the source is down']);
+  });
+
+  it('is tried with a key that is held while the source cannot be read', async () => {
+    sourceFails = true;
+    expect(await ask()).toBe(true);
+    expect(sent).toEqual(['new', 'old']);
+  });
+
+  it('gets the second refusal when the other key is refused as well', async () => {
+    accepted = new Set();
+    expect(await ask()).toBe(false);
+    expect(sent).toEqual(['new', 'old']);
+  });
+
+  it('gets the failure of its second sending, and those who wait for it do not', async () => {
+    const failing = Promise.withResolvers<boolean>();
+    const first = ask(() => failing.promise);
+    await settled();
+    const second = ask();
+    await settled();
+    failing.reject(new Error('lost'));
+    await expect(first).rejects.toThrow('lost');
+    expect(await second).toBeUndefined();
+  });
+});
+
+describe('the back-off', () => {
+  it('of a key follows a trial that did not help, and doubles', async () => {
+    accepted = new Set();
+    const trials = [];
+    for (let second = 0; second < 8; second += 1) {
+      if ((await ask()) !== undefined) trials.push(second);
+      now += 1_000;
+    }
+    expect(trials).toEqual([0, 1, 3, 7]);
+  });
+
+  it('of looks for a newer key has five steps of one second', async () => {
+    [held, inSource] = [['new'], ['new']];
+    const looks = [];
+    for (let second = 0; second < 25; second += 1) {
+      const before = rereads;
+      await ask();
+      if (rereads > before) looks.push(second);
+      now += 1_000;
+    }
+    expect(looks).toEqual([0, 1, 2, 3, 4, 5, 7, 11, 19]);
+  });
+
+  it('of looks is one second at least, whatever kind of key they are for', async () => {
+    [held, inSource] = [['new'], ['new']];
+    await ask();
+    inSource = ['newest', 'new'];
+    now += 999;
+    await ask();
+    expect(rereads).toBe(1);
+    now += 1;
+    accepted = new Set(['newest']);
+    expect(await ask()).toBe(true);
+    expect(rereads).toBe(2);
+  });
+
+  it('is no longer where the clock was set back meanwhile', async () => {
+    accepted = new Set();
+    await ask();
+    setBack = 3_600_000;
+    now += 1_000;
+    expect(await ask()).toBe(false);
+  });
+
+  it('follows a trial that failed', async () => {
+    await expect(ask(() => Promise.reject(new Error('lost')))).rejects.toThrow('lost');
+    expect(await ask()).toBeUndefined();
+  });
+
+  it('does not follow a trial that helped', async () => {
+    expect(await ask()).toBe(true);
+    accepted = new Set(['new']);
+    expect(await ask()).toBe(true);
+    accepted = new Set(['old']);
+    expect(await ask()).toBe(true);
+    expect(sent).toEqual(['new', 'old', 'old', 'new', 'new', 'old']);
+  });
+
+  it('of one login or kind of key is not that of another', async () => {
+    accepted = new Set();
+    await ask();
+    const other = { environment: 'production', login: 'acme' };
+    const again = await rotation.retry(other, useOf(keyOf('new')), 'rejected', {
+      send: ({ key }) => send(key),
+      judge,
+    });
+    expect(again).toBe(false);
+  });
+});
+
+describe('the accepted key', () => {
+  it('is preferred from then on', async () => {
+    await ask();
+    for (let turn = 0; turn < 3; turn += 1) expect(await choose()).toBe('old');
+  });
+
+  it('is preferred until there is a newer one', async () => {
+    await ask();
+    held = ['newest', 'new', 'old'];
+    expect(await choose()).toBe('newest');
+  });
+
+  it('is preferred until it is gone', async () => {
+    await ask();
+    held = ['new'];
+    expect(await choose()).toBe('new');
+  });
+
+  it('is found among several by one request', async () => {
+    [held, inSource] = [
+      ['newest', 'new', 'old'],
+      ['newest', 'new', 'old'],
+    ];
+    expect(await ask()).toBe(true);
+    expect(sent).toEqual(['newest', 'new', 'old']);
+    expect(await choose()).toBe('old');
+  });
+});
+
+describe('a payment signed after a 403', () => {
+  const pay = async (): Promise<string> => textOf(await rotation.select(acme, 'control_key', 'careful'));
+  const reject = (key: string): void => {
+    rotation.recordRejected(acme, useOf(keyOf(key), 'payment'), 'rejected');
+  };
+
+  it('waits for the look for a newer key, and takes that', async () => {
+    [held, accepted] = [['old'], new Set(['new'])];
+    await ask();
+    held = ['old'];
+    rotation.recordAccepted(acme, useOf(keyOf('old')));
+    now += 1_000;
+    reject('old');
+    expect(await pay()).toBe('new');
+  });
+
+  it('waits for the trial in flight, and takes the key that comes out of it', async () => {
+    held = ['newest', 'new', 'old'];
+    rotation.recordAccepted(acme, useOf(keyOf('new')));
+    const response = Promise.withResolvers<boolean>();
+    const use = useOf(keyOf('new'));
+    const reading = rotation.retry(acme, use, 'rejected', {
+      send: async ({ key }) => (textOf(key) === 'newest' ? response.promise : send(key)),
+      judge,
+    });
+    const paying = pay();
+    await settled();
+    response.resolve(false);
+    expect(await reading).toBe(true);
+    expect(await paying).toBe('old');
+  });
+
+  it('waits for one second at most', async () => {
+    rotation.recordAccepted(acme, useOf(keyOf('old')));
+    const hung = { send: () => new Promise<boolean>(() => {}), judge };
+    void rotation.retry(acme, useOf(keyOf('old')), 'rejected', hung);
+    const paying = pay();
+    await settled();
+    expect(waits).toEqual([1_000]);
+    endWait();
+    expect(await paying).toBe('new');
+  });
+});
+
+it('what one kind of key taught is used for that kind alone', async () => {
+  held = ['new', 'old'];
+  await ask();
+  expect(await choose()).toBe('old');
+  const pem = vectorText('keys/rsa-2048-pkcs8.pem');
+  const other = vectorText('keys/rsa-4096-pkcs8.pem');
+  const rings = [
+    ...parseKeys({ control_key: 'new', private_key: pem }, { version: 2 }),
+    ...parseKeys({ control_key: 'old', private_key: other }, { version: 1, supersededAt: new Date(now) }),
+  ];
+  source.get = async () => rings;
+  expect((await rotation.select(acme, 'private_key')).version).toBe(2);
+  expect((await rotation.select(acme, 'private_key', 'careful')).version).toBe(2);
+  expect((await rotation.select(acme, 'control_key', 'careful')).version).toBe(1);
+});
+
+it('a refused payment makes a newer key known to the next one', async () => {
+  [held, accepted] = [['old'], new Set(['new'])];
+  rotation.recordRejected(acme, useOf(await rotation.select(acme, 'control_key')), 'rejected');
+  await settled();
+  expect(await choose()).toBe('new');
+  expect(sent).toEqual([]);
+});
+
+function keyOf(controlKey: string): UsableKey {
+  const [key] = parseKeys({ control_key: controlKey }, { version: 1 });
+  if (key === undefined || 'problem' in key) throw new Error('not a key');
+  return key;
+}
+
+function settled(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}

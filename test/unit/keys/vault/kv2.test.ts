@@ -1,0 +1,72 @@
+import { describe, expect, it } from '@jest/globals';
+import type { VaultClient } from '../../../../src/keys/vault/client.ts';
+import { VaultError } from '../../../../src/keys/vault/errors.ts';
+import { KvStore } from '../../../../src/keys/vault/kv2.ts';
+import { kvPaths } from '../../../../src/keys/vault/paths.ts';
+import { Secret } from '../../../../src/secret.ts';
+
+const acme = { environment: 'sandbox', login: 'acme' };
+const token = new Secret('t');
+const created_time = '2026-01-15T12:00:00.123456789Z';
+
+/** A store of which every response is about this version; deleted ones say so with an error. */
+function storeAbout(version: number, deleted = false): KvStore {
+  const metadata = { version, created_time };
+  const body = { data: { data: { control_key: 'k' }, metadata, version } };
+  return storeOf(deleted ? new VaultError('deleted', { metadata }) : body);
+}
+
+/** A store whose Vault says this to everything. */
+function storeOf(body: object): KvStore {
+  const respond: VaultClient['read'] = async (_path, shape) => {
+    if (body instanceof VaultError) throw body;
+    return shape.parse(body);
+  };
+  const write: VaultClient['write'] = (path, _data, shape) => respond(path, shape, token);
+  const client = { read: respond, list: respond, write, close: () => {}, useTls: () => {} };
+  return new KvStore(client, kvPaths({ mount: 'secret', path: 'gateway/{environment}/{login}' }));
+}
+
+it('the history of a secret has its newest version first', async () => {
+  const versions = { 1: {}, 2: { destroyed: true }, 10: { deletion_time: created_time } };
+  const all = Object.entries(versions).map(([number, more]) => [
+    number,
+    { created_time, deletion_time: '', destroyed: false, ...more },
+  ]);
+  const store = storeOf({ data: { current_version: 10, versions: Object.fromEntries(all) } });
+  const createdAt = new Date('2026-01-15T12:00:00.123Z');
+  expect(await store.history(token, acme)).toEqual({
+    current: 10,
+    versions: [
+      { version: 10, createdAt, deletedAt: createdAt, destroyed: false },
+      { version: 2, createdAt, destroyed: true },
+      { version: 1, createdAt, destroyed: false },
+    ],
+  });
+});
+
+describe('a response of Vault about another version', () => {
+  const crossed = {
+    kind: 'invalid-reply',
+    message: expect.stringContaining('version 3 in response to version 2'),
+  };
+
+  it('than the one that was read is an error', async () => {
+    await expect(storeAbout(3).read(token, acme, 2)).rejects.toMatchObject(crossed);
+    expect(await storeAbout(2).read(token, acme, 2)).toMatchObject({ version: 2 });
+  });
+
+  it('is an error also where that version is deleted', async () => {
+    await expect(storeAbout(3, true).read(token, acme, 2)).rejects.toMatchObject(crossed);
+    expect(await storeAbout(2, true).read(token, acme, 2)).toMatchObject({ version: 2 });
+  });
+
+  it('than the one that was written is an error', async () => {
+    await expect(storeAbout(3).write(token, acme, {}, 1)).rejects.toMatchObject(crossed);
+    expect(await storeAbout(2).write(token, acme, {}, 1)).toBe(2);
+  });
+
+  it('is not looked for where the current version was asked for', async () => {
+    expect(await storeAbout(3).read(token, acme)).toMatchObject({ version: 3 });
+  });
+});

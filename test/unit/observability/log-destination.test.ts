@@ -1,0 +1,241 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { describe, expect, it, jest } from '@jest/globals';
+import * as fc from 'fast-check';
+import { LogDestination, type WriteError } from '../../../src/observability/log-destination.ts';
+
+/** What one write does: take so many bytes, or fail. */
+type Step = number | 'ENOSPC' | 'EIO' | 'EPIPE' | 'EAGAIN';
+
+const everything = Number.POSITIVE_INFINITY;
+
+/** An output that follows a script, and then takes everything. */
+class ScriptedOutput {
+  readonly steps: Step[];
+  readonly writes: string[] = [];
+  readonly #later: boolean;
+
+  constructor(steps: readonly Step[], later = false) {
+    this.steps = [...steps];
+    this.#later = later;
+  }
+
+  get text(): string {
+    return this.writes.join('');
+  }
+
+  write(bytes: Buffer, done: (error: WriteError | undefined, written: number) => void): void {
+    const step = this.steps.shift() ?? everything;
+    const report = (): void => {
+      if (typeof step === 'string') return done(Object.assign(new Error(step), { code: step }), 0);
+      const written = Math.min(step, bytes.length);
+      this.writes.push(bytes.toString('utf8', 0, written));
+      done(undefined, written);
+    };
+    if (this.#later) setImmediate(report);
+    else report();
+  }
+
+  writeSync(bytes: Buffer): number {
+    let result = 0;
+    this.write(bytes, (error, written) => {
+      if (error !== undefined) throw error;
+      result = written;
+    });
+    return result;
+  }
+}
+
+function open(steps: readonly Step[] = [], options: { capacity?: number; later?: boolean } = {}) {
+  const { later, ...rest } = options;
+  const output = new ScriptedOutput(steps, later);
+  const clock = { now: 0 };
+  const destination = new LogDestination({ output, monotonic: () => clock.now, ...rest });
+  const told = { dropped: 0, recovered: [] as number[] };
+  destination.watch({
+    dropped: (lines) => {
+      told.dropped += lines;
+    },
+    recovered: (lines) => told.recovered.push(lines),
+  });
+  return { output, clock, destination, told };
+}
+
+describe('log lines', () => {
+  it('of one turn of the event loop are written together', async () => {
+    const { output, destination } = open();
+    for (const line of ['a\n', 'b\n', 'c\n']) destination.write(line);
+    expect(output.writes).toEqual([]);
+    await destination.flush(1_000);
+    expect(output.writes).toEqual(['a\nb\nc\n']);
+  });
+
+  it.each(['ENOSPC', 'EIO', 'EPIPE'] as const)('are dropped and counted after %s', async (code) => {
+    const { output, destination, told } = open([code]);
+    destination.write('a\n');
+    destination.write('b\n');
+    await destination.flush(1_000);
+    expect(told).toEqual({ dropped: 2, recovered: [] });
+    destination.write('c\n');
+    await destination.flush(1_000);
+    expect(output.text).toBe('c\n');
+    expect(told).toEqual({ dropped: 2, recovered: [2] });
+  });
+
+  it('wait while the reader has stalled', async () => {
+    const { output, destination, told } = open(['EAGAIN', 'EAGAIN', 3]);
+    destination.write('first\n');
+    destination.write('second\n');
+    await destination.flush(1_000);
+    expect(output.writes).toEqual(['fir', 'st\nsecond\n']);
+    expect(told.dropped).toBe(0);
+  });
+
+  it('are tried soon again after a reader that had stalled for long', () => {
+    jest.useFakeTimers();
+    try {
+      const { output, destination } = open(['EAGAIN', 'EAGAIN', 'EAGAIN', 2, 'EAGAIN']);
+      destination.write('a\n');
+      jest.advanceTimersByTime(1 + 5 + 10 + 20);
+      expect(output.text).toBe('a\n');
+      destination.write('b\n');
+      jest.advanceTimersByTime(1 + 5);
+      expect(output.text).toBe('a\nb\n');
+    } finally {
+      jest.useRealTimers();
+    }
+  });
+
+  it('beyond the capacity, which is in bytes, are dropped and counted', async () => {
+    const { output, destination, told } = open(['EAGAIN'], { capacity: 9 });
+    for (const line of ['äää\n', 'b\n', 'c\n', 'd\n']) destination.write(line);
+    await destination.flush(1_000);
+    expect(output.text).toBe('äää\nb\n');
+    expect(told).toEqual({ dropped: 2, recovered: [2] });
+    destination.write('e\n');
+    await destination.flush(1_000);
+    expect(output.text.endsWith('b\ne\n')).toBe(true);
+  });
+
+  it('of which the beginning was written are ended before any other', async () => {
+    const { output, destination, told } = open([4, 'ENOSPC', 'ENOSPC']);
+    for (const line of ['first\n', 'second\n']) destination.write(line);
+    await destination.flush(100);
+    expect(output.text).toBe('firs');
+    destination.write('third\n');
+    await destination.flush(100);
+    destination.write('fourth\n');
+    await destination.flush(1_000);
+    expect(output.text).toBe('first\nfourth\n');
+    expect(told).toEqual({ dropped: 2, recovered: [2] });
+  });
+
+  it('are whole, in order, and all accounted for, whatever the output does', async () => {
+    const step = fc.oneof(
+      fc.integer({ min: 1, max: 30 }),
+      fc.constantFrom<Step>('ENOSPC', 'EIO', 'EPIPE', 'EAGAIN', everything),
+    );
+    const turns = fc.array(fc.array(fc.integer({ min: 1, max: 20 }), { maxLength: 4 }), { maxLength: 12 });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(step, { maxLength: 12 }),
+        turns,
+        fc.boolean(),
+        async (steps, sizes, later) => {
+          const { output, destination, told } = open(steps, { capacity: 100, later });
+          let count = 0;
+          for (const turn of sizes) {
+            for (const size of turn) destination.write(`${count++}:${'x'.repeat(size)}.\n`);
+            await wait(0);
+          }
+          await destination.flush(1_000);
+          output.steps.length = 0;
+          destination.write(`${count++}:x.\n`);
+          await destination.flush(1_000);
+          const lines = output.text.split('\n').slice(0, -1);
+          expect(lines.filter((line) => !/^\d+:x+\.$/.test(line))).toEqual([]);
+          const numbers = lines.map((line) => Number.parseInt(line, 10));
+          expect(numbers).toEqual([...numbers].sort((a, b) => a - b));
+          expect(lines.length + told.dropped).toBe(count);
+        },
+      ),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe('the state', () => {
+  it('tells of dropped lines for five minutes', async () => {
+    const { clock, destination } = open(['ENOSPC']);
+    expect(destination.state().logLinesDropped).toBe(false);
+    destination.write('a\n');
+    await destination.flush(1_000);
+    clock.now = 299_000;
+    expect(destination.state().logLinesDropped).toBe(true);
+    clock.now = 301_000;
+    expect(destination.state().logLinesDropped).toBe(false);
+  });
+
+  it('tells of a reader that has stalled for five seconds, until it reads again', async () => {
+    const { output, clock, destination } = open(Array<Step>(50).fill('EAGAIN'));
+    destination.write('a\n');
+    await wait(20);
+    expect(destination.state().logStalled).toBe(false);
+    clock.now = 6_000;
+    expect(destination.state().logStalled).toBe(true);
+    output.steps.length = 0;
+    await destination.flush(1_000);
+    expect(destination.state().logStalled).toBe(false);
+  });
+
+  it('is told to a listener that comes later', async () => {
+    const { destination } = open(['EIO']);
+    destination.write('a\n');
+    await destination.flush(1_000);
+    const heard: number[] = [];
+    destination.watch({ dropped: (lines) => heard.push(lines) });
+    expect(heard).toEqual([1]);
+  });
+});
+
+describe('at the exit', () => {
+  it('flush gives up after its time', async () => {
+    const { destination } = open(Array<Step>(100).fill('EAGAIN'));
+    destination.write('a\n');
+    const began = performance.now();
+    await destination.flush(100);
+    expect(performance.now() - began).toBeLessThan(1_000);
+  });
+
+  it('what waits is written at once, the rest of a line first', async () => {
+    const { output, destination } = open([2, 'EAGAIN']);
+    destination.write('first\n');
+    await wait(1);
+    destination.write('second\n');
+    destination.flushSync();
+    expect(output.text).toBe('first\nsecond\n');
+  });
+
+  it.each(['EAGAIN', 'ENOSPC'] as const)('a flush that cannot wait returns after %s', (code) => {
+    const { output, destination } = open([code]);
+    destination.write('a\n');
+    destination.flushSync();
+    expect(output.text).toBe('');
+  });
+
+  it('what a write in progress has is not written twice', async () => {
+    const { output, destination } = open([], { later: true });
+    const written: string[] = [];
+    output.writeSync = (bytes) => {
+      written.push(bytes.toString());
+      return bytes.length;
+    };
+    destination.write('a\n');
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
+    destination.write('b\n');
+    destination.flushSync();
+    await destination.flush(1_000);
+    expect([...output.writes, ...written].sort()).toEqual(['a\n', 'b\n']);
+  });
+});

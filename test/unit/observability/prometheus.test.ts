@@ -1,0 +1,241 @@
+import { randomUUID } from 'node:crypto';
+import { describe, expect, it } from '@jest/globals';
+import { createPrometheus, type Prometheus } from '../../../src/observability/prometheus.ts';
+import type { RequestContext } from '../../../src/request-context.ts';
+import { samples, series } from '../../support/exposition.ts';
+
+const names = {
+  environments: {
+    sandbox: { operations: ['order-status', 'transfer'], maxInFlight: 50 },
+    production: { operations: ['order-status'], maxInFlight: 500 },
+  },
+  callers: ['billing'],
+};
+const route = { environment: 'sandbox', operation: 'transfer' };
+
+function create(): Prometheus {
+  return createPrometheus({ version: '1.2.3', ...names });
+}
+
+async function read(metrics: Prometheus) {
+  return samples((await metrics.page(false)).body);
+}
+
+function ended(fields: Partial<RequestContext> = {}): RequestContext {
+  return {
+    id: randomUUID(),
+    startedAt: 0,
+    ...route,
+    outcome: 'answered',
+    attempts: 1,
+    durations: {},
+    ...fields,
+  };
+}
+
+describe('an exchange that ended', () => {
+  it('is counted by route, caller, status, reason, outcome and fault', async () => {
+    const metrics = create();
+    metrics.requestFinished(ended({ caller: 'billing', status: 200, gatewayStatus: 200 }));
+    metrics.requestFinished(
+      ended({ caller: 'billing', status: 504, reason: 'gateway-timeout', outcome: 'unknown' }),
+    );
+    const page = await read(metrics);
+    const whole = { ...route, caller: 'billing' };
+    const requests = 'countersign_requests_total';
+    expect(page.get(series(requests, { ...whole, status: '200', reason: 'none' }))).toBe(1);
+    expect(page.get(series(requests, { ...whole, status: '504', reason: 'gateway-timeout' }))).toBe(1);
+    const outcomes = 'countersign_request_outcomes_total';
+    expect(page.get(series(outcomes, { ...route, outcome: 'answered', fault: 'none' }))).toBe(1);
+    expect(page.get(series(outcomes, { ...route, outcome: 'unknown', fault: 'gateway' }))).toBe(1);
+  });
+
+  it('before its route was known is counted as none', async () => {
+    const metrics = create();
+    const { environment: _, operation: __, ...nowhere } = ended({ status: 404, reason: 'unknown-route' });
+    metrics.requestFinished(nowhere);
+    const labels = {
+      environment: 'none',
+      operation: 'none',
+      caller: 'none',
+      status: '404',
+      reason: 'unknown-route',
+    };
+    expect((await read(metrics)).get(series('countersign_requests_total', labels))).toBe(1);
+  });
+
+  it('tells rejections of the gateway and its error codes apart', async () => {
+    const metrics = create();
+    metrics.requestFinished(ended({ rejection: 'clock-skew' }));
+    metrics.requestFinished(ended({ gatewayErrorCode: '124' }));
+    const page = await read(metrics);
+    expect(page.get(series('countersign_gateway_rejections_total', { ...route, cause: 'clock-skew' }))).toBe(
+      1,
+    );
+    expect(page.get(series('countersign_gateway_rejections_total', { ...route, cause: 'current-key' }))).toBe(
+      0,
+    );
+    const rejections = [...page].filter(([name]) => name.startsWith('countersign_gateway_rejections_total'));
+    expect(rejections.reduce((sum, [, count]) => sum + count, 0)).toBe(1);
+    expect(page.get(series('countersign_gateway_error_codes_total', { ...route, code: '124' }))).toBe(1);
+  });
+
+  it('has its duration in a histogram', async () => {
+    const metrics = create();
+    metrics.requestFinished(ended({ durations: { total: 0.3 } }));
+    const page = await read(metrics);
+    const bucket = 'countersign_request_duration_seconds_bucket';
+    expect(page.get(series(bucket, { le: '0.25', ...route }))).toBe(0);
+    expect(page.get(series(bucket, { le: '0.5', ...route }))).toBe(1);
+  });
+
+  it('is told apart from a timeout where it took longer than the default deadline of 30 s', async () => {
+    const metrics = create();
+    metrics.requestFinished(ended({ durations: { total: 44 } }));
+    metrics.requestFinished(ended({ durations: { total: 59 } }));
+    metrics.gatewayResponded({ ...route, status: 200, seconds: 44 });
+    const page = await read(metrics);
+    const bucket = 'countersign_request_duration_seconds_bucket';
+    expect(page.get(series(bucket, { le: '30', ...route }))).toBe(0);
+    expect(page.get(series(bucket, { le: '45', ...route }))).toBe(1);
+    expect(page.get(series(bucket, { le: '60', ...route }))).toBe(2);
+    const gateway = 'countersign_gateway_request_duration_seconds_bucket';
+    expect(page.get(series(gateway, { le: '45', ...route }))).toBe(1);
+  });
+});
+
+describe('the gateway', () => {
+  it('is counted reply by reply, with its duration and its clock', async () => {
+    const metrics = create();
+    metrics.gatewayResponded({ ...route, status: 403, seconds: 0.2, clockSkew: -90 });
+    metrics.gatewayResponded({ ...route, status: 200, seconds: 0.2 });
+    metrics.requestFinished(ended({ gatewayResult: 'declined' }));
+    const page = await read(metrics);
+    expect(page.get(series('countersign_gateway_responses_total', { ...route, status: '403' }))).toBe(1);
+    expect(page.get(series('countersign_gateway_results_total', { ...route, result: 'declined' }))).toBe(1);
+    expect(page.get(series('countersign_gateway_request_duration_seconds_count', route))).toBe(2);
+    expect(page.get('countersign_gateway_clock_skew_seconds{environment="sandbox"}')).toBe(-90);
+  });
+
+  it('adds no series with statuses of its own', async () => {
+    const metrics = create();
+    for (let status = 600; status < 999; status += 1)
+      metrics.gatewayResponded({ ...route, status, seconds: 1 });
+    const replies = series('countersign_gateway_responses_total', { ...route, status: 'other' });
+    expect((await read(metrics)).get(replies)).toBe(399);
+  });
+});
+
+describe('the process', () => {
+  it('shows what is under way, and how much may be', async () => {
+    const metrics = create();
+    metrics.upstreamStarted('sandbox');
+    metrics.upstreamStarted('sandbox');
+    metrics.upstreamFinished('sandbox');
+    metrics.signingQueueChanged(4);
+    const page = await read(metrics);
+    expect(page.get('countersign_requests_in_flight{environment="sandbox"}')).toBe(1);
+    expect(page.get('countersign_requests_in_flight{environment="production"}')).toBe(0);
+    expect(page.get('countersign_requests_in_flight_limit{environment="production"}')).toBe(500);
+    expect(page.get('countersign_signing_queue_depth')).toBe(4);
+  });
+
+  it('counts signatures, keys and decisions', async () => {
+    const metrics = create();
+    metrics.signed('RSA-SHA256', 0.002);
+    metrics.keyLookup('sandbox', 'stale');
+    metrics.keyFetched('vault', 0.02);
+    metrics.keyFetched('attic', 0.02);
+    metrics.keyProblem('cannot be parsed', { environment: 'sandbox', login: 'acme' });
+    metrics.authorizationDecided('billing', 'would-deny');
+    const page = await read(metrics);
+    expect(page.get('countersign_signatures_total{method="RSA-SHA256"}')).toBe(1);
+    expect(page.get('countersign_signing_duration_seconds_count{method="RSA-SHA256"}')).toBe(1);
+    expect(page.get('countersign_key_cache_lookups_total{environment="sandbox",result="stale"}')).toBe(1);
+    expect(page.get('countersign_key_fetch_duration_seconds_count{source="vault"}')).toBe(1);
+    expect(page.get('countersign_key_fetch_duration_seconds_count{source="other"}')).toBe(1);
+    expect(page.get('countersign_key_problems_total{environment="sandbox"}')).toBe(1);
+    expect(
+      page.get('countersign_authorization_decisions_total{caller="billing",decision="would-deny"}'),
+    ).toBe(1);
+  });
+
+  it('says nothing about the key source until it has been asked', async () => {
+    const metrics = create();
+    const before = await read(metrics);
+    expect(before.has('countersign_key_source_up')).toBe(false);
+    expect(before.has('countersign_vault_token_expiry_timestamp_seconds')).toBe(false);
+    metrics.keySourceUp(false);
+    expect(before.has('countersign_vault_token_lease_seconds')).toBe(false);
+    metrics.tokenExpiryChanged(1_800_000_000, 600);
+    const after = await read(metrics);
+    expect(after.get('countersign_key_source_up')).toBe(0);
+    expect(after.get('countersign_vault_token_expiry_timestamp_seconds')).toBe(1_800_000_000);
+    expect(after.get('countersign_vault_token_lease_seconds')).toBe(600);
+    metrics.tokenExpiryChanged(undefined);
+    expect((await read(metrics)).has('countersign_vault_token_expiry_timestamp_seconds')).toBe(false);
+    expect((await read(metrics)).has('countersign_vault_token_lease_seconds')).toBe(false);
+  });
+
+  it('shows its version', async () => {
+    const labels = { version: '1.2.3', node_version: process.version };
+    expect((await read(create())).get(series('countersign_build_info', labels))).toBe(1);
+  });
+});
+
+describe('a configuration that was read again', () => {
+  it('has its names in labels, and counts go on', async () => {
+    const metrics = create();
+    metrics.keyLookup('sandbox', 'fresh');
+    metrics.keyLookup('staging', 'fresh');
+    metrics.reconfigure({
+      ...names,
+      environments: { ...names.environments, staging: names.environments.sandbox },
+    });
+    metrics.keyLookup('staging', 'fresh');
+    const page = await read(metrics);
+    expect(page.get('countersign_key_cache_lookups_total{environment="sandbox",result="fresh"}')).toBe(1);
+    expect(page.get('countersign_key_cache_lookups_total{environment="other",result="fresh"}')).toBe(1);
+    expect(page.get('countersign_key_cache_lookups_total{environment="staging",result="fresh"}')).toBe(1);
+    expect(page.get('countersign_requests_in_flight_limit{environment="staging"}')).toBe(50);
+  });
+
+  it('does not lose the end of an exchange whose environment it dropped', async () => {
+    const metrics = create();
+    metrics.upstreamStarted('sandbox');
+    metrics.reconfigure({ ...names, environments: { production: names.environments.production } });
+    metrics.upstreamFinished('sandbox');
+    expect((await read(metrics)).get('countersign_requests_in_flight{environment="sandbox"}')).toBe(0);
+  });
+});
+
+describe('the page', () => {
+  const traceId = '0af7651916cd43dd8448eb211c80319c';
+
+  it('has trace ids as exemplars in OpenMetrics only', async () => {
+    const metrics = create();
+    metrics.requestFinished(ended({ traceId, traceSampled: true, durations: { total: 0.3 } }));
+    metrics.requestFinished(ended({ durations: { total: 0.3 } }));
+    const open = await metrics.page(true);
+    expect(open.contentType).toBe('application/openmetrics-text; version=1.0.0; charset=utf-8');
+    expect(open.body).toMatch(
+      new RegExp(`request_duration_seconds_bucket\\{le="0.5",[^}]*\\} 2 # \\{trace_id="${traceId}"\\} 0.3 `),
+    );
+    expect(open.body.endsWith('# EOF\n')).toBe(true);
+    const plain = await metrics.page(false);
+    expect(plain.contentType).toBe('text/plain; version=0.0.4; charset=utf-8');
+    expect(plain.body).not.toContain(traceId);
+  });
+
+  it('keeps the names of counters in either format, in whatever order they are asked for', async () => {
+    const metrics = create();
+    const own = (body: string) => body.split('\n').filter((line) => line.includes('countersign_'));
+    const plain = own((await metrics.page(false)).body);
+    const open = own((await metrics.page(true)).body);
+    expect(plain).toContain('# TYPE countersign_requests_total counter');
+    expect(open).toContain('# TYPE countersign_requests counter');
+    expect(open).toContain('countersign_signatures_total{method="HMAC-SHA1"} 0');
+    expect(own((await metrics.page(false)).body)).toEqual(plain);
+    expect(own((await metrics.page(true)).body)).toEqual(open);
+  });
+});

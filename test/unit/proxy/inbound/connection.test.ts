@@ -1,0 +1,261 @@
+import { once } from 'node:events';
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Connection, linger } from '../../../../src/proxy/inbound/connection.ts';
+import { MemoryBudget } from '../../../../src/proxy/memory-budget.ts';
+
+const broken = new Error('broken');
+let socket: Socket;
+let connection: Connection;
+let budget: MemoryBudget;
+/** Requests that were handled, in order. */
+let handled: IncomingMessage[];
+/** Sizes of what Node's parser was given; 0 is the end. */
+let parsed: number[];
+
+beforeEach(() => {
+  socket = new Socket();
+  parsed = [];
+  // As Node's HTTP server listens.
+  socket.on('data', (chunk: Buffer) => parsed.push(chunk.length)).on('end', () => parsed.push(0));
+  handled = [];
+  budget = new MemoryBudget(1_000_000);
+  connection = new Connection(socket, (request) => handled.push(request), budget.reservation());
+});
+
+/** A request that arrives on the connection, which goes nowhere. */
+function receive({ draining = false, complete = true, httpVersion = '1.1', upgrade = '' } = {}) {
+  const request = new IncomingMessage(socket);
+  Object.assign(request, { complete, httpVersion, httpVersionMajor: 1, httpVersionMinor: 1 });
+  if (upgrade !== '') request.headers.upgrade = upgrade;
+  const response = new ServerResponse(request);
+  connection.receive(request, response, draining);
+  return { request, response, closes: () => response.getHeader('connection') === 'close' };
+}
+
+describe('a connection', () => {
+  it('handles one request at a time, in order', () => {
+    const [first, second, third] = [receive(), receive(), receive()];
+    expect(handled).toEqual([first.request]);
+    first.response.emit('close');
+    expect(handled).toEqual([first.request, second.request]);
+    second.response.emit('close');
+    expect(handled).toEqual([first.request, second.request, third.request]);
+    third.response.emit('close');
+  });
+
+  it('handles nothing behind a response that said "close"', () => {
+    const first = receive();
+    receive();
+    first.response.setHeader('Connection', 'close');
+    first.response.flushHeaders();
+    receive();
+    first.response.emit('close');
+    receive();
+    expect(handled).toEqual([first.request]);
+  });
+
+  it('parses no further while a request waits for its response', () => {
+    socket.emit('data', Buffer.alloc(10));
+    const { response } = receive();
+    socket.emit('data', Buffer.alloc(20));
+    socket.emit('data', Buffer.alloc(30));
+    socket.emit('end');
+    expect(parsed).toEqual([10]);
+    expect(socket.isPaused()).toBe(true);
+    // Node resumes the socket after a response, whoever paused it.
+    socket.resume();
+    socket.emit('resume');
+    expect(socket.isPaused()).toBe(true);
+    response.emit('close');
+    expect(parsed).toEqual([10, 50, 0]);
+  });
+
+  it('parses the body of the request that it handles, a slice at a time', () => {
+    receive({ complete: false });
+    socket.emit('data', Buffer.alloc(2500));
+    expect(parsed).toEqual([1024, 1024, 452]);
+    expect(socket.isPaused()).toBe(false);
+  });
+
+  it('reads ahead only what the memory budget allows, and ends with the current response beyond', () => {
+    budget.limit = 100;
+    const { response, closes } = receive();
+    socket.emit('data', Buffer.alloc(100));
+    expect(closes()).toBe(false);
+    expect(budget.reservation().reserve(1)).toBe(false);
+    socket.emit('data', Buffer.alloc(1));
+    expect(closes()).toBe(true);
+    expect(budget.reservation().reserve(100)).toBe(true);
+    response.emit('close');
+    expect(parsed).toEqual([]);
+  });
+
+  it('handles nothing more when the client has gone', () => {
+    const [first] = [receive(), receive()];
+    socket.destroy();
+    first.response.emit('close');
+    expect(handled).toEqual([first.request]);
+  });
+
+  it('parses nothing any more when the parser has given up', () => {
+    connection.fail(broken, () => '');
+    socket.emit('data', Buffer.alloc(10));
+    socket.emit('end');
+    expect(parsed).toEqual([]);
+  });
+
+  it.each([{ upgrade: 'h2c' }, { httpVersion: '1.0' }])('ends behind a request with %j', (fields) => {
+    const first = receive(fields);
+    receive();
+    expect(first.closes()).toBe(true);
+    first.response.emit('close');
+    expect(handled).toEqual([first.request]);
+  });
+});
+
+describe('a connection that is to end', () => {
+  it('says so with the last of the responses that the client waits for', () => {
+    const [first, second] = [receive(), receive()];
+    connection.announceClose();
+    expect([first.closes(), second.closes()]).toEqual([false, true]);
+    const third = receive({ draining: true });
+    expect([first.closes(), second.closes(), third.closes()]).toEqual([false, false, true]);
+  });
+
+  it('does not take back what it has said', () => {
+    const first = receive({ draining: true });
+    first.response.flushHeaders();
+    receive({ draining: true });
+    expect(first.closes()).toBe(true);
+    first.response.emit('close');
+    expect(handled).toEqual([first.request]);
+  });
+
+  it('after what was received finishes the queue and takes nothing new', () => {
+    const [first, second] = [receive(), receive()];
+    connection.closeAfterReceived();
+    receive();
+    expect(second.closes()).toBe(true);
+    first.response.emit('close');
+    second.response.emit('close');
+    expect(handled).toEqual([first.request, second.request]);
+  });
+
+  it('after the current request does not process the queue', () => {
+    const [first] = [receive(), receive()];
+    connection.closeAfterCurrent();
+    expect(first.closes()).toBe(true);
+    first.response.emit('close');
+    expect(handled).toEqual([first.request]);
+  });
+
+  it('ends with the response whose head was sent already', () => {
+    const end = jest.spyOn(socket, 'end');
+    const { response } = receive();
+    response.flushHeaders();
+    connection.closeAfterReceived();
+    receive();
+    expect(end).not.toHaveBeenCalled();
+    response.emit('close');
+    expect(end).toHaveBeenCalledTimes(1);
+    expect(handled).toHaveLength(1);
+  });
+
+  it('ends at once while it is idle', () => {
+    const end = jest.spyOn(socket, 'end');
+    connection.closeAfterReceived();
+    expect(end).toHaveBeenCalledTimes(1);
+  });
+
+  it('reads what came behind the last request, so that the client is not reset before it has the response', async () => {
+    const end = jest.spyOn(socket, 'end');
+    receive();
+    socket.emit('data', Buffer.alloc(10));
+    // As Node does after a response that says "Connection: close".
+    socket.destroySoon();
+    expect(end).toHaveBeenCalledTimes(1);
+    await nextTurn();
+    expect(socket.destroyed).toBe(false);
+    expect(socket.isPaused()).toBe(false);
+    socket.emit('end');
+    expect(socket.destroyed).toBe(true);
+  });
+
+  it('is destroyed as soon as the response is written where nothing came behind it', async () => {
+    receive();
+    socket.destroySoon();
+    await nextTurn();
+    expect(socket.destroyed).toBe(true);
+  });
+
+  it('is destroyed when more comes than is read for the sake of the response', () => {
+    connection.closeAfterReceived();
+    socket.emit('data', Buffer.alloc(linger.bytes));
+    expect(socket.destroyed).toBe(false);
+    socket.emit('data', Buffer.alloc(1));
+    expect(socket.destroyed).toBe(true);
+  });
+
+  it('is destroyed where the client does not end its side', async () => {
+    connection.closeAfterReceived();
+    await once(socket, 'close');
+    expect(socket.destroyed).toBe(true);
+  });
+});
+
+describe('bytes that cannot be read as HTTP', () => {
+  const respond = jest.fn(() => 'response');
+  let write: jest.SpiedFunction<Socket['write']>;
+
+  beforeEach(() => {
+    respond.mockClear();
+    write = jest.spyOn(socket, 'write').mockReturnValue(true);
+  });
+
+  it('get a response of their own where no request is in flight', () => {
+    connection.fail(broken, respond);
+    expect(write).toHaveBeenCalledWith('response');
+    connection.fail(broken, respond);
+    expect(respond).toHaveBeenCalledTimes(1);
+  });
+
+  it('wait for the response to a complete request, which is the last one', () => {
+    const end = jest.spyOn(socket, 'end');
+    const { closes, response } = receive();
+    connection.fail(broken, respond);
+    expect(closes()).toBe(true);
+    expect(end).not.toHaveBeenCalled();
+    response.emit('close');
+    expect(end).toHaveBeenCalledTimes(1);
+    expect(respond).not.toHaveBeenCalled();
+  });
+
+  it('in the body of the current request fail it, also if reading begins a moment later', async () => {
+    const { request } = receive({ complete: false });
+    connection.fail(broken, respond);
+    const seen = jest.fn();
+    request.on('error', seen);
+    await nextTurn();
+    expect(seen).toHaveBeenCalledWith(broken);
+    expect(respond).not.toHaveBeenCalled();
+  });
+
+  it('in a body that is not read are ignored', async () => {
+    receive({ complete: false });
+    connection.fail(broken, respond);
+    await nextTurn();
+    expect(respond).not.toHaveBeenCalled();
+  });
+
+  it('in the body of a queued request leave the response before it as the last one', () => {
+    const first = receive();
+    receive({ complete: false });
+    connection.fail(broken, respond);
+    expect(first.closes()).toBe(true);
+    first.response.emit('close');
+    expect(handled).toEqual([first.request]);
+  });
+});

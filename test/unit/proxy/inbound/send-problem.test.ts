@@ -1,0 +1,82 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { ProxyError } from '../../../../src/errors.ts';
+import { sendProblem } from '../../../../src/proxy/inbound/send-problem.ts';
+import type { RequestContext } from '../../../../src/request-context.ts';
+import { RawConnection } from '../../../support/raw-http.ts';
+
+const stops: (() => void)[] = [];
+afterEach(() => {
+  for (const stop of stops.splice(0)) stop();
+});
+
+type Handle = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+
+/** A connection with one request on it, and what became of handling it. */
+async function ask(handle: Handle): Promise<{ connection: RawConnection; handled: Promise<void> }> {
+  const handled = Promise.withResolvers<void>();
+  const server = createServer((request, response) => {
+    handle(request, response).then(handled.resolve, handled.reject);
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const address = server.address();
+  const port = typeof address === 'object' ? address?.port : undefined;
+  const connection = await RawConnection.open(`http://127.0.0.1:${port}`);
+  stops.push(
+    () => connection.close(),
+    () => void server.close(),
+  );
+  connection.send('POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n');
+  return { connection, handled: handled.promise };
+}
+
+const aborted = new ProxyError('shutting-down', 'This instance is shutting down.');
+const answered = (): RequestContext => ({
+  id: '1',
+  startedAt: 0,
+  outcome: 'answered',
+  status: 200,
+  attempts: 1,
+  durations: {},
+});
+
+describe('a rejection after an abort', () => {
+  it('leaves a response alone that the handling of the request has written meanwhile', async () => {
+    const exchange = answered();
+    const { connection, handled } = await ask((request, response) => {
+      const refused = sendProblem(request, response, exchange, aborted);
+      response.end('OK');
+      return refused;
+    });
+    expect(await connection.answer()).toMatchObject({ status: 200, body: Buffer.from('OK') });
+    await handled;
+    expect(exchange).toEqual(answered());
+  });
+
+  it('breaks off a response that has begun meanwhile, and says so in the exchange', async () => {
+    const exchange = answered();
+    const { connection, handled } = await ask((request, response) => {
+      const refused = sendProblem(request, response, exchange, aborted);
+      response.writeHead(200, { 'Content-Length': '100' });
+      response.write('begin');
+      return refused;
+    });
+    await handled;
+    expect(await connection.gone()).toBe('ECONNRESET');
+    expect(exchange).toMatchObject({ status: 503, reason: 'shutting-down', outcome: 'not-sent' });
+  });
+
+  it('says nothing in the exchange before it is written', async () => {
+    const exchange = answered();
+    const { connection, handled } = await ask((request, response) => {
+      const refused = sendProblem(request, response, exchange, aborted);
+      expect(exchange).toEqual(answered());
+      return refused;
+    });
+    expect(await connection.answer()).toMatchObject({ status: 503 });
+    await handled;
+    expect(exchange).toMatchObject({ status: 503, reason: 'shutting-down', outcome: 'not-sent' });
+  });
+});

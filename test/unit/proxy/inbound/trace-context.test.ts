@@ -1,0 +1,36 @@
+import { describe, expect, it } from '@jest/globals';
+import { parseTraceparent } from '../../../../src/proxy/inbound/trace-context.ts';
+
+const traceId = '0af7651916cd43dd8448eb211c80319c';
+const parent = 'b7ad6b7169203331';
+
+describe('a traceparent', () => {
+  it.each([
+    ['sampled', `00-${traceId}-${parent}-01`, true],
+    ['not sampled', `00-${traceId}-${parent}-00`, false],
+    ['sampled, with the random flag of level 2', `00-${traceId}-${parent}-03`, true],
+    ['not sampled, with another flag', `00-${traceId}-${parent}-02`, false],
+    ['of a later version', `01-${traceId}-${parent}-01`, true],
+    ['of a later version with further fields', `cc-${traceId}-${parent}-01-what-the-future-brings`, true],
+    ['of a later version with a dash at its end', `fe-${traceId}-${parent}-00-`, false],
+  ])('that is %s gives its trace id and whether it is sampled', (_name, header, sampled) => {
+    expect(parseTraceparent(header)).toEqual({ traceId, sampled });
+  });
+
+  it.each([
+    ['absent', undefined],
+    ['empty', ''],
+    ['of version ff', `ff-${traceId}-${parent}-01`],
+    ['of version 00 with further fields', `00-${traceId}-${parent}-01-more`],
+    ['of version 00 with a dash at its end', `00-${traceId}-${parent}-01-`],
+    ['of a later version without a dash after the flags', `cc-${traceId}-${parent}-01.more`],
+    ['of a later version with three digits of flags', `cc-${traceId}-${parent}-011`],
+    ['too short', `00-${traceId}-${parent}-0`],
+    ['without a trace id', `00-${'0'.repeat(32)}-${parent}-01`],
+    ['without a parent id', `00-${traceId}-${'0'.repeat(16)}-01`],
+    ['in capitals', `00-${traceId.toUpperCase()}-${parent}-01`],
+    ['sent twice', `00-${traceId}-${parent}-01, 00-${traceId}-${parent}-01`],
+  ])('that is %s is ignored', (_name, header) => {
+    expect(parseTraceparent(header)).toBeUndefined();
+  });
+});

@@ -1,0 +1,107 @@
+import { beforeEach, expect, it } from '@jest/globals';
+import { configSchema } from '../../../../src/config/schema.ts';
+import { createRouter } from '../../../../src/gateway/router.ts';
+import { parseKeys } from '../../../../src/keys/key.ts';
+import { KeySelector } from '../../../../src/keys/key-selector.ts';
+import type { CanaryResult } from '../../../../src/observability/metrics-observer.ts';
+import { unlimitedMemory } from '../../../../src/proxy/memory-budget.ts';
+import { Canaries } from '../../../../src/proxy/outbound/canary.ts';
+import type { ValidatedRequest } from '../../../../src/proxy/outbound/signed-request.ts';
+import type { GatewayResponse } from '../../../../src/proxy/outbound/upstream-request.ts';
+
+const acme = { environment: 'sandbox', login: 'acme' };
+const config = configSchema.parse({
+  environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } },
+  keys: { source: 'directory', directory: '/nowhere' },
+});
+const payment: ValidatedRequest = {
+  exchange: { id: 'id', startedAt: 0, outcome: 'not-sent', attempts: 0, durations: {} },
+  destination: createRouter(config)('/sandbox/gw/api/v2/pan-eligibility/send/1234'),
+  login: acme.login,
+  form: [],
+  memory: unlimitedMemory().reservation(),
+};
+
+let now: number;
+let canaries: Canaries;
+let results: CanaryResult[];
+let sent: PromiseWithResolvers<GatewayResponse>[];
+let timers: { readonly run: () => void; readonly milliseconds: number }[];
+
+/** The ring holds two keys, and none was accepted yet: a canary is due. */
+beforeEach(() => {
+  [now, results, sent, timers] = [0, [], [], []];
+  const ring = [
+    ...parseKeys({ control_key: 'new' }, { version: 2 }),
+    ...parseKeys({ control_key: 'old' }, { version: 1, supersededAt: new Date(0) }),
+  ];
+  const monotonic = (): number => now;
+  const rotation = new KeySelector({
+    keys: { get: async () => ring, refresh: async () => ring },
+    meter: { keyFallback: () => {}, keyProblem: () => {} },
+    clock: () => 0,
+    monotonic,
+    wait: () => new Promise(() => {}),
+    rotationGracePeriod: 86_400_000,
+  });
+  canaries = new Canaries(config, {
+    rotation,
+    meter: { canarySent: (_environment, result) => void results.push(result) },
+    monotonic,
+    nonce: () => 'nonce',
+    setTimer: (run, milliseconds) => {
+      timers.push({ run, milliseconds });
+      return () => {};
+    },
+  });
+});
+
+/** Gives whether the payment may be sent. */
+function admit(): { isOver: boolean } {
+  const admitted = { isOver: false };
+  const send = (): Promise<GatewayResponse> => {
+    const reply = Promise.withResolvers<GatewayResponse>();
+    sent.push(reply);
+    return reply.promise;
+  };
+  const goBefore = async (): Promise<void> => {
+    await canaries.sendBefore(payment, acme, send);
+    admitted.isOver = true;
+  };
+  void goBefore();
+  return admitted;
+}
+
+const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const accepted: GatewayResponse = { status: 200, headers: {}, body: Buffer.alloc(0) };
+
+it('a payment waits 2 s for a canary at most, though the canary waits for something else', async () => {
+  const first = admit();
+  await settle();
+  now = 1_999;
+  const second = admit();
+  await settle();
+  expect([first.isOver, second.isOver, sent.length]).toEqual([false, false, 1]);
+  now = 2_000;
+  for (const { run, milliseconds } of timers) {
+    expect(milliseconds).toBe(2_000);
+    run();
+  }
+  await settle();
+  expect([first.isOver, second.isOver]).toEqual([true, true]);
+  const third = admit();
+  await settle();
+  expect([third.isOver, sent.length]).toEqual([false, 2]);
+  for (const reply of sent) reply.resolve(accepted);
+  await settle();
+  expect(third.isOver).toBe(true);
+  expect(results).toEqual(['accepted', 'accepted']);
+});
+
+it('a payment does not wait any longer once its canary has a response', async () => {
+  const first = admit();
+  await settle();
+  sent[0]?.resolve(accepted);
+  await settle();
+  expect(first.isOver).toBe(true);
+});

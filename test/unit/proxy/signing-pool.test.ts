@@ -1,0 +1,93 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import type { SigningKey } from '../../../src/oauth1/methods.ts';
+import type { Unsigned } from '../../../src/oauth1/sign.ts';
+import { createPrometheus } from '../../../src/observability/prometheus.ts';
+import { SigningPool } from '../../../src/proxy/signing-pool.ts';
+import { Secret } from '../../../src/secret.ts';
+import { privateKeyOf } from '../../support/vectors.ts';
+
+const rsa: SigningKey = { kind: 'private_key', privateKey: privateKeyOf('rsa-2048-pkcs8.pem') };
+const hmac: SigningKey = { kind: 'control_key', secret: new Secret('control key') };
+
+const unsigned = (signatureMethod: Unsigned['signatureMethod'], timestamp = 1): Unsigned => ({
+  method: 'POST',
+  url: new URL('https://gateway.example/gw/api/v4/transfer/1234'),
+  form: [],
+  signatureMethod,
+  consumerKey: 'acme',
+  nonce: 'n',
+  timestamp,
+});
+
+let depths: number[];
+let signed: string[];
+let meter: ReturnType<typeof createPrometheus>;
+beforeEach(() => {
+  [depths, signed] = [[], []];
+  meter = {
+    ...createPrometheus({ version: '0', environments: {}, callers: [] }),
+    signingQueueChanged: (depth) => void depths.push(depth),
+    signed: (method) => void signed.push(method),
+  };
+});
+
+describe('RSA signatures', () => {
+  it('beyond the ones at work and in line are refused at once', async () => {
+    const signer = new SigningPool({ concurrency: 1, maxQueue: 2 }, meter, () => performance.now());
+    const results = await Promise.allSettled(
+      Array.from({ length: 5 }, () => signer.sign(unsigned('RSA-SHA256'), rsa)),
+    );
+    expect(results.map(({ status }) => status)).toEqual([
+      'fulfilled',
+      'fulfilled',
+      'fulfilled',
+      'rejected',
+      'rejected',
+    ]);
+    expect(results[4]).toMatchObject({ reason: { reason: 'overloaded', headers: { 'Retry-After': '1' } } });
+    expect(Math.max(...depths)).toBe(2);
+    expect(depths.at(-1)).toBe(0);
+    expect(signed).toEqual(['RSA-SHA256', 'RSA-SHA256', 'RSA-SHA256']);
+  });
+
+  it('are made in the order in which they were asked for', async () => {
+    const signer = new SigningPool({ concurrency: 1, maxQueue: 5 }, meter, () => performance.now());
+    const order: number[] = [];
+    await Promise.all(
+      [1, 2, 3, 4].map(async (number) => {
+        await signer.sign(unsigned('RSA-SHA256'), rsa);
+        order.push(number);
+      }),
+    );
+    expect(order).toEqual([1, 2, 3, 4]);
+  });
+
+  it('that have waited hold their place: a third one waits and a fourth is refused', async () => {
+    const signer = new SigningPool({ concurrency: 1, maxQueue: 1 }, meter, () => performance.now());
+    const [first, second] = [
+      signer.sign(unsigned('RSA-SHA256'), rsa),
+      signer.sign(unsigned('RSA-SHA256'), rsa),
+    ];
+    await first;
+    const later = [signer.sign(unsigned('RSA-SHA256'), rsa), signer.sign(unsigned('RSA-SHA256'), rsa)];
+    const results = await Promise.allSettled([second, ...later]);
+    expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected']);
+  });
+
+  it('that fail give their place to the next', async () => {
+    const signer = new SigningPool({ concurrency: 1, maxQueue: 5 }, meter, () => performance.now());
+    const failing = signer.sign(unsigned('RSA-SHA256', -1), rsa);
+    const next = signer.sign(unsigned('RSA-SHA256'), rsa);
+    await expect(failing).rejects.toThrow(TypeError);
+    await expect(next).resolves.toHaveProperty('authorization');
+    await expect(signer.sign(unsigned('RSA-SHA256'), rsa)).resolves.toHaveProperty('body');
+  });
+});
+
+it('HMAC signatures wait for nobody', async () => {
+  const signer = new SigningPool({ concurrency: 1, maxQueue: 1 }, meter, () => performance.now());
+  const busy = [signer.sign(unsigned('RSA-SHA256'), rsa), signer.sign(unsigned('RSA-SHA256'), rsa)];
+  await Promise.all(Array.from({ length: 10 }, () => signer.sign(unsigned('HMAC-SHA1'), hmac)));
+  await Promise.all(busy);
+  expect(signed.filter((method) => method === 'HMAC-SHA1')).toHaveLength(10);
+});

@@ -1,0 +1,81 @@
+import { describe, expect, it } from '@jest/globals';
+import * as fc from 'fast-check';
+import { redactBaseString, redactParameters } from '../../src/redact-card-data.ts';
+
+const card = '4111111111111111';
+const codeOf = (text: string): string => text.replaceAll(/./g, (c) => `%${c.charCodeAt(0).toString(16)}`);
+
+describe('masked parameters', () => {
+  it('hide card data and keep everything else, at its place', () => {
+    expect(redactParameters(`amount=10.42&credit_card_number=${card}&cvv2=123&order_desc=a%20b%2A`)).toBe(
+      'amount=10.42&credit_card_number=xxxxxxxxxxxxxxxx&cvv2=xxx&order_desc=a%20b%2A',
+    );
+  });
+
+  it('hide a card number under any name, within a text, and with separators', () => {
+    for (const value of [`card%20${card}`, '4111.1111.1111.1111', '4111%201111%201111%201111', `${card}1`]) {
+      expect(redactParameters(`order_desc=${value}`)).toMatch(/^order_desc=[x%]+$/);
+    }
+    expect(redactParameters(`${card}=`)).toBe('xxxxxxxxxxxxxxxx=');
+  });
+
+  it.each([
+    ['13 digits (Visa, old)', '4222222222222'],
+    ['14 digits (Diners Club)', '30569309025904'],
+    ['15 digits (American Express)', '378282246310005'],
+    ['19 digits (Maestro)', '6304000000000000000'],
+  ])('hide card numbers of every length: %s', (_, number) => {
+    expect(redactParameters(`order_desc=${number}`)).toBe(`order_desc=${'x'.repeat(number.length)}`);
+  });
+
+  it('show the parameters of OAuth, whose nonce may have as many digits', () => {
+    expect(redactParameters('oauth_nonce=12345678901234567890')).toBe('oauth_nonce=12345678901234567890');
+  });
+});
+
+describe('a masked base string', () => {
+  const head = 'POST&https%3A%2F%2Fgateway.test%2Fgw&';
+
+  it('shows all but card data', () => {
+    expect(redactBaseString(`${head}amount%3D1%26cvv2%3D123%26order_desc%3Da%2520b`)).toBe(
+      `${head}amount%3D1%26cvv2%3Dxxx%26order_desc%3Da%2520b`,
+    );
+  });
+
+  it.each([
+    ['whose escapes are in lower case', `${head}cvv2%3d987%26credit_card_number%3d${card}`],
+    ['whose parameters are not encoded', `${head}cvv2=987`],
+    ['with several of those', `${head}cvv2=987&credit_card_number=${card}`],
+    [
+      'whose digits are encoded',
+      `${head}credit_card_number%3D${codeOf(codeOf(card))}%26cvv2%3D${codeOf('987')}`,
+    ],
+    ['whose names are encoded too often', `${head}credit%25255Fcard%25255Fnumber%3D${card}`],
+    ['with a card number in a description', `${head}order_desc%3Dcard%2520${card}`],
+    ['with a card number in pieces', `${head}x%3D4111%252B1111%252B1111%252B1111`],
+    ['that is only a form', `credit_card_number=${card}&cvv2=987`],
+    ['that is no base string at all', `my card is ${card}`],
+  ])('of somebody else, %s, shows no card data', (_what, text) => {
+    const masked = redactBaseString(text);
+    expect(masked).toHaveLength(text.length);
+    expect(masked).not.toContain(card);
+    expect(masked).not.toContain('987');
+    expect(masked).not.toContain('4111');
+    expect(masked).not.toContain('%34%31');
+    expect(masked).not.toContain('%2534');
+  });
+
+  it('keeps its length and never shows a card number, whatever surrounds it', () => {
+    const part = fc.string({
+      unit: fc.constantFrom('%3D', '%26', '%3d', '&', '=', '%25', '%20', 'a', 'cvv2', '5'),
+    });
+    fc.assert(
+      fc.property(part, part, (before, after) => {
+        const text = `${before}x%3D${card}${after}`;
+        expect(redactBaseString(text)).toHaveLength(text.length);
+        expect(redactBaseString(head + text)).not.toContain(card);
+      }),
+      { seed: 5849, numRuns: 2000 },
+    );
+  });
+});

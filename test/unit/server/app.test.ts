@@ -1,0 +1,110 @@
+import { createServer } from 'node:http';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { configSchema } from '../../../src/config/schema.ts';
+import { parseKeys } from '../../../src/keys/key.ts';
+import { KeySelector } from '../../../src/keys/key-selector.ts';
+import { createPrometheus } from '../../../src/observability/prometheus.ts';
+import { ConcurrencyLimiter } from '../../../src/proxy/concurrency-limiter.ts';
+import { InFlight } from '../../../src/proxy/inbound/inflight-handlers.ts';
+import { unlimitedMemory } from '../../../src/proxy/memory-budget.ts';
+import type { UpstreamClient } from '../../../src/proxy/outbound/upstream-client.ts';
+import type { RequestContext } from '../../../src/request-context.ts';
+import { createApp } from '../../../src/server/app.ts';
+import { type Answer, post, transferForm, until, verdict } from '../../support/forwarding.ts';
+
+const ok = { status: 200, headers: {}, body: Buffer.from('OK') };
+const granted = { environments: ['*'], operations: ['*'], logins: ['acme'] };
+
+const config = configSchema.parse({
+  environments: { sandbox: { baseUrl: 'http://127.0.0.1:1', product: 'gw', maxInFlight: 1 } },
+  keys: { source: 'directory', directory: '/nowhere' },
+  callers: [{ name: 'local', credentials: [{ anonymous: true }], allow: [granted] }],
+});
+
+/** What the gateway does with a request. */
+let forward: UpstreamClient['send'];
+let logged: RequestContext[];
+let stop: () => void;
+let url: string;
+
+beforeEach(async () => {
+  [forward, logged] = [async () => ok, []];
+  const meter = createPrometheus({ version: '0', environments: {}, callers: [] });
+  const monotonic = () => performance.now();
+  const ring = [...parseKeys({ control_key: 'secret' }, { version: 1 })];
+  const keys = { get: async () => ring, refresh: async () => ring };
+  const wait = async () => {};
+  const app = createApp(config, {
+    rotation: new KeySelector({ keys, meter, clock: Date.now, monotonic, wait, rotationGracePeriod: 0 }),
+    upstreams: new Map([['sandbox', { send: (...sent) => forward(...sent), drain: () => {} }]]),
+    admission: new ConcurrencyLimiter(),
+    memory: unlimitedMemory(),
+    inFlight: new InFlight(),
+    meter,
+    log: {
+      requestFinished: (exchange) => logged.push(exchange),
+      internalError() {},
+      crash() {},
+      message() {},
+    },
+    clock: Date.now,
+    monotonic,
+    nonce: () => 'nonce',
+    random: () => 0,
+    newRequestId: () => 'id',
+    redact: (text) => text,
+    userAgent: 'countersign/test',
+  });
+  const server = createServer(app);
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const address = server.address();
+  url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+  stop = () => void server.close();
+});
+afterEach(() => stop());
+
+const send = (login = 'acme'): Promise<Answer> =>
+  post(`${url}/sandbox/gw/api/v2/pan-eligibility/send/1234`, transferForm, { 'Countersign-Login': login });
+
+describe('a defect', () => {
+  it('before a byte was written leaves the outcome at not-sent', async () => {
+    forward = async () => {
+      throw new TypeError('a defect');
+    };
+    expect(verdict(await send())).toBe('500 internal not-sent not-sent');
+    expect(logged).toMatchObject([{ reason: 'internal', outcome: 'not-sent' }]);
+  });
+
+  it('after the first byte was written makes the outcome unknown', async () => {
+    forward = async (_post, { onConnected }) => {
+      onConnected?.();
+      throw new TypeError('a defect');
+    };
+    expect(verdict(await send())).toBe('500 internal unknown unknown');
+    expect(logged).toMatchObject([{ reason: 'internal', outcome: 'unknown' }]);
+  });
+});
+
+it('the limit of requests in flight holds exactly, also after earlier requests have ended', async () => {
+  for (let earlier = 0; earlier < 3; earlier += 1) expect((await send()).status).toBe(200);
+  const going = Promise.withResolvers<typeof ok>();
+  let count = 0;
+  forward = () => {
+    count += 1;
+    return count === 1 ? going.promise : Promise.resolve(ok);
+  };
+  const first = send();
+  await until(() => count === 1);
+  expect(await send()).toMatchObject({ status: 503, body: expect.stringContaining('"overloaded"') });
+  going.resolve(ok);
+  expect((await first).status).toBe(200);
+});
+
+it('a login that the caller has no grant for is not in the log line', async () => {
+  expect(verdict(await send('beta'))).toBe('403 not-allowed not-sent not-sent');
+  await send();
+  expect(logged[0]).not.toHaveProperty('login');
+  expect(logged[1]).toHaveProperty('login', 'acme');
+});

@@ -1,0 +1,58 @@
+import { spawnSync } from 'node:child_process';
+import { describe, expect, it } from '@jest/globals';
+import { isPatchedNodeVersion } from '../../../src/server/process-safety.ts';
+
+it.each([
+  ['v22.18.0', false],
+  ['v22.23.3', false],
+  ['v22.23.4', true],
+  ['v22.24.0', true],
+  ['v23.11.0', false],
+  ['v24.22.0', false],
+  ['v24.22.1', true],
+  ['v24.23.0', true],
+  ['v25.9.0', false],
+  ['v26.10.0', false],
+  ['v26.12.0', false],
+  ['v26.12.1', true],
+  ['v28.0.0', true],
+])('Node %s has its kept-alive connections mended: %s', (version, mended) => {
+  expect(isPatchedNodeVersion(version)).toBe(mended);
+});
+
+describe('after a defect the process ends with exit code 1', () => {
+  /** Runs a process with a guard, in which `abort` is the given code and an error is thrown. */
+  function run(abort: string): { status: number | null; lines: string[]; milliseconds: number } {
+    const guard = new URL('../../../src/server/process-safety.ts', import.meta.url).href;
+    const code = `
+      import { guardProcess } from '${guard}';
+      const log = { note() {}, defect: (origin) => console.log('defect', origin) };
+      const guard = guardProcess(log, async () => console.log('flush'));
+      guard.beforeExit(async () => { console.log('abort'); ${abort} });
+      let thrownAt;
+      process.on('exit', () => console.log(performance.now() - thrownAt));
+      // Keeps the process from ending by itself.
+      setInterval(() => {}, 1000);
+      setTimeout(() => { thrownAt = performance.now(); throw new Error('first'); });`;
+    const args = ['--input-type=module', '--eval', code];
+    const { status, stdout } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 10_000 });
+    const lines = stdout.trimEnd().split('\n');
+    return { status, milliseconds: Number(lines.pop()), lines };
+  }
+
+  it('when further errors come during the abort, which runs once', () => {
+    const abort = `
+      setTimeout(() => { throw new Error('second'); }, 10);
+      await new Promise((resolve) => setTimeout(resolve, 200));`;
+    const { status, lines } = run(abort);
+    expect(status).toBe(1);
+    expect(lines).toEqual(['defect uncaughtException', 'abort', 'defect uncaughtException', 'flush']);
+  });
+
+  it('within two seconds when the abort never resolves', () => {
+    const { status, lines, milliseconds } = run('await new Promise(() => {});');
+    expect(status).toBe(1);
+    expect(lines).toEqual(['defect uncaughtException', 'abort']);
+    expect(milliseconds).toBeLessThan(2_500);
+  });
+});

@@ -1,0 +1,52 @@
+import { describe, expect, it } from '@jest/globals';
+import { configTable } from '../../../scripts/docs/config-table.ts';
+import { configSchema } from '../../../src/config/schema.ts';
+import { fieldsForRestart, startOnly } from '../../../src/server/restart-fields.ts';
+
+const least = {
+  environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } },
+  keys: { source: 'directory', directory: '/keys' },
+};
+const tls = { certFile: '/tls/a.crt', keyFile: '/tls/a.key' };
+const configOf = (overrides: object = {}) => configSchema.parse({ ...least, ...overrides });
+
+describe('a reload', () => {
+  it.each([
+    ['proxy.host', { proxy: { host: '0.0.0.0' } }],
+    ['proxy.port', { proxy: { port: 1 } }],
+    ['proxy.tls', { proxy: { tls } }],
+    ['proxy.timeouts.headers', { proxy: { timeouts: { headers: '1s' } } }],
+    ['admin.host', { admin: { host: '0.0.0.0' } }],
+    ['admin.port', { admin: { port: 1 } }],
+    ['admin.maxConnections', { admin: { maxConnections: 1 } }],
+    ['admin.allowedHosts', { admin: { allowedHosts: ['metrics.example'] } }],
+    ['log.level', { log: { level: 'debug' } }],
+  ])('that changes %s needs a restart', (field, overrides) => {
+    expect(fieldsForRestart(configOf(), configOf(overrides))).toEqual([field]);
+    expect(fieldsForRestart(configOf(overrides), configOf(overrides))).toEqual([]);
+  });
+
+  it('that names other certificate files needs none', () => {
+    const other = { ...tls, certFile: '/tls/b.crt', clientCaFile: '/tls/ca.crt' };
+    expect(fieldsForRestart(configOf({ proxy: { tls } }), configOf({ proxy: { tls: other } }))).toEqual([]);
+  });
+});
+
+/** Each takes effect with a reload. */
+const reloadable = [
+  'proxy.maxConnections',
+  'proxy.maxBodyBytes',
+  'proxy.maxBufferedBytes',
+  'proxy.maxParameters',
+  'proxy.timeouts.body',
+  'proxy.timeouts.shutdownDelay',
+  'proxy.timeouts.shutdown',
+  'proxy.allowAnonymous',
+];
+
+it('every field of a listener and of the log either takes effect with a reload or needs a restart', () => {
+  const fields = configTable()
+    .map(({ path }) => path)
+    .filter((path) => /^(?:proxy|admin|log)\./.test(path) && !/^proxy\.(?:tls\.|timeouts$)/.test(path));
+  expect([...Object.keys(startOnly), ...reloadable].sort()).toEqual([...new Set(fields)].sort());
+});

@@ -1,0 +1,62 @@
+import { describe, expect, it } from '@jest/globals';
+import { unsafeSettings } from '../../../src/server/unsafe-settings.ts';
+
+function problems(variables: Readonly<Record<string, string>>, execArgv: readonly string[] = []): string[] {
+  return unsafeSettings((name) => new Map(Object.entries(variables)).get(name), execArgv);
+}
+
+it.each([
+  [{ NODE_TLS_REJECT_UNAUTHORIZED: '0' }, 1],
+  [{ NODE_TLS_REJECT_UNAUTHORIZED: '1' }, 0],
+  [{ NODE_DEBUG: 'http' }, 1],
+  [{ NODE_DEBUG: '' }, 0],
+  [{ NODE_DEBUG_NATIVE: 'TLS' }, 1],
+  [{ DEBUG: 'node-vault' }, 1],
+  [{ DEBUG: '' }, 0],
+  [{ NODE_OPTIONS: '--max-old-space-size=256 --disable-sigusr1' }, 0],
+  [{ NODE_OPTIONS: '--report-on-signal --inspect=0.0.0.0:9229' }, 2],
+  [{}, 0],
+])('the settings %j are unsafe in %d ways', (settings, count) => {
+  expect(problems(settings)).toHaveLength(count);
+});
+
+describe.each([
+  '--inspect',
+  '--inspect-brk=0.0.0.0:9229',
+  '--inspect-wait',
+  '--report-on-signal',
+  '--report_on_signal',
+  '--report-on-fatalerror',
+  '--report-uncaught-exception',
+  '--heapsnapshot-signal=SIGUSR2',
+  '--heapsnapshot-near-heap-limit=1',
+  '--heap-prof',
+  '--cpu-prof',
+  '--abort-on-uncaught-exception',
+  '--tls-keylog=/tmp/keys',
+  '--trace-tls',
+  '--unhandled-rejections=warn',
+  '--insecure-http-parser',
+])('the option %s', (option) => {
+  it('is unsafe on the command line', () => {
+    expect(problems({}, ['--import', 'x', option])).toEqual([
+      expect.stringMatching(/Remove it from the command line/),
+    ]);
+  });
+
+  it('is unsafe in NODE_OPTIONS, quoted or not', () => {
+    const remove = [expect.stringMatching(/Remove it from NODE_OPTIONS/)];
+    expect(problems({ NODE_OPTIONS: `--max-old-space-size=256 ${option}` })).toEqual(remove);
+    expect(problems({ NODE_OPTIONS: `"${option}"` })).toEqual(remove);
+  });
+});
+
+it.each([
+  '--no-inspect',
+  '--disable-sigusr1',
+  '--report-compact',
+  '--experimental-vm-modules',
+  '--secure-heap=4096',
+])('the option %s is safe', (option) => {
+  expect(problems({ NODE_OPTIONS: option }, [option])).toEqual([]);
+});

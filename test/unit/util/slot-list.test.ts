@@ -1,0 +1,24 @@
+import { describe, expect, it } from '@jest/globals';
+import * as fc from 'fast-check';
+import { SlotList } from '../../../src/util/slot-list.ts';
+
+describe('a roster', () => {
+  it('holds what has entered and not left, in whatever order that happens', () => {
+    const leaving = fc.array(fc.option(fc.nat({ max: 20 }), { nil: undefined }), { maxLength: 60 });
+    fc.assert(
+      fc.property(leaving, (steps) => {
+        const roster = new SlotList<number>();
+        const expected = new Map<number, () => void>();
+        for (const [name, step] of steps.entries()) {
+          const [leaver, leave] = [...expected][step ?? Number.NaN] ?? [];
+          if (leaver === undefined || leave === undefined) expected.set(name, roster.add(name));
+          else {
+            leave();
+            expected.delete(leaver);
+          }
+          expect(roster.values().toSorted((a, b) => a - b)).toEqual([...expected.keys()]);
+        }
+      }),
+    );
+  });
+});
