@@ -13,12 +13,12 @@ import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import type { RequestContext } from '../request-context.ts';
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import { abortIfUnread, afterClose } from './inbound/abort-response.ts';
-import type { InFlight } from './inbound/inflight-handlers.ts';
 import type { ReadForm } from './inbound/read-form.ts';
 import { sendProblem } from './inbound/send-problem.ts';
 import { sendResponse } from './inbound/send-response.ts';
 import { parseTraceparent } from './inbound/trace-context.ts';
 import { validateRequestHead } from './inbound/validate-head.ts';
+import type { InflightRequests } from './inflight-requests.ts';
 import type { MemoryBudget, MemoryReservation } from './memory-budget.ts';
 import type { Forwarder } from './outbound/forwarder.ts';
 import type { ValidatedRequest } from './outbound/signed-request.ts';
@@ -31,7 +31,7 @@ export interface HandlerOptions {
   readonly readForm: ReadForm;
   readonly admission: ConcurrencyLimiter;
   readonly memory: MemoryBudget;
-  readonly inFlight: InFlight;
+  readonly inflight: InflightRequests;
   readonly sender: Forwarder;
   readonly log: Logger;
   readonly meter: MetricsObserver;
@@ -53,7 +53,7 @@ export function createHandler(
   return async (request, response) => {
     const exchange = createContext(request, ports);
     const memory = ports.memory.reservation();
-    const { aborted, leave } = ports.inFlight.enter();
+    const { aborted, end } = ports.inflight.begin();
     try {
       await Promise.race([respond(request, response, { exchange, memory }, ports), aborted]);
     } catch (error) {
@@ -64,7 +64,7 @@ export function createHandler(
       exchange.durations.total = (ports.monotonic() - exchange.startedAt) / 1000;
       ports.log.requestFinished(exchange);
       ports.meter.requestFinished(exchange);
-      leave();
+      end();
     }
   };
 }

@@ -8,8 +8,8 @@ import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import type { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
 import { createHandler } from '../proxy/handler.ts';
-import type { InFlight } from '../proxy/inbound/inflight-handlers.ts';
 import { createFormReader } from '../proxy/inbound/read-form.ts';
+import type { InflightRequests } from '../proxy/inflight-requests.ts';
 import type { MemoryBudget } from '../proxy/memory-budget.ts';
 import { Canaries } from '../proxy/outbound/canary.ts';
 import { Forwarder } from '../proxy/outbound/forwarder.ts';
@@ -24,7 +24,7 @@ export interface AppOptions {
   readonly upstreams: ReadonlyMap<string, UpstreamClient>;
   readonly admission: ConcurrencyLimiter;
   readonly memory: MemoryBudget;
-  readonly inFlight: InFlight;
+  readonly inflight: InflightRequests;
   readonly meter: MetricsObserver;
   readonly log: Logger;
   /** Milliseconds since 1970. */

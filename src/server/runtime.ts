@@ -4,7 +4,6 @@ import { resolveOperations } from '../gateway/operations.ts';
 import type { LabelDomain } from '../observability/labels.ts';
 import type { LogState } from '../observability/log-destination.ts';
 import { computeReadiness, type Readiness } from '../observability/readiness.ts';
-import type { InflightRequests } from '../proxy/outbound/inflight-requests.ts';
 import { createUpstreamClient } from '../proxy/outbound/upstream-client.ts';
 import type { TlsUser } from '../tls/files.ts';
 import type { TlsMaterial } from '../tls/material.ts';
@@ -14,7 +13,6 @@ import { createKeyServices, type KeyServices } from './key-services.ts';
 
 /** What stays the same when the configuration is read again. */
 export interface RuntimeOptions extends Omit<AppOptions, 'rotation' | 'upstreams'> {
-  readonly underWay: InflightRequests;
   readonly logState: () => LogState;
 }
 
@@ -47,7 +45,7 @@ export function startRuntime(
   const forwarders = new Map(
     Object.entries(config.environments).map(([name, settings]) => {
       const { ca } = materialOf(certificates, { role: 'gateway', environment: name });
-      return [name, createUpstreamClient(settings, ca, ports.underWay)];
+      return [name, createUpstreamClient(settings, ca, ports.inflight)];
     }),
   );
   const tls = materialOf(certificates, { role: 'vault' });
@@ -67,7 +65,7 @@ export function startRuntime(
       const settings = config.environments[environment];
       if (role !== 'gateway' || settings === undefined) return;
       forwarders.get(environment)?.drain();
-      forwarders.set(environment, createUpstreamClient(settings, material.ca, ports.underWay));
+      forwarders.set(environment, createUpstreamClient(settings, material.ca, ports.inflight));
     },
     stop: async (next) => {
       for (const forwarder of forwarders.values()) forwarder.drain();

@@ -11,7 +11,6 @@ import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { createPrometheus, type Prometheus } from '../observability/prometheus.ts';
 import { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
 import { ConnectionTracker } from '../proxy/inbound/connection-tracker.ts';
-import { InFlight } from '../proxy/inbound/inflight-handlers.ts';
 import {
   createListener,
   type Listener,
@@ -19,8 +18,8 @@ import {
   type ListenerTls,
   setLimits,
 } from '../proxy/inbound/listener.ts';
+import { InflightRequests } from '../proxy/inflight-requests.ts';
 import { MemoryBudget } from '../proxy/memory-budget.ts';
-import { InflightRequests } from '../proxy/outbound/inflight-requests.ts';
 import type { TlsUser } from '../tls/files.ts';
 import type { TlsMaterial } from '../tls/material.ts';
 import { packageVersion } from '../util/package-info.ts';
@@ -165,8 +164,7 @@ function createPorts(
     meter,
     admission: new ConcurrencyLimiter(),
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),
-    underWay: new InflightRequests(),
-    inFlight: new InFlight(),
+    inflight: new InflightRequests(),
     logState: () => logDestination?.state() ?? { logLinesDropped: false, logStalled: false },
     newRequestId: () => randomUUID(),
     userAgent: `countersign/${packageVersion()}`,

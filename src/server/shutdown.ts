@@ -1,15 +1,13 @@
 import type { Server } from 'node:http';
 import { Server as NetServer } from 'node:net';
-import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../config/schema.ts';
-import type { InFlight } from '../proxy/inbound/inflight-handlers.ts';
 import type { Listener } from '../proxy/inbound/listener.ts';
-import type { InflightRequests } from '../proxy/outbound/inflight-requests.ts';
+import type { InflightRequests } from '../proxy/inflight-requests.ts';
 
 export interface ShutdownParts {
   readonly listener: Listener;
-  readonly underWay: InflightRequests;
-  readonly inFlight: InFlight;
+  readonly inflight: InflightRequests;
   readonly timeouts: Config['proxy']['timeouts'];
 }
 
@@ -24,14 +22,14 @@ const idleGrace = 1_000;
  * @returns whether every request in flight finished within `timeouts.shutdown`
  */
 export async function shutDown(parts: ShutdownParts, skipDelay: Promise<unknown>): Promise<boolean> {
-  const { listener, inFlight, timeouts: timeouts } = parts;
+  const { listener, inflight, timeouts } = parts;
   const { server, connections } = listener;
   connections.drain();
   await within(timeouts.shutdownDelay, skipDelay);
   stopListening(server);
   await within(idleGrace, connections.closed());
   connections.closeAfterReceived();
-  const finished = await within(timeouts.shutdown, Promise.all([connections.closed(), inFlight.idle()]));
+  const finished = await within(timeouts.shutdown, Promise.all([connections.closed(), inflight.idle()]));
   if (!finished) await abortRequests(parts);
   connections.destroyAll();
   // Ends the check of header timeouts, which had to go on until here.
@@ -41,26 +39,20 @@ export async function shutDown(parts: ShutdownParts, skipDelay: Promise<unknown>
 
 /** Ends a service after a defect: each request in flight ends at once, with its true outcome in response and log. */
 export async function abort(parts: Omit<ShutdownParts, 'timeouts'>): Promise<void> {
-  const { listener, inFlight } = parts;
+  const { listener, inflight } = parts;
   stopListening(listener.server);
   listener.connections.drain();
   await abortRequests(parts);
   listener.connections.destroyAll();
-  await inFlight.idle();
+  await inflight.idle();
 }
 
 /** Milliseconds in which responses to aborted requests are written, after reading bodies that are no longer wanted. */
 const abortGrace = 300;
 
-async function abortRequests({
-  underWay,
-  inFlight,
-}: Pick<ShutdownParts, 'underWay' | 'inFlight'>): Promise<void> {
-  underWay.abortAll();
-  // In this turn, requests that wait for the gateway end, each with its own outcome.
-  await nextTurn();
-  inFlight.abort();
-  await within(abortGrace, inFlight.idle());
+async function abortRequests({ inflight }: Pick<ShutdownParts, 'inflight'>): Promise<void> {
+  await inflight.abortAll();
+  await within(abortGrace, inflight.idle());
 }
 
 /**

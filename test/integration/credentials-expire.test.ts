@@ -106,9 +106,7 @@ describe('a credential for Vault that has come to its end', () => {
 
   it('because a token from a file has expired for good, is announced before, and an alarm', async () => {
     await expectAlarm('token', 'Vault refused the credentials (HTTP 403, token)');
-    expect(errorsOf('token')[0]).toMatch(
-      /^the Vault token from the configuration ends at \d{4}-.*: replace it/,
-    );
+    expect(errorsOf('token')[0]).toMatch(/^the configured Vault token expires at \d{4}-.*; replace it/);
     const token = site.secret('hvs.MARK-static-token-4712');
     site.vault.world().tokens.create(Date.now(), { id: token, policies: [roleName], ttl: 3600 });
     site.secretFile('token', token);

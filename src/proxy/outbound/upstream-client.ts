@@ -3,8 +3,8 @@ import { Agent as HttpsAgent } from 'node:https';
 import { createProxyMiddleware, type Plugin } from 'http-proxy-middleware';
 import type { EnvironmentConfig } from '../../config/schema.ts';
 import { KeepAliveAgent, KeepAliveTlsAgent } from '../../util/keep-alive-agent.ts';
+import { InflightRequests } from '../inflight-requests.ts';
 import { limitConnectionAge } from './connection-age.ts';
-import { InflightRequests } from './inflight-requests.ts';
 import {
   DetachedRequest,
   type GatewayResponse,
@@ -33,12 +33,12 @@ export interface UpstreamClient {
 export function createUpstreamClient(
   settings: EnvironmentConfig,
   ca: string | undefined,
-  underWay = new InflightRequests(),
+  inflight = new InflightRequests(),
 ): UpstreamClient {
   const { origin } = new URL(settings.baseUrl);
   const pool = limitConnectionAge(pooledAgent(origin, ca, settings.maxInFlight), settings.connectionMaxAge);
-  const pooled = createChannel(origin, pool, underWay);
-  const own = createChannel(origin, dedicatedAgent(origin, ca), underWay);
+  const pooled = createChannel(origin, pool, inflight);
+  const own = createChannel(origin, dedicatedAgent(origin, ca), inflight);
   return {
     send: (post, passage) =>
       (passage.dedicatedConnection || !settings.keepAlive ? own : pooled).send(post, passage),
@@ -55,7 +55,7 @@ interface ProxyChannel {
  * One middleware and its agent. All default plugins are left out: the request is complete before it gets
  * here, and the default error plugin would write text into replies that have begun.
  */
-function createChannel(target: string, agent: HttpAgent, underWay: InflightRequests): ProxyChannel {
+function createChannel(target: string, agent: HttpAgent, inflight: InflightRequests): ProxyChannel {
   const report: Plugin = (server) => {
     server.on('proxyReq', (proxyRequest, request) => upstreamRequestOf(request)?.onSocket(proxyRequest));
     server.on('proxyRes', (reply, request) => upstreamRequestOf(request)?.onResponse(reply));
@@ -74,9 +74,9 @@ function createChannel(target: string, agent: HttpAgent, underWay: InflightReque
   return {
     agent,
     async send(post, passage) {
-      underWay.assertAccepting();
+      inflight.assertAccepting();
       const crossing = new UpstreamRequest(post, passage);
-      underWay.track(crossing);
+      inflight.trackUpstream(crossing);
       void carry(crossing.detachedRequest, crossing.detachedResponse, (error) => {
         if (error instanceof Error) crossing.onError(error);
       });

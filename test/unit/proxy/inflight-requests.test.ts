@@ -1,0 +1,91 @@
+import { describe, expect, it } from '@jest/globals';
+import { ProxyError } from '../../../src/errors.ts';
+import { InflightRequests } from '../../../src/proxy/inflight-requests.ts';
+
+/** Whether the promise is settled by now. */
+async function isDone(promise: Promise<unknown>): Promise<boolean> {
+  let done = false;
+  void promise.finally(() => {
+    done = true;
+  });
+  await new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+  return done;
+}
+
+describe('requests in flight', () => {
+  it('are idle at once when there are none', async () => {
+    expect(await isDone(new InflightRequests().idle())).toBe(true);
+  });
+
+  it('are idle when the last one has ended', async () => {
+    const inflight = new InflightRequests();
+    const [first, second] = [inflight.begin(), inflight.begin()];
+    const idle = inflight.idle();
+    first.end();
+    expect(await isDone(idle)).toBe(false);
+    second.end();
+    expect(await isDone(idle)).toBe(true);
+  });
+
+  it('are waited for also where there were none once before', async () => {
+    const inflight = new InflightRequests();
+    inflight.begin().end();
+    await inflight.idle();
+    const { end } = inflight.begin();
+    const idle = inflight.idle();
+    expect(await isDone(idle)).toBe(false);
+    end();
+    expect(await isDone(idle)).toBe(true);
+  });
+
+  it('are waited for anew after they were waited for once', async () => {
+    const inflight = new InflightRequests();
+    for (let nth = 0; nth < 2; nth += 1) {
+      const { end } = inflight.begin();
+      const idle = inflight.idle();
+      expect(await isDone(idle)).toBe(false);
+      end();
+      expect(await isDone(idle)).toBe(true);
+    }
+  });
+
+  it('end when they are aborted, and those that come later at once', async () => {
+    const inflight = new InflightRequests();
+    const before = inflight.begin().aborted.catch((error: unknown) => error);
+    await inflight.abortAll();
+    const after = inflight.begin().aborted.catch((error: unknown) => error);
+    for (const aborted of [before, after]) {
+      const refusal: unknown = await aborted;
+      expect(refusal).toBeInstanceOf(ProxyError);
+      expect(refusal).toMatchObject({ reason: 'shutting-down', outcome: 'not-sent' });
+    }
+  });
+
+  it('have their upstream requests aborted first, so that each can end with its own outcome', async () => {
+    const inflight = new InflightRequests();
+    const order: string[] = [];
+    const { promise: response, reject } = Promise.withResolvers<never>();
+    const { aborted } = inflight.begin();
+    aborted.catch(() => order.push('request'));
+    response.catch(() => order.push('upstream request'));
+    inflight.trackUpstream({ response, abort: () => reject(new Error('aborted')) });
+    expect(() => inflight.assertAccepting()).not.toThrow();
+    const end = inflight.abortAll();
+    expect(() => inflight.assertAccepting()).toThrow(ProxyError);
+    await end;
+    expect(await isDone(aborted.catch(() => {}))).toBe(true);
+    expect(order).toEqual(['upstream request', 'request']);
+  });
+
+  it('keep no upstream request that has ended', async () => {
+    const inflight = new InflightRequests();
+    let aborts = 0;
+    inflight.trackUpstream({ response: Promise.resolve(), abort: () => void (aborts += 1) });
+    inflight.trackUpstream({ response: Promise.reject(new Error('reset')), abort: () => void (aborts += 1) });
+    await isDone(Promise.resolve());
+    await inflight.abortAll();
+    expect(aborts).toBe(0);
+  });
+});
