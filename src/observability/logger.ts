@@ -1,5 +1,5 @@
 import { type DestinationStream, type LoggerOptions, pino, stdTimeFunctions } from 'pino';
-import type { RequestContext } from '../request-context.ts';
+import type { RequestContext, RequestIdentity } from '../request-context.ts';
 import { safeStackFrames } from './stack-trace.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
@@ -9,7 +9,7 @@ export interface Logger {
   /** The one line of an exchange that has ended. */
   requestFinished(exchange: RequestContext): void;
   /** A defect of Countersign: the error's name and stack frames, never its message, which may hold data. */
-  internalError(exchange: RequestContext, error: unknown): void;
+  internalError(request: RequestIdentity, error: unknown): void;
   /** A defect outside of any exchange, with which the process ends. */
   crash(origin: string, error: unknown): void;
   /** Anything else; message and fields are the caller's responsibility. */
@@ -29,11 +29,8 @@ export function createLogger(level: LogLevel, destination: DestinationStream): L
   const logger = pino(options, destination);
   return {
     requestFinished: (exchange) => logger[levelOf(exchange)](fieldsOf(exchange), 'exchange'),
-    internalError: (exchange, error) =>
-      logger.error(
-        { requestId: exchange.id, traceId: exchange.traceId, ...describe(error) },
-        'internal error',
-      ),
+    internalError: ({ id, traceId }, error) =>
+      logger.error({ requestId: id, traceId, ...describe(error) }, 'internal error'),
     crash: (origin, error) => logger.error({ origin, ...describe(error) }, 'defect: the process ends'),
     message: (noteLevel, message, fields = {}) => logger[noteLevel](fields, message),
   };

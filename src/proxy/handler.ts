@@ -10,7 +10,14 @@ import { validateParameters } from '../gateway/parameters.ts';
 import type { Destination } from '../gateway/router.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
-import type { RequestContext } from '../request-context.ts';
+import {
+  createUpstreamRecord,
+  type RequestContext,
+  type RequestFacts,
+  type RequestIdentity,
+  type ResponseResult,
+  type UpstreamRecord,
+} from '../request-context.ts';
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import { abortIfUnread, afterClose } from './inbound/abort-response.ts';
 import type { ReadForm } from './inbound/read-form.ts';
@@ -46,70 +53,100 @@ export interface HandlerOptions {
   readonly redact: (text: string) => string;
 }
 
-/** Makes the handler of every request to the proxy: one answer, one log line, one set of metrics each. */
+/** Makes the handler of every request to the proxy: one response, one log line, one set of metrics each. */
 export function createHandler(
-  ports: HandlerOptions,
+  options: HandlerOptions,
 ): (request: Request, response: Response) => Promise<void> {
   return async (request, response) => {
-    const exchange = createContext(request, ports);
-    const memory = ports.memory.reservation();
-    const { aborted, end } = ports.inflight.begin();
+    const work = beginWork(request, options);
+    const { aborted, end } = options.inflight.begin();
+    const delivery = deliver(request, response, work, options);
+    let result: ResponseResult | undefined;
     try {
-      await Promise.race([respond(request, response, { exchange, memory }, ports), aborted]);
+      result = await Promise.race([delivery, aborted]);
     } catch (error) {
-      await sendProblem(request, response, exchange, toProxyError(error, exchange, ports));
+      const problem = toProxyError(error, work, options);
+      // An abort may come when the response has just been written: then that one counts.
+      result = (await sendProblem(request, response, work.identity.id, problem)) ?? (await delivery);
     } finally {
-      abortIfUnread(response, ports.responseReadTimeout);
-      afterClose(response, () => memory.release());
-      exchange.durations.total = (ports.monotonic() - exchange.startedAt) / 1000;
-      ports.log.requestFinished(exchange);
-      ports.meter.requestFinished(exchange);
+      abortIfUnread(response, options.responseReadTimeout);
+      afterClose(response, () => work.memory.release());
+      const context = contextOf(work, result, options.monotonic());
+      options.log.requestFinished(context);
+      options.meter.requestFinished(context);
       end();
     }
   };
 }
 
 /** What belongs to one request while it is handled. */
-interface Scope {
-  readonly exchange: RequestContext;
+interface Work {
+  readonly identity: RequestIdentity;
+  readonly facts: RequestFacts;
+  readonly upstream: UpstreamRecord;
   readonly memory: MemoryReservation;
 }
 
-async function respond(
-  request: Request,
-  response: Response,
-  scope: Scope,
-  ports: HandlerOptions,
-): Promise<void> {
-  const { reply, settings } = await processRequest(request, response, scope, ports);
-  await sendResponse(request, response, scope.exchange, reply, settings);
+function beginWork(request: Request, { newRequestId, monotonic, memory }: HandlerOptions): Work {
+  const trace = parseTraceparent(request.get('traceparent'));
+  return {
+    identity: {
+      id: newRequestId(),
+      ...(trace === undefined ? {} : { traceId: trace.traceId, traceSampled: trace.sampled }),
+      startedAt: monotonic(),
+    },
+    facts: {},
+    upstream: createUpstreamRecord(),
+    memory: memory.reservation(),
+  };
 }
 
-/** A request's way. Every step throws a Refusal, and nothing is sent before the last. */
+/** @param result absent only where handling the failure of a request has failed as well */
+function contextOf(
+  { identity, facts, upstream }: Work,
+  result: ResponseResult | undefined,
+  now: number,
+): RequestContext {
+  const durations = { ...upstream.durations, total: (now - identity.startedAt) / 1000 };
+  const outcome = outcomeWithoutResponse(upstream);
+  return { ...identity, ...facts, ...upstream, outcome, ...result, durations };
+}
+
+async function deliver(
+  request: Request,
+  response: Response,
+  work: Work,
+  options: HandlerOptions,
+): Promise<ResponseResult> {
+  const { reply, destination } = await processRequest(request, response, work, options);
+  return sendResponse(request, response, work.identity.id, reply, destination);
+}
+
+/** The request pipeline, one line per step. Every step throws a ProxyError, and nothing is sent before the last. */
 async function processRequest(
   request: Request,
   response: Response,
-  { exchange, memory }: Scope,
-  ports: HandlerOptions,
-): Promise<{ reply: GatewayResponse; settings: Destination['settings'] }> {
+  { facts, upstream, memory }: Work,
+  options: HandlerOptions,
+): Promise<{ reply: GatewayResponse; destination: Destination }> {
   validateRequestHead(request);
-  const caller = await ports.authenticate(credentialsOf(request, ports.clock()));
-  exchange.caller = caller.name;
-  const destination = ports.resolve(request.url);
-  exchange.environment = destination.environment;
-  exchange.operation = destination.operation.name;
-  exchange.readOnly = destination.operation.readOnly;
-  const form = await ports.readForm(request, response, memory);
+  const caller = await options.authenticate(credentialsOf(request, options.clock()));
+  facts.caller = caller.name;
+  const destination = options.resolve(request.url);
+  facts.environment = destination.environment;
+  facts.operation = destination.operation.name;
+  facts.readOnly = destination.operation.readOnly;
+  const form = await options.readForm(request, response, memory);
   const login = resolveLogin(destination, form, request.get('countersign-login'));
   authorize(
     caller,
     { environment: destination.environment, operation: destination.operation.name, login },
-    ports,
+    options,
   );
-  exchange.login = login;
+  facts.login = login;
   validateParameters(destination.operation, form);
-  const reply = await sendWithinLimit({ exchange, destination, login, form, memory }, ports);
-  return { reply, settings: destination.settings };
+  const reply = await sendWithinLimit({ record: upstream, destination, login, form, memory }, options);
+  return { reply, destination };
 }
 
 /** An unknown login gets the same answer as one that is not granted. */
@@ -130,30 +167,18 @@ function authorize(caller: CallerConfig, wish: AccessRequest, { meter, log }: Ha
 
 /** Holds a place of the environment while the gateway is dealt with, whether or not the caller stays. */
 async function sendWithinLimit(
-  errand: ValidatedRequest,
+  validated: ValidatedRequest,
   { admission, meter, sender }: HandlerOptions,
 ): Promise<GatewayResponse> {
-  const { environment, settings } = errand.destination;
+  const { environment, settings } = validated.destination;
   const leave = admission.acquire(environment, settings.maxInFlight);
   meter.upstreamStarted(environment);
   try {
-    return await sender.send(errand);
+    return await sender.send(validated);
   } finally {
     meter.upstreamFinished(environment);
     leave();
   }
-}
-
-function createContext(request: Request, { newRequestId, monotonic }: HandlerOptions): RequestContext {
-  const trace = parseTraceparent(request.get('traceparent'));
-  return {
-    id: newRequestId(),
-    ...(trace === undefined ? {} : { traceId: trace.traceId, traceSampled: trace.sampled }),
-    startedAt: monotonic(),
-    outcome: 'not-sent',
-    attempts: 0,
-    durations: {},
-  };
 }
 
 function credentialsOf(request: Request, now: number): PresentedCredentials {
@@ -168,14 +193,18 @@ function credentialsOf(request: Request, now: number): PresentedCredentials {
   };
 }
 
-/** What is not a Refusal is a defect: logged without its text, answered without any of it. */
-function toProxyError(error: unknown, exchange: RequestContext, { log, redact }: HandlerOptions): ProxyError {
+/** Anything but a ProxyError is a defect: logged without its message, and the response has none of it. */
+function toProxyError(
+  error: unknown,
+  { identity, upstream }: Work,
+  { log, redact }: HandlerOptions,
+): ProxyError {
   if (error instanceof ProxyError) {
     const detail = redact(error.detail);
-    return withTrueOutcome(detail === error.detail ? error : error.withDetail(detail), exchange);
+    return withTrueOutcome(detail === error.detail ? error : error.withDetail(detail), upstream);
   }
-  log.internalError(exchange, error);
+  log.internalError(identity, error);
   return new ProxyError('internal', 'This is a defect of Countersign. Give its operators the request id.', {
-    outcome: outcomeWithoutResponse(exchange),
+    outcome: outcomeWithoutResponse(upstream),
   });
 }

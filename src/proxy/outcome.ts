@@ -1,5 +1,5 @@
 import { errorTable, type Outcome, ProxyError } from '../errors.ts';
-import type { RequestContext } from '../request-context.ts';
+import type { UpstreamRecord } from '../request-context.ts';
 
 /**
  * What a caller should do when the gateway may have processed its request. Also a header field value: ASCII without
@@ -14,14 +14,14 @@ export const unknownOutcomeAdvice =
  */
 export function outcomeWithoutResponse({
   writtenAttempts = 0,
-}: Pick<RequestContext, 'writtenAttempts'>): Outcome {
+}: Pick<UpstreamRecord, 'writtenAttempts'>): Outcome {
   return writtenAttempts === 0 ? 'not-sent' : 'unknown';
 }
 
 /** The refusal as the caller gets it: with the outcome of all attempts, and a text that agrees with it. */
 export function withTrueOutcome(
   refusal: ProxyError,
-  exchange: Pick<RequestContext, 'writtenAttempts'>,
+  exchange: Pick<UpstreamRecord, 'writtenAttempts'>,
 ): ProxyError {
   const outcome = outcomeWithoutResponse(exchange);
   if (outcome === refusal.outcome) return refusal;

@@ -58,7 +58,7 @@ const forPrograms: HelmetOptions = {
 /** Puts the proxy together. Opens nothing: no port, no file, no connection. */
 export function createApp(config: Config, ports: AppOptions): Express {
   const signer = new SigningPool(config.signing, ports.meter, ports.monotonic);
-  const { maxBodyBytes, maxParameters, timeouts: timeouts } = config.proxy;
+  const { maxBodyBytes, maxParameters, timeouts } = config.proxy;
   const handle = createHandler({
     ...ports,
     authenticate: createAuthenticator(config.callers),

@@ -80,7 +80,7 @@ export function startRuntime(
 export function labelDomainOf(config: Config): LabelDomain {
   const environments = Object.entries(config.environments).map(([name, { maxInFlight }]) => {
     const operations = resolveOperations(config, name);
-    const payments = operations.filter(({ readOnly: readOnly }) => !readOnly);
+    const payments = operations.filter(({ readOnly }) => !readOnly);
     const namesIn = (list: typeof operations): string[] => list.map((operation) => operation.name);
     return [name, { operations: namesIn(operations), payments: namesIn(payments), maxInFlight }] as const;
   });

@@ -282,7 +282,7 @@ describe('the gateway row', () => {
   it('fails at the deadline for connecting where TLS is never answered', async () => {
     const baseUrl = `https://127.0.0.1:${portOf(silent)}`;
     const timeouts = { connect: '200ms' };
-    const row = await gatewayRow({ baseUrl, product: 'gw', timeouts: timeouts });
+    const row = await gatewayRow({ baseUrl, product: 'gw', timeouts });
     expect(row).toMatchObject({ code: 1, detail: `${baseUrl}: no connection within 0.2 s` });
   });
 });

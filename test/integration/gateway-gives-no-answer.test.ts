@@ -22,7 +22,7 @@ const timeouts = { connect: '150ms', exchange: '400ms' };
 const approved = 'type=status-response\n&status=approved\n';
 
 async function start(options: ProxyOptions): Promise<TestProxy> {
-  const proxy = await startProxy({ random: () => 0, sandbox: { timeouts: timeouts }, ...options });
+  const proxy = await startProxy({ random: () => 0, sandbox: { timeouts }, ...options });
   stops.push(() => proxy.stop());
   return proxy;
 }

@@ -17,7 +17,7 @@ import {
   UpstreamError,
 } from '../../src/proxy/outbound/upstream-request.ts';
 import { SigningPool } from '../../src/proxy/signing-pool.ts';
-import type { RequestContext } from '../../src/request-context.ts';
+import { createUpstreamRecord } from '../../src/request-context.ts';
 import { type CanaryPorts, kindOf, ObservedCanaries } from './canaries.ts';
 import type { Random } from './random.ts';
 import { type OperationName, operationNames, targets } from './schedule.ts';
@@ -81,16 +81,9 @@ export class Instance {
   }
 
   async send(id: number, operation: OperationName): Promise<End> {
-    const exchange: RequestContext = {
-      id: String(id),
-      startedAt: 0,
-      outcome: 'not-sent',
-      attempts: 0,
-      durations: {},
-    };
     const form = [['id', String(id)]] as const;
     const errand = {
-      exchange,
+      record: createUpstreamRecord(),
       destination: resolve(targets[operation]),
       login: address.login,
       form,
@@ -113,7 +106,7 @@ export class Instance {
       ready: () => true,
       stop: () => {},
     };
-    const events = { ...meter, ringChanged: (_login: LoginRef, ring?: KeyRing) => ringChanged(ring) };
+    const events = { ...meter, keyRingUpdated: (_login: LoginRef, ring?: KeyRing) => ringChanged(ring) };
     const cache = new KeyCache(
       source,
       { ...config.keys.cache, ttl: fresh },

@@ -122,11 +122,12 @@ export const outages: readonly Outage[] = [
     cause: refused,
     async leave({ site }) {
       // Each process logs in once more, with a token that ends soon.
-      const short = { ...longLived, token_ttl: 4, token_max_ttl: 4 };
+      const short = { ...longLived, token_ttl: 3, token_max_ttl: 3 };
       await site.admin.role(approleMount, roleName, short);
       await site.newSecretId(roleName, { num_uses: site.processes.length });
       await site.admin.revokeAll(approleMount);
-      await wait(4500);
+      // Up to a second until the revocation is noticed, then the life of the token.
+      await wait(5000);
     },
     async comeBack({ site }) {
       await site.admin.role(approleMount, roleName, longLived);

@@ -47,17 +47,17 @@
 
 {{/*
 Refuses a grace period that ends before the process does. A stop takes preStopSeconds, the shutdown delay, a second in
-which idle connections are closed, the drain (or an exchange that began with the last request, where that is longer),
+which idle connections are closed, the shutdown timeout (or an upstream request that began with the last request, where that is longer),
 and a second for the rest; 5 seconds are kept in reserve.
 */}}
 {{- define "countersign.checkGracePeriod" -}}
 {{- $config := include "countersign.givenConfig" . | fromYaml -}}
 {{- $delay := dig "proxy" "timeouts" "shutdownDelay" "5s" $config -}}
-{{- $longest := dict "key" "proxy.timeouts.shutdown" "duration" (dig "proxy" "timeouts" "drain" "35s" $config) -}}
+{{- $longest := dict "key" "proxy.timeouts.shutdown" "duration" (dig "proxy" "timeouts" "shutdown" "35s" $config) -}}
 {{- range $name, $environment := $config.environments -}}
-{{- $exchange := dig "timeouts" "exchange" "30s" $environment -}}
-{{- if gt (include "countersign.milliseconds" $exchange | int64) (include "countersign.milliseconds" $longest.duration | int64) -}}
-{{- $longest = dict "key" (printf "environments.%s.timeouts.request" $name) "duration" $exchange -}}
+{{- $request := dig "timeouts" "request" "30s" $environment -}}
+{{- if gt (include "countersign.milliseconds" $request | int64) (include "countersign.milliseconds" $longest.duration | int64) -}}
+{{- $longest = dict "key" (printf "environments.%s.timeouts.request" $name) "duration" $request -}}
 {{- end -}}
 {{- end -}}
 {{- $delays := add (include "countersign.milliseconds" $delay | int64) (include "countersign.milliseconds" $longest.duration | int64) -}}

@@ -71,7 +71,7 @@ export function vaultInventory(store: VaultAdmin): KeyInventory {
 function directoryInventory(directory: string, rotationGracePeriod: number): KeyInventory {
   const source = new DirectorySource({
     directory,
-    rotationGracePeriod: rotationGracePeriod,
+    rotationGracePeriod,
     now: () => Date.now(),
   });
   return {

@@ -47,7 +47,7 @@ export class DirectorySource implements KeySource {
       this.#rings.delete(name);
       return undefined;
     }
-    const { now, rotationGracePeriod: rotationGracePeriod } = this.#settings;
+    const { now, rotationGracePeriod } = this.#settings;
     const ring = mergeRing(this.#rings.get(name) ?? [], files, now(), rotationGracePeriod);
     this.#rings.set(name, ring);
     return ring;

@@ -67,7 +67,7 @@ export function createListener(config: Config['proxy'], ports: ListenerOptions):
 }
 
 /** The limits that also take effect while the server listens. */
-export function setLimits(server: Server, { timeouts: timeouts, maxConnections }: Config['proxy']): void {
+export function setLimits(server: Server, { timeouts, maxConnections }: Config['proxy']): void {
   // The handler has its own deadline for the body and answers better; this one is behind it.
   server.requestTimeout = timeouts.headers + timeouts.body + 5_000;
   // Each takes a file descriptor, whoever it is from; without one no key file and no gateway can be reached.

@@ -5,7 +5,7 @@ import { problemDetails } from './send-problem.ts';
 
 export interface ParseErrorOptions {
   /** For what never became a request: what was answered, to be logged and counted. */
-  readonly requestRejected: (exchange: RequestContext) => void;
+  readonly requestRejected: (context: RequestContext) => void;
   /** Milliseconds, never set back. */
   readonly monotonic: () => number;
   readonly newRequestId: () => string;
@@ -13,21 +13,15 @@ export interface ParseErrorOptions {
 
 /** The response to bytes for which there is no response object: the last one of its connection. */
 export function parseErrorResponse(refusal: ProxyError, ports: ParseErrorOptions): string {
-  const exchange: RequestContext = {
-    id: ports.newRequestId(),
-    startedAt: ports.monotonic(),
-    outcome: refusal.outcome,
-    attempts: 0,
-    durations: { total: 0 },
-    status: refusal.status,
-    reason: refusal.reason,
-  };
-  const { headers, body } = problemDetails(refusal, exchange.id);
+  const { status, reason, outcome } = refusal;
+  const id = ports.newRequestId();
+  const { headers, body } = problemDetails(refusal, id);
   const lines = Object.entries({ ...headers, Connection: 'close' }).map(
     ([name, value]) => `${name}: ${value}\r\n`,
   );
-  ports.requestRejected(exchange);
-  return `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}\r\n${lines.join('')}\r\n${body}`;
+  const startedAt = ports.monotonic();
+  ports.requestRejected({ id, startedAt, status, reason, outcome, attempts: 0, durations: { total: 0 } });
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`;
 }
 
 /** What Node's server says of a head that is not HTTP, or did not arrive in time. */

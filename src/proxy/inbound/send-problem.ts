@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { errorTable, type ProxyError } from '../../errors.ts';
-import type { RequestContext } from '../../request-context.ts';
+import type { ResponseResult } from '../../request-context.ts';
 import { abortResponse } from './abort-response.ts';
 import { linger } from './connection.ts';
 
@@ -31,35 +31,37 @@ export function problemDetails(
 
 /**
  * Answers in Countersign's own name. A body that was not read is not left on the connection: it is read for a
- * moment and thrown away, and the connection is closed. A response that has begun is broken off; one that is
- * complete stays, and so does what the exchange says of it.
+ * moment and thrown away, and the connection is closed. A response that has begun is aborted; one that is
+ * complete stays.
+ *
+ * @returns `undefined` where the response was complete already
  */
 export async function sendProblem(
   request: IncomingMessage,
   response: ServerResponse,
-  exchange: RequestContext,
-  refusal: ProxyError,
-): Promise<void> {
-  const { headers, body } = problemDetails(refusal, exchange.id);
+  requestId: string,
+  error: ProxyError,
+): Promise<ResponseResult | undefined> {
+  const { status, reason, outcome } = error;
+  const { headers, body } = problemDetails(error, requestId);
   if (!response.headersSent) {
     // By then Node has read what came in one piece with the head: no need to close for that.
     await nextTurn();
   }
   // An abort does not stop the handling of its request, which may have written a response meanwhile.
-  if (response.writableEnded) return;
-  exchange.status = refusal.status;
-  exchange.reason = refusal.reason;
-  exchange.outcome = refusal.outcome;
+  if (response.writableEnded) return undefined;
+  const result = { status, reason, outcome };
   if (response.headersSent) {
     abortResponse(response);
-    return;
+    return result;
   }
   const unread = !request.readableEnded && !request.complete;
-  if (unread || closing.has(refusal.status)) response.setHeader('Connection', 'close');
-  response.writeHead(refusal.status, headers);
+  if (unread || closing.has(status)) response.setHeader('Connection', 'close');
+  response.writeHead(status, headers);
   response.write(body);
   if (unread && !request.socket.readableEnded) await drainBody(request);
   response.end();
+  return result;
 }
 
 function drainBody(request: IncomingMessage): Promise<void> {

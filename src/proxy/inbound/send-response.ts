@@ -1,7 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import type { Request, Response } from 'express';
-import type { EnvironmentConfig } from '../../config/schema.ts';
 import {
   errorCodeOf,
   parseResponse,
@@ -9,7 +8,8 @@ import {
   resultOf,
   serialNumberOf,
 } from '../../gateway/response.ts';
-import { isPaymentServerError, type RequestContext } from '../../request-context.ts';
+import type { Destination } from '../../gateway/router.ts';
+import { isPaymentServerError, type ResponseResult } from '../../request-context.ts';
 import { type GatewayResponse, UpstreamError } from '../outbound/upstream-request.ts';
 import { unknownOutcomeAdvice } from '../outcome.ts';
 import { abortResponse } from './abort-response.ts';
@@ -30,52 +30,51 @@ const ownHeaders = ['x-request-id', 'countersign-outcome', 'proxy-status', 'cont
 export async function sendResponse(
   request: Request,
   response: Response,
-  exchange: RequestContext,
+  requestId: string,
   reply: GatewayResponse,
-  settings: EnvironmentConfig,
-): Promise<void> {
+  { settings, operation }: Destination,
+): Promise<ResponseResult> {
   const plain = reply.rest === undefined && reply.headers['content-encoding'] === undefined;
   const fields = plain ? parseResponse(reply.headers['content-type'], reply.body) : undefined;
-  recordGatewayResult(exchange, reply, fields);
+  const result = { status: reply.status, outcome: 'answered', ...gatewayResultOf(fields) } as const;
   response.status(reply.status);
   for (const [name, value] of forwardedHeaders(reply.headers, settings.responseHeaders))
     response.setHeader(name, value);
-  response.setHeader('X-Request-Id', exchange.id);
+  response.setHeader('X-Request-Id', requestId);
   response.setHeader('Countersign-Outcome', 'answered');
-  response.setHeader('Proxy-Status', proxyStatus(exchange, reply));
+  response.setHeader('Proxy-Status', proxyStatus(reply.status, operation.readOnly));
   if (reply.rest !== undefined) {
-    await streamRest(response, exchange, reply.body, reply.rest, reply.headers['content-length']);
-  } else if (
-    fields !== undefined &&
-    request.accepts(['text/html', 'application/json']) === 'application/json'
-  ) {
+    const failure = await streamRest(response, reply.body, reply.rest, reply.headers['content-length']);
+    return { ...result, ...failure };
+  }
+  if (fields !== undefined && request.accepts(['text/html', 'application/json']) === 'application/json') {
     response.setHeader('Content-Type', 'application/json; charset=utf-8');
     response.end(responseAsJson(fields));
   } else {
     response.end(reply.body);
   }
+  return result;
 }
 
 /** RFC 9209. The body is the gateway's; this header is the only place for a word about a server error. */
-function proxyStatus(exchange: RequestContext, { status }: GatewayResponse): string {
-  const received = `countersign; received-status=${status}`;
-  return isPaymentServerError(exchange) ? `${received}; details="${unknownOutcomeAdvice}"` : received;
+function proxyStatus(gatewayStatus: number, readOnly: boolean): string {
+  const received = `countersign; received-status=${gatewayStatus}`;
+  const uncertain = isPaymentServerError({ readOnly, outcome: 'answered', gatewayStatus });
+  return uncertain ? `${received}; details="${unknownOutcomeAdvice}"` : received;
 }
 
-function recordGatewayResult(
-  exchange: RequestContext,
-  reply: GatewayResponse,
+function gatewayResultOf(
   fields: ReturnType<typeof parseResponse>,
-): void {
-  exchange.status = reply.status;
-  exchange.outcome = 'answered';
-  if (fields === undefined) return;
-  const result = resultOf(fields);
-  const errorCode = errorCodeOf(fields);
+): Pick<ResponseResult, 'gatewayResult' | 'gatewayErrorCode' | 'serialNumber'> {
+  if (fields === undefined) return {};
+  const gatewayResult = resultOf(fields);
+  const gatewayErrorCode = errorCodeOf(fields);
   const serialNumber = serialNumberOf(fields);
-  if (errorCode !== undefined) exchange.gatewayErrorCode = errorCode;
-  if (result !== undefined) exchange.gatewayResult = result;
-  if (serialNumber !== undefined) exchange.serialNumber = serialNumber;
+  return {
+    ...(gatewayErrorCode === undefined ? {} : { gatewayErrorCode }),
+    ...(gatewayResult === undefined ? {} : { gatewayResult }),
+    ...(serialNumber === undefined ? {} : { serialNumber }),
+  };
 }
 
 function* forwardedHeaders(
@@ -95,26 +94,24 @@ function* forwardedHeaders(
  */
 async function streamRest(
   response: Response,
-  exchange: RequestContext,
   beginning: Buffer,
   rest: NonNullable<GatewayResponse['rest']>,
   length: string | undefined,
-): Promise<void> {
+): Promise<Pick<ResponseResult, 'outcome' | 'reason'> | undefined> {
   if (length !== undefined) response.setHeader('Content-Length', length);
   try {
     response.write(beginning);
     // With its end left to us, a pipeline that fails leaves the response as it is.
     await pipeline(rest, response, { end: false });
     response.end();
+    return undefined;
   } catch (error) {
     // The pipeline leaves it alone where the response was closed from the start.
     rest.destroy();
     const reason = error instanceof UpstreamError ? error.reason : 'gateway-reset';
     const slowCaller = reason === 'gateway-timeout' && response.writableNeedDrain;
-    if (!response.destroyed && !slowCaller) {
-      exchange.outcome = 'unknown';
-      exchange.reason = reason;
-    }
+    const truncated = !response.destroyed && !slowCaller;
     abortResponse(response);
+    return truncated ? { outcome: 'unknown', reason } : undefined;
   }
 }

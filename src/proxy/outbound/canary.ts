@@ -6,6 +6,7 @@ import type { LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { CanaryResult, MetricsObserver } from '../../observability/metrics-observer.ts';
+import { createUpstreamRecord } from '../../request-context.ts';
 import { type SetTimer, setTimer } from '../../util/timer.ts';
 import { unlimitedMemory } from '../memory-budget.ts';
 import type { ValidatedRequest } from './signed-request.ts';
@@ -89,13 +90,13 @@ export class Canaries {
   async #send({ destination }: ValidatedRequest, address: LoginRef, send: SendCanary): Promise<void> {
     const query = this.#queryFor(address, destination.operation.signature);
     if (query === undefined) return;
-    const errand = canaryRequest(query, address, this.#ports.monotonic());
+    const errand = canaryRequest(query, address);
     let result: CanaryResult = 'failed';
     try {
       const { status, rest } = await send(errand);
       rest?.destroy();
       if (status === 403) result = 'rejected';
-      else if (errand.exchange.rejection !== undefined) result = 'switched';
+      else if (errand.record.rejection !== undefined) result = 'switched';
       else if (status < 500) result = 'accepted';
     } catch (error) {
       if (!(error instanceof ProxyError)) throw error;
@@ -116,11 +117,7 @@ export class Canaries {
   }
 }
 
-function canaryRequest(
-  { destination, form }: ReadOnlyQuery,
-  { login }: LoginRef,
-  startedAt: number,
-): ValidatedRequest {
+function canaryRequest({ destination, form }: ReadOnlyQuery, { login }: LoginRef): ValidatedRequest {
   const { settings } = destination;
   const { connect, request } = settings.timeouts;
   const bounded = {
@@ -128,7 +125,7 @@ function canaryRequest(
     request: Math.min(request, longestWait),
   };
   return {
-    exchange: { id: 'canary', startedAt, outcome: 'not-sent', attempts: 0, durations: {} },
+    record: createUpstreamRecord(),
     destination: { ...destination, settings: { ...settings, timeouts: bounded } },
     login,
     form,

@@ -4,9 +4,10 @@ import { sameKey } from '../../keys/key.ts';
 import type { KeyUse, MutableUse, RetryPolicy } from '../../keys/key-history.ts';
 import type { Verdict } from '../../keys/key-retry.ts';
 import type { KeySelector } from '../../keys/key-selector.ts';
-import type { LoginRef } from '../../keys/key-source.ts';
+import type { LoginRef, UsableKey } from '../../keys/key-source.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { MetricsObserver } from '../../observability/metrics-observer.ts';
+import type { UpstreamRecord } from '../../request-context.ts';
 import type { Canaries } from './canary.ts';
 import { isSkewed, skewOf } from './clock-skew.ts';
 import { type SigningOptions, signRequest, type ValidatedRequest } from './signed-request.ts';
@@ -49,26 +50,26 @@ export class Forwarder {
     const startedAt = this.#ports.monotonic();
     if (isRetryable(errand)) return this.#send(errand, 'bold', startedAt);
     await this.#ports.canaries?.sendBefore(errand, loginRefOf(errand), (canary) =>
-      this.#send(canary, 'careful', canary.exchange.startedAt),
+      this.#send(canary, 'careful', this.#ports.monotonic()),
     );
     return this.#send(errand, 'careful', startedAt);
   }
 
   async #send(errand: ValidatedRequest, manner: RetryPolicy, startedAt: number): Promise<GatewayResponse> {
     const { rotation, monotonic } = this.#ports;
-    const { exchange, destination } = errand;
+    const { record, destination } = errand;
     const { operation, settings } = destination;
     const address = loginRefOf(errand);
     const choice = rotation.select(address, methods[operation.signature].kind, manner);
     const key = await withTimeout(choice, settings.timeouts.request, address);
-    exchange.durations.key = (monotonic() - startedAt) / 1000;
+    record.durations.key = (monotonic() - startedAt) / 1000;
     const endsAt = startedAt + settings.timeouts.request;
     const use = { key, operation: operation.name, sentAt: monotonic() };
     const reply = await this.#sendWithRetries(errand, use, endsAt);
     const verdict = this.#judge(reply);
     if (verdict === 'accepted') rotation.recordAccepted(address, use);
     if (reply.status !== 403) return reply;
-    exchange.rejection = verdict === 'clock-skew' ? 'clock-skew' : 'current-key';
+    record.rejection = verdict === 'clock-skew' ? 'clock-skew' : 'current-key';
     if (isRetryable(errand)) return this.#retryWithOtherKeys(errand, use, reply, endsAt);
     rotation.recordRejected(address, use, verdict);
     return reply;
@@ -82,15 +83,15 @@ export class Forwarder {
     endsAt: number,
   ): Promise<GatewayResponse> {
     const address = loginRefOf(errand);
-    const { exchange } = errand;
+    const { record } = errand;
     const judge = (reply: GatewayResponse): Verdict => this.#judge(reply);
     let last = first;
-    let written = exchange.writtenAttempts;
+    let written = record.writtenAttempts;
     const send = async (use: MutableUse): Promise<GatewayResponse> => {
       const reply = await this.#sendWithRetries(errand, use, endsAt);
       last.rest?.destroy();
       last = reply;
-      written = exchange.writtenAttempts;
+      written = record.writtenAttempts;
       return reply;
     };
     const isOverdue = (): boolean => this.#ports.monotonic() >= endsAt;
@@ -98,11 +99,11 @@ export class Forwarder {
       .retry(address, rejected, judge(first), { send, judge, isOverdue })
       .catch((error: unknown) => {
         // That a later request could not be sent must not hide what the gateway has answered.
-        if (error instanceof ProxyError && exchange.writtenAttempts === written) return;
+        if (error instanceof ProxyError && record.writtenAttempts === written) return;
         last.rest?.destroy();
         throw error;
       });
-    if (judge(last) === 'accepted') exchange.rejection = 'other-key';
+    if (judge(last) === 'accepted') record.rejection = 'other-key';
     return last;
   }
 
@@ -128,10 +129,10 @@ export class Forwarder {
     }
   }
 
-  #noteUnreachable({ exchange, destination }: ValidatedRequest, { unreachable: cause }: UpstreamError): void {
+  #noteUnreachable({ record, destination }: ValidatedRequest, { unreachable: cause }: UpstreamError): void {
     if (cause === undefined) return;
     const { environment, operation } = destination;
-    exchange.unreachable = cause;
+    record.unreachable = cause;
     this.#ports.meter.gatewayUnreachable({ environment, operation: operation.name, cause });
   }
 
@@ -140,8 +141,12 @@ export class Forwarder {
     const { rotation, monotonic } = this.#ports;
     const address = loginRefOf(errand);
     for (;;) {
+      const startedAt = monotonic();
+      recordKey(errand.record, use.key);
       const post = await signRequest(errand, use.key, this.#ports);
       use.sentAt = monotonic();
+      const { durations } = errand.record;
+      durations.sign = (durations.sign ?? 0) + (use.sentAt - startedAt) / 1000;
       if (isRetryable(errand) || !rotation.isOutdated(address, use.key)) return post;
       const key = await rotation.select(address, use.key.kind, 'careful');
       if (sameKey(key, use.key)) return post;
@@ -162,14 +167,14 @@ export class Forwarder {
     endsAt: number,
   ): Promise<GatewayResponse> {
     const { monotonic, upstreams: forwarders, meter, clock } = this.#ports;
-    const { exchange, destination, memory } = errand;
+    const { record, destination, memory } = errand;
     const { environment, settings, operation } = destination;
     const forwarder = forwarders.get(environment);
     if (forwarder === undefined) throw new TypeError(`no forwarder for ${environment}`);
     const startedAt = monotonic();
     // Whole milliseconds: Node keeps a list of timers for every duration there is.
     const left = Math.max(0, Math.ceil(endsAt - startedAt));
-    exchange.attempts += 1;
+    record.attempts += 1;
     try {
       const reply = await forwarder.send(post, {
         dedicatedConnection: ownConnection,
@@ -177,17 +182,17 @@ export class Forwarder {
         total: left,
         memory,
         onConnected() {
-          exchange.writtenAttempts = (exchange.writtenAttempts ?? 0) + 1;
+          record.writtenAttempts = (record.writtenAttempts ?? 0) + 1;
         },
       });
-      exchange.gatewayStatus = reply.status;
+      record.gatewayStatus = reply.status;
       const clockSkew = skewOf(reply.headers.date, clock());
       const seen = { environment, operation: operation.name, status: reply.status };
       const seconds = (monotonic() - startedAt) / 1000;
       meter.gatewayResponded({ ...seen, seconds, ...(clockSkew === undefined ? {} : { clockSkew }) });
       return reply;
     } finally {
-      exchange.durations.gateway = (exchange.durations.gateway ?? 0) + (monotonic() - startedAt) / 1000;
+      record.durations.gateway = (record.durations.gateway ?? 0) + (monotonic() - startedAt) / 1000;
     }
   }
 }
@@ -221,4 +226,10 @@ function shouldRetry(failure: UpstreamError, budget: RetryBudget): boolean {
   }
   budget.stalePooled -= failure.stalePool ? 1 : 0;
   return failure.stalePool && budget.stalePooled >= 0;
+}
+
+function recordKey(record: UpstreamRecord, { kind, version, fingerprint }: UsableKey): void {
+  record.keyKind = kind;
+  record.keyVersion = version;
+  if (fingerprint !== undefined) record.keyFingerprint = fingerprint;
 }

@@ -2,14 +2,15 @@ import type { Destination } from '../../gateway/router.ts';
 import type { UsableKey } from '../../keys/key-source.ts';
 import type { Pair } from '../../oauth1/parameters.ts';
 import type { Signed } from '../../oauth1/sign.ts';
-import type { RequestContext } from '../../request-context.ts';
+import type { UpstreamRecord } from '../../request-context.ts';
 import type { MemoryReservation } from '../memory-budget.ts';
 import type { SigningPool } from '../signing-pool.ts';
 import type { SignedHttpRequest } from './upstream-request.ts';
 
 /** A request that has passed every check. */
 export interface ValidatedRequest {
-  readonly exchange: RequestContext;
+  /** What the forwarder notes. */
+  readonly record: UpstreamRecord;
   readonly destination: Destination;
   readonly login: string;
   readonly form: readonly Pair[];
@@ -28,7 +29,7 @@ export interface SigningOptions {
 }
 
 /**
- * Signs an errand, with a nonce and a timestamp of its own each time, and notes the key.
+ * Signs a request, with a new nonce and timestamp each time.
  *
  * @throws Refusal `overloaded`
  */
@@ -37,11 +38,7 @@ export async function signRequest(
   key: UsableKey,
   ports: SigningOptions,
 ): Promise<SignedHttpRequest> {
-  const { exchange, destination, login, form } = errand;
-  exchange.keyKind = key.kind;
-  exchange.keyVersion = key.version;
-  if (key.fingerprint !== undefined) exchange.keyFingerprint = key.fingerprint;
-  const startedAt = ports.monotonic();
+  const { destination, login, form } = errand;
   const unsigned = {
     method: 'POST',
     url: destination.url,
@@ -52,7 +49,6 @@ export async function signRequest(
     timestamp: Math.floor(ports.clock() / 1000),
   };
   const signed = await ports.signer.sign(unsigned, key.key);
-  exchange.durations.sign = (exchange.durations.sign ?? 0) + (ports.monotonic() - startedAt) / 1000;
   return buildUpstreamRequest(destination.url, signed, ports.userAgent);
 }
 

@@ -92,7 +92,7 @@ operations: {${shared}}`;
 
   it('says which of them a new operation lacks, once', () => {
     expect(problemsOf(operations('refund: { signature: RSA-SHA256 }'))).toEqual([
-      '7 operations.refund: is not a built-in operation, so it also needs path, login',
+      '7 operations.refund: is not a built-in operation, so it also needs path, loginFrom',
     ]);
     expect(problemsOf(operations('', 'refund: { path: /api/v4/return, loginFrom: body }'))).toEqual([
       '6 environments.sandbox.operations.refund: is not a built-in operation, so it also needs signature',

@@ -50,7 +50,7 @@ callers:
 
   it('gives the line of each place of a file that is right', () => {
     const checked = check(exampleText('directory'), exampleVariables);
-    expect('lineOf' in checked && checked.lineOf(['keys', 'cache', 'fresh'])).toBe(
+    expect('lineOf' in checked && checked.lineOf(['keys', 'cache', 'ttl'])).toBe(
       exampleText('directory')
         .split('\n')
         .findIndex((line) => line.includes('ttl: 10s')) + 1,

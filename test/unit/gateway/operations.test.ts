@@ -2,9 +2,11 @@ import { expect, it } from '@jest/globals';
 import { builtInOperations } from '../../../src/gateway/operations.ts';
 
 it('of the built-in operations only the reads are ever sent again', () => {
-  const flags = Object.entries(builtInOperations).map(
-    ([name, { readOnly: readOnly, retryOn403: retryOn403 }]) => [name, readOnly, retryOn403],
-  );
+  const flags = Object.entries(builtInOperations).map(([name, { readOnly, retryOn403 }]) => [
+    name,
+    readOnly,
+    retryOn403,
+  ]);
   expect(flags).toEqual([
     ['manager-balance', true, true],
     ['order-status', true, true],

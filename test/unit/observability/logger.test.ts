@@ -130,7 +130,7 @@ describe('an internal error', () => {
       msg: 'internal error',
       requestId: whole.id,
       error: 'RangeError',
-      stack: expect.arrayContaining([expect.stringMatching(/^at .*log\.test\.ts:\d+:\d+\)?$/)]),
+      stack: expect.arrayContaining([expect.stringMatching(/^at .*logger\.test\.ts:\d+:\d+\)?$/)]),
     });
   });
 

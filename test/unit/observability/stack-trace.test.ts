@@ -9,7 +9,7 @@ it('the frames of a real error are kept, innermost first', () => {
   function failing(): Error {
     return new Error('data');
   }
-  expect(safeStackFrames(failing())[0]).toMatch(/^at failing \(.*frames\.test\.ts:\d+:\d+\)$/);
+  expect(safeStackFrames(failing())[0]).toMatch(/^at failing \(.*stack-trace\.test\.ts:\d+:\d+\)$/);
 });
 
 it('a message that looks like frames is cut off', () => {

@@ -5,7 +5,7 @@ import { parseKeys } from '../../../src/keys/key.ts';
 import { KeySelector } from '../../../src/keys/key-selector.ts';
 import { createPrometheus } from '../../../src/observability/prometheus.ts';
 import { ConcurrencyLimiter } from '../../../src/proxy/concurrency-limiter.ts';
-import { InFlight } from '../../../src/proxy/inbound/inflight-handlers.ts';
+import { InflightRequests } from '../../../src/proxy/inflight-requests.ts';
 import { unlimitedMemory } from '../../../src/proxy/memory-budget.ts';
 import type { UpstreamClient } from '../../../src/proxy/outbound/upstream-client.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
@@ -39,7 +39,7 @@ beforeEach(async () => {
     upstreams: new Map([['sandbox', { send: (...sent) => forward(...sent), drain: () => {} }]]),
     admission: new ConcurrencyLimiter(),
     memory: unlimitedMemory(),
-    inFlight: new InFlight(),
+    inflight: new InflightRequests(),
     meter,
     log: {
       requestFinished: (exchange) => logged.push(exchange),

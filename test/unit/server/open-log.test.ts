@@ -20,14 +20,14 @@ async function linesOf({ stdout }: ChildProcess): Promise<string[]> {
 }
 
 it('a process that exits at once writes its last log lines first', async () => {
-  const lines = await linesOf(run(`log.note('info', 'last words'); process.exit(0);`));
+  const lines = await linesOf(run(`log.message('info', 'last words'); process.exit(0);`));
   expect(lines.map((line): unknown => JSON.parse(line))).toMatchObject([{ msg: 'last words' }]);
 });
 
 it('a process that flushes its log waits a moment for a reader that is slow', async () => {
   // More than a pipe holds.
   const child = run(`
-    for (let line = 0; line < 300; line += 1) log.note('info', 'x'.repeat(1_000));
+    for (let line = 0; line < 300; line += 1) log.message('info', 'x'.repeat(1_000));
     await flush();
     process.exit(0);`);
   expect(await linesOf(child)).toHaveLength(300);

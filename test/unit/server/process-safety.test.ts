@@ -16,19 +16,19 @@ it.each([
   ['v26.12.0', false],
   ['v26.12.1', true],
   ['v28.0.0', true],
-])('Node %s has its kept-alive connections mended: %s', (version, mended) => {
-  expect(isPatchedNodeVersion(version)).toBe(mended);
+])('Node %s has its kept-alive connections mended: %s', (version, patched) => {
+  expect(isPatchedNodeVersion(version)).toBe(patched);
 });
 
 describe('after a defect the process ends with exit code 1', () => {
   /** Runs a process with a guard, in which `abort` is the given code and an error is thrown. */
   function run(abort: string): { status: number | null; lines: string[]; milliseconds: number } {
-    const guard = new URL('../../../src/server/process-safety.ts', import.meta.url).href;
+    const module = new URL('../../../src/server/process-safety.ts', import.meta.url).href;
     const code = `
-      import { guardProcess } from '${guard}';
-      const log = { note() {}, defect: (origin) => console.log('defect', origin) };
-      const guard = guardProcess(log, async () => console.log('flush'));
-      guard.beforeExit(async () => { console.log('abort'); ${abort} });
+      import { installCrashHandlers } from '${module}';
+      const log = { message() {}, crash: (origin) => console.log('defect', origin) };
+      const handlers = installCrashHandlers(log, async () => console.log('flush'));
+      handlers.beforeExit(async () => { console.log('abort'); ${abort} });
       let thrownAt;
       process.on('exit', () => console.log(performance.now() - thrownAt));
       // Keeps the process from ending by itself.

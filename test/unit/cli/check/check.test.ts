@@ -113,7 +113,7 @@ keys: { source: directory, directory: keys }
     const { code, out } = await run('--schema');
     expect(code).toBe(0);
     expect(`${out.join('\n')}\n`).toBe(
-      readFileSync(new URL('../../../config/schema.json', import.meta.url), 'utf8'),
+      readFileSync(new URL('../../../../config/schema.json', import.meta.url), 'utf8'),
     );
   });
 

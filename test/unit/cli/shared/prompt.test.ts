@@ -51,8 +51,8 @@ describe('readHidden', () => {
 
   (hasScript ? it : it.skip)('shows nothing of what is typed at a real terminal', async () => {
     const program = `
-      import { readHidden } from '../src/cli/shared/prompt.ts';
-      const text = await readHidden(process.stdin, () => process.stdout.write('asked'), (t) => t.endsWith('\\n'));
+      import { promptSecret } from './src/cli/shared/prompt.ts';
+      const text = await promptSecret(process.stdin, () => process.stdout.write('asked'), (t) => t.endsWith('\\n'));
       process.stdout.write(' length ' + text.length);`;
     const command = `"${process.execPath}" --input-type=module -e "$PROGRAM"`;
     const env = { ...process.env, PROGRAM: program };

@@ -8,6 +8,7 @@ import { unlimitedMemory } from '../../../../src/proxy/memory-budget.ts';
 import { Canaries } from '../../../../src/proxy/outbound/canary.ts';
 import type { ValidatedRequest } from '../../../../src/proxy/outbound/signed-request.ts';
 import type { GatewayResponse } from '../../../../src/proxy/outbound/upstream-request.ts';
+import { createUpstreamRecord } from '../../../../src/request-context.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
 const config = configSchema.parse({
@@ -15,7 +16,7 @@ const config = configSchema.parse({
   keys: { source: 'directory', directory: '/nowhere' },
 });
 const payment: ValidatedRequest = {
-  exchange: { id: 'id', startedAt: 0, outcome: 'not-sent', attempts: 0, durations: {} },
+  record: createUpstreamRecord(),
   destination: createRouter(config)('/sandbox/gw/api/v2/pan-eligibility/send/1234'),
   login: acme.login,
   form: [],

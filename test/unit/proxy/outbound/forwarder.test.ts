@@ -17,7 +17,7 @@ import {
 } from '../../../../src/proxy/outbound/upstream-request.ts';
 import { withTrueOutcome } from '../../../../src/proxy/outcome.ts';
 import { SigningPool } from '../../../../src/proxy/signing-pool.ts';
-import type { RequestContext } from '../../../../src/request-context.ts';
+import { createUpstreamRecord, type UpstreamRecord } from '../../../../src/request-context.ts';
 import { verifyAuthorization } from '../../../support/verify.ts';
 
 const noon = Date.UTC(2026, 0, 15, 12);
@@ -49,7 +49,7 @@ function configFor(environment: object): Config {
 }
 
 interface Sent {
-  readonly exchange: RequestContext;
+  readonly record: UpstreamRecord;
   readonly reply: GatewayResponse;
 }
 
@@ -91,20 +91,14 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
     random: () => 0,
     userAgent: 'countersign/test',
   });
-  const exchange: RequestContext = {
-    id: 'id',
-    startedAt: 0,
-    outcome: 'not-sent',
-    attempts: 0,
-    durations: {},
-  };
+  const record = createUpstreamRecord();
   const memory = unlimitedMemory().reservation();
   const destination = createRouter(configFor(environment))(target);
-  const sending = sender.send({ exchange, destination, login: 'acme', form: [['a', 'b c']], memory });
+  const sending = sender.send({ record, destination, login: 'acme', form: [['a', 'b c']], memory });
   const reply = await sending.catch((error: unknown) => {
-    throw error instanceof ProxyError ? withTrueOutcome(error, exchange) : error;
+    throw error instanceof ProxyError ? withTrueOutcome(error, record) : error;
   });
-  return { exchange, reply };
+  return { record, reply };
 }
 
 async function refusalOf(sending: Promise<unknown>): Promise<ProxyError> {
@@ -162,14 +156,14 @@ describe('sending again', () => {
 
   it('uses connections of its own', async () => {
     replies = [refused(), replyOf(200)];
-    const { exchange } = await send(balance);
-    expect(passages.map(({ dedicatedConnection: ownConnection }) => ownConnection)).toEqual([false, true]);
-    expect(exchange.attempts).toBe(2);
+    const { record } = await send(balance);
+    expect(passages.map(({ dedicatedConnection }) => dedicatedConnection)).toEqual([false, true]);
+    expect(record.attempts).toBe(2);
   });
 
   it('does not happen when the time is over', async () => {
     replies = [refused()];
-    const timeouts = { connect: '40ms', exchange: '50ms' };
+    const timeouts = { connect: '40ms', request: '50ms' };
     expect(await refusalOf(send(balance, { timeouts }))).toMatchObject({ reason: 'gateway-unreachable' });
     expect(posts).toHaveLength(1);
   });
@@ -213,32 +207,32 @@ describe('sending again', () => {
 describe('a refusal by the gateway', () => {
   it('of a read is answered with the other key', async () => {
     replies = [replyOf(403), replyOf(200)];
-    const { exchange, reply } = await send(balance);
+    const { record, reply } = await send(balance);
     expect(reply.status).toBe(200);
-    expect(exchange).toMatchObject({ attempts: 2, keyVersion: 1, keyKind: 'control_key' });
-    expect(exchange.rejection).toBe('other-key');
+    expect(record).toMatchObject({ attempts: 2, keyVersion: 1, keyKind: 'control_key' });
+    expect(record.rejection).toBe('other-key');
     expect(noncesSent()).toEqual(['nonce-1', 'nonce-2']);
   });
 
   it('of a payment is passed on', async () => {
     replies = [replyOf(403)];
-    const { exchange, reply } = await send(eligibility);
+    const { record, reply } = await send(eligibility);
     expect(reply.status).toBe(403);
-    expect(exchange).toMatchObject({ attempts: 1, rejection: 'current-key' });
+    expect(record).toMatchObject({ attempts: 1, rejection: 'current-key' });
   });
 
   it('of a payment is answered with the other key where configuration says so', async () => {
     replies = [replyOf(403), replyOf(200)];
     const operations = { 'pan-eligibility-send': { retryOn403: true } };
     expect((await send(eligibility, { operations })).reply.status).toBe(200);
-    expect(passages.map(({ dedicatedConnection: ownConnection }) => ownConnection)).toEqual([true, true]);
+    expect(passages.map(({ dedicatedConnection }) => dedicatedConnection)).toEqual([true, true]);
   });
 
   it('stays the answer when the second request cannot be sent', async () => {
     replies = [replyOf(403), refused()];
-    const { exchange, reply } = await send(balance);
+    const { record, reply } = await send(balance);
     expect(reply.status).toBe(403);
-    expect(exchange).toMatchObject({ attempts: 4, rejection: 'current-key' });
+    expect(record).toMatchObject({ attempts: 4, rejection: 'current-key' });
   });
 
   it('gives way to an unknown outcome of the second request', async () => {
@@ -265,6 +259,6 @@ describe('a refusal by the gateway', () => {
 
   it('with a clock that is far from ours is suspected to be about that', async () => {
     replies = [replyOf(403, new Date(noon + 90_000).toUTCString())];
-    expect((await send(eligibility)).exchange.rejection).toBe('clock-skew');
+    expect((await send(eligibility)).record.rejection).toBe('clock-skew');
   });
 });
