@@ -22,7 +22,7 @@ COPY package.json package-lock.json ./
 RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
-RUN npm run build
+RUN npm run build && chmod 755 dist/bin.cjs
 
 # Node comes from the base image, so the optional dependency that carries it is left out.
 FROM --platform=$BUILDPLATFORM ${NODE_IMAGE}${NODE_DIGEST:+@${NODE_DIGEST}} AS dependencies
@@ -56,6 +56,9 @@ COPY package.json LICENSE ./
 # A base image with a Node that is too old fails here, not at the first start.
 RUN node dist/preflight.cjs
 
+# For `docker exec` and `kubectl exec`: ... -- countersign check --online --config /etc/countersign/config.yaml
+RUN ln -s ../../../app/dist/bin.cjs /usr/local/bin/countersign
+
 # All files belong to root. A number, so that Kubernetes can see that it is not root.
 USER 65532:65532
 EXPOSE 8080 9090
@@ -65,5 +68,5 @@ HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
   CMD ["node", "-e", "fetch('http://127.0.0.1:9090/healthz', { signal: AbortSignal.timeout(2000) }).then((r) => { process.exitCode = r.ok ? 0 : 1; }, () => { process.exitCode = 1; })"]
 
 # No debugger by signal, no __proto__, no code from strings, no native add-ons: nothing here needs them.
-ENTRYPOINT ["node", "--disable-sigusr1", "--disable-proto=delete", "--disallow-code-generation-from-strings", "--no-addons", "/app/dist/main.js"]
+ENTRYPOINT ["node", "--disable-sigusr1", "--disable-proto=delete", "--disallow-code-generation-from-strings", "--no-addons", "/app/dist/bin.cjs"]
 CMD ["serve", "--config", "/etc/countersign/config.yaml"]

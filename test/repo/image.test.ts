@@ -22,7 +22,7 @@ it('the process is node itself, in exec form, so that it gets the signals', () =
     '--disable-proto=delete',
     '--disallow-code-generation-from-strings',
     '--no-addons',
-    '/app/dist/main.js',
+    '/app/dist/bin.cjs',
   ]);
   expect(execForm(dockerfile, 'CMD')[0]).toBe('serve');
   expect(execForm(dockerfile, 'HEALTHCHECK')[0]).toBe('node');
