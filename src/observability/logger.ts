@@ -14,7 +14,37 @@ export interface Logger {
   crash(origin: string, error: unknown): void;
   /** Anything else; message and fields are the caller's responsibility. */
   message(level: 'info' | 'warn' | 'error', message: string, fields?: LogFields): void;
+  /** What was decided, and why. Absent at every level but `debug`: behind `?.` not even its arguments are made. */
+  readonly debug?: (message: string, fields: DebugFields) => void;
 }
+
+/** All that a debug line can have: names of the configuration, closed values and numbers; a login if it is granted. */
+const debugFields = [
+  'requestId',
+  'caller',
+  'environment',
+  'operation',
+  'readOnly',
+  'login',
+  'decision',
+  'result',
+  'reason',
+  'keyKind',
+  'keyVersion',
+  'to',
+  'source',
+  'status',
+  'clockSkewSeconds',
+  'cause',
+  'written',
+  'stalePool',
+  'delayMs',
+  'ms',
+] as const;
+
+export type DebugFields = Readonly<
+  Partial<Record<(typeof debugFields)[number], string | number | boolean | undefined>>
+>;
 
 export type LogFields = Readonly<Record<string, string | number | boolean>>;
 
@@ -33,7 +63,15 @@ export function createLogger(level: LogLevel, destination: DestinationStream): L
       logger.error({ requestId: id, traceId, ...describe(error) }, 'internal error'),
     crash: (origin, error) => logger.error({ origin, ...describe(error) }, 'defect: the process ends'),
     message: (noteLevel, message, fields = {}) => logger[noteLevel](fields, message),
+    ...(level === 'debug'
+      ? { debug: (message: string, fields: DebugFields) => logger.debug(allowed(fields), message) }
+      : {}),
   };
+}
+
+/** Types end at compile time: an object with further fields can be given where fewer are declared. */
+function allowed(fields: DebugFields): DebugFields {
+  return Object.fromEntries(debugFields.map((name) => [name, fields[name]]));
 }
 
 /** What a person should look at first: lost outcomes and defects, then refusals and a failing gateway. */

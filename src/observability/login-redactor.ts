@@ -1,5 +1,5 @@
 import type { RequestContext } from '../request-context.ts';
-import type { LogFields, Logger } from './logger.ts';
+import type { DebugFields, LogFields, Logger } from './logger.ts';
 import type { MetricsObserver } from './metrics-observer.ts';
 
 /** What is written in place of a login that may not be. */
@@ -33,7 +33,21 @@ export class LoginRedactor {
       ...log,
       requestFinished: (exchange) => log.requestFinished(this.#exchange(exchange)),
       message: (level, message, fields = {}) => log.message(level, this.text(message), this.#fields(fields)),
+      ...this.#debug(log),
     };
+  }
+
+  /** Every text of a debug line passes through here, whatever its field. */
+  #debug({ debug }: Logger): Pick<Logger, 'debug'> {
+    if (debug === undefined) return {};
+    const redacted = (fields: DebugFields): DebugFields =>
+      Object.fromEntries(
+        Object.entries(fields).map(([name, value]) => [
+          name,
+          typeof value === 'string' ? this.text(value) : value,
+        ]),
+      );
+    return { debug: (message, fields) => debug(this.text(message), redacted(fields)) };
   }
 
   /** Without the series of the keys of a redacted login: those of all such logins would be one series. */

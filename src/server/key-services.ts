@@ -4,6 +4,7 @@ import type { KeysConfig } from '../config/schema.ts';
 import { KeyCache } from '../keys/key-cache.ts';
 import { KeySelector } from '../keys/key-selector.ts';
 import type { KeyRing, KeySource, KeySourceObserver, LoginRef, RingRemoval } from '../keys/key-source.ts';
+import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { OutageLog } from '../observability/outage-log.ts';
@@ -14,6 +15,8 @@ import { createKeySource, type KeySourceOptions } from './key-source.ts';
 export interface KeyServicesOptions extends Omit<KeySourceOptions, 'events' | 'tls'> {
   readonly log: Logger;
   readonly metrics: MetricsObserver;
+  /** At log level `debug` only. */
+  readonly decisions?: DecisionLog;
 }
 
 /** The cached keys of one configuration, where they come from, and which of them the gateway takes. */
@@ -65,12 +68,15 @@ export function createKeyServices(
 function createRotation(
   inUse: InUse,
   events: KeySourceObserver,
-  { metrics: meter, clock, monotonic }: KeyServicesOptions,
+  { metrics: meter, decisions, clock, monotonic }: KeyServicesOptions,
 ): KeySelector {
   return new KeySelector({
     keys: {
       get: (address) => inUse.cache.get(address),
-      refresh: (address) => inUse.cache.refresh(address),
+      refresh(login) {
+        decisions?.keysRefreshed(login);
+        return inUse.cache.refresh(login);
+      },
     },
     meter: { ...events, keyFallback: (...fallback) => meter.keyFallback(...fallback) },
     clock,
@@ -101,7 +107,10 @@ function tokenOf(keys: KeysConfig): Secret | undefined {
 }
 
 /** Key trouble is counted and told: a person has to act on it. */
-function createEvents({ metrics: meter, log, monotonic }: KeyServicesOptions, source: string): KeySourceObserver {
+function createEvents(
+  { metrics: meter, log, monotonic }: KeyServicesOptions,
+  source: string,
+): KeySourceObserver {
   const outage = new OutageLog({ log, monotonic, source });
   return {
     keyLookup: (environment, result) => meter.keyLookup(environment, result),

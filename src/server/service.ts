@@ -4,6 +4,7 @@ import { performance } from 'node:perf_hooks';
 import type { Config } from '../config/schema.ts';
 import { type AdminAppOptions, createAdminApp } from '../observability/admin-app.ts';
 import { createAdminServer } from '../observability/admin-listener.ts';
+import { createDecisionLog } from '../observability/decision-log.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
 import { sampleRejections } from '../observability/log-sampling.ts';
 import { LoginRedactor } from '../observability/login-redactor.ts';
@@ -153,15 +154,17 @@ function createPorts(
   logDestination?.watch({ dropped: (lines) => meter.logLinesDropped(lines) });
   const monotonic = given.monotonic ?? (() => performance.now());
   const suppressed = (): void => meter.logLineSuppressed();
+  const log = sampleRejections(redactor.log(given.log), { monotonic, suppressed });
+  const decisions = createDecisionLog(log);
   return {
     clock: () => Date.now(),
     nonce: createNonceGenerator(),
     random: () => Math.random(),
     ...given,
     monotonic,
-    log: sampleRejections(redactor.log(given.log), { monotonic, suppressed }),
+    log,
     redact: redactor.text,
-    metrics: meter,
+    ...(decisions === undefined ? { metrics: meter } : { decisions, metrics: decisions.observe(meter) }),
     limiter: new ConcurrencyLimiter(),
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),
     inflight: new InflightRequests(),

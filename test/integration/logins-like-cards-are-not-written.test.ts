@@ -17,7 +17,11 @@ let edge: Edge;
 afterEach(() => edge.stop());
 
 async function start(options: Partial<ProxyOptions> = {}): Promise<void> {
-  edge = await startEdge({ keys: { [card]: keys, [grouped]: keys, [other]: keys }, ...options });
+  edge = await startEdge({
+    keys: { [card]: keys, [grouped]: keys, [other]: keys },
+    logLevel: 'debug',
+    ...options,
+  });
 }
 
 const balanceOf = (login: string) => edge.ask(formRequest(`/sandbox/gw/api/v2/get-balance/manager/${login}`));

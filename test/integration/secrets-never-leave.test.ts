@@ -67,6 +67,7 @@ async function start(options: Partial<ProxyOptions>): Promise<TestProxy> {
     gateway: 'http://127.0.0.1:9',
     keys: { acme: { controlKey, privateKey: pem } },
     random: () => 0,
+    logLevel: 'debug',
     sandbox: { timeouts: { connect: '100ms', request: '250ms' } },
     ...options,
     config: { callers, ...options.config },

@@ -6,6 +6,7 @@ import type { Verdict } from '../../keys/key-retry.ts';
 import type { KeySelector } from '../../keys/key-selector.ts';
 import type { LoginRef, UsableKey } from '../../keys/key-source.ts';
 import { methods } from '../../oauth1/methods.ts';
+import type { DecisionLog } from '../../observability/decision-log.ts';
 import type { MetricsObserver } from '../../observability/metrics-observer.ts';
 import type { UpstreamRecord } from '../../request-context.ts';
 import type { Canaries } from './canary.ts';
@@ -22,6 +23,8 @@ export interface ForwarderOptions extends SigningOptions {
   /** Where payments are to be preceded by one. */
   readonly canaries?: Canaries;
   readonly metrics: MetricsObserver;
+  /** At log level `debug` only. */
+  readonly decisions?: DecisionLog;
   /** 0 to 1. */
   readonly random: () => number;
 }
@@ -120,10 +123,13 @@ export class Forwarder {
       } catch (failure) {
         if (!(failure instanceof UpstreamError)) throw failure;
         this.#noteUnreachable(errand, failure);
+        const { name: operation } = errand.destination.operation;
+        this.#ports.decisions?.attemptFailed(operation, failure);
         const delay = 50 + 150 * this.#ports.random();
         const timeLeft = this.#ports.monotonic() + delay < endsAt;
         if (!timeLeft || !shouldRetry(failure, budget)) throw proxyErrorFor(failure, errand.destination);
         ownConnection = true;
+        this.#ports.decisions?.retryScheduled(operation, delay);
         await wait(delay);
       }
     }
@@ -138,11 +144,12 @@ export class Forwarder {
 
   /** While a payment waits for its signature or for another connection, the gateway may change the key. */
   async #sign(errand: ValidatedRequest, use: MutableUse): Promise<SignedHttpRequest> {
-    const { keySelector: rotation, monotonic } = this.#ports;
+    const { keySelector: rotation, monotonic, decisions } = this.#ports;
     const address = loginRefOf(errand);
     for (;;) {
       const startedAt = monotonic();
       recordKey(errand.record, use.key);
+      decisions?.keySelected(address, use, rotation.reasonFor(address, use.key));
       const post = await signRequest(errand, use.key, this.#ports);
       use.sentAt = monotonic();
       const { durations } = errand.record;

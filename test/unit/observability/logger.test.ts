@@ -148,6 +148,26 @@ describe('an internal error', () => {
   });
 });
 
+describe('a debug line', () => {
+  it('holds only fields of the allow-list', () => {
+    const { log, entries, lines } = capture('debug');
+    const fields = { keyVersion: 7, reason: 'newest', key: 'cvv2=123' };
+    log.debug?.('key selected', fields);
+    expect(entries()[0]).toMatchObject({
+      level: 'debug',
+      msg: 'key selected',
+      keyVersion: 7,
+      reason: 'newest',
+    });
+    expect(lines.join('')).not.toContain('cvv2');
+  });
+
+  it('cannot be asked for at any other level', () => {
+    for (const level of ['info', 'warn', 'error', 'silent'] as const)
+      expect(capture(level).log.debug).toBeUndefined();
+  });
+});
+
 it('a note has a level, a message and plain fields', () => {
   const { log, entries } = capture();
   log.message('warn', 'configuration kept', { problems: 2 });

@@ -97,6 +97,18 @@ describe('a text', () => {
   });
 });
 
+it('every text of a debug line is redacted, and there are none at another level', () => {
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push(line) };
+  const redactor = new LoginRedactor([]);
+  expect(redactor.log(createLogger('info', destination)).debug).toBeUndefined();
+  const log = redactor.log(createLogger('debug', destination));
+  log.debug?.('of 4111111111111111', { login: '4111111111111111', environment: '4111111111111111', ms: 1 });
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+    { msg: `of ${redactedLogin}`, login: redactedLogin, environment: redactedLogin, ms: 1 },
+  ]);
+});
+
 it('the meter hears of no fallback of a login that looks like a card number, unless it is configured', () => {
   const logins: string[] = [];
   const meter: MetricsObserver = new LoginRedactor(['5555555555554444']).meter({
