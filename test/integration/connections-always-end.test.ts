@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { startRecordingGateway } from '../../scripts/recording/gateway.ts';
 import { balance, type Edge, startEdge, status, statusForm, transfer } from '../support/edge.ts';
 import { startFaultyGateway } from '../support/faulty-gateway.ts';
 import { counted, post, until } from '../support/forwarding.ts';
 import { configFor, spawnServe } from '../support/process.ts';
 import { formRequest, RawConnection } from '../support/raw-http.ts';
+import { startRecordingGateway } from '../support/recording-gateway.ts';
 
 const stops: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

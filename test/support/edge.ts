@@ -1,5 +1,5 @@
-import { type RecordingGateway, startRecordingGateway } from '../../scripts/recording/gateway.ts';
 import { formRequest, type RawAnswer, RawConnection } from './raw-http.ts';
+import { type RecordingGateway, startRecordingGateway } from './recording-gateway.ts';
 import { type ProxyOptions, startProxy, type TestProxy } from './service.ts';
 
 export const balance = '/sandbox/gw/api/v2/get-balance/manager/acme';
