@@ -38,7 +38,7 @@ const options = {
   form: { type: 'string' },
   config: { type: 'string' },
   login: { type: 'string' },
-  expect: { type: 'string' },
+  compare: { type: 'string' },
   nonce: { type: 'string' },
   timestamp: { type: 'string' },
   curl: { type: 'boolean', default: false },
@@ -72,7 +72,7 @@ export async function explain(argv: readonly string[], io: Io): Promise<number> 
   try {
     const body =
       values.form === undefined ? Buffer.from(await text(process.stdin)) : await readFile(values.form);
-    const expected = values.expect === undefined ? undefined : (await readFile(values.expect, 'utf8')).trim();
+    const expected = values.compare === undefined ? undefined : (await readFile(values.compare, 'utf8')).trim();
     const wanted = {
       target,
       body: withoutLastLineFeed(body),
