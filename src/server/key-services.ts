@@ -72,7 +72,7 @@ function createRotation(
       get: (address) => inUse.cache.get(address),
       refresh: (address) => inUse.cache.refresh(address),
     },
-    meter: { ...events, keyFallback: (...fallback) => meter.keyFallback(...fallback) },
+    metrics: { ...events, keyFallback: (...fallback) => meter.keyFallback(...fallback) },
     clock,
     monotonic,
     wait: (milliseconds) => pause(milliseconds, undefined, { ref: false }),

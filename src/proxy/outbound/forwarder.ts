@@ -48,11 +48,11 @@ export class Forwarder {
    */
   async send(request: ValidatedRequest): Promise<GatewayResponse> {
     const startedAt = this.#options.monotonic();
-    if (isRetryable(request)) return this.#send(request, 'bold', startedAt);
+    if (isRetryable(request)) return this.#send(request, 'retryable', startedAt);
     await this.#options.canaries?.sendBefore(request, loginRefOf(request), (canary) =>
-      this.#send(canary, 'careful', this.#options.monotonic()),
+      this.#send(canary, 'single-attempt', this.#options.monotonic()),
     );
-    return this.#send(request, 'careful', startedAt);
+    return this.#send(request, 'single-attempt', startedAt);
   }
 
   async #send(request: ValidatedRequest, policy: RetryPolicy, startedAt: number): Promise<GatewayResponse> {
@@ -151,7 +151,7 @@ export class Forwarder {
       const { durations } = request.record;
       durations.sign = (durations.sign ?? 0) + (use.sentAt - startedAt) / 1000;
       if (isRetryable(request) || !keySelector.isOutdated(login, use.key)) return signed;
-      const key = await keySelector.select(login, use.key.kind, 'careful');
+      const key = await keySelector.select(login, use.key.kind, 'single-attempt');
       if (sameKey(key, use.key)) return signed;
       use.key = key;
     }

@@ -73,7 +73,7 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
   const forwarder = new Forwarder({
     keySelector: new KeySelector({
       keys,
-      meter: metrics,
+      metrics,
       clock: () => noon,
       monotonic: () => monotonic,
       wait: () => new Promise(() => {}),
