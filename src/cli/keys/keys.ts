@@ -34,7 +34,8 @@ Rotating an RSA key: Vault first
      signed again by itself; it keeps to the version that the gateway took last.
   2. Send new.pem and its fingerprint to the gateway's support manager.
   3. countersign keys verify ...: says when the gateway accepts the new version. Countersign goes over to it
-     at the first 403 of the old one. Keep to 24 h (keys.rotationGracePeriod); after that the old one is not tried.
+     at the first 403 of the old one. Keep to keys.rotationGracePeriod (24 h); then the old one
+     is not tried any more.
      Payments in flight at the switch get that 403, and nothing is done. To avoid that, set
      keys.rotation.canary, or send one status query through each instance, also those started since step 1.
   4. If it does not come to that: countersign keys rollback ... --to VERSION

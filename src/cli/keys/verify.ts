@@ -39,7 +39,7 @@ const options = {
   ...commonOptions,
   endpoint: { type: 'string' },
   'client-orderid': { type: 'string' },
-  pause: { type: 'string', default: '1' },
+  interval: { type: 'string', default: '1' },
 } as const;
 
 /** One key and what the gateway said to it. */
@@ -52,7 +52,7 @@ export async function verifyKeys(argv: readonly string[], io: Io): Promise<numbe
   const read = parseOptions('keys verify', argv, options, usage, io);
   if ('exit' in read) return read.exit;
   const { values } = read;
-  if (!/^\d{1,2}$/.test(values.pause) || Number(values.pause) > 60) {
+  if (!/^\d{1,2}$/.test(values.interval) || Number(values.interval) > 60) {
     throw new CliError('--interval takes 0 to 60 seconds', exitCode.usage);
   }
   return withKeysContext(values, io, async (place) => {
@@ -64,7 +64,7 @@ export async function verifyKeys(argv: readonly string[], io: Io): Promise<numbe
       endpoint: values.endpoint ?? endpointOf(place.config, { environment, login }),
       clientOrderId: values['client-orderid'] ?? `countersign-verify-${randomBytes(8).toString('hex')}`,
     };
-    const verified = await verifyAll(versions, place, query, Number(values.pause) * 1000);
+    const verified = await verifyAll(versions, place, query, Number(values.interval) * 1000);
     print(verified, query, values, io);
     const current = verified.filter(({ held }) => held.state === 'current');
     const accepted = current.length > 0 && current.every(({ result }) => result === 'accepted');
@@ -90,7 +90,7 @@ async function verifyAll(
   versions: readonly KeyVersionEntry[],
   place: KeysContext,
   query: QueryAbout,
-  pause: number,
+  interval: number,
 ): Promise<Verified[]> {
   const { config, settings } = place;
   const ca = settings.caFile === undefined ? undefined : await readFile(settings.caFile, 'utf8');
@@ -105,7 +105,7 @@ async function verifyAll(
       continue;
     }
     const known = verified.find((one) => findEqualKey(entry, [one.entry]) !== undefined);
-    if (known === undefined && verified.length > 0) await wait(pause);
+    if (known === undefined && verified.length > 0) await wait(interval);
     verified.push({ ...(known ?? (await probeKey(query, entry, asker))), held, entry });
   }
   return verified;
