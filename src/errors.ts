@@ -40,7 +40,12 @@ export const errorTable = {
   overloaded: row(503, 'not-sent', 'Too many requests in flight', 'connection_limit_reached'),
   'shutting-down': row(503, 'not-sent', 'Shutting down', 'proxy_internal_response'),
   'key-source-unavailable': row(503, 'not-sent', 'Key temporarily unavailable', 'proxy_internal_error'),
-  'key-missing': row(502, 'not-sent', 'No key of the required type for this login', 'proxy_configuration_error'),
+  'key-missing': row(
+    502,
+    'not-sent',
+    'No key of the required type for this login',
+    'proxy_configuration_error',
+  ),
   'key-unusable': row(502, 'not-sent', 'No usable key for this login', 'proxy_configuration_error'),
   'gateway-unreachable': row(502, 'not-sent', 'Gateway unreachable', 'destination_unavailable'),
   'gateway-timeout': row(504, 'unknown', 'Gateway timeout', 'http_response_timeout'),

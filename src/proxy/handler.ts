@@ -145,7 +145,10 @@ async function processRequest(
   );
   facts.login = login;
   validateParameters(destination.operation, form);
-  const gatewayResponse = await sendWithinLimit({ record: upstream, destination, login, form, memory }, options);
+  const gatewayResponse = await sendWithinLimit(
+    { record: upstream, destination, login, form, memory },
+    options,
+  );
   return { gatewayResponse, destination };
 }
 
@@ -154,7 +157,11 @@ async function processRequest(
  *
  * @throws ProxyError `not-allowed`
  */
-function authorize(caller: CallerConfig, accessRequest: AccessRequest, { metrics, log }: HandlerOptions): void {
+function authorize(
+  caller: CallerConfig,
+  accessRequest: AccessRequest,
+  { metrics, log }: HandlerOptions,
+): void {
   if (isAllowed(caller, accessRequest)) {
     metrics.authorizationDecided(caller.name, 'allowed');
   } else if (caller.mode === 'dry-run') {
@@ -162,10 +169,7 @@ function authorize(caller: CallerConfig, accessRequest: AccessRequest, { metrics
     log.message('warn', 'would be denied in enforce mode', { caller: caller.name, ...accessRequest });
   } else {
     metrics.authorizationDecided(caller.name, 'refused');
-    throw new ProxyError(
-      'not-allowed',
-      'No grant allows this environment, operation and login.',
-    );
+    throw new ProxyError('not-allowed', 'No grant allows this environment, operation and login.');
   }
 }
 

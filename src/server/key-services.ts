@@ -101,7 +101,10 @@ function tokenOf(keys: KeysConfig): Secret | undefined {
 }
 
 /** Key trouble is counted and told: a person has to act on it. */
-function createEvents({ metrics: meter, log, monotonic }: KeyServicesOptions, source: string): KeySourceObserver {
+function createEvents(
+  { metrics: meter, log, monotonic }: KeyServicesOptions,
+  source: string,
+): KeySourceObserver {
   const outage = new OutageLog({ log, monotonic, source });
   return {
     keyLookup: (environment, result) => meter.keyLookup(environment, result),

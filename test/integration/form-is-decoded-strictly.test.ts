@@ -46,15 +46,18 @@ const rejected: [name: string, target: string, form: string, reason: Reason][] =
 ];
 
 describe('a form', () => {
-  it.each(rejected)('is rejected, and with 400 the connection closes: %s', async (_, target, form, reason) => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    const answer = await connection.send(formRequest(target, form)).answer();
-    expectProblem(answer, reason);
-    expect(edge.gateway.requests).toHaveLength(0);
-    expect(answer.headers.connection).toBe(answer.status === 400 ? 'close' : 'keep-alive');
-    if (answer.status === 400) expect(await connection.ended()).toBe('FIN');
-    else expect(await nextIsServed(connection)).toBe(true);
-  });
+  it.each(rejected)(
+    'is rejected, and with 400 the connection closes: %s',
+    async (_, target, form, reason) => {
+      const connection = await RawConnection.open(edge.proxy.url);
+      const answer = await connection.send(formRequest(target, form)).answer();
+      expectProblem(answer, reason);
+      expect(edge.gateway.requests).toHaveLength(0);
+      expect(answer.headers.connection).toBe(answer.status === 400 ? 'close' : 'keep-alive');
+      if (answer.status === 400) expect(await connection.ended()).toBe('FIN');
+      else expect(await nextIsServed(connection)).toBe(true);
+    },
+  );
 
   it('that is not UTF-8 is rejected even if it is not escaped', async () => {
     const head = formRequest(balance, '', ['Content-Length: 3']);

@@ -72,7 +72,8 @@ describe('one request more than maxInFlight', () => {
     expect(await counted(proxy, 'requests_in_flight')).toBe(0);
     const rejected = (await exchanges(proxy, 5)).filter(({ reason }) => reason === 'overloaded');
     expect(rejected).toHaveLength(2);
-    for (const line of rejected) expect(line).toMatchObject({ status: 503, outcome: 'not-sent', attempts: 0 });
+    for (const line of rejected)
+      expect(line).toMatchObject({ status: 503, outcome: 'not-sent', attempts: 0 });
     expect(await counted(proxy, 'requests_total', { reason: 'overloaded', status: '503' })).toBe(2);
   });
 

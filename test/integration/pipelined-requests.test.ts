@@ -52,14 +52,17 @@ describe('pipelined requests', () => {
     ['400', wrong],
     ['401', right.replace('\r\n\r\n', '\r\nAuthorization: Bearer wrong\r\n\r\n')],
     ['405', `GET ${balance} HTTP/1.1\r\nHost: countersign.test\r\n\r\n`],
-  ])('are not processed after an error response with %s, which is sent completely', async (status, rejected) => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    connection.send(rejected + formRequest(transfer, 'amount=1').repeat(500));
-    const answer = await connection.answer();
-    expect([answer.status, answer.headers.connection]).toEqual([Number(status), 'close']);
-    expect(await connection.ended()).toBe('FIN');
-    expect(edge.gateway.requests).toHaveLength(0);
-  });
+  ])(
+    'are not processed after an error response with %s, which is sent completely',
+    async (status, rejected) => {
+      const connection = await RawConnection.open(edge.proxy.url);
+      connection.send(rejected + formRequest(transfer, 'amount=1').repeat(500));
+      const answer = await connection.answer();
+      expect([answer.status, answer.headers.connection]).toEqual([Number(status), 'close']);
+      expect(await connection.ended()).toBe('FIN');
+      expect(edge.gateway.requests).toHaveLength(0);
+    },
+  );
 
   it('are all processed if there are thousands, with only a few in memory', async () => {
     const connection = await RawConnection.open(edge.proxy.url);

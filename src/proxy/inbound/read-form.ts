@@ -91,8 +91,7 @@ function clientClosedRequest(): ProxyError {
 }
 
 function outOfMemory(): ProxyError {
-  const detail =
-    'The requests in flight use all memory reserved for them. Send the request again later.';
+  const detail = 'The requests in flight use all memory reserved for them. Send the request again later.';
   return new ProxyError('overloaded', detail, { retryAfter: 1 });
 }
 

@@ -84,10 +84,7 @@ export class UpstreamRequest {
   readonly #memory: MemoryReservation;
   #rest: IncomingMessage | undefined;
 
-  constructor(
-    signed: SignedHttpRequest,
-    { connect, total, memory, onConnected }: UpstreamRequestOptions,
-  ) {
+  constructor(signed: SignedHttpRequest, { connect, total, memory, onConnected }: UpstreamRequestOptions) {
     const { promise, resolve, reject } = Promise.withResolvers<GatewayResponse>();
     this.response = promise;
     this.#resolve = resolve;

@@ -40,8 +40,11 @@ function use(text: string, operation: string): KeyUse {
 }
 
 const accept = (text: string, operation = 'read'): void => history.recordAccepted(use(text, operation));
-const reject = (text: string, operation = 'read', policy: 'retryable' | 'single-attempt' = 'retryable'): void =>
-  history.recordRejected(use(text, operation), now, policy, true);
+const reject = (
+  text: string,
+  operation = 'read',
+  policy: 'retryable' | 'single-attempt' = 'retryable',
+): void => history.recordRejected(use(text, operation), now, policy, true);
 const pay = (): string => textOf(history.select(keys, 'single-attempt'));
 const read = (): string => textOf(history.select(keys, 'retryable'));
 const candidate = (tried: string[], operation = 'read'): string =>

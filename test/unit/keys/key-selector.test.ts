@@ -275,7 +275,8 @@ describe('the accepted key', () => {
 });
 
 describe('a payment signed after a 403', () => {
-  const pay = async (): Promise<string> => textOf(await rotation.select(acme, 'control_key', 'single-attempt'));
+  const pay = async (): Promise<string> =>
+    textOf(await rotation.select(acme, 'control_key', 'single-attempt'));
   const reject = (key: string): void => {
     rotation.recordRejected(acme, useOf(keyOf(key), 'payment'), 'rejected');
   };

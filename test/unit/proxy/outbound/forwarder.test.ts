@@ -147,12 +147,15 @@ it('the timeout of the key lookup is cancelled after the lookup', async () => {
 });
 
 describe('a retry', () => {
-  it.each([balance, eligibility])('happens at most twice after a failed connection, newly signed: %s', async (target) => {
-    responses = [unreachable()];
-    const error = await errorOf(send(target));
-    expect(error).toMatchObject({ reason: 'gateway-unreachable', outcome: 'not-sent' });
-    expect(noncesSent()).toEqual(['nonce-1', 'nonce-2', 'nonce-3']);
-  });
+  it.each([balance, eligibility])(
+    'happens at most twice after a failed connection, newly signed: %s',
+    async (target) => {
+      responses = [unreachable()];
+      const error = await errorOf(send(target));
+      expect(error).toMatchObject({ reason: 'gateway-unreachable', outcome: 'not-sent' });
+      expect(noncesSent()).toEqual(['nonce-1', 'nonce-2', 'nonce-3']);
+    },
+  );
 
   it('uses a dedicated connection', async () => {
     responses = [unreachable(), responseOf(200)];
@@ -182,18 +185,15 @@ describe('a retry', () => {
     ['is overloaded', () => new ProxyError('overloaded', 'Too many.', { retryAfter: 1 })],
     ['is stopped', () => new ProxyError('shutting-down', 'Shutting down; nothing was sent.')],
     ['has no key', () => new ProxyError('key-source-unavailable', 'Send it again later.', { retryAfter: 5 })],
-  ])(
-    'leaves the outcome unknown if the first attempt was sent and the second %s',
-    async (_, second) => {
-      for (const first of [[stale()], [responseOf(403), stale()]]) {
-        responses = [...first, second()];
-        const error = await errorOf(send(balance));
-        expect(error).toMatchObject({ reason: second().reason, outcome: 'unknown', headers: {} });
-        expect(error.detail).toMatch(/may have been processed.*do not resubmit/s);
-        expect(error.detail).not.toMatch(/again later|nothing was sent/i);
-      }
-    },
-  );
+  ])('leaves the outcome unknown if the first attempt was sent and the second %s', async (_, second) => {
+    for (const first of [[stale()], [responseOf(403), stale()]]) {
+      responses = [...first, second()];
+      const error = await errorOf(send(balance));
+      expect(error).toMatchObject({ reason: second().reason, outcome: 'unknown', headers: {} });
+      expect(error.detail).toMatch(/may have been processed.*do not resubmit/s);
+      expect(error.detail).not.toMatch(/again later|nothing was sent/i);
+    }
+  });
 
   it('never happens after any other failure', async () => {
     for (const reason of ['gateway-timeout', 'gateway-reset', 'gateway-reply-invalid'] as const) {
