@@ -78,7 +78,7 @@ function createRotation(
         return inUse.cache.refresh(login);
       },
     },
-    meter: { ...events, keyFallback: (...fallback) => meter.keyFallback(...fallback) },
+    metrics: { ...events, keyFallback: (...fallback) => meter.keyFallback(...fallback) },
     clock,
     monotonic,
     wait: (milliseconds) => pause(milliseconds, undefined, { ref: false }),

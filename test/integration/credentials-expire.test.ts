@@ -82,7 +82,7 @@ describe('a credential for Vault that has come to its end', () => {
   }
 
   it('because a secret id is used up, is an alarm, and over when its file holds another', async () => {
-    await expectAlarm('used-up', 'Vault refused the credentials (HTTP 400, approle)');
+    await expectAlarm('used-up', 'Vault rejected the credentials (HTTP 400, approle)');
     await site.newSecretId('used-up');
     await expectRecovery('used-up');
   });
@@ -98,14 +98,14 @@ describe('a credential for Vault that has come to its end', () => {
     expect(await isUp('kubernetes')).toBe(true);
     expect(errorsOf('kubernetes')).toEqual([]);
     kubernetes.reject(jwts[1] ?? '');
-    await expectAlarm('kubernetes', 'Vault refused the credentials (HTTP 403, kubernetes)');
+    await expectAlarm('kubernetes', 'Vault rejected the credentials (HTTP 403, kubernetes)');
     kubernetes.accept(jwts[2] ?? '');
     site.secretFile('jwt', jwts[2] ?? '');
     await expectRecovery('kubernetes');
   });
 
   it('because a token from a file has expired for good, is announced before, and an alarm', async () => {
-    await expectAlarm('token', 'Vault refused the credentials (HTTP 403, token)');
+    await expectAlarm('token', 'Vault rejected the credentials (HTTP 403, token)');
     expect(errorsOf('token')[0]).toMatch(/^the configured Vault token expires at \d{4}-.*; replace it/);
     const token = site.secret('hvs.MARK-static-token-4712');
     site.vault.world().tokens.create(Date.now(), { id: token, policies: [roleName], ttl: 3600 });

@@ -93,7 +93,7 @@ describe('a Vault that fails', () => {
     [{ kind: 'status', status: 503 }, 'Vault is sealed (HTTP 503). Nothing was written.'],
     [{ kind: 'status', status: 403 }, 'Vault denied permission (HTTP 403). Nothing was written.'],
     [{ kind: 'reset' }, 'Vault cannot be reached (ECONNRESET). Whether the new version of sandbox/acme was'],
-    [{ kind: 'cut-json' }, 'does not speak its protocol (HTTP 200). Whether the new version of sandbox/acme'],
+    [{ kind: 'cut-json' }, 'not a Vault API (HTTP 200). Whether the new version of sandbox/acme'],
   ] as const;
 
   it.each(problems)('at the write by %j is told truthfully', async (fault, text) => {

@@ -381,7 +381,7 @@ it.each([
       expect(await bench.run(name, '--config', hasty, ...options(key))).toEqual({
         code: 1,
         out: '',
-        err: `countersign keys ${name}: Vault did not answer in time. Whether the new version of sandbox/acme was written is not known: look with "countersign keys list".`,
+        err: `countersign keys ${name}: Vault did not respond in time. Whether the new version of sandbox/acme was written is not known: look with "countersign keys list".`,
       });
     } finally {
       bench.vault.heal();

@@ -70,7 +70,7 @@ describe('an outage of Vault', () => {
     ['that is sealed', { kind: 'status', status: 503 } as const, /sealed.*503/],
     ['that limits the rate', { kind: 'status', status: 429 } as const, /rate.*429/],
     ['that is a standby', { kind: 'status', status: 473 } as const, /standby.*473/],
-    ['that hangs', { kind: 'black-hole' } as const, /did not answer in time/],
+    ['that hangs', { kind: 'black-hole' } as const, /did not respond in time/],
   ])('%s is one line with its cause, and one at its end', async (_name, fault, cause) => {
     bench.vault.fail(fault);
     await expectBeginning(proxy, cause);
@@ -84,11 +84,11 @@ describe('an outage of Vault', () => {
     expect(await counted(proxy, 'key_source_up')).toBe(1);
     expect(await counted(proxy, 'key_problems_total', { environment: 'sandbox' })).toBe(3);
     expect(beginnings(proxy)).toEqual([]);
-    const told = proxy.logLines().filter(({ msg }) => String(msg).startsWith('the keys cannot be read'));
+    const told = proxy.logLines().filter(({ msg }) => String(msg).startsWith('key read failed'));
     expect(told.map(({ msg, login }) => `${String(login)}: ${String(msg)}`)).toEqual([
-      'uncached-0: the keys cannot be read: Vault denied permission (HTTP 403)',
-      'uncached-1: the keys cannot be read: Vault denied permission (HTTP 403)',
-      'uncached-2: the keys cannot be read: Vault denied permission (HTTP 403)',
+      'uncached-0: key read failed: Vault denied permission (HTTP 403)',
+      'uncached-1: key read failed: Vault denied permission (HTTP 403)',
+      'uncached-2: key read failed: Vault denied permission (HTTP 403)',
     ]);
   });
 
@@ -134,7 +134,7 @@ it('an outage of the directory is one line with its cause, and one at its end', 
   stops.push(() => proxy.stop());
   await askBalance(proxy);
   await rename(proxy.keysFolder, `${proxy.keysFolder}-away`);
-  await expectBeginning(proxy, /cannot read the folder .* \(ENOENT\)/);
+  await expectBeginning(proxy, /cannot read the directory .* \(ENOENT\)/);
   await rename(`${proxy.keysFolder}-away`, proxy.keysFolder);
   await expectEnd(proxy);
 });

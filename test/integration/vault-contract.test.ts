@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
 import { createVaultAdmin } from '../../src/keys/vault/admin.ts';
-import type { VaultPorts } from '../../src/keys/vault/connect.ts';
+import type { VaultOptions } from '../../src/keys/vault/connect.ts';
 import { connectVault } from '../../src/keys/vault/connect.ts';
 import { revealFields } from '../../src/keys/vault/redact.ts';
 import { createVaultSource } from '../../src/keys/vault/source.ts';
@@ -56,7 +56,7 @@ for (const { name, open } of vaultTargets(process.env)) {
     });
 
     /** Timers stand still until {@link fire}. */
-    class Ports implements VaultPorts {
+    class Ports implements VaultOptions {
       readonly events = new Told();
       readonly clock = Date.now;
       readonly monotonic = () => performance.now();
@@ -229,7 +229,7 @@ for (const { name, open } of vaultTargets(process.env)) {
         const before = await admin.countTokens();
         const vault = connectVault(configFor(server.address, { mount, auth }), shared);
         for (; ahead < 3_590_000; ahead += 10_000)
-          await problemOf(vault.use((kv, token) => kv.history(token, address)));
+          await problemOf(vault.withToken((kv, token) => kv.history(token, address)));
         expect(ports.events.expiries).toHaveLength(logins);
         expect(await admin.countTokens()).toBe(before + 1);
         await vault.close();
@@ -296,7 +296,7 @@ for (const { name, open } of vaultTargets(process.env)) {
     it('revokes its token at the end', async () => {
       const config = configFor(server.address, { mount, auth: await appRoleAuth() });
       const vault = connectVault(config, new Ports());
-      const token = await vault.use((_kv, given) => Promise.resolve(reveal(given)));
+      const token = await vault.withToken((_kv, given) => Promise.resolve(reveal(given)));
       const lookUp = () => admin.request('POST', 'auth/token/lookup', { token });
       expect((await lookUp()).data).toMatchObject({ type: 'service' });
       await vault.close();

@@ -178,11 +178,11 @@ describe('the login to Vault', () => {
       tokens.push(token);
       return tokens.length <= 2 ? outcome : Promise.resolve('done');
     };
-    const late = vault.session.withToken(work(waiting.promise));
+    const late = vault.tokens.withToken(work(waiting.promise));
     await until(() => tokens.length === 1, 'the first has its token');
     bench.clock.advance(minute);
     bench.vault.world().tokens.revokeAll();
-    expect(await vault.session.withToken(work(Promise.reject(denied)))).toBe('done');
+    expect(await vault.tokens.withToken(work(Promise.reject(denied)))).toBe('done');
     waiting.reject(denied);
     expect(await late).toBe('done');
     expect(bench.vault.count(logins)).toBe(2);
@@ -241,7 +241,7 @@ describe('the login to Vault', () => {
       }
       expect(bench.vault.count(logins)).toBe(1);
       expect(bench.told.problems).toEqual([
-        'logging in to Vault: Vault refused the credentials (HTTP 400, approle)',
+        'Vault login failed: Vault rejected the credentials (HTTP 400, approle)',
       ]);
     });
 
@@ -327,7 +327,7 @@ describe('the login to Vault', () => {
     const source = open({ method: 'token', tokenFile });
     expect(await problemOf(source.read(acme))).toBe('no-credentials');
     expect(bench.told.problems).toEqual([
-      `logging in to Vault: the credentials for Vault cannot be read (cannot read ${tokenFile})`,
+      `Vault login failed: the Vault credentials cannot be read (cannot read ${tokenFile})`,
     ]);
     bench.folder.file('token', await bench.admin.token({ policies: [roleName], ttl: 600 }));
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
@@ -352,7 +352,7 @@ describe('the login to Vault', () => {
   ])('does not take a reply with %s for a login', async (_name, body) => {
     const source = open(await bench.appRole());
     bench.vault.fail({ kind: 'json', body }, /login/);
-    expect(await problemOf(source.read(acme))).toBe('invalid-reply');
+    expect(await problemOf(source.read(acme))).toBe('invalid-response');
   });
 
   it('warns when a token from the configuration comes to its end', async () => {

@@ -128,7 +128,7 @@ export class Instance {
     const wait = (milliseconds: number): Promise<void> => time.wait(milliseconds);
     return new KeySelector({
       keys,
-      meter,
+      metrics: meter,
       clock: () => epoch + time.now,
       monotonic,
       wait,

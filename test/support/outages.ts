@@ -77,7 +77,7 @@ export interface Outage {
 }
 
 const longLived = { token_policies: [roleName], token_ttl: 3600, token_max_ttl: 0 };
-const refused = /refused the credentials \(HTTP 400, approle\)/;
+const refused = /rejected the credentials \(HTTP 400, approle\)/;
 
 /** For processes that log in by AppRole. */
 export const outages: readonly Outage[] = [
@@ -90,7 +90,7 @@ export const outages: readonly Outage[] = [
   },
   {
     name: 'hung',
-    cause: /did not answer in time/,
+    cause: /did not respond in time/,
     leave: ({ vault }) => vault.hang(),
     comeBack: ({ vault }) => vault.resume(),
   },
@@ -102,13 +102,13 @@ export const outages: readonly Outage[] = [
   },
   {
     name: 'rate-limited',
-    cause: /limits the rate of requests \(HTTP 429\)/,
+    cause: /rate-limited by Vault \(HTTP 429\)/,
     leave: ({ vault }) => vault.limitRate(false),
     comeBack: ({ vault }) => vault.liftRateLimit(),
   },
   {
     name: 'rate-limited, Retry-After',
-    cause: /limits the rate of requests \(HTTP 429\)/,
+    cause: /rate-limited by Vault \(HTTP 429\)/,
     leave: ({ vault }) => vault.limitRate(true),
     comeBack: ({ vault }) => vault.liftRateLimit(),
   },
@@ -173,7 +173,7 @@ export const outages: readonly Outage[] = [
 /** For processes whose token is in a file. */
 export const revokedTokenOfAFile: Outage = {
   name: 'token of a file revoked',
-  cause: /refused the credentials \(HTTP 403, token\)/,
+  cause: /rejected the credentials \(HTTP 403, token\)/,
   leave: ({ site }) => site.revokeToken(),
   comeBack: ({ site }) => site.tokenFile(),
 };

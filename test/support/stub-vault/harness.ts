@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { VaultConfig } from '../../../src/config/schema.ts';
 import type { CacheResult, KeyRing, KeySourceObserver } from '../../../src/keys/key-source.ts';
-import type { VaultPorts } from '../../../src/keys/vault/connect.ts';
+import type { VaultOptions } from '../../../src/keys/vault/connect.ts';
 import { VaultError } from '../../../src/keys/vault/errors.ts';
 import { reveal, Secret } from '../../../src/secret.ts';
 import { VaultAdmin } from './admin.ts';
@@ -107,7 +107,7 @@ export class VaultTestEnvironment {
     return this;
   }
 
-  get ports(): VaultPorts {
+  get ports(): VaultOptions {
     const { now, setTimer } = this.clock;
     return { clock: now, monotonic: now, random: () => 0.5, events: this.told, setTimer };
   }

@@ -40,10 +40,13 @@ function use(text: string, operation: string): KeyUse {
 }
 
 const accept = (text: string, operation = 'read'): void => history.recordAccepted(use(text, operation));
-const reject = (text: string, operation = 'read', manner: 'bold' | 'careful' = 'bold'): void =>
-  history.recordRejected(use(text, operation), now, manner, true);
-const pay = (): string => textOf(history.select(keys, 'careful'));
-const read = (): string => textOf(history.select(keys, 'bold'));
+const reject = (
+  text: string,
+  operation = 'read',
+  policy: 'retryable' | 'single-attempt' = 'retryable',
+): void => history.recordRejected(use(text, operation), now, policy, true);
+const pay = (): string => textOf(history.select(keys, 'single-attempt'));
+const read = (): string => textOf(history.select(keys, 'retryable'));
 const candidate = (tried: string[], operation = 'read'): string =>
   textOf(
     history.nextCandidate(
@@ -52,7 +55,7 @@ const candidate = (tried: string[], operation = 'read'): string =>
       now,
     ),
   );
-const vain = (text: string, operation = 'read'): void => history.recordFruitless(use(text, operation));
+const vain = (text: string, operation = 'read'): void => history.recordFailedFallback(use(text, operation));
 
 describe('a read', () => {
   it('is signed with the newest key where nothing is known', () => {
@@ -82,7 +85,7 @@ describe('a read', () => {
     const [a, b] = ['a', 'b'].map((key) => parseKeys({ control_key: key }, { version: key === 'b' ? 9 : 2 }));
     const again = usableKeys(acme, [...(b ?? []), ...(a ?? [])], 'control_key', 1, 86_400_000);
     history.observe(again);
-    expect(textOf(history.select(again, 'bold'))).toBe('a');
+    expect(textOf(history.select(again, 'retryable'))).toBe('a');
   });
 });
 
@@ -122,7 +125,7 @@ describe('a payment', () => {
     const signed = Array.from({ length: 6 }, () => {
       const key = pay();
       now += 1;
-      reject(key, 'payment', 'careful');
+      reject(key, 'payment', 'single-attempt');
       return key;
     });
     expect(signed).toEqual(['a', 'c', 'b', 'a', 'c', 'b']);
@@ -144,14 +147,14 @@ describe('a 403 that is not about the key moves no payment', () => {
   beforeEach(() => accept('a', 'payment'));
 
   it('because another reason was given', () => {
-    history.recordRejected(use('a', 'read'), now, 'bold', false);
+    history.recordRejected(use('a', 'read'), now, 'retryable', false);
     expect(pay()).toBe('a');
   });
 
   it('because the operation was rejected with every key', () => {
     reject('a');
     reject('b');
-    history.recordNothingHelped('read', [], now);
+    history.recordNoKeyAccepted('read', [], now);
     expect(pay()).toBe('a');
     reject('a');
     expect(pay()).toBe('a');
@@ -173,7 +176,7 @@ describe('a 403 that is not about the key moves no payment', () => {
     accept('b', 'read');
     now += 10;
     reject('a');
-    history.recordNothingHelped('read', [use('b', 'read').key], began);
+    history.recordNoKeyAccepted('read', [use('b', 'read').key], began);
     expect(pay()).toBe('b');
   });
 
@@ -181,7 +184,7 @@ describe('a 403 that is not about the key moves no payment', () => {
     accept('a', 'read');
     reject('a');
     reject('b');
-    history.recordNothingHelped('read', [], now);
+    history.recordNoKeyAccepted('read', [], now);
     has('c', 'b', 'a');
     expect(pay()).toBe('c');
   });
@@ -219,7 +222,7 @@ describe('a key to try in place of a rejected one', () => {
   it('is counted from the moment it was sent with, however late the response', () => {
     const early = use('a', 'read');
     now += 2500;
-    history.recordFruitless(early);
+    history.recordFailedFallback(early);
     expect(candidate(['b'])).toBe('a');
   });
 
@@ -246,20 +249,20 @@ describe('a key to try in place of a rejected one', () => {
     accept('a', 'payment');
     const rejectedAndContradicted = (): void => {
       now += 10;
-      reject('a', 'payment', 'careful');
+      reject('a', 'payment', 'single-attempt');
       now += 10;
       accept('a');
     };
     rejectedAndContradicted();
     vain('b');
-    history.looks.recordFruitless(now);
+    history.refreshSteps.recordFailure(now);
     rejectedAndContradicted();
     expect(candidate(['a'])).toBe('none');
-    expect(history.looks.isDue(now)).toBe(false);
+    expect(history.refreshSteps.isDue(now)).toBe(false);
     accept('a', 'payment');
-    reject('a', 'payment', 'careful');
+    reject('a', 'payment', 'single-attempt');
     expect(candidate(['a'])).toBe('b');
-    expect(history.looks.isDue(now)).toBe(true);
+    expect(history.refreshSteps.isDue(now)).toBe(true);
   });
 
   it('waits for each operation by itself', () => {
@@ -288,7 +291,7 @@ it('a key known to be accepted needs no trial, unless the operation is rejected 
   reject('a');
   expect(history.acceptedInstead('read', [key])).toBeUndefined();
   reject('b');
-  history.recordNothingHelped('read', [], now);
+  history.recordNoKeyAccepted('read', [], now);
   accept('a', 'other');
   expect(history.acceptedInstead('read', [key])).toBeUndefined();
   expect(history.acceptedInstead('never accepted', [key])).toBeUndefined();

@@ -29,7 +29,7 @@ describe('requests refused by the gateway', () => {
           return ring();
         },
       },
-      meter: { keyFallback: (_address, _kind, to) => void fallbacks.push(to), keyProblem: () => {} },
+      metrics: { keyFallback: (_address, _kind, to) => void fallbacks.push(to), keyProblem: () => {} },
       clock: () => now,
       monotonic: () => now,
       wait: () => new Promise(() => {}),
@@ -72,7 +72,7 @@ describe('requests refused by the gateway', () => {
 
   /** A request that may not. */
   async function pay(): Promise<boolean> {
-    const key = await rotation.select(acme, 'control_key', 'careful');
+    const key = await rotation.select(acme, 'control_key', 'single-attempt');
     const use = { key, operation: 'payment', sentAt: now };
     const taken = await send(key);
     if (taken) rotation.recordAccepted(acme, use);

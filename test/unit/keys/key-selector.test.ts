@@ -45,7 +45,7 @@ beforeEach(() => {
   const meter = { keyFallback: () => {}, keyProblem: (problem: string) => void problems.push(problem) };
   rotation = new KeySelector({
     keys: source,
-    meter,
+    metrics: meter,
     clock: () => now - setBack,
     monotonic: () => now,
     wait: (milliseconds) => {
@@ -142,13 +142,13 @@ describe('a refused request', () => {
     expect(
       await rotation.retry(acme, useOf(keyOf('new')), 'rejected', { send: ({ key }) => send(key), judge }),
     ).toBeUndefined();
-    expect(problems.at(-1)).toContain('after a 403 no other key could be tried');
+    expect(problems.at(-1)).toContain('key fallback after 403 failed');
   });
 
   it('is passed on when the source cannot be read', async () => {
     [held, sourceFails] = [['new'], true];
     expect(await ask()).toBeUndefined();
-    expect(problems).toEqual(['after a 403 no other key could be tried: the source is down']);
+    expect(problems).toEqual(['key fallback after 403 failed: the source is down']);
   });
 
   it('is tried with a key that is held while the source cannot be read', async () => {
@@ -275,7 +275,8 @@ describe('the accepted key', () => {
 });
 
 describe('a payment signed after a 403', () => {
-  const pay = async (): Promise<string> => textOf(await rotation.select(acme, 'control_key', 'careful'));
+  const pay = async (): Promise<string> =>
+    textOf(await rotation.select(acme, 'control_key', 'single-attempt'));
   const reject = (key: string): void => {
     rotation.recordRejected(acme, useOf(keyOf(key), 'payment'), 'rejected');
   };
@@ -330,8 +331,8 @@ it('what one kind of key taught is used for that kind alone', async () => {
   ];
   source.get = async () => rings;
   expect((await rotation.select(acme, 'private_key')).version).toBe(2);
-  expect((await rotation.select(acme, 'private_key', 'careful')).version).toBe(2);
-  expect((await rotation.select(acme, 'control_key', 'careful')).version).toBe(1);
+  expect((await rotation.select(acme, 'private_key', 'single-attempt')).version).toBe(2);
+  expect((await rotation.select(acme, 'control_key', 'single-attempt')).version).toBe(1);
 });
 
 it('a refused payment makes a newer key known to the next one', async () => {

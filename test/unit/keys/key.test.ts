@@ -101,7 +101,7 @@ describe('a control key', () => {
   it.each([[7], [null], [true], [['abc']], [{ text: 'abc' }], [Buffer.from('abc')]])(
     'has to be a text, not %p',
     (field) => {
-      expect(problem({ control_key: field })).toBe('the control key is not a text');
+      expect(problem({ control_key: field })).toBe('the control key is not a string');
     },
   );
 
@@ -178,7 +178,7 @@ describe('a private key', () => {
 
   it('takes a passphrase only if it is a text', () => {
     const fields = { private_key: encrypted, passphrase: 4711 };
-    expect(problem(fields)).toBe('the passphrase of the private key is not a text');
+    expect(problem(fields)).toBe('the passphrase of the private key is not a string');
   });
 
   it('has to be an RSA key', () => {

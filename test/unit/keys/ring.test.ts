@@ -81,7 +81,7 @@ describe('a login without a usable key of the kind', () => {
   ] as const)('is refused as having no %s', (kind, text, ring) => {
     expect(refusalOf(ring, kind)).toMatchObject({
       reason: 'key-missing',
-      detail: `There is no ${text} for login "acme" in environment "sandbox". Have the platform team add it.`,
+      detail: `No ${text} for login "acme" in environment "sandbox". Ask the platform team to add it.`,
     });
   });
 

@@ -35,15 +35,15 @@ function reason(
 }
 
 it('a login with one key has no choice', () => {
-  expect(reason(ring('one'), 'careful')).toBe('1 only-key');
+  expect(reason(ring('one'), 'single-attempt')).toBe('1 only-key');
 });
 
 it('without any response the newest is selected since nothing speaks against it', () => {
-  expect(reason(two, 'careful')).toBe('2 newest');
+  expect(reason(two, 'single-attempt')).toBe('2 newest');
 });
 
 it('a payment stays on the key that was accepted last', () => {
-  expect(reason(two, 'careful', [['accepted', 1]])).toBe('1 last-accepted');
+  expect(reason(two, 'single-attempt', [['accepted', 1]])).toBe('1 last-accepted');
 });
 
 it('a read goes back to the key that was accepted, once the newest was rejected', () => {
@@ -51,14 +51,14 @@ it('a read goes back to the key that was accepted, once the newest was rejected'
     ['rejected', 2],
     ['accepted', 1],
   ] as const;
-  expect(reason(two, 'bold', responses)).toBe('1 last-accepted');
+  expect(reason(two, 'retryable', responses)).toBe('1 last-accepted');
 });
 
 it('a payment leaves a newest key that was rejected, and any key where all were', () => {
-  expect(reason(two, 'careful', [['rejected', 2]])).toBe('1 newer-rejected');
+  expect(reason(two, 'single-attempt', [['rejected', 2]])).toBe('1 newer-rejected');
   const all = [
     ['rejected', 2],
     ['rejected', 1],
   ] as const;
-  expect(reason(two, 'careful', all)).toBe('2 none-accepted');
+  expect(reason(two, 'single-attempt', all)).toBe('2 none-accepted');
 });

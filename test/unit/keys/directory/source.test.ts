@@ -77,7 +77,7 @@ describe('a folder of keys', () => {
 
   it('does not guess at a control key that is not UTF-8', async () => {
     await put('control_key', Buffer.from([0x61, 0xff]));
-    expect(shown(await source.read(acme))).toEqual(['the control key is not a text']);
+    expect(shown(await source.read(acme))).toEqual(['the control key is not a string']);
   });
 
   it('belongs to one environment only', async () => {

@@ -47,8 +47,8 @@ it('the history of a secret has its newest version first', async () => {
 
 describe('a response of Vault about another version', () => {
   const crossed = {
-    kind: 'invalid-reply',
-    message: expect.stringContaining('version 3 in response to version 2'),
+    kind: 'invalid-response',
+    message: expect.stringContaining('expected version 2, got version 3'),
   };
 
   it('than the one that was read is an error', async () => {

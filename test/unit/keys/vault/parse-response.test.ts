@@ -18,17 +18,17 @@ describe('a response of Vault', () => {
   });
 
   it.each([
-    ['HTML with status 200', 200, '<html>', 'invalid-reply'],
-    ['another success', 201, { data: 1 }, 'invalid-reply'],
+    ['HTML with status 200', 200, '<html>', 'invalid-response'],
+    ['another success', 201, { data: 1 }, 'invalid-response'],
     ['404 without errors', 404, { errors: [] }, 'not-found'],
     ['404 with an error', 404, { errors: ['no handler for route'] }, 'no-route'],
-    ['404 of something else', 404, '<html>', 'invalid-reply'],
+    ['404 of something else', 404, '<html>', 'invalid-response'],
     ['404 about a deleted version', 404, { data: { data: null, metadata: {} } }, 'deleted'],
     ['400', 400, { errors: ['missing data'] }, 'rejected'],
     ['400 about check-and-set', 400, { errors: ['check-and-set parameter did not match'] }, 'cas-mismatch'],
     ['403', 403, { errors: ['permission denied'] }, 'denied'],
     ['503', 503, { errors: ['Vault is sealed'] }, 'sealed'],
-    ['a status that Vault does not have', 418, {}, 'invalid-reply'],
+    ['a status that Vault does not have', 418, {}, 'invalid-response'],
   ])('that is %s is an error of its kind', (_, status, body, kind) => {
     expect(errorOf(status, body)).toMatchObject({ kind, status });
   });

@@ -39,7 +39,7 @@ describe('a path in Vault', () => {
     'cannot come from the template %j, which lacks a name',
     (template) => {
       expect(() => kvPaths({ mount: 'secret', path: template })).toThrow(
-        'must hold {environment} and {login}',
+        'must contain {environment} and {login}',
       );
     },
   );
