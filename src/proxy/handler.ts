@@ -157,7 +157,7 @@ function authorize(caller: CallerConfig, wish: AccessRequest, { meter, log }: Ha
     meter.authorizationDecided(caller.name, 'would-deny');
     log.message('warn', 'enforcing would refuse this request', { caller: caller.name, ...wish });
   } else {
-    meter.authorizationDecided(caller.name, 'refused');
+    meter.authorizationDecided(caller.name, 'denied');
     throw new ProxyError(
       'not-allowed',
       'No grant of this caller covers the environment, operation and login.',
