@@ -13,7 +13,7 @@ const keys = join(folder, 'keys');
 const children: Child[] = [];
 let tree = '';
 
-/** The steps of the Dockerfile, in a folder that the image's user may only read. */
+/** Runs the steps of the Dockerfile in a directory that is read-only for the user of the image. */
 beforeAll(() => {
   chmodSync(folder, 0o755);
   tree = buildTree(process.cwd(), join(folder, 'stages'));
@@ -35,7 +35,7 @@ afterEach(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Starts what the image would start, as its user where this machine lets us, with an empty environment. */
+/** Starts a command of the image, as its user if possible, with an empty environment. */
 function run(command: readonly string[]): Child {
   const [, ...words] = command.map((word) => (word.startsWith('/app/') ? join(tree, word) : word));
   const user = process.getuid?.() === 0 ? { uid: 65_532, gid: 65_532 } : {};
@@ -50,7 +50,7 @@ function run(command: readonly string[]): Child {
 
 const countersign = (...args: string[]): Child => run([...execForm(dockerfile, 'ENTRYPOINT'), ...args]);
 
-/** The first match in what the process prints; what it printed instead, if it ends without one. */
+/** The first match in the output. @throws Error with the output if the process exits without a match */
 async function printed(child: Child, pattern: RegExp): Promise<string[]> {
   let output = '';
   for await (const chunk of child.stdout) {
@@ -83,7 +83,7 @@ callers:
   return { child, proxy, admin };
 }
 
-it('the tree signs a balance query and an order status, and stops in order', async () => {
+it('the image signs a balance query and an order status, and shuts down gracefully', async () => {
   const { child, proxy } = await serve();
   const post = (path: string, body: string) =>
     fetch(`${proxy}/sandbox/gw/api${path}`, { method: 'POST', body: new URLSearchParams(body) });
@@ -101,7 +101,7 @@ it('the tree signs a balance query and an order status, and stops in order', asy
   expect(await once(child, 'exit')).toEqual([0, null]);
 });
 
-it('the health check passes while the process answers, and fails when it does not', async () => {
+it('the health check passes while the process responds, and fails when it does not', async () => {
   const { admin } = await serve();
   const check = async (port: string) => {
     const words = execForm(dockerfile, 'HEALTHCHECK').map((word) => word.replace(':9090', `:${port}`));
@@ -111,13 +111,13 @@ it('the health check passes while the process answers, and fails when it does no
   expect(await check('1')).toBe(1);
 });
 
-it('a file that is missing is told, with the exit code of a wrong configuration', async () => {
+it('a missing file is reported, with the exit code of an invalid configuration', async () => {
   const child = run([...execForm(dockerfile, 'ENTRYPOINT'), ...execForm(dockerfile, 'CMD')]);
   expect(await text(child.stderr)).toContain('does not exist');
   expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(2);
 });
 
-it('the tree holds compiled code, data files and production dependencies, and nothing else', () => {
+it('the image contains only compiled code, data files and production dependencies', () => {
   const app = join(tree, 'app');
   expect(readdirSync(app).sort()).toEqual(['LICENSE', 'config', 'dist', 'node_modules', 'package.json']);
   const files = readdirSync(app, { recursive: true, encoding: 'utf8' });
