@@ -173,7 +173,7 @@ function authorize(
     metrics.authorizationDecided(caller.name, 'would-deny');
     log.message('warn', 'would be denied in enforce mode', { caller: caller.name, ...accessRequest });
   } else {
-    metrics.authorizationDecided(caller.name, 'refused');
+    metrics.authorizationDecided(caller.name, 'denied');
     throw new ProxyError('not-allowed', 'No grant allows this environment, operation and login.');
   }
 }

@@ -314,7 +314,7 @@ describe('the output of a whole process', () => {
     const page = await (await fetch(`${adminUrl}/metrics`)).text();
     process.signal('SIGUSR2');
     expect(await process.ended).toBe(1);
-    expect(process.stdout()).toContain('defect: the process ends');
+    expect(process.stdout()).toContain('uncaught exception, exiting');
     expect(marksIn(process.stdout() + process.stderr() + page, marks)).toEqual([]);
   });
 });

@@ -82,7 +82,7 @@ describe('after SIGTERM', () => {
     for (const bytes of ['', 'POST / HTTP/1.1\r\n', 'CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n', transfer(1)]) {
       (await RawConnection.open(url)).send(bytes);
     }
-    await until(() => process.lines('exchange').length === 2);
+    await until(() => process.lines('request completed').length === 2);
     const began = performance.now();
     process.signal('SIGTERM');
     expect(await process.ended).toBe(0);

@@ -13,7 +13,7 @@ const keys = join(folder, 'keys');
 const children: Child[] = [];
 let tree = '';
 
-/** The steps of the Dockerfile, in a folder that the image's user may only read. */
+/** Runs the steps of the Dockerfile in a directory that is read-only for the user of the image. */
 beforeAll(() => {
   chmodSync(folder, 0o755);
   tree = buildTree(process.cwd(), join(folder, 'stages'));
@@ -35,7 +35,7 @@ afterEach(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Starts what the image would start, as its user where this machine lets us, with nothing but a path to Node. */
+/** Starts a command of the image, as its user if possible, with nothing in its environment but a path to Node. */
 function run(command: readonly string[]): Child {
   const [program = '', ...words] = command.map((word) =>
     /^\/(app|usr)\//.test(word) ? join(tree, word) : word,
@@ -53,7 +53,7 @@ function run(command: readonly string[]): Child {
 const [node = '', ...entryPoint] = execForm(dockerfile, 'ENTRYPOINT');
 const countersign = (...args: string[]): Child => run([node, ...entryPoint, ...args]);
 
-/** The first match in what the process prints; what it printed instead, if it ends without one. */
+/** The first match in the output. @throws Error with the output if the process exits without a match */
 async function printed(child: Child, pattern: RegExp): Promise<string[]> {
   let output = '';
   for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
@@ -88,7 +88,7 @@ callers:
   return { child, proxy, admin, file };
 }
 
-it('the tree signs a balance query and an order status, and stops in order', async () => {
+it('the image signs a balance query and an order status, and shuts down gracefully', async () => {
   const { child, proxy } = await serve();
   const post = (path: string, body: string) =>
     fetch(`${proxy}/sandbox/gw/api${path}`, { method: 'POST', body: new URLSearchParams(body) });
@@ -106,7 +106,7 @@ it('the tree signs a balance query and an order status, and stops in order', asy
   expect(await once(child, 'exit')).toEqual([0, null]);
 });
 
-it('the health check passes while the process answers, and fails when it does not', async () => {
+it('the health check passes while the process responds, and fails when it does not', async () => {
   const { admin } = await serve();
   const check = async (port: string) => {
     const words = execForm(dockerfile, 'HEALTHCHECK').map((word) => word.replace(':9090', `:${port}`));
@@ -116,7 +116,7 @@ it('the health check passes while the process answers, and fails when it does no
   expect(await check('1')).toBe(1);
 });
 
-it('a file that is missing is told, with the exit code of a wrong configuration', async () => {
+it('a missing file is reported, with the exit code of an invalid configuration', async () => {
   const child = run([...execForm(dockerfile, 'ENTRYPOINT'), ...execForm(dockerfile, 'CMD')]);
   expect(await text(child.stderr)).toContain('does not exist');
   expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(2);
@@ -150,7 +150,7 @@ it('a stack trace in the log leads to the lines of src', async () => {
   expect(readFileSync(file, 'utf8').split('\n')[Number(line) - 1]).toContain('createHmac(');
 });
 
-it('the tree holds compiled code, data files and production dependencies, and nothing else', () => {
+it('the image contains only compiled code, data files and production dependencies', () => {
   const app = join(tree, 'app');
   expect(readdirSync(app).sort()).toEqual(['LICENSE', 'config', 'dist', 'node_modules', 'package.json']);
   const files = readdirSync(app, { recursive: true, encoding: 'utf8' });

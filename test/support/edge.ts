@@ -32,7 +32,7 @@ export async function startEdge(options: Partial<ProxyOptions> = {}): Promise<Ed
     },
     exchanges: async (count) => {
       for (;;) {
-        const lines = proxy.logLines().filter(({ msg }) => msg === 'exchange');
+        const lines = proxy.logLines().filter(({ msg }) => msg === 'request completed');
         if (lines.length >= count) return lines;
         await new Promise((resolve) => setTimeout(resolve, 10));
       }

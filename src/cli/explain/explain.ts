@@ -72,7 +72,8 @@ export async function explain(argv: readonly string[], io: Io): Promise<number> 
   try {
     const body =
       values.form === undefined ? Buffer.from(await text(process.stdin)) : await readFile(values.form);
-    const expected = values.compare === undefined ? undefined : (await readFile(values.compare, 'utf8')).trim();
+    const expected =
+      values.compare === undefined ? undefined : (await readFile(values.compare, 'utf8')).trim();
     const wanted = {
       target,
       body: withoutLastLineFeed(body),
