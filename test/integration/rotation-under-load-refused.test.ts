@@ -40,14 +40,14 @@ describe('under load, a gateway that refuses every request of a login', () => {
     await wait(1000);
     site.vault.seen.length = 0;
     site.acceptOnly('rotated', next);
-    site.gateway.accounts.setRefused('shut-out', true);
+    site.gateway.accounts.setBlocked('shut-out', true);
     at.refused = performance.now();
     await wait(1000);
     await site.putInVault('rotated', next);
     at.inVault = performance.now();
     await wait((shutOut - 1) * 1000);
     answers = await Promise.all(site.processes.map((one) => post(balanceOf(one, 'shut-out').url, '')));
-    site.gateway.accounts.setRefused('shut-out', false);
+    site.gateway.accounts.setBlocked('shut-out', false);
     at.allowed = performance.now();
     await wait(1000);
     await load.end();
@@ -100,7 +100,7 @@ describe('under load, a gateway that refuses every request of a login', () => {
     const seen = {
       'while shut out': load.results(shutOut, at.refused, at.allowed),
       'from then on': load.results(shutOut, at.allowed),
-      'refused at the gateway': site.gateway.seen.count({ rejection: 'login-refused' }),
+      'refused at the gateway': site.gateway.seen.count({ rejection: 'login-blocked' }),
       'Vault reads': readsOf('shut-out'),
       fallbacks: await site.metric('key_fallbacks_total', { login: 'shut-out' }),
     };
