@@ -62,7 +62,7 @@ describe('secrets', () => {
       await bench.run('import', ...login, '--kind', 'private_key', ...pem, ...withPassphrase),
       await bench.run('verify', ...login, '--interval', '0'),
       await bench.run('list', ...login),
-      await bench.run('rollback', ...login, '--to', '1'),
+      await bench.run('rollback', ...login, '--to-version', '1'),
     ].map(({ code }) => code);
     expect(codes).toEqual([0, 0, 0, 0, 1, 0, 0]);
     const { data } = await bench.admin.request('GET', 'secret/data/gateway/sandbox/acme?version=2');
@@ -108,7 +108,7 @@ describe('a Vault that fails', () => {
     expectNothingShown();
   });
 
-  it.each([['list'], ['verify'], ['generate', '--bits', '2048'], ['rollback', '--to', '1']])(
+  it.each([['list'], ['verify'], ['generate', '--bits', '2048'], ['rollback', '--to-version', '1']])(
     'before anything is done ends %s with its problem',
     async (name, ...options) => {
       bench.vault.sealed = true;
@@ -158,7 +158,7 @@ describe('files', () => {
       ['generate', '--bits', '2048'],
       ['import', '--kind', 'control_key', ...from],
       ['verify', '--interval', '0'],
-      ['rollback', '--to', '1'],
+      ['rollback', '--to-version', '1'],
     ];
     for (const [name = '', ...options] of commands) {
       const { child, ended } = bench.start(name, '--login', 'acme', ...options);
