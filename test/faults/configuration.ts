@@ -51,7 +51,7 @@ export function configuration(options: ConfigOptions): object {
         },
       ]),
     ),
-    signing: { queue: 2_000 },
+    signing: { maxQueue: 2_000 },
     keys: { source: 'directory', directory: './keys' },
     callers: [
       {

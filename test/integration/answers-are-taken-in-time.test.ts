@@ -56,7 +56,7 @@ describe('a caller who does not read', () => {
   });
 
   it('is disconnected at the end of a shutdown, though there is time left for its response', async () => {
-    const edge = await startHasty({ body: '30s', drain: '100ms' });
+    const edge = await startHasty({ body: '30s', shutdown: '100ms' });
     edge.gateway.reply = (response) => response.end(Buffer.alloc(1_000_000));
     const caller = await connectDeaf(edge);
     caller.write(formRequest(status, statusForm).repeat(12));

@@ -18,7 +18,7 @@ afterEach(async () => {
   await Promise.all(stops.splice(0).map((stop) => stop()));
 });
 
-const timeouts = { connect: '150ms', exchange: '400ms' };
+const timeouts = { connect: '150ms', request: '400ms' };
 const approved = 'type=status-response\n&status=approved\n';
 
 async function start(options: ProxyOptions): Promise<TestProxy> {

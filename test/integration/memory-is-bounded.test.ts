@@ -141,7 +141,7 @@ it('300 clients with responses of 1 to 5 MB stay within 384 MiB', async () => {
   const process = spawnServe({
     config: configFor(
       gateway.url,
-      { proxy: { port: 0, timeouts: { body: '2m', shutdownDelay: '0s' } }, signing: { queue: 1000 } },
+      { proxy: { port: 0, timeouts: { body: '2m', shutdownDelay: '0s' } }, signing: { maxQueue: 1000 } },
       { timeouts: { request: '2m' } },
     ),
   });

@@ -167,7 +167,7 @@ describe('a gateway that cannot be reached says why in log, metric and answer', 
   it('for a handshake that does not end in time', async () => {
     const gateway = await startFaultyGateway([async ({ request }) => void (await request())]);
     stops.push(() => gateway.close());
-    const timeouts = { connect: '200ms', exchange: '5s' };
+    const timeouts = { connect: '200ms', request: '5s' };
     await expectCause(await ask(gateway.url.replace('http:', 'https:'), { timeouts }), 'timeout', /timeout/);
   });
 

@@ -116,7 +116,7 @@ describe('one request more than maxInFlight', () => {
 it('a full signing queue refuses further RSA signatures, and HMAC ones not; after that all is well', async () => {
   // The longer the key, the longer it takes to sign, and the surer the queue is to fill.
   const keys = { acme: { controlKey: testControlKey, privateKey: vectorText('keys/rsa-4096-pkcs8.pem') } };
-  const config = { signing: { concurrency: 1, queue: 1 } };
+  const config = { signing: { concurrency: 1, maxQueue: 1 } };
   const { proxy, letGo } = await startSlowPair({ keys, config });
   letGo();
   // All at once: at most one signs and one waits, the others find the queue full.

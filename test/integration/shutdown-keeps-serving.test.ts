@@ -78,7 +78,7 @@ describe('after SIGTERM', () => {
   });
 
   it('a connection that is held open does not keep the process', async () => {
-    const { process, url } = await run({ shutdownDelay: '0s', drain: '30s' });
+    const { process, url } = await run({ shutdownDelay: '0s', shutdown: '30s' });
     for (const bytes of ['', 'POST / HTTP/1.1\r\n', 'CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n', transfer(1)]) {
       (await RawConnection.open(url)).send(bytes);
     }
@@ -99,7 +99,7 @@ describe('after SIGTERM', () => {
   });
 
   it('a response that its client does not read holds the process until the drain deadline', async () => {
-    const { gateway, process, url } = await run({ shutdownDelay: '0s', drain: '1s', body: '20s' });
+    const { gateway, process, url } = await run({ shutdownDelay: '0s', shutdown: '1s', body: '20s' });
     gateway.reply = (response) => response.end(Buffer.alloc(16_000_000));
     const connection = await RawConnection.open(url);
     connection.pause().send(transfer(1));

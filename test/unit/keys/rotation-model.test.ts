@@ -19,7 +19,7 @@ it(`keeps its rules in ${schedules} schedules`, async () => {
     const { violations, timeline } = await run(generate(seed));
     if (violations.length > 0) throw new Error([`seed ${seed}`, ...timeline, ...violations].join('\n'));
   }
-}, 60_000);
+}, 240_000);
 
 /** When the requests began that ended with 403. */
 async function rejected(schedule: Schedule, which: (operation: string) => boolean): Promise<number[]> {
