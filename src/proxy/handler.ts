@@ -36,12 +36,12 @@ export interface HandlerOptions {
   readonly authenticate: (presented: PresentedCredentials) => Promise<CallerConfig>;
   readonly resolve: (target: string) => Destination;
   readonly readForm: ReadForm;
-  readonly admission: ConcurrencyLimiter;
+  readonly limiter: ConcurrencyLimiter;
   readonly memory: MemoryBudget;
   readonly inflight: InflightRequests;
-  readonly sender: Forwarder;
+  readonly forwarder: Forwarder;
   readonly log: Logger;
-  readonly meter: MetricsObserver;
+  readonly metrics: MetricsObserver;
   /** Milliseconds that a caller may take to read its answer. */
   readonly responseReadTimeout: number;
   /** Milliseconds since 1970. */
@@ -73,7 +73,7 @@ export function createHandler(
       afterClose(response, () => work.memory.release());
       const context = contextOf(work, result, options.monotonic());
       options.log.requestFinished(context);
-      options.meter.requestFinished(context);
+      options.metrics.requestFinished(context);
       end();
     }
   };
@@ -150,7 +150,7 @@ async function processRequest(
 }
 
 /** An unknown login gets the same answer as one that is not granted. */
-function authorize(caller: CallerConfig, wish: AccessRequest, { meter, log }: HandlerOptions): void {
+function authorize(caller: CallerConfig, wish: AccessRequest, { metrics: meter, log }: HandlerOptions): void {
   if (isAllowed(caller, wish)) {
     meter.authorizationDecided(caller.name, 'allowed');
   } else if (caller.mode === 'dry-run') {
@@ -168,7 +168,7 @@ function authorize(caller: CallerConfig, wish: AccessRequest, { meter, log }: Ha
 /** Holds a place of the environment while the gateway is dealt with, whether or not the caller stays. */
 async function sendWithinLimit(
   validated: ValidatedRequest,
-  { admission, meter, sender }: HandlerOptions,
+  { limiter: admission, metrics: meter, forwarder: sender }: HandlerOptions,
 ): Promise<GatewayResponse> {
   const { environment, settings } = validated.destination;
   const leave = admission.acquire(environment, settings.maxInFlight);

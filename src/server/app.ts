@@ -22,10 +22,10 @@ export interface AppOptions {
   readonly rotation: KeySelector;
   /** One per environment. */
   readonly upstreams: ReadonlyMap<string, UpstreamClient>;
-  readonly admission: ConcurrencyLimiter;
+  readonly limiter: ConcurrencyLimiter;
   readonly memory: MemoryBudget;
   readonly inflight: InflightRequests;
-  readonly meter: MetricsObserver;
+  readonly metrics: MetricsObserver;
   readonly log: Logger;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
@@ -63,7 +63,7 @@ export function createApp(config: Config, options: AppOptions): Express {
     ...options,
     authenticate: createAuthenticator(config.callers),
     resolve: createRouter(config),
-    readForm: createFormReader({ maxBodyBytes, maxParameters, deadline: timeouts.body }),
+    readForm: createFormReader({ maxBodyBytes, maxParameters, timeout: timeouts.body }),
     responseReadTimeout: timeouts.body,
     sender: new Forwarder({
       ...options,

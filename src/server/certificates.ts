@@ -8,7 +8,7 @@ import { type TlsFault, type TlsMaterial, validityOf } from '../tls/material.ts'
 
 export interface CertificateOptions {
   readonly log: Pick<Logger, 'message'>;
-  readonly meter: Pick<MetricsObserver, 'certificateLoaded' | 'certificateRemoved'>;
+  readonly metrics: Pick<MetricsObserver, 'certificateLoaded' | 'certificateRemoved'>;
 }
 
 interface Entry {

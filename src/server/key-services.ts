@@ -13,7 +13,7 @@ import { createKeySource, type KeySourceOptions } from './key-source.ts';
 
 export interface KeyServicesOptions extends Omit<KeySourceOptions, 'events' | 'tls'> {
   readonly log: Logger;
-  readonly meter: MetricsObserver;
+  readonly metrics: MetricsObserver;
 }
 
 /** The key source, key cache and key selector of one configuration. */
@@ -65,7 +65,7 @@ export function createKeyServices(
 function createKeySelector(
   inUse: InUse,
   events: KeySourceObserver,
-  { meter, clock, monotonic }: KeyServicesOptions,
+  { metrics: meter, clock, monotonic }: KeyServicesOptions,
 ): KeySelector {
   return new KeySelector({
     keys: {

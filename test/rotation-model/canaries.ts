@@ -30,7 +30,7 @@ export class ObservedCanaries extends Canaries {
     const monotonic = (): number => time.now;
     const setTimer: SetTimer = (run, milliseconds) => time.timer(run, milliseconds);
     const meter = { canarySent: () => {} };
-    super(config, { rotation, meter, monotonic, setTimer, nonce: () => '' });
+    super(config, { keySelector: rotation, metrics: meter, monotonic, setTimer, nonce: () => '' });
     this.#observer = observer;
     this.#rotation = rotation;
     this.#time = time;

@@ -154,10 +154,10 @@ export class Instance {
       ...(canary === undefined
         ? {}
         : { canaries: new ObservedCanaries(config, { ...canary, began }, this.#rotation, time) }),
-      rotation: this.#rotation,
+      keySelector: this.#rotation,
       signer: new SlowSigner(time, random),
       upstreams: new Map([['sandbox', { send, drain: () => {} }]]),
-      meter,
+      metrics: meter,
       clock: () => epoch + time.now,
       monotonic: () => time.now,
       nonce: () => '',

@@ -9,7 +9,7 @@ export interface BodyLimits {
   readonly maxBodyBytes: number;
   readonly maxParameters: number;
   /** Milliseconds from the first look at the body to its last byte. */
-  readonly deadline: number;
+  readonly timeout: number;
 }
 
 const ampersand = 0x26;
@@ -57,7 +57,7 @@ function readBody(request: IncomingMessage, limits: BodyLimits, memory: MemoryRe
     // After a whole body nobody needs the error, and making one costs as much as signing.
     if (!request.readableEnded) reject(clientClosedRequest());
   };
-  const timer = setTimeout(() => reject(bodyTimeout(limits)), limits.deadline);
+  const timer = setTimeout(() => reject(bodyTimeout(limits)), limits.timeout);
   request
     .on('data', keep)
     .on('error', fail)
@@ -96,7 +96,7 @@ function outOfMemory(): ProxyError {
   return new ProxyError('overloaded', detail, { retryAfter: 1 });
 }
 
-function bodyTimeout({ deadline }: BodyLimits): ProxyError {
+function bodyTimeout({ timeout: deadline }: BodyLimits): ProxyError {
   return new ProxyError('request-timeout', `The body did not arrive within ${deadline / 1000} s.`);
 }
 

@@ -12,9 +12,9 @@ import { unlimitedMemory } from '../memory-budget.ts';
 import type { ValidatedRequest } from './signed-request.ts';
 import type { GatewayResponse } from './upstream-request.ts';
 
-export interface CanaryPorts {
-  readonly rotation: KeySelector;
-  readonly meter: Pick<MetricsObserver, 'canarySent'>;
+export interface CanaryOptions {
+  readonly keySelector: KeySelector;
+  readonly metrics: Pick<MetricsObserver, 'canarySent'>;
   /** Milliseconds, never set back. */
   readonly monotonic: () => number;
   /** 128 random bits as text. */
@@ -30,10 +30,10 @@ const longestWait = 2_000;
 /** Milliseconds until it is connected. */
 const connectTimeout = 1_000;
 
-interface Flight {
-  readonly beganAt: number;
-  readonly end: Promise<void>;
-  isOver: boolean;
+interface CanaryRun {
+  readonly startedAt: number;
+  readonly done: Promise<void>;
+  finished: boolean;
 }
 
 /** Sends with the key that a payment would be signed with, and with others after a 403. */
@@ -45,10 +45,10 @@ export type SendCanary = (errand: ValidatedRequest) => Promise<GatewayResponse>;
  */
 export class Canaries {
   readonly #config: Config;
-  readonly #ports: CanaryPorts;
-  readonly #flights = new Map<string, Flight>();
+  readonly #ports: CanaryOptions;
+  readonly #flights = new Map<string, CanaryRun>();
 
-  constructor(config: Config, ports: CanaryPorts) {
+  constructor(config: Config, ports: CanaryOptions) {
     this.#config = config;
     this.#ports = ports;
   }
@@ -60,19 +60,19 @@ export class Canaries {
    */
   async sendBefore(payment: ValidatedRequest, address: LoginRef, send: SendCanary): Promise<void> {
     const { signature } = payment.destination.operation;
-    const { rotation, monotonic } = this.#ports;
+    const { keySelector: rotation, monotonic } = this.#ports;
     if (!(await rotation.isAwaitingNewest(address, methods[signature].kind))) return;
     const last = this.#flights.get(`${loginRefString(address)}/${signature}`);
-    if (last?.isOver === false) return last.end;
-    if (last !== undefined && monotonic() < last.beganAt + interval) return;
+    if (last?.finished === false) return last.done;
+    if (last !== undefined && monotonic() < last.startedAt + interval) return;
     const beganAt = monotonic();
     const end = this.#inTime(this.#send(payment, address, send));
-    const flight: Flight = { beganAt, end, isOver: false };
+    const flight: CanaryRun = { startedAt: beganAt, done: end, finished: false };
     this.#flights.set(`${loginRefString(address)}/${signature}`, flight);
     try {
       await end;
     } finally {
-      flight.isOver = true;
+      flight.finished = true;
     }
   }
 
@@ -101,7 +101,7 @@ export class Canaries {
     } catch (error) {
       if (!(error instanceof ProxyError)) throw error;
     } finally {
-      this.#ports.meter.canarySent(address.environment, result);
+      this.#ports.metrics.canarySent(address.environment, result);
     }
   }
 

@@ -16,12 +16,12 @@ import { proxyErrorFor } from './upstream-failure.ts';
 import { type GatewayResponse, type SignedHttpRequest, UpstreamError } from './upstream-request.ts';
 
 export interface ForwarderOptions extends SigningOptions {
-  readonly rotation: KeySelector;
+  readonly keySelector: KeySelector;
   /** One per environment. */
   readonly upstreams: ReadonlyMap<string, UpstreamClient>;
   /** Where payments are to be preceded by one. */
   readonly canaries?: Canaries;
-  readonly meter: MetricsObserver;
+  readonly metrics: MetricsObserver;
   /** 0 to 1. */
   readonly random: () => number;
 }
@@ -56,7 +56,7 @@ export class Forwarder {
   }
 
   async #send(errand: ValidatedRequest, manner: RetryPolicy, startedAt: number): Promise<GatewayResponse> {
-    const { rotation, monotonic } = this.#ports;
+    const { keySelector: rotation, monotonic } = this.#ports;
     const { record, destination } = errand;
     const { operation, settings } = destination;
     const address = loginRefOf(errand);
@@ -95,7 +95,7 @@ export class Forwarder {
       return reply;
     };
     const isOverdue = (): boolean => this.#ports.monotonic() >= endsAt;
-    await this.#ports.rotation
+    await this.#ports.keySelector
       .retry(address, rejected, judge(first), { send, judge, isOverdue })
       .catch((error: unknown) => {
         // That a later request could not be sent must not hide what the gateway has answered.
@@ -133,12 +133,12 @@ export class Forwarder {
     if (cause === undefined) return;
     const { environment, operation } = destination;
     record.unreachable = cause;
-    this.#ports.meter.gatewayUnreachable({ environment, operation: operation.name, cause });
+    this.#ports.metrics.gatewayUnreachable({ environment, operation: operation.name, cause });
   }
 
   /** While a payment waits for its signature or for another connection, the gateway may change the key. */
   async #sign(errand: ValidatedRequest, use: MutableUse): Promise<SignedHttpRequest> {
-    const { rotation, monotonic } = this.#ports;
+    const { keySelector: rotation, monotonic } = this.#ports;
     const address = loginRefOf(errand);
     for (;;) {
       const startedAt = monotonic();
@@ -166,7 +166,7 @@ export class Forwarder {
     ownConnection: boolean,
     endsAt: number,
   ): Promise<GatewayResponse> {
-    const { monotonic, upstreams: forwarders, meter, clock } = this.#ports;
+    const { monotonic, upstreams: forwarders, metrics: meter, clock } = this.#ports;
     const { record, destination, memory } = errand;
     const { environment, settings, operation } = destination;
     const forwarder = forwarders.get(environment);

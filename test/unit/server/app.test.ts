@@ -35,12 +35,12 @@ beforeEach(async () => {
   const keys = { get: async () => ring, refresh: async () => ring };
   const wait = async () => {};
   const app = createApp(config, {
-    rotation: new KeySelector({ keys, meter, clock: Date.now, monotonic, wait, rotationGracePeriod: 0 }),
+    keySelector: new KeySelector({ keys, meter, clock: Date.now, monotonic, wait, rotationGracePeriod: 0 }),
     upstreams: new Map([['sandbox', { send: (...sent) => forward(...sent), drain: () => {} }]]),
-    admission: new ConcurrencyLimiter(),
+    limiter: new ConcurrencyLimiter(),
     memory: unlimitedMemory(),
     inflight: new InflightRequests(),
-    meter,
+    metrics: meter,
     log: {
       requestFinished: (exchange) => logged.push(exchange),
       internalError() {},

@@ -5,7 +5,7 @@ import { ProxyError } from '../../../../src/errors.ts';
 import { createFormReader } from '../../../../src/proxy/inbound/read-form.ts';
 import { MemoryBudget } from '../../../../src/proxy/memory-budget.ts';
 
-const readForm = createFormReader({ maxBodyBytes: 100, maxParameters: 3, deadline: 5_000 });
+const readForm = createFormReader({ maxBodyBytes: 100, maxParameters: 3, timeout: 5_000 });
 
 let request: IncomingMessage;
 beforeEach(() => {

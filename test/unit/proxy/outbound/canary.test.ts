@@ -46,8 +46,8 @@ beforeEach(() => {
     rotationGracePeriod: 86_400_000,
   });
   canaries = new Canaries(config, {
-    rotation,
-    meter: { canarySent: (_environment, result) => void results.push(result) },
+    keySelector: rotation,
+    metrics: { canarySent: (_environment, result) => void results.push(result) },
     monotonic,
     nonce: () => 'nonce',
     setTimer: (run, milliseconds) => {

@@ -71,7 +71,7 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
   };
   let nonces = 0;
   const sender = new Forwarder({
-    rotation: new KeySelector({
+    keySelector: new KeySelector({
       keys,
       meter,
       clock: () => noon,
@@ -81,7 +81,7 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
     }),
     signer: new SigningPool({ concurrency: 1, maxQueue: 1 }, meter, () => monotonic),
     upstreams: new Map([['sandbox', { send: forward, drain: () => {} }]]),
-    meter,
+    metrics: meter,
     clock: () => noon,
     monotonic: () => monotonic,
     nonce: () => {
