@@ -19,7 +19,7 @@ import { SigningPool } from '../proxy/signing-pool.ts';
 /** Everything that does I/O or differs between two runs. */
 export interface AppOptions {
   /** Selects keys, and records which ones the gateway accepts. */
-  readonly rotation: KeySelector;
+  readonly keySelector: KeySelector;
   /** One per environment. */
   readonly upstreams: ReadonlyMap<string, UpstreamClient>;
   readonly limiter: ConcurrencyLimiter;
@@ -57,7 +57,7 @@ const apiHeaders: HelmetOptions = {
 
 /** Builds the proxy. Opens no port, file or connection. */
 export function createApp(config: Config, options: AppOptions): Express {
-  const signer = new SigningPool(config.signing, options.meter, options.monotonic);
+  const signer = new SigningPool(config.signing, options.metrics, options.monotonic);
   const { maxBodyBytes, maxParameters, timeouts } = config.proxy;
   const handle = createHandler({
     ...options,
@@ -65,7 +65,7 @@ export function createApp(config: Config, options: AppOptions): Express {
     resolve: createRouter(config),
     readForm: createFormReader({ maxBodyBytes, maxParameters, timeout: timeouts.body }),
     responseReadTimeout: timeouts.body,
-    sender: new Forwarder({
+    forwarder: new Forwarder({
       ...options,
       signer,
       ...(config.keys.rotation.canary ? { canaries: new Canaries(config, options) } : {}),

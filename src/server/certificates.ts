@@ -63,7 +63,7 @@ export class CertificateFiles {
 
   /** Replaces the certificates in use, and updates their metrics. */
   use(certificates: Certificates): void {
-    for (const { user } of this.#entries.values()) this.#options.meter.certificateRemoved(user);
+    for (const { user } of this.#entries.values()) this.#options.metrics.certificateRemoved(user);
     this.#entries = new Map(certificates);
     for (const { user, material } of certificates.values()) this.#updateMetrics(user, material);
   }
@@ -115,7 +115,7 @@ export class CertificateFiles {
   #updateMetrics(user: TlsUser, material: TlsMaterial): void {
     for (const part of ['cert', 'ca'] as const) {
       const validity = validityOf(material, part);
-      if (validity !== undefined) this.#options.meter.certificateLoaded({ ...user, part }, validity);
+      if (validity !== undefined) this.#options.metrics.certificateLoaded({ ...user, part }, validity);
     }
   }
 }

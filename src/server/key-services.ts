@@ -21,7 +21,7 @@ export interface KeyServices {
   readonly config: KeysConfig;
   readonly source: KeySource;
   readonly cache: KeyCache;
-  readonly rotation: KeySelector;
+  readonly keySelector: KeySelector;
   readonly events: KeySourceObserver;
   /** What the key selector uses. It survives a reload. */
   readonly inUse: InUse;
@@ -56,23 +56,23 @@ export function createKeyServices(
   if (before !== undefined) cache.adopt(before.cache);
   const inUse = before?.inUse ?? { cache, rotationGracePeriod: config.rotationGracePeriod };
   Object.assign(inUse, { cache, rotationGracePeriod: config.rotationGracePeriod });
-  const rotation = before?.rotation ?? createKeySelector(inUse, events, options);
+  const keySelector = before?.keySelector ?? createKeySelector(inUse, events, options);
   if (!keepsSource) source.start();
   cache.start();
-  return { config, source, cache, rotation, events, inUse };
+  return { config, source, cache, keySelector, events, inUse };
 }
 
 function createKeySelector(
   inUse: InUse,
   events: KeySourceObserver,
-  { metrics: meter, clock, monotonic }: KeyServicesOptions,
+  { metrics, clock, monotonic }: KeyServicesOptions,
 ): KeySelector {
   return new KeySelector({
     keys: {
       get: (login) => inUse.cache.get(login),
       refresh: (login) => inUse.cache.refresh(login),
     },
-    meter: { ...events, keyFallback: (...fallback) => meter.keyFallback(...fallback) },
+    meter: { ...events, keyFallback: (...fallback) => metrics.keyFallback(...fallback) },
     clock,
     monotonic,
     wait: (milliseconds) => pause(milliseconds, undefined, { ref: false }),
@@ -101,28 +101,28 @@ function tokenOf(keys: KeysConfig): Secret | undefined {
 }
 
 /** Counts and logs key errors, since an operator must act on them. */
-function createEvents({ meter, log, monotonic }: KeyServicesOptions, source: string): KeySourceObserver {
+function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: string): KeySourceObserver {
   const outage = new OutageLog({ log, monotonic, source });
   return {
-    keyLookup: (environment, result) => meter.keyLookup(environment, result),
-    keyFetched: (source, seconds) => meter.keyFetched(source, seconds),
+    keyLookup: (environment, result) => metrics.keyLookup(environment, result),
+    keyFetched: (source, seconds) => metrics.keyFetched(source, seconds),
     keyRingUpdated: (login, ring, removal = 'deleted') => {
-      meter.keyRingUpdated(login, ring, removal);
+      metrics.keyRingUpdated(login, ring, removal);
       if (ring === undefined) logRemoval(log, login, removal);
       else logRing(log, login, ring);
     },
     keySourceUp: (up, cause = 'unknown') => {
-      meter.keySourceUp(up);
+      metrics.keySourceUp(up);
       if (up) outage.answered();
       else outage.failed(cause);
     },
     loginFailed: (problem) => {
-      meter.loginFailed(problem);
+      metrics.loginFailed(problem);
       outage.failed(problem);
     },
-    tokenExpiryChanged: (at, leaseSeconds) => meter.tokenExpiryChanged(at, leaseSeconds),
+    tokenExpiryChanged: (at, leaseSeconds) => metrics.tokenExpiryChanged(at, leaseSeconds),
     keyProblem: (problem, login) => {
-      meter.keyProblem(problem, login);
+      metrics.keyProblem(problem, login);
       log.message('error', problem, { ...login });
     },
   };

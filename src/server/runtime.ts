@@ -12,7 +12,7 @@ import { type Certificates, materialOf } from './certificates.ts';
 import { createKeyServices, type KeyServices } from './key-services.ts';
 
 /** What survives a reload of the configuration. */
-export interface RuntimeOptions extends Omit<AppOptions, 'rotation' | 'upstreams'> {
+export interface RuntimeOptions extends Omit<AppOptions, 'keySelector' | 'upstreams'> {
   readonly logState: () => LogState;
 }
 
@@ -51,7 +51,7 @@ export function startRuntime(
   const tls = materialOf(certificates, { role: 'vault' });
   const keys = createKeyServices(config.keys, tls, options, previous?.keys);
   return {
-    handle: createApp(config, { ...options, rotation: keys.rotation, upstreams }),
+    handle: createApp(config, { ...options, keySelector: keys.keySelector, upstreams }),
     keys,
     readiness: (draining) =>
       computeReadiness({

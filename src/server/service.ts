@@ -73,8 +73,8 @@ export type ServiceOptions = Pick<RuntimeOptions, 'log'> &
 /** @throws Error of `listen`, or for unreadable files */
 export async function startService(config: Config, overrides: ServiceOptions): Promise<Service> {
   const redactor = new LoginRedactor(loginsIn(config));
-  const meter = redactor.meter(createPrometheus({ version: packageVersion(), ...labelDomainOf(config) }));
-  const options = createRuntimeOptions(config, overrides, redactor, meter);
+  const metrics = redactor.meter(createPrometheus({ version: packageVersion(), ...labelDomainOf(config) }));
+  const options = createRuntimeOptions(config, overrides, redactor, metrics);
   const certificates = new CertificateFiles(options);
   const first = await certificates.prepare(config);
   certificates.use(first);
@@ -85,10 +85,10 @@ export async function startService(config: Config, overrides: ServiceOptions): P
     ...options,
     handle: (request, response) => runtime.handle(request, response),
     tls: listenerTlsOf(first),
-    connectionRejected: () => meter.connectionRejected(),
+    connectionRejected: () => metrics.connectionRejected(),
     requestRejected: recordRejection(options),
   });
-  const admin = createAdmin(config, meter, () => runtime.readiness(draining));
+  const admin = createAdmin(config, metrics, () => runtime.readiness(draining));
   const [proxyUrl, adminUrl] = await listenOn(
     [listener.server, config.proxy, config.proxy.tls === undefined ? 'http' : 'https'],
     [admin, config.admin, 'http'],
@@ -110,13 +110,13 @@ export async function startService(config: Config, overrides: ServiceOptions): P
       void runtime.stop(started);
       runtime = started;
       current = next;
-      meter.reconfigure(labelDomainOf(next));
+      metrics.reconfigure(labelDomainOf(next));
       certificates.use(prepared);
       options.memory.limit = next.proxy.maxBufferedBytes;
       updateListener(listener, next, listenerTlsOf(prepared));
       return fieldsForRestart(config, next);
     },
-    configLoaded: (successful) => meter.configLoaded(successful, options.clock() / 1000),
+    configLoaded: (successful) => metrics.configLoaded(successful, options.clock() / 1000),
     async stop(skipDelay) {
       draining = true;
       const finished = await shutDown({ listener, ...options, ...current.proxy }, skipDelay);
@@ -133,8 +133,8 @@ export async function startService(config: Config, overrides: ServiceOptions): P
   };
 }
 
-function createAdmin({ admin }: Config, meter: Prometheus, readiness: AdminAppOptions['readiness']): Server {
-  const [text, openMetricsText] = [shareTurn(() => meter.page(false)), shareTurn(() => meter.page(true))];
+function createAdmin({ admin }: Config, metrics: Prometheus, readiness: AdminAppOptions['readiness']): Server {
+  const [text, openMetricsText] = [shareTurn(() => metrics.page(false)), shareTurn(() => metrics.page(true))];
   const page: AdminAppOptions['page'] = (openMetrics) => (openMetrics ? openMetricsText() : text());
   const server = createAdminServer(admin.maxConnections);
   // One request per connection at a time, as on the proxy port.
@@ -148,11 +148,11 @@ function createRuntimeOptions(
   config: Config,
   { logDestination, ...overrides }: ServiceOptions,
   redactor: LoginRedactor,
-  meter: MetricsObserver,
+  metrics: MetricsObserver,
 ): RuntimeOptions {
-  logDestination?.watch({ dropped: (lines) => meter.logLinesDropped(lines) });
+  logDestination?.watch({ dropped: (lines) => metrics.logLinesDropped(lines) });
   const monotonic = overrides.monotonic ?? (() => performance.now());
-  const suppressed = (): void => meter.logLineSuppressed();
+  const suppressed = (): void => metrics.logLineSuppressed();
   return {
     clock: () => Date.now(),
     nonce: createNonceGenerator(),
@@ -161,7 +161,7 @@ function createRuntimeOptions(
     monotonic,
     log: sampleRejections(redactor.log(overrides.log), { monotonic, suppressed }),
     redact: redactor.text,
-    metrics: meter,
+    metrics,
     limiter: new ConcurrencyLimiter(),
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),
     inflight: new InflightRequests(),
@@ -172,10 +172,10 @@ function createRuntimeOptions(
 }
 
 /** A request that was rejected before it reached the handler. */
-function recordRejection({ log, meter }: RuntimeOptions): ListenerOptions['requestRejected'] {
+function recordRejection({ log, metrics }: RuntimeOptions): ListenerOptions['requestRejected'] {
   return (context) => {
     log.requestFinished(context);
-    meter.requestFinished(context);
+    metrics.requestFinished(context);
   };
 }
 
