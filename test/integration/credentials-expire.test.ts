@@ -9,7 +9,7 @@ import { balanceOf, TestCluster } from '../support/test-cluster.ts';
 const life = 2;
 const jwts = ['first', 'second', 'third'].map((name) => `eyJ.${name}-MARK-service-account.${'x'.repeat(20)}`);
 
-describe('a credential for Vault that has come to its end', () => {
+describe('a Vault credential that is no longer valid', () => {
   let site: TestCluster;
   let load: Load;
   let startedAt: number;
@@ -81,13 +81,13 @@ describe('a credential for Vault that has come to its end', () => {
     expect(await expiryOf(name)).toBeGreaterThan(Date.now() / 1000);
   }
 
-  it('because a secret id is used up, is an alarm, and over when its file holds another', async () => {
+  it('because a secret ID is used up, raises an alert until its file has another', async () => {
     await expectAlarm('used-up', 'Vault rejected the credentials (HTTP 400, approle)');
     await site.newSecretId('used-up');
     await expectRecovery('used-up');
   });
 
-  it('because a service account token is rotated, is replaced by the next login, and else is an alarm', async () => {
+  it('because a service account token was rotated, is replaced by the next login, or raises an alert', async () => {
     const { kubernetes } = site.vault.world();
     const logins = () => site.vault.count(/auth\/kubernetes\/login/);
     const before = logins();
@@ -104,7 +104,7 @@ describe('a credential for Vault that has come to its end', () => {
     await expectRecovery('kubernetes');
   });
 
-  it('because a token from a file has expired for good, is announced before, and an alarm', async () => {
+  it('because a token from a file has expired, is announced before, and raises an alert', async () => {
     await expectAlarm('token', 'Vault rejected the credentials (HTTP 403, token)');
     expect(errorsOf('token')[0]).toMatch(/^the configured Vault token expires at \d{4}-.*; replace it/);
     const token = site.secret('hvs.MARK-static-token-4712');
@@ -113,14 +113,14 @@ describe('a credential for Vault that has come to its end', () => {
     await expectRecovery('token');
   });
 
-  it('because a token has reached its greatest age, is replaced by a new login before it ends', async () => {
+  it('because a token has reached its maximum TTL, is replaced by a new login before it expires', async () => {
     await waitUntil(() => performance.now() - startedAt > 3 * life * 1000, 'several tokens have ended');
     expect(await expiryOf('max-ttl')).toBeGreaterThan(Date.now() / 1000);
     expect(await isUp('max-ttl')).toBe(true);
     expect(errorsOf('max-ttl')).toEqual([]);
   });
 
-  it('has failed no request of a login whose keys were cached, and shown no secret', async () => {
+  it('failed no request of a login with cached keys, and leaked no secret', async () => {
     await load.end();
     for (const name of Object.keys(by)) {
       expect(load.results(new RegExp(`^${name}$`))).toEqual({ '200 answered': expect.any(Number) });
@@ -129,7 +129,7 @@ describe('a credential for Vault that has come to its end', () => {
     expect(await site.leaks(load.seen())).toEqual([]);
   });
 
-  it('would have been found in what was seen', () => {
+  it('would have been found in the output', () => {
     const { controlKey, privateKey } = site.first;
     for (const secret of [controlKey, privateKey, ...jwts]) {
       for (const encoding of ['utf8', 'base64', 'hex'] as const) {

@@ -37,7 +37,7 @@ describe('without a request for the login', () => {
     await bench.close();
   });
 
-  it('a key that was mended in Vault is not shown as unusable any more', async () => {
+  it('a key that was fixed in Vault is no longer shown as unusable', async () => {
     await startWith({ ttl: '100ms' });
     await bench.admin.put(path, { control_key: '' });
     expect((await askBalance(proxy)).body).toContain('key-unusable');
@@ -48,7 +48,7 @@ describe('without a request for the login', () => {
     expect(await counted(proxy, 'key_signing_version', acme)).toBe(2);
   });
 
-  it('keys that were deleted in Vault leave no series, and a warning that names the login', async () => {
+  it('keys that were deleted in Vault end their series, with a warning that names the login', async () => {
     await startWith({ ttl: '100ms' });
     await bench.admin.put(path, { control_key: 'first' });
     await askBalance(proxy);
@@ -60,7 +60,7 @@ describe('without a request for the login', () => {
     ]);
   });
 
-  it('deleted keys of a login that looks like a card number are a warning without it', async () => {
+  it('deleted keys of a login that looks like a card number log a warning without it', async () => {
     await startWith({ ttl: '100ms' });
     const card = '4111111111111111';
     await bench.admin.put(`gateway/sandbox/${card}`, { control_key: 'first' });
@@ -73,7 +73,7 @@ describe('without a request for the login', () => {
     expect(proxy.logText()).not.toContain(card);
   });
 
-  it('keys that no request uses leave no series, without a warning', async () => {
+  it('keys that no request uses end their series, without a warning', async () => {
     await startWith({ ttl: '100ms', staleIfError: '2s' });
     await bench.admin.put(path, { control_key: '' });
     await askBalance(proxy);
@@ -84,7 +84,7 @@ describe('without a request for the login', () => {
     ]);
   });
 
-  it('keys of a place that a reload left leave no series', async () => {
+  it('keys of a source that a reload replaced end their series', async () => {
     await startWith({});
     await bench.admin.put(path, { control_key: 'first' });
     await askBalance(proxy);

@@ -20,7 +20,7 @@ async function platformToken({ admin }: KeysTestEnvironment): Promise<string> {
 }
 
 describe('deploy/vault/README.md', () => {
-  it('has sessions', () => {
+  it('has terminal sessions', () => {
     expect(steps.length).toBeGreaterThan(10);
   });
 

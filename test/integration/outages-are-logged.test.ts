@@ -46,7 +46,7 @@ async function expectEnd(proxy: TestProxy): Promise<void> {
   expect(await counted(proxy, 'key_source_up')).toBe(1);
 }
 
-describe('an outage of Vault', () => {
+describe('a Vault outage', () => {
   let bench: VaultTestEnvironment;
   let proxy: TestProxy;
 
@@ -68,17 +68,17 @@ describe('an outage of Vault', () => {
 
   it.each([
     ['that is sealed', { kind: 'status', status: 503 } as const, /sealed.*503/],
-    ['that limits the rate', { kind: 'status', status: 429 } as const, /rate.*429/],
+    ['that is rate-limited', { kind: 'status', status: 429 } as const, /rate.*429/],
     ['that is a standby', { kind: 'status', status: 473 } as const, /standby.*473/],
     ['that hangs', { kind: 'black-hole' } as const, /did not respond in time/],
-  ])('%s is one line with its cause, and one at its end', async (_name, fault, cause) => {
+  ])('%s is logged with its cause, and once at its end', async (_name, fault, cause) => {
     bench.vault.fail(fault);
     await expectBeginning(proxy, cause);
     bench.vault.heal();
     await expectEnd(proxy);
   });
 
-  it('is none where one login is denied: that is a problem of its own', async () => {
+  it('is not logged if a single login is denied, which is a key problem', async () => {
     bench.vault.fail({ kind: 'status', status: 403 }, /uncached/);
     await askUncached(proxy, 3);
     expect(await counted(proxy, 'key_source_up')).toBe(1);
@@ -92,7 +92,7 @@ describe('an outage of Vault', () => {
     ]);
   });
 
-  it('that is gone is one line with its cause, and one at its end', async () => {
+  it('that is unreachable is logged with its cause, and once at its end', async () => {
     const { port } = bench.vault;
     await bench.vault.close();
     await expectBeginning(proxy, /connection refused: ECONNREFUSED/);
@@ -110,12 +110,12 @@ describe('an outage at the start', () => {
     return proxy;
   }
 
-  it('says that the name of Vault is not known', async () => {
+  it("reports that Vault's host name is unknown", async () => {
     await expectBeginning(await startWith({ address: 'https://vault.invalid:8200' }), /DNS: E/);
   });
 
   describeWith('openssl')('(needs the program openssl)', () => {
-    it('says why TLS with Vault fails', async () => {
+    it('reports why TLS with Vault fails', async () => {
       const bench = await new VaultTestEnvironment().open();
       const { cert, key } = new Ca(bench.folder.path, 'ca').issue('server');
       const vault = new StubVault({ tls: { cert, key } });
@@ -129,7 +129,7 @@ describe('an outage at the start', () => {
   });
 });
 
-it('an outage of the directory is one line with its cause, and one at its end', async () => {
+it('an outage of the directory is logged with its cause, and once at its end', async () => {
   const proxy = await startProxy({ gateway: 'http://127.0.0.1:9' });
   stops.push(() => proxy.stop());
   await askBalance(proxy);
@@ -139,7 +139,7 @@ it('an outage of the directory is one line with its cause, and one at its end', 
   await expectEnd(proxy);
 });
 
-describe('a gateway that cannot be reached says why in log, metric and answer', () => {
+describe('an unreachable gateway is explained in log, metric and response', () => {
   async function ask(gateway: string, sandbox: object = {}) {
     const proxy = await startProxy({ gateway, sandbox, random: () => 0 });
     stops.push(() => proxy.stop());
@@ -156,7 +156,7 @@ describe('a gateway that cannot be reached says why in log, metric and answer', 
     expect(await counted(asked.proxy, 'gateway_connection_failures_total')).toBe(3);
   }
 
-  it('for a name that is not known', async () => {
+  it('for an unknown host name', async () => {
     await expectCause(await ask('https://gateway.invalid'), 'dns', /DNS/);
   });
 
@@ -164,7 +164,7 @@ describe('a gateway that cannot be reached says why in log, metric and answer', 
     await expectCause(await ask(`http://127.0.0.1:${closedPort}`), 'refused', /refused/);
   });
 
-  it('for a handshake that does not end in time', async () => {
+  it('for a handshake that times out', async () => {
     const gateway = await startFaultyGateway([async ({ request }) => void (await request())]);
     stops.push(() => gateway.close());
     const timeouts = { connect: '200ms', exchange: '5s' };

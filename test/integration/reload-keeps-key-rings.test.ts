@@ -10,7 +10,7 @@ import { rootToken } from '../support/stub-vault/state.ts';
 const signed = 502;
 const unavailable = 503;
 
-describe('a reload while Vault is away', () => {
+describe('a reload during a Vault outage', () => {
   let bench: VaultTestEnvironment;
   let proxy: TestProxy;
 
@@ -53,7 +53,7 @@ describe('a reload while Vault is away', () => {
     expect(await counted(proxy, 'key_version', { login: 'acme' })).toBe(1);
   });
 
-  it('with the stale time shortened does not use a ring for longer', async () => {
+  it('with a shorter staleIfError does not use a ring for longer', async () => {
     await proxy.reload(keysOf({}, { cache: { ttl: '0ms', staleIfError: '1ms' } }));
     expect((await askBalance(proxy)).status).toBe(unavailable);
   });
@@ -62,12 +62,12 @@ describe('a reload while Vault is away', () => {
     ['another mount', { mount: 'elsewhere' }],
     ['another path', { path: 'elsewhere/{environment}/{login}' }],
     ['another namespace', { namespace: 'team' }],
-  ])('with %s keeps none: it is another key', async (_what, vault) => {
+  ])('with %s keeps none: the keys are different ones', async (_what, vault) => {
     await proxy.reload(keysOf(vault));
     expect((await askBalance(proxy)).status).toBe(unavailable);
   });
 
-  it('with the cache changed ends what the cache before did in the background', async () => {
+  it('with the cache changed stops the background work of the previous cache', async () => {
     const reads = (): number => bench.vault.count(/secret\/data/);
     expect((await post(`${proxy.url}${paths.balance.replace('acme', 'other')}`, '')).status).toBe(
       unavailable,
@@ -81,7 +81,7 @@ describe('a reload while Vault is away', () => {
     expect(reads()).toBe(after);
   });
 
-  it('with another token reads with that one', async () => {
+  it('with another token uses that one', async () => {
     bench.vault.heal();
     const token = await bench.admin.token({ policies: [roleName], ttl: 3600 });
     await proxy.reload(keysOf({ auth: { method: 'token', token } }));
@@ -91,7 +91,7 @@ describe('a reload while Vault is away', () => {
     expect(reads.map(({ headers }) => headers['x-vault-token'])).toEqual([token]);
   });
 
-  it('with the cache changed keeps the login to Vault, with the login changed revokes the token before', async () => {
+  it('with the cache changed keeps the Vault token, with the login changed revokes the previous one', async () => {
     bench.vault.heal();
     const auth = await bench.appRole();
     await proxy.reload(keysOf({ auth }));
@@ -104,7 +104,7 @@ describe('a reload while Vault is away', () => {
   });
 });
 
-it('an orderly stop revokes the Vault token', async () => {
+it('a graceful shutdown revokes the Vault token', async () => {
   const bench = await new VaultTestEnvironment({ clock: Date.now }).open();
   const secretId = await bench.admin.secretId(approleMount, roleName);
   const secretIdFile = bench.folder.file('secret-id', secretId);

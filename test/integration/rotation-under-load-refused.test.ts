@@ -18,7 +18,7 @@ const mostTrials = 4;
 const onlyAnswered = { '200 answered': expect.any(Number) };
 const onlyRefused = { '403 answered': expect.any(Number) };
 
-describe('under load, a gateway that refuses every request of a login', () => {
+describe('under load, a gateway that rejects every request of a login', () => {
   let site: TestCluster;
   let load: Load;
   let answers: readonly Answer[];
@@ -67,7 +67,7 @@ describe('under load, a gateway that refuses every request of a login', () => {
   const readsOf = (login: string) =>
     site.vault.count(new RegExp(`^GET secret/data/gateway/sandbox/${login}`));
 
-  it('because Vault does not have its key yet, is obeyed until Vault has it, and 1 s later all is well', async () => {
+  it('because Vault does not have its key yet, causes no 403 later than 1 s after Vault has it', async () => {
     const rotated = /^(balance|status) rotated/;
     const recovered = at.inVault + step * 1000 + 400;
     const seen = {
@@ -94,7 +94,7 @@ describe('under load, a gateway that refuses every request of a login', () => {
     expect(seen['Vault reads']).toBeLessThanOrEqual(2 * processes * 2 * periods);
   });
 
-  it('because it is shut out, causes one trial per step of the back-off, and no storm at the gateway or at Vault', async () => {
+  it('because it is blocked, causes one trial per step of the back-off, and no flood at the gateway or at Vault', async () => {
     const shutOut = /^(balance|status) shut-out/;
     const allOfIt = /shut-out|transfer/;
     const seen = {
@@ -116,7 +116,7 @@ describe('under load, a gateway that refuses every request of a login', () => {
     expect(seen.fallbacks).toBe(0);
   });
 
-  it('is quoted: its status, its body', () => {
+  it('has its responses forwarded: status and body', () => {
     for (const { status, headers, body } of answers) {
       expect({ status, body }).toEqual({ status: 403, body: expect.stringContaining('Access is denied') });
       expect(headers['countersign-outcome']).toBe('answered');
@@ -132,7 +132,7 @@ describe('under load, a gateway that refuses every request of a login', () => {
     expect(new Set(site.transfers).size).toBe(answered);
   });
 
-  it('got more than 50 requests a second, and nobody saw a secret', async () => {
+  it('got more than 50 requests per second, and no secret leaked', async () => {
     expect(load.rate).toBeGreaterThan(50);
     expect(await site.leaks(load.seen(), JSON.stringify(answers))).toEqual([]);
   });

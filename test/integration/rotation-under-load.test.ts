@@ -186,7 +186,7 @@ describe.each([false, true])(
     });
 
     if (canary) {
-      it('no payment is rejected that began more than 500 ms after the switch, and canaries went before', async () => {
+      it('no payment is rejected that began more than 500 ms after the switch, because of canaries', async () => {
         const late = switches.flatMap((one) =>
           rejectedPayments(one).filter(({ startedAt }) => startedAt > one.at + canaryInterval),
         );
@@ -195,7 +195,7 @@ describe.each([false, true])(
       });
     }
 
-    it('the gateway and Vault are asked no more than needed', async () => {
+    it('the gateway and Vault get no more requests than needed', async () => {
       const canaries = await site.metric('key_canaries_total');
       const switched = await site.metric('key_canaries_total', { result: 'switched' });
       const extra = site.gateway.seen.count() - load.hits.length - canaries - switched;
@@ -208,7 +208,7 @@ describe.each([false, true])(
       expect(site.vaultReads).toBeLessThanOrEqual(5 * (refreshes * logins.length * processes + looks));
     });
 
-    it('no secret is seen', async () => {
+    it('no secret leaks', async () => {
       expect(await site.leaks(load.seen())).toEqual([]);
     });
   },

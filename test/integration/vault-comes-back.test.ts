@@ -12,15 +12,15 @@ describe('a Vault that hung', () => {
   beforeEach(async () => {
     bench = await new VaultTestEnvironment().open();
     await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
-    const ports = { ...bench.ports, monotonic: () => performance.now() };
-    source = bench.closing(createVaultSource(bench.config({ auth: await bench.appRole() }), day, ports));
+    const ports = { ...bench.options, monotonic: () => performance.now() };
+    source = bench.closeAtEnd(createVaultSource(bench.config({ auth: await bench.appRole() }), day, ports));
     await source.read(acme);
     bench.vault.fail({ kind: 'black-hole' });
     bench.vault.seen.length = 0;
   });
   afterEach(() => bench.close());
 
-  it('for less than its timeout answers the reads that wait, within two seconds of its return', async () => {
+  it('for less than its timeout serves the waiting reads within two seconds of its recovery', async () => {
     const logins = Array.from({ length: 8 }, (_, index) => ({ ...acme, login: `l${index}` }));
     const reads = Promise.all(logins.map((address) => problemOf(source.read(address))));
     await wait(2500);
@@ -30,7 +30,7 @@ describe('a Vault that hung', () => {
     expect(performance.now() - returned).toBeLessThan(2000);
   });
 
-  it('for longer is in use within two seconds of its return, while a probe still waits for an answer', async () => {
+  it('for longer is in use within two seconds of its recovery, while a probe still waits for a response', async () => {
     expect(await problemOf(source.read(acme))).toBe('timeout');
     await wait(1100);
     const probe = problemOf(source.read(acme));
@@ -42,7 +42,7 @@ describe('a Vault that hung', () => {
     expect(performance.now() - returned).toBeLessThan(2000);
   });
 
-  it('gets one copy of a waiting read a second, not one for each that waits', async () => {
+  it('gets one copy of a waiting read per second, not one for each of them', async () => {
     const logins = Array.from({ length: 8 }, (_, index) => ({ ...acme, login: `l${index}` }));
     const reads = Promise.all(logins.map((address) => problemOf(source.read(address))));
     await reads;

@@ -15,7 +15,7 @@ import {
   day,
   Folder,
   problemOf,
-  Told,
+  RecordingObserver,
   until,
 } from '../support/stub-vault/harness.ts';
 import { type RunningVault, vaultTargets } from '../support/stub-vault/real-vault.ts';
@@ -57,7 +57,7 @@ for (const { name, open } of vaultTargets(process.env)) {
 
     /** Timers stand still until {@link fire}. */
     class Ports implements VaultOptions {
-      readonly events = new Told();
+      readonly events = new RecordingObserver();
       readonly clock = Date.now;
       readonly monotonic = () => performance.now();
       readonly random = () => 0.5;
@@ -103,12 +103,12 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(Math.abs((ring?.[0]?.createdAt?.getTime() ?? 0) - Date.now())).toBeLessThan(60_000);
     });
 
-    it('says that a login that was never written has no keys', async () => {
+    it('finds no keys for a login that was never written', async () => {
       const { address } = await newLogin();
       expect(await source(await appRoleAuth()).read(address)).toBeUndefined();
     });
 
-    it('says that a deleted current version has no keys, until it is undeleted', async () => {
+    it('finds no keys in a deleted current version, until it is undeleted', async () => {
       const { address, path } = await newLogin('first');
       const keys = source(await appRoleAuth());
       await admin.deleteVersions(path, [1], mount);
@@ -117,13 +117,13 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
     });
 
-    it('says that a destroyed current version has no keys', async () => {
+    it('finds no keys in a destroyed current version', async () => {
       const { address, path } = await newLogin('first');
       await admin.destroy(path, [1], mount);
       expect(await source(await appRoleAuth()).read(address)).toBeUndefined();
     });
 
-    it('keeps versions superseded a moment ago, newest first, without deleted ones', async () => {
+    it('keeps recently superseded versions, newest first, without deleted ones', async () => {
       const { address, path } = await newLogin('first', 'second', 'third', 'fourth');
       await admin.deleteVersions(path, [2], mount);
       const ring = await source(await appRoleAuth()).read(address);
@@ -132,7 +132,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(ring?.[1]?.supersededAt).toEqual(ring?.[0]?.createdAt);
     });
 
-    it('takes a wrapped secret id, and takes it out only once', async () => {
+    it('uses a wrapped secret ID, and unwraps it only once', async () => {
       const { address } = await newLogin('first');
       const wrapped = await admin.wrappedSecretId(appRole, 'countersign');
       const wrappedSecretIdFile = folder.file('wrapped', wrapped);
@@ -141,17 +141,17 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(await problemOf(source(auth).read(address))).toBe('bad-credentials');
     });
 
-    it('names a wrong secret id as bad credentials', async () => {
+    it('reports a wrong secret ID as bad credentials', async () => {
       const { address } = await newLogin('first');
       expect(await problemOf(source(await appRoleAuth('wrong')).read(address))).toBe('bad-credentials');
     });
 
-    it('names a token that is no token as bad credentials', async () => {
+    it('reports an invalid token as bad credentials', async () => {
       const auth: VaultConfig['auth'] = { method: 'token', token: new Secret('no-such-token') };
       expect(await problemOf(source(auth).read(acme))).toBe('bad-credentials');
     });
 
-    it('takes a new token from the file after the old one was revoked', async () => {
+    it('reads a new token from the file after the old one was revoked', async () => {
       const { address } = await newLogin('first');
       const old = await admin.token({ policies: [policy], ttl: '1h' });
       const tokenFile = folder.file('token', old);
@@ -168,18 +168,18 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
     });
 
-    it('names a path that the policy does not give as denied, not as missing', async () => {
+    it('reports a path without permission as denied, not as missing', async () => {
       const keys = source(await appRoleAuth(), new Ports(), { path: 'elsewhere/{environment}/{login}' });
       expect(await problemOf(keys.read(acme))).toBe('denied');
     });
 
-    it('names a mount that is not there, not a missing secret', async () => {
+    it('reports a missing mount, not a missing secret', async () => {
       const auth: VaultConfig['auth'] = { method: 'token', token: new Secret(server.rootToken) };
       const keys = source(auth, new Ports(), { mount: `absent-${unique}` });
       expect(await problemOf(keys.read(acme))).toBe('no-route');
     });
 
-    it('logs in again at once when its token was revoked', async () => {
+    it('logs in again at once if its token was revoked', async () => {
       const { address } = await newLogin('first');
       const ports = new Ports();
       let ahead = 0;
@@ -195,7 +195,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       }
     });
 
-    it('does not log in again for a permission that is missing', async () => {
+    it('does not log in again because of a missing permission', async () => {
       const ports = new Ports();
       let ahead = 0;
       const monotonic = () => performance.now() + ahead;
@@ -237,7 +237,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       },
     );
 
-    it('renews a periodic token for its whole period again and again', async () => {
+    it('keeps renewing a periodic token for its whole period', async () => {
       const { address } = await newLogin('first');
       const id = await admin.role(appRole, 'periodic', { token_policies: [policy], token_period: '10m' });
       const secretIdFile = folder.file('secret-id-periodic', await admin.secretId(appRole, 'periodic'));
@@ -254,7 +254,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(await admin.countTokens()).toBe(before + 1);
     });
 
-    it('logs in again where its tokens are batch tokens, which cannot be renewed', async () => {
+    it('logs in again if its tokens are batch tokens, which cannot be renewed', async () => {
       const { address } = await newLogin('first');
       const settings = { token_policies: [policy], token_ttl: '1h', token_type: 'batch' };
       const id = await admin.role(appRole, 'batch', settings);
@@ -272,7 +272,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(ports.events.problems).toEqual([]);
     });
 
-    it('uses a secret id of one use once, and a new one at once when the token was revoked', async () => {
+    it('uses a single-use secret ID once, and a new one at once if the token was revoked', async () => {
       const { address } = await newLogin('first');
       const id = await admin.role(appRole, 'once', { token_policies: [policy], secret_id_num_uses: 1 });
       const secretIdFile = folder.file('secret-id-once', await admin.secretId(appRole, 'once'));
@@ -293,7 +293,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(ports.events.expiries).toHaveLength(3);
     });
 
-    it('revokes its token at the end', async () => {
+    it('revokes its token when it stops', async () => {
       const config = configFor(server.address, { mount, auth: await appRoleAuth() });
       const vault = connectVault(config, new Ports());
       const token = await vault.withToken((_kv, given) => Promise.resolve(reveal(given)));
@@ -303,7 +303,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       await expect(lookUp()).rejects.toThrow('403');
     });
 
-    it('names a mount of KV version 1 as such, not as missing secrets', async () => {
+    it('reports a mount with KV version 1, not missing secrets', async () => {
       const version1 = `kv1-${unique}`;
       await admin.enable('mounts', version1, { type: 'kv', options: { version: '1' } });
       await admin.policy(`${policy}-1`, version1, 'gateway');
@@ -330,7 +330,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
     });
 
-    it('knows when a token from the configuration ends', async () => {
+    it('knows when a configured token expires', async () => {
       const token = new Secret(await admin.token({ policies: [policy], ttl: '10m', renewable: false }));
       const ports = new Ports();
       source({ method: 'token', token }, ports).start();
@@ -341,7 +341,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(ports.events.problems).toEqual([expect.stringContaining('replace it')]);
     });
 
-    it('stays on a token that never ends', async () => {
+    it('keeps a token that does not expire', async () => {
       const ports = new Ports();
       source({ method: 'token', token: new Secret(server.rootToken) }, ports).start();
       await until(() => ports.events.expiries.length === 1, 'it has looked the token up');
@@ -369,7 +369,7 @@ for (const { name, open } of vaultTargets(process.env)) {
         expect(revealFields(written?.fields ?? {})).toEqual({ control_key: 'second', note: 'keep me' });
       });
 
-      it('refuses to write over what somebody else has written', async () => {
+      it('does not overwrite a concurrent change', async () => {
         const { address } = await newLogin('first', 'second');
         const keys = await store();
         expect(await problemOf(keys.write(address, { control_key: 'x' }, 1))).toBe('cas-mismatch');
@@ -386,7 +386,7 @@ for (const { name, open } of vaultTargets(process.env)) {
         expect(controlKeys((await keys.readVersion(address, 2))?.keys)).toEqual(['2:second']);
       });
 
-      it('tells deleted, destroyed and living versions apart', async () => {
+      it('distinguishes deleted, destroyed and current versions', async () => {
         const { address, path } = await newLogin('first', 'second', 'third');
         await admin.destroy(path, [1], mount);
         await admin.deleteVersions(path, [2], mount);
@@ -408,7 +408,7 @@ for (const { name, open } of vaultTargets(process.env)) {
         expect(await keys.readVersion(address, 9)).toBeUndefined();
       });
 
-      it('has no versions of a login that was never written', async () => {
+      it('finds no versions of a login that was never written', async () => {
         const { address } = await newLogin();
         expect(await (await store()).versions(address)).toBeUndefined();
       });

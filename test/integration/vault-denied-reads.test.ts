@@ -24,7 +24,7 @@ beforeEach(async () => {
 afterEach(() => bench.close());
 
 function open(auth: VaultConfig['auth']): KeySource {
-  return bench.closing(createVaultSource(bench.config({ auth }), day, bench.ports));
+  return bench.closeAtEnd(createVaultSource(bench.config({ auth }), day, bench.options));
 }
 
 describe('the login to Vault when reads are denied', () => {
@@ -50,7 +50,7 @@ describe('the login to Vault when reads are denied', () => {
     }
   }
 
-  it('is not made anew for a permission that is missing, where the token may look itself up', async () => {
+  it('is not repeated because of a missing permission, if the token may look itself up', async () => {
     const source = await grantOne({});
     await readDenied(source);
     expect(bench.vault.count(logins)).toBe(1);
@@ -58,7 +58,7 @@ describe('the login to Vault when reads are denied', () => {
     expect(bench.vault.world().tokens.count).toBe(1);
   });
 
-  it('is made anew every ten minutes at most where it may not, and leaves no token behind', async () => {
+  it('is repeated every ten minutes at most if it may not, and leaves no token behind', async () => {
     const source = await grantOne({ token_no_default_policy: true });
     const path = {
       'secret/data/gateway/sandbox/acme': { capabilities: ['read'] },
@@ -72,7 +72,7 @@ describe('the login to Vault when reads are denied', () => {
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('is made anew at once each time the token was revoked', async () => {
+  it('is repeated at once each time the token was revoked', async () => {
     const source = await grantOne({});
     for (let times = 2; times < 5; times += 1) {
       bench.vault.world().tokens.revokeAll();
@@ -82,27 +82,27 @@ describe('the login to Vault when reads are denied', () => {
     }
   });
 
-  it('a token with limited uses is not looked up, which would be one of them', async () => {
+  it('does not look up a token with limited uses, which would count as one', async () => {
     const source = await grantOne({ token_num_uses: 1 });
     expect(bench.vault.count(lookUps)).toBe(0);
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('by a token that was revoked, key_source_up is 0 until a login succeeds', async () => {
+  it('because the token was revoked: key_source_up is 0 until a login succeeds', async () => {
     const source = await grantOne({ secret_id_num_uses: 1 });
     bench.vault.world().tokens.revokeAll();
     bench.clock.advance(6 * second);
     expect(await problemOf(source.read(acme))).toBe('bad-credentials');
-    expect(bench.told.sourceUp).toBe(false);
+    expect(bench.observed.sourceUp).toBe(false);
     const asked = bench.vault.seen.length;
     expect(await problemOf(source.read(acme))).toBe('backing-off');
     expect(bench.vault.seen).toHaveLength(asked);
     await bench.appRole();
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    expect(bench.told.sourceUp).toBe(true);
+    expect(bench.observed.sourceUp).toBe(true);
   });
 
-  it('and the token cannot be looked up, a new secret id is used at once', async () => {
+  it('and the token cannot be looked up, uses a new secret ID at once', async () => {
     const source = await grantOne({ secret_id_num_uses: 1, token_no_default_policy: true });
     bench.vault.world().tokens.revokeAll();
     bench.clock.advance(6 * second);
@@ -114,7 +114,7 @@ describe('the login to Vault when reads are denied', () => {
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('and the token cannot be looked up, a login that failed by an outage is tried again', async () => {
+  it('and the token cannot be looked up, is tried again if it failed because of an outage', async () => {
     const source = await grantOne({ token_no_default_policy: true });
     bench.vault.world().tokens.revokeAll();
     bench.clock.advance(6 * second);
@@ -125,14 +125,14 @@ describe('the login to Vault when reads are denied', () => {
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('and the token was revoked two seconds after it was known to be good, is made anew', async () => {
+  it('and the token was revoked two seconds after it was known to be valid, is repeated', async () => {
     const source = await grantOne({});
     bench.clock.advance(2 * second);
     bench.vault.world().tokens.revokeAll();
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('with a revoked token while no login is possible, is the only request that is still sent', async () => {
+  it('because the token was revoked, and no login is possible, is the only request that is still sent', async () => {
     const source = await grantOne({});
     bench.clock.advance(6 * second);
     // It looked itself up, so a token of this role that cannot is a revoked one.
@@ -147,12 +147,12 @@ describe('the login to Vault when reads are denied', () => {
       bench.clock.advance(second);
     }
     expect(bench.vault.seen).toEqual([]);
-    expect(bench.told.expiries.at(-1)).toBeLessThan(bench.clock.now() / 1000);
+    expect(bench.observed.expiries.at(-1)).toBeLessThan(bench.clock.now() / 1000);
     await bench.appRole();
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('and the token, which never looked itself up, was revoked, is made anew once that is possible', async () => {
+  it('and the token, which never looked itself up, was revoked, is repeated once that is possible', async () => {
     const source = await grantOne({});
     bench.clock.advance(6 * second);
     bench.vault.world().tokens.revokeAll();
@@ -164,7 +164,7 @@ describe('the login to Vault when reads are denied', () => {
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('and the token may not look itself up but is good, is tried every ten minutes at most', async () => {
+  it('and the token may not look itself up but is valid, is repeated every ten minutes at most', async () => {
     const source = await grantOne({ token_no_default_policy: true });
     await bench.appRole('used-up');
     const problems: string[] = [];
@@ -178,7 +178,7 @@ describe('the login to Vault when reads are denied', () => {
     expect(bench.vault.count(logins)).toBe(1 + 2);
   });
 
-  it('with a revoked token of a file, is not repeated before the file holds another token', async () => {
+  it('because the token of a file was revoked, is not repeated before the file has another token', async () => {
     const newToken = async () =>
       bench.folder.file('token', await bench.admin.token({ policies: [roleName], ttl: 600 }));
     const tokenFile = await newToken();
@@ -187,7 +187,7 @@ describe('the login to Vault when reads are denied', () => {
     bench.clock.advance(2 * second);
     bench.vault.world().tokens.revokeAll();
     expect(await problemOf(source.read(acme))).toBe('bad-credentials');
-    expect(bench.told.problems).toEqual([expect.stringContaining('the credentials (HTTP 403, token)')]);
+    expect(bench.observed.problems).toEqual([expect.stringContaining('the credentials (HTTP 403, token)')]);
     bench.vault.seen.length = 0;
     expect(await problemOf(source.read(acme))).toBe('backing-off');
     expect(bench.vault.seen).toEqual([]);
@@ -195,7 +195,7 @@ describe('the login to Vault when reads are denied', () => {
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('and the token cannot be looked up for an outage, that is what is told', async () => {
+  it('and the token cannot be looked up because of an outage, reports the outage', async () => {
     const source = await grantOne({});
     bench.clock.advance(6 * second);
     bench.vault.fail({ kind: 'status', status: 503 }, /lookup-self/);

@@ -57,13 +57,13 @@ describe('keys in Vault, while Vault fails', () => {
 
   beforeEach(async () => {
     bench = await new VaultTestEnvironment().open();
-    source = bench.closing(
-      createVaultSource(bench.config({ auth: await bench.appRole(), timeout: 1000 }), day, bench.ports),
+    source = bench.closeAtEnd(
+      createVaultSource(bench.config({ auth: await bench.appRole(), timeout: 1000 }), day, bench.options),
     );
     cache = new KeyCache(
       source,
       { ttl: 60_000, staleIfError: 12 * 3_600_000, negativeTtl: 10_000, maxEntries: 100 },
-      { monotonic: bench.clock.now, random: () => 0.5, events: bench.told, sourceName: 'vault' },
+      { monotonic: bench.clock.now, random: () => 0.5, events: bench.observed, sourceName: 'vault' },
     );
     await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
   });
@@ -75,7 +75,7 @@ describe('keys in Vault, while Vault fails', () => {
       expect(await problemOf(source.read(acme))).toBe(kind);
     });
 
-    it('does not take a key away that is held', async () => {
+    it('does not remove a cached key', async () => {
       await cache.get(acme);
       bench.clock.advance(61_000);
       bench.vault.fail(fault, read);
@@ -85,7 +85,7 @@ describe('keys in Vault, while Vault fails', () => {
       expect(controlKeys(await cache.get(acme))).toEqual(['1:first']);
     });
 
-    it(scope === 'outage' ? 'leaves Vault alone for a while' : 'does not stop other logins', async () => {
+    it(scope === 'outage' ? 'opens the circuit breaker' : 'does not stop other logins', async () => {
       bench.vault.fail(fault, /acme/);
       await problemOf(source.read(acme));
       const other = { ...acme, login: 'other' };
@@ -95,7 +95,7 @@ describe('keys in Vault, while Vault fails', () => {
       expect(bench.vault.count(/other/)).toBe(scope === 'outage' ? 0 : 1);
     });
 
-    it('is over when Vault is well again', async () => {
+    it('is over when Vault has recovered', async () => {
       bench.vault.fail(fault, read);
       await problemOf(source.read(acme));
       bench.vault.heal();
@@ -104,7 +104,7 @@ describe('keys in Vault, while Vault fails', () => {
     });
   });
 
-  it('does not take a key away while nothing listens at the address', async () => {
+  it('does not remove a cached key while nothing listens at the address', async () => {
     await cache.get(acme);
     const { port } = bench.vault;
     await bench.vault.close();
@@ -116,15 +116,15 @@ describe('keys in Vault, while Vault fails', () => {
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('never follows a redirect, which would take the token along', async () => {
-    const other = bench.closing(new StubVault());
+  it('never follows a redirect, which would leak the token', async () => {
+    const other = bench.closeAtEnd(new StubVault());
     await other.listen();
     bench.vault.fail(status(307, { Location: `${other.address}/v1/secret/data/gateway/sandbox/acme` }));
     expect(await problemOf(source.read(acme))).toBe('redirected');
     expect(other.seen).toEqual([]);
   });
 
-  it('gives up a key that is deleted or destroyed', async () => {
+  it('removes a key that is deleted or destroyed', async () => {
     await cache.get(acme);
     await bench.admin.deleteVersions('gateway/sandbox/acme', [1]);
     expect(await cache.refresh(acme)).toBeUndefined();
@@ -134,7 +134,7 @@ describe('keys in Vault, while Vault fails', () => {
     expect(await cache.refresh(acme)).toBeUndefined();
   });
 
-  it('asks a sealed Vault once a second, however many requests come', async () => {
+  it('probes a sealed Vault once per second, however many requests arrive', async () => {
     await cache.get(acme);
     bench.vault.sealed = true;
     bench.vault.seen.length = 0;
@@ -149,7 +149,7 @@ describe('keys in Vault, while Vault fails', () => {
     expect(bench.vault.seen.length).toBeLessThanOrEqual(605);
   });
 
-  it('asks a Vault that hung again at once where it hung for a second', async () => {
+  it('probes a Vault that hung again at once if it hung for a second', async () => {
     await cache.get(acme);
     bench.vault.fail({ kind: 'black-hole' });
     const hanging = problemOf(source.read(acme));
@@ -159,7 +159,7 @@ describe('keys in Vault, while Vault fails', () => {
     expect(await problemOf(source.read(acme))).toBe('none');
   });
 
-  it('is used again a second after the return, however long it was away', async () => {
+  it('is used again a second after its recovery, however long the outage was', async () => {
     bench.vault.sealed = true;
     for (let second = 0; second < 600; second += 1) {
       bench.clock.advance(1000);
@@ -170,7 +170,7 @@ describe('keys in Vault, while Vault fails', () => {
     expect(await problemOf(source.read(acme))).toBe('none');
   });
 
-  it('sends one request first when Vault may be back, and the others after it', async () => {
+  it('sends one probe first when Vault may be back, and then the other requests', async () => {
     await cache.get(acme);
     bench.vault.sealed = true;
     await problemOf(source.read(acme));
@@ -186,7 +186,7 @@ describe('keys in Vault, while Vault fails', () => {
     );
   });
 
-  it('counts requests that fail together as one failure', async () => {
+  it('counts concurrent failures as one', async () => {
     await source.read(acme);
     bench.vault.sealed = true;
     const logins = Array.from({ length: 16 }, (_, index) => ({ ...acme, login: `l${index}` }));
@@ -206,7 +206,7 @@ describe('keys in Vault, while Vault fails', () => {
     expect(await problemOf(source.read(acme))).toBe('none');
   });
 
-  it('does not log in again for logins that Vault denies, since the token can look itself up', async () => {
+  it('does not log in again because of denied logins, since the token can look itself up', async () => {
     await source.read(acme);
     bench.clock.advance(3_600_000 / 2);
     bench.vault.fail(status(403), read);
@@ -219,7 +219,7 @@ describe('keys in Vault, while Vault fails', () => {
     expect(bench.vault.count(/secret\/data/)).toBe(50);
   });
 
-  it('does not read one login again and again that Vault denies', async () => {
+  it('backs off from a login that Vault denies', async () => {
     bench.vault.fail(status(403), /acme/);
     for (let second = 0; second < 120; second += 1) {
       await problemOf(cache.get(acme));
@@ -227,6 +227,6 @@ describe('keys in Vault, while Vault fails', () => {
     }
     expect(bench.vault.count(/secret\/data/)).toBeLessThan(30);
     expect(bench.vault.count(/approle\/login/)).toBeLessThan(10);
-    expect(bench.told.problems).toContainEqual(expect.stringContaining('Vault denied permission (HTTP 403)'));
+    expect(bench.observed.problems).toContainEqual(expect.stringContaining('Vault denied permission (HTTP 403)'));
   });
 });

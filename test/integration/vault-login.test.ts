@@ -31,7 +31,7 @@ describe('the login to Vault', () => {
   afterEach(() => bench.close());
 
   function open(auth: VaultConfig['auth']): KeySource {
-    return bench.closing(createVaultSource(bench.config({ auth }), day, bench.ports));
+    return bench.closeAtEnd(createVaultSource(bench.config({ auth }), day, bench.options));
   }
 
   /** Started, and logged in without any read. */
@@ -47,7 +47,7 @@ describe('the login to Vault', () => {
     await until(done, what);
   }
 
-  it('happens once, however many ask at the same time', async () => {
+  it('happens once for concurrent requests', async () => {
     const source = open(await bench.appRole());
     const asked = Array.from({ length: 20 }, () => source.read(acme));
     expect((await Promise.all(asked)).map(controlKeys)).toEqual(asked.map(() => ['1:first']));
@@ -63,12 +63,12 @@ describe('the login to Vault', () => {
     expect(bench.vault.count(/GET secret/)).toBe(0);
   });
 
-  it('happens by itself as soon as Vault can be reached', async () => {
+  it('happens in the background as soon as Vault can be reached', async () => {
     const source = open(await bench.appRole());
     bench.vault.sealed = true;
     source.start();
-    await until(() => bench.told.problems.length === 1, 'the failure is told');
-    expect(bench.told.problems[0]).toContain('Vault is sealed');
+    await until(() => bench.observed.problems.length === 1, 'the failure is told');
+    expect(bench.observed.problems[0]).toContain('Vault is sealed');
     bench.vault.heal();
     for (let waited = 0; waited < 10 && !source.ready(); waited += 1) {
       bench.clock.advance(10 * second);
@@ -77,14 +77,14 @@ describe('the login to Vault', () => {
     expect(source.ready()).toBe(true);
   });
 
-  it('is renewed at two thirds of the lease, give or take a tenth of that', async () => {
+  it('is renewed at two thirds of the lease, with a tenth of jitter', async () => {
     for (const [random, expected] of [
       [0, 2160],
       [0.5, 2400],
       [1, 2640],
     ] as const) {
       const auth = await bench.appRole();
-      const source = createVaultSource(bench.config({ auth }), day, { ...bench.ports, random: () => random });
+      const source = createVaultSource(bench.config({ auth }), day, { ...bench.options, random: () => random });
       source.start();
       await until(() => source.ready(), 'it has logged in');
       expect(bench.clock.nextTimer).toBe(expected * second);
@@ -92,7 +92,7 @@ describe('the login to Vault', () => {
     }
   });
 
-  it('is renewed for as long as the token can live, then made anew', async () => {
+  it("is renewed until the token's maximum TTL, then repeated", async () => {
     await bench.admin.role(approleMount, roleName, {
       token_policies: [roleName],
       token_ttl: 3600,
@@ -100,25 +100,25 @@ describe('the login to Vault', () => {
     });
     const source = await started(await bench.appRole());
     await wake(2400 * second, () => bench.vault.count(renewals) === 1, 'it has renewed');
-    await until(() => bench.told.expiries.length === 2, 'the new end is told');
+    await until(() => bench.observed.expiries.length === 2, 'the new end is told');
     expect(bench.vault.count(logins)).toBe(1);
     // 3000 s are left of the token's life.
     await wake(2000 * second, () => bench.vault.count(logins) === 2, 'it has logged in again');
-    await until(() => bench.told.expiries.length === 3, 'the new end is told');
+    await until(() => bench.observed.expiries.length === 3, 'the new end is told');
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    expect(bench.told.problems).toEqual([]);
+    expect(bench.observed.problems).toEqual([]);
   });
 
-  it('is made anew when renewal is refused', async () => {
+  it('is repeated if renewal is denied', async () => {
     const source = await started(await bench.appRole());
     bench.vault.world().tokens.revokeAll();
     await wake(2400 * second, () => bench.vault.count(logins) === 2, 'it has logged in again');
-    await until(() => bench.told.expiries.length === 2, 'the new end is told');
+    await until(() => bench.observed.expiries.length === 2, 'the new end is told');
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
     expect(bench.vault.count(logins)).toBe(2);
   });
 
-  it('keeps its token while Vault cannot renew it, and uses up no secret id', async () => {
+  it('keeps its token while Vault cannot renew it, and uses up no secret ID', async () => {
     const source = await started(await bench.appRole());
     bench.vault.fail({ kind: 'status', status: 500 }, /renew-self/);
     await wake(2400 * second, () => bench.vault.count(renewals) === 1, 'it has tried to renew');
@@ -127,12 +127,12 @@ describe('the login to Vault', () => {
       bench.clock.advance(second);
       await until(() => bench.clock.nextTimer !== undefined, 'it has looked again');
     }
-    await until(() => bench.told.expiries.length === 2, 'it has renewed');
+    await until(() => bench.observed.expiries.length === 2, 'it has renewed');
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
     expect(bench.vault.count(logins)).toBe(1);
   });
 
-  it('is made anew after the token has ended, even if nobody renewed it', async () => {
+  it('is repeated after the token has expired, even if no renewal was tried', async () => {
     const source = open(await bench.appRole());
     await source.read(acme);
     bench.clock.advance(3601 * second);
@@ -140,10 +140,10 @@ describe('the login to Vault', () => {
     expect(bench.vault.count(logins)).toBe(2);
   });
 
-  it.each([-6, 6])('and the waits of it do not depend on a clock that is set by %d hours', async (hours) => {
+  it.each([-6, 6])('and its waits do not depend on a clock that is changed by %d hours', async (hours) => {
     let set = 0;
-    const ports = { ...bench.ports, clock: () => bench.clock.now() + set };
-    const source = bench.closing(
+    const ports = { ...bench.options, clock: () => bench.clock.now() + set };
+    const source = bench.closeAtEnd(
       createVaultSource(bench.config({ auth: await bench.appRole() }), day, ports),
     );
     await source.read(acme);
@@ -159,7 +159,7 @@ describe('the login to Vault', () => {
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('is made anew once when a revoked token is denied to many', async () => {
+  it('is repeated once if a revoked token is denied to many requests', async () => {
     const source = open(await bench.appRole());
     await source.read(acme);
     bench.vault.world().tokens.revokeAll();
@@ -169,8 +169,8 @@ describe('the login to Vault', () => {
     expect(bench.vault.count(logins)).toBe(2);
   });
 
-  it('serves also who learns late that the old token was denied', async () => {
-    const vault = bench.closing(connectVault(bench.config({ auth: await bench.appRole() }), bench.ports));
+  it('also serves a request that learns late that the old token was denied', async () => {
+    const vault = bench.closeAtEnd(connectVault(bench.config({ auth: await bench.appRole() }), bench.options));
     const denied = new VaultError('denied', { status: 403 });
     const waiting = Promise.withResolvers<never>();
     const tokens: Secret[] = [];
@@ -189,7 +189,7 @@ describe('the login to Vault', () => {
     expect(tokens[3]).toBe(tokens[2]);
   });
 
-  describe('at the end', () => {
+  describe('when it stops', () => {
     const tokens = () => bench.vault.world().tokens.count;
 
     it('is revoked', async () => {
@@ -199,7 +199,7 @@ describe('the login to Vault', () => {
       expect(tokens()).toBe(0);
     });
 
-    it('is not revoked where the token was handed to us', async () => {
+    it('is not revoked if the token was configured', async () => {
       const token = await bench.admin.token({ policies: [roleName], ttl: 600 });
       const source = await started({ method: 'token', token: new Secret(token) });
       await source.stop();
@@ -207,7 +207,7 @@ describe('the login to Vault', () => {
       expect(bench.vault.count(/revoke/)).toBe(0);
     });
 
-    it('lets a read that is in flight end first', async () => {
+    it('lets an in-flight read finish first', async () => {
       const source = await started(await bench.appRole());
       const reading = source.read(acme);
       await source.stop();
@@ -224,28 +224,28 @@ describe('the login to Vault', () => {
     });
   });
 
-  it('stops when it is told to', async () => {
+  it('stops without pending timers', async () => {
     const source = await started(await bench.appRole());
     void source.stop();
     expect(bench.clock.nextTimer).toBeUndefined();
   });
 
-  describe('refused with 400', () => {
-    it('is not tried again for a long while, and says so once', async () => {
+  describe('rejected with 400', () => {
+    it('is not tried again for a long while, and reported once', async () => {
       const source = open(await bench.appRole('wrong'));
       source.start();
-      await until(() => bench.told.problems.length === 1, 'the refusal is told');
+      await until(() => bench.observed.problems.length === 1, 'the refusal is told');
       for (let waited = 0; waited < 20; waited += 1) {
         bench.clock.advance(second);
         expect(await problemOf(source.read(acme))).toBe('backing-off');
       }
       expect(bench.vault.count(logins)).toBe(1);
-      expect(bench.told.problems).toEqual([
+      expect(bench.observed.problems).toEqual([
         'Vault login failed: Vault rejected the credentials (HTTP 400, approle)',
       ]);
     });
 
-    it('is tried again after half a minute, then ever later up to five minutes', async () => {
+    it('is tried again after half a minute, then backs off up to five minutes', async () => {
       const source = open(await bench.appRole('wrong'));
       for (let waited = 0; waited < 3600; waited += 5) {
         await problemOf(source.read(acme));
@@ -255,14 +255,14 @@ describe('the login to Vault', () => {
       expect(bench.vault.count(logins)).toBeLessThan(24);
     });
 
-    it('is tried again at once when the secret id in the file is another', async () => {
+    it('is tried again at once if the secret ID in the file changed', async () => {
       const source = open(await bench.appRole('wrong'));
       expect(await problemOf(source.read(acme))).toBe('bad-credentials');
       await bench.appRole();
       expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
     });
 
-    it('is tried again by itself when the secret id in the file is another', async () => {
+    it('is tried again in the background if the secret ID in the file changed', async () => {
       const source = open(await bench.appRole('wrong'));
       source.start();
       await until(() => bench.clock.nextTimer !== undefined, 'the refusal is known');
@@ -272,7 +272,7 @@ describe('the login to Vault', () => {
       expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
     });
 
-    it('follows when a secret id is used up', async () => {
+    it('happens if a secret ID is used up', async () => {
       await bench.admin.role(approleMount, roleName, { token_policies: [roleName], secret_id_num_uses: 1 });
       const source = open(await bench.appRole());
       await source.read(acme);
@@ -281,7 +281,7 @@ describe('the login to Vault', () => {
     });
   });
 
-  it('takes a wrapped secret id out once and logs in with it as often as needed', async () => {
+  it('unwraps a wrapped secret ID once and logs in with it as often as needed', async () => {
     const wrapped = await bench.admin.wrappedSecretId(approleMount, roleName);
     const wrappedSecretIdFile = bench.folder.file('wrapped', wrapped);
     const source = open({
@@ -301,7 +301,7 @@ describe('the login to Vault', () => {
     expect(bench.vault.count(/wrapping\/unwrap/)).toBe(2);
   });
 
-  it('reads the service account token anew each time', async () => {
+  it('reads the service account token each time', async () => {
     const { kubernetes } = bench.vault.world();
     kubernetes.role('signer', { policies: [roleName], ttl: 600 });
     kubernetes.accept('jwt-1');
@@ -315,18 +315,18 @@ describe('the login to Vault', () => {
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('is refused for a service account token that the cluster does not know', async () => {
+  it('is rejected for a service account token that the cluster does not know', async () => {
     bench.vault.world().kubernetes.role('signer', { policies: [roleName], ttl: 600 });
     const jwtFile = bench.folder.file('jwt', 'forged');
     const source = open({ method: 'kubernetes', mount: 'kubernetes', role: 'signer', jwtFile });
     expect(await problemOf(source.read(acme))).toBe('bad-credentials');
   });
 
-  it('names the file that is missing, and goes on when it is there', async () => {
+  it('names the file that is missing, and recovers when it exists', async () => {
     const tokenFile = `${bench.folder.path}/token`;
     const source = open({ method: 'token', tokenFile });
     expect(await problemOf(source.read(acme))).toBe('no-credentials');
-    expect(bench.told.problems).toEqual([
+    expect(bench.observed.problems).toEqual([
       `Vault login failed: the Vault credentials cannot be read (cannot read ${tokenFile})`,
     ]);
     bench.folder.file('token', await bench.admin.token({ policies: [roleName], ttl: 600 }));
@@ -349,21 +349,21 @@ describe('the login to Vault', () => {
     ['no auth at all', { auth: null }],
     ['an empty token', { auth: { client_token: '', lease_duration: 60, renewable: true } }],
     ['a lease that is no number', { auth: { client_token: 'x', lease_duration: '60', renewable: true } }],
-  ])('does not take a reply with %s for a login', async (_name, body) => {
+  ])('does not accept a response with %s as a login', async (_name, body) => {
     const source = open(await bench.appRole());
     bench.vault.fail({ kind: 'json', body }, /login/);
     expect(await problemOf(source.read(acme))).toBe('invalid-response');
   });
 
-  it('warns when a token from the configuration comes to its end', async () => {
+  it('warns when a configured token is about to expire', async () => {
     const token = new Secret(
       await bench.admin.token({ policies: [roleName], ttl: 600, explicit_max_ttl: 900 }),
     );
     await started({ method: 'token', token });
-    expect(bench.told.problems).toEqual([]);
-    await wake(400 * second, () => bench.told.expiries.length === 2, 'it has renewed');
-    await wake(400 * second, () => bench.told.problems.length > 0, 'the end is told');
-    expect(bench.told.problems[0]).toBe(
+    expect(bench.observed.problems).toEqual([]);
+    await wake(400 * second, () => bench.observed.expiries.length === 2, 'it has renewed');
+    await wake(400 * second, () => bench.observed.problems.length > 0, 'the end is told');
+    expect(bench.observed.problems[0]).toBe(
       'the configured Vault token expires at 2026-01-01T00:15:00.000Z; replace it',
     );
   });

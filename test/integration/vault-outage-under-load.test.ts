@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { askBalance, post, verdict } from '../support/forwarding.ts';
 import { waitUntil } from '../support/load.ts';
-import { away, cached, type OutageResult, runOutage, tellOutages } from '../support/outage-run.ts';
+import { outageSeconds, cached, type OutageResult, runOutage, printOutages } from '../support/outage-run.ts';
 import {
   type FailingVault,
   type Outage,
   outages,
-  type Place,
+  type OutageContext,
   revokedTokenOfAFile,
   VaultTrust,
 } from '../support/outages.ts';
@@ -53,7 +53,7 @@ describeWith('openssl')('while Vault is away, under load (needs the program open
     describe.each(logIns)('with $by', ({ by, auth, rows }) => {
       const results: [Outage, OutageResult][] = [];
       const folder = new Folder();
-      let place: Place;
+      let place: OutageContext;
 
       beforeAll(async () => {
         const trust = new VaultTrust(folder);
@@ -66,7 +66,7 @@ describeWith('openssl')('while Vault is away, under load (needs the program open
         await holdKeys(site);
       }, 60_000);
       afterAll(async () => {
-        tellOutages(`Outages of ${server}, ${processes} processes that log in by ${by}`, results);
+        printOutages(`Outages of ${server}, ${processes} processes that log in by ${by}`, results);
         await place.site.close();
         await place.vault.close();
         folder.remove();
@@ -85,7 +85,7 @@ describeWith('openssl')('while Vault is away, under load (needs the program open
         60_000,
       );
 
-      it('shows no secret', async () => {
+      it('leaks no secret', async () => {
         expect(await place.site.leaks(...results.map(([, { load }]) => load.seen()))).toEqual([]);
       });
     });
@@ -108,7 +108,7 @@ function expectNothingFailed({ load }: OutageResult): void {
 }
 
 /** In the log of each process one line of the beginning, and one of the end. */
-function expectLines({ cause }: Outage, { beginnings, ends, uncachedWhileAway }: OutageResult): void {
+function expectLines({ cause }: Outage, { begins: beginnings, ends, uncachedDuring: uncachedWhileAway }: OutageResult): void {
   const once = (line: unknown) => Array(processes).fill(cause === undefined ? [] : [line]);
   const beginning = { level: 'error', cause: expect.stringMatching(cause ?? /./), seconds: 0 };
   expect(beginnings).toEqual(once(expect.objectContaining(beginning)));
@@ -118,15 +118,15 @@ function expectLines({ cause }: Outage, { beginnings, ends, uncachedWhileAway }:
 
 /** In an outage little is asked of Vault; else each key is read when it is not fresh any more, also after it. */
 function expectBoundedReads({ cause }: Outage, result: OutageResult): void {
-  const { readsWhileAway = 0, readsAfter, secondsAfter } = result;
+  const { readsDuring: readsWhileAway = 0, readsAfter, secondsAfter } = result;
   const refreshed = (seconds: number) => processes * logins.length * (Math.ceil(seconds / (fresh * 0.9)) + 1);
   // Those in flight at first, at most eight a process, and then one probe a second.
-  const probed = processes * (8 + away);
-  expect(readsWhileAway).toBeLessThanOrEqual(cause === undefined ? refreshed(away) : probed);
+  const probed = processes * (8 + outageSeconds);
+  expect(readsWhileAway).toBeLessThanOrEqual(cause === undefined ? refreshed(outageSeconds) : probed);
   expect(readsAfter).toBeLessThanOrEqual(refreshed(secondsAfter));
 }
 
-describe('a Vault that takes longer than an exchange with the gateway may', () => {
+describe('a Vault that is slower than the timeout of a gateway request', () => {
   const vault = new StubVault();
   let proxy: TestProxy;
 
@@ -145,7 +145,7 @@ describe('a Vault that takes longer than an exchange with the gateway may', () =
     await proxy.stop();
   });
 
-  it('is not waited for', async () => {
+  it('does not delay requests', async () => {
     const asked = performance.now();
     const answer = await askBalance(proxy);
     expect(performance.now() - asked).toBeLessThan(5000);

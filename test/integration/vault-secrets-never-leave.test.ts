@@ -76,15 +76,15 @@ describe('secrets', () => {
   /** Everything that reading and writing lets anybody see: results, errors with their insides, events. */
   async function seenOf(auth: VaultConfig['auth']): Promise<string> {
     const config = bench.config({ auth, timeout: 100 });
-    const source = bench.closing(createVaultSource(config, day, bench.ports));
-    const store = bench.closing(createVaultAdmin(config, bench.ports));
+    const source = bench.closeAtEnd(createVaultSource(config, day, bench.options));
+    const store = bench.closeAtEnd(createVaultAdmin(config, bench.options));
     const caught = (work: Promise<unknown>) => work.catch((error: unknown) => error);
     const results = [
       await caught(source.read(acme)),
       await caught(source.read(acme)),
       await caught(store.readVersion(acme, 1)),
       await caught(store.write(acme, { control_key: new Secret(marks.controlKey) }, 1)),
-      bench.told,
+      bench.observed,
       source,
       store,
       config,
@@ -99,14 +99,14 @@ describe('secrets', () => {
     return [String(value), JSON.stringify(value), inspect(value, options), ...own].join('\n');
   }
 
-  it.each(faults)('are in nothing that can be seen after %s', async (_name, fault) => {
+  it.each(faults)('are in no output after %s', async (_name, fault) => {
     bench.vault.fail(fault);
     const seen = await Promise.all(auths.map(seenOf));
     expect(marksIn(seen.join('\n'), marks)).toEqual([]);
-    expect(bench.told.problems.length).toBeGreaterThan(0);
+    expect(bench.observed.problems.length).toBeGreaterThan(0);
   });
 
-  it('are in nothing that can be seen when a login works and the secret fails', async () => {
+  it('are in no output if the login works and the read of the secret fails', async () => {
     const [token] = auths;
     for (const [, fault] of faults) {
       bench.vault.fail(fault, /^secret/);
@@ -114,7 +114,7 @@ describe('secrets', () => {
     }
   });
 
-  it('are in nothing that can be seen when all is well', async () => {
+  it('are in no output on success', async () => {
     const seen = await seenOf({ method: 'token', token: new Secret(marks.token) });
     expect(seen).toContain('control_key');
     expect(seen).toContain('the private key is');
@@ -141,7 +141,7 @@ describe('secrets', () => {
     expect(marksIn(output, marks)).toEqual([]);
   });
 
-  it('would be found in any of these forms', () => {
+  it('would be found in all of these encodings', () => {
     const token = marks.token;
     for (const text of [
       token,

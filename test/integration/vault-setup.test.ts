@@ -79,7 +79,7 @@ const present = [
     return all.map(({ modified: _modified, version: _version, ...settings }) => settings);
   }
 
-  it('sets everything up, and leaves all of it as it is when it is run again without an option', async () => {
+  it('sets everything up, and changes nothing when it runs again without options', async () => {
     expect(setUp(everything)).toMatchObject({ ...succeeds, stderr: '' });
     const before = await state();
     expect(before[0]).toMatchObject({
@@ -96,7 +96,7 @@ const present = [
     expect(await state()).toEqual(before);
   });
 
-  it('changes the setting of a role that is given, and no other', async () => {
+  it('changes only the given settings of a role', async () => {
     setUp(everything);
     const [config, , appRole] = await state();
     expect(setUp({ AUTH: 'approle kubernetes', TOKEN_TTL: '20m' })).toMatchObject(succeeds);
@@ -129,7 +129,7 @@ const present = [
     },
   );
 
-  it('replaces a configuration with everything it has, and not one with settings of which it knows nothing', async () => {
+  it('replaces a configuration as a whole, but not one with settings that it does not know', async () => {
     setUp(everything);
     const replacing = { ...everything, KUBERNETES_REPLACE_CONFIG: 'yes', KUBERNETES_HOST: 'https://other' };
     expect(setUp(replacing)).toMatchObject(succeeds);
@@ -146,7 +146,7 @@ const present = [
     expect((await state())[0]).toMatchObject({ kubernetes_host: 'https://k', issuer: 'theirs' });
   });
 
-  it('is not done where Vault denies a step, and completes when it is run again', async () => {
+  it('fails if Vault denies a step, and completes when it runs again', async () => {
     const path = {
       'sys/mounts': { capabilities: ['read'] },
       'sys/auth': { capabilities: ['read'] },
@@ -162,7 +162,7 @@ const present = [
     expect((await state())[0]).toMatchObject({ token_reviewer_jwt_set: true });
   });
 
-  it('names a mount of KV version 1 as such, and one that is no KV mount', async () => {
+  it('reports a mount with KV version 1, and one that is not a KV mount', async () => {
     await admin.enable('mounts', 'old', { type: 'kv', options: { version: '1' } });
     const old = setUp({ KV_MOUNT: 'old' });
     expect(old).toMatchObject(fails);
@@ -170,11 +170,11 @@ const present = [
     expect(setUp({ KV_MOUNT: 'cubbyhole' }).stderr).toContain('cubbyhole is not a KV mount');
   });
 
-  it('reads what the program prints in whatever format the environment asks for', () => {
+  it("parses the program's output in whatever format the environment sets", () => {
     expect(setUp({ VAULT_FORMAT: 'json', BAO_FORMAT: 'json' })).toMatchObject(succeeds);
   });
 
-  it('gives policies with which emergency step 5 works for whom it says, and not for the platform team', async () => {
+  it('writes policies that permit emergency step 5 to the documented role, and not to the platform team', async () => {
     setUp({});
     const page = readFileSync(join(root, 'deploy/vault/README.md'), 'utf8').replaceAll(/\s+/g, ' ');
     const step = page.slice(page.indexOf('5. Find out how it leaked'));

@@ -7,7 +7,7 @@ import { day, roleName, until, VaultTestEnvironment } from '../support/stub-vaul
 const second = 1000;
 const dayInSeconds = day / second;
 
-describe('the lease of a Vault token, by which an alert judges the time left', () => {
+describe('the reported lease of a Vault token', () => {
   let bench: VaultTestEnvironment;
 
   beforeEach(async () => {
@@ -16,7 +16,7 @@ describe('the lease of a Vault token, by which an alert judges the time left', (
   afterEach(() => bench.close());
 
   async function start(auth: VaultConfig['auth']): Promise<void> {
-    const source = bench.closing(createVaultSource(bench.config({ auth }), day, bench.ports));
+    const source = bench.closeAtEnd(createVaultSource(bench.config({ auth }), day, bench.options));
     source.start();
     await until(() => source.ready(), 'it has logged in');
   }
@@ -29,16 +29,16 @@ describe('the lease of a Vault token, by which an alert judges the time left', (
 
   /** Advances the clock until the token was looked up or renewed once more. */
   async function advance(milliseconds: number): Promise<void> {
-    const before = bench.told.leases.length;
+    const before = bench.observed.leases.length;
     bench.clock.advance(milliseconds);
-    await until(() => bench.told.leases.length > before, 'the token was looked up or renewed');
+    await until(() => bench.observed.leases.length > before, 'the token was looked up or renewed');
   }
 
-  it('of a login is what Vault last granted, shorter at the end of its maximum life', async () => {
+  it('of a login is what Vault last granted, shorter near its maximum TTL', async () => {
     await bench.open({ token_ttl: 3600, token_max_ttl: 5400 });
     await start(await bench.appRole());
     await advance(2400 * second);
-    expect(bench.told.leases).toEqual([3600, 3000]);
+    expect(bench.observed.leases).toEqual([3600, 3000]);
   });
 
   it('of 10 minutes never has less than 20 % left while renewals succeed', async () => {
@@ -47,8 +47,8 @@ describe('the lease of a Vault token, by which an alert judges the time left', (
     for (let renewals = 0; renewals < 12; renewals += 1) {
       const wake = bench.clock.nextTimer ?? Number.NaN;
       const [expiry = Number.NaN, lease = Number.NaN] = [
-        bench.told.expiries.at(-1),
-        bench.told.leases.at(-1),
+        bench.observed.expiries.at(-1),
+        bench.observed.leases.at(-1),
       ];
       const left = expiry - (bench.clock.now() + wake) / second;
       expect(left / lease).toBeGreaterThan(0.2);
@@ -61,20 +61,20 @@ describe('the lease of a Vault token, by which an alert judges the time left', (
     bench.clock.advance(15 * day);
     await start(auth);
     await advance(10 * day);
-    expect(bench.told.leases).toEqual([30 * dayInSeconds, 30 * dayInSeconds]);
-    expect(new Set(bench.told.expiries).size).toBe(1);
+    expect(bench.observed.leases).toEqual([30 * dayInSeconds, 30 * dayInSeconds]);
+    expect(new Set(bench.observed.expiries).size).toBe(1);
   });
 
   it('of a configured token does not shrink with its last renewals', async () => {
     await start(await configured({ ttl: 600, explicit_max_ttl: 900 }));
     await advance(400 * second);
     await advance(400 * second);
-    expect(bench.told.leases).toEqual([600, 600, 600]);
+    expect(bench.observed.leases).toEqual([600, 600, 600]);
   });
 
   it('of a token that never expires is not reported', async () => {
     await bench.open();
     await start(bench.config().auth);
-    expect(bench.told.leases).toEqual([undefined]);
+    expect(bench.observed.leases).toEqual([undefined]);
   });
 });

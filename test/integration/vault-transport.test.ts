@@ -43,9 +43,9 @@ describe('requests to Vault', () => {
   });
 
   const open = (more: Partial<VaultConfig> = {}) =>
-    bench.closing(createVaultSource(bench.config(more), day, bench.ports));
+    bench.closeAtEnd(createVaultSource(bench.config(more), day, bench.options));
 
-  it('take nothing from VAULT_ variables, and use no proxy from the environment', async () => {
+  it("ignore VAULT_ variables and the environment's proxy settings", async () => {
     const proxy = other.address;
     Object.assign(process.env, {
       VAULT_ADDR: other.address,
@@ -70,7 +70,7 @@ describe('requests to Vault', () => {
     expect(JSON.stringify(seen)).not.toContain('of-the-environment');
   });
 
-  it('carry no token when they log in, even when an older token is known', async () => {
+  it('carry no token when they log in, even if there is an older token', async () => {
     const source = open({ auth: await bench.appRole() });
     await source.read(acme);
     bench.clock.advance(2 * 3600_000);
@@ -79,8 +79,8 @@ describe('requests to Vault', () => {
     expect(logins.map(({ headers }) => headers['x-vault-token'])).toEqual([undefined, undefined]);
   });
 
-  it('name the namespace of the configuration', async () => {
-    const vault = bench.closing(new StubVault({ namespaces: ['team-a'] }));
+  it('carry the configured namespace', async () => {
+    const vault = bench.closeAtEnd(new StubVault({ namespaces: ['team-a'] }));
     const admin = new VaultAdmin(await vault.listen(), rootToken);
     const inTeam = { 'X-Vault-Namespace': 'team-a' };
     await admin.request(
@@ -90,8 +90,8 @@ describe('requests to Vault', () => {
       inTeam,
     );
     const read = async (more: Partial<VaultConfig>) => {
-      const source = bench.closing(
-        createVaultSource(configFor(vault.address, more), day, { ...bench.ports, ...ports }),
+      const source = bench.closeAtEnd(
+        createVaultSource(configFor(vault.address, more), day, { ...bench.options, ...ports }),
       );
       return controlKeys(await source.read(acme));
     };
@@ -113,17 +113,17 @@ describe('requests to Vault', () => {
       await vault.listen();
     }
     const read = (more: Partial<VaultConfig>) => {
-      const source = bench.closing(createVaultSource(configFor(vault.address, more), day, bench.ports));
+      const source = bench.closeAtEnd(createVaultSource(configFor(vault.address, more), day, bench.options));
       return source.read(acme);
     };
     afterEach(() => vault.close());
 
-    it('trust the CA of the configuration', async () => {
+    it('trust the configured CA', async () => {
       await listen();
       expect(await problemOf(read({ caFile: ca.file }))).toBe('none');
     });
 
-    it('trust no other server, whatever the environment says', async () => {
+    it('trust no other server, whatever the environment variables are', async () => {
       await listen();
       process.env['VAULT_SKIP_VERIFY'] = '1';
       expect(await problemOf(read({}))).toBe('unreachable');
@@ -132,7 +132,7 @@ describe('requests to Vault', () => {
       expect(vault.seen).toEqual([]);
     });
 
-    it('show the client certificate of the configuration', async () => {
+    it('present the configured client certificate', async () => {
       const clients = new Ca(bench.folder.path, 'clients');
       await listen(clients);
       const { certFile, keyFile } = clients.issue('countersign');
@@ -141,7 +141,7 @@ describe('requests to Vault', () => {
     });
   });
 
-  describe('on a kept-alive socket that the server has given up', () => {
+  describe('on a kept-alive socket that the server has closed', () => {
     let server: Server;
     let methods: string[];
 
@@ -166,10 +166,10 @@ describe('requests to Vault', () => {
 
     const client = () => {
       const { port } = z.object({ port: z.number() }).parse(server.address());
-      return bench.closing(vaultClient({ address: `http://127.0.0.1:${port}`, timeout: 2000 }, ports));
+      return bench.closeAtEnd(vaultClient({ address: `http://127.0.0.1:${port}`, timeout: 2000 }, ports));
     };
 
-    it('reads are sent once more', async () => {
+    it('reads are retried once', async () => {
       const vault = client();
       for (let times = 0; times < 3; times += 1) {
         expect(await vault.read('secret/data/a', z.object({}), new Secret('t'))).toEqual({});
@@ -177,7 +177,7 @@ describe('requests to Vault', () => {
       expect(methods.length).toBeGreaterThan(3);
     });
 
-    it('logins never are, since each has a socket of its own', async () => {
+    it('logins are not retried, since each has a dedicated socket', async () => {
       const vault = client();
       await vault.read('secret/data/a', z.object({}), new Secret('t'));
       for (let times = 0; times < 3; times += 1) await vault.write('auth/approle/login', {}, z.object({}));
@@ -185,9 +185,9 @@ describe('requests to Vault', () => {
     });
   });
 
-  it('end at the deadline even while they wait for a socket', async () => {
+  it('time out even while they wait for a socket', async () => {
     bench.vault.fail({ kind: 'black-hole' }, /data/);
-    const client = bench.closing(vaultClient({ address: bench.vault.address, timeout: 200 }, bench.ports));
+    const client = bench.closeAtEnd(vaultClient({ address: bench.vault.address, timeout: 200 }, bench.options));
     const begun = performance.now();
     const asked = Array.from({ length: 40 }, (_, index) =>
       problemOf(client.read(`secret/data/${index}`, z.object({}), new Secret(rootToken))),
@@ -196,7 +196,7 @@ describe('requests to Vault', () => {
     expect(performance.now() - begun).toBeLessThan(2000);
   });
 
-  it('are not made before they are asked for', async () => {
+  it('are not sent before they are needed', async () => {
     open({ auth: rootAuth });
     expect(bench.vault.seen).toEqual([]);
   });

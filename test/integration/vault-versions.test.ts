@@ -14,9 +14,9 @@ describe('versions of a secret in Vault', () => {
   afterEach(() => bench.close());
 
   const put = (data: object) => bench.admin.put(path, data);
-  const read = () => bench.closing(createVaultSource(bench.config(), day, bench.ports)).read(acme);
+  const read = () => bench.closeAtEnd(createVaultSource(bench.config(), day, bench.options)).read(acme);
 
-  it('leave the ring when the version above them is older than the overlap', async () => {
+  it('leave the ring when the next version is older than the grace period', async () => {
     await put({ control_key: 'first' });
     bench.clock.advance(100 * hour);
     await put({ control_key: 'second' });
@@ -30,7 +30,7 @@ describe('versions of a secret in Vault', () => {
     expect(controlKeys(await read())).toEqual(['3:third']);
   });
 
-  it('say when they were made and when the next one took their place', async () => {
+  it('have the times at which they were created and superseded', async () => {
     await put({ control_key: 'first' });
     const first = new Date(bench.clock.now());
     bench.clock.advance(hour);
@@ -47,7 +47,7 @@ describe('versions of a secret in Vault', () => {
     expect(controlKeys(await read())).toEqual(['7:g', '6:f', '5:e', '4:d', '3:c']);
   });
 
-  it('count from a deleted version on as from any other', async () => {
+  it('are superseded by a deleted version as by any other', async () => {
     await put({ control_key: 'first' });
     bench.clock.advance(hour);
     await put({ control_key: 'second' });
@@ -59,13 +59,13 @@ describe('versions of a secret in Vault', () => {
     expect(controlKeys(await read())).toEqual(['3:third']);
   });
 
-  it('that Vault has dropped end the ring', async () => {
+  it('that Vault has removed end the ring', async () => {
     await bench.admin.request('POST', `secret/metadata/${path}`, { max_versions: 2 });
     for (const control_key of ['first', 'second', 'third']) await put({ control_key });
     expect(controlKeys(await read())).toEqual(['3:third', '2:second']);
   });
 
-  it('cost one request once the overlap is over', async () => {
+  it('cost one request once the grace period is over', async () => {
     await put({ control_key: 'first' });
     await put({ control_key: 'second' });
     bench.clock.advance(2 * day);
@@ -74,7 +74,7 @@ describe('versions of a secret in Vault', () => {
     expect(bench.vault.count(/GET secret/)).toBe(1);
   });
 
-  it('can hold a key that is of no use, beside one that is', async () => {
+  it('can have an unusable key beside a usable one', async () => {
     await put({ control_key: 'first', private_key: 42 });
     expect(await read()).toEqual([
       expect.objectContaining({ kind: 'control_key', version: 1, key: expect.anything() }),

@@ -1,17 +1,17 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { post } from './forwarding.ts';
 import { Load, type LoadRequest } from './load.ts';
-import type { Outage, Place } from './outages.ts';
+import type { Outage, OutageContext } from './outages.ts';
 import type { Countersign } from './processes.ts';
 import { balanceOf, statusOf } from './test-cluster.ts';
 
 export const cached = Array.from({ length: 10 }, (_, index) => `cached-${index}`);
 /** Seconds that Vault is away. */
-export const away = 2.5;
+export const outageSeconds = 2.5;
 /** Milliseconds after the return within which a good response has to come for a run to go on. */
-const patience = 10_000;
+const pollTimeout = 10_000;
 /** Milliseconds between requests of a login without a cached key, to each process. */
-const askEvery = 100;
+const pollInterval = 100;
 
 /** What came of one outage. Times in seconds. */
 export interface OutageResult {
@@ -20,12 +20,12 @@ export interface OutageResult {
   /** From the return to the first response with the keys of a login that had none before, of the slower process. */
   readonly firstGoodRead: number;
   /** Responses to requests of that login while Vault was away, such as `503 key-source-unavailable`. */
-  readonly uncachedWhileAway: readonly string[];
+  readonly uncachedDuring: readonly string[];
   /** Of all processes: the lines of each outage's beginning and end. */
-  readonly beginnings: readonly (readonly Record<string, unknown>[])[];
+  readonly begins: readonly (readonly Record<string, unknown>[])[];
   readonly ends: readonly (readonly Record<string, unknown>[])[];
   /** Reads of secrets while Vault was away, where it can count them then. */
-  readonly readsWhileAway: number | undefined;
+  readonly readsDuring: number | undefined;
   /** In `secondsAfter` seconds after its return. */
   readonly readsAfter: number;
   readonly secondsAfter: number;
@@ -36,18 +36,18 @@ export interface OutageResult {
  *
  * @param uncached a login that has keys and was never asked for
  */
-export async function runOutage(outage: Outage, place: Place, uncached: string): Promise<OutageResult> {
+export async function runOutage(outage: Outage, place: OutageContext, uncached: string): Promise<OutageResult> {
   const { site, vault } = place;
   const logFrom = site.processes.map((one) => one.log().length);
   const load = new Load(waves(site.processes), 200);
   await wait(500);
-  await outage.leave(place);
+  await outage.begin(place);
   const readsBefore = await vault.reads();
-  const asking = site.processes.map((one) => new Asking(one, uncached));
-  await wait(away * 1000);
+  const asking = site.processes.map((one) => new Poller(one, uncached));
+  await wait(outageSeconds * 1000);
   const whileAway = asking.flatMap((one) => one.results);
   const readsWhileAway = difference(await vault.reads(), readsBefore);
-  await outage.comeBack(place);
+  await outage.end(place);
   const returned = performance.now();
   const readsAtReturn = await vault.reads();
   const goodAt = await Promise.all(asking.map((one) => one.goodAt()));
@@ -65,10 +65,10 @@ export async function runOutage(outage: Outage, place: Place, uncached: string):
   return {
     load,
     firstGoodRead: Math.max(0, ...goodAt.map((at) => (at - returned) / 1000)),
-    uncachedWhileAway: [...new Set(whileAway)],
-    beginnings: linesOf('key source unavailable'),
+    uncachedDuring: [...new Set(whileAway)],
+    begins: linesOf('key source unavailable'),
     ends: linesOf('key source available again'),
-    readsWhileAway,
+    readsDuring: readsWhileAway,
     readsAfter,
     secondsAfter,
   };
@@ -89,7 +89,7 @@ function difference(later: number | undefined, earlier: number | undefined): num
 }
 
 /** Asks one process for a login again and again, until it gets a good response. */
-class Asking {
+class Poller {
   /** Of the requests so far. */
   readonly results: string[] = [];
   readonly #good: Promise<number>;
@@ -102,8 +102,8 @@ class Asking {
   goodAt(): Promise<number> {
     return Promise.race([
       this.#good,
-      wait(patience, undefined, { ref: false }).then(() => {
-        throw new Error(`no good response in ${patience} ms after the return: ${this.results.at(-1)}`);
+      wait(pollTimeout, undefined, { ref: false }).then(() => {
+        throw new Error(`no good response in ${pollTimeout} ms after the return: ${this.results.at(-1)}`);
       }),
     ]);
   }
@@ -113,13 +113,13 @@ class Asking {
       const { status, body } = await post(url, form);
       this.results.push(status === 200 ? '200' : `${status} ${String(JSON.parse(body).reason)}`);
       if (status === 200) return performance.now();
-      await wait(askEvery);
+      await wait(pollInterval);
     }
   }
 }
 
 /** Prints what came of outages, one line each. */
-export function tellOutages(title: string, results: readonly (readonly [Outage, OutageResult])[]): void {
+export function printOutages(title: string, results: readonly (readonly [Outage, OutageResult])[]): void {
   const head = [
     'outage',
     'sent',
@@ -132,7 +132,7 @@ export function tellOutages(title: string, results: readonly (readonly [Outage, 
     'end',
   ];
   const rows = results.map(([{ name }, result]) => {
-    const { load, firstGoodRead, readsWhileAway, readsAfter, secondsAfter, beginnings, ends } = result;
+    const { load, firstGoodRead, readsDuring: readsWhileAway, readsAfter, secondsAfter, begins: beginnings, ends } = result;
     const good = load.results(/./)['200 answered'] ?? 0;
     const lines = (each: typeof ends) => each.map(({ length }) => length).join('+');
     return [
@@ -155,7 +155,7 @@ export function tellOutages(title: string, results: readonly (readonly [Outage, 
       .join('  ')
       .trimEnd(),
   );
-  const causes = results.map(([{ name }, { beginnings }]) => {
+  const causes = results.map(([{ name }, { begins: beginnings }]) => {
     const cause = beginnings[0]?.[0]?.['cause'];
     return `${name}: ${typeof cause === 'string' ? cause : 'no outage'}`;
   });

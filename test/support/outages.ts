@@ -60,7 +60,7 @@ export class VaultTrust {
 }
 
 /** What an outage acts upon. */
-export interface Place {
+export interface OutageContext {
   readonly site: TestCluster;
   readonly vault: FailingVault;
   readonly trust: VaultTrust;
@@ -71,9 +71,9 @@ export interface Outage {
   /** In the log line of the beginning; absent where Countersign gets over it without an outage. */
   readonly cause?: RegExp;
   /** Resolves when Vault is away. */
-  leave(place: Place): Promise<unknown>;
+  begin(place: OutageContext): Promise<unknown>;
   /** Resolves when Vault serves well again, or what Countersign needs for it is in place. */
-  comeBack(place: Place): Promise<unknown>;
+  end(place: OutageContext): Promise<unknown>;
 }
 
 const longLived = { token_policies: [roleName], token_ttl: 3600, token_max_ttl: 0 };
@@ -85,42 +85,42 @@ export const outages: readonly Outage[] = [
     name: 'killed',
     // A read that was in flight is reset.
     cause: /cannot be reached \((connection refused: ECONNREFUSED|ECONNRESET)\)/,
-    leave: ({ vault }) => vault.kill(),
-    comeBack: ({ vault }) => vault.restart(),
+    begin: ({ vault }) => vault.kill(),
+    end: ({ vault }) => vault.restart(),
   },
   {
     name: 'hung',
     cause: /did not respond in time/,
-    leave: ({ vault }) => vault.hang(),
-    comeBack: ({ vault }) => vault.resume(),
+    begin: ({ vault }) => vault.hang(),
+    end: ({ vault }) => vault.resume(),
   },
   {
     name: 'sealed',
     cause: /is sealed \(HTTP 503\)/,
-    leave: ({ vault }) => vault.seal(),
-    comeBack: ({ vault }) => vault.unseal(),
+    begin: ({ vault }) => vault.seal(),
+    end: ({ vault }) => vault.unseal(),
   },
   {
     name: 'rate-limited',
     cause: /rate-limited by Vault \(HTTP 429\)/,
-    leave: ({ vault }) => vault.limitRate(false),
-    comeBack: ({ vault }) => vault.liftRateLimit(),
+    begin: ({ vault }) => vault.limitRate(false),
+    end: ({ vault }) => vault.liftRateLimit(),
   },
   {
     name: 'rate-limited, Retry-After',
     cause: /rate-limited by Vault \(HTTP 429\)/,
-    leave: ({ vault }) => vault.limitRate(true),
-    comeBack: ({ vault }) => vault.liftRateLimit(),
+    begin: ({ vault }) => vault.limitRate(true),
+    end: ({ vault }) => vault.liftRateLimit(),
   },
   {
     name: 'token revoked',
-    leave: ({ site }) => site.admin.revokeAll(approleMount),
-    comeBack: async () => {},
+    begin: ({ site }) => site.admin.revokeAll(approleMount),
+    end: async () => {},
   },
   {
     name: 'secret id used up',
     cause: refused,
-    async leave({ site }) {
+    async begin({ site }) {
       // Each process logs in once more, with a token that ends soon.
       const short = { ...longLived, token_ttl: 3, token_max_ttl: 3 };
       await site.admin.role(approleMount, roleName, short);
@@ -129,7 +129,7 @@ export const outages: readonly Outage[] = [
       // Up to a second until the revocation is noticed, then the life of the token.
       await wait(5000);
     },
-    async comeBack({ site }) {
+    async end({ site }) {
       await site.admin.role(approleMount, roleName, longLived);
       await site.newSecretId();
     },
@@ -137,7 +137,7 @@ export const outages: readonly Outage[] = [
   {
     name: 'secret id expired',
     cause: refused,
-    async leave({ site }) {
+    async begin({ site }) {
       const role_id = await site.admin.role(approleMount, roleName, longLived);
       const secret_id = readFileSync(await site.newSecretId(roleName, { ttl: 1 }), 'utf8');
       await wait(1100);
@@ -147,17 +147,17 @@ export const outages: readonly Outage[] = [
       await waitUntil(async () => (await logIn()).status === 400, 'the secret id has expired');
       await site.admin.revokeAll(approleMount);
     },
-    comeBack: ({ site }) => site.newSecretId(),
+    end: ({ site }) => site.newSecretId(),
   },
   {
     name: 'certificate of a new CA',
     cause:
       /TLS: (UNABLE_TO_VERIFY_LEAF_SIGNATURE|UNABLE_TO_GET_ISSUER_CERT_LOCALLY|SELF_SIGNED_CERT_IN_CHAIN)/,
-    leave({ vault, trust }) {
+    begin({ vault, trust }) {
       trust.replaceCa();
       return vault.show(trust.issue());
     },
-    async comeBack({ site, trust }) {
+    async end({ site, trust }) {
       trust.install();
       for (const one of site.processes) one.reload();
     },
@@ -165,8 +165,8 @@ export const outages: readonly Outage[] = [
   {
     name: 'certificate expired',
     cause: /TLS: CERT_HAS_EXPIRED/,
-    leave: ({ vault, trust }) => vault.show(trust.issue(-60)),
-    comeBack: ({ vault, trust }) => vault.show(trust.issue()),
+    begin: ({ vault, trust }) => vault.show(trust.issue(-60)),
+    end: ({ vault, trust }) => vault.show(trust.issue()),
   },
 ];
 
@@ -174,6 +174,6 @@ export const outages: readonly Outage[] = [
 export const revokedTokenOfAFile: Outage = {
   name: 'token of a file revoked',
   cause: /rejected the credentials \(HTTP 403, token\)/,
-  leave: ({ site }) => site.revokeToken(),
-  comeBack: ({ site }) => site.tokenFile(),
+  begin: ({ site }) => site.revokeToken(),
+  end: ({ site }) => site.tokenFile(),
 };

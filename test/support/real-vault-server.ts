@@ -14,7 +14,7 @@ import { Switch } from './switch.ts';
 const initialized = z.object({ root_token: z.string(), keys: z.tuple([z.string()]) });
 const quota = 'sys/quotas/rate-limit/reads';
 /** Seconds that a start may take. */
-const patience = 20;
+const startTimeout = 20;
 
 /**
  * A server of `vault` or `bao`, with its storage in a folder, TLS, and the policy that is deployed. Countersign reaches
@@ -79,7 +79,7 @@ class RealVault {
     this.#folder.file('server.json', JSON.stringify(this.#settings(adminAddress)));
     this.admin = new VaultAdmin(adminAddress, '');
     this.#spawn();
-    await waitFor(() => this.#answers());
+    await waitFor(() => this.#responds());
     const { text } = await this.admin.send('PUT', 'sys/init', { secret_shares: 1, secret_threshold: 1 });
     const { root_token, keys } = initialized.parse(JSON.parse(text));
     this.admin = new VaultAdmin(adminAddress, root_token);
@@ -98,7 +98,7 @@ class RealVault {
   /** After {@link kill}. */
   async run(): Promise<void> {
     this.#spawn();
-    await waitFor(() => this.#answers());
+    await waitFor(() => this.#responds());
     await this.front.listen();
     await this.unseal();
   }
@@ -147,7 +147,7 @@ class RealVault {
     this.#child = child;
   }
 
-  async #answers(): Promise<boolean> {
+  async #responds(): Promise<boolean> {
     if (this.#child?.exitCode !== null) throw new Error(`the server ended:\n${this.#printed}`);
     return (await this.admin.send('GET', 'sys/health').catch(() => undefined)) !== undefined;
   }
@@ -188,9 +188,9 @@ function install({ cert, key }: Issued, { certFile, keyFile }: Listener): void {
 }
 
 async function waitFor(holds: () => Promise<boolean>): Promise<void> {
-  const giveUpAt = performance.now() + patience * 1000;
+  const giveUpAt = performance.now() + startTimeout * 1000;
   while (!(await holds())) {
-    if (performance.now() > giveUpAt) throw new Error(`the server was not ready in ${patience} s`);
+    if (performance.now() > giveUpAt) throw new Error(`the server was not ready in ${startTimeout} s`);
     await wait(20);
   }
 }

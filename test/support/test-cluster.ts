@@ -35,7 +35,7 @@ export interface KeyServer {
 }
 
 /** Durations as in the configuration file. */
-export interface SiteOptions {
+export interface TestClusterOptions {
   readonly logins?: readonly string[];
   readonly fresh: string;
   readonly vaultTimeout?: string;
@@ -57,13 +57,13 @@ export class TestCluster {
   readonly transfers: string[] = [];
   /** What every login starts with. */
   readonly first: KeySet;
-  readonly #options: SiteOptions & Required<Omit<SiteOptions, 'server'>>;
+  readonly #options: TestClusterOptions & Required<Omit<TestClusterOptions, 'server'>>;
   readonly #marks: Record<string, string> = { rootToken };
   admin = new VaultAdmin('', '');
   #gateway: ListeningSimulator | undefined;
   #token = '';
 
-  constructor(options: SiteOptions) {
+  constructor(options: TestClusterOptions) {
     this.#options = { logins: ['acme'], vaultTimeout: '5s', canary: false, ...options };
     this.first = this.newKeys();
   }
@@ -82,7 +82,7 @@ export class TestCluster {
       ),
       keys: new Map(logins.map((login) => [login, acceptedOf(this.first)])),
       clock: () => Date.now(),
-      fault: (operation, call) => this.#note(operation, call),
+      fault: (operation, call) => this.#recordTransfer(operation, call),
       port: 0,
     });
     return this;
@@ -202,7 +202,7 @@ export class TestCluster {
     if (codes.some((code) => code !== 0)) throw new Error(`processes ended with ${codes.join(', ')}`);
   }
 
-  #note(operation: string, call: VerifiedRequest): undefined {
+  #recordTransfer(operation: string, call: VerifiedRequest): undefined {
     if (operation === 'transfer') this.transfers.push(parameter(call, 'client_orderid') ?? '');
   }
 }

@@ -19,7 +19,7 @@ export const day = 86_400_000;
 export const acme = { environment: 'sandbox', login: 'acme' };
 
 /** Keeps what was told. */
-export class Told implements KeySourceObserver {
+export class RecordingObserver implements KeySourceObserver {
   readonly problems: string[] = [];
   readonly expiries: (number | undefined)[] = [];
   /** Seconds, one for each of {@link expiries}. */
@@ -86,7 +86,7 @@ export class Folder {
 /** A stub Vault on a clock that stands still, with AppRole `countersign` allowed to read `gateway/*`. */
 export class VaultTestEnvironment {
   readonly clock = new ManualClock();
-  readonly told = new Told();
+  readonly observed = new RecordingObserver();
   readonly folder = new Folder();
   readonly vault: StubVault;
   readonly #closers: (() => unknown)[] = [];
@@ -107,9 +107,9 @@ export class VaultTestEnvironment {
     return this;
   }
 
-  get ports(): VaultOptions {
+  get options(): VaultOptions {
     const { now, setTimer } = this.clock;
-    return { clock: now, monotonic: now, random: () => 0.5, events: this.told, setTimer };
+    return { clock: now, monotonic: now, random: () => 0.5, events: this.observed, setTimer };
   }
 
   config(more: Partial<VaultConfig> = {}): VaultConfig {
@@ -124,7 +124,7 @@ export class VaultTestEnvironment {
   }
 
   /** Closes something when the bench closes. */
-  closing<T extends { stop(): void } | { close(): unknown }>(part: T): T {
+  closeAtEnd<T extends { stop(): void } | { close(): unknown }>(part: T): T {
     this.#closers.push(() => ('stop' in part ? part.stop() : part.close()));
     return part;
   }

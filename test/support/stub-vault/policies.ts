@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Backend, type Call, empty, text } from './protocol.ts';
+import { type Backend, type StubRequest, empty, text } from './protocol.ts';
 
 const policyShape = z.object({
   path: z.record(z.string(), z.object({ capabilities: z.array(z.string()) })),
@@ -35,7 +35,7 @@ export class Policies {
     return empty;
   };
 
-  allow(names: readonly string[], { method, path }: Call): boolean {
+  allow(names: readonly string[], { method, path }: StubRequest): boolean {
     if (names.includes('root')) return true;
     const capability = capabilityOf[method] ?? 'none';
     return names.some((name) =>

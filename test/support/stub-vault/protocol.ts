@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 
 /** A request as Vault's router sees it. */
-export interface Call {
+export interface StubRequest {
   /** `POST` also for `PUT`, which Vault treats alike. */
   readonly method: string;
   /** Decoded path after `/v1/`. */
@@ -14,13 +14,13 @@ export interface Call {
   readonly now: number;
 }
 
-export interface Reply {
+export interface StubResponse {
   readonly status: number;
   readonly body?: unknown;
 }
 
 /** What a backend gives for a path it knows; undefined sends the router on. */
-export type Backend = (call: Call) => Reply | undefined;
+export type Backend = (call: StubRequest) => StubResponse | undefined;
 
 /** The parts of Vault's envelope that a reply can fill. */
 export interface Parts {
@@ -29,7 +29,7 @@ export interface Parts {
   readonly wrap_info?: unknown;
 }
 
-export function envelope(parts: Parts, status = 200): Reply {
+export function envelope(parts: Parts, status = 200): StubResponse {
   const body = {
     request_id: randomUUID(),
     lease_id: '',
@@ -44,9 +44,9 @@ export function envelope(parts: Parts, status = 200): Reply {
   return { status, body };
 }
 
-export const empty: Reply = { status: 204 };
+export const empty: StubResponse = { status: 204 };
 
-export function errors(status: number, ...texts: readonly string[]): Reply {
+export function errors(status: number, ...texts: readonly string[]): StubResponse {
   return { status, body: { errors: texts } };
 }
 

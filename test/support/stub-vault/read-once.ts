@@ -1,10 +1,10 @@
 import { createVaultSource } from '../../../src/keys/vault/source.ts';
 import { Secret } from '../../../src/secret.ts';
-import { acme, approleMount, configFor, day, Told } from './harness.ts';
+import { acme, approleMount, configFor, day, RecordingObserver } from './harness.ts';
 
 // A process of its own: a read with a token, a login by AppRole, and everything printed that could be.
 const [, , address = '', token = '', secretIdFile = ''] = process.argv;
-const told = new Told();
+const told = new RecordingObserver();
 const ports = { clock: Date.now, monotonic: () => performance.now(), random: () => 0.5, events: told };
 for (const auth of [
   { method: 'token', token: new Secret(token) },

@@ -3,7 +3,7 @@ import { createServer as createTlsServer, Server as TlsServer } from 'node:https
 import type { Socket } from 'node:net';
 import { z } from 'zod';
 import { type Fault, playFault } from './faults.ts';
-import { type Call, errors, type Reply, seconds } from './protocol.ts';
+import { type StubRequest, errors, type StubResponse, seconds } from './protocol.ts';
 import { rootToken, World } from './state.ts';
 
 const listeningShape = z.object({ port: z.number() });
@@ -133,7 +133,7 @@ export class StubVault {
     return fault.kind === 'late-write' && method === 'GET' ? undefined : fault;
   }
 
-  #answer(request: IncomingMessage, target: string, body: string): Reply {
+  #answer(request: IncomingMessage, target: string, body: string): StubResponse {
     if (target.startsWith('sys/health')) return this.#health();
     if (this.sealed) return errors(503, 'Vault is sealed');
     const namespace = String(request.headers['x-vault-namespace'] ?? '').replace(/\/$/, '');
@@ -143,7 +143,7 @@ export class StubVault {
     return call === undefined ? errors(400, 'error parsing JSON') : world.answer(call);
   }
 
-  #health(): Reply {
+  #health(): StubResponse {
     const body = { initialized: true, sealed: this.sealed, standby: false, version: '1.0.0-stub' };
     return { status: this.sealed ? 503 : 200, body };
   }
@@ -155,7 +155,7 @@ async function readBody(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-function callOf(request: IncomingMessage, target: string, text: string, now: number): Call | undefined {
+function callOf(request: IncomingMessage, target: string, text: string, now: number): StubRequest | undefined {
   const url = new URL(target, 'http://vault.invalid/');
   const wrap = request.headers['x-vault-wrap-ttl'];
   const token = request.headers['x-vault-token'];

@@ -4,13 +4,13 @@ import { Kv2 } from './kv2.ts';
 import { Policies } from './policies.ts';
 import {
   type Backend,
-  type Call,
+  type StubRequest,
   empty,
   envelope,
   errors,
   notFound,
   permissionDenied,
-  type Reply,
+  type StubResponse,
   text,
 } from './protocol.ts';
 import { Tokens } from './tokens.ts';
@@ -33,7 +33,7 @@ export class World {
     this.#mounts.set('auth/kubernetes', this.kubernetes.backend);
   }
 
-  answer(call: Call): Reply {
+  answer(call: StubRequest): StubResponse {
     const open = this.#wrapping.backend(call) ?? this.#logIn(call);
     if (open !== undefined) return open;
     const token = this.tokens.find(call.token, call.now);
@@ -47,7 +47,7 @@ export class World {
   }
 
   /** `GET sys/internal/ui/mounts/{path}`: open to tokens that may do anything in the mount, here to all. */
-  #mountInfo({ method, path }: Call): Reply | undefined {
+  #mountInfo({ method, path }: StubRequest): StubResponse | undefined {
     const at = /^sys\/internal\/ui\/mounts\/(.+)$/.exec(path)?.[1];
     if (method !== 'GET' || at === undefined) return undefined;
     if (!this.#mounts.has(at)) return permissionDenied;
@@ -56,13 +56,13 @@ export class World {
   }
 
   /** The one kind of path that needs no token. */
-  #logIn(call: Call): Reply | undefined {
+  #logIn(call: StubRequest): StubResponse | undefined {
     const isLogin = call.path.startsWith('auth/') && call.path.endsWith('/login') && call.method === 'POST';
     return isLogin ? this.#mounted(call) : undefined;
   }
 
-  #route(call: Call): Reply | undefined {
-    const system = [this.tokens.backend, this.policies.backend, (each: Call) => this.#mount(each)];
+  #route(call: StubRequest): StubResponse | undefined {
+    const system = [this.tokens.backend, this.policies.backend, (each: StubRequest) => this.#mount(each)];
     for (const backend of system) {
       const reply = backend(call);
       if (reply !== undefined) return reply;
@@ -74,7 +74,7 @@ export class World {
    * `POST sys/auth/{path}` and `POST sys/mounts/{path}`, or `GET` and `DELETE` for what is there; and the end of all tokens that
    * auth methods gave.
    */
-  #mount({ method, path, body }: Call): Reply | undefined {
+  #mount({ method, path, body }: StubRequest): StubResponse | undefined {
     const [, kind, name] = /^sys\/(auth|mounts)\/(.+)$/.exec(path) ?? [];
     if (method === 'POST' && path.startsWith('sys/leases/revoke-prefix/auth/')) {
       this.tokens.revokeAll();
@@ -100,7 +100,7 @@ export class World {
     return empty;
   }
 
-  #mounted(call: Call): Reply | undefined {
+  #mounted(call: StubRequest): StubResponse | undefined {
     for (const [mount, backend] of this.#mounts) {
       if (call.path.startsWith(`${mount}/`))
         return backend({ ...call, path: call.path.slice(mount.length + 1) });

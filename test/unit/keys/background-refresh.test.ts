@@ -52,10 +52,10 @@ async function read(logins: readonly string[]): Promise<void> {
 
 const loginsUpTo = (count: number): string[] => Array.from({ length: count }, (_, index) => `login-${index}`);
 
-describe('a ring in use without requests', () => {
+describe('a key ring in use, without requests', () => {
   beforeEach(() => start());
 
-  it('is read again after five times the fresh time', async () => {
+  it('is refreshed after five times the TTL', async () => {
     await cache.get(acme);
     source.set(acme, ringOf('mended', 2));
     await pass(240);
@@ -65,14 +65,14 @@ describe('a ring in use without requests', () => {
     expect(events.rings).toEqual(['sandbox/acme first', 'sandbox/acme mended']);
   });
 
-  it('is dropped when its login was deleted', async () => {
+  it('is removed if its login was deleted', async () => {
     await cache.get(acme);
     source.set(acme, undefined);
     await pass(305);
     expect(events.removals).toEqual(['acme deleted']);
   });
 
-  it('is dropped when no request used it for the stale time, and then is not read any more', async () => {
+  it('is removed and not refreshed again if no request used it within staleIfError', async () => {
     await cache.get(acme);
     await pass(12 * 3600 - 10, 5);
     expect(events.removals).toEqual([]);
@@ -83,7 +83,7 @@ describe('a ring in use without requests', () => {
     expect(source.begun).toEqual([]);
   });
 
-  it('that a request used meanwhile stays', async () => {
+  it('stays if a request used it meanwhile', async () => {
     await cache.get(acme);
     await pass(6 * 3600, 5);
     await cache.get(acme);
@@ -92,7 +92,7 @@ describe('a ring in use without requests', () => {
   });
 });
 
-it('rings read together are read again spread out, at most 16 at once, and none is left out', async () => {
+it('rings that were read together are all refreshed, spread out, at most 16 at once', async () => {
   start();
   const logins = loginsUpTo(100);
   await read(logins);
@@ -113,7 +113,7 @@ it('rings read together are read again spread out, at most 16 at once, and none 
   expect(source.mostRunning).toBeLessThanOrEqual(16);
 });
 
-it('more rings than can be read in time are all read, the one read longest ago first', async () => {
+it('refreshes more rings than can be read in time, the oldest first', async () => {
   start({ ttl: second });
   const logins = loginsUpTo(200);
   await read(logins);
@@ -123,7 +123,7 @@ it('more rings than can be read in time are all read, the one read longest ago f
   expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(2);
 });
 
-it('a background read is no use: the ring used longest ago is evicted first, and its series go', async () => {
+it('a background refresh does not count as use: the least recently used ring is evicted, and its series end', async () => {
   start({ maxEntries: 2 });
   await read(['idle']);
   await pass(100);
@@ -134,7 +134,7 @@ it('a background read is no use: the ring used longest ago is evicted first, and
   expect(events.removals).toEqual(['idle evicted']);
 });
 
-describe('a login that the source denies, while it answers for others', () => {
+describe('a login that the source denies, while it serves others', () => {
   beforeEach(async () => {
     start({ maxEntries: 2 });
     await read(['denied']);
@@ -155,7 +155,7 @@ describe('a login that the source denies, while it answers for others', () => {
     expect(count).toBeLessThanOrEqual(30);
   });
 
-  it('is not in use because it failed', async () => {
+  it('is not in use because of a failed read', async () => {
     await pass(220);
     expect(source.begun).toContain('denied');
     await read(['new']);
@@ -163,7 +163,7 @@ describe('a login that the source denies, while it answers for others', () => {
   });
 });
 
-it('while the source fails nothing is read but the probes of the recovery', async () => {
+it('while the source fails, only the probes of the recovery read it', async () => {
   start();
   await read(loginsUpTo(100));
   source.down = true;
@@ -176,7 +176,7 @@ it('while the source fails nothing is read but the probes of the recovery', asyn
   expect(source.begun.length).toBeLessThanOrEqual(600 / 5);
 });
 
-it('a source that fails for the stale time leaves no ring, also without a request', async () => {
+it('a source that fails longer than staleIfError leaves no ring, even without requests', async () => {
   start();
   await cache.get(acme);
   await pass(100);
@@ -186,7 +186,7 @@ it('a source that fails for the stale time leaves no ring, also without a reques
   expect(cache.hasUsableEntries()).toBe(false);
 });
 
-it('rings of a cache that was retired are not in use, but are given to requests in flight', async () => {
+it('rings of a retired cache are not in use, but are served to in-flight requests', async () => {
   start();
   await cache.get(acme);
   cache.stop();
@@ -198,7 +198,7 @@ it('rings of a cache that was retired are not in use, but are given to requests 
   expect(events.rings).toEqual(['sandbox/acme first', 'sandbox/acme none']);
 });
 
-it('nothing is read after the end', async () => {
+it('reads nothing after stop', async () => {
   start();
   await cache.get(acme);
   cache.stop();

@@ -19,7 +19,7 @@ beforeEach(() => {
 const many = (prefix: string, count: number) =>
   Array.from({ length: count }, (_, index) => addressOf(`${prefix}${index}`));
 
-it('eight reads run at once, and the others follow in the order in which they came', async () => {
+it('runs eight reads at once, and the others in order', async () => {
   const results = many('a', 20).map((address) => reads.fetch(address, 'foreground'));
   expect(source.begun).toHaveLength(8);
   await source.letGo(1);
@@ -30,14 +30,14 @@ it('eight reads run at once, and the others follow in the order in which they ca
   expect(source.mostRunning).toBe(8);
 });
 
-it('reads that a request waits for go before refreshes', async () => {
+it('runs reads that a request waits for before refreshes', async () => {
   for (const address of [...many('busy', 8), ...many('refresh', 2)]) void reads.fetch(address, 'background');
   void reads.fetch(addressOf('request'), 'foreground');
   await source.letGo(1);
   expect(source.begun.at(-1)).toBe('request');
 });
 
-it('a refresh that waits goes first as soon as a request waits for it, and runs once', async () => {
+it('moves a queued refresh to the front when a request waits for it, and runs it once', async () => {
   for (const address of [...many('busy', 8), ...many('refresh', 3)]) void reads.fetch(address, 'background');
   const request = reads.fetch(addressOf('refresh2'), 'foreground');
   await source.letGo(1);
@@ -47,7 +47,7 @@ it('a refresh that waits goes first as soon as a request waits for it, and runs 
   expect(source.begun).toHaveLength(11);
 });
 
-it('a read of the same address waits for its turn without holding up the others', async () => {
+it('a read of the same login waits without delaying the others', async () => {
   for (const address of many('busy', 7)) void reads.fetch(address, 'foreground');
   void reads.fetch(addressOf('acme'), 'foreground');
   const again = reads.fetchFresh(addressOf('acme'), 'foreground');
@@ -61,7 +61,7 @@ it('a read of the same address waits for its turn without holding up the others'
   expect(source.overlapped).toBe(false);
 });
 
-it('a request that waited 5 s for its read to begin is refused when the next read ends', async () => {
+it('rejects a request that waited 5 s for its read to start, when the next read ends', async () => {
   for (const address of many('busy', 8)) void reads.fetch(address, 'background');
   const early = reads.fetch(addressOf('early'), 'foreground');
   now = 1;
@@ -78,7 +78,7 @@ it('a request that waited 5 s for its read to begin is refused when the next rea
   await expect(late).resolves.toBeUndefined();
 });
 
-it('a refresh may wait for as long as it takes', async () => {
+it('a refresh has no time limit in the queue', async () => {
   for (const address of many('busy', 8)) void reads.fetch(address, 'background');
   const refresh = reads.fetch(addressOf('refresh'), 'background');
   now = 3_600_000;
@@ -87,7 +87,7 @@ it('a refresh may wait for as long as it takes', async () => {
   await expect(refresh).resolves.toBeUndefined();
 });
 
-it('a read that fails makes room for the next and fails for whoever joined it', async () => {
+it('a failed read frees its slot and fails for all who joined it', async () => {
   source.down = true;
   const results = many('a', 9).map((address) => reads.fetch(address, 'foreground'));
   const failures = Promise.allSettled(results);

@@ -163,7 +163,7 @@ const step = fc.oneof(
   },
 );
 
-it('whatever happens, a ring that is served is the last one read and not too old', async () => {
+it('always serves the last ring that was read, and none that is too old', async () => {
   const steps = fc.array(step, { maxLength: 80, size: 'max' });
   await fc.assert(
     fc.asyncProperty(steps, fc.constantFrom(0, 0.5, 0.999), async (steps, random) => {

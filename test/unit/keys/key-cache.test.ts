@@ -48,7 +48,7 @@ describe('a login that is not cached', () => {
     expect(events.taken).toEqual(['sandbox fetched']);
   });
 
-  it('is fetched once for everybody who asks meanwhile', async () => {
+  it('is fetched once for concurrent lookups', async () => {
     source.paused = true;
     const takes = [taken(), taken(), taken()];
     await source.letGo();
@@ -57,14 +57,14 @@ describe('a login that is not cached', () => {
     expect(events.taken).toEqual(['sandbox fetched', 'sandbox fetched', 'sandbox fetched']);
   });
 
-  it('is kept apart from the same login of another environment', async () => {
+  it('is separate from the same login of another environment', async () => {
     const production = { environment: 'production', login: 'acme' };
     source.set(production, ringOf('xyz'));
     expect([await taken(), await taken(production), await taken()]).toEqual(['abc', 'xyz', 'abc']);
     expect(source.begun).toHaveLength(2);
   });
 
-  it('is refused as unavailable while the source fails, with a time to try again', async () => {
+  it('is unavailable while the source fails, with Retry-After', async () => {
     source.down = true;
     const refusal = await refused();
     expect(refusal).toMatchObject({ reason: 'key-source-unavailable', headers: { 'Retry-After': '5' } });
@@ -79,7 +79,7 @@ describe('a login that is not cached', () => {
     expect(await taken()).toBe('abc');
   });
 
-  it('is refused for everybody who asks while one read fails', async () => {
+  it('is unavailable for all concurrent lookups if their read fails', async () => {
     source.down = true;
     source.paused = true;
     const takes = [refused(), refused()];
@@ -91,20 +91,20 @@ describe('a login that is not cached', () => {
     expect(source.begun).toHaveLength(1);
   });
 
-  it("is refused with the source's own refusal where it gave one", async () => {
+  it("throws the ProxyError of the source, if it threw one", async () => {
     const own = new ProxyError('key-source-unavailable', 'The vault is sealed.', { retryAfter: 30 });
     source.read = () => Promise.reject(own);
     expect(await refused()).toBe(own);
   });
 
-  it('is refused without what a source may have put into its error', async () => {
+  it('does not show the message of an unexpected error', async () => {
     source.down = true;
     expect(inspect(await refused(), { depth: 9 })).not.toContain('MARK');
   });
 });
 
 describe('a fresh ring', () => {
-  it('is given at once, without asking the source', async () => {
+  it('is served at once, without a read of the source', async () => {
     const ring = await cache.get(acme);
     now += 60 * second - 1;
     source.down = true;
@@ -114,7 +114,7 @@ describe('a fresh ring', () => {
     expect(events.taken).toEqual(['sandbox fetched', 'sandbox fresh']);
   });
 
-  it('is fresh for up to a tenth less by chance, so that refreshes spread', async () => {
+  it('has up to a tenth of jitter in its TTL, so that refreshes spread', async () => {
     random = 0.999;
     await taken();
     now += 54.1 * second;
@@ -122,7 +122,7 @@ describe('a fresh ring', () => {
     expect(events.taken).toEqual(['sandbox fetched', 'sandbox stale']);
   });
 
-  it('counts its age from when the read began', async () => {
+  it('has an age counted from the start of the read', async () => {
     source.paused = true;
     const take = taken();
     now += 5 * second;
@@ -135,13 +135,13 @@ describe('a fresh ring', () => {
   });
 });
 
-describe('a ring that is not fresh any more', () => {
+describe('a stale ring', () => {
   beforeEach(async () => {
     await taken();
     now += 60 * second;
   });
 
-  it('is given at once while one refresh runs in the background', async () => {
+  it('is served at once while one refresh runs in the background', async () => {
     source.set(acme, ringOf('xyz', 2));
     source.paused = true;
     expect([await taken(), await taken(), await taken()]).toEqual(['abc', 'abc', 'abc']);
@@ -164,7 +164,7 @@ describe('a ring that is not fresh any more', () => {
     expect(events.up).toEqual([true, false]);
   });
 
-  it('is gone when the refresh says that the login has no keys', async () => {
+  it('is removed when the refresh finds that the login has no keys', async () => {
     source.set(acme, undefined);
     await taken();
     await settled();
@@ -173,7 +173,7 @@ describe('a ring that is not fresh any more', () => {
     expect(source.begun).toHaveLength(2);
   });
 
-  it('is served while the source fails until twelve hours after the last good read', async () => {
+  it('is served while the source fails, until twelve hours after the last successful read', async () => {
     source.down = true;
     now += 12 * hour - 60 * second - 1;
     expect(await taken()).toBe('abc');
@@ -184,14 +184,14 @@ describe('a ring that is not fresh any more', () => {
     expect(events.rings).toEqual(['sandbox/acme abc', 'sandbox/acme none']);
   });
 
-  it('is read anew when the source is back after it became too old', async () => {
+  it('is read again when the source is back after it expired', async () => {
     now += 12 * hour;
     source.set(acme, ringOf('xyz', 2));
     expect(await taken()).toBe('xyz');
     expect(events.taken).toEqual(['sandbox fetched', 'sandbox fetched']);
   });
 
-  it('joins the refresh under way when it becomes too old meanwhile', async () => {
+  it('joins the refresh in flight if it expires meanwhile', async () => {
     source.paused = true;
     await taken();
     now += 12 * hour;
@@ -221,17 +221,17 @@ describe('a source that keeps failing', () => {
     return times.slice(1).map((time, index) => time - (times[index] ?? 0));
   }
 
-  it('is asked after 1 s, 2 s and so on up to every 60 s, not per request', async () => {
+  it('is read after 1 s, 2 s and so on up to every 60 s, not per request', async () => {
     expect(await pausesWithin(250 * second)).toEqual([1, 2, 4, 8, 16, 32, 60, 60, 60]);
   });
 
-  it('is asked up to twice as often by chance, so that refreshes spread', async () => {
+  it('is read up to twice as often because of jitter, so that refreshes spread', async () => {
     random = 0.999;
     const pauses = await pausesWithin(30 * second);
     expect(pauses).toEqual([1, 1.5, 2.5, 4.5, 8.5]);
   });
 
-  it('is asked at once again after it came back', async () => {
+  it('is read at once again after it recovered', async () => {
     await pausesWithin(100 * second);
     source.down = false;
     await pausesWithin(60 * second);
@@ -240,7 +240,7 @@ describe('a source that keeps failing', () => {
     expect(await pausesWithin(8 * second)).toEqual([1, 2, 4]);
   });
 
-  it('holds back one login without the others', async () => {
+  it('delays one login without the others', async () => {
     await taken();
     await settled();
     source.down = false;
@@ -252,7 +252,7 @@ describe('a source that keeps failing', () => {
 describe('a login without keys', () => {
   const ghost = addressOf('ghost');
 
-  it('is refused with its name and what to do', async () => {
+  it('is rejected with its name and what to do', async () => {
     const refusal = await refused(ghost);
     expect(refusal.reason).toBe('key-missing');
     expect(refusal.detail).toContain('Login "ghost" has no keys in environment "sandbox"');
@@ -260,7 +260,7 @@ describe('a login without keys', () => {
     expect(events.taken).toEqual(['sandbox missing']);
   });
 
-  it('is remembered for 10 s, without asking the source', async () => {
+  it('is cached for 10 s, without a read of the source', async () => {
     await refused(ghost);
     source.set(ghost, ringOf('xyz'));
     now += 10 * second - 1;
@@ -271,7 +271,7 @@ describe('a login without keys', () => {
     expect(events.taken).toEqual(['sandbox missing', 'sandbox missing', 'sandbox fetched']);
   });
 
-  it('is remembered from the beginning of the read, which may have missed what came later', async () => {
+  it('is cached from the start of the read, which may have missed later changes', async () => {
     source.paused = true;
     const first = refused(ghost);
     now += 9 * second;
@@ -298,8 +298,8 @@ describe('a login without keys', () => {
   });
 });
 
-describe('reading again past the cache', () => {
-  it('gives and keeps what the source has now', async () => {
+describe('a refresh past the cache', () => {
+  it('returns and caches what the source has now', async () => {
     await taken();
     source.set(acme, ringOf('xyz', 2));
     expect(keyOf(await cache.refresh(acme))).toBe('xyz');
@@ -308,7 +308,7 @@ describe('reading again past the cache', () => {
     expect(events.rings).toEqual(['sandbox/acme abc', 'sandbox/acme xyz']);
   });
 
-  it('does not join a read that was under way before', async () => {
+  it('does not join a read that was already in flight', async () => {
     source.paused = true;
     const take = taken();
     source.set(acme, ringOf('xyz', 2));
@@ -322,7 +322,7 @@ describe('reading again past the cache', () => {
     expect(source.overlapped).toBe(false);
   });
 
-  it('shares the one read that waits behind that under way', async () => {
+  it('shares the one read that is queued behind it', async () => {
     source.paused = true;
     const reads = [cache.refresh(acme), cache.refresh(acme), cache.refresh(acme)];
     await source.letGo();
@@ -331,20 +331,20 @@ describe('reading again past the cache', () => {
     expect(source.begun).toHaveLength(2);
   });
 
-  it('gives nothing when the login has no keys any more, and they are gone', async () => {
+  it('returns nothing if the login has no keys anymore, and removes them', async () => {
     await taken();
     source.set(acme, undefined);
     expect(await cache.refresh(acme)).toBeUndefined();
     expect((await refused()).reason).toBe('key-missing');
   });
 
-  it('gives the ring that is held when the source fails', async () => {
+  it('returns the cached ring if the source fails', async () => {
     const ring = await cache.get(acme);
     source.down = true;
     expect(await cache.refresh(acme)).toBe(ring);
   });
 
-  it('is refused when the source fails and nothing is held', async () => {
+  it('throws if the source fails and nothing is cached', async () => {
     source.down = true;
     await expect(cache.refresh(acme)).rejects.toMatchObject({ reason: 'key-source-unavailable' });
     source.down = false;
@@ -355,32 +355,32 @@ describe('reading again past the cache', () => {
   });
 });
 
-describe('bounds', () => {
+describe('the bounded cache', () => {
   const logins = ['a', 'b', 'c', 'd'].map(addressOf);
   beforeEach(() => {
     for (const address of logins) source.set(address, ringOf(address.login));
   });
 
-  it('the ring that was used longest ago has to go first', async () => {
+  it('evicts the least recently used ring first', async () => {
     for (const login of ['a', 'b', 'c', 'a', 'd', 'a', 'c', 'b']) await taken(addressOf(login));
     expect(source.begun).toEqual(['a', 'b', 'c', 'd', 'b']);
     expect(events.rings.slice(3)).toEqual(['sandbox/b none', 'sandbox/d d', 'sandbox/d none', 'sandbox/b b']);
   });
 
-  it('unknown logins push out no ring', async () => {
+  it('evicts no ring for unknown logins', async () => {
     await taken();
     for (let index = 0; index < 50; index += 1) await refused(addressOf(`unknown-${index}`));
     await taken();
     expect(events.taken.at(-1)).toBe('sandbox fresh');
   });
 
-  it('unknown logins are remembered in a bounded number', async () => {
+  it('caches a bounded number of unknown logins', async () => {
     for (const login of ['w', 'x', 'y', 'z', 'w']) await refused(addressOf(login));
     expect(source.begun).toEqual(['w', 'x', 'y', 'z', 'w']);
   });
 });
 
-it('a login that was missing, got keys and was pushed out is not missing again', async () => {
+it('a login that was missing, got keys and was evicted is not missing again', async () => {
   const late = addressOf('late');
   await refused(late);
   source.set(late, ringOf('xyz'));
@@ -392,7 +392,7 @@ it('a login that was missing, got keys and was pushed out is not missing again',
   expect(await taken(late)).toBe('xyz');
 });
 
-it('a refresh waits behind reads that requests wait for', async () => {
+it('a background refresh waits behind reads that requests wait for', async () => {
   await taken();
   now += 60 * second;
   source.paused = true;
@@ -405,22 +405,22 @@ it('a refresh waits behind reads that requests wait for', async () => {
   await Promise.all([...busy, request]);
 });
 
-describe('what is told', () => {
-  it('a ring that was read again without a change is no news, and stays the same object', async () => {
+describe('events', () => {
+  it('do not report an unchanged ring, which stays the same object', async () => {
     const ring = await cache.get(acme);
     source.set(acme, ringOf('abc'));
     expect(await cache.refresh(acme)).toBe(ring);
     expect(events.rings).toEqual(['sandbox/acme abc']);
   });
 
-  it('another version is news, though its key is the same', async () => {
+  it('report a new version even if its key is the same', async () => {
     await taken();
     source.set(acme, ringOf('abc', 2));
     await cache.refresh(acme);
     expect(events.rings).toEqual(['sandbox/acme abc', 'sandbox/acme abc']);
   });
 
-  it('an entry that is superseded, added or taken away is news', async () => {
+  it('report an entry that is superseded, added or removed', async () => {
     await taken();
     const [entry] = ringOf('abc');
     if (entry === undefined) throw new Error('no entry');
@@ -437,7 +437,7 @@ describe('what is told', () => {
     expect(events.rings).toHaveLength(5);
   });
 
-  it('each read tells its seconds and whether the source answered, failed or not', async () => {
+  it('report the duration of each read, and whether the source is up', async () => {
     source.paused = true;
     const take = taken();
     now += 1500;
@@ -450,7 +450,7 @@ describe('what is told', () => {
     expect(events.up).toEqual([true, false]);
   });
 
-  it('a read that began before another failed does not end the outage', async () => {
+  it('do not end an outage because of a read that began before another one failed', async () => {
     source.paused = true;
     const early = taken();
     source.down = true;
@@ -468,15 +468,15 @@ describe('what is told', () => {
     expect(events.up).toEqual([false, true]);
   });
 
-  it('a source that says a login has no keys has answered', async () => {
+  it('report the source as up if a login has no keys', async () => {
     await refused(addressOf('ghost'));
     expect(events.up).toEqual([true]);
     expect(events.rings).toEqual([]);
   });
 });
 
-describe('holding keys', () => {
-  it('begins with the first ring, not with a login that has none', async () => {
+describe('having usable keys', () => {
+  it('begins with the first ring, not with a login without keys', async () => {
     expect(cache.hasUsableEntries()).toBe(false);
     await refused(addressOf('ghost'));
     expect(cache.hasUsableEntries()).toBe(false);
@@ -484,7 +484,7 @@ describe('holding keys', () => {
     expect(cache.hasUsableEntries()).toBe(true);
   });
 
-  it('goes on while the source fails and ends when every ring is too old', async () => {
+  it('continues while the source fails, and ends when every ring has expired', async () => {
     source.set(addressOf('other'), ringOf('xyz'));
     await taken();
     now += hour;

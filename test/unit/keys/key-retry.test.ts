@@ -7,7 +7,7 @@ import { reveal } from '../../../src/secret.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
 
-describe('requests refused by the gateway', () => {
+describe('requests rejected by the gateway', () => {
   let now: number;
   /** Control keys in the source, newest first. */
   let inSource: string[];
@@ -82,7 +82,7 @@ describe('requests refused by the gateway', () => {
 
   const together = (count: number) => Promise.all(Array.from({ length: count }, ask));
 
-  it('together are all repeated with the key that one of them has tried', async () => {
+  it('at the same time are all retried with the key that one of them has tried', async () => {
     inSource = ['new', 'old'];
     expect(await together(20)).toEqual(Array(20).fill(true));
     expect(fallbacks).toEqual(['older']);
@@ -91,7 +91,7 @@ describe('requests refused by the gateway', () => {
     expect(sent).toHaveLength(40);
   });
 
-  it('together are all repeated again when the gateway follows', async () => {
+  it('at the same time are all retried again when the gateway switches', async () => {
     inSource = ['new', 'old'];
     await ask();
     accepted = 'new';
@@ -100,14 +100,14 @@ describe('requests refused by the gateway', () => {
     expect(rereads).toBe(0);
   });
 
-  it('are repeated although a payment was refused just before', async () => {
+  it('are retried even if a payment was rejected just before', async () => {
     inSource = ['new', 'old'];
     expect(await pay()).toBe(false);
     expect(await together(3)).toEqual([true, true, true]);
     expect(await pay()).toBe(true);
   });
 
-  it('are tried with the key that was accepted last, when two versions were added since', async () => {
+  it('are retried with the last accepted key, if two versions were added since', async () => {
     await ask();
     inSource = ['newest', 'new', 'old'];
     expect(await ask()).toBe(true);
@@ -116,7 +116,7 @@ describe('requests refused by the gateway', () => {
     expect(await ask()).toBe(true);
   });
 
-  it('whatever the key cost one trial and one look per step of the back-off', async () => {
+  it('with every key cause one trial and one refresh per step of the back-off', async () => {
     inSource = ['new', 'old'];
     accepted = 'none';
     for (let second = 0; second < 60; second += 1) {
@@ -130,7 +130,7 @@ describe('requests refused by the gateway', () => {
     expect(fallbacks).toEqual([]);
   });
 
-  it('that may not be sent again cost one look at the source per step of the back-off, and are sent once', async () => {
+  it('that must not be retried cause one refresh per step of the back-off, and are sent once', async () => {
     accepted = 'none';
     for (let second = 0; second < 60; second += 1) {
       await Promise.all([pay(), pay(), pay()]);

@@ -87,8 +87,8 @@ async function ask(sendAgain = send): Promise<boolean | undefined> {
 const useOf = (key: UsableKey, operation = 'read') => ({ key, operation, sentAt: now });
 const judge = (isAccepted: boolean): Verdict => (isAccepted ? 'accepted' : 'rejected');
 
-describe('a refused request', () => {
-  it('is tried with a key that is new in the source', async () => {
+describe('a rejected request', () => {
+  it('is retried with a key that is new in the source', async () => {
     held = ['old'];
     accepted = new Set(['new']);
     expect(await ask()).toBe(true);
@@ -96,7 +96,7 @@ describe('a refused request', () => {
     expect(await choose()).toBe('new');
   });
 
-  it('waits for the source to be read', async () => {
+  it('waits for the refresh', async () => {
     [held, inSource] = [['old'], ['new', 'old']];
     accepted = new Set(['new']);
     const read = Promise.withResolvers<void>();
@@ -110,14 +110,14 @@ describe('a refused request', () => {
     expect(sent).toEqual(['old', 'new']);
   });
 
-  it('is passed on when the source has no other key', async () => {
+  it('is not retried if the source has no other key', async () => {
     [held, inSource] = [['new'], ['new']];
     expect(await ask()).toBeUndefined();
     expect(sent).toEqual(['new']);
     expect(rereads).toBe(1);
   });
 
-  it('is passed on when no time is left, and its key waits for no step of the back-off', async () => {
+  it('is not retried if no time is left, and its key does not back off', async () => {
     let isOverdue = true;
     const resending = { send: ({ key }: { key: UsableKey }) => send(key), judge, isOverdue: () => isOverdue };
     const retry = () => rotation.retry(acme, useOf(keyOf('new')), 'rejected', resending);
@@ -135,7 +135,7 @@ describe('a refused request', () => {
     expect(sent).toEqual(['old']);
   });
 
-  it('is passed on when its keys have gone meanwhile', async () => {
+  it('is not retried if its keys were removed meanwhile', async () => {
     [held, inSource] = [['new'], undefined];
     expect(await ask()).toBeUndefined();
     now += 5_000;
@@ -145,25 +145,25 @@ describe('a refused request', () => {
     expect(problems.at(-1)).toContain('key fallback after 403 failed');
   });
 
-  it('is passed on when the source cannot be read', async () => {
+  it('is not retried if the source cannot be read', async () => {
     [held, sourceFails] = [['new'], true];
     expect(await ask()).toBeUndefined();
     expect(problems).toEqual(['key fallback after 403 failed: the source is down']);
   });
 
-  it('is tried with a key that is held while the source cannot be read', async () => {
+  it('is retried with a cached key while the source cannot be read', async () => {
     sourceFails = true;
     expect(await ask()).toBe(true);
     expect(sent).toEqual(['new', 'old']);
   });
 
-  it('gets the second refusal when the other key is refused as well', async () => {
+  it('gets the second 403 if the other key is rejected as well', async () => {
     accepted = new Set();
     expect(await ask()).toBe(false);
     expect(sent).toEqual(['new', 'old']);
   });
 
-  it('gets the failure of its second sending, and those who wait for it do not', async () => {
+  it('gets the error of its retry, and the requests that wait for it do not', async () => {
     const failing = Promise.withResolvers<boolean>();
     const first = ask(() => failing.promise);
     await settled();
@@ -176,7 +176,7 @@ describe('a refused request', () => {
 });
 
 describe('the back-off', () => {
-  it('of a key follows a trial that did not help, and doubles', async () => {
+  it('of a key follows a rejected trial, and doubles', async () => {
     accepted = new Set();
     const trials = [];
     for (let second = 0; second < 8; second += 1) {
@@ -186,7 +186,7 @@ describe('the back-off', () => {
     expect(trials).toEqual([0, 1, 3, 7]);
   });
 
-  it('of looks for a newer key has five steps of one second', async () => {
+  it('of refreshes has five steps of one second', async () => {
     [held, inSource] = [['new'], ['new']];
     const looks = [];
     for (let second = 0; second < 25; second += 1) {
@@ -198,7 +198,7 @@ describe('the back-off', () => {
     expect(looks).toEqual([0, 1, 2, 3, 4, 5, 7, 11, 19]);
   });
 
-  it('of looks is one second at least, whatever kind of key they are for', async () => {
+  it('of refreshes is at least one second, for both kinds of key together', async () => {
     [held, inSource] = [['new'], ['new']];
     await ask();
     inSource = ['newest', 'new'];
@@ -211,7 +211,7 @@ describe('the back-off', () => {
     expect(rereads).toBe(2);
   });
 
-  it('is no longer where the clock was set back meanwhile', async () => {
+  it('is no longer if the clock was set back meanwhile', async () => {
     accepted = new Set();
     await ask();
     setBack = 3_600_000;
@@ -219,12 +219,12 @@ describe('the back-off', () => {
     expect(await ask()).toBe(false);
   });
 
-  it('follows a trial that failed', async () => {
+  it('follows a trial that failed with an error', async () => {
     await expect(ask(() => Promise.reject(new Error('lost')))).rejects.toThrow('lost');
     expect(await ask()).toBeUndefined();
   });
 
-  it('does not follow a trial that helped', async () => {
+  it('does not follow a trial that was accepted', async () => {
     expect(await ask()).toBe(true);
     accepted = new Set(['new']);
     expect(await ask()).toBe(true);
@@ -233,7 +233,7 @@ describe('the back-off', () => {
     expect(sent).toEqual(['new', 'old', 'old', 'new', 'new', 'old']);
   });
 
-  it('of one login or kind of key is not that of another', async () => {
+  it('is separate per login and kind of key', async () => {
     accepted = new Set();
     await ask();
     const other = { environment: 'production', login: 'acme' };
@@ -257,13 +257,13 @@ describe('the accepted key', () => {
     expect(await choose()).toBe('newest');
   });
 
-  it('is preferred until it is gone', async () => {
+  it('is preferred until it is removed', async () => {
     await ask();
     held = ['new'];
     expect(await choose()).toBe('new');
   });
 
-  it('is found among several by one request', async () => {
+  it('is found among several by a single request', async () => {
     [held, inSource] = [
       ['newest', 'new', 'old'],
       ['newest', 'new', 'old'],
@@ -280,7 +280,7 @@ describe('a payment signed after a 403', () => {
     rotation.recordRejected(acme, useOf(keyOf(key), 'payment'), 'rejected');
   };
 
-  it('waits for the look for a newer key, and takes that', async () => {
+  it('waits for the refresh, and uses the newer key', async () => {
     [held, accepted] = [['old'], new Set(['new'])];
     await ask();
     held = ['old'];
@@ -290,7 +290,7 @@ describe('a payment signed after a 403', () => {
     expect(await pay()).toBe('new');
   });
 
-  it('waits for the trial in flight, and takes the key that comes out of it', async () => {
+  it('waits for the trial in flight, and uses the key that it finds', async () => {
     held = ['newest', 'new', 'old'];
     rotation.recordAccepted(acme, useOf(keyOf('new')));
     const response = Promise.withResolvers<boolean>();
@@ -318,7 +318,7 @@ describe('a payment signed after a 403', () => {
   });
 });
 
-it('what one kind of key taught is used for that kind alone', async () => {
+it('keeps the history of each kind of key apart', async () => {
   held = ['new', 'old'];
   await ask();
   expect(await choose()).toBe('old');
@@ -334,7 +334,7 @@ it('what one kind of key taught is used for that kind alone', async () => {
   expect((await rotation.select(acme, 'control_key', 'single-attempt')).version).toBe(1);
 });
 
-it('a refused payment makes a newer key known to the next one', async () => {
+it('a rejected payment makes a newer key known to the next one', async () => {
   [held, accepted] = [['old'], new Set(['new'])];
   rotation.recordRejected(acme, useOf(await rotation.select(acme, 'control_key')), 'rejected');
   await settled();

@@ -52,8 +52,8 @@ async function outageAfterReading(logins: readonly string[]): Promise<void> {
   await pass(200);
 }
 
-describe('when the source is back', () => {
-  it('that is noticed without a request, and what changed meanwhile is read', async () => {
+describe('when the source recovers', () => {
+  it('this is noticed without a request, and changes are read', async () => {
     await outageAfterReading(['acme']);
     source.down = false;
     source.set(acme, ringOf('new', 2));
@@ -62,7 +62,7 @@ describe('when the source is back', () => {
     expect(keyOf(await cache.get(acme))).toBe('new');
   });
 
-  it('logins used lately are refreshed, spread out, at most 16 at once', async () => {
+  it('recently used logins are refreshed, spread out, at most 16 at once', async () => {
     const logins = Array.from({ length: 100 }, (_, index) => `login-${index}`);
     await outageAfterReading(logins);
     source.down = false;
@@ -74,7 +74,7 @@ describe('when the source is back', () => {
     expect(source.mostRunning).toBeLessThanOrEqual(16);
   });
 
-  it('logins used last are refreshed first, a few every tenth of a second', async () => {
+  it('the most recently used logins are refreshed first, a few every tenth of a second', async () => {
     const logins = Array.from({ length: 100 }, (_, index) => `login-${index}`);
     await outageAfterReading(logins);
     source.down = false;
@@ -84,7 +84,7 @@ describe('when the source is back', () => {
     expect(source.begun).not.toContain('login-2');
   });
 
-  it('logins that were not used for ten minutes are left alone', async () => {
+  it('logins that were not used for ten minutes are not refreshed', async () => {
     await cache.get(acme);
     await pass(601);
     source.set(addressOf('used'), ringOf('old'));
@@ -95,7 +95,7 @@ describe('when the source is back', () => {
     expect(source.begun).not.toContain('acme');
   });
 
-  it('a read that hung during the outage does not count as a new one', async () => {
+  it('a read that hung during the outage does not start a new outage', async () => {
     await cache.get(acme);
     await pass(61);
     source.paused = true;
@@ -120,7 +120,7 @@ describe('when the source is back', () => {
   });
 });
 
-it('a source that is asked in vain is probed at most once a second, and at least every ten', async () => {
+it('a failing source is probed at most once per second, and at least every ten seconds', async () => {
   await cache.get(acme);
   await pass(61);
   source.down = true;
@@ -132,7 +132,7 @@ it('a source that is asked in vain is probed at most once a second, and at least
   expect(source.begun.length).toBeLessThanOrEqual(80);
 });
 
-it('nothing is asked after the end', async () => {
+it('reads nothing after stop', async () => {
   source.down = true;
   await cache.get(acme).catch(() => undefined);
   cache.stop();

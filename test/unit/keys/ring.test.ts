@@ -31,7 +31,7 @@ function refusalOf(ring: KeyRing, kind: 'control_key' | 'private_key'): ProxyErr
 }
 
 describe('the usable keys of a login', () => {
-  it('are those of the kind asked for, newest first', () => {
+  it('are those of the requested kind, newest first', () => {
     const ring = [
       ...version(3, { control_key: 'c3', private_key: pem }),
       ...version(2, { control_key: 'c2' }, 1),
@@ -41,7 +41,7 @@ describe('the usable keys of a login', () => {
     expect(versionsOf(ring, 'private_key')).toEqual([3, 1]);
   });
 
-  it('hold each key once, under its newest version, however it is written', () => {
+  it('contain each key once, with its newest version, however it is encoded', () => {
     const ring = [
       ...version(3, { control_key: 'same', private_key: pem }),
       ...version(2, { control_key: 'same', private_key: samePem }, 1),
@@ -51,7 +51,7 @@ describe('the usable keys of a login', () => {
     expect(versionsOf(ring, 'private_key')).toEqual([3, 1]);
   });
 
-  it('do not hold one that was superseded longer ago than the overlap', () => {
+  it('do not contain one that was superseded before the grace period', () => {
     const ring = [
       ...version(3, { control_key: 'c3' }),
       ...version(2, { control_key: 'c2' }, overlap),
@@ -60,14 +60,14 @@ describe('the usable keys of a login', () => {
     expect(versionsOf(ring, 'control_key')).toEqual([3, 2]);
   });
 
-  it('pass over one that cannot be used while there is an older one', () => {
+  it('skip an unusable one if there is an older one', () => {
     const ring = [...version(2, { private_key: 'no PEM' }), ...version(1, { private_key: pem }, 1)];
     expect(versionsOf(ring, 'private_key')).toEqual([1]);
   });
 });
 
 describe('a login without a usable key of the kind', () => {
-  it('is refused with the version that cannot be used, and none of its content', () => {
+  it('is rejected with the version that cannot be used, and none of its content', () => {
     const refusal = refusalOf(version(7, { private_key: 'MARK: no PEM' }), 'private_key');
     expect(refusal.reason).toBe('key-unusable');
     expect(refusal.detail).toBe(
@@ -78,14 +78,14 @@ describe('a login without a usable key of the kind', () => {
   it.each([
     ['control_key', 'control key (field control_key)', version(1, { private_key: pem })],
     ['private_key', 'RSA private key (field private_key)', version(1, { control_key: 'c1' })],
-  ] as const)('is refused as having no %s', (kind, text, ring) => {
+  ] as const)('is rejected as having no %s', (kind, text, ring) => {
     expect(refusalOf(ring, kind)).toMatchObject({
       reason: 'key-missing',
       detail: `No ${text} for login "acme" in environment "sandbox". Ask the platform team to add it.`,
     });
   });
 
-  it('is refused when its only key is beyond the overlap', () => {
+  it('is rejected if the grace period of its only key is over', () => {
     expect(refusalOf(version(1, { control_key: 'c1' }, overlap + 1), 'control_key').reason).toBe(
       'key-missing',
     );

@@ -78,7 +78,7 @@ function canary(key: string, configuration = 1): void {
 const violations = (): string[] => observer.violations;
 
 describe('the observer of the rotation model finds no violation', () => {
-  it('in a read that is sent again with the key that the gateway accepts', async () => {
+  it('in a read that is retried with the key that the gateway accepts', async () => {
     await hasVersions(2);
     accept('r2');
     time.now = 2_000;
@@ -118,7 +118,7 @@ describe('the observer of the rotation model finds', () => {
     expect(violations()).toEqual(['transfer signed with r1 after a 403 for it; r2 was not rejected']);
   });
 
-  it('a payment signed with another key than the one accepted last', async () => {
+  it('a payment signed with another key than the last accepted one', async () => {
     await hasVersions(2);
     time.now = 2_000;
     send('transfer', 'r1');
@@ -166,7 +166,7 @@ describe('the observer of the rotation model finds', () => {
     ]);
   });
 
-  it('a payment that follows no canary', async () => {
+  it('a payment without a canary', async () => {
     await hasVersions(2);
     time.now = 2_000;
     pay('r1');
@@ -188,7 +188,7 @@ describe('the observer of the rotation model finds', () => {
     expect(violations()).toContain('a payment was rejected, though r2 was accepted since before its canary');
   });
 
-  it('canaries that are sent too often, or though there is no newer key', async () => {
+  it('canaries that are sent too often, or although there is no newer key', async () => {
     await hasVersions(2);
     time.now = 2_000;
     canary('r1');

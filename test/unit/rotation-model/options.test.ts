@@ -8,7 +8,7 @@ it.each([
   [['--schedules', '1e3'], '--schedules must be a whole number from 1, not "1e3"'],
   [['--schedules', '0'], '--schedules must be a whole number from 1, not "0"'],
   [['--seeds', '5'], "Unknown option '--seeds'"],
-])('npm run rotation-model with %j says what is wrong and where the options are', (args, message) => {
+])('npm run rotation-model with %j reports what is wrong and where the options are described', (args, message) => {
   const main = vectorPath('../rotation-model/main.ts');
   const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], { encoding: 'utf8' });
   const [first, ...others] = stderr.trimEnd().split('\n');
