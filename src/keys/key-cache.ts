@@ -190,5 +190,9 @@ export class KeyCache {
 /** The message of an unexpected error may hold a secret, so only its name is kept. */
 function errorFor(error: unknown, login: LoginRef): ProxyError {
   if (error instanceof ProxyError) return error;
-  return new SourceUnavailable(login, new Error(`unexpected error in the key source: ${nameOf(error)}`), 'down');
+  return new SourceUnavailable(
+    login,
+    new Error(`unexpected error in the key source: ${nameOf(error)}`),
+    'down',
+  );
 }

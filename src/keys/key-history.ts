@@ -106,7 +106,8 @@ export class KeyHistory {
     const key = this.#lastAccepted?.key;
     if (key === undefined || !this.#accepting || includes(tried, key)) return undefined;
     const isRejected = this.#wasRejectedBy(key, operation);
-    if (isRejected || this.#rejectedWithAnyKey.has(operation) || !this.#enabled.has(operation)) return undefined;
+    if (isRejected || this.#rejectedWithAnyKey.has(operation) || !this.#enabled.has(operation))
+      return undefined;
     return includes(this.#keys, key) ? key : undefined;
   }
 

@@ -24,7 +24,7 @@ beforeEach(async () => {
   await bench.put({ control_key: oldControlKey, private_key: oldKey });
 });
 
-/** Every way in which a text could show: as it is, and as others would write it. */
+/** Every encoding in which a text could leak. */
 function formsOf(secret: string): string[] {
   const bytes = Buffer.from(secret);
   return [

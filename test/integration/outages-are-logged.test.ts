@@ -18,7 +18,7 @@ const beginnings = (proxy: TestProxy) =>
   proxy.logLines().filter(({ msg }) => msg === 'key source unavailable');
 const ends = (proxy: TestProxy) => proxy.logLines().filter(({ msg }) => msg === 'key source available again');
 
-/** Balances of logins that are not cached. */
+/** Requests balances of logins that are not cached. */
 async function askUncached(proxy: TestProxy, count: number): Promise<void> {
   for (let index = 0; index < count; index += 1) {
     await post(`${proxy.url}/sandbox/gw/api/v2/get-balance/manager/uncached-${index}`, '');
@@ -47,20 +47,20 @@ async function expectEnd(proxy: TestProxy): Promise<void> {
 }
 
 describe('a Vault outage', () => {
-  let bench: VaultTestEnvironment;
+  let setup: VaultTestEnvironment;
   let proxy: TestProxy;
 
   beforeEach(async () => {
-    bench = await new VaultTestEnvironment({ clock: Date.now }).open();
-    await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+    setup = await new VaultTestEnvironment({ clock: Date.now }).open();
+    await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
     const auth = { method: 'token' as const, token: rootToken };
-    const vault = { address: bench.vault.address, timeout: '500ms', auth };
+    const vault = { address: setup.vault.address, timeout: '500ms', auth };
     proxy = await startProxy({
       gateway: 'http://127.0.0.1:9',
       config: { keys: { source: 'vault', vault, cache: { ttl: '100ms' } } },
     });
     stops.push(
-      () => bench.close(),
+      () => setup.close(),
       () => proxy.stop(),
     );
     await askBalance(proxy);
@@ -72,20 +72,20 @@ describe('a Vault outage', () => {
     ['that is a standby', { kind: 'status', status: 473 } as const, /standby.*473/],
     ['that hangs', { kind: 'black-hole' } as const, /did not respond in time/],
   ])('%s is logged with its cause, and once at its end', async (_name, fault, cause) => {
-    bench.vault.fail(fault);
+    setup.vault.fail(fault);
     await expectBeginning(proxy, cause);
-    bench.vault.heal();
+    setup.vault.heal();
     await expectEnd(proxy);
   });
 
   it('is not logged if a single login is denied, which is a key problem', async () => {
-    bench.vault.fail({ kind: 'status', status: 403 }, /uncached/);
+    setup.vault.fail({ kind: 'status', status: 403 }, /uncached/);
     await askUncached(proxy, 3);
     expect(await counted(proxy, 'key_source_up')).toBe(1);
     expect(await counted(proxy, 'key_problems_total', { environment: 'sandbox' })).toBe(3);
     expect(beginnings(proxy)).toEqual([]);
-    const told = proxy.logLines().filter(({ msg }) => String(msg).startsWith('key read failed'));
-    expect(told.map(({ msg, login }) => `${String(login)}: ${String(msg)}`)).toEqual([
+    const logged = proxy.logLines().filter(({ msg }) => String(msg).startsWith('key read failed'));
+    expect(logged.map(({ msg, login }) => `${String(login)}: ${String(msg)}`)).toEqual([
       'uncached-0: key read failed: Vault denied permission (HTTP 403)',
       'uncached-1: key read failed: Vault denied permission (HTTP 403)',
       'uncached-2: key read failed: Vault denied permission (HTTP 403)',
@@ -93,10 +93,10 @@ describe('a Vault outage', () => {
   });
 
   it('that is unreachable is logged with its cause, and once at its end', async () => {
-    const { port } = bench.vault;
-    await bench.vault.close();
+    const { port } = setup.vault;
+    await setup.vault.close();
     await expectBeginning(proxy, /connection refused: ECONNREFUSED/);
-    await bench.vault.listen(port);
+    await setup.vault.listen(port);
     await expectEnd(proxy);
   });
 });
@@ -116,12 +116,12 @@ describe('an outage at the start', () => {
 
   describeWith('openssl')('(needs the program openssl)', () => {
     it('reports why TLS with Vault fails', async () => {
-      const bench = await new VaultTestEnvironment().open();
-      const { cert, key } = new Ca(bench.folder.path, 'ca').issue('server');
+      const setup = await new VaultTestEnvironment().open();
+      const { cert, key } = new Ca(setup.folder.path, 'ca').issue('server');
       const vault = new StubVault({ tls: { cert, key } });
       const address = await vault.listen();
       stops.push(
-        () => bench.close(),
+        () => setup.close(),
         () => vault.close(),
       );
       await expectBeginning(await startWith({ address }), /TLS: UNABLE_TO_VERIFY_LEAF_SIGNATURE/);

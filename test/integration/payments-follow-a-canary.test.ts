@@ -29,12 +29,12 @@ const eligibility = paths.transfer.replace('v4/transfer', 'v2/pan-eligibility/se
 interface Rotating {
   readonly simulator: ListeningSimulator['simulator'];
   readonly proxy: TestProxy;
-  /** The gateway accepts this from now on, and nothing else. */
+  /** From now on the gateway accepts only this. */
   readonly accept: (keys: Required<TestKeys>) => void;
   readonly pass: (milliseconds: number) => void;
 }
 
-/** Both keys are in the ring, and the gateway accepts the old one; one transfer was sent before that. */
+/** Both keys are in the ring, and the gateway accepts the old one. One transfer was sent before. */
 async function rotating(options: Partial<ProxyOptions> = {}, canary = true): Promise<Rotating> {
   let now = noon;
   const clock = (): number => now;

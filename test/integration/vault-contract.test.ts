@@ -22,7 +22,7 @@ import { type RunningVault, vaultTargets } from '../support/stub-vault/real-vaul
 
 for (const { name, open } of vaultTargets(process.env)) {
   (open === undefined ? describe.skip : describe)(`keys in Vault, against ${name}`, () => {
-    // A server that is not ours may hold anything: all names are new.
+    // A shared server may contain anything, so all names are new.
     const unique = randomBytes(4).toString('hex');
     const mount = `kv-${unique}`;
     const appRole = `approle-${unique}`;
@@ -55,8 +55,8 @@ for (const { name, open } of vaultTargets(process.env)) {
       await server?.close();
     });
 
-    /** Timers stand still until {@link fire}. */
-    class Ports implements VaultOptions {
+    /** Timers run only through {@link fire}. */
+    class TestOptions implements VaultOptions {
       readonly events = new RecordingObserver();
       readonly clock = Date.now;
       readonly monotonic = () => performance.now();
@@ -83,8 +83,8 @@ for (const { name, open } of vaultTargets(process.env)) {
       return { method: 'approle', mount: appRole, roleId, secretIdFile };
     }
 
-    function source(auth: VaultConfig['auth'], ports = new Ports(), more: Partial<VaultConfig> = {}) {
-      const opened = createVaultSource(configFor(server.address, { mount, auth, ...more }), day, ports);
+    function source(auth: VaultConfig['auth'], options = new TestOptions(), more: Partial<VaultConfig> = {}) {
+      const opened = createVaultSource(configFor(server.address, { mount, auth, ...more }), day, options);
       closers.push(() => opened.stop());
       return opened;
     }
@@ -155,11 +155,11 @@ for (const { name, open } of vaultTargets(process.env)) {
       const { address } = await newLogin('first');
       const old = await admin.token({ policies: [policy], ttl: '1h' });
       const tokenFile = folder.file('token', old);
-      const ports = new Ports();
+      const options = new TestOptions();
       let ahead = 0;
       const keys = source(
         { method: 'token', tokenFile },
-        Object.assign(ports, { monotonic: () => performance.now() + ahead }),
+        Object.assign(options, { monotonic: () => performance.now() + ahead }),
       );
       await keys.read(address);
       await admin.revoke(old);
@@ -169,26 +169,28 @@ for (const { name, open } of vaultTargets(process.env)) {
     });
 
     it('reports a path without permission as denied, not as missing', async () => {
-      const keys = source(await appRoleAuth(), new Ports(), { path: 'elsewhere/{environment}/{login}' });
+      const keys = source(await appRoleAuth(), new TestOptions(), {
+        path: 'elsewhere/{environment}/{login}',
+      });
       expect(await problemOf(keys.read(acme))).toBe('denied');
     });
 
     it('reports a missing mount, not a missing secret', async () => {
       const auth: VaultConfig['auth'] = { method: 'token', token: new Secret(server.rootToken) };
-      const keys = source(auth, new Ports(), { mount: `absent-${unique}` });
+      const keys = source(auth, new TestOptions(), { mount: `absent-${unique}` });
       expect(await problemOf(keys.read(acme))).toBe('no-route');
     });
 
     it('logs in again at once if its token was revoked', async () => {
       const { address } = await newLogin('first');
-      const ports = new Ports();
+      const options = new TestOptions();
       let ahead = 0;
       const monotonic = () => performance.now() + ahead;
-      const keys = source(await appRoleAuth(), Object.assign(ports, { monotonic }));
+      const keys = source(await appRoleAuth(), Object.assign(options, { monotonic }));
       for (let logins = 1; logins < 4; logins += 1) {
         expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
-        // The end of a revoked token is in the past.
-        const ends = ports.events.expiries.filter((at = 0) => at > Date.now() / 1000 + 60);
+        // The expiry of a revoked token is in the past.
+        const ends = options.events.expiries.filter((at = 0) => at > Date.now() / 1000 + 60);
         expect(ends).toHaveLength(logins);
         await admin.request('POST', `sys/leases/revoke-prefix/auth/${appRole}/login`);
         ahead += 6000;
@@ -196,16 +198,16 @@ for (const { name, open } of vaultTargets(process.env)) {
     });
 
     it('does not log in again because of a missing permission', async () => {
-      const ports = new Ports();
+      const options = new TestOptions();
       let ahead = 0;
       const monotonic = () => performance.now() + ahead;
       const path = 'elsewhere/{environment}/{login}';
-      const keys = source(await appRoleAuth(), Object.assign(ports, { monotonic }), { path });
+      const keys = source(await appRoleAuth(), Object.assign(options, { monotonic }), { path });
       for (let times = 0; times < 3; times += 1) {
         ahead += 120_000;
         expect(await problemOf(keys.read(acme))).toBe('denied');
       }
-      expect(ports.events.expiries).toHaveLength(1);
+      expect(options.events.expiries).toHaveLength(1);
     });
 
     it.each([
@@ -223,14 +225,14 @@ for (const { name, open } of vaultTargets(process.env)) {
         const id = await admin.role(appRole, 'denied', { token_policies: [`${policy}-d`], ...role });
         const secretIdFile = folder.file('secret-id-denied', await admin.secretId(appRole, 'denied'));
         const auth = { method: 'approle', mount: appRole, roleId: id, secretIdFile } as const;
-        const ports = new Ports();
+        const options = new TestOptions();
         let ahead = 0;
-        const shared = Object.assign(ports, { monotonic: () => performance.now() + ahead });
+        const shared = Object.assign(options, { monotonic: () => performance.now() + ahead });
         const before = await admin.countTokens();
         const vault = connectVault(configFor(server.address, { mount, auth }), shared);
         for (; ahead < 3_590_000; ahead += 10_000)
           await problemOf(vault.withToken((kv, token) => kv.history(token, address)));
-        expect(ports.events.expiries).toHaveLength(logins);
+        expect(options.events.expiries).toHaveLength(logins);
         expect(await admin.countTokens()).toBe(before + 1);
         await vault.close();
         expect(await admin.countTokens()).toBe(before);
@@ -241,14 +243,14 @@ for (const { name, open } of vaultTargets(process.env)) {
       const { address } = await newLogin('first');
       const id = await admin.role(appRole, 'periodic', { token_policies: [policy], token_period: '10m' });
       const secretIdFile = folder.file('secret-id-periodic', await admin.secretId(appRole, 'periodic'));
-      const ports = new Ports();
-      const keys = source({ method: 'approle', mount: appRole, roleId: id, secretIdFile }, ports);
+      const options = new TestOptions();
+      const keys = source({ method: 'approle', mount: appRole, roleId: id, secretIdFile }, options);
       const before = await admin.countTokens();
       keys.start();
       for (let leases = 1; leases < 5; leases += 1) {
-        await until(() => ports.events.expiries.length === leases, 'it has a lease');
-        expect(ports.wakesIn).toBe(400_000);
-        ports.fire();
+        await until(() => options.events.expiries.length === leases, 'it has a lease');
+        expect(options.wakesIn).toBe(400_000);
+        options.fire();
       }
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
       expect(await admin.countTokens()).toBe(before + 1);
@@ -259,28 +261,28 @@ for (const { name, open } of vaultTargets(process.env)) {
       const settings = { token_policies: [policy], token_ttl: '1h', token_type: 'batch' };
       const id = await admin.role(appRole, 'batch', settings);
       const secretIdFile = folder.file('secret-id-batch', await admin.secretId(appRole, 'batch'));
-      const ports = new Ports();
-      const keys = source({ method: 'approle', mount: appRole, roleId: id, secretIdFile }, ports);
+      const options = new TestOptions();
+      const keys = source({ method: 'approle', mount: appRole, roleId: id, secretIdFile }, options);
       keys.start();
       for (let logins = 1; logins < 4; logins += 1) {
-        await until(() => ports.events.expiries.length === logins, 'it has a lease');
-        expect(ports.wakesIn).toBe(2_400_000);
-        ports.fire();
+        await until(() => options.events.expiries.length === logins, 'it has a lease');
+        expect(options.wakesIn).toBe(2_400_000);
+        options.fire();
       }
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
       await keys.stop();
-      expect(ports.events.problems).toEqual([]);
+      expect(options.events.problems).toEqual([]);
     });
 
     it('uses a single-use secret ID once, and a new one at once if the token was revoked', async () => {
       const { address } = await newLogin('first');
       const id = await admin.role(appRole, 'once', { token_policies: [policy], secret_id_num_uses: 1 });
       const secretIdFile = folder.file('secret-id-once', await admin.secretId(appRole, 'once'));
-      const ports = new Ports();
+      const options = new TestOptions();
       let ahead = 0;
       const monotonic = () => performance.now() + ahead;
       const auth = { method: 'approle', mount: appRole, roleId: id, secretIdFile } as const;
-      const keys = source(auth, Object.assign(ports, { monotonic }));
+      const keys = source(auth, Object.assign(options, { monotonic }));
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
       await admin.request('POST', `sys/leases/revoke-prefix/auth/${appRole}/login`);
       ahead += 6000;
@@ -289,13 +291,13 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(await problemOf(keys.read(address))).toBe('backing-off');
       folder.file('secret-id-once', await admin.secretId(appRole, 'once'));
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
-      // The first token, the end of it when it was found to be revoked, and the second token.
-      expect(ports.events.expiries).toHaveLength(3);
+      // The first token, its end when it was found to be revoked, and the second token.
+      expect(options.events.expiries).toHaveLength(3);
     });
 
     it('revokes its token when it stops', async () => {
       const config = configFor(server.address, { mount, auth: await appRoleAuth() });
-      const vault = connectVault(config, new Ports());
+      const vault = connectVault(config, new TestOptions());
       const token = await vault.withToken((_kv, given) => Promise.resolve(reveal(given)));
       const lookUp = () => admin.request('POST', 'auth/token/lookup', { token });
       expect((await lookUp()).data).toMatchObject({ type: 'service' });
@@ -310,50 +312,50 @@ for (const { name, open } of vaultTargets(process.env)) {
       const token = new Secret(await admin.token({ policies: [`${policy}-1`], ttl: '1h' }));
       const auth: VaultConfig['auth'] = { method: 'token', token };
       const more = { mount: version1 };
-      expect(await problemOf(source(auth, new Ports(), more).read(acme))).toBe('kv-version-1');
-      const opened = createVaultAdmin(configFor(server.address, { auth, ...more }), new Ports());
+      expect(await problemOf(source(auth, new TestOptions(), more).read(acme))).toBe('kv-version-1');
+      const opened = createVaultAdmin(configFor(server.address, { auth, ...more }), new TestOptions());
       closers.push(() => opened.close());
       expect(await problemOf(opened.versions(acme))).toBe('kv-version-1');
     });
 
     it('renews its token at two thirds of the lease', async () => {
       const { address } = await newLogin('first');
-      const ports = new Ports();
-      const keys = source(await appRoleAuth(), ports);
+      const options = new TestOptions();
+      const keys = source(await appRoleAuth(), options);
       keys.start();
-      await until(() => ports.events.expiries.length === 1, 'it has logged in');
-      expect(ports.wakesIn).toBe(2400_000);
-      ports.fire();
-      await until(() => ports.events.expiries.length === 2, 'it has renewed');
-      expect(ports.events.expiries[1]).toBeGreaterThanOrEqual(ports.events.expiries[0] ?? Infinity);
-      expect(ports.events.problems).toEqual([]);
+      await until(() => options.events.expiries.length === 1, 'it has logged in');
+      expect(options.wakesIn).toBe(2400_000);
+      options.fire();
+      await until(() => options.events.expiries.length === 2, 'it has renewed');
+      expect(options.events.expiries[1]).toBeGreaterThanOrEqual(options.events.expiries[0] ?? Infinity);
+      expect(options.events.problems).toEqual([]);
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
     });
 
     it('knows when a configured token expires', async () => {
       const token = new Secret(await admin.token({ policies: [policy], ttl: '10m', renewable: false }));
-      const ports = new Ports();
-      source({ method: 'token', token }, ports).start();
-      await until(() => ports.events.expiries.length === 1, 'it has looked the token up');
-      const secondsLeft = (ports.events.expiries[0] ?? 0) - Date.now() / 1000;
+      const options = new TestOptions();
+      source({ method: 'token', token }, options).start();
+      await until(() => options.events.expiries.length === 1, 'it has looked the token up');
+      const secondsLeft = (options.events.expiries[0] ?? 0) - Date.now() / 1000;
       expect(secondsLeft).toBeGreaterThan(570);
       expect(secondsLeft).toBeLessThanOrEqual(600);
-      expect(ports.events.problems).toEqual([expect.stringContaining('replace it')]);
+      expect(options.events.problems).toEqual([expect.stringContaining('replace it')]);
     });
 
     it('keeps a token that does not expire', async () => {
-      const ports = new Ports();
-      source({ method: 'token', token: new Secret(server.rootToken) }, ports).start();
-      await until(() => ports.events.expiries.length === 1, 'it has looked the token up');
-      expect(ports.events.expiries).toEqual([undefined]);
-      expect(ports.wakesIn).toBeUndefined();
+      const options = new TestOptions();
+      source({ method: 'token', token: new Secret(server.rootToken) }, options).start();
+      await until(() => options.events.expiries.length === 1, 'it has looked the token up');
+      expect(options.events.expiries).toEqual([undefined]);
+      expect(options.wakesIn).toBeUndefined();
     });
 
     describe('for the platform team', () => {
       async function store() {
         const opened = createVaultAdmin(
           configFor(server.address, { mount, auth: await appRoleAuth() }),
-          new Ports(),
+          new TestOptions(),
         );
         closers.push(() => opened.close());
         return opened;

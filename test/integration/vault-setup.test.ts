@@ -12,7 +12,7 @@ const real = devServer(process.env);
 const segment = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url');
 const reviewer = [{ alg: 'RS256', kid: '1' }, { sub: 'system:serviceaccount:vault:reviewer' }].map(segment);
 
-/** What a run of setup.sh leaves in Vault; every setting, as the server tells it. */
+/** The settings in Vault after a run of setup.sh, as the server reports them. */
 const present = [
   'auth/kubernetes/config',
   'auth/kubernetes/role/countersign',
@@ -56,7 +56,7 @@ const present = [
     for (const mount of ['approle', 'kubernetes']) await admin.request('DELETE', `sys/auth/${mount}`);
   });
 
-  /** Runs the shell with the program `vault`, logged in with this token. */
+  /** Runs the shell script with the program `vault` and this token. */
   function shell(options: readonly string[], token: string, environment: Record<string, string> = {}) {
     const PATH = `${folder.path}/bin:/usr/bin:/bin`;
     const env = { PATH, HOME: folder.path, VAULT_ADDR: server.address, VAULT_TOKEN: token, ...environment };
@@ -72,7 +72,7 @@ const present = [
   const succeeds = { failed: false, done: true };
   const fails = { failed: true, done: false };
 
-  /** Less what a policy that is written again changes in any case. */
+  /** Without what every write of a policy changes. */
   async function state(): Promise<unknown[]> {
     const read = async (path: string) => ({ ...(await admin.request('GET', path)).data });
     const all = await Promise.all(present.map(read));

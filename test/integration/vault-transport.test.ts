@@ -22,28 +22,28 @@ import {
 import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
 
-const ports = { monotonic: () => performance.now(), random: () => 0.5 };
+const options = { monotonic: () => performance.now(), random: () => 0.5 };
 
 describe('requests to Vault', () => {
-  let bench: VaultTestEnvironment;
+  let setup: VaultTestEnvironment;
   let other: StubVault;
   const environment = { ...process.env };
 
   beforeEach(async () => {
-    bench = await new VaultTestEnvironment().open();
-    await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+    setup = await new VaultTestEnvironment().open();
+    await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
     other = new StubVault();
     await other.listen();
-    bench.vault.seen.length = 0;
+    setup.vault.seen.length = 0;
   });
   afterEach(async () => {
     process.env = { ...environment };
     await other.close();
-    await bench.close();
+    await setup.close();
   });
 
   const open = (more: Partial<VaultConfig> = {}) =>
-    bench.closeAtEnd(createVaultSource(bench.config(more), day, bench.options));
+    setup.closeAtEnd(createVaultSource(setup.config(more), day, setup.options));
 
   it("ignore VAULT_ variables and the environment's proxy settings", async () => {
     const proxy = other.address;
@@ -59,9 +59,9 @@ describe('requests to Vault', () => {
       HTTPS_PROXY: proxy,
       ALL_PROXY: proxy,
     });
-    expect(controlKeys(await open({ auth: await bench.appRole() }).read(acme))).toEqual(['1:first']);
+    expect(controlKeys(await open({ auth: await setup.appRole() }).read(acme))).toEqual(['1:first']);
     expect(other.seen).toEqual([]);
-    const seen = bench.vault.seen.filter(({ headers }) => headers['x-vault-request'] === 'true');
+    const seen = setup.vault.seen.filter(({ headers }) => headers['x-vault-request'] === 'true');
     expect(seen.map(({ target }) => target)).toEqual([
       'auth/approle/login',
       'auth/token/lookup-self',
@@ -71,16 +71,16 @@ describe('requests to Vault', () => {
   });
 
   it('carry no token when they log in, even if there is an older token', async () => {
-    const source = open({ auth: await bench.appRole() });
+    const source = open({ auth: await setup.appRole() });
     await source.read(acme);
-    bench.clock.advance(2 * 3600_000);
+    setup.clock.advance(2 * 3600_000);
     await source.read(acme);
-    const logins = bench.vault.seen.filter(({ target }) => target.endsWith('/login'));
+    const logins = setup.vault.seen.filter(({ target }) => target.endsWith('/login'));
     expect(logins.map(({ headers }) => headers['x-vault-token'])).toEqual([undefined, undefined]);
   });
 
   it('carry the configured namespace', async () => {
-    const vault = bench.closeAtEnd(new StubVault({ namespaces: ['team-a'] }));
+    const vault = setup.closeAtEnd(new StubVault({ namespaces: ['team-a'] }));
     const admin = new VaultAdmin(await vault.listen(), rootToken);
     const inTeam = { 'X-Vault-Namespace': 'team-a' };
     await admin.request(
@@ -90,8 +90,8 @@ describe('requests to Vault', () => {
       inTeam,
     );
     const read = async (more: Partial<VaultConfig>) => {
-      const source = bench.closeAtEnd(
-        createVaultSource(configFor(vault.address, more), day, { ...bench.options, ...ports }),
+      const source = setup.closeAtEnd(
+        createVaultSource(configFor(vault.address, more), day, { ...setup.options, ...options }),
       );
       return controlKeys(await source.read(acme));
     };
@@ -105,7 +105,7 @@ describe('requests to Vault', () => {
     let vault: StubVault;
 
     async function listen(clientCa?: Ca): Promise<void> {
-      ca = new Ca(bench.folder.path, 'ca');
+      ca = new Ca(setup.folder.path, 'ca');
       const { cert, key } = ca.issue('server');
       vault = new StubVault({
         tls: { cert, key, ...(clientCa === undefined ? {} : { clientCa: clientCa.cert }) },
@@ -113,7 +113,7 @@ describe('requests to Vault', () => {
       await vault.listen();
     }
     const read = (more: Partial<VaultConfig>) => {
-      const source = bench.closeAtEnd(createVaultSource(configFor(vault.address, more), day, bench.options));
+      const source = setup.closeAtEnd(createVaultSource(configFor(vault.address, more), day, setup.options));
       return source.read(acme);
     };
     afterEach(() => vault.close());
@@ -127,13 +127,13 @@ describe('requests to Vault', () => {
       await listen();
       process.env['VAULT_SKIP_VERIFY'] = '1';
       expect(await problemOf(read({}))).toBe('unreachable');
-      const stranger = new Ca(bench.folder.path, 'stranger');
+      const stranger = new Ca(setup.folder.path, 'stranger');
       expect(await problemOf(read({ caFile: stranger.file }))).toBe('unreachable');
       expect(vault.seen).toEqual([]);
     });
 
     it('present the configured client certificate', async () => {
-      const clients = new Ca(bench.folder.path, 'clients');
+      const clients = new Ca(setup.folder.path, 'clients');
       await listen(clients);
       const { certFile, keyFile } = clients.issue('countersign');
       expect(await problemOf(read({ caFile: ca.file }))).toBe('unreachable');
@@ -166,7 +166,7 @@ describe('requests to Vault', () => {
 
     const client = () => {
       const { port } = z.object({ port: z.number() }).parse(server.address());
-      return bench.closeAtEnd(vaultClient({ address: `http://127.0.0.1:${port}`, timeout: 2000 }, ports));
+      return setup.closeAtEnd(vaultClient({ address: `http://127.0.0.1:${port}`, timeout: 2000 }, options));
     };
 
     it('reads are retried once', async () => {
@@ -186,8 +186,10 @@ describe('requests to Vault', () => {
   });
 
   it('time out even while they wait for a socket', async () => {
-    bench.vault.fail({ kind: 'black-hole' }, /data/);
-    const client = bench.closeAtEnd(vaultClient({ address: bench.vault.address, timeout: 200 }, bench.options));
+    setup.vault.fail({ kind: 'black-hole' }, /data/);
+    const client = setup.closeAtEnd(
+      vaultClient({ address: setup.vault.address, timeout: 200 }, setup.options),
+    );
     const begun = performance.now();
     const asked = Array.from({ length: 40 }, (_, index) =>
       problemOf(client.read(`secret/data/${index}`, z.object({}), new Secret(rootToken))),
@@ -198,6 +200,6 @@ describe('requests to Vault', () => {
 
   it('are not sent before they are needed', async () => {
     open({ auth: rootAuth });
-    expect(bench.vault.seen).toEqual([]);
+    expect(setup.vault.seen).toEqual([]);
   });
 });

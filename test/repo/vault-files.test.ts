@@ -82,9 +82,9 @@ describe('the policies for Vault', () => {
     expect(await problemOf(store.list('sandbox'))).toBe('denied');
     expect(await problemOf(store.versions(acme))).toBe('denied');
     const elsewhere = { ...as('countersign-proxy'), path: 'other/{environment}/{login}' };
-    expect(await problemOf(bench.closeAtEnd(createVaultSource(elsewhere, day, bench.options)).read(acme))).toBe(
-      'denied',
-    );
+    expect(
+      await problemOf(bench.closeAtEnd(createVaultSource(elsewhere, day, bench.options)).read(acme)),
+    ).toBe('denied');
   });
 
   it('give the platform team what the keys commands ask for, and the means to take a leaked key out', async () => {

@@ -17,8 +17,8 @@ const quota = 'sys/quotas/rate-limit/reads';
 const startTimeout = 20;
 
 /**
- * A server of `vault` or `bao`, with its storage in a folder, TLS, and the policy that is deployed. Countersign reaches
- * it through a switch, so that connections can be ended, which a server that shows another certificate does not do.
+ * A server of `vault` or `bao`, with its storage in a directory, TLS, and the deployed policy. Countersign reaches it
+ * through a TCP proxy, so that its connections can be closed: a server that changes its certificate keeps them open.
  */
 export async function startRealVault(program: string, trust: VaultTrust): Promise<FailingVault> {
   const server = new RealVault(program);
@@ -39,7 +39,7 @@ export async function startRealVault(program: string, trust: VaultTrust): Promis
     unseal: () => server.unseal(),
     async limitRate(retryAfter) {
       await admin.request('POST', 'sys/quotas/config', { enable_rate_limit_response_headers: retryAfter });
-      // Long enough that nothing gets through while Vault is away; with Retry-After the wait outlasts that.
+      // Long enough that nothing gets through during the outage. With Retry-After, the wait outlasts the outage.
       const limit = { path: 'secret/', rate: 1, interval: retryAfter ? '4s' : '60s' };
       await admin.request('POST', quota, limit);
       await waitFor(async () => (await admin.send('GET', 'secret/data/any')).status === 429);
@@ -91,7 +91,7 @@ class RealVault {
 
   async kill(): Promise<void> {
     await this.#end('SIGKILL');
-    // Nothing listens where a killed server did.
+    // Nothing listens at the address of a killed server.
     await this.front.close();
   }
 
@@ -112,7 +112,7 @@ class RealVault {
     await waitFor(async () => (await this.admin.send('GET', 'sys/health')).status === 200);
   }
 
-  /** The server reads its certificates again at a SIGHUP. */
+  /** The server reloads its certificates on SIGHUP. */
   async show(certificate: Issued): Promise<void> {
     const other = this.#listeners?.find(({ port }) => port !== this.front.target);
     if (other === undefined) throw new Error('the server was not started');

@@ -40,7 +40,11 @@ export interface VaultClient {
  * A circuit breaker makes calls fail at once (`backing-off`) while Vault is unavailable, except for one probe per
  * second, or as soon as `Retry-After` allows.
  */
-export function vaultClient(config: VaultAddress, options: BackoffOptions, tls: TlsMaterial = {}): VaultClient {
+export function vaultClient(
+  config: VaultAddress,
+  options: BackoffOptions,
+  tls: TlsMaterial = {},
+): VaultClient {
   const open = (tls: TlsMaterial): Transport => transport({ timeout: config.timeout, ...tls });
   let inUse = tls;
   let http = open(tls);

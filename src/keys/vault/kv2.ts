@@ -121,7 +121,9 @@ export class KvStore {
    * before the environment.
    */
   async logins(token: Secret, environment: string): Promise<readonly string[]> {
-    const response = await this.#client.list(this.#paths.folder(environment), keysShape, token).catch(ifNotFound);
+    const response = await this.#client
+      .list(this.#paths.folder(environment), keysShape, token)
+      .catch(ifNotFound);
     return (response?.data.keys ?? [])
       .map((name) => this.#paths.loginOf(environment, name))
       .filter((login) => login !== undefined);

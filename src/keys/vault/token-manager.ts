@@ -79,7 +79,9 @@ export class TokenManager {
     this.#running = false;
     this.#cancelTimer();
     const stopped = new AbortController();
-    const timeout = wait(maxStopTime, undefined, { signal: stopped.signal, ref: false }).catch(() => undefined);
+    const timeout = wait(maxStopTime, undefined, { signal: stopped.signal, ref: false }).catch(
+      () => undefined,
+    );
     await Promise.race([timeout, this.#revokeToken()]);
     stopped.abort();
   }

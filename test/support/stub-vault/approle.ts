@@ -1,17 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import {
   type Backend,
-  type StubRequest,
   empty,
   envelope,
   errors,
   notFound,
+  type StubRequest,
   type StubResponse,
   seconds,
   text,
   texts,
 } from './protocol.ts';
-import { authResponse, type Tokens, type TokenSettings } from './tokens.ts';
+import { authResponse, type TokenSettings, type Tokens } from './tokens.ts';
 
 interface SecretId {
   usesLeft: number;
@@ -52,7 +52,7 @@ export class AppRole {
     const maxTtl = seconds(body['token_max_ttl'], 0);
     const token = {
       policies: texts(body['token_policies']),
-      // A period is the lease of each renewal, without an end.
+      // A periodic token gets a lease of one period with each renewal, without a limit.
       ttl: seconds(body['token_period'] ?? body['token_ttl'], 3600),
       uses: seconds(body['token_num_uses'], 0),
       batch: body['token_type'] === 'batch',

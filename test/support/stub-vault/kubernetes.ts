@@ -1,7 +1,7 @@
 import { type Backend, errors, permissionDenied, text } from './protocol.ts';
-import { authResponse, type Tokens, type TokenSettings } from './tokens.ts';
+import { authResponse, type TokenSettings, type Tokens } from './tokens.ts';
 
-/** The auth method `kubernetes`: service account tokens that the cluster would accept are told beforehand. */
+/** The auth method `kubernetes`. The test sets the service account tokens that the cluster accepts. */
 export class Kubernetes {
   readonly #tokens: Tokens;
   readonly #roles = new Map<string, TokenSettings>();

@@ -1,4 +1,12 @@
-import { type Backend, type StubRequest, empty, envelope, errors, notFound, type StubResponse } from './protocol.ts';
+import {
+  type Backend,
+  empty,
+  envelope,
+  errors,
+  notFound,
+  type StubRequest,
+  type StubResponse,
+} from './protocol.ts';
 
 interface Version {
   readonly version: number;
@@ -131,7 +139,7 @@ export class Kv2 {
     return empty;
   }
 
-  /** Names in a folder; what is a folder itself ends in a slash. */
+  /** Names in a folder; those of folders end in a slash. */
   #list(path: string): StubResponse {
     const folder = path === '' || path.endsWith('/') ? path : `${path}/`;
     const inside = [...this.#secrets.keys()].filter((name) => name.startsWith(folder));

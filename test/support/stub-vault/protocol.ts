@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto';
 
 /** A request as Vault's router sees it. */
 export interface StubRequest {
-  /** `POST` also for `PUT`, which Vault treats alike. */
+  /** `POST` also for `PUT`, which Vault treats the same. */
   readonly method: string;
   /** Decoded path after `/v1/`. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly body: Readonly<Record<string, unknown>>;
   readonly token: string | undefined;
-  /** Seconds asked for by `X-Vault-Wrap-TTL`. */
+  /** Seconds of `X-Vault-Wrap-TTL`. */
   readonly wrapSeconds: number | undefined;
   readonly now: number;
 }
@@ -19,10 +19,10 @@ export interface StubResponse {
   readonly body?: unknown;
 }
 
-/** What a backend gives for a path it knows; undefined sends the router on. */
+/** A backend's response; `undefined` if it does not know the path, so that the router continues. */
 export type Backend = (call: StubRequest) => StubResponse | undefined;
 
-/** The parts of Vault's envelope that a reply can fill. */
+/** The parts of Vault's response envelope. */
 export interface Parts {
   readonly data?: unknown;
   readonly auth?: unknown;

@@ -4,12 +4,12 @@ import { Kv2 } from './kv2.ts';
 import { Policies } from './policies.ts';
 import {
   type Backend,
-  type StubRequest,
   empty,
   envelope,
   errors,
   notFound,
   permissionDenied,
+  type StubRequest,
   type StubResponse,
   text,
 } from './protocol.ts';
@@ -18,7 +18,7 @@ import { Wrapping } from './wrapping.ts';
 
 export const rootToken = 'stub-root-token';
 
-/** All that one namespace of Vault holds, and its router. */
+/** The content of one Vault namespace, and its router. */
 export class World {
   readonly tokens = new Tokens();
   readonly policies = new Policies();
@@ -46,7 +46,7 @@ export class World {
     return this.#wrapping.wrap(reply, call.wrapSeconds, call.now, call.path);
   }
 
-  /** `GET sys/internal/ui/mounts/{path}`: open to tokens that may do anything in the mount, here to all. */
+  /** `GET sys/internal/ui/mounts/{path}`: permitted to tokens with any access to the mount; here to all. */
   #mountInfo({ method, path }: StubRequest): StubResponse | undefined {
     const at = /^sys\/internal\/ui\/mounts\/(.+)$/.exec(path)?.[1];
     if (method !== 'GET' || at === undefined) return undefined;
@@ -55,7 +55,7 @@ export class World {
     return envelope({ data: { type: 'kv', path: `${at}/`, options: { version } } });
   }
 
-  /** The one kind of path that needs no token. */
+  /** The only kind of path that needs no token. */
   #logIn(call: StubRequest): StubResponse | undefined {
     const isLogin = call.path.startsWith('auth/') && call.path.endsWith('/login') && call.method === 'POST';
     return isLogin ? this.#mounted(call) : undefined;
@@ -71,8 +71,8 @@ export class World {
   }
 
   /**
-   * `POST sys/auth/{path}` and `POST sys/mounts/{path}`, or `GET` and `DELETE` for what is there; and the end of all tokens that
-   * auth methods gave.
+   * `POST sys/auth/{path}` and `POST sys/mounts/{path}`, or `GET` and `DELETE` for existing ones; and the
+   * revocation of all tokens of auth methods.
    */
   #mount({ method, path, body }: StubRequest): StubResponse | undefined {
     const [, kind, name] = /^sys\/(auth|mounts)\/(.+)$/.exec(path) ?? [];
@@ -92,7 +92,7 @@ export class World {
     if (this.#mounts.has(at)) return errors(400, `path is already in use at ${at}/`);
     if (text(body['type']) === 'approle') this.#mounts.set(at, new AppRole(this.tokens).backend);
     else if (text(body['type']) === 'kv') {
-      // Vault makes a mount of version 1 unless told otherwise; its paths have no `data` or `metadata`.
+      // By default, Vault creates a version 1 mount; its paths have no `data` or `metadata`.
       const isVersion2 = JSON.stringify(body['options'] ?? {}).includes('"2"');
       this.#mounts.set(at, isVersion2 ? new Kv2().backend : () => notFound);
       if (!isVersion2) this.#version1.add(at);

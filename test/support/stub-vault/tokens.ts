@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import {
   type Backend,
-  type StubRequest,
   empty,
   envelope,
   errors,
   permissionDenied,
+  type StubRequest,
   type StubResponse,
   seconds,
   text,
@@ -17,12 +17,12 @@ export interface Token {
   readonly policies: readonly string[];
   readonly renewable: boolean;
   readonly createdAt: number;
-  /** Seconds of a lease; 0: for ever. */
+  /** Seconds of a lease; 0: does not expire. */
   readonly ttl: number;
   readonly maxTtl: number;
-  /** Empty for a batch token, which is kept nowhere: it can be neither listed, renewed nor revoked. */
+  /** Empty for a batch token, which is not stored: it cannot be listed, renewed or revoked. */
   readonly accessor: string;
-  /** Told to who logs in; not counted down. 0: any number. */
+  /** Sent in the login response; not counted down. 0: unlimited. */
   readonly uses: number;
   expiresAt: number;
 }
@@ -72,13 +72,13 @@ export class Tokens {
     return token;
   }
 
-  /** A token that is known and has not come to its end. */
+  /** A known token that has not expired. */
   find(id: string | undefined, now: number): Token | undefined {
     const token = this.#tokens.get(id ?? '');
     return token !== undefined && now < token.expiresAt ? token : undefined;
   }
 
-  /** How many there are, root tokens left out. */
+  /** Number of tokens, without root tokens. */
   get count(): number {
     return [...this.#tokens.values()].filter(({ policies }) => !policies.includes('root')).length;
   }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Backend, envelope, errors, type StubResponse, text } from './protocol.ts';
 
-/** Response wrapping: a reply is put away under a token that gives it out once. */
+/** Response wrapping: a response is stored under a token that returns it once. */
 export class Wrapping {
   readonly #kept = new Map<string, { readonly reply: StubResponse; readonly expiresAt: number }>();
 

@@ -40,8 +40,11 @@ function use(text: string, operation: string): KeyUse {
 }
 
 const accept = (text: string, operation = 'read'): void => history.recordAccepted(use(text, operation));
-const reject = (text: string, operation = 'read', policy: 'retryable' | 'single-attempt' = 'retryable'): void =>
-  history.recordRejected(use(text, operation), now, policy, true);
+const reject = (
+  text: string,
+  operation = 'read',
+  policy: 'retryable' | 'single-attempt' = 'retryable',
+): void => history.recordRejected(use(text, operation), now, policy, true);
 const pay = (): string => textOf(history.select(keys, 'single-attempt'));
 const read = (): string => textOf(history.select(keys, 'retryable'));
 const candidate = (tried: string[], operation = 'read'): string =>
@@ -52,7 +55,8 @@ const candidate = (tried: string[], operation = 'read'): string =>
       now,
     ),
   );
-const vain = (text: string, operation = 'read'): void => history.recordFailedFallback(use(text, operation));
+const failFallback = (text: string, operation = 'read'): void =>
+  history.recordFailedFallback(use(text, operation));
 
 describe('a read', () => {
   it('is signed with the newest key if nothing is known', () => {
@@ -208,7 +212,7 @@ describe('a fallback for a rejected key', () => {
 
   it('is due again after 1 s, 2 s, 4 s and so on up to 30 s', () => {
     const steps = Array.from({ length: 7 }, () => {
-      vain('a');
+      failFallback('a');
       const from = now;
       while (candidate(['b']) === 'none') now += 100;
       return (now - from) / 1000;
@@ -224,7 +228,7 @@ describe('a fallback for a rejected key', () => {
   });
 
   it('is due again after a change of the ring', () => {
-    vain('a');
+    failFallback('a');
     expect(candidate(['b'])).toBe('none');
     has('b', 'a');
     expect(candidate(['b'])).toBe('none');
@@ -234,10 +238,10 @@ describe('a fallback for a rejected key', () => {
 
   it('is due again after the first 403 for the last accepted key, not after each', () => {
     accept('b');
-    vain('a');
+    failFallback('a');
     reject('b');
     expect(candidate(['b'])).toBe('a');
-    vain('a');
+    failFallback('a');
     reject('b');
     expect(candidate(['b'])).toBe('none');
   });
@@ -251,7 +255,7 @@ describe('a fallback for a rejected key', () => {
       accept('a');
     };
     rejectedAndContradicted();
-    vain('b');
+    failFallback('b');
     history.refreshSteps.recordFailure(now);
     rejectedAndContradicted();
     expect(candidate(['a'])).toBe('none');
@@ -263,7 +267,7 @@ describe('a fallback for a rejected key', () => {
   });
 
   it('backs off per operation', () => {
-    vain('a', 'not-enabled');
+    failFallback('a', 'not-enabled');
     expect(candidate(['b'], 'not-enabled')).toBe('none');
     expect(candidate(['b'])).toBe('a');
   });

@@ -41,7 +41,7 @@ function pem(key: KeyObject): string {
   return key.export({ type: 'pkcs8', format: 'pem' });
 }
 
-/** PKCS#1 (RFC 8017 appendix A.1.2) with a modulus of the size wanted; generating such a key takes minutes. */
+/** PKCS#1 (RFC 8017 appendix A.1.2) with a modulus of the given size; generating such a key takes minutes. */
 function pkcs1WithModulusOf(bits: number): string {
   const version = element(0x02, Buffer.from([0]));
   const small = element(0x02, Buffer.from([0x11]));

@@ -7,27 +7,27 @@ import { vectorText } from '../../support/vectors.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
 const now = Date.UTC(2026, 0, 15, 12);
-const overlap = 86_400_000;
+const gracePeriod = 86_400_000;
 const pem = vectorText('keys/rsa-2048-pkcs8.pem');
 const samePem = vectorText('keys/rsa-2048-pkcs1.pem');
 const otherPem = vectorText('keys/rsa-4096-pkcs8.pem');
 
-/** One version; superseded so many milliseconds ago, unless it is the current one. */
+/** One version; superseded so many milliseconds ago, or current. */
 function version(number: number, fields: Parameters<typeof parseKeys>[0], supersededFor?: number): KeyRing {
   const superseded = supersededFor === undefined ? {} : { supersededAt: new Date(now - supersededFor) };
   return parseKeys(fields, { version: number, ...superseded });
 }
 
 const versionsOf = (ring: KeyRing, kind: 'control_key' | 'private_key'): number[] =>
-  usableKeys(acme, ring, kind, now, overlap).map((key) => key.version);
+  usableKeys(acme, ring, kind, now, gracePeriod).map((key) => key.version);
 
-function refusalOf(ring: KeyRing, kind: 'control_key' | 'private_key'): ProxyError {
+function errorOf(ring: KeyRing, kind: 'control_key' | 'private_key'): ProxyError {
   try {
-    usableKeys(acme, ring, kind, now, overlap);
+    usableKeys(acme, ring, kind, now, gracePeriod);
   } catch (error) {
     if (error instanceof ProxyError) return error;
   }
-  throw new Error('not refused');
+  throw new Error('no error');
 }
 
 describe('the usable keys of a login', () => {
@@ -54,8 +54,8 @@ describe('the usable keys of a login', () => {
   it('do not contain one that was superseded before the grace period', () => {
     const ring = [
       ...version(3, { control_key: 'c3' }),
-      ...version(2, { control_key: 'c2' }, overlap),
-      ...version(1, { control_key: 'c1' }, overlap + 1),
+      ...version(2, { control_key: 'c2' }, gracePeriod),
+      ...version(1, { control_key: 'c1' }, gracePeriod + 1),
     ];
     expect(versionsOf(ring, 'control_key')).toEqual([3, 2]);
   });
@@ -68,9 +68,9 @@ describe('the usable keys of a login', () => {
 
 describe('a login without a usable key of the kind', () => {
   it('is rejected with the version that cannot be used, and none of its content', () => {
-    const refusal = refusalOf(version(7, { private_key: 'MARK: no PEM' }), 'private_key');
-    expect(refusal.reason).toBe('key-unusable');
-    expect(refusal.detail).toBe(
+    const error = errorOf(version(7, { private_key: 'MARK: no PEM' }), 'private_key');
+    expect(error.reason).toBe('key-unusable');
+    expect(error.detail).toBe(
       'Version 7 of login "acme" in environment "sandbox": the private key is not a PEM private key.',
     );
   });
@@ -79,14 +79,14 @@ describe('a login without a usable key of the kind', () => {
     ['control_key', 'control key (field control_key)', version(1, { private_key: pem })],
     ['private_key', 'RSA private key (field private_key)', version(1, { control_key: 'c1' })],
   ] as const)('is rejected as having no %s', (kind, text, ring) => {
-    expect(refusalOf(ring, kind)).toMatchObject({
+    expect(errorOf(ring, kind)).toMatchObject({
       reason: 'key-missing',
       detail: `No ${text} for login "acme" in environment "sandbox". Ask the platform team to add it.`,
     });
   });
 
   it('is rejected if the grace period of its only key is over', () => {
-    expect(refusalOf(version(1, { control_key: 'c1' }, overlap + 1), 'control_key').reason).toBe(
+    expect(errorOf(version(1, { control_key: 'c1' }, gracePeriod + 1), 'control_key').reason).toBe(
       'key-missing',
     );
   });

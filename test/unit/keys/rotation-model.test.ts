@@ -21,7 +21,7 @@ it(`keeps its rules in ${schedules} schedules`, async () => {
   }
 }, 60_000);
 
-/** When the requests began that ended with 403. */
+/** Start times of the requests that ended with 403. */
 async function rejected(schedule: Schedule, which: (operation: string) => boolean): Promise<number[]> {
   const { ended } = await run(schedule);
   return ended
@@ -50,7 +50,7 @@ it('no read fails if the gateway accepts one of three different keys', async () 
 
 it('only payments in flight at the switch fail', async () => {
   const failed = await rejected(payments, isPayment);
-  // 40 ms at most for the signature and the way to the gateway and back.
+  // 40 ms at most for the signature and the round trip to the gateway.
   expect(failed.filter((at) => at < 1_960 || at > 2_040)).toEqual([]);
   expect(failed.length).toBeLessThanOrEqual(2);
 });

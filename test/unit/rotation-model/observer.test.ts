@@ -22,7 +22,7 @@ beforeEach(() => {
   requests = 0;
 });
 
-/** The instance has these versions of both keys. */
+/** Gives the instance these versions of both keys. */
 async function hasVersions(versions: number): Promise<void> {
   for (let version = 2; version <= versions; version += 1) {
     vault.write({ control: `c${version}`, rsa: `r${version}` });
@@ -34,7 +34,7 @@ async function hasVersions(versions: number): Promise<void> {
   conditions.update(time.now);
 }
 
-/** From now on the gateway accepts this RSA key, or this control key, and no other. */
+/** From now on the gateway accepts only this RSA key or control key. */
 function accept(key: string): void {
   gateway.accept(key.startsWith('c') ? 'control_key' : 'private_key', [key], undefined);
   conditions.update(time.now);
@@ -58,7 +58,7 @@ function nextRequest(): number {
   return requests;
 }
 
-/** A payment that the instance received just now. */
+/** A payment that the instance has just received. */
 function pay(key: string): void {
   const request = nextRequest();
   observer.canaryRule.admitted(request, 'private_key', time.now);

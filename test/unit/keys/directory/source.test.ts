@@ -37,7 +37,7 @@ async function put(file: string, content: string | Buffer, seconds = 1_700_000_0
   await utimes(path, seconds, seconds);
 }
 
-/** Newest first: what each entry holds, and whether it was superseded. */
+/** Each entry's key or problem, newest first, and whether it was superseded. */
 function shown(ring: KeyRing | undefined): string[] {
   return (ring ?? []).map((entry) => {
     const mark = entry.supersededAt === undefined ? '' : ' (superseded)';
@@ -125,9 +125,9 @@ describe('a directory that cannot be read', () => {
 
   it('is unavailable if a file in it is too large for a key', async () => {
     await put('control_key', 'MARK'.repeat(20_000));
-    const refusal: unknown = await source.read(acme).catch((error: unknown) => error);
-    expect(refusal).toMatchObject(unavailable);
-    expect(inspect(refusal, { depth: 9 })).not.toContain('MARK');
+    const error: unknown = await source.read(acme).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject(unavailable);
+    expect(inspect(error, { depth: 9 })).not.toContain('MARK');
   });
 
   const asRoot = process.getuid?.() === 0;

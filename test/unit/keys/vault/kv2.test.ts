@@ -9,14 +9,14 @@ const acme = { environment: 'sandbox', login: 'acme' };
 const token = new Secret('t');
 const created_time = '2026-01-15T12:00:00.123456789Z';
 
-/** A store of which every response is about this version; deleted ones say so with an error. */
+/** A store whose Vault responds with this version to every request; with an error if it is deleted. */
 function storeAbout(version: number, deleted = false): KvStore {
   const metadata = { version, created_time };
   const body = { data: { data: { control_key: 'k' }, metadata, version } };
   return storeOf(deleted ? new VaultError('deleted', { metadata }) : body);
 }
 
-/** A store whose Vault says this to everything. */
+/** A store whose Vault responds with this to every request. */
 function storeOf(body: object): KvStore {
   const respond: VaultClient['read'] = async (_path, shape) => {
     if (body instanceof VaultError) throw body;
