@@ -72,7 +72,7 @@ function createKeySelector(
       get: (login) => inUse.cache.get(login),
       refresh: (login) => inUse.cache.refresh(login),
     },
-    meter: { ...events, keyFallback: (...fallback) => metrics.keyFallback(...fallback) },
+    metrics: { ...events, keyFallback: (...fallback) => metrics.keyFallback(...fallback) },
     clock,
     monotonic,
     wait: (milliseconds) => pause(milliseconds, undefined, { ref: false }),

@@ -133,7 +133,11 @@ export async function startService(config: Config, overrides: ServiceOptions): P
   };
 }
 
-function createAdmin({ admin }: Config, metrics: Prometheus, readiness: AdminAppOptions['readiness']): Server {
+function createAdmin(
+  { admin }: Config,
+  metrics: Prometheus,
+  readiness: AdminAppOptions['readiness'],
+): Server {
   const [text, openMetricsText] = [shareTurn(() => metrics.page(false)), shareTurn(() => metrics.page(true))];
   const page: AdminAppOptions['page'] = (openMetrics) => (openMetrics ? openMetricsText() : text());
   const server = createAdminServer(admin.maxConnections);

@@ -121,7 +121,14 @@ export async function checkAndSet(
     return await write();
   } catch (error) {
     if (isVaultError(error, 'cas-mismatch')) throw casConflict(name, previousVersion);
-    const uncertain = isVaultError(error, 'unreachable', 'timeout', 'failing', 'invalid-reply', 'too-large');
+    const uncertain = isVaultError(
+      error,
+      'unreachable',
+      'timeout',
+      'failing',
+      'invalid-response',
+      'too-large',
+    );
     if (!uncertain) throw new CliError(`${messageOf(error)}. Nothing was written.`);
     throw new CliError(
       `${error.message}. The new version of ${name} may have been written: check with "countersign keys list".`,

@@ -48,11 +48,11 @@ export class Forwarder {
    */
   async send(errand: ValidatedRequest): Promise<GatewayResponse> {
     const startedAt = this.#ports.monotonic();
-    if (isRetryable(errand)) return this.#send(errand, 'bold', startedAt);
+    if (isRetryable(errand)) return this.#send(errand, 'retryable', startedAt);
     await this.#ports.canaries?.sendBefore(errand, loginRefOf(errand), (canary) =>
-      this.#send(canary, 'careful', this.#ports.monotonic()),
+      this.#send(canary, 'single-attempt', this.#ports.monotonic()),
     );
-    return this.#send(errand, 'careful', startedAt);
+    return this.#send(errand, 'single-attempt', startedAt);
   }
 
   async #send(errand: ValidatedRequest, manner: RetryPolicy, startedAt: number): Promise<GatewayResponse> {
@@ -148,7 +148,7 @@ export class Forwarder {
       const { durations } = errand.record;
       durations.sign = (durations.sign ?? 0) + (use.sentAt - startedAt) / 1000;
       if (isRetryable(errand) || !rotation.isOutdated(address, use.key)) return post;
-      const key = await rotation.select(address, use.key.kind, 'careful');
+      const key = await rotation.select(address, use.key.kind, 'single-attempt');
       if (sameKey(key, use.key)) return post;
       use.key = key;
     }

@@ -35,7 +35,14 @@ beforeEach(async () => {
   const keys = { get: async () => ring, refresh: async () => ring };
   const wait = async () => {};
   const app = createApp(config, {
-    keySelector: new KeySelector({ keys, meter, clock: Date.now, monotonic, wait, rotationGracePeriod: 0 }),
+    keySelector: new KeySelector({
+      keys,
+      metrics: meter,
+      clock: Date.now,
+      monotonic,
+      wait,
+      rotationGracePeriod: 0,
+    }),
     upstreams: new Map([['sandbox', { send: (...sent) => forward(...sent), drain: () => {} }]]),
     limiter: new ConcurrencyLimiter(),
     memory: unlimitedMemory(),

@@ -58,7 +58,7 @@ describe('backing off', () => {
     gate.assertClosed();
     gate.trip(new VaultError('sealed', { status: 503 }));
     expect(() => gate.assertClosed()).toThrow(
-      'not asked again yet after a failure (last: Vault is sealed (HTTP 503))',
+      'backing off after a Vault failure (last: Vault is sealed (HTTP 503))',
     );
     expect(() => gate.assertClosed()).toThrow(
       expect.objectContaining({ kind: 'backing-off', retryAfter: 1 }),
@@ -71,14 +71,14 @@ describe('backing off', () => {
     const denied = new PermissionBreakers(at(0));
     const login = (name: string) => ({ environment: 'sandbox', login: name });
     const error = new VaultError('denied', { status: 403 });
-    denied.remember(login('first'), error);
-    expect(() => denied.check(login('first'))).toThrow(VaultError);
-    expect(() => denied.check({ ...login('first'), environment: 'production' })).not.toThrow();
-    for (let index = 0; index < 1000; index += 1) denied.remember(login(`l${index}`), error);
-    expect(() => denied.check(login('first'))).not.toThrow();
-    expect(() => denied.check(login('l0'))).toThrow(VaultError);
-    denied.forget(login('l0'));
-    expect(() => denied.check(login('l0'))).not.toThrow();
+    denied.trip(login('first'), error);
+    expect(() => denied.assertClosed(login('first'))).toThrow(VaultError);
+    expect(() => denied.assertClosed({ ...login('first'), environment: 'production' })).not.toThrow();
+    for (let index = 0; index < 1000; index += 1) denied.trip(login(`l${index}`), error);
+    expect(() => denied.assertClosed(login('first'))).not.toThrow();
+    expect(() => denied.assertClosed(login('l0'))).toThrow(VaultError);
+    denied.reset(login('l0'));
+    expect(() => denied.assertClosed(login('l0'))).not.toThrow();
   });
 
   it('uses timers that a lease of more than 24 days does not fire at once', async () => {

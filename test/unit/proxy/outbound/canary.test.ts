@@ -39,7 +39,7 @@ beforeEach(() => {
   const monotonic = (): number => now;
   const rotation = new KeySelector({
     keys: { get: async () => ring, refresh: async () => ring },
-    meter: { keyFallback: () => {}, keyProblem: () => {} },
+    metrics: { keyFallback: () => {}, keyProblem: () => {} },
     clock: () => 0,
     monotonic,
     wait: () => new Promise(() => {}),

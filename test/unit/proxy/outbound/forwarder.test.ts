@@ -73,7 +73,7 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
   const sender = new Forwarder({
     keySelector: new KeySelector({
       keys,
-      meter,
+      metrics: meter,
       clock: () => noon,
       monotonic: () => monotonic,
       wait: () => new Promise(() => {}),
