@@ -37,7 +37,7 @@ function answers(out: string): string[] {
 }
 
 describe('keys verify', () => {
-  it('accepts the only version, and asks for nothing but a status and the balances', async () => {
+  it('accepts the only version, and requests only a status and the balances', async () => {
     bench.accept([oldControlKey], [oldKey]);
     const { seen } = bench.gateway.simulator;
     const before = [seen.count(), seen.accepted({ operation: 'order-status', login: 'acme', keyIndex: 0 })];
@@ -53,7 +53,7 @@ describe('keys verify', () => {
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
   });
 
-  it('says that the gateway still has the version before, and asks once for a key of two versions', async () => {
+  it('reports that the gateway still has the previous version, and probes a key of two versions once', async () => {
     bench.accept([newControlKey], [oldKey]);
     await bench.put({ control_key: newControlKey, private_key: oldKey });
     await bench.put({ control_key: newControlKey, private_key: newKey });
@@ -73,7 +73,7 @@ describe('keys verify', () => {
     expect((await bench.run('verify', ...quick)).code).toBe(0);
   });
 
-  it('gives the same as JSON, with whole fingerprints', async () => {
+  it('prints the same as JSON, with full fingerprints', async () => {
     bench.accept([], [oldKey]);
     const { code, out } = await bench.run('verify', ...quick, '--json');
     expect(code).toBe(1);
@@ -94,17 +94,17 @@ describe('keys verify', () => {
     });
   });
 
-  it('says when clocks differ too much for a signature to be accepted', async () => {
+  it('reports a clock skew that is too large for a signature to be accepted', async () => {
     const late = new KeysTestEnvironment({ gatewayClock: () => Date.now() + 3_600_000 });
     await late.open();
     late.accept([], [oldKey]);
     await late.put({ private_key: oldKey });
     const { out } = await late.run('verify', ...quick, '--json');
     await late.close();
-    expect(JSON.parse(out).keys[0].detail).toMatch(/^the clocks differ by 3(600|599) s$/);
+    expect(JSON.parse(out).keys[0].detail).toMatch(/^clock skew of 3(600|599) s$/);
   });
 
-  it('tells keys that cannot be used, and a status query without an endpoint', async () => {
+  it('reports unusable keys, and a status query without an endpoint', async () => {
     bench.accept([oldControlKey], [oldKey]);
     await bench.put({ control_key: '', private_key: newKey });
     const environments = { sandbox: { baseUrl: bench.gateway.url, product: 'gw' } };
@@ -114,31 +114,31 @@ describe('keys verify', () => {
     const rows: { result: string; detail?: string }[] = JSON.parse(out).keys;
     expect(rows.map(({ result, detail }) => [result, detail])).toEqual([
       ['unusable', 'the control key is empty'],
-      ['not-asked', 'a status query needs --endpoint ID'],
+      ['skipped', 'a status query requires --endpoint ID'],
       ['accepted', undefined],
-      ['not-asked', 'a status query needs --endpoint ID'],
+      ['skipped', 'a status query requires --endpoint ID'],
     ]);
     const named = await bench.run('verify', ...quick, ...config, '--endpoint', '1235');
     expect(answers(named.out)[3]).toBe(`1 private_key ${short(oldFingerprint)} accepted (200)`);
   });
 
-  it('takes another product or path for neither accepted nor refused', async () => {
+  it('is inconclusive for another product or path', async () => {
     const environments = { sandbox: { baseUrl: bench.gateway.url, product: 'wrong' } };
     const config = ['--config', bench.writeConfig('wrong-product.yaml', { environments })];
     const { code, out } = await bench.run('verify', ...quick, ...config);
     expect(code).toBe(1);
-    expect(answers(out)[0]).toBe('1 control_key - neither accepted nor refused (404)');
+    expect(answers(out)[0]).toBe('1 control_key - inconclusive (404)');
   });
 
-  it('says no answer where the gateway cannot be reached', async () => {
+  it('reports no response if the gateway cannot be reached', async () => {
     const environments = { sandbox: { baseUrl: 'http://127.0.0.1:1', product: 'gw' } };
     const config = ['--config', bench.writeConfig('no-gateway.yaml', { environments })];
     const { code, out } = await bench.run('verify', ...quick, ...config);
     expect(code).toBe(1);
-    expect(answers(out)[0]).toBe('1 control_key - no answer: gateway-unreachable');
+    expect(answers(out)[0]).toBe('1 control_key - no response: gateway-unreachable');
   });
 
-  it('never signs what is not a query, even where the configuration says that one may be repeated', async () => {
+  it('never signs an operation that is not a query, even if the configuration says that it is read-only', async () => {
     const operations = {
       'manager-balance': { readOnly: false },
       'order-status': { signature: 'HMAC-SHA1' },
@@ -150,13 +150,13 @@ describe('keys verify', () => {
     const rows: { result: string; detail?: string }[] = JSON.parse(out).keys;
     expect(rows[1]).toMatchObject({
       kind: 'private_key',
-      result: 'not-asked',
-      detail: 'no operation that only looks is signed with this kind of key',
+      result: 'skipped',
+      detail: 'no read-only operation uses this key type',
     });
     expect(bench.gateway.simulator.seen.count({ operation: 'transfer' })).toBe(before);
   });
 
-  it('fails for a login without keys, and for a pause that is none', async () => {
+  it('fails for a login without keys, and for an invalid interval', async () => {
     expect(await bench.run('verify', '--login', 'nobody')).toMatchObject({ code: 1, out: '' });
     expect(await bench.run('verify', '--login', 'acme', '--interval', 'x')).toMatchObject({
       code: 2,
@@ -182,12 +182,12 @@ describe('keys in a directory', () => {
     expect(await bench.run('verify', ...config, ...quick)).toMatchObject({ code: 0 });
   });
 
-  it.each([['generate'], ['import', '--kind', 'control_key'], ['rollback', '--to', '1']])(
+  it.each([['generate'], ['import', '--kind', 'control_key'], ['rollback', '--to-version', '1']])(
     'are not changed by %s, which says so',
     async (name, ...options) => {
       const { code, out, err } = await bench.run(name, ...directoryConfig(), '--login', 'acme', ...options);
       expect({ code, out }).toEqual({ code: 2, out: '' });
-      expect(err).toContain('which are managed outside of Countersign');
+      expect(err).toContain('which Countersign does not manage');
     },
   );
 });

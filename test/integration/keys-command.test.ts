@@ -27,7 +27,7 @@ async function currentVersion(): Promise<unknown> {
   return data?.['current_version'];
 }
 
-describe('on a newest version that is gone', () => {
+describe('on a newest version without content', () => {
   const path = 'gateway/sandbox/acme';
   const importKey = () =>
     bench.run('import', '--login', 'acme', '--kind', 'control_key', '--from', keyFile());
@@ -37,23 +37,23 @@ describe('on a newest version that is gone', () => {
 
   it.each([
     ['deleted', 'undelete it ("vault kv undelete"), or restore an earlier version'],
-    ['destroyed', 'restore an earlier version ("countersign keys rollback --to 1")'],
-  ] as const)('that is %s, keys import and generate refuse, and say how to go on', async (state, way) => {
+    ['destroyed', 'restore an earlier version ("countersign keys rollback --to-version 1")'],
+  ] as const)('that is %s, keys import and generate fail, and say what to do', async (state, way) => {
     if (state === 'deleted') await bench.admin.deleteVersions(path, [2]);
     else await bench.admin.destroy(path, [2]);
     for (const run of [importKey, () => bench.run('generate', ...small)]) {
       const { code, err, out } = await run();
       expect({ code, out }).toEqual({ code: 1, out: '' });
-      expect(err).toContain(`Version 2 of sandbox/acme, the newest, is ${state}`);
+      expect(err).toContain(`the current version 2 of sandbox/acme is ${state}`);
       expect(err).toContain(way);
       expect(await currentVersion()).toBe(2);
     }
-    expect((await bench.run('rollback', '--login', 'acme', '--to', '1')).code).toBe(0);
+    expect((await bench.run('rollback', '--login', 'acme', '--to-version', '1')).code).toBe(0);
     expect((await importKey()).code).toBe(0);
     expect(await bench.fields()).toMatchObject({ control_key: newControlKey, private_key: oldKey });
   });
 
-  it('where all versions are destroyed, keys import goes on: nothing is left to lose', async () => {
+  it('if all versions are destroyed, keys import succeeds: there is nothing to lose', async () => {
     await bench.admin.destroy(path, [1, 2]);
     expect((await importKey()).code).toBe(0);
     expect(await bench.fields()).toEqual({ control_key: newControlKey });
@@ -69,17 +69,17 @@ describe('keys list', () => {
     expect(out.replaceAll(/ \d+s /g, ' 0s ').split('\n')).toEqual([
       'sandbox/acme',
       'VERSION  KIND         AGE  KEY',
-      '3        control_key  0s   the one of version 2',
+      '3        control_key  0s   same as version 2',
       '3        private_key  0s   the private key is not a PEM private key',
-      '2        control_key  0s   a key of its own',
+      '2        control_key  0s   unique',
       `2        private_key  0s   ${oldFingerprint}`,
-      '1        control_key  0s   a key of its own',
+      '1        control_key  0s   unique',
       `1        private_key  0s   ${oldFingerprint}`,
     ]);
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
   });
 
-  it('tells deleted, destroyed and empty versions apart', async () => {
+  it('distinguishes deleted, destroyed and empty versions', async () => {
     await bench.put({ note: 'no key' });
     await bench.put({ control_key: newControlKey });
     await bench.put({ note: 'no key' });
@@ -109,7 +109,7 @@ describe('keys list', () => {
     ]);
   });
 
-  it('gives the public key and its length as JSON', async () => {
+  it('prints the public key and its length as JSON', async () => {
     const { out } = await bench.run('list', '--login', 'acme', '--json');
     expect(JSON.parse(out).logins[0].versions[0].keys).toEqual([
       { kind: 'control_key' },
@@ -122,7 +122,7 @@ describe('keys list', () => {
     ]);
   });
 
-  it('shows the current version of every login when none is named', async () => {
+  it('shows the current version of every login if none is named', async () => {
     await bench.put({ control_key: oldControlKey }, 'beta');
     await bench.put({ control_key: newControlKey }, 'beta');
     const { out } = await bench.run('list');
@@ -131,7 +131,7 @@ describe('keys list', () => {
     expect(lines.slice(lines.indexOf('sandbox/beta'))).toEqual([
       'sandbox/beta',
       'VERSION KIND AGE KEY',
-      '2 control_key 0s a key of its own',
+      '2 control_key 0s unique',
     ]);
   });
 
@@ -139,7 +139,7 @@ describe('keys list', () => {
     const { code, err } = await bench.run('list', '--login', 'acmee');
     expect({ code, err }).toEqual({
       code: 1,
-      err: 'countersign keys list: sandbox/acmee has no keys; is the login spelt right?',
+      err: 'countersign keys list: sandbox/acmee has no keys; check the spelling',
     });
   });
 });
@@ -156,14 +156,14 @@ describe('keys generate', () => {
       note: 'kept',
     });
     const publicKey = publicKeyOf(fields);
-    expect(out).toContain('Version 2 of sandbox/acme is written, with a new RSA key of 2048 bits.');
+    expect(out).toContain('Wrote version 2 of sandbox/acme (new RSA key, 2048 bits)');
     expect(out).toContain(publicKey.trimEnd());
     expect(readFileSync(file, 'utf8')).toBe(publicKey);
     const listed = JSON.parse((await bench.run('list', '--login', 'acme', '--json')).out);
     expect(out).toContain(`SHA-256 ${listed.logins[0].versions[0].keys[1].fingerprint}`);
   });
 
-  it('makes 4096 bits unless told otherwise, and takes out the passphrase of the key before', async () => {
+  it('generates 4096 bits by default, and removes the passphrase of the previous key', async () => {
     const encrypted = vectorText('keys/rsa-2048-encrypted.pem');
     await bench.put({ private_key: encrypted, passphrase: 'test passphrase', note: 'kept' });
     const { out } = await bench.run('generate', '--login', 'acme', '--json');
@@ -181,48 +181,48 @@ describe('keys generate', () => {
     expect(Object.keys(fields).sort()).toEqual(['note', 'private_key']);
   });
 
-  it('creates a login only with --create, and with it only one that is not there', async () => {
+  it('creates a login only with --create, and with it only one that does not exist', async () => {
     const { code, err } = await bench.run('generate', '--login', 'gamma', '--bits', '2048');
     expect({ code, err }).toEqual({
       code: 1,
-      err: 'countersign keys generate: sandbox/gamma has no secret in Vault. Is the login spelt right? --create adds it. Nothing was written.',
+      err: 'countersign keys generate: sandbox/gamma has no secret in Vault. Check the spelling, or use --create to create it. Nothing was written.',
     });
     expect((await bench.run('generate', '--login', 'gamma', '--bits', '2048', '--create')).code).toBe(0);
     expect(Object.keys(await bench.fields('gamma'))).toEqual(['private_key']);
     const again = await bench.run('generate', '--login', 'gamma', '--bits', '2048', '--create');
     expect(again).toMatchObject({ code: 1, out: '' });
-    expect(again.err).toContain('sandbox/gamma is there already, at version 1.');
+    expect(again.err).toContain('sandbox/gamma already exists (version 1).');
   });
 
-  it('writes nothing when the newest version is not the expected one', async () => {
+  it('writes nothing if the newest version is not the expected one', async () => {
     await bench.put({ control_key: newControlKey });
     const { code, err } = await bench.run('generate', ...small, '--cas', '1');
     expect(code).toBe(1);
-    expect(err).toContain('Version 1 of sandbox/acme is not the newest');
+    expect(err).toContain('version 1 of sandbox/acme is no longer current');
     expect(err).toContain('Nothing was written.');
     expect(await currentVersion()).toBe(2);
     expect((await bench.run('generate', ...small, '--cas', '2')).code).toBe(0);
   });
 
-  it('does not write over a public key that is there already', async () => {
+  it('does not overwrite an existing public key', async () => {
     const file = bench.folder.file('there.pem', 'the key that the gateway was given');
     const { code, err } = await bench.run('generate', ...small, '--public-key', file);
     expect(code).toBe(1);
-    expect(err).toContain('there.pem is there already');
+    expect(err).toContain('there.pem already exists');
     expect(readFileSync(file, 'utf8')).toBe('the key that the gateway was given');
     expect(await currentVersion()).toBe(1);
   });
 
-  it('says that the key is in Vault when only the public key could not be written', async () => {
+  it('reports that the key is in Vault if only the public key could not be written', async () => {
     const file = join(bench.folder.path, 'no-such-folder', 'new.pem');
     const { code, out, err } = await bench.run('generate', ...small, '--public-key', file);
     expect(code).toBe(1);
     expect(out).toContain('-----BEGIN PUBLIC KEY-----');
-    expect(err).toContain('take it from above. The new version is in Vault.');
+    expect(err).toContain('copy it from the output above. The new version is in Vault.');
     expect(await currentVersion()).toBe(2);
   });
 
-  it.each(['1024', '9000', 'many', '-1'])('refuses %s bits', async (bits) => {
+  it.each(['1024', '9000', 'many', '-1'])('rejects %s bits', async (bits) => {
     expect(await bench.run('generate', '--login', 'acme', `--bits=${bits}`)).toMatchObject({ code: 2 });
   });
 });
@@ -233,13 +233,13 @@ describe('keys import', () => {
     child.stdin.end(`${newControlKey}\n`);
     expect(await ended).toEqual({
       code: 0,
-      out: 'Version 2 of sandbox/acme is written, with a new control key.\n',
+      out: 'Wrote version 2 of sandbox/acme (new control key)\n',
       err: '',
     });
     expect(await bench.fields()).toEqual({ control_key: newControlKey, private_key: oldKey, note: 'kept' });
   });
 
-  it('lets one of two writers win, and tells the other that nothing of his was written', async () => {
+  it('lets one of two concurrent writers win, and tells the other that nothing was written', async () => {
     bench.vault.seen.length = 0;
     const writers = [1, 2].map(() => bench.start('import', '--login', 'acme', '--kind', 'control_key'));
     await until(() => bench.vault.count(/^GET secret\/metadata/) === 2, 'both have read the version');
@@ -250,13 +250,13 @@ describe('keys import', () => {
     expect(await second?.ended).toEqual({
       code: 1,
       out: '',
-      err: 'countersign keys import: Version 1 of sandbox/acme is not the newest: somebody else has written meanwhile. Nothing was written. Look with "countersign keys list", then decide again.\n',
+      err: 'countersign keys import: version 1 of sandbox/acme is no longer current: the secret was changed concurrently. Nothing was written. Check with "countersign keys list" and retry.\n',
     });
     expect(await bench.fields()).toMatchObject({ control_key: 'first' });
     expect(await currentVersion()).toBe(2);
   });
 
-  it('does not write over a login that somebody else has created meanwhile', async () => {
+  it('does not overwrite a login that was created concurrently', async () => {
     await bench.forget();
     bench.vault.seen.length = 0;
     const options = ['--login', 'acme', '--kind', 'control_key', '--create'];
@@ -266,11 +266,11 @@ describe('keys import', () => {
     child.stdin.end('second');
     const { code, err } = await ended;
     expect(code).toBe(1);
-    expect(err).toContain('sandbox/acme is there by now: somebody else has written meanwhile.');
+    expect(err).toContain('sandbox/acme already exists: the secret was changed concurrently.');
     expect(await bench.fields()).toEqual({ control_key: 'first' });
   });
 
-  it('takes an encrypted private key with its passphrase, and prints the public key', async () => {
+  it('imports an encrypted private key with its passphrase, and prints the public key', async () => {
     const passphrase = bench.folder.file('passphrase', 'test passphrase\n');
     const from = ['--from', vectorPath('keys/rsa-2048-encrypted.pem'), '--passphrase-file', passphrase];
     const { code, out } = await bench.run('import', '--login', 'acme', '--kind', 'private_key', ...from);
@@ -292,7 +292,7 @@ describe('keys import', () => {
     ['control_key', '', 'the control key is empty'],
     ['control_key', 'two\nlines', 'a control key is one line'],
     ['control_key', '-----BEGIN PRIVATE KEY-----', 'a control key is one line'],
-  ])('refuses what could not be used as %s, before anything is written', async (kind, text, problem) => {
+  ])('rejects an unusable %s before anything is written', async (kind, text, problem) => {
     const from = ['--from', bench.folder.file('given', text)];
     const { code, err } = await bench.run('import', '--login', 'acme', '--kind', kind, ...from);
     expect(code).toBe(1);
@@ -301,7 +301,7 @@ describe('keys import', () => {
     expect(await currentVersion()).toBe(1);
   });
 
-  it('does not take a key as an argument, and does not repeat it', async () => {
+  it('does not accept a key as an argument, and does not print it', async () => {
     const { code, err } = await bench.run(
       'import',
       '--login',
@@ -311,19 +311,19 @@ describe('keys import', () => {
       newControlKey,
     );
     expect(code).toBe(2);
-    expect(err).toContain('there is an argument that is no option');
+    expect(err).toContain('unexpected positional argument');
     expect(err).not.toContain(newControlKey);
   });
 });
 
 describe('keys rollback', () => {
-  it('writes exactly what the earlier version held as a new version', async () => {
+  it('writes exactly the fields of the earlier version as a new version', async () => {
     await bench.put({ control_key: newControlKey, private_key: oldKey, passphrase: 'x', more: 1 });
-    const { code, out } = await bench.run('rollback', '--login', 'acme', '--to', '1');
+    const { code, out } = await bench.run('rollback', '--login', 'acme', '--to-version', '1');
     expect({ code, out }).toEqual({
       code: 0,
       out: [
-        'Version 3 of sandbox/acme is written, with the content of version 1:',
+        'Wrote version 3 of sandbox/acme (content of version 1)',
         '  control_key',
         `  private_key  ${oldFingerprint}`,
       ].join('\n'),
@@ -332,11 +332,11 @@ describe('keys rollback', () => {
   });
 
   it.each([
-    ['2', 'Version 2 is the newest already.'],
-    ['7', 'Version 7 has never been, or is deleted or destroyed.'],
+    ['2', 'version 2 is already current.'],
+    ['7', 'version 7 does not exist or was deleted.'],
   ])('does not go to version %s', async (to, problem) => {
     await bench.put({ control_key: newControlKey });
-    const { code, err } = await bench.run('rollback', '--login', 'acme', '--to', to);
+    const { code, err } = await bench.run('rollback', '--login', 'acme', '--to-version', to);
     expect(code).toBe(1);
     expect(err).toContain(problem);
     expect(await currentVersion()).toBe(2);
@@ -345,27 +345,27 @@ describe('keys rollback', () => {
   it('does not go to a version without a usable key', async () => {
     await bench.put({ control_key: '' });
     await bench.put({ control_key: newControlKey });
-    const { code, err } = await bench.run('rollback', '--login', 'acme', '--to', '2');
+    const { code, err } = await bench.run('rollback', '--login', 'acme', '--to-version', '2');
     expect({ code, err }).toEqual({
       code: 1,
-      err: 'countersign keys rollback: Version 2 has no key that could be used. Nothing was written.',
+      err: 'countersign keys rollback: version 2 has no usable key. Nothing was written.',
     });
   });
 
-  it('writes nothing when somebody else has written meanwhile', async () => {
+  it('writes nothing after a concurrent change', async () => {
     await bench.put({ control_key: newControlKey });
     const { code, err } = await bench.run(
-      ...(['rollback', '--login', 'acme', '--to', '1', '--cas', '1'] as const),
+      ...(['rollback', '--login', 'acme', '--to-version', '1', '--cas', '1'] as const),
     );
     expect(code).toBe(1);
-    expect(err).toContain('somebody else has written meanwhile');
+    expect(err).toContain('the secret was changed concurrently');
   });
 });
 
 it.each([
   ['import', (key: string) => ['--login', 'acme', '--kind', 'control_key', '--from', key]],
   ['generate', () => small],
-  ['rollback', () => ['--login', 'acme', '--to', '1']],
+  ['rollback', () => ['--login', 'acme', '--to-version', '1']],
 ] as const)(
   'keys %s does not say "nothing was written" when Vault writes and responds too late',
   async (name, options) => {
@@ -381,7 +381,7 @@ it.each([
       expect(await bench.run(name, '--config', hasty, ...options(key))).toEqual({
         code: 1,
         out: '',
-        err: `countersign keys ${name}: Vault did not respond in time. Whether the new version of sandbox/acme was written is not known: look with "countersign keys list".`,
+        err: `countersign keys ${name}: Vault did not respond in time. The new version of sandbox/acme may have been written: check with "countersign keys list".`,
       });
     } finally {
       bench.vault.heal();
@@ -391,7 +391,7 @@ it.each([
 );
 
 describe('keys', () => {
-  it('takes a token from a file or from a variable that is named, never from VAULT_TOKEN by itself', async () => {
+  it('reads a token from a file or a named environment variable, never from VAULT_TOKEN implicitly', async () => {
     bench.folder.file('wrong', 'no-such-token');
     const auth = { method: 'token', tokenFile: 'wrong' } as const;
     const keys = { source: 'vault', vault: { address: bench.admin.address, auth } } as const;
@@ -417,15 +417,15 @@ describe('keys', () => {
   });
 
   it.each([
-    [['list', '--login', '../beta'], 'a login is 1 to 128 of'],
-    [['list', '--environment', 'prod'], 'there is no environment "prod", only: sandbox'],
-    [['list', '--environment', '__proto__'], 'there is no environment'],
-    [['generate'], '--login LOGIN is needed'],
-    [['import', '--login', 'acme'], '--kind is control_key or private_key'],
-    [['rollback', '--login', 'acme'], '--to VERSION is needed'],
-    [['rollback', '--login', 'acme', '--to', 'x'], '--to takes a whole number'],
-    [['remove'], 'there is no "remove"'],
-  ])('answers %j with a hint and exit code 2', async ([name = '', ...options], hint) => {
+    [['list', '--login', '../beta'], '--login must be 1 to 128 of'],
+    [['list', '--environment', 'prod'], 'unknown environment "prod"; configured: sandbox'],
+    [['list', '--environment', '__proto__'], 'unknown environment'],
+    [['generate'], '--login LOGIN is required'],
+    [['import', '--login', 'acme'], '--kind must be control_key or private_key'],
+    [['rollback', '--login', 'acme'], '--to-version N is required'],
+    [['rollback', '--login', 'acme', '--to-version', 'x'], '--to-version must be a whole number'],
+    [['remove'], 'unknown subcommand "remove"'],
+  ])('responds to %j with a hint and exit code 2', async ([name = '', ...options], hint) => {
     const { code, out, err } = await bench.run(name, ...options);
     expect({ code, out }).toEqual({ code: 2, out: '' });
     expect(err).toContain(hint);
@@ -439,7 +439,7 @@ describe('keys', () => {
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(110);
   });
 
-  it('teaches both ways to rotate a key', async () => {
+  it('describes both ways to rotate a key', async () => {
     const { code, out } = await bench.run('--help');
     expect(code).toBe(0);
     for (const part of ['Rotating an RSA key: Vault first', 'Rotating a control key: gateway first']) {

@@ -73,7 +73,7 @@ describe('a login that looks like a card number', () => {
     };
     expect((await balanceOf(card)).status).toBe(200);
     expect(edge.gateway.requests).toHaveLength(3);
-    expect(edge.proxy.logText().match(/keys changed/g)).toHaveLength(2);
+    expect(edge.proxy.logText().match(/keys updated/g)).toHaveLength(2);
     expect(marksIn(await written(), marks)).toEqual([]);
   });
 });

@@ -10,7 +10,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const sentence = (version: string, path: string): RegExp =>
   new RegExp(
-    `^Countersign needs Node 22\\.18 or later, and this is Node ${version} \\(${path}\\): install a later Node, or .*\\.$`,
+    `^Countersign requires Node 22\\.18 or later, but this is Node ${version} \\(${path}\\)\\. Upgrade Node, or .*\\.$`,
   );
 /** Lines that npm prints of its own are left out. */
 const linesOf = (stderr: string): string[] => stderr.split('\n').filter((line) => !/^(npm |$)/.test(line));

@@ -9,53 +9,53 @@ const processes = 2;
 const together = 2;
 /** Milliseconds between the waves of requests. */
 const every = 200;
-/** Seconds of the first step of the back-off: in that time a key is found that has come to Vault. */
+/** Seconds of the first step of the back-off: a new key in Vault is found within that time. */
 const step = 1;
-/** Seconds for which a login is shut out. */
+/** Seconds for which a login is blocked. */
 const shutOut = 7;
 /** Trials of a key in that time: at 0, 1, 3 and 7 s. */
 const mostTrials = 4;
 const onlyAnswered = { '200 answered': expect.any(Number) };
 const onlyRefused = { '403 answered': expect.any(Number) };
 
-describe('under load, a gateway that refuses every request of a login', () => {
-  let site: TestCluster;
+describe('under load, a gateway that rejects every request of a login', () => {
+  let cluster: TestCluster;
   let load: Load;
   let answers: readonly Answer[];
   /** Moments of `performance.now()`. */
   const at = { refused: 0, inVault: 0, allowed: 0 };
 
   /**
-   * `rotated`: the gateway drops the one key that Vault has; a second later Vault has the next one as well.
-   * `shut-out`: the gateway refuses all requests for some seconds, whatever the key; Vault has two versions.
-   * Keys are fresh for longer than all this, so that every read of Vault comes from a refusal.
+   * `rotated`: the gateway drops the only key that Vault has; a second later Vault gets the next one.
+   * `shut-out`: the gateway rejects all requests for some seconds, whatever the key; Vault has two versions.
+   * Keys are fresh for longer than that, so that every read of Vault is caused by a 403.
    */
   beforeAll(async () => {
-    site = await new TestCluster({ logins: ['shut-out', 'rotated'], fresh: '60s' }).open();
-    const next = site.newKeys();
-    await site.putInVault('shut-out', next);
-    site.acceptOnly('shut-out', next);
-    await site.startProcesses(processes, await site.appRole());
+    cluster = await new TestCluster({ logins: ['shut-out', 'rotated'], fresh: '60s' }).open();
+    const next = cluster.newKeys();
+    await cluster.putInVault('shut-out', next);
+    cluster.acceptOnly('shut-out', next);
+    await cluster.startProcesses(processes, await cluster.appRole());
     load = new Load(wave, every);
     await wait(1000);
-    site.vault.seen.length = 0;
-    site.acceptOnly('rotated', next);
-    site.gateway.accounts.setRefused('shut-out', true);
+    cluster.vault.seen.length = 0;
+    cluster.acceptOnly('rotated', next);
+    cluster.gateway.accounts.setBlocked('shut-out', true);
     at.refused = performance.now();
     await wait(1000);
-    await site.putInVault('rotated', next);
+    await cluster.putInVault('rotated', next);
     at.inVault = performance.now();
     await wait((shutOut - 1) * 1000);
-    answers = await Promise.all(site.processes.map((one) => post(balanceOf(one, 'shut-out').url, '')));
-    site.gateway.accounts.setRefused('shut-out', false);
+    answers = await Promise.all(cluster.processes.map((one) => post(balanceOf(one, 'shut-out').url, '')));
+    cluster.gateway.accounts.setBlocked('shut-out', false);
     at.allowed = performance.now();
     await wait(1000);
     await load.end();
   }, 30_000);
-  afterAll(() => site.close());
+  afterAll(() => cluster.close());
 
   function wave(): LoadRequest[] {
-    return site.processes.flatMap((one) => {
+    return cluster.processes.flatMap((one) => {
       const ofEach = ['rotated', 'shut-out'].flatMap((login) => [
         balanceOf(one, login),
         statusOf(one, login),
@@ -65,58 +65,58 @@ describe('under load, a gateway that refuses every request of a login', () => {
   }
 
   const readsOf = (login: string) =>
-    site.vault.count(new RegExp(`^GET secret/data/gateway/sandbox/${login}`));
+    cluster.vault.count(new RegExp(`^GET secret/data/gateway/sandbox/${login}`));
 
-  it('because Vault does not have its key yet, is obeyed until Vault has it, and 1 s later all is well', async () => {
+  it('because Vault does not have its key yet, causes no 403 later than 1 s after Vault has it', async () => {
     const rotated = /^(balance|status) rotated/;
     const recovered = at.inVault + step * 1000 + 400;
     const seen = {
       before: load.results(rotated, 0, at.refused),
       'while Vault has only the dropped key': load.results(rotated, at.refused, at.inVault),
-      'in the second after': load.results(rotated, at.inVault, recovered),
+      'in the next second': load.results(rotated, at.inVault, recovered),
       'from then on': load.results(rotated, recovered),
-      'refused at the gateway': site.gateway.seen.count({ rejection: 'signature-wrong' }),
+      'refused at the gateway': cluster.gateway.seen.count({ rejection: 'signature-wrong' }),
       'Vault reads': readsOf('rotated'),
-      'fallbacks to newer': await site.metric('key_fallbacks_total', { login: 'rotated', to: 'newer' }),
+      'fallbacks to newer': await cluster.metric('key_fallbacks_total', { login: 'rotated', to: 'newer' }),
     };
     tell('The gateway drops the only key that Vault has, and Vault gets the next one later', seen);
     expect(seen.before).toEqual(onlyAnswered);
     expect(seen['while Vault has only the dropped key']).toEqual(onlyRefused);
     expect(seen['from then on']).toEqual(onlyAnswered);
-    // A request was sent a second time only when there was another key: those under way when it is found.
+    // Only requests in flight when another key is found are retried.
     const passedOn = load.results(rotated)['403 answered'] ?? 0;
-    const wavesUnderWay = 1 + Math.ceil(load.slowest / every);
+    const wavesInFlight = 1 + Math.ceil(load.slowest / every);
     expect(seen['refused at the gateway'] - passedOn).toBeLessThanOrEqual(
-      2 * processes * together * wavesUnderWay,
+      2 * processes * together * wavesInFlight,
     );
-    // One look in each second, and one for each kind of key when it was found; it reads two versions at most.
+    // One refresh per second, and one per kind of key when it was found; each reads two versions at most.
     const periods = 1 + Math.ceil((at.inVault - at.refused) / 1000 / step);
     expect(seen['Vault reads']).toBeLessThanOrEqual(2 * processes * 2 * periods);
   });
 
-  it('because it is shut out, causes one trial per step of the back-off, and no storm at the gateway or at Vault', async () => {
+  it('because it is blocked, causes one trial per step of the back-off, and no flood at the gateway or at Vault', async () => {
     const shutOut = /^(balance|status) shut-out/;
     const allOfIt = /shut-out|transfer/;
     const seen = {
-      'while shut out': load.results(shutOut, at.refused, at.allowed),
+      'while blocked': load.results(shutOut, at.refused, at.allowed),
       'from then on': load.results(shutOut, at.allowed),
-      'refused at the gateway': site.gateway.seen.count({ rejection: 'login-refused' }),
+      'refused at the gateway': cluster.gateway.seen.count({ rejection: 'login-blocked' }),
       'Vault reads': readsOf('shut-out'),
-      fallbacks: await site.metric('key_fallbacks_total', { login: 'shut-out' }),
+      fallbacks: await cluster.metric('key_fallbacks_total', { login: 'shut-out' }),
     };
-    tell(`The gateway refuses a login for ${Math.round((at.allowed - at.refused) / 1000)} s`, seen);
-    expect(seen['while shut out']).toEqual(onlyRefused);
+    tell(`The gateway blocks a login for ${Math.round((at.allowed - at.refused) / 1000)} s`, seen);
+    expect(seen['while blocked']).toEqual(onlyRefused);
     expect(seen['from then on']).toEqual(onlyAnswered);
     const seconds = Math.ceil((at.allowed - at.refused) / 1000);
     const trials = mostTrials * 2 * processes;
     const passedOn = (load.results(allOfIt)['403 answered'] ?? 0) + answers.length;
     expect(seen['refused at the gateway'] - passedOn).toBeLessThanOrEqual(trials);
-    // One look in a second for both kinds of key; it reads two versions.
+    // One refresh per second for both kinds of key; each reads two versions.
     expect(seen['Vault reads']).toBeLessThanOrEqual(2 * (1 + seconds) * processes);
     expect(seen.fallbacks).toBe(0);
   });
 
-  it('is quoted: its status, its body', () => {
+  it('has its responses forwarded: status and body', () => {
     for (const { status, headers, body } of answers) {
       expect({ status, body }).toEqual({ status: 403, body: expect.stringContaining('Access is denied') });
       expect(headers['countersign-outcome']).toBe('answered');
@@ -128,12 +128,12 @@ describe('under load, a gateway that refuses every request of a login', () => {
     const { '200 answered': answered = 0, '403 answered': refused = 0, ...others } = load.results(/transfer/);
     expect(others).toEqual({});
     expect(refused).toBeGreaterThan(0);
-    expect(site.gateway.seen.count({ operation: 'transfer' })).toBe(answered + refused);
-    expect(new Set(site.transfers).size).toBe(answered);
+    expect(cluster.gateway.seen.count({ operation: 'transfer' })).toBe(answered + refused);
+    expect(new Set(cluster.transfers).size).toBe(answered);
   });
 
-  it('got more than 50 requests a second, and nobody saw a secret', async () => {
+  it('got more than 50 requests per second, and no secret leaked', async () => {
     expect(load.rate).toBeGreaterThan(50);
-    expect(await site.leaks(load.seen(), JSON.stringify(answers))).toEqual([]);
+    expect(await cluster.leaks(load.seen(), JSON.stringify(answers))).toEqual([]);
   });
 });

@@ -27,7 +27,7 @@ async function run(timeouts: object, sandbox: object = {}): Promise<Running> {
 }
 
 const transfer = (nth: number): string => formRequest(paths.transfer, `n=${nth}`);
-const stopping = 'shutting down: requests in flight are finished';
+const stopping = 'shutting down: draining in-flight requests';
 
 describe('after SIGTERM', () => {
   it('requests are served for the shutdown delay, each connection ending with its next response', async () => {
@@ -108,7 +108,7 @@ describe('after SIGTERM', () => {
     process.signal('SIGTERM');
     expect(await process.ended).toBe(1);
     expect(performance.now() - began).toBeLessThan(5_000);
-    expect(process.lines('stopped with requests in flight')).toHaveLength(1);
+    expect(process.lines('shutdown timeout: requests still in flight')).toHaveLength(1);
   });
 });
 

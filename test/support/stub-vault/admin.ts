@@ -9,7 +9,7 @@ const replyShape = z.object({
   wrap_info: anything.nullish(),
 });
 
-/** What an administrator does to Vault, through its HTTP API: the stub's and a real server's alike. */
+/** A Vault administrator, through the HTTP API of the stub or a real server. */
 export class VaultAdmin {
   readonly address: string;
   readonly #token: string;
@@ -88,7 +88,7 @@ export class VaultAdmin {
     return z.string().parse(auth?.['client_token']);
   }
 
-  /** How many tokens live; batch tokens, which are kept nowhere, are not among them. */
+  /** Number of valid tokens, without batch tokens, which Vault does not store. */
   async countTokens(): Promise<number> {
     const { data } = await this.request('GET', 'auth/token/accessors?list=true');
     return z.array(z.string()).parse(data?.['keys']).length;
@@ -98,7 +98,7 @@ export class VaultAdmin {
     await this.request('POST', 'auth/token/revoke', { token });
   }
 
-  /** Ends all tokens that an auth method gave. */
+  /** Revokes all tokens of an auth method. */
   async revokeAll(mount: string): Promise<void> {
     await this.request('POST', `sys/leases/revoke-prefix/auth/${mount}`, {});
   }

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { type Backend, envelope, errors, type Reply, text } from './protocol.ts';
+import { type Backend, envelope, errors, type StubResponse, text } from './protocol.ts';
 
-/** Response wrapping: a reply is put away under a token that gives it out once. */
+/** Response wrapping: a response is stored under a token that returns it once. */
 export class Wrapping {
-  readonly #kept = new Map<string, { readonly reply: Reply; readonly expiresAt: number }>();
+  readonly #kept = new Map<string, { readonly reply: StubResponse; readonly expiresAt: number }>();
 
-  wrap(reply: Reply, seconds: number, now: number, path: string): Reply {
+  wrap(reply: StubResponse, seconds: number, now: number, path: string): StubResponse {
     const token = `hvs.wrap.${randomUUID()}`;
     this.#kept.set(token, { reply, expiresAt: now + seconds * 1000 });
     const creation_time = new Date(now).toISOString();
