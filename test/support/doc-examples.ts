@@ -4,14 +4,14 @@ export interface Step {
   readonly output: string;
 }
 
-/** The blocks of a Markdown page in one language; `info` is what stands after the language. */
+/** The blocks of a Markdown page in one language; `info` is the rest of the line after the language. */
 export function blocksOf(page: string, language: string): { info: string; text: string }[] {
   return [...page.matchAll(/^```(\w+)(?: ([^\n]*))?\n([^]*?)^```$/gm)]
     .filter(([, name]) => name === language)
     .map(([, , info = '', text = '']) => ({ info, text }));
 }
 
-/** A session: lines after `$ ` are commands, the others what they print. A command goes on after `\`. */
+/** A session: lines after `$ ` are commands, the others their output. `\` continues a command. */
 export function stepsOf(session: string): Step[] {
   return session
     .split(/^\$ /m)
