@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
-import { blocksOf, normalised, stepsOf } from '../support/doc-examples.ts';
+import { blocksOf, normalised, type Step, stepsOf } from '../support/doc-examples.ts';
 import { chart, template, values } from '../support/helm.ts';
 import { acquire } from '../support/port-lock.ts';
 import { itWith } from '../support/requires.ts';
@@ -38,6 +38,9 @@ const marks: Readonly<Record<string, readonly string[]>> = {
   console: ['', 'not-run'],
   sh: ['not-run', 'chart'],
 };
+
+/** With UPDATE_DOC_EXAMPLES=1 the pages get the output that differs, instead of failing. */
+const updating = process.env['UPDATE_DOC_EXAMPLES'] === '1';
 
 /** A folder in which the pages' files may be created: everything of the project is linked into it. */
 let folder: string;
@@ -79,7 +82,7 @@ describe('the README', () => {
   });
 });
 
-describe.each(pages)('$path', ({ text }) => {
+describe.each(pages)('$path', ({ path, text }) => {
   it('marks what is not run, and names npm scripts that exist', () => {
     // blocksOf does not see these.
     expect(text).not.toMatch(/^ .*```(?:console|sh)\b/m);
@@ -98,7 +101,9 @@ describe.each(pages)('$path', ({ text }) => {
   for (const { command, output } of steps) {
     const itRuns = /\bjq\b/.test(command) ? itWith('jq') : it;
     itRuns(`shows what this prints: ${command}`, async () => {
-      expect(normalised(await run(command))).toBe(normalised(output));
+      const actual = await run(command);
+      if (updating && normalised(actual) !== normalised(output)) update(path, { command, output }, actual);
+      else expect(normalised(actual)).toBe(normalised(output));
     });
   }
 
@@ -128,6 +133,38 @@ describe('the filters for a log in docs/troubleshooting.md', () => {
     expect(await run(`jq -c '${filter}' countersign.log > found.json`)).toBe('');
   });
 });
+
+describe('the commands of Countersign in all pages', () => {
+  const all = ['deploy/runbook.md', 'deploy/vault/README.md'].map((path) =>
+    readFileSync(join(root, path), 'utf8'),
+  );
+  const texts = [...pages.map(({ text }) => text), ...all];
+  const called = texts.flatMap((text) => [
+    ...text.matchAll(
+      /countersign(?: --)? ((?:keys )?(?:serve|simulate|check|explain|list|generate|import|verify|rollback))\b((?:\\\n|[^\n`|])*)/g,
+    ),
+  ]);
+  const commands = new Map<string, Set<string>>();
+  for (const [, name = '', options = ''] of called) {
+    const flags = [...options.matchAll(/(?<=\s)--[a-z][a-z-]*/g)].map(([flag]) => flag);
+    commands.set(name, (commands.get(name) ?? new Set()).union(new Set(flags)));
+  }
+
+  it.each([...commands])('%s has the flags', async (name, flags) => {
+    const help = await run(`node src/main.ts ${name} --help`);
+    expect([...flags].filter((flag) => !help.includes(`${flag} `))).toEqual([]);
+  });
+});
+
+function update(page: string, { command, output }: Step, actual: string): void {
+  const file = join(root, page);
+  const session = (printed: string) => `$ ${command}\n${printed === '' ? '' : `${printed}\n`}`;
+  const text = readFileSync(file, 'utf8');
+  writeFileSync(
+    file,
+    text.replace(session(output), () => session(actual.trimEnd())),
+  );
+}
 
 /** Standard output, and what a command says when it fails. */
 function run(command: string): Promise<string> {
