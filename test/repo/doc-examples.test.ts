@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
-import { blocksOf, normalised, type Step, stepsOf } from '../support/doc-examples.ts';
+import { blocksOf, normalized, type Step, stepsOf } from '../support/doc-examples.ts';
 import { chart, template, values } from '../support/helm.ts';
 import { acquire } from '../support/port-lock.ts';
 import { itWith } from '../support/requires.ts';
@@ -102,8 +102,8 @@ describe.each(pages)('$path', ({ path, text }) => {
     const itRuns = /\bjq\b/.test(command) ? itWith('jq') : it;
     itRuns(`shows what this prints: ${command}`, async () => {
       const actual = await run(command);
-      if (updating && normalised(actual) !== normalised(output)) update(path, { command, output }, actual);
-      else expect(normalised(actual)).toBe(normalised(output));
+      if (updating && normalized(actual) !== normalized(output)) update(path, { command, output }, actual);
+      else expect(normalized(actual)).toBe(normalized(output));
     });
   }
 

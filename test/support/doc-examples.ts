@@ -23,7 +23,7 @@ export function stepsOf(session: string): Step[] {
 }
 
 /** Replaces what differs from run to run by its kind. */
-export function normalised(text: string): string {
+export function normalized(text: string): string {
   return text
     .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<uuid>')
     .replace(/\b[0-9a-f]{64}\b/g, '<sha256>')
