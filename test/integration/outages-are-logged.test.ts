@@ -167,7 +167,7 @@ describe('an unreachable gateway is explained in log, metric and response', () =
   it('for a handshake that times out', async () => {
     const gateway = await startFaultyGateway([async ({ request }) => void (await request())]);
     stops.push(() => gateway.close());
-    const timeouts = { connect: '200ms', exchange: '5s' };
+    const timeouts = { connect: '200ms', request: '5s' };
     await expectCause(await ask(gateway.url.replace('http:', 'https:'), { timeouts }), 'timeout', /timeout/);
   });
 
