@@ -11,8 +11,8 @@ function errorOf(status: number, body: unknown, headers: Readonly<Record<string,
   throw new Error('no error');
 }
 
-describe('a response of Vault', () => {
-  it('is its body where it is a success, and nothing where that has none', () => {
+describe('a Vault response', () => {
+  it('is parsed if it is a success, and undefined if it has no body', () => {
     expect(parseVaultResponse(200, {}, '{"data":1}')).toEqual({ data: 1 });
     expect(parseVaultResponse(204, {}, '')).toBeUndefined();
   });
@@ -42,7 +42,7 @@ describe('a response of Vault', () => {
     ['1000000000', undefined],
     ['-1', undefined],
     ['Wed, 21 Oct 2026 07:28:00 GMT', undefined],
-  ])('with Retry-After: %s makes wait for %s seconds', (value, seconds) => {
+  ])('with Retry-After: %s means a wait of %s seconds', (value, seconds) => {
     expect(errorOf(429, {}, { 'retry-after': value }).retryAfter).toBe(seconds);
   });
 });
