@@ -14,11 +14,11 @@ export interface Logger {
   crash(origin: string, error: unknown): void;
   /** Anything else; message and fields are the caller's responsibility. */
   message(level: 'info' | 'warn' | 'error', message: string, fields?: LogFields): void;
-  /** What was decided, and why. Absent at every level but `debug`: behind `?.` not even its arguments are made. */
+  /** A decision and its reason. Absent unless the level is `debug`, so that `?.` skips its arguments too. */
   readonly debug?: (message: string, fields: DebugFields) => void;
 }
 
-/** All that a debug line can have: names of the configuration, closed values and numbers; a login if it is granted. */
+/** The allow-list of debug lines: configured names, closed values and numbers; a login only if it is granted. */
 const debugFields = [
   'requestId',
   'caller',
@@ -69,7 +69,7 @@ export function createLogger(level: LogLevel, destination: DestinationStream): L
   };
 }
 
-/** Types end at compile time: an object with further fields can be given where fewer are declared. */
+/** TypeScript does not reject additional fields of a variable, so they are removed at run time. */
 function allowed(fields: DebugFields): DebugFields {
   return Object.fromEntries(debugFields.map((name) => [name, fields[name]]));
 }

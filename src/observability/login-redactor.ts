@@ -38,7 +38,7 @@ export class LoginRedactor {
     };
   }
 
-  /** Every text of a debug line passes through here, whatever its field. */
+  /** Redacts every text of a debug line, whatever its field. */
   #debug({ debug }: Logger): Pick<Logger, 'debug'> {
     if (debug === undefined) return {};
     const redacted = (fields: DebugFields): DebugFields =>
@@ -52,7 +52,7 @@ export class LoginRedactor {
   }
 
   /** Drops key series of redacted logins: all such logins would share one series. */
-  meter<M extends MetricsObserver>(metrics: M): M {
+  metrics<M extends MetricsObserver>(metrics: M): M {
     return {
       ...metrics,
       requestFinished: (context) => metrics.requestFinished(this.#redactRequest(context)),

@@ -74,7 +74,7 @@ export type ServiceOptions = Pick<RuntimeOptions, 'log'> &
 /** @throws Error of `listen`, or for unreadable files */
 export async function startService(config: Config, overrides: ServiceOptions): Promise<Service> {
   const redactor = new LoginRedactor(loginsIn(config));
-  const metrics = redactor.meter(createPrometheus({ version: packageVersion(), ...labelDomainOf(config) }));
+  const metrics = redactor.metrics(createPrometheus({ version: packageVersion(), ...labelDomainOf(config) }));
   const options = createRuntimeOptions(config, overrides, redactor, metrics);
   const certificates = new CertificateFiles(options);
   const first = await certificates.prepare(config);

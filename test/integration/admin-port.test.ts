@@ -134,9 +134,9 @@ describe('the Host header', () => {
   it('of another site gets an error with advice, without the name', async () => {
     const { hostname, port } = new URL(originOf(server));
     const connection = await RawConnection.open(`http://${hostname}:${port}`);
-    const answer = await connection.send('GET /metrics HTTP/1.1\r\nHost: evil.test\r\n\r\n').answer();
+    const response = await connection.send('GET /metrics HTTP/1.1\r\nHost: evil.test\r\n\r\n').answer();
     connection.close();
-    expect(answer.body.toString()).toBe(
+    expect(response.body.toString()).toBe(
       'Unknown Host. Use an IP address, or add the name to admin.allowedHosts.\n',
     );
   });

@@ -35,7 +35,7 @@ const gone: readonly string[] = [
   'LatencyBurn*',
   'KeysRunOut',
   'TokenNearExpiry',
-  'GatewayRejects',
+  'CountersignGatewayRejects',
   'PolicyRefusals',
   'VersionsDiffer',
 ];

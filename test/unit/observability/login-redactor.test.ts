@@ -111,7 +111,7 @@ it('every text of a debug line is redacted, and there are none at another level'
 
 it('fallbacks of a login that looks like a card number are not counted, unless it is configured', () => {
   const logins: string[] = [];
-  const metrics: MetricsObserver = new LoginRedactor(['5555555555554444']).meter({
+  const metrics: MetricsObserver = new LoginRedactor(['5555555555554444']).metrics({
     ...createPrometheus({ version: '1', environments: {}, callers: [] }),
     keyFallback: ({ login }) => void logins.push(login),
   });
