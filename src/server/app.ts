@@ -4,6 +4,7 @@ import { createAuthenticator } from '../auth/authenticate.ts';
 import type { Config } from '../config/schema.ts';
 import { createRouter } from '../gateway/router.ts';
 import type { KeySelector } from '../keys/key-selector.ts';
+import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import type { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
@@ -27,6 +28,8 @@ export interface AppOptions {
   readonly inflight: InflightRequests;
   readonly metrics: MetricsObserver;
   readonly log: Logger;
+  /** At log level `debug` only. */
+  readonly decisions?: DecisionLog;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
   /** Monotonic milliseconds. */

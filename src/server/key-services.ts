@@ -4,6 +4,7 @@ import type { KeysConfig } from '../config/schema.ts';
 import { KeyCache } from '../keys/key-cache.ts';
 import { KeySelector } from '../keys/key-selector.ts';
 import type { KeyRing, KeySource, KeySourceObserver, LoginRef, RingRemoval } from '../keys/key-source.ts';
+import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { OutageLog } from '../observability/outage-log.ts';
@@ -14,6 +15,8 @@ import { createKeySource, type KeySourceOptions } from './key-source.ts';
 export interface KeyServicesOptions extends Omit<KeySourceOptions, 'events' | 'tls'> {
   readonly log: Logger;
   readonly metrics: MetricsObserver;
+  /** At log level `debug` only. */
+  readonly decisions?: DecisionLog;
 }
 
 /** The key source, key cache and key selector of one configuration. */
@@ -65,12 +68,15 @@ export function createKeyServices(
 function createKeySelector(
   inUse: InUse,
   events: KeySourceObserver,
-  { metrics, clock, monotonic }: KeyServicesOptions,
+  { metrics, decisions, clock, monotonic }: KeyServicesOptions,
 ): KeySelector {
   return new KeySelector({
     keys: {
       get: (login) => inUse.cache.get(login),
-      refresh: (login) => inUse.cache.refresh(login),
+      refresh(login) {
+        decisions?.keysRefreshed(login);
+        return inUse.cache.refresh(login);
+      },
     },
     metrics: { ...events, keyFallback: (...fallback) => metrics.keyFallback(...fallback) },
     clock,

@@ -4,6 +4,7 @@ import { performance } from 'node:perf_hooks';
 import type { Config } from '../config/schema.ts';
 import { type AdminAppOptions, createAdminApp } from '../observability/admin-app.ts';
 import { createAdminServer } from '../observability/admin-listener.ts';
+import { createDecisionLog } from '../observability/decision-log.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
 import { sampleRejections } from '../observability/log-sampling.ts';
 import { LoginRedactor } from '../observability/login-redactor.ts';
@@ -73,7 +74,7 @@ export type ServiceOptions = Pick<RuntimeOptions, 'log'> &
 /** @throws Error of `listen`, or for unreadable files */
 export async function startService(config: Config, overrides: ServiceOptions): Promise<Service> {
   const redactor = new LoginRedactor(loginsIn(config));
-  const metrics = redactor.meter(createPrometheus({ version: packageVersion(), ...labelDomainOf(config) }));
+  const metrics = redactor.metrics(createPrometheus({ version: packageVersion(), ...labelDomainOf(config) }));
   const options = createRuntimeOptions(config, overrides, redactor, metrics);
   const certificates = new CertificateFiles(options);
   const first = await certificates.prepare(config);
@@ -157,15 +158,17 @@ function createRuntimeOptions(
   logDestination?.watch({ dropped: (lines) => metrics.logLinesDropped(lines) });
   const monotonic = overrides.monotonic ?? (() => performance.now());
   const suppressed = (): void => metrics.logLineSuppressed();
+  const log = sampleRejections(redactor.log(overrides.log), { monotonic, suppressed });
+  const decisions = createDecisionLog(log);
   return {
     clock: () => Date.now(),
     nonce: createNonceGenerator(),
     random: () => Math.random(),
     ...overrides,
     monotonic,
-    log: sampleRejections(redactor.log(overrides.log), { monotonic, suppressed }),
+    log,
     redact: redactor.text,
-    metrics,
+    ...(decisions === undefined ? { metrics } : { decisions, metrics: decisions.observe(metrics) }),
     limiter: new ConcurrencyLimiter(),
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),
     inflight: new InflightRequests(),

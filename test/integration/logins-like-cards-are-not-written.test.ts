@@ -17,7 +17,11 @@ let edge: Edge;
 afterEach(() => edge.stop());
 
 async function start(options: Partial<ProxyOptions> = {}): Promise<void> {
-  edge = await startEdge({ keys: { [card]: keys, [grouped]: keys, [other]: keys }, ...options });
+  edge = await startEdge({
+    keys: { [card]: keys, [grouped]: keys, [other]: keys },
+    logLevel: 'debug',
+    ...options,
+  });
 }
 
 const balanceOf = (login: string) => edge.ask(formRequest(`/sandbox/gw/api/v2/get-balance/manager/${login}`));
@@ -50,10 +54,10 @@ describe('a login that looks like a card number', () => {
     expect(marksIn(`${String(missing.body)}${String(unusable.body)}${await written()}`, marks)).toEqual([]);
   });
 
-  it('is not in the line of a caller that enforcing would reject', async () => {
+  it('is not in the line of a request that would be denied in enforce mode', async () => {
     await start({ config: { callers: [{ ...anyone, mode: 'dry-run', allow: [] }] } });
     await balanceOf(card);
-    expect(edge.proxy.logText()).toContain('enforcing would refuse this request');
+    expect(edge.proxy.logText()).toContain('would be denied in enforce mode');
     expect(marksIn(await written(), marks)).toEqual([]);
   });
 

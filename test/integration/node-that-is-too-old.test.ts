@@ -29,12 +29,12 @@ function isOld(node: string): boolean {
 }
 
 describe('a Node older than the package asks for', () => {
-  it('gets one sentence and exit code 1 from the entry point', () => {
+  it.each(['src/main.ts', 'src/bin.cjs'])('gets one sentence and exit code 1 from %s', (entryPoint) => {
     const pretend = join(folder, 'pretend.cjs');
     writeFileSync(pretend, `Object.defineProperty(process, 'version', { value: 'v22.17.9' });`);
     const { status, stdout, stderr } = spawnSync(
       process.execPath,
-      ['--require', pretend, join(root, 'src/main.ts'), '--version'],
+      ['--require', pretend, join(root, entryPoint), '--version'],
       { encoding: 'utf8', env: {} },
     );
     expect({ status, stdout, lines: linesOf(stderr) }).toEqual({

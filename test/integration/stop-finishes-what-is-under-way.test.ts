@@ -68,7 +68,7 @@ describe('SIGTERM', () => {
     letGo();
     expect(await answer).toMatchObject({ status: 200, body: 'status=approved\n', complete: true });
     expect(await process.ended).toBe(0);
-    expect(process.lines('exchange')).toEqual([
+    expect(process.lines('request completed')).toEqual([
       expect.objectContaining({ status: 200, outcome: 'answered' }),
     ]);
     expect(process.lines('shutting down: draining in-flight requests')).toHaveLength(1);
@@ -106,7 +106,7 @@ describe('SIGTERM', () => {
     await until(() => process.lines('shutting down: draining in-flight requests').length > 0);
     letGo();
     expect(await process.ended).toBe(0);
-    expect(process.lines('exchange')).toEqual([
+    expect(process.lines('request completed')).toEqual([
       expect.objectContaining({ status: 200, outcome: 'answered' }),
     ]);
   });
@@ -138,7 +138,7 @@ describe('SIGTERM', () => {
     expect(await process.ended).toBe(1);
     expect(performance.now() - began).toBeLessThan(5_000);
     expect(process.lines('shutdown timeout: requests still in flight')).toHaveLength(1);
-    expect(process.lines('exchange')).toEqual([expect.objectContaining({ outcome: 'unknown' })]);
+    expect(process.lines('request completed')).toEqual([expect.objectContaining({ outcome: 'unknown' })]);
   });
 });
 
@@ -156,7 +156,7 @@ it('a request without a connection at the shutdown timeout is reported as not se
   process.signal('SIGTERM');
   expect(verdict(await answer)).toBe('503 shutting-down not-sent not-sent');
   expect(await process.ended).toBe(1);
-  expect(process.lines('exchange')).toEqual([
+  expect(process.lines('request completed')).toEqual([
     expect.objectContaining({ reason: 'shutting-down', outcome: 'not-sent' }),
   ]);
 });

@@ -7,7 +7,7 @@ type Note = readonly ['info' | 'warn' | 'error', string, LogFields];
 
 const acme = { environment: 'production', login: 'acme' };
 
-/** Messages as the code writes them; runbook.test.ts finds each in src/. */
+/** Messages of the code; runbook.test.ts checks that each is in src/. */
 export const sampleNotes: readonly Note[] = [
   ['info', 'started', { proxy: 'https://10.0.0.1:8443', admin: 'http://10.0.0.1:9090', node: 'v26.12.1' }],
   ['info', 'keys updated', { ...acme, versions: 'private_key 5, private_key 4' }],
@@ -48,7 +48,7 @@ const full: RequestContext = {
   durations: { total: 3, key: 0.001, sign: 0.004, gateway: 2.9 },
 };
 
-/** A log with a line of every kind that the runbook searches for, written by the log itself. */
+/** A log with every kind of line that the runbook searches for. */
 export function sampleLog(): string {
   const lines: string[] = [];
   const log = createLogger('debug', { write: (line: string) => void lines.push(line) });

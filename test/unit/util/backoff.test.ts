@@ -9,7 +9,7 @@ const at = (random: number) => ({ monotonic: () => 0, random: () => random });
 const range = { initial: 1000, max: 10_000 };
 
 describe('backing off', () => {
-  it('doubles each wait up to the longest', () => {
+  it('doubles each wait up to the maximum', () => {
     const backOff = new ExponentialBackoff(at(0), range);
     const waits = Array.from({ length: 6 }, () => {
       backOff.recordFailure();
@@ -18,13 +18,13 @@ describe('backing off', () => {
     expect(waits).toEqual([1000, 2000, 4000, 8000, 10_000, 10_000]);
   });
 
-  it('is shorter by up to half, by chance, so that instances do not come back together', () => {
+  it('has jitter of up to half, so that instances do not retry together', () => {
     const backOff = new ExponentialBackoff(at(0.999), range);
     backOff.recordFailure();
     expect(backOff.remaining).toBeCloseTo(500.5);
   });
 
-  it('is never shorter than Retry-After, and longer by chance', () => {
+  it('is never shorter than Retry-After, plus jitter', () => {
     for (const random of [0, 0.5, 0.999]) {
       const backOff = new ExponentialBackoff(at(random), range);
       backOff.recordFailure(60);
@@ -33,7 +33,7 @@ describe('backing off', () => {
     }
   });
 
-  it('counts the time that it took to fail, but not against Retry-After', () => {
+  it('subtracts the time until the failure, but not from Retry-After', () => {
     const backOff = new ExponentialBackoff(at(0), range);
     backOff.recordFailure(0, 400);
     expect(backOff.remaining).toBe(600);
@@ -43,7 +43,7 @@ describe('backing off', () => {
     expect(backOff.remaining).toBe(60_000);
   });
 
-  it('begins small again after a success', () => {
+  it('starts with the initial wait again after a success', () => {
     const backOff = new ExponentialBackoff(at(0), range);
     backOff.recordFailure();
     backOff.recordFailure();
