@@ -235,7 +235,7 @@ describe('check --online', () => {
     expect(await check(['--online'], io)).toBe(2);
     expect(await check(['--json'], io)).toBe(2);
     expect(await check(['--online', '--config', bench.folder.file('bad.yaml', 'a: 1')], io)).toBe(2);
-    expect(err.join('\n')).toContain('--online needs --config FILE');
+    expect(err.join('\n')).toContain('--online requires --config FILE');
   });
 });
 

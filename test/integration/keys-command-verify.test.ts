@@ -61,10 +61,10 @@ describe('keys verify', () => {
     const { code, out } = await bench.run('verify', ...quick);
     expect(answers(out)).toEqual([
       '3 control_key - accepted (200)',
-      `3 private_key ${short(newFingerprint)} refused (403)`,
+      `3 private_key ${short(newFingerprint)} rejected (403)`,
       '2 control_key - accepted (200)',
       `2 private_key ${short(oldFingerprint)} accepted (200)`,
-      '1 control_key - refused (403): wrong key, or balances are not enabled',
+      '1 control_key - rejected (403): wrong key, or balances are not enabled',
       `1 private_key ${short(oldFingerprint)} accepted (200)`,
     ]);
     expect(code).toBe(1);
@@ -85,7 +85,7 @@ describe('keys verify', () => {
         {
           ...about,
           kind: 'control_key',
-          result: 'refused',
+          result: 'rejected',
           status: 403,
           detail: 'wrong key, or balances are not enabled',
         },

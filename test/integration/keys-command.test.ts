@@ -290,8 +290,8 @@ describe('keys import', () => {
     ['private_key', vectorText('keys/rsa-2048-encrypted.pem'), 'needs a passphrase'],
     ['private_key', vectorText('keys/rsa-2048-public.pem'), 'is not a PEM private key'],
     ['control_key', '', 'the control key is empty'],
-    ['control_key', 'two\nlines', 'a control key is one line'],
-    ['control_key', '-----BEGIN PRIVATE KEY-----', 'a control key is one line'],
+    ['control_key', 'two\nlines', 'a control key must be a single line'],
+    ['control_key', '-----BEGIN PRIVATE KEY-----', 'a control key must be a single line'],
   ])('rejects an unusable %s before anything is written', async (kind, text, problem) => {
     const from = ['--from', bench.folder.file('given', text)];
     const { code, err } = await bench.run('import', '--login', 'acme', '--kind', kind, ...from);

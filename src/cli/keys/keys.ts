@@ -26,7 +26,7 @@ Subcommands:
   rollback  Restore an earlier version
 
 Run "countersign keys SUBCOMMAND --help" for details. Private keys are never printed, never passed as
-arguments and never written to a file. Writes use check-and-set and fail if the secret changed in the meantime.
+arguments and never written to a file. Writes use check-and-set and fail if the secret changed concurrently.
 
 Rotating an RSA key: Vault first
   1. countersign keys generate --config FILE --environment NAME --login LOGIN --public-key new.pem
