@@ -33,17 +33,13 @@ function defaultOf(value: unknown): string {
   return text.length > longestDefault ? '[values.yaml](values.yaml)' : code(text);
 }
 
-/** The last paragraph: prose as it is, an indented example as code if it is short. */
+/** The last paragraph: prose as it is; an example, which is indented, as code if it is one line. */
 function meaningOf(comment: string): string {
-  const lines = (comment.split(/\n *\n/).at(-1) ?? '').split('\n');
-  const examples = lines.filter((line) => line.startsWith('   '));
-  const prose = cell(
-    lines
-      .filter((line) => !examples.includes(line))
-      .join(' ')
-      .trim(),
-  );
-  if (examples.length === 0) return prose;
-  if (examples.length > 1) return `${prose} Example: see [values.yaml](values.yaml)`;
-  return `${prose} Example: ${code(examples.join('').trim())}`;
+  const paragraph = comment.split(/\n *\n/).at(-1) ?? '';
+  const parts = paragraph.split(/^((?: {3,}.*(?:\n|$))+)/m).map((part, index) => {
+    const text = part.trim();
+    if (index % 2 === 0) return cell(text);
+    return `${text.includes('\n') ? 'see [values.yaml](values.yaml)' : code(text)}.`;
+  });
+  return parts.filter((part) => part !== '').join(' ');
 }
