@@ -1,16 +1,16 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { inspect } from 'node:util';
 
-const hidden = '[secret]';
+const redacted = '[secret]';
 
-/** Set once, by the class below: nothing but {@link reveal} can reach the private field. */
+/** Set by the class below, so that only this module can read the private field. */
 let textOf: (secret: Secret) => string;
 
 /**
- * A text that must never leave the process: control key, passphrase, Vault token.
+ * A text that must never be printed or logged: control key, passphrase, Vault token.
  *
- * Hidden from `String`, template literals, `JSON.stringify` and `util.inspect`; {@link reveal} is the one
- * way to the text, and test/rules lists the modules that may import it.
+ * Hidden from `String`, template literals, `JSON.stringify` and `util.inspect`. {@link reveal} is the only way to
+ * the text; a test in test/repo lists the modules that may import it.
  */
 export class Secret {
   readonly #text: string;
@@ -20,15 +20,15 @@ export class Secret {
   }
 
   toString(): string {
-    return hidden;
+    return redacted;
   }
 
   toJSON(): string {
-    return hidden;
+    return redacted;
   }
 
   [inspect.custom](): string {
-    return hidden;
+    return redacted;
   }
 
   static {
@@ -36,12 +36,12 @@ export class Secret {
   }
 }
 
-/** The text of a secret. Whoever calls this answers for where the text goes. */
+/** The text of a secret. The calling module is responsible for where it goes. */
 export function reveal(secret: Secret): string {
   return textOf(secret);
 }
 
-/** Whether both hold the same text. Takes the same time wherever they differ. */
+/** Compares two secrets in constant time. */
 export function sameSecret(a: Secret, b: Secret): boolean {
   return timingSafeEqual(digest(textOf(a)), digest(textOf(b)));
 }

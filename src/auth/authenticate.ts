@@ -2,34 +2,34 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { CallerConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
 
-/** What a caller showed of itself. */
+/** The credentials that a client presented. */
 export interface PresentedCredentials {
   /** The `Authorization` header; only the scheme `Bearer` counts. It is never forwarded. */
   readonly authorization: string | undefined;
-  /** Names in a client certificate that the TLS listener has verified. */
+  /** Names in a client certificate that TLS has verified. */
   readonly certificate:
     | { readonly uris: readonly string[]; readonly dnsNames: readonly string[] }
     | undefined;
 }
 
-/** A way to tell who calls; `undefined`: this way says nothing. Asynchronous ways (JWKS) fit in as well. */
+/** One method of authentication. `undefined`: no such credentials were presented. May be asynchronous, as with JWKS. */
 type Authenticator = (
   presented: PresentedCredentials,
 ) => CallerConfig | undefined | Promise<CallerConfig | undefined>;
 
 /**
- * Makes the look-up from credentials to the configured caller. A bearer token that is shown must be right:
- * there is no falling back from a wrong one to a certificate or to `anonymous`.
+ * Finds the configured caller for credentials. An invalid bearer token is an error: there is no fallback to a
+ * certificate or to `anonymous`.
  *
- * The look-up throws Refusal `caller-unknown`, which does not say what was wrong.
+ * The returned function throws ProxyError `caller-unknown`, which does not say what was wrong.
  */
 export function createAuthenticator(
   callers: readonly CallerConfig[],
 ): (presented: PresentedCredentials) => Promise<CallerConfig> {
-  const recognisers = [byToken(callers), byCertificate(callers), byAnonymous(callers)];
+  const authenticators = [byToken(callers), byCertificate(callers), byAnonymous(callers)];
   return async (presented) => {
-    for (const recognise of recognisers) {
-      const caller = await recognise(presented);
+    for (const authenticator of authenticators) {
+      const caller = await authenticator(presented);
       if (caller !== undefined) return caller;
     }
     throw invalidCredentials();
@@ -49,7 +49,7 @@ function byToken(callers: readonly CallerConfig[]): Authenticator {
       return undefined;
     }
     const digest = createHash('sha256').update(token).digest();
-    // Every digest is compared, so that the time taken does not depend on which one fits.
+    // Every digest is compared, so that the time does not depend on which one matches.
     const [match] = known.filter((entry) => timingSafeEqual(entry.digest, digest));
     if (match === undefined) throw invalidCredentials();
     return match.caller;
@@ -74,7 +74,7 @@ function byCertificate(callers: readonly CallerConfig[]): Authenticator {
   };
 }
 
-/** Configuration accepts `anonymous` only on loopback or with `allowAnonymous: true`. */
+/** The configuration allows `anonymous` only on loopback or with `allowAnonymous: true`. */
 function byAnonymous(callers: readonly CallerConfig[]): Authenticator {
   const anonymous = callers.find((caller) =>
     caller.credentials.some((credential) => 'anonymous' in credential),
@@ -85,7 +85,7 @@ function byAnonymous(callers: readonly CallerConfig[]): Authenticator {
 function invalidCredentials(): ProxyError {
   return new ProxyError(
     'caller-unknown',
-    'Send "Authorization: Bearer <token>" with a token of a configured caller, or connect with its client certificate.',
+    'Unknown or invalid credentials. Send "Authorization: Bearer <token>" with the token of a configured caller, or use its client certificate.',
     { headers: { 'WWW-Authenticate': 'Bearer realm="countersign"' } },
   );
 }

@@ -1,23 +1,23 @@
 import type { CallerConfig } from '../config/schema.ts';
 
-/** What a caller wants to do. */
+/** What a caller requests access to. */
 export interface AccessRequest {
   readonly environment: string;
   readonly operation: string;
   readonly login: string;
 }
 
-/** Whether one of the caller's grants covers the wish; without a grant nothing is allowed. */
-export function isAllowed(caller: CallerConfig, wish: AccessRequest): boolean {
+/** Whether one of the caller's grants covers the request. Without a matching grant, access is denied. */
+export function isAllowed(caller: CallerConfig, request: AccessRequest): boolean {
   return caller.allow.some(
     (grant) =>
-      grant.environments.some((name) => name === '*' || name === wish.environment) &&
-      grant.operations.some((name) => name === '*' || name === wish.operation) &&
-      grant.logins.some((pattern) => matchesLogin(pattern, wish.login)),
+      grant.environments.some((name) => name === '*' || name === request.environment) &&
+      grant.operations.some((name) => name === '*' || name === request.operation) &&
+      grant.logins.some((pattern) => matchesLogin(pattern, request.login)),
   );
 }
 
-/** A pattern is a login, or a prefix that ends in `*`. */
+/** A pattern is a login, or a login prefix followed by `*`. */
 function matchesLogin(pattern: string, login: string): boolean {
   return pattern.endsWith('*') ? login.startsWith(pattern.slice(0, -1)) : login === pattern;
 }

@@ -5,10 +5,10 @@ import type { Destination } from './router.ts';
 type Parameter = readonly [name: string, value: string];
 
 /**
- * The login a request is for: from the path, the body's `login`, the header `Countersign-Login`, or the
- * environment's map of endpoints. All that are there must agree.
+ * Finds the login of a request: in the path, the body parameter `login`, the header `Countersign-Login` or the
+ * environment's map of endpoints. All that are present must be equal.
  *
- * @throws Refusal `login-conflict`, `login-missing`, `parameter-invalid`.
+ * @throws ProxyError `login-conflict`, `login-missing`, `parameter-invalid`
  */
 export function resolveLogin(
   destination: Destination,
@@ -16,24 +16,24 @@ export function resolveLogin(
   header: string | undefined,
 ): string {
   const { operation, values, settings } = destination;
-  const stated = [
+  const candidates = [
     values.login,
     ...form.filter(([name]) => name === 'login').map(([, value]) => value),
     header,
     loginForEndpoint(settings.endpoints, values),
   ].filter((login) => login !== undefined);
-  const [login, ...others] = new Set(stated);
-  if (login === undefined) throw missing(operation.loginFrom);
+  const [login, ...others] = new Set(candidates);
+  if (login === undefined) throw loginMissing(operation.loginFrom);
   if (others.length > 0) {
     throw new ProxyError(
       'login-conflict',
-      'Path, body parameter "login", header Countersign-Login and the configured endpoint name different logins. Send one.',
+      'Conflicting logins in the path, the body parameter "login", the header Countersign-Login and the configured endpoint. Send one login.',
     );
   }
   if (!isIdentifier(login)) {
     throw new ProxyError(
       'parameter-invalid',
-      'The login must be 1 to 128 of A-Z a-z 0-9 . _ ~ @ - and not "." or "..".',
+      'Invalid login. It must have 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ - and must not be "." or "..".',
     );
   }
   return login;
@@ -47,10 +47,10 @@ function loginForEndpoint(
   return id === undefined ? undefined : endpoints[id];
 }
 
-function missing(from: Destination['operation']['loginFrom']): ProxyError {
-  const remedy =
+function loginMissing(from: Destination['operation']['loginFrom']): ProxyError {
+  const advice =
     from === 'body'
       ? 'Send the body parameter "login".'
-      : 'Send the header Countersign-Login, or have the endpoint mapped to its login in the configuration.';
-  return new ProxyError('login-missing', `The request names no login. ${remedy}`);
+      : 'Send the header Countersign-Login, or ask the operators to map the endpoint to its login in the configuration.';
+  return new ProxyError('login-missing', `No login in the request. ${advice}`);
 }

@@ -1,8 +1,8 @@
 import type { Config, OperationConfig } from '../config/schema.ts';
 
 /**
- * The five operations of the interface (sections 4.1 to 4.3). The signature of the last two is not shown
- * there: HMAC-SHA1 for v2 and RSA-SHA256 for v4 is an assumption, and configuration can override it.
+ * The five operations of docs/gateway-interface.md sections 4.1 to 4.3. The signature method of the last two is not
+ * specified: HMAC-SHA1 for v2 and RSA-SHA256 for v4 are assumptions, which the configuration can override.
  */
 export const builtInOperations: Readonly<Record<string, OperationConfig>> = {
   'manager-balance': {
@@ -47,13 +47,13 @@ export const builtInOperations: Readonly<Record<string, OperationConfig>> = {
   },
 };
 
-/** An operation of one environment, with the segments of its path ready to be matched. */
+/** An operation of one environment, with its path split into segments. */
 export interface Operation extends OperationConfig {
   readonly name: string;
   readonly segments: readonly string[];
 }
 
-/** Built-in, then the configuration's `operations`, then the environment's own, field by field. */
+/** Merges, field by field: built-in operations, then `operations`, then the environment's own `operations`. */
 export function resolveOperations(config: Config, environmentName: string): readonly Operation[] {
   const layers = [
     builtInOperations,
@@ -63,14 +63,14 @@ export function resolveOperations(config: Config, environmentName: string): read
   const names = new Set(layers.flatMap((layer) => Object.keys(layer)));
   return [...names].map((name) => {
     const merged = layers.reduce<OperationConfig>(
-      (below, layer) => ({ ...below, ...(Object.hasOwn(layer, name) ? layer[name] : {}) }),
+      (operation, layer) => ({ ...operation, ...(Object.hasOwn(layer, name) ? layer[name] : {}) }),
       operationDefaults,
     );
     return { ...merged, name, segments: merged.path.split('/').slice(1) };
   });
 }
 
-/** What an operation has unless it says otherwise; configuration has to give path, signature and login. */
+/** Defaults of a configured operation. Validation requires path, signature and login. */
 const operationDefaults: OperationConfig = {
   path: '',
   signature: 'RSA-SHA256',

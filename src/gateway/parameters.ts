@@ -2,10 +2,10 @@ import { ProxyError } from '../errors.ts';
 import type { Operation } from './operations.ts';
 
 /**
- * What may be wrong with an operation's parameters: one of the signature's own, a required one missing or
- * empty, a checked one twice, one too long (counted in characters, as interface section 8 counts them).
+ * Checks the parameters of an operation: none may be an OAuth parameter, required ones must be present once and not
+ * empty, and none may be too long (in characters, docs/gateway-interface.md section 8).
  *
- * @throws Refusal `reserved-parameter`, `parameter-invalid`; names parameters of the table, never a value.
+ * @throws ProxyError `reserved-parameter`, `parameter-invalid`; names parameters of the table, never a value
  */
 export function validateParameters(
   operation: Operation,
@@ -14,12 +14,12 @@ export function validateParameters(
   if (form.some(([name]) => isReserved(name))) {
     throw new ProxyError(
       'reserved-parameter',
-      'Parameters whose names start with "oauth_", or could be read so, are added by Countersign. Send the form without them.',
+      'Countersign adds the OAuth parameters. Send the form without parameters whose names start with "oauth_" or a similar prefix.',
     );
   }
   for (const [name, rule] of Object.entries(operation.parameters)) {
     const values = form.filter(([given]) => given === name).map(([, value]) => value);
-    if (values.length > 1) throw invalid(`"${name}" is given ${values.length} times. Send it once.`);
+    if (values.length > 1) throw invalid(`"${name}" appears ${values.length} times. Send it once.`);
     const [value] = values;
     if (rule.required && (value === undefined || value === '')) throw invalid(`"${name}" is required.`);
     if (value !== undefined && rule.maxLength !== undefined && Array.from(value).length > rule.maxLength) {
@@ -29,16 +29,15 @@ export function validateParameters(
 }
 
 /**
- * Whether a gateway that reads names leniently could take this one for a parameter of the signature: after
- * trimming, case folding, removal of characters that do not show, and with `.`, a blank or `[` read as `_`, as
- * PHP does.
+ * Whether a gateway that parses names leniently could treat this one as an OAuth parameter: after trimming, case
+ * folding, removal of invisible characters, and with `.`, whitespace or `[` treated as `_`, as PHP does.
  */
 function isReserved(name: string): boolean {
   const visible = name.normalize('NFKC').replace(invisible, '').trimStart();
   return /^oauth[_.[\s]/i.test(visible);
 }
 
-/** Control characters, the byte order mark, zero-width and formatting characters, unassigned code points. */
+/** Control, zero-width and formatting characters, the byte order mark, and unassigned code points. */
 const invisible = /[\p{C}\p{Default_Ignorable_Code_Point}]/gu;
 
 function invalid(detail: string): ProxyError {

@@ -2,11 +2,11 @@ import type { Config } from '../config/schema.ts';
 import { type Operation, resolveOperations } from './operations.ts';
 import { createRouter, type Destination } from './router.ts';
 
-/** What the gateway is asked about. */
+/** The subject of a query. */
 export interface QueryAbout {
   readonly environment: string;
   readonly login: string;
-  /** Without one there is no order status query. */
+  /** Required for an order status query. */
   readonly endpoint: string | undefined;
   readonly clientOrderId: string;
 }
@@ -19,8 +19,8 @@ export interface ReadOnlyQuery {
 
 type Pair = readonly [name: string, value: string];
 
-/** The two read-only operations (interface sections 4.2 and 4.1), with the form each needs. */
-const forms: ReadonlyMap<string, (about: QueryAbout) => Pair[]> = new Map([
+/** The two read-only operations with their forms (docs/gateway-interface.md sections 4.2 and 4.1). */
+const forms: ReadonlyMap<string, (subject: QueryAbout) => Pair[]> = new Map([
   [
     'order-status',
     ({ login, clientOrderId }: QueryAbout): Pair[] => [
@@ -32,29 +32,29 @@ const forms: ReadonlyMap<string, (about: QueryAbout) => Pair[]> = new Map([
 ]);
 
 /**
- * Makes a read-only query whose response tells whether the gateway accepts a key.
+ * Builds a read-only query whose response shows whether the gateway accepts a key.
  *
- * @param signature the method that takes the key
- * @returns why there is none, where there is none
+ * @param signature the signature method that uses the key
+ * @returns the query, or why there is none
  */
 export function readOnlyQuery(
   config: Config,
-  about: QueryAbout,
+  subject: QueryAbout,
   signature: Operation['signature'],
 ): ReadOnlyQuery | 'no-operation' | 'no-endpoint' {
-  const { environment, login, endpoint } = about;
+  const { environment, login, endpoint } = subject;
   const operation = resolveOperations(config, environment).find(
-    (one) => forms.has(one.name) && one.readOnly && one.signature === signature,
+    (candidate) => forms.has(candidate.name) && candidate.readOnly && candidate.signature === signature,
   );
   const product = config.environments[environment]?.product;
   if (operation === undefined || product === undefined) return 'no-operation';
   if (operation.path.includes('{endpoint}') && endpoint === undefined) return 'no-endpoint';
   const path = operation.path.replace('{endpoint}', endpoint ?? '').replace('{login}', login);
   const destination = createRouter(config)(`/${environment}/${product}${path}`);
-  return { destination, form: forms.get(operation.name)?.(about) ?? [] };
+  return { destination, form: forms.get(operation.name)?.(subject) ?? [] };
 }
 
-/** An endpoint that the configuration maps to the login. */
+/** The first endpoint that the configuration maps to the login. */
 export function endpointOf(
   config: Config,
   { environment, login }: Omit<QueryAbout, 'endpoint' | 'clientOrderId'>,

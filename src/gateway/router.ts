@@ -7,17 +7,17 @@ const placeholders = ['login', 'endpoint', 'endpointGroup'] as const;
 type Placeholder = (typeof placeholders)[number];
 export type PathValues = Readonly<Partial<Record<Placeholder, string>>>;
 
-/** Where a request goes, built from configuration and checked values; nothing of the caller's target is in it. */
+/** Where a request goes. Built from configuration and validated values, never from the client's request target. */
 export interface Destination {
   readonly environment: string;
   readonly settings: EnvironmentConfig;
   readonly operation: Operation;
   readonly values: PathValues;
-  /** The full URL at the gateway: what is signed and where it is sent. */
+  /** The full URL at the gateway, which is signed and requested. */
   readonly url: URL;
 }
 
-/** A path segment: literal children first, then the placeholder, whose name the operation knows. */
+/** A path segment. The placeholder's name is in the operation's path. */
 interface RouteNode {
   readonly literals: Map<string, RouteNode>;
   placeholder?: RouteNode;
@@ -25,12 +25,11 @@ interface RouteNode {
 }
 
 /**
- * Makes the look-up from request target to destination: `/{environment}/{product}` and then the operation's
- * path. A literal wins over a placeholder and is not reconsidered, so `/status/group` is never the endpoint
- * "group".
+ * Finds the destination of a request target: `/{environment}/{product}`, then the operation's path. A literal segment
+ * has precedence over a placeholder, without backtracking, so `/status/group` is never the endpoint "group".
  *
- * The look-up throws Refusal: `unknown-route` (one answer for an unknown environment and an unknown
- * operation), `parameter-invalid` for a value that cannot be a login, endpoint or group.
+ * The returned function throws ProxyError `unknown-route` (the same for an unknown environment and an unknown
+ * operation), and `parameter-invalid` for a value that is not a valid login, endpoint or endpoint group.
  */
 export function createRouter(config: Config): (target: string) => Destination {
   const environments = new Map(
@@ -44,9 +43,9 @@ export function createRouter(config: Config): (target: string) => Destination {
     ]),
   );
   return (target) => {
-    const [leading, name = '', product, ...segments] = target.split('/');
+    const [empty, name = '', product, ...segments] = target.split('/');
     const environment = environments.get(name);
-    if (leading !== '' || environment === undefined || product !== environment.settings.product)
+    if (empty !== '' || environment === undefined || product !== environment.settings.product)
       throw unknownRoute();
     const operation = matchRoute(environment.root, segments);
     const values = valuesOf(operation, segments);
@@ -90,18 +89,18 @@ function valuesOf(operation: Operation, segments: readonly string[]): PathValues
   return values;
 }
 
-/** Decoded once: `%252e` is the text `%2e`, which the pattern refuses. */
+/** Decoded once only: `%252e` becomes `%2e`, which is not a valid identifier. */
 function pathValue(name: Placeholder, segment: string): string {
   let value = '';
   try {
     value = decodeURIComponent(segment);
   } catch {
-    // Left empty: refused below like every other value that does not fit.
+    // Stays empty, and is rejected below.
   }
   if (isIdentifier(value)) return value;
   throw new ProxyError(
     'parameter-invalid',
-    `The ${name} in the path must be 1 to 128 of A-Z a-z 0-9 . _ ~ @ - and not "." or "..".`,
+    `Invalid ${name} in the path. It must have 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ - and must not be "." or "..".`,
   );
 }
 
@@ -117,6 +116,6 @@ function placeholderOf(segment: string): Placeholder | undefined {
 function unknownRoute(): ProxyError {
   return new ProxyError(
     'unknown-route',
-    'Nothing is configured for this path. It has the form /{environment}/{product}/api/...; check the spelling of the environment and of the operation.',
+    'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment and of the operation.',
   );
 }

@@ -1,36 +1,36 @@
 import type { SetTimer } from '../util/timer.ts';
 import type { LoginRef } from './key-source.ts';
 
-/** Reads that are in flight at once, for all logins together. */
+/** Maximum number of concurrent reads, over all logins. */
 const batchSize = 16;
-/** Milliseconds between one batch and the next, plus as much by chance: instances do not read in step. */
+/** Milliseconds between batches, plus up to as much jitter, so that instances do not read in step. */
 const pause = 1_000;
 
-export interface BackgroundRefreshPorts {
+export interface BackgroundRefreshOptions {
   readonly setTimer: SetTimer;
   /** From 0 up to 1. */
   readonly random: () => number;
-  /** At most so many logins whose rings are due, the most overdue first. Called before each batch. */
+  /** At most `limit` logins that are due for a refresh, the most overdue first. Called before each batch. */
   readonly due: (limit: number) => readonly LoginRef[];
-  /** Reads an address once more, in the background. Never rejects. */
-  readonly read: (address: LoginRef) => Promise<void>;
+  /** Refreshes a login's keys in the background. Never rejects. */
+  readonly read: (login: LoginRef) => Promise<void>;
 }
 
 /**
- * Reads rings in use again without a request for their login, so that the cache, the metrics and the alerts follow
- * what the key source holds. A batch begins when the batch before it has ended: a slow source is read more slowly.
+ * Refreshes the key rings in use without waiting for a request, so that cache, metrics and alerts follow the key
+ * source. A batch starts when the previous one has ended: a slow source is read more slowly.
  */
 export class BackgroundRefresh {
-  readonly #ports: BackgroundRefreshPorts;
+  readonly #options: BackgroundRefreshOptions;
   #cancel: (() => void) | undefined;
   #stopped = false;
 
-  constructor(ports: BackgroundRefreshPorts) {
-    this.#ports = ports;
+  constructor(options: BackgroundRefreshOptions) {
+    this.#options = options;
   }
 
   start(): void {
-    const { setTimer, random } = this.#ports;
+    const { setTimer, random } = this.#options;
     this.#cancel = setTimer(() => void this.#readBatch(), pause * (1 + random()));
   }
 
@@ -40,8 +40,8 @@ export class BackgroundRefresh {
   }
 
   async #readBatch(): Promise<void> {
-    const { due, read } = this.#ports;
-    await Promise.all(due(batchSize).map((address) => read(address)));
+    const { due, read } = this.#options;
+    await Promise.all(due(batchSize).map((login) => read(login)));
     if (!this.#stopped) this.start();
   }
 }

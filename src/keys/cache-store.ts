@@ -5,14 +5,14 @@ import { sameContent } from './key.ts';
 import type { KeyRing, KeySourceObserver, LoginRef, RingRemoval } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
 
-/** Up to a tenth of the fresh time is taken off, so that what was read together is not refreshed together. */
-const freshJitter = 0.1;
-/** Milliseconds since its last use for which a ring is worth a refresh when the source is back. */
+/** Up to a tenth of the TTL is subtracted, so that keys that were read together are not refreshed together. */
+const ttlJitter = 0.1;
+/** Rings used within so many milliseconds are refreshed when the source is back. */
 const recentUse = 600_000;
-/** A ring in use that no request has refreshed is read again in the background after so many times its fresh time. */
+/** A ring in use that no request has refreshed is refreshed in the background after so many times its TTL. */
 const backgroundAge = 5;
-/** Milliseconds between refreshes that fail. */
-const pauses = { initial: 1000, max: 60_000 };
+/** Milliseconds between failing refreshes. */
+const refreshBackoff = { initial: 1000, max: 60_000 };
 
 export interface CacheStoreOptions {
   /** Monotonic, milliseconds. */
@@ -26,12 +26,12 @@ export interface CacheStoreOptions {
 export interface CacheHit {
   readonly ring: KeyRing;
   readonly fresh: boolean;
-  /** Not fresh any more, and no failed refresh is recent enough to wait. */
+  /** Not fresh, and not backing off after a failed refresh. */
   readonly refreshDue: boolean;
 }
 
 interface CacheEntry {
-  readonly address: LoginRef;
+  readonly login: LoginRef;
   readonly ring: KeyRing;
   readonly readAt: number;
   readonly freshUntil: number;
@@ -39,156 +39,153 @@ interface CacheEntry {
   usedAt: number;
 }
 
-/**
- * Which rings were read when, and for how long each may be used; bounded. Decides nothing about reading.
- */
+/** Cached key rings and missing logins with their lifetimes, in bounded LRU maps. Reads nothing itself. */
 export class CacheStore {
   readonly #settings: CacheConfig;
-  readonly #ports: CacheStoreOptions;
+  readonly #options: CacheStoreOptions;
   readonly #rings: LruMap<CacheEntry>;
-  /** Until when a login is known to have no keys; kept apart, so that unknown logins push out no ring. */
+  /** Until when a login is known to have no keys. A map of its own, so that unknown logins evict no ring. */
   readonly #missing: LruMap<number>;
   #retired = false;
 
-  constructor(settings: CacheConfig, ports: CacheStoreOptions) {
+  constructor(settings: CacheConfig, options: CacheStoreOptions) {
     this.#settings = settings;
-    this.#ports = ports;
+    this.#options = options;
     this.#rings = new LruMap(settings.maxEntries);
     this.#missing = new LruMap(settings.maxEntries);
   }
 
-  /** `undefined`: nothing is known that may still be relied upon. */
-  lookup(address: LoginRef): CacheHit | 'missing' | undefined {
-    const name = loginRefString(address);
-    const now = this.#ports.monotonic();
-    const held = this.#rings.get(name);
-    if (held === undefined) {
+  /** `undefined`: not cached, or expired. */
+  lookup(login: LoginRef): CacheHit | 'missing' | undefined {
+    const name = loginRefString(login);
+    const now = this.#options.monotonic();
+    const entry = this.#rings.get(name);
+    if (entry === undefined) {
       return now < (this.#missing.get(name) ?? Number.NEGATIVE_INFINITY) ? 'missing' : undefined;
     }
-    if (this.#isTooOld(held, now)) {
-      this.#forget(name, 'expired');
+    if (this.#isTooOld(entry, now)) {
+      this.#remove(name, 'expired');
       return undefined;
     }
-    held.usedAt = now;
-    const fresh = now < held.freshUntil;
-    return { ring: held.ring, fresh, refreshDue: !fresh && held.refresh.remaining === 0 };
+    entry.usedAt = now;
+    const fresh = now < entry.freshUntil;
+    return { ring: entry.ring, fresh, refreshDue: !fresh && entry.refresh.remaining === 0 };
   }
 
   /**
-   * Notes what the source said, and gives the ring that is held from now on: the old object where nothing
-   * changed.
+   * Stores the result of a read.
    *
-   * @param readAt when the read began: what it found may have been replaced at any time since.
+   * @param readAt when the read began: its result may have been outdated at any time since
+   * @returns the cached ring: the previous object if nothing changed
    */
-  store(address: LoginRef, ring: KeyRing | undefined, readAt: number): KeyRing | undefined {
-    if (ring !== undefined) return this.#hold(address, ring, readAt);
-    const name = loginRefString(address);
-    this.#forget(name, 'deleted');
+  store(login: LoginRef, ring: KeyRing | undefined, readAt: number): KeyRing | undefined {
+    if (ring !== undefined) return this.#storeRing(login, ring, readAt);
+    const name = loginRefString(login);
+    this.#remove(name, 'deleted');
     this.#missing.set(name, readAt + this.#settings.negativeTtl);
     return undefined;
   }
 
-  /** The source could not be read: what is remembered stays, and the next refresh has to wait. */
-  recordFailure(address: LoginRef): void {
-    this.#rings.peek(loginRefString(address))?.refresh.recordFailure();
+  /** A read failed: the cached ring stays, and its next refresh has to wait. */
+  recordFailure(login: LoginRef): void {
+    this.#rings.peek(loginRefString(login))?.refresh.recordFailure();
   }
 
-  /** Whether some login's keys could be used if the source failed from now on. */
+  /** Whether at least one login could be served if the source failed now. */
   hasUsableEntries(): boolean {
-    const now = this.#ports.monotonic();
-    for (const held of this.#rings.values()) {
-      if (!this.#isTooOld(held, now)) return true;
+    const now = this.#options.monotonic();
+    for (const entry of this.#rings.values()) {
+      if (!this.#isTooOld(entry, now)) return true;
     }
     return false;
   }
 
-  /** Takes over the rings of another memory; how long each may be used is decided by the settings of this one. */
+  /** Copies the rings of another store. The settings of this one decide how long each may be used. */
   adopt(other: CacheStore): void {
-    for (const { address, ring, readAt, usedAt } of other.#rings.values()) {
-      this.#keep(address, ring, readAt, usedAt);
+    for (const { login, ring, readAt, usedAt } of other.#rings.values()) {
+      this.#put(login, ring, readAt, usedAt);
     }
   }
 
-  /** Rings in use that are not fresh any more, the one used last first. */
+  /** Recently used rings that are not fresh, the last used first. */
   outdated(): readonly LoginRef[] {
-    const now = this.#ports.monotonic();
+    const now = this.#options.monotonic();
     return [...this.#rings.values()]
-      .filter((held) => now >= held.freshUntil && now - held.usedAt < recentUse)
-      .map((held) => held.address)
+      .filter((entry) => now >= entry.freshUntil && now - entry.usedAt < recentUse)
+      .map((entry) => entry.login)
       .toReversed();
   }
 
   /**
-   * Drops rings that are not in use: a ring is in use while a request used it within the stale time. Whatever else
-   * may not be used any more is dropped with them.
+   * Removes rings that no request used within `staleIfError`, and expired ones.
    */
   dropUnused(): void {
-    const now = this.#ports.monotonic();
-    for (const held of this.#rings.values()) {
-      if (this.#isTooOld(held, now)) this.#forget(loginRefString(held.address), 'expired');
-      else if (now - held.usedAt >= this.#settings.staleIfError)
-        this.#forget(loginRefString(held.address), 'unused');
+    const now = this.#options.monotonic();
+    for (const entry of this.#rings.values()) {
+      if (this.#isTooOld(entry, now)) this.#remove(loginRefString(entry.login), 'expired');
+      else if (now - entry.usedAt >= this.#settings.staleIfError)
+        this.#remove(loginRefString(entry.login), 'unused');
     }
   }
 
-  /** At most so many rings that are due for a read in the background, the one read longest ago first. */
+  /** At most `limit` logins whose rings are due for a background refresh, the oldest first. */
   dueInBackground(limit: number): readonly LoginRef[] {
-    const now = this.#ports.monotonic();
+    const now = this.#options.monotonic();
     return [...this.#rings.values()]
-      .filter((held) => now >= backgroundReadAt(held) && held.refresh.remaining === 0)
+      .filter((entry) => now >= backgroundReadAt(entry) && entry.refresh.remaining === 0)
       .sort((a, b) => a.readAt - b.readAt)
       .slice(0, limit)
-      .map((held) => held.address);
+      .map((entry) => entry.login);
   }
 
-  /** From now on none of its rings is in use; requests in flight may still use them. */
+  /** Reports all rings as replaced and stops reporting changes. In-flight requests may still use them. */
   retire(): void {
-    for (const { address } of this.#rings.values()) this.#changed(address, undefined, 'replaced');
+    for (const { login } of this.#rings.values()) this.#notify(login, undefined, 'replaced');
     this.#retired = true;
   }
 
-  #hold(address: LoginRef, read: KeyRing, readAt: number): KeyRing {
-    const name = loginRefString(address);
+  #storeRing(login: LoginRef, read: KeyRing, readAt: number): KeyRing {
+    const name = loginRefString(login);
     const before = this.#rings.peek(name);
     const changed = before === undefined || !sameRing(before.ring, read);
     const ring = changed ? read : before.ring;
     const usedAt = before?.usedAt ?? readAt;
-    this.#keep(address, ring, readAt, usedAt);
+    this.#put(login, ring, readAt, usedAt);
     this.#missing.delete(name);
-    if (changed) this.#changed(address, ring);
+    if (changed) this.#notify(login, ring);
     return ring;
   }
 
-  #keep(address: LoginRef, ring: KeyRing, readAt: number, usedAt: number): void {
-    const { monotonic, random } = this.#ports;
-    const name = loginRefString(address);
-    const freshUntil = readAt + this.#settings.ttl * (1 - freshJitter * random());
-    const refresh = new ExponentialBackoff({ monotonic, random }, pauses);
-    const held = { address, ring, readAt, freshUntil, refresh, usedAt };
-    // A read in the background is no use, and must not keep the ring longer than one that a request used later.
+  #put(login: LoginRef, ring: KeyRing, readAt: number, usedAt: number): void {
+    const { monotonic, random } = this.#options;
+    const name = loginRefString(login);
+    const freshUntil = readAt + this.#settings.ttl * (1 - ttlJitter * random());
+    const refresh = new ExponentialBackoff({ monotonic, random }, refreshBackoff);
+    const entry = { login, ring, readAt, freshUntil, refresh, usedAt };
+    // A background refresh must not count as use: it would keep the ring longer than one that a request used.
     if (this.#rings.peek(name) !== undefined) {
-      this.#rings.replace(name, held);
+      this.#rings.replace(name, entry);
       return;
     }
-    const evicted = this.#rings.set(name, held);
-    if (evicted !== undefined) this.#changed(evicted.address, undefined, 'evicted');
+    const evicted = this.#rings.set(name, entry);
+    if (evicted !== undefined) this.#notify(evicted.login, undefined, 'evicted');
   }
 
-  #forget(name: string, removal: RingRemoval): void {
-    const held = this.#rings.delete(name);
-    if (held !== undefined) this.#changed(held.address, undefined, removal);
+  #remove(name: string, removal: RingRemoval): void {
+    const entry = this.#rings.delete(name);
+    if (entry !== undefined) this.#notify(entry.login, undefined, removal);
   }
 
-  #changed(address: LoginRef, ring: KeyRing | undefined, removal?: RingRemoval): void {
-    if (!this.#retired) this.#ports.events.keyRingUpdated(address, ring, removal);
+  #notify(login: LoginRef, ring: KeyRing | undefined, removal?: RingRemoval): void {
+    if (!this.#retired) this.#options.events.keyRingUpdated(login, ring, removal);
   }
 
-  #isTooOld(held: CacheEntry, now: number): boolean {
-    return now - held.readAt >= this.#settings.staleIfError;
+  #isTooOld(entry: CacheEntry, now: number): boolean {
+    return now - entry.readAt >= this.#settings.staleIfError;
   }
 }
 
-/** Spread as the fresh time is. */
+/** Has the jitter of the TTL. */
 function backgroundReadAt({ readAt, freshUntil }: CacheEntry): number {
   return readAt + backgroundAge * (freshUntil - readAt);
 }

@@ -3,7 +3,7 @@ import type { KeyKind } from '../oauth1/methods.ts';
 import { sameKey } from './key.ts';
 import type { KeyRing, UnusableKey, UsableKey } from './key-source.ts';
 
-/** What may be told about a key: nothing that signs. The names are those of `--json`. */
+/** The public facts of a key. The names are those of `--json`. */
 export interface KeyDescription {
   readonly kind: KeyKind;
   /** Why it cannot be used. */
@@ -28,13 +28,13 @@ export function describeKey(entry: UsableKey | UnusableKey): KeyDescription {
   };
 }
 
-/** The key of a ring that signs as this one does. */
+/** The entry of the ring with the same key. */
 export function findEqualKey(entry: UsableKey | UnusableKey, ring: KeyRing): UsableKey | undefined {
   if ('problem' in entry) return undefined;
   return ring.find((other): other is UsableKey => 'key' in other && sameKey(entry, other));
 }
 
-/** Such as `5m` or `40d`, in the largest whole unit. */
+/** Formats an age in the largest whole unit, such as `5m` or `40d`. */
 export function age(createdAt: Date | undefined, now: number): string {
   if (createdAt === undefined) return '';
   const seconds = Math.max(0, Math.floor((now - createdAt.getTime()) / 1000));

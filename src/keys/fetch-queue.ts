@@ -2,89 +2,89 @@ import { SourceUnavailable } from './errors.ts';
 import type { LoginRef } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
 
-/** Reads at once: ten thousand logins must not fall upon a source that has just come back. */
+/** Maximum concurrent reads: a source that has just recovered must not be flooded. */
 const maximumRunning = 8;
-/** Milliseconds a request waits for its read to begin. The read's own deadline is the source's. */
+/** Milliseconds that a request waits for its read to start. The read itself is limited by the source's timeout. */
 const maximumWait = 5000;
 
 interface Fetch<Result> extends PromiseWithResolvers<Result> {
-  readonly address: LoginRef;
+  readonly login: LoginRef;
   readonly waitingSince: number;
 }
 
-/** Foreground: a request waits for it. Background: nobody does, so it goes last and may wait for long. */
+/** Foreground: a request is waiting. Background: a refresh, which goes last and may wait for long. */
 export type Priority = 'foreground' | 'background';
 
 /**
- * Which reads of the source run and which wait: one at a time per address with at most one more waiting, few
- * at a time in all, foreground first.
+ * Single flight with a concurrency limit: one read of the source at a time per login, with at most one more
+ * queued; a few at a time in all, foreground first.
  */
 export class FetchQueue<Result> {
-  readonly #read: (address: LoginRef) => Promise<Result>;
-  readonly #clock: () => number;
+  readonly #read: (login: LoginRef) => Promise<Result>;
+  readonly #monotonic: () => number;
   readonly #running = new Map<string, Fetch<Result>>();
   readonly #waiting: Readonly<Record<Priority, Map<string, Fetch<Result>>>> = {
     foreground: new Map(),
     background: new Map(),
   };
 
-  /** @param clock monotonic, milliseconds. */
-  constructor(read: (address: LoginRef) => Promise<Result>, clock: () => number) {
+  /** @param monotonic milliseconds */
+  constructor(read: (login: LoginRef) => Promise<Result>, monotonic: () => number) {
     this.#read = read;
-    this.#clock = clock;
+    this.#monotonic = monotonic;
   }
 
-  /** The result of the read under way, or of one that begins now or as soon as there is room. */
-  fetch(address: LoginRef, lane: Priority): Promise<Result> {
-    return this.#running.get(loginRefString(address))?.promise ?? this.fetchFresh(address, lane);
+  /** The result of the read in flight, or of a new one. */
+  fetch(login: LoginRef, priority: Priority): Promise<Result> {
+    return this.#running.get(loginRefString(login))?.promise ?? this.fetchFresh(login, priority);
   }
 
-  /** The result of a read that begins after this call: one under way may have read the old value already. */
-  fetchFresh(address: LoginRef, lane: Priority): Promise<Result> {
-    const name = loginRefString(address);
+  /** The result of a read that starts after this call: one in flight may have read the old value already. */
+  fetchFresh(login: LoginRef, priority: Priority): Promise<Result> {
+    const name = loginRefString(login);
     const { foreground, background } = this.#waiting;
-    const inFront = foreground.get(name);
-    if (inFront !== undefined) return inFront.promise;
-    const waitingSince = this.#clock();
-    const read = { ...(background.get(name) ?? Promise.withResolvers<Result>()), address, waitingSince };
+    const queued = foreground.get(name);
+    if (queued !== undefined) return queued.promise;
+    const waitingSince = this.#monotonic();
+    const fetch = { ...(background.get(name) ?? Promise.withResolvers<Result>()), login, waitingSince };
     background.delete(name);
-    this.#waiting[lane].set(name, read);
-    this.#beginWaiting();
-    return read.promise;
+    this.#waiting[priority].set(name, fetch);
+    this.#startWaiting();
+    return fetch.promise;
   }
 
-  #beginWaiting(): void {
-    this.#refuseOverdue();
-    for (const lane of [this.#waiting.foreground, this.#waiting.background]) {
-      for (const [name, read] of lane) {
+  #startWaiting(): void {
+    this.#rejectOverdue();
+    for (const queue of [this.#waiting.foreground, this.#waiting.background]) {
+      for (const [name, fetch] of queue) {
         if (this.#running.size >= maximumRunning) return;
         if (this.#running.has(name)) continue;
-        lane.delete(name);
-        void this.#begin(name, read);
+        queue.delete(name);
+        void this.#start(name, fetch);
       }
     }
   }
 
-  async #begin(name: string, read: Fetch<Result>): Promise<void> {
-    this.#running.set(name, read);
+  async #start(name: string, fetch: Fetch<Result>): Promise<void> {
+    this.#running.set(name, fetch);
     try {
-      read.resolve(await this.#read(read.address));
+      fetch.resolve(await this.#read(fetch.login));
     } catch (error) {
-      read.reject(error);
+      fetch.reject(error);
     }
     this.#running.delete(name);
-    this.#beginWaiting();
+    this.#startWaiting();
   }
 
-  /** Needs no timer: whatever runs ends within the source's deadline, and then this looks again. */
-  #refuseOverdue(): void {
+  /** Needs no timer: every running read ends within the source's timeout, and then this runs again. */
+  #rejectOverdue(): void {
     const { foreground } = this.#waiting;
-    const overdue = this.#clock() - maximumWait;
-    for (const [name, read] of foreground) {
-      if (read.waitingSince > overdue) return;
+    const overdue = this.#monotonic() - maximumWait;
+    for (const [name, fetch] of foreground) {
+      if (fetch.waitingSince > overdue) return;
       foreground.delete(name);
-      const tooMany = new Error('too many reads of the key source are waiting');
-      read.reject(new SourceUnavailable(read.address, tooMany, 'not-asked'));
+      const timeout = new Error('timed out waiting for other key reads');
+      fetch.reject(new SourceUnavailable(fetch.login, timeout, 'unknown'));
     }
   }
 }

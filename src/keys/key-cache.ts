@@ -16,178 +16,183 @@ export interface KeyCacheOptions {
   readonly events: KeySourceObserver;
   /** Label of `key_fetch_duration_seconds`. */
   readonly sourceName: string;
-  /** Timers of the process unless a test brings its own. */
+  /** The process's timers unless given. */
   readonly setTimer?: SetTimer;
 }
 
 type CacheLookup =
   | { readonly result: Extract<CacheResult, 'fresh' | 'stale' | 'fetched'>; readonly ring: KeyRing }
-  | { readonly result: Extract<CacheResult, 'missing' | 'failed'>; readonly refusal: ProxyError };
+  | { readonly result: Extract<CacheResult, 'missing' | 'failed'>; readonly error: ProxyError };
 
 /**
- * Key rings kept in memory, so that signing neither waits for the key source nor depends on it: fresh for a
- * while, then served while one refresh runs in the background, and for long while the source fails.
+ * Key rings in memory, so that signing neither waits for the key source nor depends on it. Fresh for `ttl`; then
+ * stale-while-revalidate; and stale-if-error while the source fails.
  */
 export class KeyCache {
   readonly #source: KeySource;
-  readonly #ports: KeyCacheOptions;
+  readonly #options: KeyCacheOptions;
   readonly #store: CacheStore;
   readonly #fetches: FetchQueue<KeyRing | undefined>;
   readonly #recovery: Recovery;
   readonly #background: BackgroundRefresh;
-  #answeredAt = Number.NEGATIVE_INFINITY;
+  #succeededAt = Number.NEGATIVE_INFINITY;
   #failedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(source: KeySource, settings: CacheConfig, ports: KeyCacheOptions) {
+  constructor(source: KeySource, settings: CacheConfig, options: KeyCacheOptions) {
     this.#source = source;
-    this.#ports = ports;
-    this.#store = new CacheStore(settings, ports);
-    this.#fetches = new FetchQueue((address) => this.#read(address), ports.monotonic);
+    this.#options = options;
+    this.#store = new CacheStore(settings, options);
+    this.#fetches = new FetchQueue((login) => this.#read(login), options.monotonic);
     this.#recovery = new Recovery({
       setTimer,
-      ...ports,
-      read: (address) => this.#refreshInBackground(address),
+      ...options,
+      read: (login) => this.#refreshInBackground(login),
       outdated: () => this.#store.outdated(),
     });
     this.#background = new BackgroundRefresh({
       setTimer,
-      ...ports,
-      read: (address) => this.#refreshInBackground(address),
+      ...options,
+      read: (login) => this.#refreshInBackground(login),
       due: (limit) => this.#dueInBackground(limit),
     });
   }
 
   /**
-   * The keys of a login: from memory where they can be, otherwise from the source.
+   * The keys of a login, from the cache if possible.
    *
-   * @throws Refusal `key-missing`, or `key-source-unavailable` when nothing is held that may still be used.
+   * @throws ProxyError `key-missing`; `key-source-unavailable` if nothing usable is cached
    */
-  async get(address: LoginRef): Promise<KeyRing> {
-    const taken = this.#fromMemory(address) ?? (await this.#fromSource(address));
-    this.#ports.events.keyLookup(address.environment, taken.result);
-    if ('refusal' in taken) throw taken.refusal;
-    return taken.ring;
+  async get(login: LoginRef): Promise<KeyRing> {
+    const lookup = this.#fromCache(login) ?? (await this.#fromSource(login));
+    this.#options.events.keyLookup(login.environment, lookup.result);
+    if ('error' in lookup) throw lookup.error;
+    return lookup.ring;
   }
 
   /**
-   * The keys as the source has them now, past what is held: for a key that the gateway has just refused.
-   * While the source fails it is the ring held; `undefined`: the login has no keys any more.
+   * Reads the source past the cache, because the gateway has just rejected a key. Falls back to the cached ring
+   * if the source fails.
    *
-   * @throws Refusal `key-source-unavailable` when nothing is held that may still be used.
+   * @returns `undefined` if the login has no keys anymore
+   * @throws ProxyError `key-source-unavailable` if nothing usable is cached
    */
-  async refresh(address: LoginRef): Promise<KeyRing | undefined> {
+  async refresh(login: LoginRef): Promise<KeyRing | undefined> {
     try {
-      return await this.#fetches.fetchFresh(address, 'foreground');
+      return await this.#fetches.fetchFresh(login, 'foreground');
     } catch (error) {
-      const known = this.#store.lookup(address);
-      if (known === undefined) throw errorFor(error, address);
+      const known = this.#store.lookup(login);
+      if (known === undefined) throw errorFor(error, login);
       return known === 'missing' ? undefined : known.ring;
     }
   }
 
-  /** Whether some login's keys could be used if the source failed from now on. */
+  /** Whether at least one login could be served if the source failed now. */
   hasUsableEntries(): boolean {
     return this.#store.hasUsableEntries();
   }
 
-  /** Takes over what another cache of the same secrets holds. */
+  /** Copies the entries of another cache of the same secrets. */
   adopt(other: KeyCache): void {
     this.#store.adopt(other.#store);
   }
 
-  /** Begins to read rings in use again in the background, and to drop those that are not in use. */
+  /** Starts refreshing the rings in use in the background, and removing unused ones. */
   start(): void {
     this.#background.start();
   }
 
-  /** Ends what runs in the background. */
+  /** Stops background work. */
   stop(): void {
     this.#recovery.stop();
     this.#background.stop();
   }
 
-  /** None of its rings is in use any more: keys are read from another place. Requests in flight may still use them. */
+  /** Reports all rings as replaced: a reload changed the source. In-flight requests may still use them. */
   retire(): void {
     this.#store.retire();
   }
 
-  /** While the source fails the recovery alone decides when it is read. */
+  /** While the source fails, only {@link Recovery} reads it in the background. */
   #dueInBackground(limit: number): readonly LoginRef[] {
     this.#store.dropUnused();
     return this.#recovery.failing ? [] : this.#store.dueInBackground(limit);
   }
 
-  #fromMemory(address: LoginRef): CacheLookup | undefined {
-    const known = this.#store.lookup(address);
+  #fromCache(login: LoginRef): CacheLookup | undefined {
+    const known = this.#store.lookup(login);
     if (known === undefined) return undefined;
-    if (known === 'missing') return { result: 'missing', refusal: keyMissing(address) };
+    if (known === 'missing') return { result: 'missing', error: keyMissing(login) };
     if (known.fresh) return { result: 'fresh', ring: known.ring };
-    if (known.refreshDue) void this.#refreshInBackground(address);
+    if (known.refreshDue) void this.#refreshInBackground(login);
     return { result: 'stale', ring: known.ring };
   }
 
-  async #fromSource(address: LoginRef): Promise<CacheLookup> {
+  async #fromSource(login: LoginRef): Promise<CacheLookup> {
     try {
-      const ring = await this.#fetches.fetch(address, 'foreground');
-      if (ring === undefined) return { result: 'missing', refusal: keyMissing(address) };
+      const ring = await this.#fetches.fetch(login, 'foreground');
+      if (ring === undefined) return { result: 'missing', error: keyMissing(login) };
       return { result: 'fetched', ring };
     } catch (error) {
-      return { result: 'failed', refusal: errorFor(error, address) };
+      return { result: 'failed', error: errorFor(error, login) };
     }
   }
 
-  async #refreshInBackground(address: LoginRef): Promise<void> {
-    await this.#fetches.fetch(address, 'background').catch(() => {
-      // Counted and reported where it happened; the ring that is held stays.
+  async #refreshInBackground(login: LoginRef): Promise<void> {
+    await this.#fetches.fetch(login, 'background').catch(() => {
+      // Counted and logged where it happened; the cached ring stays.
     });
   }
 
-  /** One read of the source, remembered. {@link FetchQueue} sees to it that an address has one at a time. */
-  async #read(address: LoginRef): Promise<KeyRing | undefined> {
-    const begun = this.#ports.monotonic();
-    const ring = await this.#ask(address, begun);
-    return this.#store.store(address, ring, begun);
+  /** Reads the source and caches the result. Called by {@link FetchQueue}, once at a time per login. */
+  async #read(login: LoginRef): Promise<KeyRing | undefined> {
+    const startedAt = this.#options.monotonic();
+    const ring = await this.#readSource(login, startedAt);
+    return this.#store.store(login, ring, startedAt);
   }
 
-  async #ask(address: LoginRef, begun: number): Promise<KeyRing | undefined> {
-    const { monotonic, events, sourceName } = this.#ports;
+  async #readSource(login: LoginRef, startedAt: number): Promise<KeyRing | undefined> {
+    const { monotonic, events, sourceName } = this.#options;
     try {
-      const ring = await this.#source.read(address);
-      this.#answered(begun);
+      const ring = await this.#source.read(login);
+      this.#recordSuccess(startedAt);
       return ring;
     } catch (error) {
-      this.#store.recordFailure(address);
-      this.#noteFailure(address, error, begun);
+      this.#store.recordFailure(login);
+      this.#recordFailure(login, error, startedAt);
       throw error;
     } finally {
-      events.keyFetched(sourceName, (monotonic() - begun) / 1000);
+      events.keyFetched(sourceName, (monotonic() - startedAt) / 1000);
     }
   }
 
-  /** A read that began before another failed says nothing of a source that fails since. */
-  #answered(begun: number): void {
-    if (begun < this.#failedAt) return;
-    this.#answeredAt = this.#ports.monotonic();
-    this.#ports.events.keySourceUp(true);
-    this.#recovery.answered();
+  /** Ignores a read that began before another one failed: the source may have failed since. */
+  #recordSuccess(startedAt: number): void {
+    if (startedAt < this.#failedAt) return;
+    this.#succeededAt = this.#options.monotonic();
+    this.#options.events.keySourceUp(true);
+    this.#recovery.recordSuccess();
   }
 
-  /** A source that denies one login is up. A read that hung says nothing of a source that answered since. */
-  #noteFailure(address: LoginRef, error: unknown, begun: number): void {
+  /** A source that denies one login is up. Ignores a read that hung if the source has responded since. */
+  #recordFailure(login: LoginRef, error: unknown, startedAt: number): void {
     const state = sourceStateOf(error);
     if (state === 'up') {
-      this.#answered(begun);
-      this.#ports.events.keyProblem(`the keys cannot be read: ${causeOf(error)}`, address);
+      this.#recordSuccess(startedAt);
+      this.#options.events.keyProblem(`key read failed: ${causeOf(error)}`, login);
     }
-    if (state !== 'down' || begun < this.#answeredAt) return;
-    this.#failedAt = this.#ports.monotonic();
-    this.#ports.events.keySourceUp(false, causeOf(error));
-    this.#recovery.failed(address);
+    if (state !== 'down' || startedAt < this.#succeededAt) return;
+    this.#failedAt = this.#options.monotonic();
+    this.#options.events.keySourceUp(false, causeOf(error));
+    this.#recovery.recordFailure(login);
   }
 }
 
-/** Of an error that is no refusal only the name is kept: a source may not have looked what is in it. */
-function errorFor(error: unknown, address: LoginRef): ProxyError {
+/** The message of an unexpected error may hold a secret, so only its name is kept. */
+function errorFor(error: unknown, login: LoginRef): ProxyError {
   if (error instanceof ProxyError) return error;
-  return new SourceUnavailable(address, new Error(`the key source threw ${nameOf(error)}`), 'down');
+  return new SourceUnavailable(
+    login,
+    new Error(`unexpected error in the key source: ${nameOf(error)}`),
+    'down',
+  );
 }

@@ -3,99 +3,99 @@ import type { KeyHistory, KeyUse, MutableUse } from './key-history.ts';
 import type { LoginRef, UsableKey } from './key-source.ts';
 
 export interface KeyFallbackObserver {
-  /** A request that the gateway rejected was signed again with another version and accepted. */
+  /** A request was rejected with one key version and accepted with another. */
   keyFallback(login: LoginRef, kind: KeyKind, to: 'newer' | 'older'): void;
 }
 
 export interface KeyRetryOptions {
-  readonly meter: KeyFallbackObserver;
+  readonly metrics: KeyFallbackObserver;
   /** Milliseconds, never set back. */
   readonly monotonic: () => number;
 }
 
-/** What a response says about the key. `clock-skew`: a 403 that has another cause. `unclear`: nothing. */
+/** What a response says about the key. `clock-skew`: a 403 with another cause. `unclear`: nothing. */
 export type Verdict = 'accepted' | 'rejected' | 'clock-skew' | 'unclear';
 
-/** How a rejected request is sent again. */
-export interface KeyRetryCallbacks<Reply> {
-  /** Signs with the key of the use, sends, and notes when. */
-  readonly send: (use: MutableUse) => Promise<Reply>;
-  readonly judge: (reply: Reply) => Verdict;
-  /** Whether the time for the whole exchange is over; never unless given. */
+/** How to retry a rejected request. */
+export interface KeyRetryCallbacks<Response> {
+  /** Signs with the key of the use, sends, and sets `sentAt`. */
+  readonly send: (use: MutableUse) => Promise<Response>;
+  readonly judge: (response: Response) => Verdict;
+  /** Whether the request's time is over; never unless given. */
   readonly isOverdue?: () => boolean;
 }
 
-/** One rejected request: which keys were tried, and what came of it. */
-export class KeyRetry<Reply> {
+/** The retries of one rejected request, each with another key. */
+export class KeyRetry<Response> {
   readonly kind: KeyKind;
   readonly operation: string;
   readonly tried: UsableKey[];
   /** Monotonic, milliseconds. */
   readonly startedAt: number;
-  /** Those of them that were rejected, as far as a response tells. */
+  /** The tried keys that the gateway rejected; without those whose response is unclear. */
   readonly rejected: UsableKey[] = [];
-  reply: Reply | undefined;
-  readonly #address: LoginRef;
-  readonly #resending: KeyRetryCallbacks<Reply>;
+  response: Response | undefined;
+  readonly #login: LoginRef;
+  readonly #callbacks: KeyRetryCallbacks<Response>;
   readonly #history: KeyHistory;
-  readonly #ports: KeyRetryOptions;
+  readonly #options: KeyRetryOptions;
 
   constructor(
-    address: LoginRef,
+    login: LoginRef,
     { key, operation }: KeyUse,
     verdict: Verdict,
-    resending: KeyRetryCallbacks<Reply>,
+    callbacks: KeyRetryCallbacks<Response>,
     history: KeyHistory,
-    ports: KeyRetryOptions,
+    options: KeyRetryOptions,
   ) {
-    this.#address = address;
-    this.#resending = resending;
+    this.#login = login;
+    this.#callbacks = callbacks;
     this.#history = history;
-    this.#ports = ports;
+    this.#options = options;
     this.kind = key.kind;
     this.operation = operation;
-    this.startedAt = ports.monotonic();
+    this.startedAt = options.monotonic();
     this.tried = [key];
     if (verdict === 'rejected') this.rejected.push(key);
   }
 
-  /** Whether there is no time left to send again. */
+  /** Whether there is no time left to retry. */
   get isOverdue(): boolean {
-    return this.#resending.isOverdue?.() ?? false;
+    return this.#callbacks.isOverdue?.() ?? false;
   }
 
-  /** Sends with the key. Gives whether the response is the answer, rather than another 403. */
-  async isOverWith(key: UsableKey): Promise<boolean> {
-    const use: MutableUse = { key, operation: this.operation, sentAt: this.#ports.monotonic() };
+  /** Retries with the key. Returns whether the retry is over: the response is not another 403. */
+  async tryKey(key: UsableKey): Promise<boolean> {
+    const use: MutableUse = { key, operation: this.operation, sentAt: this.#options.monotonic() };
     const before = [...this.tried];
     this.tried.push(key);
     let verdict: Verdict = 'unclear';
     try {
-      this.reply = await this.#resending.send(use);
-      verdict = this.#resending.judge(this.reply);
+      this.response = await this.#callbacks.send(use);
+      verdict = this.#callbacks.judge(this.response);
     } finally {
       if (verdict === 'accepted') this.#recordAccepted(use, before);
-      else this.#recordFruitless(use, verdict);
+      else this.#recordFailure(use, verdict);
     }
     return verdict === 'accepted' || verdict === 'unclear';
   }
 
   #recordAccepted(use: KeyUse, before: readonly UsableKey[]): void {
     const [rejected = use.key] = before;
-    const now = this.#ports.monotonic();
+    const now = this.#options.monotonic();
     const isFirst = this.#history.recordReplaced(before, this.operation, this.startedAt, now);
     this.#history.recordAccepted(use);
     if (!isFirst) return;
     const to = use.key.version > rejected.version ? 'newer' : 'older';
-    this.#ports.meter.keyFallback(this.#address, this.kind, to);
+    this.#options.metrics.keyFallback(this.#login, this.kind, to);
   }
 
-  #recordFruitless(use: KeyUse, verdict: Verdict): void {
+  #recordFailure(use: KeyUse, verdict: Verdict): void {
     if (verdict === 'rejected') this.rejected.push(use.key);
     if (verdict === 'rejected' || verdict === 'clock-skew') {
-      this.#history.recordRejected(use, this.#ports.monotonic(), 'bold', verdict === 'rejected');
+      this.#history.recordRejected(use, this.#options.monotonic(), 'retryable', verdict === 'rejected');
     }
-    // That a request had no time left says nothing about the key, which others may need.
-    if (verdict !== 'unclear' || !this.isOverdue) this.#history.recordFruitless(use);
+    // A request that ran out of time says nothing about the key, which other requests may need.
+    if (verdict !== 'unclear' || !this.isOverdue) this.#history.recordFailedFallback(use);
   }
 }

@@ -6,37 +6,37 @@ import type { KeyRing, KeySourceObserver, LoginRef, UsableKey } from './key-sour
 import { loginRefString } from './login-ref.ts';
 import { usableKeys } from './ring.ts';
 
-/** Where rings come from: keys/cached. */
+/** Provides key rings: KeyCache. */
 export interface KeyProvider {
-  /** @throws Refusal `key-missing`, `key-source-unavailable` */
-  get(address: LoginRef): Promise<KeyRing>;
+  /** @throws ProxyError `key-missing`, `key-source-unavailable` */
+  get(login: LoginRef): Promise<KeyRing>;
   /** Reads past the cache. */
-  refresh(address: LoginRef): Promise<KeyRing | undefined>;
+  refresh(login: LoginRef): Promise<KeyRing | undefined>;
 }
 
 export interface KeySelectorOptions {
   readonly keys: KeyProvider;
-  readonly meter: KeyFallbackObserver & Pick<KeySourceObserver, 'keyProblem'>;
+  readonly metrics: KeyFallbackObserver & Pick<KeySourceObserver, 'keyProblem'>;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
   /** Milliseconds, never set back. */
   readonly monotonic: () => number;
   /** Resolves after so many milliseconds. */
   readonly wait: (milliseconds: number) => Promise<void>;
-  /** Milliseconds for which a superseded key may still be tried. */
+  /** Milliseconds during which a superseded key may still be tried. */
   readonly rotationGracePeriod: number;
 }
 
 /** Milliseconds between two reads of a login's ring past the cache. */
 const refreshInterval = 1_000;
-/** Milliseconds that a payment waits for a trial in flight, to be signed with the key that comes out of it. */
+/** Milliseconds that a payment waits for a trial in flight, to use the key that it finds. */
 const maxWait = 1_000;
 
 interface State {
   readonly history: KeyHistory;
-  /** The trial or look in flight. */
+  /** The trial or refresh in flight. */
   trial?: Promise<unknown>;
-  /** The last look whose ring this kind of key knows. */
+  /** The last refresh whose ring was observed for this kind of key. */
   seen?: Refresh;
 }
 
@@ -47,174 +47,173 @@ interface Refresh {
 }
 
 /**
- * Which version of a key to sign with, while Vault and the gateway may know different ones.
+ * Selects the key version to sign with while Vault and the gateway may know different ones.
  *
- * After a 403 one request of the login tries the other keys of the ring, and reads the ring past the cache if
- * none helps; requests rejected meanwhile wait for the result. A key that did not help is tried again after a
- * change of the ring, after the first 403 for the key accepted last, or after its own back-off, so a gateway
- * that rejects everything causes no storm, here or at Vault.
+ * After a 403, one request of the login tries the other keys of the ring, and reads the ring past the cache if
+ * none is accepted; requests rejected meanwhile wait for the result. A key that was not accepted is tried again
+ * after a change of the ring, after the first 403 for the last accepted key, or after its own back-off. So a
+ * gateway that rejects everything causes no flood of requests to it or to Vault.
  */
 export class KeySelector {
-  readonly #ports: KeySelectorOptions;
+  readonly #options: KeySelectorOptions;
   readonly #states = new Map<string, State>();
   readonly #refreshes = new Map<string, Refresh>();
 
-  constructor(ports: KeySelectorOptions) {
-    this.#ports = ports;
+  constructor(options: KeySelectorOptions) {
+    this.#options = options;
   }
 
   /**
-   * @param manner `careful` for a request that may not be sent again
-   * @throws Refusal `key-missing`, `key-unusable`, `key-source-unavailable`
+   * @param policy `single-attempt` for a request that must not be sent again
+   * @throws ProxyError `key-missing`, `key-unusable`, `key-source-unavailable`
    */
-  async select(address: LoginRef, kind: KeyKind, manner: RetryPolicy = 'bold'): Promise<UsableKey> {
-    const state = this.#stateOf(address, kind);
-    const keys = await this.#observed(address, kind);
-    if (manner === 'bold' || state.trial === undefined || !state.history.isInDoubt(keys)) {
-      return state.history.select(keys, manner);
+  async select(login: LoginRef, kind: KeyKind, policy: RetryPolicy = 'retryable'): Promise<UsableKey> {
+    const state = this.#stateOf(login, kind);
+    const keys = await this.#observed(login, kind);
+    if (policy === 'retryable' || state.trial === undefined || !state.history.isInDoubt(keys)) {
+      return state.history.select(keys, policy);
     }
-    await Promise.race([state.trial, this.#ports.wait(maxWait)]);
-    return state.history.select(await this.#observed(address, kind), manner);
+    await Promise.race([state.trial, this.#options.wait(maxWait)]);
+    return state.history.select(await this.#observed(login, kind), policy);
   }
 
-  /** Whether a payment would be signed with another key by now. */
-  isOutdated(address: LoginRef, key: UsableKey): boolean {
-    return this.#stateOf(address, key.kind).history.isOutdated(key);
+  /** Whether a payment would be signed with another key now. */
+  isOutdated(login: LoginRef, key: UsableKey): boolean {
+    return this.#stateOf(login, key.kind).history.isOutdated(key);
   }
 
-  /** Whether the ring holds a newer key than the one that the gateway accepted last. */
-  async isAwaitingNewest(address: LoginRef, kind: KeyKind): Promise<boolean> {
-    return this.#stateOf(address, kind).history.isAwaitingNewest(await this.#observed(address, kind));
+  /** Whether the ring has a newer key than the one that the gateway accepted last. */
+  async isAwaitingNewest(login: LoginRef, kind: KeyKind): Promise<boolean> {
+    return this.#stateOf(login, kind).history.isAwaitingNewest(await this.#observed(login, kind));
   }
 
-  /** The gateway accepted a request. */
-  recordAccepted(address: LoginRef, use: KeyUse): void {
-    this.#stateOf(address, use.key.kind).history.recordAccepted(use);
+  recordAccepted(login: LoginRef, use: KeyUse): void {
+    this.#stateOf(login, use.key.kind).history.recordAccepted(use);
   }
 
   /**
-   * The gateway rejected a request that may not be sent again: the next one is signed with another key where
-   * there is one, or waits for a look for a newer one.
+   * The gateway rejected a single-attempt request. The next one is signed with another key if there is one, or
+   * waits for a refresh that may find one.
    */
-  recordRejected(address: LoginRef, use: KeyUse, verdict: Verdict): void {
-    const state = this.#stateOf(address, use.key.kind);
-    const now = this.#ports.monotonic();
-    state.history.recordRejected(use, now, 'careful', verdict === 'rejected');
-    if (state.trial !== undefined || !state.history.looks.isDue(now)) return;
-    void exclusively(state, () => this.#refresh(address, use.key.kind));
+  recordRejected(login: LoginRef, use: KeyUse, verdict: Verdict): void {
+    const state = this.#stateOf(login, use.key.kind);
+    const now = this.#options.monotonic();
+    state.history.recordRejected(use, now, 'single-attempt', verdict === 'rejected');
+    if (state.trial !== undefined || !state.history.refreshSteps.isDue(now)) return;
+    void exclusively(state, () => this.#refresh(login, use.key.kind));
   }
 
   /**
-   * Sends a rejected request again, with each key of the ring for which there is a reason to hope.
+   * Retries a rejected request with the other keys that are due.
    *
-   * @returns the last response; `undefined` where nothing was tried
+   * @returns the last response; `undefined` if nothing was sent
    */
-  async retry<Reply>(
-    address: LoginRef,
+  async retry<Response>(
+    login: LoginRef,
     rejected: KeyUse,
     verdict: Verdict,
-    resending: KeyRetryCallbacks<Reply>,
-  ): Promise<Reply | undefined> {
-    const state = this.#stateOf(address, rejected.key.kind);
-    state.history.recordRejected(rejected, this.#ports.monotonic(), 'bold', verdict === 'rejected');
-    const retry = new KeyRetry(address, rejected, verdict, resending, state.history, this.#ports);
+    callbacks: KeyRetryCallbacks<Response>,
+  ): Promise<Response | undefined> {
+    const state = this.#stateOf(login, rejected.key.kind);
+    state.history.recordRejected(rejected, this.#options.monotonic(), 'retryable', verdict === 'rejected');
+    const retry = new KeyRetry(login, rejected, verdict, callbacks, state.history, this.#options);
     for (;;) {
       if (state.trial !== undefined) {
         await state.trial;
         continue;
       }
-      if (retry.isOverdue) return retry.reply;
+      if (retry.isOverdue) return retry.response;
       const accepted = state.history.acceptedInstead(rejected.operation, retry.tried);
       if (accepted === undefined) break;
-      if (await retry.isOverWith(accepted)) return retry.reply;
+      if (await retry.tryKey(accepted)) return retry.response;
     }
-    const now = this.#ports.monotonic();
-    const isWorthIt =
+    const now = this.#options.monotonic();
+    const canTry =
       state.history.nextCandidate(retry.operation, retry.tried, now) !== undefined ||
-      this.#mayRefresh(address, state);
-    if (isWorthIt) await exclusively(state, () => this.#try(address, state, retry));
-    return retry.reply;
+      this.#mayRefresh(login, state);
+    if (canTry) await exclusively(state, () => this.#tryOtherKeys(login, state, retry));
+    return retry.response;
   }
 
-  async #try<Reply>(address: LoginRef, state: State, retry: KeyRetry<Reply>): Promise<void> {
-    if (await this.#isOverWithCandidates(address, state, retry)) return;
-    await this.#refresh(address, retry.kind);
-    if (await this.#isOverWithCandidates(address, state, retry)) return;
-    state.history.recordNothingHelped(retry.operation, retry.rejected, retry.startedAt);
+  async #tryOtherKeys<Response>(login: LoginRef, state: State, retry: KeyRetry<Response>): Promise<void> {
+    if (await this.#tryCandidates(login, state, retry)) return;
+    await this.#refresh(login, retry.kind);
+    if (await this.#tryCandidates(login, state, retry)) return;
+    state.history.recordNoKeyAccepted(retry.operation, retry.rejected, retry.startedAt);
   }
 
-  /** Tries each key that is due, until one is not rejected or no time is left. */
-  async #isOverWithCandidates<Reply>(
-    address: LoginRef,
+  /** Tries each key that is due. Returns whether the retry is over: a key was not rejected, or no time is left. */
+  async #tryCandidates<Response>(
+    login: LoginRef,
     { history }: State,
-    retry: KeyRetry<Reply>,
+    retry: KeyRetry<Response>,
   ): Promise<boolean> {
     for (;;) {
-      await this.#reobserve(address, retry.kind);
+      await this.#reobserve(login, retry.kind);
       if (retry.isOverdue) return true;
-      const key = history.nextCandidate(retry.operation, retry.tried, this.#ports.monotonic());
+      const key = history.nextCandidate(retry.operation, retry.tried, this.#options.monotonic());
       if (key === undefined) return false;
-      if (await retry.isOverWith(key)) return true;
+      if (await retry.tryKey(key)) return true;
     }
   }
 
-  /** Reads the ring past the cache, unless that was done just now. Others of the login may be at it. */
-  async #refresh(address: LoginRef, kind: KeyKind): Promise<void> {
-    const state = this.#stateOf(address, kind);
-    const look = this.#mayRefresh(address, state) ? this.#beginRefresh(address, state) : undefined;
-    if (look !== undefined) state.seen = look;
+  /** Reads the ring past the cache, unless that was just done. Shares the refresh of the login's other kind. */
+  async #refresh(login: LoginRef, kind: KeyKind): Promise<void> {
+    const state = this.#stateOf(login, kind);
+    const refresh = this.#mayRefresh(login, state) ? this.#beginRefresh(login, state) : undefined;
+    if (refresh !== undefined) state.seen = refresh;
     try {
-      if ((await look?.ring) !== undefined) await this.#observed(address, kind);
+      if ((await refresh?.ring) !== undefined) await this.#observed(login, kind);
     } catch (error) {
-      this.#reportMissing(address, error);
+      this.#reportMissing(login, error);
     }
   }
 
-  async #reobserve(address: LoginRef, kind: KeyKind): Promise<void> {
+  async #reobserve(login: LoginRef, kind: KeyKind): Promise<void> {
     try {
-      await this.#observed(address, kind);
+      await this.#observed(login, kind);
     } catch (error) {
-      this.#reportMissing(address, error);
+      this.#reportMissing(login, error);
     }
   }
 
-  /** The gateway has answered 403 already: keys that have gone meanwhile must not hide that answer. */
-  #reportMissing(address: LoginRef, error: unknown): void {
+  /** The gateway responded with 403: keys that were removed meanwhile must not hide that response. */
+  #reportMissing(login: LoginRef, error: unknown): void {
     if (!(error instanceof ProxyError)) throw error;
-    this.#ports.meter.keyProblem(`after a 403 no other key could be tried: ${error.detail}`, address);
+    this.#options.metrics.keyProblem(`key fallback after 403 failed: ${error.detail}`, login);
   }
 
-  #mayRefresh(address: LoginRef, { history, seen }: State): boolean {
-    const now = this.#ports.monotonic();
-    const last = this.#refreshes.get(loginRefString(address));
+  #mayRefresh(login: LoginRef, { history, seen }: State): boolean {
+    const now = this.#options.monotonic();
+    const last = this.#refreshes.get(loginRefString(login));
     if (last !== undefined && now < last.beganAt + refreshInterval) return !last.isOver || seen !== last;
-    return history.looks.isDue(now);
+    return history.refreshSteps.isDue(now);
   }
 
-  #beginRefresh(address: LoginRef, { history }: State): Refresh {
-    const beganAt = this.#ports.monotonic();
-    const last = this.#refreshes.get(loginRefString(address));
+  #beginRefresh(login: LoginRef, { history }: State): Refresh {
+    const beganAt = this.#options.monotonic();
+    const last = this.#refreshes.get(loginRefString(login));
     if (last !== undefined && beganAt < last.beganAt + refreshInterval) return last;
-    history.looks.recordFruitless(beganAt);
-    const look: Refresh = { beganAt, ring: this.#ports.keys.refresh(address), isOver: false };
+    history.refreshSteps.recordFailure(beganAt);
+    const refresh: Refresh = { beganAt, ring: this.#options.keys.refresh(login), isOver: false };
     const end = (): void => {
-      look.isOver = true;
+      refresh.isOver = true;
     };
-    look.ring.then(end, end);
-    this.#refreshes.set(loginRefString(address), look);
-    return look;
+    refresh.ring.then(end, end);
+    this.#refreshes.set(loginRefString(login), refresh);
+    return refresh;
   }
 
-  /** The usable keys as they are held now. */
-  async #observed(address: LoginRef, kind: KeyKind): Promise<UsableKeys> {
-    const ring = await this.#ports.keys.get(address);
-    const keys = usableKeys(address, ring, kind, this.#ports.clock(), this.#ports.rotationGracePeriod);
-    this.#stateOf(address, kind).history.observe(keys);
+  /** The usable keys as cached now. */
+  async #observed(login: LoginRef, kind: KeyKind): Promise<UsableKeys> {
+    const ring = await this.#options.keys.get(login);
+    const keys = usableKeys(login, ring, kind, this.#options.clock(), this.#options.rotationGracePeriod);
+    this.#stateOf(login, kind).history.observe(keys);
     return keys;
   }
 
-  #stateOf(address: LoginRef, kind: KeyKind): State {
-    const name = `${loginRefString(address)}/${kind}`;
+  #stateOf(login: LoginRef, kind: KeyKind): State {
+    const name = `${loginRefString(login)}/${kind}`;
     const known = this.#states.get(name);
     if (known !== undefined) return known;
     const state: State = { history: new KeyHistory() };
@@ -223,7 +222,7 @@ export class KeySelector {
   }
 }
 
-/** Requests that wait learn the result from the history; a failure belongs to the one who tried. */
+/** Waiting requests read the result from the history; an error is thrown only to the request that tried. */
 async function exclusively(state: State, work: () => Promise<void>): Promise<void> {
   const trial = work();
   const settled = trial.then(noop, noop);

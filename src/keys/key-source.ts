@@ -1,7 +1,7 @@
 import type { KeyKind, SigningKey } from '../oauth1/methods.ts';
 import type { TlsMaterial } from '../tls/material.ts';
 
-/** Where a key lives: the same login in two environments has two different secrets (promise 7). */
+/** Identifies a secret: the same login has a different one in each environment. */
 export interface LoginRef {
   readonly environment: string;
   readonly login: string;
@@ -9,10 +9,10 @@ export interface LoginRef {
 
 interface RingEntry {
   readonly kind: KeyKind;
-  /** The source's version number of the secret (Vault KV v2), or whole seconds of the file's change. */
+  /** Version number of the secret (Vault KV v2), or the file's modification time in whole seconds. */
   readonly version: number;
   readonly createdAt?: Date;
-  /** When a newer version took its place; absent for the current version. */
+  /** When a newer version replaced it; absent for the current version. */
   readonly supersededAt?: Date;
 }
 
@@ -23,7 +23,7 @@ export interface UsableKey extends RingEntry {
   readonly fingerprint?: string;
 }
 
-/** A key that is there but cannot be used: why, without any of its content. */
+/** A key that exists but cannot be used. `problem` says why, without any of its content. */
 export interface UnusableKey extends RingEntry {
   readonly problem: string;
 }
@@ -32,51 +32,50 @@ export interface UnusableKey extends RingEntry {
 export type KeyRing = readonly (UsableKey | UnusableKey)[];
 
 /**
- * The port to wherever keys are kept.
+ * The store that keys are read from: Vault or a directory.
  *
- * `read` gives the ring, or `undefined` where the source says for certain that the login has no secret
- * (not found, deleted, destroyed). Anything else throws `Refusal('key-source-unavailable')`, whose cause
- * carries no request, no token and no key.
+ * `read` returns the key ring, or `undefined` if the source confirms that the login has no secret (not found,
+ * deleted, destroyed). Every other failure throws `ProxyError('key-source-unavailable')`, whose cause contains no
+ * request, token or key.
  */
 export interface KeySource {
-  read(address: LoginRef): Promise<KeyRing | undefined>;
-  /** Begins what has to run in the background, such as logging in. Never throws. */
+  read(login: LoginRef): Promise<KeyRing | undefined>;
+  /** Starts background work, such as authenticating to Vault. Never throws. */
   start(): void;
-  /** Whether the source has answered once since {@link start}. */
+  /** Whether the source has been reached at least once since {@link start}. */
   ready(): boolean;
-  /** Other certificates for the connections to come, of a source that is reached over TLS. */
+  /** Replaces the certificates for new connections, if the source is reached over TLS. */
   useTls?(material: TlsMaterial): void;
-  /** Ends what {@link start} began, in a bounded time; the process can then exit. Never rejects. */
+  /** Stops background work in bounded time, so that the process can exit. Never rejects. */
   stop(): void | Promise<void>;
 }
 
 /**
- * Why a ring is not in use any more: the key source has no keys for the login (`deleted`), no request used them
- * (`unused`), the source could not be read for too long (`expired`), the cache is full (`evicted`), or the keys are
- * read from another place since a reload (`replaced`).
+ * Why a key ring was removed: the key source has no keys for the login (`deleted`), no request used them (`unused`),
+ * the source was unavailable for too long (`expired`), the cache is full (`evicted`), or a reload changed where keys
+ * are read from (`replaced`).
  */
 export type RingRemoval = 'deleted' | 'unused' | 'expired' | 'evicted' | 'replaced';
 
-/** How a ring came to be had; the label of `key_requests_total`. */
+/** Result of a cache lookup; the label of `key_cache_lookups_total`. */
 export type CacheResult = 'fresh' | 'stale' | 'fetched' | 'missing' | 'failed';
 
-/** What keys/ tells whoever keeps the metrics and the log. */
+/** Events of this folder, for metrics and the log. */
 export interface KeySourceObserver {
   keyLookup(environment: string, result: CacheResult): void;
   /** Duration in seconds of one read of the source, successful or not. */
   keyFetched(source: string, seconds: number): void;
-  /** The ring that is in use from now on; `undefined`: none is, for the reason given. */
-  keyRingUpdated(address: LoginRef, ring: KeyRing | undefined, removal?: RingRemoval): void;
-  /** Whether the source could be used when it was last asked; where not, `cause` says why, without a secret. */
+  /** The key ring in use changed; `undefined`: it was removed, for the reason in `removal`. */
+  keyRingUpdated(login: LoginRef, ring: KeyRing | undefined, removal?: RingRemoval): void;
+  /** Whether the last request to the source succeeded; if not, `cause` says why, without secrets. */
   keySourceUp(up: boolean, cause?: string): void;
-  /** Logging in to the source failed: it cannot be used until that succeeds. `problem` holds no secret. */
+  /** Authenticating to the source failed; it is unavailable until that succeeds. `problem` contains no secrets. */
   loginFailed(problem: string): void;
   /**
-   * Seconds since 1970 at which the source's own credential runs out; `undefined`: never or unknown.
-   *
-   * @param leaseSeconds its length, from which it counts down to 0 at `at`
+   * @param at when the Vault token expires, in seconds since 1970; `undefined`: never, or unknown
+   * @param leaseSeconds full length of the token's lease
    */
   tokenExpiryChanged(at: number | undefined, leaseSeconds?: number): void;
-  /** Something a person should know; `problem` holds no secret. */
+  /** A problem that an operator should know about; `problem` contains no secrets. */
   keyProblem(problem: string, about?: Partial<LoginRef>): void;
 }

@@ -3,15 +3,15 @@ import type { KeyKind } from '../oauth1/methods.ts';
 import { Secret, sameSecret } from '../secret.ts';
 import type { UnusableKey, UsableKey } from './key-source.ts';
 
-/** The fields of one version of a login's secret, as the source gave them: not yet known to be texts. */
+/** The fields of one version of a login's secret, as read from the source and not yet validated. */
 export interface KeyFields {
   readonly control_key?: unknown;
   readonly private_key?: unknown;
-  /** Of an encrypted `private_key`. */
+  /** For an encrypted `private_key`. */
   readonly passphrase?: unknown;
 }
 
-/** Which version the fields belong to. */
+/** The version that the fields belong to. */
 export interface KeyVersion {
   readonly version: number;
   readonly createdAt?: Date;
@@ -27,13 +27,13 @@ const privateKeyHeader = /-----BEGIN (?:RSA |EC |DSA |ENCRYPTED )?PRIVATE KEY---
 const encryptedHeader = /-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m;
 
 /**
- * Parses one version of a login's secret to its control key, its private key, both or neither. Never throws:
- * a key that is there but of no use is an {@link UnusableKey}, whose problem holds nothing of its content.
+ * Parses one version of a login's secret into its control key, its private key, both or neither. Never throws:
+ * an invalid key becomes an {@link UnusableKey}, whose `problem` contains nothing of the key.
  */
-export function parseKeys(fields: KeyFields, about: KeyVersion): (UsableKey | UnusableKey)[] {
+export function parseKeys(fields: KeyFields, version: KeyVersion): (UsableKey | UnusableKey)[] {
   const keys: (UsableKey | UnusableKey)[] = [];
   const add = (kind: KeyKind, parsed: Parsed): void => {
-    keys.push({ kind, ...about, ...parsed });
+    keys.push({ kind, ...version, ...parsed });
   };
   if (fields.control_key !== undefined) add('control_key', parseControlKey(fields.control_key));
   if (fields.private_key !== undefined) {
@@ -42,7 +42,7 @@ export function parseKeys(fields: KeyFields, about: KeyVersion): (UsableKey | Un
   return keys;
 }
 
-/** Whether two keys sign alike, whatever their versions. Takes the same time wherever control keys differ. */
+/** Whether two keys are equal, ignoring their versions. Compares control keys in constant time. */
 export function sameKey(a: UsableKey, b: UsableKey): boolean {
   if (a.key.kind === 'control_key' && b.key.kind === 'control_key') {
     return sameSecret(a.key.secret, b.key.secret);
@@ -50,14 +50,14 @@ export function sameKey(a: UsableKey, b: UsableKey): boolean {
   return a.fingerprint !== undefined && a.fingerprint === b.fingerprint;
 }
 
-/** Whether two entries hold the same, whatever their versions; two unusable ones by their problem. */
+/** As {@link sameKey}, but also compares unusable keys, by their problem. */
 export function sameContent(a: UsableKey | UnusableKey, b: UsableKey | UnusableKey): boolean {
   if ('key' in a && 'key' in b) return sameKey(a, b);
   return 'problem' in a && 'problem' in b && a.kind === b.kind && a.problem === b.problem;
 }
 
 function parseControlKey(field: unknown): Parsed {
-  if (typeof field !== 'string') return { problem: 'the control key is not a text' };
+  if (typeof field !== 'string') return { problem: 'the control key is not a string' };
   const text = withoutLineBreak(field);
   if (text === '') return { problem: 'the control key is empty' };
   if (!text.isWellFormed()) return { problem: 'the control key is not valid Unicode' };
@@ -72,7 +72,7 @@ function parsePrivateKey(field: unknown, passphrase: unknown): Parsed {
     return readPem(field, 'the private key is damaged: its PEM text cannot be decoded');
   }
   if (passphrase !== undefined && typeof passphrase !== 'string') {
-    return { problem: 'the passphrase of the private key is not a text' };
+    return { problem: 'the passphrase of the private key is not a string' };
   }
   const text = withoutLineBreak(passphrase ?? '');
   if (text === '') return { problem: 'the private key is encrypted and needs a passphrase' };
@@ -83,7 +83,7 @@ function parsePrivateKey(field: unknown, passphrase: unknown): Parsed {
   );
 }
 
-/** OpenSSL's own error is dropped: its text is of no use to an operator and not ours to vouch for. */
+/** Drops OpenSSL's error: its text does not help an operator, and we cannot be sure that it holds no secret. */
 function readPem(pem: string, problem: string, passphrase?: string): Parsed {
   try {
     return rsaOnly(createPrivateKey(passphrase === undefined ? pem : { key: pem, passphrase }));
@@ -109,7 +109,7 @@ function fingerprint(privateKey: KeyObject): string {
   return digest(createPublicKey(privateKey).export({ type: 'spki', format: 'der' })).toString('hex');
 }
 
-/** Files usually end in a line break that is not part of the key; any other character may be. */
+/** Files usually end in a newline that is not part of the key; any other character may be part of it. */
 function withoutLineBreak(text: string): string {
   return text.replace(/\r?\n$/, '');
 }

@@ -2,56 +2,56 @@ import { type BackoffOptions, ExponentialBackoff } from '../util/backoff.ts';
 import type { SetTimer } from '../util/timer.ts';
 import type { LoginRef } from './key-source.ts';
 
-/** Milliseconds between probes of a source that fails, when no request probes it. */
+/** Milliseconds between probes of a failing source. */
 const probes = { initial: 1000, max: 10_000 };
-/** Logins whose refresh begins together, and milliseconds between one group and the next, plus as much by chance. */
+/** Logins that are refreshed together, and milliseconds between groups, plus up to as much jitter. */
 const group = { size: 8, every: 100 };
 
-export interface RecoveryPorts extends BackoffOptions {
+export interface RecoveryOptions extends BackoffOptions {
   readonly setTimer: SetTimer;
-  /** Reads an address once more, in the background. Never rejects. */
-  readonly read: (address: LoginRef) => Promise<void>;
-  /** The logins whose rings are worth a refresh when the source is back, the most urgent first. */
+  /** Refreshes a login's keys in the background. Never rejects. */
+  readonly read: (login: LoginRef) => Promise<void>;
+  /** Logins to refresh when the source is back, the most urgent first. */
   readonly outdated: () => readonly LoginRef[];
 }
 
 /**
- * Notices by itself when a source that failed answers again, also when no request asks for it, and then
- * refreshes the rings in use: what changed during the outage would otherwise be found by a 403.
+ * Probes a failing source, so that its recovery is noticed without requests, and then refreshes the key rings in
+ * use: a key that changed during the outage would otherwise be found by a 403.
  */
 export class Recovery {
-  readonly #ports: RecoveryPorts;
-  readonly #backOff: ExponentialBackoff;
+  readonly #options: RecoveryOptions;
+  readonly #backoff: ExponentialBackoff;
   #failing = false;
   #stopped = false;
   #cancel: (() => void) | undefined;
 
-  constructor(ports: RecoveryPorts) {
-    this.#ports = ports;
-    this.#backOff = new ExponentialBackoff(ports, probes);
+  constructor(options: RecoveryOptions) {
+    this.#options = options;
+    this.#backoff = new ExponentialBackoff(options, probes);
   }
 
-  /** The source could not be used when it was last asked. */
+  /** Whether the last read failed because the source was unavailable. */
   get failing(): boolean {
     return this.#failing;
   }
 
-  /** The source could not be used for this address. */
-  failed(address: LoginRef): void {
-    // A refresh that is still to come would only be another probe.
+  /** The source was unavailable for this login. */
+  recordFailure(login: LoginRef): void {
+    // A pending refresh would only be another probe.
     if (!this.#failing) this.#cancelTimer();
     this.#failing = true;
     if (this.#cancel !== undefined) return;
-    this.#backOff.recordFailure();
-    this.#later(this.#backOff.remaining, () => void this.#probe(address));
+    this.#backoff.recordFailure();
+    this.#later(this.#backoff.remaining, () => void this.#probe(login));
   }
 
-  answered(): void {
+  recordSuccess(): void {
     if (!this.#failing) return;
     this.#failing = false;
-    this.#backOff.reset();
+    this.#backoff.reset();
     this.#cancelTimer();
-    this.#refresh(this.#ports.outdated());
+    this.#refresh(this.#options.outdated());
   }
 
   stop(): void {
@@ -59,23 +59,23 @@ export class Recovery {
     this.#cancelTimer();
   }
 
-  async #probe(address: LoginRef): Promise<void> {
-    await this.#ports.read(address);
-    // A read that was not even tried says nothing about the source.
-    if (this.#failing) this.failed(address);
+  async #probe(login: LoginRef): Promise<void> {
+    await this.#options.read(login);
+    // The read may have ended without reaching the source, which says nothing about it.
+    if (this.#failing) this.recordFailure(login);
   }
 
-  #refresh(addresses: readonly LoginRef[]): void {
-    if (addresses.length === 0) return;
-    this.#later(group.every * (1 + this.#ports.random()), () => {
-      for (const address of addresses.slice(0, group.size)) void this.#ports.read(address);
-      this.#refresh(addresses.slice(group.size));
+  #refresh(logins: readonly LoginRef[]): void {
+    if (logins.length === 0) return;
+    this.#later(group.every * (1 + this.#options.random()), () => {
+      for (const login of logins.slice(0, group.size)) void this.#options.read(login);
+      this.#refresh(logins.slice(group.size));
     });
   }
 
   #later(milliseconds: number, run: () => void): void {
     if (this.#stopped) return;
-    this.#cancel = this.#ports.setTimer(() => {
+    this.#cancel = this.#options.setTimer(() => {
       this.#cancel = undefined;
       run();
     }, milliseconds);

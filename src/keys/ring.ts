@@ -6,17 +6,17 @@ import type { KeyRing, LoginRef, UsableKey } from './key-source.ts';
 
 /**
  * The distinct keys of one kind that may be used now, newest first: the current one, and those superseded
- * within the overlap window. Keys that cannot be parsed are passed over while an older one can be used.
+ * within the grace period. Unusable keys are skipped if there is a usable one.
  *
  * A new version of the secret may change only one kind of key, so equal keys of several versions count once,
- * under their newest version.
+ * with their newest version.
  *
  * @param now milliseconds since 1970
  * @param rotationGracePeriod milliseconds
- * @throws Refusal `key-missing`, `key-unusable`; the text names login and version, never content.
+ * @throws ProxyError `key-missing`, `key-unusable`; the detail names login and version, never key material.
  */
 export function usableKeys(
-  address: LoginRef,
+  login: LoginRef,
   ring: KeyRing,
   kind: KeyKind,
   now: number,
@@ -33,11 +33,11 @@ export function usableKeys(
   );
   if (newest !== undefined) return [newest, ...others];
   const broken = ofKind.find((entry) => 'problem' in entry);
-  const name = `login "${address.login}" in environment "${address.environment}"`;
+  const name = `login "${login.login}" in environment "${login.environment}"`;
   if (broken !== undefined && 'problem' in broken) {
     throw new ProxyError('key-unusable', `Version ${broken.version} of ${name}: ${broken.problem}.`);
   }
   const field =
     kind === 'control_key' ? 'control key (field control_key)' : 'RSA private key (field private_key)';
-  throw new ProxyError('key-missing', `There is no ${field} for ${name}. Have the platform team add it.`);
+  throw new ProxyError('key-missing', `No ${field} for ${name}. Ask the platform team to add it.`);
 }

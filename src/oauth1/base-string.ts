@@ -1,8 +1,8 @@
 import { percentEncode } from './encode.ts';
 
 /**
- * RFC 5849 section 3.4.1.1: method in upper case, base string URI and normalized parameters, each encoded,
- * joined by `&`.
+ * RFC 5849 section 3.4.1.1: upper-case method, base string URI and normalized parameters, each percent-encoded, joined
+ * with `&`.
  */
 export function baseString(method: string, baseUri: string, normalizedParameters: string): string {
   return [method.toUpperCase(), baseUri, normalizedParameters].map(percentEncode).join('&');

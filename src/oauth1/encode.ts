@@ -1,14 +1,14 @@
 /**
- * RFC 5849 section 3.6: unreserved characters stay bare, every other byte of the UTF-8 text becomes `%XX` in
- * upper case. `encodeURIComponent` leaves `!'()*` bare as well, which RFC 3986 section 2.3 does not.
+ * RFC 5849 section 3.6: every byte of the UTF-8 text becomes `%XX` in upper case, except unreserved characters.
+ * `encodeURIComponent` also leaves `!'()*` as they are, which are reserved in RFC 3986 section 2.2.
  *
- * @throws URIError for a lone surrogate, which has no UTF-8 form.
+ * @throws URIError for a lone surrogate, which has no UTF-8 encoding
  */
 export function percentEncode(text: string): string {
   return encodeURIComponent(text).replace(/[!'()*]/g, percentOctet);
 }
 
-/** One octet, given as a character below U+0100 and not a control character, as `%XX`. */
+/** Encodes one octet as `%XX`. It is given as a character from U+0010 to U+00FF. */
 export function percentOctet(character: string): string {
   return `%${character.charCodeAt(0).toString(16).toUpperCase()}`;
 }

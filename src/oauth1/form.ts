@@ -3,12 +3,12 @@ import { percentOctet } from './encode.ts';
 import type { Pair } from './parameters.ts';
 
 /**
- * Decodes a form (WHATWG URL, `application/x-www-form-urlencoded`) to its pairs, strictly: what a lenient
- * decoder would guess at is refused, because the gateway might guess differently. Order, duplicates, empty
- * names and empty values are kept; a part without `=` has an empty value; an empty part is no pair.
+ * Decodes a form (WHATWG URL, `application/x-www-form-urlencoded`) to its pairs. Strict, because a lenient decoder
+ * guesses, and the gateway might guess differently. Order, duplicates, empty names and empty values are kept. A part
+ * without `=` has an empty value; an empty part is skipped.
  *
- * @throws Refusal `malformed-form` for `%` without two hex digits and for bytes that are not UTF-8; the text
- * names the parameter by its position between the `&`s only, since its content may be card data.
+ * @throws ProxyError `malformed-form` for `%` without two hex digits and for bytes that are not UTF-8. The detail
+ *   identifies a parameter by its position only, since its content may be card data
  */
 export function decodeForm(body: Buffer): Pair[] {
   return body
@@ -24,8 +24,9 @@ export function decodeForm(body: Buffer): Pair[] {
 }
 
 /**
- * `latin1` is one character a byte of the body. Bytes that came unescaped are escaped first, so that
- * `decodeURIComponent`, which accepts nothing but well-formed UTF-8, sees every one of them.
+ * Bytes that are not ASCII are escaped first, so that `decodeURIComponent` checks that all bytes are valid UTF-8.
+ *
+ * @param latin1 one character per byte of the body
  */
 function decodeText(latin1: string, index: number): string {
   try {
@@ -37,6 +38,6 @@ function decodeText(latin1: string, index: number): string {
 
 function problemOf(latin1: string): string {
   return /%(?![0-9A-Fa-f]{2})/.test(latin1)
-    ? 'has a "%" without two hexadecimal digits after it. Write a literal "%" as "%25".'
+    ? 'has a "%" that is not followed by two hexadecimal digits. Write a literal "%" as "%25".'
     : 'is not valid UTF-8. Send the form as UTF-8.';
 }

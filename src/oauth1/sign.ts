@@ -5,11 +5,11 @@ import { decodeForm } from './form.ts';
 import { type MethodName, methods, type SigningKey } from './methods.ts';
 import { encodePairs, joinPairs, normalize, type Pair } from './parameters.ts';
 
-/** What is to be signed. Time and nonce are arguments: this module has no clock and no randomness. */
+/** An unsigned request. Time and nonce are arguments: this module has no clock and no randomness. */
 export interface Unsigned {
   readonly method: string;
   readonly url: URL;
-  /** The form's parameters, decoded. Never changed. */
+  /** The decoded parameters of the form. Never changed. */
   readonly form: readonly Pair[];
   readonly signatureMethod: MethodName;
   readonly consumerKey: string;
@@ -18,9 +18,9 @@ export interface Unsigned {
   readonly timestamp: number;
 }
 
-/** The steps of interface section 5.1. All of it holds the caller's data: never log it. */
+/** The results of docs/gateway-interface.md section 5.1. They hold the client's data: never log them. */
 export interface Prepared {
-  /** The body to send: the caller's parameters, then the OAuth parameters, percent-encoded. */
+  /** The body to send: the client's parameters, then the OAuth parameters, percent-encoded. */
   readonly body: string;
   readonly normalizedParameters: string;
   readonly baseString: string;
@@ -29,11 +29,11 @@ export interface Prepared {
 
 export interface Signed {
   readonly authorization: string;
-  /** The bytes to send: the ones that were signed (promise 1). */
+  /** The bytes to send, which are exactly the signed ones. */
   readonly body: Buffer;
 }
 
-/** Signs a form post (interface section 5): one Authorization header, one body. */
+/** Signs a form (docs/gateway-interface.md section 5). */
 export async function sign(request: Unsigned, key: SigningKey): Promise<Signed> {
   const { body, baseString, oauth } = prepare(request);
   const signature = await methods[request.signatureMethod].sign(baseString, key, '');
@@ -41,9 +41,9 @@ export async function sign(request: Unsigned, key: SigningKey): Promise<Signed> 
 }
 
 /**
- * Everything up to the signature itself; what `countersign explain` shows.
+ * Everything before the signature itself. `countersign explain` shows these steps.
  *
- * @throws TypeError for a URL that is not http or https and for a timestamp that is not whole seconds.
+ * @throws TypeError for a URL that is not http or https, or a timestamp that is not a positive integer
  */
 export function prepare(request: Unsigned): Prepared {
   const oauth = oauthParameters(request);
@@ -58,10 +58,10 @@ export function prepare(request: Unsigned): Prepared {
   };
 }
 
-/** Interface section 5.1, step 1: the five that go into base string, body and header alike. */
+/** docs/gateway-interface.md section 5.1, step 1: the five parameters in base string, body and header. */
 function oauthParameters(request: Unsigned): Pair[] {
   if (!Number.isSafeInteger(request.timestamp) || request.timestamp <= 0) {
-    throw new TypeError('the timestamp must be a positive whole number of seconds');
+    throw new TypeError('the timestamp must be a positive integer of seconds');
   }
   return [
     ['oauth_consumer_key', request.consumerKey],

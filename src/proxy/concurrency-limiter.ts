@@ -5,18 +5,17 @@ export class ConcurrencyLimiter {
   readonly #inFlight = new Map<string, number>();
 
   /**
-   * @param limit how many exchanges of the environment may be under way
-   * @returns what to call, once, when the exchange is over
-   * @throws Refusal `overloaded`
+   * @param limit maximum number of concurrent requests to the environment
+   * @returns releases the slot; to be called once
+   * @throws ProxyError `overloaded`
    */
   acquire(environment: string, limit: number): () => void {
-    const now = this.#inFlight.get(environment) ?? 0;
-    if (now >= limit) {
-      throw new ProxyError('overloaded', `${limit} requests to this environment are under way already.`, {
-        retryAfter: 1,
-      });
+    const inFlight = this.#inFlight.get(environment) ?? 0;
+    if (inFlight >= limit) {
+      const detail = `The limit of ${limit} concurrent requests to this environment is reached.`;
+      throw new ProxyError('overloaded', detail, { retryAfter: 1 });
     }
-    this.#inFlight.set(environment, now + 1);
+    this.#inFlight.set(environment, inFlight + 1);
     return () => this.#release(environment);
   }
 

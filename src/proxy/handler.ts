@@ -36,29 +36,29 @@ export interface HandlerOptions {
   readonly authenticate: (presented: PresentedCredentials) => Promise<CallerConfig>;
   readonly resolve: (target: string) => Destination;
   readonly readForm: ReadForm;
-  readonly admission: ConcurrencyLimiter;
+  readonly limiter: ConcurrencyLimiter;
   readonly memory: MemoryBudget;
   readonly inflight: InflightRequests;
-  readonly sender: Forwarder;
+  readonly forwarder: Forwarder;
   readonly log: Logger;
-  readonly meter: MetricsObserver;
-  /** Milliseconds that a caller may take to read its answer. */
+  readonly metrics: MetricsObserver;
+  /** Milliseconds that the client has to read the response. */
   readonly responseReadTimeout: number;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
-  /** Milliseconds, never set back. */
+  /** Milliseconds of a monotonic clock. */
   readonly monotonic: () => number;
   readonly newRequestId: () => string;
-  /** Takes out of a text the logins that may not be written. */
+  /** Removes logins that may not be written from a text. */
   readonly redact: (text: string) => string;
 }
 
-/** Makes the handler of every request to the proxy: one response, one log line, one set of metrics each. */
+/** Handles every request to the proxy port: one response, one log line and one set of metrics each. */
 export function createHandler(
   options: HandlerOptions,
 ): (request: Request, response: Response) => Promise<void> {
   return async (request, response) => {
-    const work = beginWork(request, options);
+    const work = createWork(request, options);
     const { aborted, end } = options.inflight.begin();
     const delivery = deliver(request, response, work, options);
     let result: ResponseResult | undefined;
@@ -66,20 +66,20 @@ export function createHandler(
       result = await Promise.race([delivery, aborted]);
     } catch (error) {
       const problem = toProxyError(error, work, options);
-      // An abort may come when the response has just been written: then that one counts.
+      // If the response was complete before an abort, that response counts.
       result = (await sendProblem(request, response, work.identity.id, problem)) ?? (await delivery);
     } finally {
       abortIfUnread(response, options.responseReadTimeout);
       afterClose(response, () => work.memory.release());
       const context = contextOf(work, result, options.monotonic());
       options.log.requestFinished(context);
-      options.meter.requestFinished(context);
+      options.metrics.requestFinished(context);
       end();
     }
   };
 }
 
-/** What belongs to one request while it is handled. */
+/** The state of one request while it is handled. */
 interface Work {
   readonly identity: RequestIdentity;
   readonly facts: RequestFacts;
@@ -87,7 +87,7 @@ interface Work {
   readonly memory: MemoryReservation;
 }
 
-function beginWork(request: Request, { newRequestId, monotonic, memory }: HandlerOptions): Work {
+function createWork(request: Request, { newRequestId, monotonic, memory }: HandlerOptions): Work {
   const trace = parseTraceparent(request.get('traceparent'));
   return {
     identity: {
@@ -101,7 +101,7 @@ function beginWork(request: Request, { newRequestId, monotonic, memory }: Handle
   };
 }
 
-/** @param result absent only where handling the failure of a request has failed as well */
+/** @param result absent only if sending the error response failed as well */
 function contextOf(
   { identity, facts, upstream }: Work,
   result: ResponseResult | undefined,
@@ -118,17 +118,17 @@ async function deliver(
   work: Work,
   options: HandlerOptions,
 ): Promise<ResponseResult> {
-  const { reply, destination } = await processRequest(request, response, work, options);
-  return sendResponse(request, response, work.identity.id, reply, destination);
+  const { gatewayResponse, destination } = await processRequest(request, response, work, options);
+  return sendResponse(request, response, work.identity.id, gatewayResponse, destination);
 }
 
-/** The request pipeline, one line per step. Every step throws a ProxyError, and nothing is sent before the last. */
+/** The request pipeline, one line per step. A step that fails throws a ProxyError; only the last one sends anything. */
 async function processRequest(
   request: Request,
   response: Response,
   { facts, upstream, memory }: Work,
   options: HandlerOptions,
-): Promise<{ reply: GatewayResponse; destination: Destination }> {
+): Promise<{ gatewayResponse: GatewayResponse; destination: Destination }> {
   validateRequestHead(request);
   const caller = await options.authenticate(credentialsOf(request, options.clock()));
   facts.caller = caller.name;
@@ -145,55 +145,63 @@ async function processRequest(
   );
   facts.login = login;
   validateParameters(destination.operation, form);
-  const reply = await sendWithinLimit({ record: upstream, destination, login, form, memory }, options);
-  return { reply, destination };
+  const gatewayResponse = await sendWithinLimit(
+    { record: upstream, destination, login, form, memory },
+    options,
+  );
+  return { gatewayResponse, destination };
 }
 
-/** An unknown login gets the same answer as one that is not granted. */
-function authorize(caller: CallerConfig, wish: AccessRequest, { meter, log }: HandlerOptions): void {
-  if (isAllowed(caller, wish)) {
-    meter.authorizationDecided(caller.name, 'allowed');
+/**
+ * An unknown login gets the same response as one without a grant.
+ *
+ * @throws ProxyError `not-allowed`
+ */
+function authorize(
+  caller: CallerConfig,
+  accessRequest: AccessRequest,
+  { metrics, log }: HandlerOptions,
+): void {
+  if (isAllowed(caller, accessRequest)) {
+    metrics.authorizationDecided(caller.name, 'allowed');
   } else if (caller.mode === 'dry-run') {
-    meter.authorizationDecided(caller.name, 'would-deny');
-    log.message('warn', 'enforcing would refuse this request', { caller: caller.name, ...wish });
+    metrics.authorizationDecided(caller.name, 'would-deny');
+    log.message('warn', 'would be denied in enforce mode', { caller: caller.name, ...accessRequest });
   } else {
-    meter.authorizationDecided(caller.name, 'refused');
-    throw new ProxyError(
-      'not-allowed',
-      'No grant of this caller covers the environment, operation and login.',
-    );
+    metrics.authorizationDecided(caller.name, 'refused');
+    throw new ProxyError('not-allowed', 'No grant allows this environment, operation and login.');
   }
 }
 
-/** Holds a place of the environment while the gateway is dealt with, whether or not the caller stays. */
+/** Holds a slot of the environment until the gateway has responded, even if the client disconnects. */
 async function sendWithinLimit(
-  validated: ValidatedRequest,
-  { admission, meter, sender }: HandlerOptions,
+  request: ValidatedRequest,
+  { limiter, metrics, forwarder }: HandlerOptions,
 ): Promise<GatewayResponse> {
-  const { environment, settings } = validated.destination;
-  const leave = admission.acquire(environment, settings.maxInFlight);
-  meter.upstreamStarted(environment);
+  const { environment, settings } = request.destination;
+  const release = limiter.acquire(environment, settings.maxInFlight);
+  metrics.upstreamStarted(environment);
   try {
-    return await sender.send(validated);
+    return await forwarder.send(request);
   } finally {
-    meter.upstreamFinished(environment);
-    leave();
+    metrics.upstreamFinished(environment);
+    release();
   }
 }
 
 function credentialsOf(request: Request, now: number): PresentedCredentials {
   const { socket } = request;
-  const shown =
+  const certificate =
     socket instanceof TLSSocket && socket.authorized ? socket.getPeerX509Certificate() : undefined;
-  // TLS looks at it once; a connection, or a session that is resumed, may outlive it.
-  const valid = shown !== undefined && now <= shown.validToDate.getTime();
+  // TLS checks the certificate at the handshake only; a connection or a resumed session may outlive it.
+  const valid = certificate !== undefined && now <= certificate.validToDate.getTime();
   return {
     authorization: request.get('authorization'),
-    certificate: valid ? parseSubjectAltName(shown.subjectAltName) : undefined,
+    certificate: valid ? parseSubjectAltName(certificate.subjectAltName) : undefined,
   };
 }
 
-/** Anything but a ProxyError is a defect: logged without its message, and the response has none of it. */
+/** Anything but a ProxyError is a bug: its message is neither logged nor sent, since it may hold data. */
 function toProxyError(
   error: unknown,
   { identity, upstream }: Work,
@@ -204,7 +212,7 @@ function toProxyError(
     return withTrueOutcome(detail === error.detail ? error : error.withDetail(detail), upstream);
   }
   log.internalError(identity, error);
-  return new ProxyError('internal', 'This is a defect of Countersign. Give its operators the request id.', {
+  return new ProxyError('internal', 'Internal error. Report the request ID to the operators.', {
     outcome: outcomeWithoutResponse(upstream),
   });
 }

@@ -2,22 +2,21 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ProxyError } from '../errors.ts';
 import { SlotList } from '../util/slot-list.ts';
 
-/** A client's request, from its head to its log line. */
+/** A client's request, from its headers to its log line. */
 export interface InflightRequest {
-  /** Rejects with a ProxyError when the process has to end before the request has. */
+  /** Rejects with a ProxyError if the process ends before the request is finished. */
   readonly aborted: Promise<never>;
-  /** Called once, after the log line. */
+  /** To be called once, after the log line. */
   readonly end: () => void;
 }
 
-/** One attempt at the gateway. */
 export interface AbortableUpstreamRequest {
-  /** Settles when the attempt has ended. */
+  /** Settles when the upstream request has ended. */
   readonly response: Promise<unknown>;
   abort(): void;
 }
 
-/** Every request that is being handled and every upstream request, so that a process that has to end knows them all. */
+/** All requests and upstream requests in flight, so that shutdown can wait for them or abort them. */
 export class InflightRequests {
   readonly #aborts = new SlotList<() => void>();
   readonly #upstream = new SlotList<AbortableUpstreamRequest>();
@@ -44,7 +43,7 @@ export class InflightRequests {
     };
   }
 
-  /** @throws ProxyError `shutting-down` once requests have been aborted */
+  /** @throws ProxyError `shutting-down` after {@link abortAll} */
   assertAccepting(): void {
     if (this.#upstreamAborted) throw shuttingDown();
   }
@@ -54,7 +53,7 @@ export class InflightRequests {
     request.response.then(remove, remove);
   }
 
-  /** Ends every request, now and to come: first those at the gateway, so that each ends with its own outcome. */
+  /** Aborts all requests, also later ones: upstream requests first, so that each request has its true outcome. */
   async abortAll(): Promise<void> {
     this.#upstreamAborted = true;
     for (const request of this.#upstream.values()) request.abort();
@@ -72,6 +71,6 @@ export class InflightRequests {
 }
 
 function shuttingDown(): ProxyError {
-  const detail = 'This instance is shutting down. Nothing was sent. Send the request again.';
+  const detail = 'Shutting down; nothing was sent. Send the request again.';
   return new ProxyError('shutting-down', detail, { retryAfter: 1 });
 }

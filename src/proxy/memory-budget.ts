@@ -1,6 +1,6 @@
-/** Bounds how many bytes of requests and responses the process holds at once, so that it stays within its limit. */
+/** Bounds the bytes of requests and responses in memory, so that the process stays within its memory limit. */
 export class MemoryBudget {
-  /** Bytes. May change; what is reserved above a smaller limit stays until it is released. */
+  /** Bytes. May be lowered; what is already reserved stays reserved until it is released. */
   limit: number;
   #reserved = 0;
 
@@ -14,37 +14,37 @@ export class MemoryBudget {
   }
 
   #change(bytes: number): boolean {
-    // A release always succeeds, also while more is reserved than a lowered limit allows.
+    // A release always succeeds, even while more than a lowered limit is reserved.
     if (bytes > 0 && bytes > this.limit - this.#reserved) return false;
     this.#reserved += bytes;
     return true;
   }
 }
 
-/** For commands that send one request after the other. */
+/** For commands, which send one request at a time. */
 export function unlimitedMemory(): MemoryBudget {
   return new MemoryBudget(Number.POSITIVE_INFINITY);
 }
 
-/** What one request holds, from its first byte until its response has been written. */
+/** The bytes of one request, from its first byte until its response is written. */
 export class MemoryReservation {
   readonly #change: (bytes: number) => boolean;
-  #held = 0;
+  #reserved = 0;
 
-  /** @param change takes bytes from the budget, or gives them back; `false` where there are not so many */
+  /** @param change reserves bytes of the budget, or releases them if negative; `false` if not enough are left */
   constructor(change: (bytes: number) => boolean) {
     this.#change = change;
   }
 
-  /** @returns `false` where the budget has not so many bytes left; then none were reserved */
+  /** @returns `false` if the budget has not enough bytes left; nothing is reserved then */
   reserve(bytes: number): boolean {
     if (!this.#change(bytes)) return false;
-    this.#held += bytes;
+    this.#reserved += bytes;
     return true;
   }
 
   release(): void {
-    this.#change(-this.#held);
-    this.#held = 0;
+    this.#change(-this.#reserved);
+    this.#reserved = 0;
   }
 }

@@ -2,15 +2,15 @@ import { errorTable, type Outcome, ProxyError } from '../errors.ts';
 import type { UpstreamRecord } from '../request-context.ts';
 
 /**
- * What a caller should do when the gateway may have processed its request. Also a header field value: ASCII without
- * quotation marks and backslashes (RFC 9651 section 3.3.3).
+ * What to do if the gateway may have processed a request. Also sent in a header: ASCII without quotation marks and
+ * backslashes (RFC 9651 section 3.3.3).
  */
 export const unknownOutcomeAdvice =
   'The request may have been processed. Query the order status by order ID; do not resubmit under a new ID.';
 
 /**
- * What became of a request whose caller gets no response of the gateway, over all its attempts: `not-sent`
- * only if no byte of any attempt can have left, however the last one ended.
+ * The outcome of a request for which no gateway response is forwarded, over all attempts: `not-sent` only if no byte
+ * of any attempt can have been sent, regardless of how the last one ended.
  */
 export function outcomeWithoutResponse({
   writtenAttempts = 0,
@@ -18,15 +18,15 @@ export function outcomeWithoutResponse({
   return writtenAttempts === 0 ? 'not-sent' : 'unknown';
 }
 
-/** The refusal as the caller gets it: with the outcome of all attempts, and a text that agrees with it. */
+/** The error as the client gets it: with the outcome of all attempts and a matching text. */
 export function withTrueOutcome(
-  refusal: ProxyError,
-  exchange: Pick<UpstreamRecord, 'writtenAttempts'>,
+  error: ProxyError,
+  record: Pick<UpstreamRecord, 'writtenAttempts'>,
 ): ProxyError {
-  const outcome = outcomeWithoutResponse(exchange);
-  if (outcome === refusal.outcome) return refusal;
-  const { reason, cause } = refusal;
-  // Neither its own detail nor its Retry-After goes out: both may invite the caller to send the request again.
+  const outcome = outcomeWithoutResponse(record);
+  if (outcome === error.outcome) return error;
+  const { reason, cause } = error;
+  // Its own detail and Retry-After are left out, since both may suggest a retry.
   const { title } = errorTable[reason];
   const detail = `${title}, but an attempt may have reached the gateway. ${unknownOutcomeAdvice}`;
   return new ProxyError(reason, detail, { outcome, cause });

@@ -4,39 +4,39 @@ import { type Signed, sign, type Unsigned } from '../oauth1/sign.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 
 export interface SigningLimits {
-  /** RSA signatures at once. */
+  /** RSA signatures made concurrently. */
   readonly concurrency: number;
-  /** RSA signatures waiting. */
+  /** Queued RSA signatures. */
   readonly maxQueue: number;
 }
 
 /**
- * Signs, HMAC at once and RSA in its turn: RSA runs on libuv's pool, which DNS look-ups and file reads share,
- * so it is kept below the pool's size, and the waiting line is bounded.
+ * Signs HMAC directly and RSA with limited concurrency and a bounded queue. RSA runs in libuv's thread pool, which
+ * also serves DNS lookups and file reads, so signatures must never occupy all of its threads.
  */
 export class SigningPool {
   readonly #limits: SigningLimits;
-  readonly #meter: Pick<MetricsObserver, 'signed' | 'signingQueueChanged'>;
+  readonly #metrics: Pick<MetricsObserver, 'signed' | 'signingQueueChanged'>;
   readonly #monotonic: () => number;
-  readonly #waiting: (() => void)[] = [];
+  readonly #queue: (() => void)[] = [];
   #running = 0;
 
-  /** @param monotonic milliseconds, never set back */
+  /** @param monotonic milliseconds of a monotonic clock */
   constructor(
     limits: SigningLimits,
-    meter: Pick<MetricsObserver, 'signed' | 'signingQueueChanged'>,
+    metrics: Pick<MetricsObserver, 'signed' | 'signingQueueChanged'>,
     monotonic: () => number,
   ) {
     this.#limits = limits;
-    this.#meter = meter;
+    this.#metrics = metrics;
     this.#monotonic = monotonic;
   }
 
-  /** @throws Refusal `overloaded` when the line is full */
+  /** @throws ProxyError `overloaded` if the queue is full */
   async sign(request: Unsigned, key: SigningKey): Promise<Signed> {
     const startedAt = this.#monotonic();
     const signed = await (key.kind === 'control_key' ? sign(request, key) : this.#withSlot(request, key));
-    this.#meter.signed(request.signatureMethod, (this.#monotonic() - startedAt) / 1000);
+    this.#metrics.signed(request.signatureMethod, (this.#monotonic() - startedAt) / 1000);
     return signed;
   }
 
@@ -51,19 +51,19 @@ export class SigningPool {
   }
 
   async #waitForSlot(): Promise<void> {
-    if (this.#waiting.length >= this.#limits.maxQueue) {
-      throw new ProxyError('overloaded', 'Too many requests wait for an RSA signature.', { retryAfter: 1 });
+    if (this.#queue.length >= this.#limits.maxQueue) {
+      throw new ProxyError('overloaded', 'The signing queue is full.', { retryAfter: 1 });
     }
     await new Promise<void>((resolve) => {
-      this.#waiting.push(resolve);
-      this.#meter.signingQueueChanged(this.#waiting.length);
+      this.#queue.push(resolve);
+      this.#metrics.signingQueueChanged(this.#queue.length);
     });
   }
 
-  /** Hands the place to the one that waits longest. */
+  /** Passes the slot to the request that has waited longest. */
   #release(): void {
-    const resolve = this.#waiting.shift();
-    this.#meter.signingQueueChanged(this.#waiting.length);
+    const resolve = this.#queue.shift();
+    this.#metrics.signingQueueChanged(this.#queue.length);
     if (resolve === undefined) this.#running -= 1;
     else resolve();
   }

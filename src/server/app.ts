@@ -19,13 +19,13 @@ import { SigningPool } from '../proxy/signing-pool.ts';
 /** Everything that reaches outside of the process, or is not the same in two runs. */
 export interface AppOptions {
   /** Gives the keys, and remembers which the gateway took. */
-  readonly rotation: KeySelector;
+  readonly keySelector: KeySelector;
   /** One per environment. */
   readonly upstreams: ReadonlyMap<string, UpstreamClient>;
-  readonly admission: ConcurrencyLimiter;
+  readonly limiter: ConcurrencyLimiter;
   readonly memory: MemoryBudget;
   readonly inflight: InflightRequests;
-  readonly meter: MetricsObserver;
+  readonly metrics: MetricsObserver;
   readonly log: Logger;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
@@ -57,15 +57,15 @@ const forPrograms: HelmetOptions = {
 
 /** Puts the proxy together. Opens nothing: no port, no file, no connection. */
 export function createApp(config: Config, ports: AppOptions): Express {
-  const signer = new SigningPool(config.signing, ports.meter, ports.monotonic);
+  const signer = new SigningPool(config.signing, ports.metrics, ports.monotonic);
   const { maxBodyBytes, maxParameters, timeouts } = config.proxy;
   const handle = createHandler({
     ...ports,
     authenticate: createAuthenticator(config.callers),
     resolve: createRouter(config),
-    readForm: createFormReader({ maxBodyBytes, maxParameters, deadline: timeouts.body }),
+    readForm: createFormReader({ maxBodyBytes, maxParameters, timeout: timeouts.body }),
     responseReadTimeout: timeouts.body,
-    sender: new Forwarder({
+    forwarder: new Forwarder({
       ...ports,
       signer,
       ...(config.keys.rotation.canary ? { canaries: new Canaries(config, ports) } : {}),

@@ -8,7 +8,7 @@ import { type TlsFault, type TlsMaterial, validityOf } from '../tls/material.ts'
 
 export interface CertificateOptions {
   readonly log: Pick<Logger, 'message'>;
-  readonly meter: Pick<MetricsObserver, 'certificateLoaded' | 'certificateRemoved'>;
+  readonly metrics: Pick<MetricsObserver, 'certificateLoaded' | 'certificateRemoved'>;
 }
 
 interface Entry {
@@ -63,7 +63,7 @@ export class CertificateFiles {
 
   /** Takes over what was prepared, and shows when it runs out. */
   use(certificates: Certificates): void {
-    for (const { user } of this.#entries.values()) this.#ports.meter.certificateRemoved(user);
+    for (const { user } of this.#entries.values()) this.#ports.metrics.certificateRemoved(user);
     this.#entries = new Map(certificates);
     for (const { user, material } of certificates.values()) this.#show(user, material);
   }
@@ -115,7 +115,7 @@ export class CertificateFiles {
   #show(user: TlsUser, material: TlsMaterial): void {
     for (const part of ['cert', 'ca'] as const) {
       const validity = validityOf(material, part);
-      if (validity !== undefined) this.#ports.meter.certificateLoaded({ ...user, part }, validity);
+      if (validity !== undefined) this.#ports.metrics.certificateLoaded({ ...user, part }, validity);
     }
   }
 }

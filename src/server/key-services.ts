@@ -13,7 +13,7 @@ import { createKeySource, type KeySourceOptions } from './key-source.ts';
 
 export interface KeyServicesOptions extends Omit<KeySourceOptions, 'events' | 'tls'> {
   readonly log: Logger;
-  readonly meter: MetricsObserver;
+  readonly metrics: MetricsObserver;
 }
 
 /** The cached keys of one configuration, where they come from, and which of them the gateway takes. */
@@ -65,14 +65,14 @@ export function createKeyServices(
 function createRotation(
   inUse: InUse,
   events: KeySourceObserver,
-  { meter, clock, monotonic }: KeyServicesOptions,
+  { metrics: meter, clock, monotonic }: KeyServicesOptions,
 ): KeySelector {
   return new KeySelector({
     keys: {
       get: (address) => inUse.cache.get(address),
       refresh: (address) => inUse.cache.refresh(address),
     },
-    meter: { ...events, keyFallback: (...fallback) => meter.keyFallback(...fallback) },
+    metrics: { ...events, keyFallback: (...fallback) => meter.keyFallback(...fallback) },
     clock,
     monotonic,
     wait: (milliseconds) => pause(milliseconds, undefined, { ref: false }),
@@ -101,7 +101,10 @@ function tokenOf(keys: KeysConfig): Secret | undefined {
 }
 
 /** Key trouble is counted and told: a person has to act on it. */
-function createEvents({ meter, log, monotonic }: KeyServicesOptions, source: string): KeySourceObserver {
+function createEvents(
+  { metrics: meter, log, monotonic }: KeyServicesOptions,
+  source: string,
+): KeySourceObserver {
   const outage = new OutageLog({ log, monotonic, source });
   return {
     keyLookup: (environment, result) => meter.keyLookup(environment, result),

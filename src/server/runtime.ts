@@ -12,7 +12,7 @@ import { type Certificates, materialOf } from './certificates.ts';
 import { createKeyServices, type KeyServices } from './key-services.ts';
 
 /** What stays the same when the configuration is read again. */
-export interface RuntimeOptions extends Omit<AppOptions, 'rotation' | 'upstreams'> {
+export interface RuntimeOptions extends Omit<AppOptions, 'keySelector' | 'upstreams'> {
   readonly logState: () => LogState;
 }
 
@@ -51,7 +51,7 @@ export function startRuntime(
   const tls = materialOf(certificates, { role: 'vault' });
   const keys = createKeyServices(config.keys, tls, ports, previous?.keys);
   return {
-    handle: createApp(config, { ...ports, rotation: keys.rotation, upstreams: forwarders }),
+    handle: createApp(config, { ...ports, keySelector: keys.rotation, upstreams: forwarders }),
     keys,
     readiness: (draining) =>
       computeReadiness({

@@ -161,8 +161,8 @@ function createPorts(
     monotonic,
     log: sampleRejections(redactor.log(given.log), { monotonic, suppressed }),
     redact: redactor.text,
-    meter,
-    admission: new ConcurrencyLimiter(),
+    metrics: meter,
+    limiter: new ConcurrencyLimiter(),
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),
     inflight: new InflightRequests(),
     logState: () => logDestination?.state() ?? { logLinesDropped: false, logStalled: false },
@@ -172,7 +172,7 @@ function createPorts(
 }
 
 /** A request that was rejected before it reached the handler. */
-function noteRejection({ log, meter }: RuntimeOptions): ListenerOptions['requestRejected'] {
+function noteRejection({ log, metrics: meter }: RuntimeOptions): ListenerOptions['requestRejected'] {
   return (exchange) => {
     log.requestFinished(exchange);
     meter.requestFinished(exchange);

@@ -1,24 +1,24 @@
 import { readConsistent } from '../util/consistent-read.ts';
 import { type TlsFault, type TlsMaterial, type TlsPart, tlsFaults } from './material.ts';
 
-/** Paths of PEM files that are used together. */
+/** Paths of PEM files that belong together. */
 export type TlsFiles = Readonly<Partial<Record<TlsPart, string>>>;
 
-/** What uses certificates: the listener, the client of Vault, and the client of each environment's gateway. */
+/** User of certificates: the listener, the Vault client, or the client of an environment's gateway. */
 export interface TlsUser {
   readonly role: 'listener' | 'vault' | 'gateway';
-  /** Of a gateway. */
+  /** For `gateway`. */
   readonly environment?: string;
 }
 
-/** CA bundles of a whole system are a few hundred kilobytes. */
+/** A system's CA bundle has a few hundred kilobytes. */
 const maximumBytes = 4_194_304;
 const parts: readonly TlsPart[] = ['cert', 'key', 'ca'];
 
 /**
- * Reads files of one moment, so that a pair that is being replaced is the old or the new one.
+ * Reads the files consistently: a certificate and key that are being replaced are both old or both new.
  *
- * @returns what can be used, or every reason why it cannot
+ * @returns the material if it is valid, otherwise all faults
  */
 export async function readTlsFiles(
   files: TlsFiles,
@@ -45,7 +45,7 @@ export async function readTlsFiles(
   return faults.length === 0 ? { material } : { faults };
 }
 
-/** Of a system error the code: its message names the path. */
+/** Uses the code of a system error: its message would repeat the path. */
 function messageOf(error: unknown): string {
   const code = fieldOf(error, 'code');
   if (typeof code === 'string') return `cannot be read (${code})`;

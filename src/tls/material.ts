@@ -1,7 +1,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 
-/** PEM texts of one end of TLS connections: its own certificate chain with the key, and the CAs it trusts. */
+/** PEM texts for one end of TLS connections: its certificate chain and key, and the CAs that it trusts. */
 export interface TlsMaterial {
   readonly cert?: string;
   readonly key?: string;
@@ -12,7 +12,7 @@ export type TlsPart = keyof TlsMaterial;
 
 export interface TlsFault {
   readonly part: TlsPart;
-  /** What is wrong, to be read after the name of a file. Holds nothing of its content. */
+  /** What is wrong, worded to follow a file name. Contains nothing of the file. */
   readonly message: string;
 }
 
@@ -22,13 +22,13 @@ export interface Validity {
   readonly until: number;
 }
 
-/** Why these texts cannot be used: one that cannot be parsed, or a key of another certificate. */
+/** Why the material cannot be used: an invalid part, or a key that does not match the certificate. */
 export function tlsFaults(material: TlsMaterial): TlsFault[] {
   const faults = partFaults(material);
   return faults.length === 0 ? contextFaults(material) : faults;
 }
 
-/** OpenSSL has rules of its own, such as the length that a key must have. */
+/** OpenSSL has further rules, such as a minimum key length. */
 function contextFaults(material: TlsMaterial): TlsFault[] {
   try {
     createSecureContext(material);
@@ -52,8 +52,8 @@ function partFaults(material: TlsMaterial): TlsFault[] {
 }
 
 /**
- * How long a part can be used: a chain as long as all its certificates, CAs until the last of them
- * runs out, since a bundle may hold some that have. `undefined` for a key, and for what cannot be parsed.
+ * Validity of a part: for a chain, while all its certificates are valid; for CAs, until the last one expires, since
+ * a bundle may contain expired ones. `undefined` for a key, and for invalid PEM.
  */
 export function validityOf(material: TlsMaterial, part: TlsPart): Validity | undefined {
   const text = part === 'key' ? undefined : material[part];
@@ -70,7 +70,7 @@ export function validityOf(material: TlsMaterial, part: TlsPart): Validity | und
   };
 }
 
-/** Parts that are not valid at this moment. @param now milliseconds since 1970 */
+/** Parts that have expired or are not valid yet. @param now milliseconds since 1970 */
 export function untimelyParts(material: TlsMaterial, now: number): TlsFault[] {
   const parts: readonly TlsPart[] = ['cert', 'ca'];
   return parts.flatMap((part) => {
@@ -82,11 +82,11 @@ export function untimelyParts(material: TlsMaterial, now: number): TlsFault[] {
   });
 }
 
-const notAKey: TlsFault = { part: 'key', message: 'is not a PEM private key without a passphrase' };
-const otherKey: TlsFault = { part: 'key', message: 'holds the key of another certificate' };
+const notAKey: TlsFault = { part: 'key', message: 'is not an unencrypted PEM private key' };
+const otherKey: TlsFault = { part: 'key', message: 'does not match the certificate' };
 
 function notCertificates(part: TlsPart): TlsFault {
-  return { part, message: 'holds no PEM certificate, or one that cannot be parsed' };
+  return { part, message: 'contains no valid PEM certificate' };
 }
 
 const certificateBlock =

@@ -1,33 +1,34 @@
-/** What waiting needs: a clock that nobody sets, and random numbers from 0 up to 1. */
 export interface BackoffOptions {
-  /** Milliseconds, never set back. */
+  /** Milliseconds of a monotonic clock. */
   readonly monotonic: () => number;
+  /** 0 to 1. */
   readonly random: () => number;
 }
 
 export interface BackoffRange {
-  /** Milliseconds of the first wait and of the longest; each failure doubles it, less a part by chance. */
+  /** Milliseconds of the first wait. Each failure doubles it, minus random jitter. */
   readonly initial: number;
+  /** Maximum milliseconds. */
   readonly max: number;
-  /** The greatest part that chance takes off; a half unless given. */
+  /** The largest part of a wait that jitter may subtract. Default: 0.5. */
   readonly jitter?: number;
 }
 
-/** How long to leave something alone after it failed. Knows no timers: whoever wants to try asks. */
+/** Exponential back-off with jitter. It has no timers; callers query {@link remaining} before they retry. */
 export class ExponentialBackoff {
-  readonly #ports: BackoffOptions;
+  readonly #options: BackoffOptions;
   readonly #range: BackoffRange;
   #failures = 0;
   #until = 0;
 
-  constructor(ports: BackoffOptions, range: BackoffRange) {
-    this.#ports = ports;
+  constructor(options: BackoffOptions, range: BackoffRange) {
+    this.#options = options;
     this.#range = range;
   }
 
-  /** Milliseconds until the next try is due; 0 when it is due now. */
+  /** Milliseconds until the next attempt is due; 0 if it is due now. */
   get remaining(): number {
-    return Math.max(0, this.#until - this.#ports.monotonic());
+    return Math.max(0, this.#until - this.#options.monotonic());
   }
 
   /** Since the last success. */
@@ -37,15 +38,15 @@ export class ExponentialBackoff {
 
   /**
    * @param atLeast seconds, from `Retry-After`
-   * @param spent milliseconds of the wait that are over already
+   * @param spent milliseconds of the wait that have already passed
    */
   recordFailure(atLeast = 0, spent = 0): void {
-    const { initial: first, max: longest, jitter: part = 0.5 } = this.#range;
-    const doubled = Math.min(longest, first * 2 ** Math.min(this.#failures, 30));
+    const { initial, max, jitter = 0.5 } = this.#range;
+    const doubled = Math.min(max, initial * 2 ** Math.min(this.#failures, 30));
     this.#failures += 1;
-    const chance = this.#ports.random() * doubled;
-    const wait = Math.max(0, doubled - chance * part - spent);
-    this.holdFor(Math.max(wait, atLeast > 0 ? atLeast * 1000 + chance * 0.5 : 0));
+    const spread = this.#options.random() * doubled;
+    const wait = Math.max(0, doubled - spread * jitter - spent);
+    this.holdFor(Math.max(wait, atLeast > 0 ? atLeast * 1000 + spread * 0.5 : 0));
   }
 
   reset(): void {
@@ -53,8 +54,8 @@ export class ExponentialBackoff {
     this.#until = 0;
   }
 
-  /** Keeps others away for so many milliseconds, without counting a failure. */
+  /** Sets the wait in milliseconds, without counting a failure. */
   holdFor(wait: number): void {
-    this.#until = this.#ports.monotonic() + wait;
+    this.#until = this.#options.monotonic() + wait;
   }
 }

@@ -1,39 +1,38 @@
 import { readFile, stat } from 'node:fs/promises';
 
-/** Enough for any key. */
-const keyBytes = 65_536;
+/** Large enough for any key. */
+const maxKeyBytes = 65_536;
 
-/** Contents and times of files that belong together; a file that is not there has no content. */
+/** Several files of the same moment. A file that does not exist has no content. */
 export interface FileSet {
   readonly contents: readonly (Buffer | undefined)[];
-  /** When the newest of them was last changed. */
+  /** Modification time of the file that was changed last. */
   readonly changedAt: Date;
 }
 
 export interface ReadOptions {
   readonly read?: (path: string) => Promise<Buffer>;
-  /** Of one file; 64 KiB unless given. */
+  /** Per file. Default: 64 KiB. */
   readonly maximumBytes?: number;
 }
 
 interface FileState {
-  /** Differs whenever the file was written, or replaced by another. */
+  /** Changes whenever the file is written or replaced. */
   readonly stamp: string;
   readonly changedAt: number;
 }
 
 /**
- * Reads files of one moment. Kubernetes replaces a mounted secret by turning the symbolic link `..data` to
- * another folder, which can happen between two files: a read during which any of them changed is thrown away
- * and done once more.
+ * Reads several files atomically: retries once if any of them changed during the read. Kubernetes replaces a mounted
+ * secret by pointing the symbolic link `..data` to another directory, which can happen between two files.
  *
- * @throws Error if the files change again, if one is not a plain file of at most `maximumBytes`, or as node:fs does.
+ * @throws Error if the files change again, if one is not a regular file or exceeds `maximumBytes`, or from node:fs
  */
 export async function readConsistent(paths: readonly string[], options: ReadOptions = {}): Promise<FileSet> {
-  const all = { read: readFile, maximumBytes: keyBytes, ...options };
+  const settings = { read: readFile, maximumBytes: maxKeyBytes, ...options };
   return (
-    (await tryReadConsistent(paths, all)) ??
-    (await tryReadConsistent(paths, all)) ??
+    (await tryReadConsistent(paths, settings)) ??
+    (await tryReadConsistent(paths, settings)) ??
     Promise.reject(new Error('the files changed twice while they were read'))
   );
 }
@@ -53,17 +52,17 @@ async function tryReadConsistent(
 }
 
 async function fileState(path: string, maximumBytes: number): Promise<FileState | undefined> {
-  const found = await ignoreNotFound(stat(path, { bigint: true }));
-  if (found === undefined) return undefined;
-  if (!found.isFile()) throw new Error('a file is not a plain file');
-  if (found.size > maximumBytes) throw new Error(`a file is larger than ${maximumBytes} bytes`);
+  const stats = await ignoreNotFound(stat(path, { bigint: true }));
+  if (stats === undefined) return undefined;
+  if (!stats.isFile()) throw new Error('one of the files is not a regular file');
+  if (stats.size > maximumBytes) throw new Error(`one of the files is larger than ${maximumBytes} bytes`);
   return {
-    stamp: [found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(' '),
-    changedAt: Number(found.mtimeMs),
+    stamp: [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join(' '),
+    changedAt: Number(stats.mtimeMs),
   };
 }
 
-/** `undefined` for a file or folder that does not exist; every other error stays an error. */
+/** Returns `undefined` if the file or directory does not exist. Other errors are rethrown. */
 export async function ignoreNotFound<T>(operation: Promise<T>): Promise<T | undefined> {
   try {
     return await operation;

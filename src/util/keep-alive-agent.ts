@@ -4,48 +4,47 @@ import type { Socket } from 'node:net';
 
 declare module 'node:http' {
   interface Agent {
-    /** Where Node hands a request to its agent: not documented, but what every other agent overrides. */
+    /** Assigns a request to a connection. Undocumented, but the method that other agents override too. */
     addRequest(request: ClientRequest, options: object): void;
   }
 }
 
 /**
- * Makes sure that a response belongs to its request. On a kept-alive connection nothing but their order ties
- * the two together: bytes that the server sent while no request was outstanding would be read as the response
- * to the next one, which may be another caller's (response queue poisoning, CVE-2026-48931 and
- * CVE-2026-105481). Node looks only at what its event loop has read already; what still waits in the kernel
- * it misses.
+ * Ensures that a response belongs to its request. On a keep-alive connection only the order associates the two: bytes
+ * that the server sent while no request was pending would be read as the response to the next request, which may be
+ * another client's (response queue poisoning, CVE-2026-48931 and CVE-2026-105481). Node checks only what its event
+ * loop has already read, not what is still in the kernel's buffer.
  *
- * So a request that is given a used connection is not written before the event loop has read everything that
- * had arrived, and a connection on which anything came since it was released is destroyed instead.
+ * So a request on a reused connection is not written until the event loop has read everything that has arrived. If
+ * anything has arrived since the connection was released, it is destroyed instead.
  */
 class ReuseGuard {
-  /** Bytes received when the connection was last released; 0 before. A new connection is not in it. */
+  /** Bytes received up to the last release of a connection; 0 before. New connections are absent. */
   readonly #received = new WeakMap<Socket, number>();
 
   constructor(agent: HttpAgent) {
-    // Before the agent's own listener, which may assign the connection to a queued request at once.
+    // Before the agent's own listener, which may immediately assign the connection to a queued request.
     agent.prependListener('free', (socket: Socket) => {
       if (this.#received.has(socket)) this.#received.set(socket, bytesReceived(socket));
     });
   }
 
-  /** @param enqueue lets the agent find a connection for the request: one of its own, or a new one */
+  /** @param enqueue makes the agent assign a pooled or a new connection to the request */
   watch(request: ClientRequest, enqueue: () => void): void {
     const assign = request.onSocket.bind(request);
-    // Node gives an error in place of a connection that failed.
-    request.onSocket = (...given) => {
-      const [socket] = given;
+    // If the connection failed, Node passes an error instead of a socket.
+    request.onSocket = (...values) => {
+      const [socket] = values;
       const received = this.#received.get(socket);
       if (received === undefined) {
         if (typeof socket === 'object') this.#received.set(socket, 0);
-        Reflect.apply(assign, undefined, given);
+        Reflect.apply(assign, undefined, values);
         return;
       }
       afterPoll(socket, () => {
         if (isUsable(socket) && bytesReceived(socket) === received) {
           request.reusedSocket = true;
-          Reflect.apply(assign, undefined, given);
+          Reflect.apply(assign, undefined, values);
         } else {
           socket.destroy();
           request.reusedSocket = false;
@@ -57,7 +56,7 @@ class ReuseGuard {
   }
 }
 
-/** An agent for `http:` that destroys a connection on which bytes arrived while no request was outstanding. */
+/** A keep-alive agent for `http:` that destroys connections that received bytes while no request was pending. */
 export class KeepAliveAgent extends HttpAgent {
   readonly #guard = new ReuseGuard(this);
 
@@ -84,30 +83,29 @@ export class KeepAliveTlsAgent extends TlsAgent {
 }
 
 /**
- * Calls back after one whole poll phase of the event loop. The first `setImmediate` may run right after the
- * callbacks of a poll that is older than this call, so only the second one comes after a newer poll.
+ * Calls back after one complete poll phase of the event loop. The first `setImmediate` may belong to a poll phase that
+ * began before this call, so only the second one runs after a newer one.
  */
 function afterPoll(socket: Socket, done: () => void): void {
-  // Neither the agent nor a request listens meanwhile; an error destroys the socket, which is noticed below.
-  const ignore = (): void => {};
-  socket.on('error', ignore);
+  // Without this listener an error would be uncaught. It also destroys the socket, which the caller checks.
+  const ignoreError = (): void => {};
+  socket.on('error', ignoreError);
   setImmediate(() => {
     setImmediate(() => {
-      socket.off('error', ignore);
+      socket.off('error', ignoreError);
       done();
     });
   });
 }
 
-/** From a socket that is paused nothing was read: what waits there would be the next response. */
+/** A paused socket may have unread bytes, which would become the next response. */
 function isUsable(socket: Socket): boolean {
   return !socket.destroyed && socket.writable && !socket.isPaused();
 }
 
 /**
- * Bytes that came over the network. `bytesRead` of a TLS socket counts what was decrypted and misses a part of
- * a record, so this looks at the TCP handle below it; Node has no public way there. Without one it is
- * `bytesRead` after all.
+ * Bytes received from the network. `bytesRead` of a TLS socket counts decrypted bytes and misses an incomplete record,
+ * so this uses the TCP handle below, for which Node has no public API. Falls back to `bytesRead`.
  */
 function bytesReceived(socket: Socket): number {
   const tcp = property(property(socket, '_handle'), '_parent');

@@ -1,43 +1,43 @@
-/** A map of bounded size that gives up what was used longest ago. */
+/** A map of bounded size that evicts the least recently used entry. */
 export class LruMap<Value> {
   readonly #limit: number;
-  /** In order of use: a Map keeps the order of insertion. */
+  /** Least recently used first: a Map keeps insertion order. */
   readonly #values = new Map<string, Value>();
 
   constructor(limit: number) {
     this.#limit = limit;
   }
 
-  get(name: string): Value | undefined {
-    const value = this.#values.get(name);
-    if (value !== undefined) this.#moveToEnd(name, value);
+  get(key: string): Value | undefined {
+    const value = this.#values.get(key);
+    if (value !== undefined) this.#moveToEnd(key, value);
     return value;
   }
 
-  /** As {@link get}, but it is no use. */
-  peek(name: string): Value | undefined {
-    return this.#values.get(name);
+  /** Like {@link get}, but does not count as a use. */
+  peek(key: string): Value | undefined {
+    return this.#values.get(key);
   }
 
-  /** Another value for a name that is there; it is no use. */
-  replace(name: string, value: Value): void {
-    if (this.#values.has(name)) this.#values.set(name, value);
+  /** Replaces the value of an existing entry. Does not count as a use. */
+  replace(key: string, value: Value): void {
+    if (this.#values.has(key)) this.#values.set(key, value);
   }
 
-  /** Gives back the value that had to go to make room, if one had to. */
-  set(name: string, value: Value): Value | undefined {
-    this.#moveToEnd(name, value);
+  /** @returns the evicted value, if any */
+  set(key: string, value: Value): Value | undefined {
+    this.#moveToEnd(key, value);
     if (this.#values.size <= this.#limit) return undefined;
-    const [oldest] = this.#values;
-    if (oldest === undefined) return undefined;
-    this.#values.delete(oldest[0]);
-    return oldest[1];
+    const [leastRecent] = this.#values;
+    if (leastRecent === undefined) return undefined;
+    this.#values.delete(leastRecent[0]);
+    return leastRecent[1];
   }
 
-  /** Gives back the value that was there. */
-  delete(name: string): Value | undefined {
-    const value = this.#values.get(name);
-    this.#values.delete(name);
+  /** @returns the deleted value */
+  delete(key: string): Value | undefined {
+    const value = this.#values.get(key);
+    this.#values.delete(key);
     return value;
   }
 
@@ -45,8 +45,8 @@ export class LruMap<Value> {
     return this.#values.values();
   }
 
-  #moveToEnd(name: string, value: Value): void {
-    this.#values.delete(name);
-    this.#values.set(name, value);
+  #moveToEnd(key: string, value: Value): void {
+    this.#values.delete(key);
+    this.#values.set(key, value);
   }
 }

@@ -1,11 +1,11 @@
-/** Why no connection could be made: label value of metrics, field of the log. */
+/** Why a connection could not be established: a metric label value and a log field. */
 export type NetworkFailure = 'dns' | 'refused' | 'timeout' | 'tls' | 'other';
 
 export const networkFailures: readonly NetworkFailure[] = ['dns', 'refused', 'timeout', 'tls', 'other'];
 
-/** Codes of Node's resolver (`dns` module and getaddrinfo). */
+/** Error codes of Node's resolver (`dns` module and getaddrinfo). */
 const dns = /^(EAI_\w+|ENOTFOUND|ENODATA|ESERVFAIL|EREFUSED|ENONAME|EBADRESP)$/;
-/** Codes of Node's TLS and of OpenSSL's certificate verification (`X509_V_ERR_*` without the prefix). */
+/** Error codes of Node's TLS and of OpenSSL's certificate verification (`X509_V_ERR_*` without the prefix). */
 const tls =
   /^(ERR_TLS_|ERR_SSL_|ERR_OSSL_|EPROTO$|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH$|INVALID_(CA|PURPOSE)$|PATH_LENGTH_|ERROR_IN_CERT_|ERROR_IN_CRL_)/;
 
@@ -17,7 +17,7 @@ export function networkFailureOf(error: unknown): NetworkFailure {
   return code === 'ETIMEDOUT' ? 'timeout' : 'other';
 }
 
-const texts: Readonly<Record<NetworkFailure, string>> = {
+const prefixes: Readonly<Record<NetworkFailure, string>> = {
   dns: 'DNS: ',
   refused: 'connection refused: ',
   timeout: 'timeout: ',
@@ -25,9 +25,9 @@ const texts: Readonly<Record<NetworkFailure, string>> = {
   other: '',
 };
 
-/** For the log: the kind of failure and the error's code. Its message names addresses, which is not needed. */
+/** For the log: the kind of failure and the error code, without the message, which contains addresses. */
 export function describeNetworkFailure(error: unknown): string {
-  return `${texts[networkFailureOf(error)]}${codeOf(error) ?? 'no code'}`;
+  return `${prefixes[networkFailureOf(error)]}${codeOf(error) ?? 'no code'}`;
 }
 
 function codeOf(error: unknown): string | undefined {

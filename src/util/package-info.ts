@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** The folder of package.json: the same for `src/main.ts` and for a built `dist/main.js`. */
+/** The directory of package.json, for both `src/` and the built `dist/`. */
 export const packageRoot = new URL('../../', import.meta.url);
 
 /** The version in package.json. */

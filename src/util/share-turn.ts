@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** Work that begins in the next turn of the event loop, and that everybody shares who asks for it before. */
+/** Runs work in the next turn of the event loop. All calls until then share one run and its result. */
 export function shareTurn<T>(work: () => Promise<T>): () => Promise<T> {
   let shared: Promise<T> | undefined;
   return () => {

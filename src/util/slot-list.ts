@@ -1,21 +1,20 @@
 /**
- * What is under way now.
+ * A collection of short-lived items, such as requests in flight.
  *
- * An array whose places are taken again, not a Set: one that lives long and changes with every request keeps
- * what has left it from being collected until V8 collects old objects as well, and makes each of its
- * collections of young objects ten times as long.
+ * An array with reused slots instead of a Set: a long-lived Set that churns keeps dead entries alive in V8's old
+ * space, and makes each collection of young objects ten times slower.
  */
 export class SlotList<Item> {
   readonly #slots: (Item | undefined)[] = [];
   readonly #free: number[] = [];
 
-  /** @returns what to call, once, when the item leaves */
+  /** @returns removes the item; to be called once */
   add(item: Item): () => void {
-    const place = this.#free.pop() ?? this.#slots.length;
-    this.#slots[place] = item;
+    const slot = this.#free.pop() ?? this.#slots.length;
+    this.#slots[slot] = item;
     return () => {
-      this.#slots[place] = undefined;
-      this.#free.push(place);
+      this.#slots[slot] = undefined;
+      this.#free.push(slot);
     };
   }
 

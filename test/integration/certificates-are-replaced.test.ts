@@ -93,7 +93,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
       expect.objectContaining({
         level: 'error',
         role: 'listener',
-        fault: `${at('tls.key')} holds the key of another certificate`,
+        fault: `${at('tls.key')} does not match the certificate`,
       }),
     ]);
     expect(await shownBy(proxy)).toBe('first');
@@ -240,12 +240,12 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     };
     expect(await problems(file(first.certFile, first.keyFile, ca.file))).toEqual([]);
     expect(await problems(file(first.certFile, second.keyFile, at('junk.pem')))).toEqual([
-      'proxy.tls.keyFile names a file that holds the key of another certificate',
-      'environments.sandbox.caFile names a file that holds no PEM certificate, or one that cannot be parsed',
+      'proxy.tls.keyFile names a file that does not match the certificate',
+      'environments.sandbox.caFile names a file that contains no valid PEM certificate',
     ]);
     expect(await problems(file(first.keyFile, first.certFile, ca.file))).toEqual([
-      expect.stringContaining('proxy.tls.certFile names a file that holds no PEM certificate'),
-      expect.stringContaining('proxy.tls.keyFile names a file that is not a PEM private key'),
+      expect.stringContaining('proxy.tls.certFile names a file that contains no valid PEM certificate'),
+      expect.stringContaining('proxy.tls.keyFile names a file that is not an unencrypted PEM private key'),
     ]);
     const good = file(first.certFile, first.keyFile, ca.file);
     expect(await problems(good, Date.now() + 2 * day)).toEqual([

@@ -159,7 +159,7 @@ describe('check --online', () => {
       ['vault', 'failed'],
       ['gateway', 'ok'],
     ]);
-    expect(rows[0]?.detail).toContain('Vault refused the credentials (HTTP 403, token)');
+    expect(rows[0]?.detail).toContain('Vault rejected the credentials (HTTP 403, token)');
     expect(bench.vault.count(/secret\//)).toBe(0);
   });
 
@@ -169,13 +169,13 @@ describe('check --online', () => {
     const gone = await checks(configWith([], { keys }));
     expect([gone.code, gone.rows[0]?.detail]).toEqual([
       1,
-      'logging in to Vault: Vault cannot be reached (connection refused: ECONNREFUSED)',
+      'Vault login failed: Vault cannot be reached (connection refused: ECONNREFUSED)',
     ]);
     bench.vault.sealed = true;
     const sealed = await checks(configWith([]));
     expect([sealed.code, sealed.rows[0]?.detail]).toEqual([
       1,
-      'logging in to Vault: Vault is sealed (HTTP 503)',
+      'Vault login failed: Vault is sealed (HTTP 503)',
     ]);
   });
 

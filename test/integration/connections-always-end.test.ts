@@ -20,8 +20,8 @@ async function openEdge(options: Parameters<typeof startEdge>[0] = {}): Promise<
 const tunnel = 'CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n';
 const get = `GET ${balance} HTTP/1.1\r\nHost: x\r\n\r\n`;
 
-describe('a connection that leaves HTTP', () => {
-  it('and is reset does not end the process or a payment in flight', async () => {
+describe('a connection after CONNECT or an upgrade', () => {
+  it('that is reset does not end the process or a payment in flight', async () => {
     const gateway = await startRecordingGateway();
     const process = spawnServe({ config: configFor(gateway.url) });
     stops.push(process.clear, () => gateway.close());
@@ -43,7 +43,7 @@ describe('a connection that leaves HTTP', () => {
     ['at once', tunnel],
     ['behind a rejected request', get + tunnel],
     ['behind a request in flight', formRequest(balance) + tunnel],
-  ])('%s gives its place back within seconds, though its client holds it', async (_, bytes) => {
+  ])('%s is closed within seconds, even if its client keeps it open', async (_, bytes) => {
     const edge = await openEdge({ config: { proxy: { port: 0, maxConnections: 2 } } });
     for (let count = 0; count < 2; count += 1) (await RawConnection.open(edge.proxy.url)).send(bytes);
     await until(async () => (await edge.ask(formRequest(balance)).catch(() => undefined))?.status === 200);
@@ -65,7 +65,7 @@ describe('a client that half-closes after its request', () => {
     expect(edge.gateway.requests).toHaveLength(count);
   });
 
-  it('in the middle of its request gets no response, and nothing is sent', async () => {
+  it('within its request gets no response, and nothing is sent', async () => {
     const edge = await openEdge();
     const cut = formRequest(transfer, 'amount=1').slice(0, -3);
     await (await RawConnection.open(edge.proxy.url)).send(cut).finish().gone();
@@ -77,7 +77,7 @@ describe('a client that half-closes after its request', () => {
 });
 
 describe('a flood of pipelined requests', () => {
-  it('that are rejected is one response and one log line for each connection', async () => {
+  it('that are rejected has one response and one log line per connection', async () => {
     const edge = await openEdge();
     const floods = await Promise.all(Array.from({ length: 4 }, () => RawConnection.open(edge.proxy.url)));
     for (const flood of floods) flood.send(get.repeat(20_000));
@@ -89,7 +89,7 @@ describe('a flood of pipelined requests', () => {
     expect(edge.proxy.logText().length).toBeLessThan(10_000);
   });
 
-  it('each on a connection of its own has a bounded number of log lines, and all are counted', async () => {
+  it('each on a separate connection has a limited number of log lines, but all are counted', async () => {
     const edge = await openEdge();
     for (let round = 0; round < 10; round += 1) {
       const floods = await Promise.all(Array.from({ length: 30 }, () => RawConnection.open(edge.proxy.url)));
@@ -101,7 +101,7 @@ describe('a flood of pipelined requests', () => {
     expect(lines).toBeLessThan(200);
   });
 
-  it('that are served does not delay the requests of others', async () => {
+  it('that are processed does not delay the requests of other clients', async () => {
     const edge = await openEdge();
     const floods = await Promise.all(Array.from({ length: 4 }, () => RawConnection.open(edge.proxy.url)));
     for (const flood of floods) flood.send(formRequest(status, statusForm).repeat(20_000));
@@ -110,13 +110,13 @@ describe('a flood of pipelined requests', () => {
     for (let count = 0; count < 10; count += 1) {
       expect((await edge.ask(formRequest(transfer, 'amount=1'))).status).toBe(200);
     }
-    // Ten requests of the others took their turns among those of the four connections.
+    // Ten requests of other clients took turns with those of the four connections.
     expect(edge.gateway.requests.length - before).toBeLessThan(10 * 20);
     for (const flood of floods) flood.reset();
   });
 });
 
-it('a response that breaks off ends its connection, and nothing behind it is processed', async () => {
+it('a truncated response closes its connection, and nothing after it is processed', async () => {
   const gateway = await startFaultyGateway([
     async ({ request, socket }) => {
       await request();

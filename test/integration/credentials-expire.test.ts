@@ -5,34 +5,34 @@ import type { Countersign } from '../support/processes.ts';
 import { roleName } from '../support/stub-vault/harness.ts';
 import { balanceOf, TestCluster } from '../support/test-cluster.ts';
 
-/** Seconds a Vault token lives here; it is read with more often than that. */
+/** TTL of a Vault token in seconds; keys are read more often than that. */
 const life = 2;
 const jwts = ['first', 'second', 'third'].map((name) => `eyJ.${name}-MARK-service-account.${'x'.repeat(20)}`);
 
-describe('a credential for Vault that has come to its end', () => {
-  let site: TestCluster;
+describe('a Vault credential that is no longer valid', () => {
+  let cluster: TestCluster;
   let load: Load;
   let startedAt: number;
   const by: Record<string, Countersign> = {};
 
-  /** Four processes side by side, each with its own way to log in, all under load. */
+  /** Four processes in parallel, each with another auth method, all under load. */
   beforeAll(async () => {
-    site = await new TestCluster({ fresh: '500ms' }).open();
-    const { tokens, kubernetes } = site.vault.world();
-    const jwtFile = site.secretFile('jwt', jwts[0] ?? '');
+    cluster = await new TestCluster({ fresh: '500ms' }).open();
+    const { tokens, kubernetes } = cluster.vault.world();
+    const jwtFile = cluster.secretFile('jwt', jwts[0] ?? '');
     kubernetes.accept(jwts[0] ?? '');
     kubernetes.role('signer', { policies: [roleName], ttl: life, maxTtl: life });
-    const token = site.secret('hvs.MARK-static-token-4711');
+    const token = cluster.secret('hvs.MARK-static-token-4711');
     tokens.create(Date.now(), { id: token, policies: [roleName], ttl: 4 * life, renewable: false });
     const short = { token_ttl: life, token_max_ttl: life + 1 };
     const ways = {
-      'max-ttl': await site.appRole('max-ttl', short),
-      'used-up': await site.appRole('used-up', { ...short, secret_id_num_uses: 1 }),
+      'max-ttl': await cluster.appRole('max-ttl', short),
+      'used-up': await cluster.appRole('used-up', { ...short, secret_id_num_uses: 1 }),
       kubernetes: { method: 'kubernetes', role: 'signer', jwtFile },
-      token: { method: 'token', tokenFile: site.secretFile('token', token) },
+      token: { method: 'token', tokenFile: cluster.secretFile('token', token) },
     } as const;
     const started = Object.entries(ways).map(async ([name, auth]) => {
-      const [one] = await site.startProcesses(1, auth);
+      const [one] = await cluster.startProcesses(1, auth);
       if (one === undefined) return;
       by[name] = one;
       // Before its credential ends, it has the keys.
@@ -46,7 +46,7 @@ describe('a credential for Vault that has come to its end', () => {
 
   afterAll(async () => {
     await load.end();
-    await site.close();
+    await cluster.close();
   });
 
   function processOf(name: string): Countersign {
@@ -64,8 +64,8 @@ describe('a credential for Vault that has come to its end', () => {
       .filter(({ level }) => level === 'error')
       .map(({ msg, cause }) => [msg, cause].join(' ').trim());
 
-  /** By the log and by two metrics; while cached keys go on. */
-  async function expectAlarm(name: string, message: string): Promise<void> {
+  /** In the log and in two metrics, while cached keys stay in use. */
+  async function expectAlert(name: string, message: string): Promise<void> {
     const one = processOf(name);
     await waitUntil(() => errorsOf(name).some((text) => text.includes(message)), `${name} says so`);
     await waitUntil(async () => (await one.metric('key_source_up')) === 0, `${name} shows it`);
@@ -81,63 +81,63 @@ describe('a credential for Vault that has come to its end', () => {
     expect(await expiryOf(name)).toBeGreaterThan(Date.now() / 1000);
   }
 
-  it('because a secret id is used up, is an alarm, and over when its file holds another', async () => {
-    await expectAlarm('used-up', 'Vault refused the credentials (HTTP 400, approle)');
-    await site.newSecretId('used-up');
+  it('because a secret ID is used up, raises an alert until its file has another', async () => {
+    await expectAlert('used-up', 'Vault rejected the credentials (HTTP 400, approle)');
+    await cluster.newSecretId('used-up');
     await expectRecovery('used-up');
   });
 
-  it('because a service account token is rotated, is replaced by the next login, and else is an alarm', async () => {
-    const { kubernetes } = site.vault.world();
-    const logins = () => site.vault.count(/auth\/kubernetes\/login/);
+  it('because a service account token was rotated, is replaced by the next login, or raises an alert', async () => {
+    const { kubernetes } = cluster.vault.world();
+    const logins = () => cluster.vault.count(/auth\/kubernetes\/login/);
     const before = logins();
     kubernetes.accept(jwts[1] ?? '');
-    site.secretFile('jwt', jwts[1] ?? '');
+    cluster.secretFile('jwt', jwts[1] ?? '');
     kubernetes.reject(jwts[0] ?? '');
     await waitUntil(() => logins() > before, 'it has logged in again');
     expect(await isUp('kubernetes')).toBe(true);
     expect(errorsOf('kubernetes')).toEqual([]);
     kubernetes.reject(jwts[1] ?? '');
-    await expectAlarm('kubernetes', 'Vault refused the credentials (HTTP 403, kubernetes)');
+    await expectAlert('kubernetes', 'Vault rejected the credentials (HTTP 403, kubernetes)');
     kubernetes.accept(jwts[2] ?? '');
-    site.secretFile('jwt', jwts[2] ?? '');
+    cluster.secretFile('jwt', jwts[2] ?? '');
     await expectRecovery('kubernetes');
   });
 
-  it('because a token from a file has expired for good, is announced before, and an alarm', async () => {
-    await expectAlarm('token', 'Vault refused the credentials (HTTP 403, token)');
+  it('because a token from a file has expired, is announced before, and raises an alert', async () => {
+    await expectAlert('token', 'Vault rejected the credentials (HTTP 403, token)');
     expect(errorsOf('token')[0]).toMatch(/^the configured Vault token expires at \d{4}-.*; replace it/);
-    const token = site.secret('hvs.MARK-static-token-4712');
-    site.vault.world().tokens.create(Date.now(), { id: token, policies: [roleName], ttl: 3600 });
-    site.secretFile('token', token);
+    const token = cluster.secret('hvs.MARK-static-token-4712');
+    cluster.vault.world().tokens.create(Date.now(), { id: token, policies: [roleName], ttl: 3600 });
+    cluster.secretFile('token', token);
     await expectRecovery('token');
   });
 
-  it('because a token has reached its greatest age, is replaced by a new login before it ends', async () => {
+  it('because a token has reached its maximum TTL, is replaced by a new login before it expires', async () => {
     await waitUntil(() => performance.now() - startedAt > 3 * life * 1000, 'several tokens have ended');
     expect(await expiryOf('max-ttl')).toBeGreaterThan(Date.now() / 1000);
     expect(await isUp('max-ttl')).toBe(true);
     expect(errorsOf('max-ttl')).toEqual([]);
   });
 
-  it('has failed no request of a login whose keys were cached, and shown no secret', async () => {
+  it('failed no request of a login with cached keys, and leaked no secret', async () => {
     await load.end();
     for (const name of Object.keys(by)) {
       expect(load.results(new RegExp(`^${name}$`))).toEqual({ '200 answered': expect.any(Number) });
     }
     expect(load.rate).toBeGreaterThan(50);
-    expect(await site.leaks(load.seen())).toEqual([]);
+    expect(await cluster.leaks(load.seen())).toEqual([]);
   });
 
-  it('would have been found in what was seen', () => {
-    const { controlKey, privateKey } = site.first;
+  it('would have been found in the output', () => {
+    const { controlKey, privateKey } = cluster.first;
     for (const secret of [controlKey, privateKey, ...jwts]) {
       for (const encoding of ['utf8', 'base64', 'hex'] as const) {
         const text = Buffer.from(`before ${secret} after`).toString(encoding);
-        expect(site.secretsIn(text)).not.toEqual([]);
+        expect(cluster.secretsIn(text)).not.toEqual([]);
       }
     }
-    const given = site.vault.seen.flatMap(({ headers }) => headers['x-vault-token'] ?? []);
-    expect(site.secretsIn(String(given.at(-1)))).not.toEqual([]);
+    const given = cluster.vault.seen.flatMap(({ headers }) => headers['x-vault-token'] ?? []);
+    expect(cluster.secretsIn(String(given.at(-1)))).not.toEqual([]);
   });
 });

@@ -27,7 +27,7 @@ beforeEach(() => {
 const card = '4000056655665556';
 const manyOf = (count: number): string => Array.from({ length: count }, (_, n) => `p${n}=`).join('&');
 
-const refused: [name: string, target: string, form: string, reason: Reason][] = [
+const rejected: [name: string, target: string, form: string, reason: Reason][] = [
   ['% without hex digits', balance, 'a=%zz', 'malformed-form'],
   ['% at the end', balance, 'a=%', 'malformed-form'],
   ['UTF-8 that is cut short', balance, 'a=%C3', 'malformed-form'],
@@ -46,23 +46,26 @@ const refused: [name: string, target: string, form: string, reason: Reason][] = 
 ];
 
 describe('a form', () => {
-  it.each(refused)('is rejected, and with 400 the connection ends: %s', async (_, target, form, reason) => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    const answer = await connection.send(formRequest(target, form)).answer();
-    expectProblem(answer, reason);
-    expect(edge.gateway.requests).toHaveLength(0);
-    expect(answer.headers.connection).toBe(answer.status === 400 ? 'close' : 'keep-alive');
-    if (answer.status === 400) expect(await connection.ended()).toBe('FIN');
-    else expect(await nextIsServed(connection)).toBe(true);
-  });
+  it.each(rejected)(
+    'is rejected, and with 400 the connection closes: %s',
+    async (_, target, form, reason) => {
+      const connection = await RawConnection.open(edge.proxy.url);
+      const answer = await connection.send(formRequest(target, form)).answer();
+      expectProblem(answer, reason);
+      expect(edge.gateway.requests).toHaveLength(0);
+      expect(answer.headers.connection).toBe(answer.status === 400 ? 'close' : 'keep-alive');
+      if (answer.status === 400) expect(await connection.ended()).toBe('FIN');
+      else expect(await nextIsServed(connection)).toBe(true);
+    },
+  );
 
-  it('that is no UTF-8 is refused also when it comes unescaped', async () => {
+  it('that is not UTF-8 is rejected even if it is not escaped', async () => {
     const head = formRequest(balance, '', ['Content-Length: 3']);
     const answer = await edge.ask(Buffer.concat([Buffer.from(head), Buffer.from('a=\xff', 'latin1')]));
     expectProblem(answer, 'malformed-form');
   });
 
-  it('that is refused is described without its content', async () => {
+  it('that is rejected is described without its content', async () => {
     const form = `a=1&credit_card_number=${card}%zz&cvv2=q9z7`;
     const problem = expectProblem(await edge.ask(formRequest(transfer, form)), 'malformed-form');
     expect(problem.detail).toMatch(/^Parameter 2 /);
@@ -117,7 +120,7 @@ describe('a form', () => {
         ['oauth-nonce', 'x'],
       ],
     ],
-  ])('reaches the gateway as it is: %s', async (_, form, pairs) => {
+  ])('reaches the gateway unchanged: %s', async (_, form, pairs) => {
     expect((await edge.ask(formRequest(balance, form))).status).toBe(200);
     const [request] = edge.gateway.requests;
     const verified = verifyAuthorization(

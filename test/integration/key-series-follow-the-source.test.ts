@@ -10,12 +10,12 @@ const path = 'gateway/sandbox/acme';
 const acme = { login: 'acme', kind: 'control_key' };
 
 describe('without a request for the login', () => {
-  let bench: VaultTestEnvironment;
+  let setup: VaultTestEnvironment;
   let proxy: TestProxy;
 
   const keysOf = (cache: object) => ({
     source: 'vault' as const,
-    vault: { address: bench.vault.address, auth: { method: 'token' as const, token: rootToken } },
+    vault: { address: setup.vault.address, auth: { method: 'token' as const, token: rootToken } },
     cache,
   });
 
@@ -30,42 +30,42 @@ describe('without a request for the login', () => {
   const logged = (message: string) => proxy.logLines().filter(({ msg }) => msg === message);
 
   beforeEach(async () => {
-    bench = await new VaultTestEnvironment({ clock: Date.now }).open();
+    setup = await new VaultTestEnvironment({ clock: Date.now }).open();
   });
   afterEach(async () => {
     await proxy.stop();
-    await bench.close();
+    await setup.close();
   });
 
-  it('a key that was mended in Vault is not shown as unusable any more', async () => {
+  it('a key that was fixed in Vault is no longer shown as unusable', async () => {
     await startWith({ ttl: '100ms' });
-    await bench.admin.put(path, { control_key: '' });
+    await setup.admin.put(path, { control_key: '' });
     expect((await askBalance(proxy)).body).toContain('key-unusable');
     expect(await unusable()).toBe(1);
-    await bench.admin.put(path, { control_key: 'mended' });
+    await setup.admin.put(path, { control_key: 'fixed' });
     await until(async () => (await unusable()) === 0);
     expect(await counted(proxy, 'key_version', acme)).toBe(2);
     expect(await counted(proxy, 'key_signing_version', acme)).toBe(2);
   });
 
-  it('keys that were deleted in Vault leave no series, and a warning that names the login', async () => {
+  it('keys that were deleted in Vault end their series, with a warning that names the login', async () => {
     await startWith({ ttl: '100ms' });
-    await bench.admin.put(path, { control_key: 'first' });
+    await setup.admin.put(path, { control_key: 'first' });
     await askBalance(proxy);
     expect(await hasSeries()).toBe(true);
-    await bench.admin.deleteVersions(path, [1]);
+    await setup.admin.deleteVersions(path, [1]);
     await until(async () => !(await hasSeries()));
     expect(logged('keys deleted in the key source')).toEqual([
       expect.objectContaining({ level: 'warn', environment: 'sandbox', login: 'acme' }),
     ]);
   });
 
-  it('deleted keys of a login that looks like a card number are a warning without it', async () => {
+  it('deleted keys of a login that looks like a card number log a warning without it', async () => {
     await startWith({ ttl: '100ms' });
     const card = '4111111111111111';
-    await bench.admin.put(`gateway/sandbox/${card}`, { control_key: 'first' });
+    await setup.admin.put(`gateway/sandbox/${card}`, { control_key: 'first' });
     expect((await post(`${proxy.url}/sandbox/gw/api/v2/get-balance/manager/${card}`, '')).status).toBe(502);
-    await bench.admin.deleteVersions(`gateway/sandbox/${card}`, [1]);
+    await setup.admin.deleteVersions(`gateway/sandbox/${card}`, [1]);
     await until(() => logged('keys deleted in the key source').length === 1);
     expect(logged('keys deleted in the key source')).toEqual([
       expect.objectContaining({ level: 'warn', login: redactedLogin }),
@@ -73,9 +73,9 @@ describe('without a request for the login', () => {
     expect(proxy.logText()).not.toContain(card);
   });
 
-  it('keys that no request uses leave no series, without a warning', async () => {
+  it('keys that no request uses end their series, without a warning', async () => {
     await startWith({ ttl: '100ms', staleIfError: '2s' });
-    await bench.admin.put(path, { control_key: '' });
+    await setup.admin.put(path, { control_key: '' });
     await askBalance(proxy);
     expect(await unusable()).toBe(1);
     await until(async () => !(await hasSeries()));
@@ -84,9 +84,9 @@ describe('without a request for the login', () => {
     ]);
   });
 
-  it('keys of a place that a reload left leave no series', async () => {
+  it('keys of a source that a reload replaced end their series', async () => {
     await startWith({});
-    await bench.admin.put(path, { control_key: 'first' });
+    await setup.admin.put(path, { control_key: 'first' });
     await askBalance(proxy);
     expect(await hasSeries()).toBe(true);
     await proxy.reload({ keys: { source: 'directory', directory: proxy.keysFolder } });

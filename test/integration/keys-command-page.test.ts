@@ -11,7 +11,7 @@ const page = readFileSync(join(root, 'deploy/vault/README.md'), 'utf8');
 const steps = stepsIn(page);
 const real = devServer(process.env);
 
-/** What the platform team has, by the policy in its file. */
+/** A token with the platform team's policy. */
 async function platformToken({ admin }: KeysTestEnvironment): Promise<string> {
   const name = 'countersign-platform';
   const policy = readFileSync(join(root, `deploy/vault/policies/${name}.hcl`), 'utf8');
@@ -20,7 +20,7 @@ async function platformToken({ admin }: KeysTestEnvironment): Promise<string> {
 }
 
 describe('deploy/vault/README.md', () => {
-  it('has sessions', () => {
+  it('has terminal sessions', () => {
     expect(steps.length).toBeGreaterThan(10);
   });
 

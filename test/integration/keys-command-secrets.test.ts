@@ -24,7 +24,7 @@ beforeEach(async () => {
   await bench.put({ control_key: oldControlKey, private_key: oldKey });
 });
 
-/** Every way in which a text could show: as it is, and as others would write it. */
+/** Every encoding in which a text could leak. */
 function formsOf(secret: string): string[] {
   const bytes = Buffer.from(secret);
   return [
@@ -70,7 +70,7 @@ describe('secrets', () => {
     expectNothingShown(...linesOf(encrypted), ...linesOf(String(generated)));
   });
 
-  it('are printed by no refusal', async () => {
+  it('are printed by no error', async () => {
     const login = ['--login', 'acme'];
     const file = (text: string) => ['--from', bench.folder.file('given', text)];
     const halfKey = `${oldKey.slice(0, 900)}\n-----END PRIVATE KEY-----\n`;
@@ -88,15 +88,15 @@ describe('secrets', () => {
   });
 });
 
-describe('a Vault that fails', () => {
+describe('a failing Vault', () => {
   const problems = [
     [{ kind: 'status', status: 503 }, 'Vault is sealed (HTTP 503). Nothing was written.'],
     [{ kind: 'status', status: 403 }, 'Vault denied permission (HTTP 403). Nothing was written.'],
     [{ kind: 'reset' }, 'Vault cannot be reached (ECONNRESET). Whether the new version of sandbox/acme was'],
-    [{ kind: 'cut-json' }, 'does not speak its protocol (HTTP 200). Whether the new version of sandbox/acme'],
+    [{ kind: 'cut-json' }, 'not a Vault API (HTTP 200). Whether the new version of sandbox/acme'],
   ] as const;
 
-  it.each(problems)('at the write by %j is told truthfully', async (fault, text) => {
+  it.each(problems)('at the write by %j is reported truthfully', async (fault, text) => {
     bench.vault.seen.length = 0;
     const { child, ended } = bench.start('import', '--login', 'acme', '--kind', 'control_key');
     await until(() => bench.vault.count(/^GET secret\/metadata/) === 1, 'the version was read');
@@ -121,7 +121,7 @@ describe('a Vault that fails', () => {
     },
   );
 
-  it('that is gone is named as such', async () => {
+  it('that is unreachable is reported as such', async () => {
     const auth = { method: 'token', tokenFile: 'token' } as const;
     const keys = { source: 'vault', vault: { address: 'http://127.0.0.1:1', auth } } as const;
     const config = ['--config', bench.writeConfig('gone.yaml', { keys })];
@@ -150,7 +150,7 @@ describe('files', () => {
     else process.env['TMPDIR'] = before;
   });
 
-  it('are made in the folder for temporary ones by no command', async () => {
+  it('are created in the temporary directory by no command', async () => {
     bench.accept([oldControlKey], [oldKey]);
     const from = ['--from', bench.folder.file('control_key', newControlKey)];
     const commands = [

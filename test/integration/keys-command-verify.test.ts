@@ -37,7 +37,7 @@ function answers(out: string): string[] {
 }
 
 describe('keys verify', () => {
-  it('accepts the only version, and asks for nothing but a status and the balances', async () => {
+  it('accepts the only version, and requests only a status and the balances', async () => {
     bench.accept([oldControlKey], [oldKey]);
     const { seen } = bench.gateway.simulator;
     const before = [seen.count(), seen.accepted({ operation: 'order-status', login: 'acme', keyIndex: 0 })];
@@ -53,7 +53,7 @@ describe('keys verify', () => {
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
   });
 
-  it('says that the gateway still has the version before, and asks once for a key of two versions', async () => {
+  it('reports that the gateway still has the previous version, and probes a key of two versions once', async () => {
     bench.accept([newControlKey], [oldKey]);
     await bench.put({ control_key: newControlKey, private_key: oldKey });
     await bench.put({ control_key: newControlKey, private_key: newKey });
@@ -73,7 +73,7 @@ describe('keys verify', () => {
     expect((await bench.run('verify', ...quick)).code).toBe(0);
   });
 
-  it('gives the same as JSON, with whole fingerprints', async () => {
+  it('prints the same as JSON, with full fingerprints', async () => {
     bench.accept([], [oldKey]);
     const { code, out } = await bench.run('verify', ...quick, '--json');
     expect(code).toBe(1);
@@ -94,7 +94,7 @@ describe('keys verify', () => {
     });
   });
 
-  it('says when clocks differ too much for a signature to be accepted', async () => {
+  it('reports a clock skew that is too large for a signature to be accepted', async () => {
     const late = new KeysTestEnvironment({ gatewayClock: () => Date.now() + 3_600_000 });
     await late.open();
     late.accept([], [oldKey]);
@@ -104,7 +104,7 @@ describe('keys verify', () => {
     expect(JSON.parse(out).keys[0].detail).toMatch(/^the clocks differ by 3(600|599) s$/);
   });
 
-  it('tells keys that cannot be used, and a status query without an endpoint', async () => {
+  it('reports unusable keys, and a status query without an endpoint', async () => {
     bench.accept([oldControlKey], [oldKey]);
     await bench.put({ control_key: '', private_key: newKey });
     const environments = { sandbox: { baseUrl: bench.gateway.url, product: 'gw' } };
@@ -122,7 +122,7 @@ describe('keys verify', () => {
     expect(answers(named.out)[3]).toBe(`1 private_key ${short(oldFingerprint)} accepted (200)`);
   });
 
-  it('takes another product or path for neither accepted nor refused', async () => {
+  it('is inconclusive for another product or path', async () => {
     const environments = { sandbox: { baseUrl: bench.gateway.url, product: 'wrong' } };
     const config = ['--config', bench.writeConfig('wrong-product.yaml', { environments })];
     const { code, out } = await bench.run('verify', ...quick, ...config);
@@ -130,7 +130,7 @@ describe('keys verify', () => {
     expect(answers(out)[0]).toBe('1 control_key - neither accepted nor refused (404)');
   });
 
-  it('says no answer where the gateway cannot be reached', async () => {
+  it('reports no response if the gateway cannot be reached', async () => {
     const environments = { sandbox: { baseUrl: 'http://127.0.0.1:1', product: 'gw' } };
     const config = ['--config', bench.writeConfig('no-gateway.yaml', { environments })];
     const { code, out } = await bench.run('verify', ...quick, ...config);
@@ -138,7 +138,7 @@ describe('keys verify', () => {
     expect(answers(out)[0]).toBe('1 control_key - no answer: gateway-unreachable');
   });
 
-  it('never signs what is not a query, even where the configuration says that one may be repeated', async () => {
+  it('never signs an operation that is not a query, even if the configuration says that it is read-only', async () => {
     const operations = {
       'manager-balance': { readOnly: false },
       'order-status': { signature: 'HMAC-SHA1' },
@@ -156,7 +156,7 @@ describe('keys verify', () => {
     expect(bench.gateway.simulator.seen.count({ operation: 'transfer' })).toBe(before);
   });
 
-  it('fails for a login without keys, and for a pause that is none', async () => {
+  it('fails for a login without keys, and for an invalid interval', async () => {
     expect(await bench.run('verify', '--login', 'nobody')).toMatchObject({ code: 1, out: '' });
     expect(await bench.run('verify', '--login', 'acme', '--interval', 'x')).toMatchObject({
       code: 2,

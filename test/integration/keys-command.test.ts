@@ -27,7 +27,7 @@ async function currentVersion(): Promise<unknown> {
   return data?.['current_version'];
 }
 
-describe('on a newest version that is gone', () => {
+describe('on a newest version without content', () => {
   const path = 'gateway/sandbox/acme';
   const importKey = () =>
     bench.run('import', '--login', 'acme', '--kind', 'control_key', '--from', keyFile());
@@ -38,7 +38,7 @@ describe('on a newest version that is gone', () => {
   it.each([
     ['deleted', 'undelete it ("vault kv undelete"), or restore an earlier version'],
     ['destroyed', 'restore an earlier version ("countersign keys rollback --to 1")'],
-  ] as const)('that is %s, keys import and generate refuse, and say how to go on', async (state, way) => {
+  ] as const)('that is %s, keys import and generate fail, and say what to do', async (state, way) => {
     if (state === 'deleted') await bench.admin.deleteVersions(path, [2]);
     else await bench.admin.destroy(path, [2]);
     for (const run of [importKey, () => bench.run('generate', ...small)]) {
@@ -53,7 +53,7 @@ describe('on a newest version that is gone', () => {
     expect(await bench.fields()).toMatchObject({ control_key: newControlKey, private_key: oldKey });
   });
 
-  it('where all versions are destroyed, keys import goes on: nothing is left to lose', async () => {
+  it('if all versions are destroyed, keys import succeeds: there is nothing to lose', async () => {
     await bench.admin.destroy(path, [1, 2]);
     expect((await importKey()).code).toBe(0);
     expect(await bench.fields()).toEqual({ control_key: newControlKey });
@@ -79,7 +79,7 @@ describe('keys list', () => {
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
   });
 
-  it('tells deleted, destroyed and empty versions apart', async () => {
+  it('distinguishes deleted, destroyed and empty versions', async () => {
     await bench.put({ note: 'no key' });
     await bench.put({ control_key: newControlKey });
     await bench.put({ note: 'no key' });
@@ -109,7 +109,7 @@ describe('keys list', () => {
     ]);
   });
 
-  it('gives the public key and its length as JSON', async () => {
+  it('prints the public key and its length as JSON', async () => {
     const { out } = await bench.run('list', '--login', 'acme', '--json');
     expect(JSON.parse(out).logins[0].versions[0].keys).toEqual([
       { kind: 'control_key' },
@@ -122,7 +122,7 @@ describe('keys list', () => {
     ]);
   });
 
-  it('shows the current version of every login when none is named', async () => {
+  it('shows the current version of every login if none is named', async () => {
     await bench.put({ control_key: oldControlKey }, 'beta');
     await bench.put({ control_key: newControlKey }, 'beta');
     const { out } = await bench.run('list');
@@ -163,7 +163,7 @@ describe('keys generate', () => {
     expect(out).toContain(`SHA-256 ${listed.logins[0].versions[0].keys[1].fingerprint}`);
   });
 
-  it('makes 4096 bits unless told otherwise, and takes out the passphrase of the key before', async () => {
+  it('generates 4096 bits by default, and removes the passphrase of the previous key', async () => {
     const encrypted = vectorText('keys/rsa-2048-encrypted.pem');
     await bench.put({ private_key: encrypted, passphrase: 'test passphrase', note: 'kept' });
     const { out } = await bench.run('generate', '--login', 'acme', '--json');
@@ -181,7 +181,7 @@ describe('keys generate', () => {
     expect(Object.keys(fields).sort()).toEqual(['note', 'private_key']);
   });
 
-  it('creates a login only with --create, and with it only one that is not there', async () => {
+  it('creates a login only with --create, and with it only one that does not exist', async () => {
     const { code, err } = await bench.run('generate', '--login', 'gamma', '--bits', '2048');
     expect({ code, err }).toEqual({
       code: 1,
@@ -194,7 +194,7 @@ describe('keys generate', () => {
     expect(again.err).toContain('sandbox/gamma is there already, at version 1.');
   });
 
-  it('writes nothing when the newest version is not the expected one', async () => {
+  it('writes nothing if the newest version is not the expected one', async () => {
     await bench.put({ control_key: newControlKey });
     const { code, err } = await bench.run('generate', ...small, '--cas', '1');
     expect(code).toBe(1);
@@ -204,7 +204,7 @@ describe('keys generate', () => {
     expect((await bench.run('generate', ...small, '--cas', '2')).code).toBe(0);
   });
 
-  it('does not write over a public key that is there already', async () => {
+  it('does not overwrite an existing public key', async () => {
     const file = bench.folder.file('there.pem', 'the key that the gateway was given');
     const { code, err } = await bench.run('generate', ...small, '--public-key', file);
     expect(code).toBe(1);
@@ -213,7 +213,7 @@ describe('keys generate', () => {
     expect(await currentVersion()).toBe(1);
   });
 
-  it('says that the key is in Vault when only the public key could not be written', async () => {
+  it('reports that the key is in Vault if only the public key could not be written', async () => {
     const file = join(bench.folder.path, 'no-such-folder', 'new.pem');
     const { code, out, err } = await bench.run('generate', ...small, '--public-key', file);
     expect(code).toBe(1);
@@ -222,7 +222,7 @@ describe('keys generate', () => {
     expect(await currentVersion()).toBe(2);
   });
 
-  it.each(['1024', '9000', 'many', '-1'])('refuses %s bits', async (bits) => {
+  it.each(['1024', '9000', 'many', '-1'])('rejects %s bits', async (bits) => {
     expect(await bench.run('generate', '--login', 'acme', `--bits=${bits}`)).toMatchObject({ code: 2 });
   });
 });
@@ -239,7 +239,7 @@ describe('keys import', () => {
     expect(await bench.fields()).toEqual({ control_key: newControlKey, private_key: oldKey, note: 'kept' });
   });
 
-  it('lets one of two writers win, and tells the other that nothing of his was written', async () => {
+  it('lets one of two concurrent writers win, and tells the other that nothing was written', async () => {
     bench.vault.seen.length = 0;
     const writers = [1, 2].map(() => bench.start('import', '--login', 'acme', '--kind', 'control_key'));
     await until(() => bench.vault.count(/^GET secret\/metadata/) === 2, 'both have read the version');
@@ -256,7 +256,7 @@ describe('keys import', () => {
     expect(await currentVersion()).toBe(2);
   });
 
-  it('does not write over a login that somebody else has created meanwhile', async () => {
+  it('does not overwrite a login that was created concurrently', async () => {
     await bench.forget();
     bench.vault.seen.length = 0;
     const options = ['--login', 'acme', '--kind', 'control_key', '--create'];
@@ -270,7 +270,7 @@ describe('keys import', () => {
     expect(await bench.fields()).toEqual({ control_key: 'first' });
   });
 
-  it('takes an encrypted private key with its passphrase, and prints the public key', async () => {
+  it('imports an encrypted private key with its passphrase, and prints the public key', async () => {
     const passphrase = bench.folder.file('passphrase', 'test passphrase\n');
     const from = ['--from', vectorPath('keys/rsa-2048-encrypted.pem'), '--passphrase-file', passphrase];
     const { code, out } = await bench.run('import', '--login', 'acme', '--kind', 'private_key', ...from);
@@ -292,7 +292,7 @@ describe('keys import', () => {
     ['control_key', '', 'the control key is empty'],
     ['control_key', 'two\nlines', 'a control key is one line'],
     ['control_key', '-----BEGIN PRIVATE KEY-----', 'a control key is one line'],
-  ])('refuses what could not be used as %s, before anything is written', async (kind, text, problem) => {
+  ])('rejects an unusable %s before anything is written', async (kind, text, problem) => {
     const from = ['--from', bench.folder.file('given', text)];
     const { code, err } = await bench.run('import', '--login', 'acme', '--kind', kind, ...from);
     expect(code).toBe(1);
@@ -301,7 +301,7 @@ describe('keys import', () => {
     expect(await currentVersion()).toBe(1);
   });
 
-  it('does not take a key as an argument, and does not repeat it', async () => {
+  it('does not accept a key as an argument, and does not print it', async () => {
     const { code, err } = await bench.run(
       'import',
       '--login',
@@ -317,7 +317,7 @@ describe('keys import', () => {
 });
 
 describe('keys rollback', () => {
-  it('writes exactly what the earlier version held as a new version', async () => {
+  it('writes exactly the fields of the earlier version as a new version', async () => {
     await bench.put({ control_key: newControlKey, private_key: oldKey, passphrase: 'x', more: 1 });
     const { code, out } = await bench.run('rollback', '--login', 'acme', '--to', '1');
     expect({ code, out }).toEqual({
@@ -352,7 +352,7 @@ describe('keys rollback', () => {
     });
   });
 
-  it('writes nothing when somebody else has written meanwhile', async () => {
+  it('writes nothing after a concurrent change', async () => {
     await bench.put({ control_key: newControlKey });
     const { code, err } = await bench.run(
       ...(['rollback', '--login', 'acme', '--to', '1', '--cas', '1'] as const),
@@ -381,7 +381,7 @@ it.each([
       expect(await bench.run(name, '--config', hasty, ...options(key))).toEqual({
         code: 1,
         out: '',
-        err: `countersign keys ${name}: Vault did not answer in time. Whether the new version of sandbox/acme was written is not known: look with "countersign keys list".`,
+        err: `countersign keys ${name}: Vault did not respond in time. Whether the new version of sandbox/acme was written is not known: look with "countersign keys list".`,
       });
     } finally {
       bench.vault.heal();
@@ -391,7 +391,7 @@ it.each([
 );
 
 describe('keys', () => {
-  it('takes a token from a file or from a variable that is named, never from VAULT_TOKEN by itself', async () => {
+  it('reads a token from a file or a named environment variable, never from VAULT_TOKEN implicitly', async () => {
     bench.folder.file('wrong', 'no-such-token');
     const auth = { method: 'token', tokenFile: 'wrong' } as const;
     const keys = { source: 'vault', vault: { address: bench.admin.address, auth } } as const;
@@ -425,7 +425,7 @@ describe('keys', () => {
     [['rollback', '--login', 'acme'], '--to VERSION is needed'],
     [['rollback', '--login', 'acme', '--to', 'x'], '--to takes a whole number'],
     [['remove'], 'there is no "remove"'],
-  ])('answers %j with a hint and exit code 2', async ([name = '', ...options], hint) => {
+  ])('responds to %j with a hint and exit code 2', async ([name = '', ...options], hint) => {
     const { code, out, err } = await bench.run(name, ...options);
     expect({ code, out }).toEqual({ code: 2, out: '' });
     expect(err).toContain(hint);

@@ -50,10 +50,10 @@ describe('a login that looks like a card number', () => {
     expect(marksIn(`${String(missing.body)}${String(unusable.body)}${await written()}`, marks)).toEqual([]);
   });
 
-  it('is not in the line of a caller that enforcing would reject', async () => {
+  it('is not in the line of a request that would be denied in enforce mode', async () => {
     await start({ config: { callers: [{ ...anyone, mode: 'dry-run', allow: [] }] } });
     await balanceOf(card);
-    expect(edge.proxy.logText()).toContain('enforcing would refuse this request');
+    expect(edge.proxy.logText()).toContain('would be denied in enforce mode');
     expect(marksIn(await written(), marks)).toEqual([]);
   });
 

@@ -12,16 +12,16 @@ afterEach(async () => {
   for (const stop of stops.splice(0)) await stop();
 });
 
-/** Bytes that the budget counts for each byte of a form. */
+/** Bytes that the budget reserves for each byte of a form. */
 const perFormByte = 6;
-/** A form of 64 KiB that consists of escapes. */
+/** A form of 64 KiB that consists of percent escapes. */
 const largeForm = `a=${'%2B'.repeat(21_800)}`;
 const smallest = { proxy: { port: 0, maxBufferedBytes: 1_048_576 } };
 
-/** Sends forms of these lengths, whose responses come when the test is over. Status requests get `body`. */
+/** Sends forms of these lengths, whose responses are delayed until the end of the test. Status requests get `body`. */
 async function holdForms(edge: Edge, lengths: readonly number[], body = ''): Promise<void> {
   const over = Promise.withResolvers<void>();
-  // Before the edge stops, which waits for requests in flight.
+  // Before the proxy stops, which waits for requests in flight.
   stops.unshift(over.resolve);
   edge.gateway.reply = (response, { target }) => {
     if (target.includes('/status/')) {
@@ -43,7 +43,7 @@ const askStatusAsJson = (edge: Edge) =>
   post(`${edge.proxy.url}${status}`, statusForm, { Accept: 'application/json' });
 
 describe('the memory for requests and responses', () => {
-  it('when it is used up, rejects a further form as overloaded, and admits forms again afterwards', async () => {
+  it('when used up, rejects a further form as overloaded, and accepts forms again afterwards', async () => {
     const edge = await startEdge({ config: smallest });
     stops.push(edge.stop);
     const going = Promise.withResolvers<void>();
@@ -65,7 +65,7 @@ describe('the memory for requests and responses', () => {
     expect(edge.gateway.requests).toHaveLength(4);
   });
 
-  it('when it is used up, has large responses streamed, whole and unchanged', async () => {
+  it('when used up, makes large responses stream, complete and unchanged', async () => {
     const edge = await startEdge({ config: smallest });
     stops.push(edge.stop);
     const body = Buffer.alloc(900_000, 'abc');
@@ -82,7 +82,7 @@ describe('the memory for requests and responses', () => {
     }
   });
 
-  it('when it is used up, is still there for a status response of 60 KB, which is given as JSON', async () => {
+  it('when used up, still suffices for a status response of 60 KB as JSON', async () => {
     const edge = await startEdge({ config: smallest });
     stops.push(edge.stop);
     // All but 10 KB.
@@ -92,24 +92,24 @@ describe('the memory for requests and responses', () => {
     expect(JSON.parse(answer.body)).toMatchObject({ type: 'status-response' });
   });
 
-  it('counts a response twice: as it comes, and in one piece', async () => {
+  it('counts a response twice: as received, and concatenated', async () => {
     const edge = await startEdge({ config: smallest });
     stops.push(edge.stop);
     const left = 240_000;
     const used = Math.floor((smallest.proxy.maxBufferedBytes - left) / perFormByte / 3);
     await holdForms(edge, [used, used, used], statusOf(200_000));
     const answer = await askStatusAsJson(edge);
-    // As a stream it cannot become JSON.
+    // A streamed response cannot become JSON.
     expect(answer).toMatchObject({ status: 200, headers: { 'content-type': 'text/html' } });
     expect(answer.body === statusOf(200_000)).toBe(true);
   });
 
-  it('is held by a response until its client has read it, or has gone', async () => {
+  it('is reserved for a response until its client has read it or disconnected', async () => {
     const edge = await startEdge({ config: { proxy: { port: 0, maxBufferedBytes: 2_000_000 } } });
     stops.push(edge.stop);
     edge.gateway.reply = (response) => response.end(Buffer.alloc(900_000));
     const slow = (await RawConnection.open(edge.proxy.url)).pause();
-    // The kernel takes the first ones of them.
+    // The kernel buffers the first ones.
     slow.send(formRequest(transfer, 'a=b').repeat(8));
     let seen = -1;
     while (seen < edge.gateway.requests.length) {
@@ -124,7 +124,7 @@ describe('the memory for requests and responses', () => {
     await until(async () => (await post(url, largeForm)).status === 200);
   });
 
-  it('follows a configuration that is read again', async () => {
+  it('is changed by a reload', async () => {
     const edge = await startEdge({ config: smallest });
     stops.push(edge.stop);
     await edge.proxy.reload({ proxy: { port: 0, maxBufferedBytes: 4_194_304 } });

@@ -18,7 +18,7 @@ const beginnings = (proxy: TestProxy) =>
   proxy.logLines().filter(({ msg }) => msg === 'key source unavailable');
 const ends = (proxy: TestProxy) => proxy.logLines().filter(({ msg }) => msg === 'key source available again');
 
-/** Balances of logins that are not cached. */
+/** Requests balances of logins that are not cached. */
 async function askUncached(proxy: TestProxy, count: number): Promise<void> {
   for (let index = 0; index < count; index += 1) {
     await post(`${proxy.url}/sandbox/gw/api/v2/get-balance/manager/uncached-${index}`, '');
@@ -46,21 +46,21 @@ async function expectEnd(proxy: TestProxy): Promise<void> {
   expect(await counted(proxy, 'key_source_up')).toBe(1);
 }
 
-describe('an outage of Vault', () => {
-  let bench: VaultTestEnvironment;
+describe('a Vault outage', () => {
+  let setup: VaultTestEnvironment;
   let proxy: TestProxy;
 
   beforeEach(async () => {
-    bench = await new VaultTestEnvironment({ clock: Date.now }).open();
-    await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+    setup = await new VaultTestEnvironment({ clock: Date.now }).open();
+    await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
     const auth = { method: 'token' as const, token: rootToken };
-    const vault = { address: bench.vault.address, timeout: '500ms', auth };
+    const vault = { address: setup.vault.address, timeout: '500ms', auth };
     proxy = await startProxy({
       gateway: 'http://127.0.0.1:9',
       config: { keys: { source: 'vault', vault, cache: { ttl: '100ms' } } },
     });
     stops.push(
-      () => bench.close(),
+      () => setup.close(),
       () => proxy.stop(),
     );
     await askBalance(proxy);
@@ -68,35 +68,35 @@ describe('an outage of Vault', () => {
 
   it.each([
     ['that is sealed', { kind: 'status', status: 503 } as const, /sealed.*503/],
-    ['that limits the rate', { kind: 'status', status: 429 } as const, /rate.*429/],
+    ['that is rate-limited', { kind: 'status', status: 429 } as const, /rate.*429/],
     ['that is a standby', { kind: 'status', status: 473 } as const, /standby.*473/],
-    ['that hangs', { kind: 'black-hole' } as const, /did not answer in time/],
-  ])('%s is one line with its cause, and one at its end', async (_name, fault, cause) => {
-    bench.vault.fail(fault);
+    ['that hangs', { kind: 'black-hole' } as const, /did not respond in time/],
+  ])('%s is logged with its cause, and once at its end', async (_name, fault, cause) => {
+    setup.vault.fail(fault);
     await expectBeginning(proxy, cause);
-    bench.vault.heal();
+    setup.vault.heal();
     await expectEnd(proxy);
   });
 
-  it('is none where one login is denied: that is a problem of its own', async () => {
-    bench.vault.fail({ kind: 'status', status: 403 }, /uncached/);
+  it('is not logged if a single login is denied, which is a key problem', async () => {
+    setup.vault.fail({ kind: 'status', status: 403 }, /uncached/);
     await askUncached(proxy, 3);
     expect(await counted(proxy, 'key_source_up')).toBe(1);
     expect(await counted(proxy, 'key_problems_total', { environment: 'sandbox' })).toBe(3);
     expect(beginnings(proxy)).toEqual([]);
-    const told = proxy.logLines().filter(({ msg }) => String(msg).startsWith('the keys cannot be read'));
-    expect(told.map(({ msg, login }) => `${String(login)}: ${String(msg)}`)).toEqual([
-      'uncached-0: the keys cannot be read: Vault denied permission (HTTP 403)',
-      'uncached-1: the keys cannot be read: Vault denied permission (HTTP 403)',
-      'uncached-2: the keys cannot be read: Vault denied permission (HTTP 403)',
+    const logged = proxy.logLines().filter(({ msg }) => String(msg).startsWith('key read failed'));
+    expect(logged.map(({ msg, login }) => `${String(login)}: ${String(msg)}`)).toEqual([
+      'uncached-0: key read failed: Vault denied permission (HTTP 403)',
+      'uncached-1: key read failed: Vault denied permission (HTTP 403)',
+      'uncached-2: key read failed: Vault denied permission (HTTP 403)',
     ]);
   });
 
-  it('that is gone is one line with its cause, and one at its end', async () => {
-    const { port } = bench.vault;
-    await bench.vault.close();
+  it('that is unreachable is logged with its cause, and once at its end', async () => {
+    const { port } = setup.vault;
+    await setup.vault.close();
     await expectBeginning(proxy, /connection refused: ECONNREFUSED/);
-    await bench.vault.listen(port);
+    await setup.vault.listen(port);
     await expectEnd(proxy);
   });
 });
@@ -110,18 +110,18 @@ describe('an outage at the start', () => {
     return proxy;
   }
 
-  it('says that the name of Vault is not known', async () => {
+  it("reports that Vault's host name is unknown", async () => {
     await expectBeginning(await startWith({ address: 'https://vault.invalid:8200' }), /DNS: E/);
   });
 
   describeWith('openssl')('(needs the program openssl)', () => {
-    it('says why TLS with Vault fails', async () => {
-      const bench = await new VaultTestEnvironment().open();
-      const { cert, key } = new Ca(bench.folder.path, 'ca').issue('server');
+    it('reports why TLS with Vault fails', async () => {
+      const setup = await new VaultTestEnvironment().open();
+      const { cert, key } = new Ca(setup.folder.path, 'ca').issue('server');
       const vault = new StubVault({ tls: { cert, key } });
       const address = await vault.listen();
       stops.push(
-        () => bench.close(),
+        () => setup.close(),
         () => vault.close(),
       );
       await expectBeginning(await startWith({ address }), /TLS: UNABLE_TO_VERIFY_LEAF_SIGNATURE/);
@@ -129,17 +129,17 @@ describe('an outage at the start', () => {
   });
 });
 
-it('an outage of the directory is one line with its cause, and one at its end', async () => {
+it('an outage of the directory is logged with its cause, and once at its end', async () => {
   const proxy = await startProxy({ gateway: 'http://127.0.0.1:9' });
   stops.push(() => proxy.stop());
   await askBalance(proxy);
   await rename(proxy.keysFolder, `${proxy.keysFolder}-away`);
-  await expectBeginning(proxy, /cannot read the folder .* \(ENOENT\)/);
+  await expectBeginning(proxy, /cannot read the directory .* \(ENOENT\)/);
   await rename(`${proxy.keysFolder}-away`, proxy.keysFolder);
   await expectEnd(proxy);
 });
 
-describe('a gateway that cannot be reached says why in log, metric and answer', () => {
+describe('an unreachable gateway is explained in log, metric and response', () => {
   async function ask(gateway: string, sandbox: object = {}) {
     const proxy = await startProxy({ gateway, sandbox, random: () => 0 });
     stops.push(() => proxy.stop());
@@ -156,7 +156,7 @@ describe('a gateway that cannot be reached says why in log, metric and answer', 
     expect(await counted(asked.proxy, 'gateway_connection_failures_total')).toBe(3);
   }
 
-  it('for a name that is not known', async () => {
+  it('for an unknown host name', async () => {
     await expectCause(await ask('https://gateway.invalid'), 'dns', /DNS/);
   });
 
@@ -164,7 +164,7 @@ describe('a gateway that cannot be reached says why in log, metric and answer', 
     await expectCause(await ask(`http://127.0.0.1:${closedPort}`), 'refused', /refused/);
   });
 
-  it('for a handshake that does not end in time', async () => {
+  it('for a handshake that times out', async () => {
     const gateway = await startFaultyGateway([async ({ request }) => void (await request())]);
     stops.push(() => gateway.close());
     const timeouts = { connect: '200ms', request: '5s' };

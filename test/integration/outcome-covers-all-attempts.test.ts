@@ -24,14 +24,14 @@ async function start(gateway: string, options: Partial<ProxyOptions> = {}): Prom
   return proxy;
 }
 
-/** A gateway that gives one response, reads a second request whole, and is then gone. */
+/** A gateway that sends one response, reads a second request completely, and then goes down. */
 async function startDying(first: string, beforeFirst = (): void => {}): Promise<FaultyGateway> {
   const dying: Script = async ({ request, write, reset }) => {
     await request();
     beforeFirst();
     write(first);
     await request();
-    // Nothing may connect any more when the reset arrives.
+    // No connection may succeed after the reset arrives.
     const closed = gateway.close();
     reset();
     await closed;
@@ -58,7 +58,7 @@ async function expectOutcome(
 }
 
 describe('the outcome is unknown when', () => {
-  it('a request was read whole on a reused connection, and the next attempt cannot connect', async () => {
+  it('a request was sent completely on a reused connection, and the next attempt cannot connect', async () => {
     const gateway = await startDying(reply('200 OK', '[]'));
     const proxy = await start(gateway.url);
     expect(await askBalance(proxy)).toMatchObject({ status: 200 });
@@ -67,7 +67,7 @@ describe('the outcome is unknown when', () => {
     await expectOutcome(proxy, answer, '502 gateway-unreachable unknown unknown', 2);
   });
 
-  it('the attempt with another key after a 403 was read whole, and the next one cannot connect', async () => {
+  it('the attempt with another key after a 403 was sent completely, and the next one cannot connect', async () => {
     const rotate = (): void => writeKeys(proxy.keysFolder, 'sandbox', 'acme', { controlKey: 'new' });
     const gateway = await startDying(reply('403 Forbidden', '<h1>Access is denied</h1>'), rotate);
     const proxy = await start(gateway.url, { keys: { acme: { controlKey: 'old' } } });

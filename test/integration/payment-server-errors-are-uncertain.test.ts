@@ -27,14 +27,14 @@ const counts = (transfers: number): string[] => [
   `countersign_payment_server_errors_total{environment="sandbox",operation="transfer"} ${transfers}`,
 ];
 
-describe('a 5xx of the gateway', () => {
-  it('on a payment is passed on as answered, says to query the status, and is counted', async () => {
+describe('a gateway 5xx', () => {
+  it('on a payment is forwarded as answered, advises to query the status, and is counted', async () => {
     const answer = await edge.ask(payment);
     expect(answer.status).toBe(502);
     expect(answer.body.toString()).toBe('<h1>Oh</h1>');
     expect(answer.headers['countersign-outcome']).toBe('answered');
     expect(answer.headers['proxy-status']).toMatch(
-      // A structured field string: printable ASCII without quotation marks and backslashes inside.
+      // A structured field string: printable ASCII without quotation marks and backslashes.
       /^countersign; received-status=502; details="The request may have been processed\. Query the [ !#-[\]-~]+"$/,
     );
     expect(await serverErrors()).toEqual(counts(1));
@@ -50,7 +50,7 @@ describe('a 5xx of the gateway', () => {
   });
 });
 
-describe('any other answer to a payment', () => {
+describe('any other response to a payment', () => {
   it.each([200, 302, 403, 499])('is not counted: %i', async (code) => {
     gatewayStatus = code;
     const answer = await edge.ask(payment);
@@ -58,7 +58,7 @@ describe('any other answer to a payment', () => {
     expect(await serverErrors()).toEqual(counts(0));
   });
 
-  it('is not counted where it broke off: its outcome is unknown already', async () => {
+  it('is not counted if it is truncated, since its outcome is unknown already', async () => {
     edge.gateway.reply = (response) => {
       response.writeHead(500, { 'Content-Length': 100 });
       response.write('<h1>');

@@ -29,12 +29,12 @@ const eligibility = paths.transfer.replace('v4/transfer', 'v2/pan-eligibility/se
 interface Rotating {
   readonly simulator: ListeningSimulator['simulator'];
   readonly proxy: TestProxy;
-  /** The gateway accepts this from now on, and nothing else. */
+  /** From now on the gateway accepts only this. */
   readonly accept: (keys: Required<TestKeys>) => void;
   readonly pass: (milliseconds: number) => void;
 }
 
-/** Both keys are in the ring, and the gateway accepts the old one; one transfer was sent before that. */
+/** Both keys are in the ring, and the gateway accepts the old one. One transfer was sent before. */
 async function rotating(options: Partial<ProxyOptions> = {}, canary = true): Promise<Rotating> {
   let now = noon;
   const clock = (): number => now;
@@ -73,7 +73,7 @@ async function rotating(options: Partial<ProxyOptions> = {}, canary = true): Pro
 const canaries = (proxy: TestProxy, result: string): Promise<number> =>
   counted(proxy, 'key_canaries_total', { result });
 
-it('a payment fails at the switch without a canary, and does not with one', async () => {
+it('a payment fails at the switch without a canary, and succeeds with one', async () => {
   for (const [canary, status] of [
     [false, 403],
     [true, 200],
@@ -108,7 +108,7 @@ it('payments follow one canary in 500 ms, and wait for the one in flight', async
   expect(simulator.seen.count({ operation: 'order-status' })).toBe(2);
 });
 
-it('payments follow none once the gateway has accepted the latest key', async () => {
+it('payments need no canary once the gateway has accepted the latest key', async () => {
   const { proxy, accept, simulator, pass } = await rotating();
   accept(next);
   await transfer(proxy);
@@ -118,7 +118,7 @@ it('payments follow none once the gateway has accepted the latest key', async ()
   expect(simulator.seen.count({ operation: 'order-status' })).toBe(seen);
 });
 
-it('a canary that is rejected with every key moves no payment', async () => {
+it('a canary that is rejected with every key does not change the key of payments', async () => {
   const { proxy, simulator, pass } = await rotating();
   simulator.accounts.setRefused('acme', true);
   expect((await transfer(proxy)).status).toBe(403);
@@ -137,7 +137,7 @@ it('a canary for an RSA key needs an endpoint of the login or of the environment
   expect(withOne.simulator.seen.count({ operation: 'order-status' })).toBe(1);
 });
 
-it('a canary is no exchange: one line in the log for a payment', async () => {
+it('a canary has no access line: one line in the log for a payment', async () => {
   const { proxy } = await rotating();
   await transfer(proxy);
   const lines = await exchanges(proxy, 4);

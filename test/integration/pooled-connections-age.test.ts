@@ -22,7 +22,7 @@ async function start(script: Script): Promise<{ gateway: FaultyGateway; proxy: T
   return { gateway, proxy };
 }
 
-it('a pooled connection that is too old is closed while it is idle, and not used again', async () => {
+it('a pooled connection that is too old is closed while it is idle, and not reused', async () => {
   let open = 0;
   const script: Script = async (conversation) => {
     open += 1;
@@ -39,7 +39,7 @@ it('a pooled connection that is too old is closed while it is idle, and not used
   expect(gateway.connections()).toBe(2);
 });
 
-it('a pooled connection that becomes too old in an exchange is closed after it', async () => {
+it('a pooled connection that becomes too old during a request is closed after it', async () => {
   const { gateway, proxy } = await start(async (conversation) => {
     while ((await conversation.request()) !== undefined) {
       await wait(500);

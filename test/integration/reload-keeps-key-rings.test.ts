@@ -6,19 +6,19 @@ import { startProxy, type TestProxy } from '../support/service.ts';
 import { approleMount, roleName, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
 
-/** Of an answer to a login whose key is there: the gateway does not listen. */
+/** The reason in a response for a login with a key: nothing listens at the gateway's address. */
 const signed = 502;
 const unavailable = 503;
 
-describe('a reload while Vault is away', () => {
-  let bench: VaultTestEnvironment;
+describe('a reload during a Vault outage', () => {
+  let setup: VaultTestEnvironment;
   let proxy: TestProxy;
 
   const keysOf = (vault: object = {}, more: object = {}) => ({
     keys: {
       source: 'vault' as const,
       vault: {
-        address: bench.vault.address,
+        address: setup.vault.address,
         auth: { method: 'token' as const, token: rootToken },
         ...vault,
       },
@@ -27,24 +27,24 @@ describe('a reload while Vault is away', () => {
   });
 
   beforeEach(async () => {
-    bench = await new VaultTestEnvironment({ clock: Date.now }).open();
-    await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+    setup = await new VaultTestEnvironment({ clock: Date.now }).open();
+    await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
     proxy = await startProxy({
       gateway: `http://127.0.0.1:${closedPort}`,
       config: keysOf(),
       random: () => 0,
     });
     expect((await askBalance(proxy)).status).toBe(signed);
-    bench.vault.sealed = true;
+    setup.vault.sealed = true;
   });
   afterEach(async () => {
     await proxy.stop();
-    await bench.close();
+    await setup.close();
   });
 
   it.each([
     ['the cache', () => keysOf({}, { cache: { ttl: '5s', staleIfError: '2h' } })],
-    ['the overlap', () => keysOf({}, { rotationGracePeriod: '2h' })],
+    ['the grace period', () => keysOf({}, { rotationGracePeriod: '2h' })],
     ['the timeout', () => keysOf({ timeout: '1s' })],
     ['the login', () => keysOf({ auth: { method: 'token', token: 'another' } })],
   ])('with %s changed keeps the key rings', async (_what, config) => {
@@ -53,7 +53,7 @@ describe('a reload while Vault is away', () => {
     expect(await counted(proxy, 'key_version', { login: 'acme' })).toBe(1);
   });
 
-  it('with the stale time shortened does not use a ring for longer', async () => {
+  it('with a shorter staleIfError does not use a ring for longer', async () => {
     await proxy.reload(keysOf({}, { cache: { ttl: '0ms', staleIfError: '1ms' } }));
     expect((await askBalance(proxy)).status).toBe(unavailable);
   });
@@ -62,18 +62,18 @@ describe('a reload while Vault is away', () => {
     ['another mount', { mount: 'elsewhere' }],
     ['another path', { path: 'elsewhere/{environment}/{login}' }],
     ['another namespace', { namespace: 'team' }],
-  ])('with %s keeps none: it is another key', async (_what, vault) => {
+  ])('with %s keeps none: the keys are different ones', async (_what, vault) => {
     await proxy.reload(keysOf(vault));
     expect((await askBalance(proxy)).status).toBe(unavailable);
   });
 
-  it('with the cache changed ends what the cache before did in the background', async () => {
-    const reads = (): number => bench.vault.count(/secret\/data/);
+  it('with the cache changed stops the background work of the previous cache', async () => {
+    const reads = (): number => setup.vault.count(/secret\/data/);
     expect((await post(`${proxy.url}${paths.balance.replace('acme', 'other')}`, '')).status).toBe(
       unavailable,
     );
     const before = reads();
-    // Another read by itself: the background looks whether Vault is back.
+    // A background probe of Vault would be another read.
     await until(() => reads() > before);
     await proxy.reload(keysOf({}, { cache: { ttl: '5s' } }));
     const after = reads();
@@ -81,42 +81,42 @@ describe('a reload while Vault is away', () => {
     expect(reads()).toBe(after);
   });
 
-  it('with another token reads with that one', async () => {
-    bench.vault.heal();
-    const token = await bench.admin.token({ policies: [roleName], ttl: 3600 });
+  it('with another token uses that one', async () => {
+    setup.vault.heal();
+    const token = await setup.admin.token({ policies: [roleName], ttl: 3600 });
     await proxy.reload(keysOf({ auth: { method: 'token', token } }));
-    bench.vault.seen.length = 0;
+    setup.vault.seen.length = 0;
     expect((await post(`${proxy.url}${paths.balance.replace('acme', 'other')}`, '')).status).toBe(502);
-    const reads = bench.vault.seen.filter(({ target }) => target.startsWith('secret/data'));
+    const reads = setup.vault.seen.filter(({ target }) => target.startsWith('secret/data'));
     expect(reads.map(({ headers }) => headers['x-vault-token'])).toEqual([token]);
   });
 
-  it('with the cache changed keeps the login to Vault, with the login changed revokes the token before', async () => {
-    bench.vault.heal();
-    const auth = await bench.appRole();
+  it('with the cache changed keeps the Vault token, with the login changed revokes the previous one', async () => {
+    setup.vault.heal();
+    const auth = await setup.appRole();
     await proxy.reload(keysOf({ auth }));
-    const logins = () => bench.vault.count(/approle\/login/);
+    const logins = () => setup.vault.count(/approle\/login/);
     await until(() => logins() === 1);
     await proxy.reload(keysOf({ auth }, { cache: { ttl: '5s' } }));
     expect(logins()).toBe(1);
     await proxy.reload(keysOf());
-    await until(() => bench.vault.world().tokens.count === 0);
+    await until(() => setup.vault.world().tokens.count === 0);
   });
 });
 
-it('an orderly stop revokes the Vault token', async () => {
-  const bench = await new VaultTestEnvironment({ clock: Date.now }).open();
-  const secretId = await bench.admin.secretId(approleMount, roleName);
-  const secretIdFile = bench.folder.file('secret-id', secretId);
-  const auth = { method: 'approle' as const, roleId: bench.roleId, secretIdFile };
-  const vault = { address: bench.vault.address, auth };
+it('a graceful shutdown revokes the Vault token', async () => {
+  const setup = await new VaultTestEnvironment({ clock: Date.now }).open();
+  const secretId = await setup.admin.secretId(approleMount, roleName);
+  const secretIdFile = setup.folder.file('secret-id', secretId);
+  const auth = { method: 'approle' as const, roleId: setup.roleId, secretIdFile };
+  const vault = { address: setup.vault.address, auth };
   const proxy = await startProxy({
     gateway: `http://127.0.0.1:${closedPort}`,
     config: { keys: { source: 'vault', vault } },
   });
-  await until(() => bench.vault.world().tokens.count === 1);
+  await until(() => setup.vault.world().tokens.count === 1);
   await proxy.stop();
-  const left = bench.vault.world().tokens.count;
-  await bench.close();
+  const left = setup.vault.world().tokens.count;
+  await setup.close();
   expect(left).toBe(0);
 });

@@ -22,7 +22,7 @@ afterEach(async () => {
   await Promise.all(stops.splice(0).map((stop) => stop()));
 });
 
-/** A server that can write the last response of every open connection once more. */
+/** A server that can repeat the last response on every open connection. */
 interface RepeatingServer extends FaultyGateway {
   readonly repeat: () => void;
 }
@@ -33,7 +33,7 @@ async function startServer(
 ): Promise<RepeatingServer> {
   const last = new Map<Conversation, string>();
   const script = async (conversation: Conversation): Promise<void> => {
-    // Otherwise the kernel holds a second response back until the first one is acknowledged.
+    // Otherwise the kernel delays a second response until the first one is acknowledged.
     conversation.socket.setNoDelay(true);
     for (;;) {
       const request = await conversation.request();
@@ -73,7 +73,7 @@ async function ask(proxy: TestProxy, name: string): Promise<string> {
   return (await post(`${proxy.url}${paths.balance}`, `balance-name=${name}`)).body;
 }
 
-/** Twenty requests at once, again and again; gives those that got the response to another one. */
+/** Repeats twenty concurrent requests; returns those that got the response to another one. */
 async function crossed(proxy: Proxy, rounds: number, repeat: () => void): Promise<string[]> {
   const wrong: string[] = [];
   for (let round = 0; round < rounds; round += 1) {
@@ -92,7 +92,7 @@ async function crossed(proxy: Proxy, rounds: number, repeat: () => void): Promis
 }
 
 describe('a surplus response of the gateway', () => {
-  it('that the event loop has not read yet is not the response to the next request', async () => {
+  it('that the event loop has not read yet does not become the response to the next request', async () => {
     const gateway = await startServer(balanceName);
     const proxy = await start(gateway.url);
     const wrong = await crossed(proxy, 20, gateway.repeat);
@@ -100,7 +100,7 @@ describe('a surplus response of the gateway', () => {
     expect(await counted(proxy, 'requests_total', { status: '200' })).toBe(400);
   });
 
-  it('costs its connection and no other: the rest are used again', async () => {
+  it('closes its connection only; the others are reused', async () => {
     const gateway = await startServer(balanceName);
     const proxy = await start(gateway.url);
     for (const name of ['a', 'b', 'c']) expect(await ask(proxy, name)).toBe(name);
@@ -112,7 +112,7 @@ describe('a surplus response of the gateway', () => {
     expect(gateway.connections()).toBe(2);
   });
 
-  it('has no connection to come on where keepAlive is false', async () => {
+  it('has no connection to arrive on if keepAlive is false', async () => {
     const gateway = await startServer(balanceName);
     const proxy = await start(gateway.url, { keepAlive: false });
     for (const name of ['a', 'b', 'c']) expect(await ask(proxy, name)).toBe(name);
@@ -131,14 +131,14 @@ describeWith('openssl')('a surplus response over TLS (needs the program openssl)
   });
   afterAll(() => folder.remove());
 
-  it('is not the response to the next request', async () => {
+  it('does not become the response to the next request', async () => {
     const gateway = await startServer(balanceName, certificate);
     const proxy = await start(gateway.url, { caFile });
     const wrong = await crossed(proxy, 10, gateway.repeat);
     expect({ crossed: wrong.length, of: 200, first: wrong[0] }).toEqual({ crossed: 0, of: 200 });
   });
 
-  it('is not the response to the next request when only a part of its record has arrived', async () => {
+  it('does not become the response to the next request if only a part of its TLS record has arrived', async () => {
     const gateway = await startServer(balanceName, certificate);
     const relay: Relay = await startRelay(gateway.port);
     stops.push(relay.close);
@@ -167,11 +167,11 @@ describe('a surplus response of Vault', () => {
     return async (path) => (await vault.read(path, shape, new Secret('t'))).path;
   }
 
-  it('is not the response to the next read, nor to one that waits for a connection', async () => {
+  it('does not become the response to the next read, or to one that waits for a connection', async () => {
     const server = await startServer(pathOf);
     const read = reader(server);
     for (let round = 0; round < 10; round += 1) {
-      // More than the transport opens connections at once.
+      // More than the transport opens connections concurrently.
       const asked = Array.from({ length: 40 }, (_, index) => `secret/data/${round}-${index}`);
       const answers = asked.map(read);
       server.repeat();
@@ -179,7 +179,7 @@ describe('a surplus response of Vault', () => {
     }
   });
 
-  it('costs nothing where there is none: reads that wait for a connection share those that are open', async () => {
+  it('is not assumed without need: reads that wait for a connection reuse the open ones', async () => {
     const server = await startServer(pathOf);
     const read = reader(server);
     const asked = Array.from({ length: 40 }, (_, index) => `secret/data/${index}`);

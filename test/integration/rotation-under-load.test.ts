@@ -3,25 +3,25 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Load, type LoadRequest, tell } from '../support/load.ts';
 import { balanceOf, type KeySet, statusOf, TestCluster, transferOf } from '../support/test-cluster.ts';
 
-/** Between the two events of a rotation: scaled down, unless the full length is asked for. */
+/** Seconds between the two events of a rotation: scaled down, unless the full length is requested. */
 const seconds = Number(process.env['COUNTERSIGN_ROTATION_SECONDS'] ?? 2.2);
 const processes = 2;
-/** Requests per second in all; `COUNTERSIGN_ROTATION_RATE=200` where the machine is quiet. */
+/** Requests per second in all; `COUNTERSIGN_ROTATION_RATE=200` if the machine is idle. */
 const rate = Number(process.env['COUNTERSIGN_ROTATION_RATE'] ?? 70);
 const logins = ['acme', 'control-only', 'private-only'];
-/** In a wave one transfer, and a balance and a status query of each login, for each process. */
+/** One transfer, and a balance and a status query of each login, per process. */
 const waveSize = processes * (1 + 2 * logins.length);
 /** Milliseconds between the waves of requests. */
 const every = (1_000 * waveSize) / rate;
 const fresh = 2;
-/** Seconds of the outage of Vault, and until a process has found that it is back: 2 s, and 1 s to find the key. */
+/** Seconds of the Vault outage, and until a process has the key after it: 2 s for the recovery, 1 s for the key. */
 const [outage, step] = [2.5, 3];
-/** Milliseconds for which a canary stands for the payments after it. */
+/** Milliseconds during which a canary covers later payments. */
 const canaryInterval = 500;
-/** Milliseconds after which all that was in flight at a switch is over. */
+/** Milliseconds after which everything that was in flight at a switch has ended. */
 const settled = 1_200;
 const reads = /^(balance|status)/;
-/** Keys that change in a rotation, in every process that uses them: two of `acme`, one of each of the others. */
+/** Keys that change in a rotation, over all processes: two of `acme`, one of each of the others. */
 const changes = 4 * processes;
 
 type KeysOf = Readonly<Record<string, KeySet>>;
@@ -46,7 +46,7 @@ interface Line {
 describe.each([false, true])(
   'while keys are rotated three times in a row, keys.rotation.canary: %s,',
   (canary) => {
-    let site: TestCluster;
+    let cluster: TestCluster;
     let load: Load;
     let keys: KeysOf;
     let lines: readonly Line[];
@@ -54,9 +54,9 @@ describe.each([false, true])(
 
     beforeAll(
       async () => {
-        site = await new TestCluster({ logins, fresh: `${fresh}s`, vaultTimeout: '1s', canary }).open();
-        keys = Object.fromEntries(logins.map((login) => [login, site.first]));
-        await site.startProcesses(processes, await site.appRole());
+        cluster = await new TestCluster({ logins, fresh: `${fresh}s`, vaultTimeout: '1s', canary }).open();
+        keys = Object.fromEntries(logins.map((login) => [login, cluster.first]));
+        await cluster.startProcesses(processes, await cluster.appRole());
         load = new Load(wave, every);
         await wait(1_000);
         await rotate('Vault first', async (next) => {
@@ -69,50 +69,50 @@ describe.each([false, true])(
           putInVault(next);
         });
         await rotate('right after an outage of Vault', async (next) => {
-          site.vault.fail({ kind: 'black-hole' });
+          cluster.vault.fail({ kind: 'black-hole' });
           await wait(outage * 500);
           putInVault(next);
           await wait(outage * 500);
-          site.vault.heal();
+          cluster.vault.heal();
           await wait(step * 1_000);
         });
         await load.end();
-        lines = site.processes.flatMap((one, index) => one.log().flatMap((line) => lineOf(line, index)));
+        lines = cluster.processes.flatMap((one, index) => one.log().flatMap((line) => lineOf(line, index)));
         tell(`Rotation, ${canary ? 'with' : 'without'} the canary`, await table());
       },
       (2 * seconds + 60) * 1_000,
     );
-    afterAll(() => site.close());
+    afterAll(() => cluster.close());
 
     function wave(): LoadRequest[] {
-      return site.processes.flatMap((one) => {
+      return cluster.processes.flatMap((one) => {
         const ofEach = logins.flatMap((login) => [balanceOf(one, login), statusOf(one, login)]);
         return [transferOf(one), ...ofEach];
       });
     }
 
-    /** What each login has after a rotation: both keys are new, or one of them. */
+    /** The keys of each login after a rotation: both are new, or one of them. */
     function newKeys(): KeysOf {
-      const next = site.newKeys();
+      const next = cluster.newKeys();
       return {
         acme: next,
-        'control-only': { ...site.first, controlKey: next.controlKey },
-        'private-only': { ...next, controlKey: site.first.controlKey },
+        'control-only': { ...cluster.first, controlKey: next.controlKey },
+        'private-only': { ...next, controlKey: cluster.first.controlKey },
       };
     }
 
     function putInVault(next: KeysOf): void {
       for (const [login, { controlKey, privateKey }] of Object.entries(next)) {
-        site.vault.put(`gateway/sandbox/${login}`, { control_key: controlKey, private_key: privateKey });
+        cluster.vault.put(`gateway/sandbox/${login}`, { control_key: controlKey, private_key: privateKey });
       }
     }
 
-    /** From now on the gateway accepts these keys, and no others. */
+    /** From now on the gateway accepts only these keys. */
     function accept(...all: readonly KeysOf[]): void {
-      for (const login of logins) site.acceptOnly(login, ...all.flatMap((one) => one[login] ?? []));
+      for (const login of logins) cluster.acceptOnly(login, ...all.flatMap((one) => one[login] ?? []));
     }
 
-    /** @param prepare brings the next keys to Vault, after which the gateway drops the old ones */
+    /** @param prepare puts the next keys in Vault; then the gateway drops the old ones */
     async function rotate(title: string, prepare: (next: KeysOf) => Promise<void>): Promise<void> {
       const next = newKeys();
       await prepare(next);
@@ -131,7 +131,7 @@ describe.each([false, true])(
           operation === 'transfer' && status === 403 && end >= at && end < endedAt,
       );
 
-    /** When a process logged the first 403 for the key that its payments were signed with; it received it before. */
+    /** When a process logged the first 403 for the key of its payments, which it had received before. */
     const firstRejection = ({ at, endedAt }: Switch, process: number): number =>
       Math.min(
         ...lines
@@ -151,11 +151,11 @@ describe.each([false, true])(
         transfers: load.results(/transfer/),
         ...Object.fromEntries(rejected),
         'slowest response, ms': Math.round(load.slowest),
-        'rejected at the gateway': site.gateway.seen.count({ rejection: 'signature-wrong' }),
-        'Vault reads': site.vaultReads,
-        'fallbacks to older': await site.metric('key_fallbacks_total', { to: 'older' }),
-        'fallbacks to newer': await site.metric('key_fallbacks_total', { to: 'newer' }),
-        canaries: await site.metric('key_canaries_total'),
+        'rejected at the gateway': cluster.gateway.seen.count({ rejection: 'signature-wrong' }),
+        'Vault reads': cluster.vaultReads,
+        'fallbacks to older': await cluster.metric('key_fallbacks_total', { to: 'older' }),
+        'fallbacks to newer': await cluster.metric('key_fallbacks_total', { to: 'newer' }),
+        canaries: await cluster.metric('key_canaries_total'),
       };
     }
 
@@ -164,17 +164,17 @@ describe.each([false, true])(
       expect(load.rate).toBeGreaterThan(0.95 * rate);
     });
 
-    it('each payment is sent once, and is carried out or rejected', () => {
+    it('each payment is sent once, and is processed or rejected', () => {
       const {
         '200 answered': answered = 0,
-        '403 answered': refused = 0,
+        '403 answered': rejected = 0,
         ...others
       } = load.results(/transfer/);
       expect(others).toEqual({});
-      expect(site.gateway.seen.count({ operation: 'transfer' })).toBe(answered + refused);
-      expect(new Set(site.transfers).size).toBe(answered);
-      expect(site.transfers).toHaveLength(answered);
-      expect(switches.flatMap(rejectedPayments)).toHaveLength(refused);
+      expect(cluster.gateway.seen.count({ operation: 'transfer' })).toBe(answered + rejected);
+      expect(new Set(cluster.transfers).size).toBe(answered);
+      expect(cluster.transfers).toHaveLength(answered);
+      expect(switches.flatMap(rejectedPayments)).toHaveLength(rejected);
     });
 
     it('no payment is rejected that began after its process received a 403 for the key', () => {
@@ -186,30 +186,30 @@ describe.each([false, true])(
     });
 
     if (canary) {
-      it('no payment is rejected that began more than 500 ms after the switch, and canaries went before', async () => {
+      it('no payment is rejected that began more than 500 ms after the switch, because of canaries', async () => {
         const late = switches.flatMap((one) =>
           rejectedPayments(one).filter(({ startedAt }) => startedAt > one.at + canaryInterval),
         );
         expect(late).toEqual([]);
-        expect(await site.metric('key_canaries_total')).toBeGreaterThan(0);
+        expect(await cluster.metric('key_canaries_total')).toBeGreaterThan(0);
       });
     }
 
-    it('the gateway and Vault are asked no more than needed', async () => {
-      const canaries = await site.metric('key_canaries_total');
-      const switched = await site.metric('key_canaries_total', { result: 'switched' });
-      const extra = site.gateway.seen.count() - load.hits.length - canaries - switched;
-      // What is in flight when a key comes to Vault and when the gateway drops one, and the trials.
+    it('the gateway and Vault get no more requests than needed', async () => {
+      const canaries = await cluster.metric('key_canaries_total');
+      const switched = await cluster.metric('key_canaries_total', { result: 'switched' });
+      const extra = cluster.gateway.seen.count() - load.hits.length - canaries - switched;
+      // Requests in flight when a key gets to Vault and when the gateway drops one, and the trials.
       const atOnce = changes * (1 + Math.ceil(load.slowest / every));
       expect(extra).toBeLessThanOrEqual(2 * switches.length * atOnce);
-      // A ring is two versions or more: five at most.
+      // A ring has two to five versions.
       const refreshes = Math.ceil(load.seconds / (fresh * 0.9)) + 1;
-      const looks = switches.length * 2 * processes * logins.length;
-      expect(site.vaultReads).toBeLessThanOrEqual(5 * (refreshes * logins.length * processes + looks));
+      const retries = switches.length * 2 * processes * logins.length;
+      expect(cluster.vaultReads).toBeLessThanOrEqual(5 * (refreshes * logins.length * processes + retries));
     });
 
-    it('no secret is seen', async () => {
-      expect(await site.leaks(load.seen())).toEqual([]);
+    it('no secret leaks', async () => {
+      expect(await cluster.leaks(load.seen())).toEqual([]);
     });
   },
 );

@@ -26,7 +26,7 @@ beforeEach(() => {
 
 const balance = '/gw/api/v2/get-balance/manager/acme';
 
-describe('a path that nothing is configured for', () => {
+describe('an unknown path', () => {
   it.each([
     ['an unknown environment', `/staging${balance}`],
     ['an environment in capitals', `/Sandbox${balance}`],
@@ -50,10 +50,10 @@ describe('a path that nothing is configured for', () => {
     ['no status endpoint', '/sandbox/gw/api/v4/status'],
     ['the operations port’s pages', '/metrics'],
     ['the operations port’s health', '/healthz'],
-  ])('is unknown, and one answer says so for all: %s', async (_, target) => {
+  ])('gets the same response in all cases: %s', async (_, target) => {
     const problem = expectProblem(await edge.ask(formRequest(target, statusForm)), 'unknown-route');
     expect(problem.detail).toBe(
-      'Nothing is configured for this path. It has the form /{environment}/{product}/api/...; check the spelling of the environment and of the operation.',
+      'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment and of the operation.',
     );
     expect(edge.gateway.requests).toHaveLength(0);
   });
@@ -65,13 +65,13 @@ it.each([
   ['a dot segment', '..'],
   ['an empty one', ''],
   ['an escaped question mark', '1234%3Fa'],
-])('a value that cannot be an endpoint is refused: %s', async (_, endpoint) => {
+])('an invalid endpoint is rejected: %s', async (_, endpoint) => {
   const target = `/sandbox/gw/api/v4/status/${endpoint}`;
   expectProblem(await edge.ask(formRequest(target, statusForm)), 'parameter-invalid');
   expect(edge.gateway.requests).toHaveLength(0);
 });
 
-describe('a path that is configured', () => {
+describe('a configured path', () => {
   it.each([
     ['order-status', '/gw/api/v4/status/1234', statusForm],
     ['order-status-group', '/gw/api/v4/status/group/7', statusForm],
@@ -87,7 +87,7 @@ describe('a path that is configured', () => {
     expect(line).toMatchObject({ operation, environment: 'sandbox', login: 'acme' });
   });
 
-  it('is written anew from its values', async () => {
+  it('is rewritten from its values', async () => {
     await edge.ask(formRequest('/sandbox/gw/api/v4/transfer/%31%32%33%34', 'amount=1'));
     expect(edge.gateway.requests.map(({ target }) => target)).toEqual(['/gw/api/v4/transfer/1234']);
   });

@@ -16,7 +16,7 @@ const seed = 20_260_115;
 const count = 10_000;
 const callersAtOnce = 32;
 
-/** Names whose meaning, not whose encoding, would have a form refused. */
+/** Names that would make a form be rejected for their meaning, not their encoding. */
 const meaningful = new Set(['login', 'balance-name']);
 const forms = formArbitrary.map((form) => form.filter(([name]) => !meaningful.has(name)));
 
@@ -30,7 +30,7 @@ let proxy: TestProxy;
 
 beforeAll(async () => {
   gateway = await startRecordingGateway();
-  // The gateway answers with what it received, so that each form meets its own request.
+  // The gateway echoes what it received, to match each form with its own request.
   gateway.reply = (response, { body }) => response.end(body);
   proxy = await startProxy({ gateway: gateway.url });
 });
@@ -49,7 +49,7 @@ describe(`${count} generated forms (seed ${seed})`, () => {
       const echoes = await sendAll(sample, target);
       expect(gateway.requests).toHaveLength(count);
       const received = new Map(gateway.requests.map((request) => [request.body.toString('latin1'), request]));
-      // Nonces make bodies different: no request was sent twice, and none stands for another.
+      // Nonces make bodies different: no request was sent twice, and none was confused with another.
       expect(received.size).toBe(count);
       for (const [index, form] of sample.entries()) {
         const problem = problemWith(form, received.get(echoes[index] ?? ''), key);
@@ -60,7 +60,7 @@ describe(`${count} generated forms (seed ${seed})`, () => {
   );
 });
 
-/** @returns what the gateway says it received, form by form */
+/** @returns what the gateway echoed, form by form */
 async function sendAll(sample: readonly Pair[][], target: string): Promise<string[]> {
   const agent = new Agent({ keepAlive: true, maxSockets: callersAtOnce });
   const echoes: string[] = [];
@@ -76,7 +76,7 @@ async function sendAll(sample: readonly Pair[][], target: string): Promise<strin
   return echoes;
 }
 
-/** As browsers, curl and OAuth libraries encode, in turn. */
+/** Alternates between the encodings of browsers, curl and OAuth libraries. */
 function encode(form: readonly Pair[], index: number): string {
   if (index % 2 === 0) return new URLSearchParams(form.map(([name, value]) => [name, value])).toString();
   return form.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`).join('&');
@@ -106,7 +106,7 @@ const oauthNames = [
   'oauth_version',
 ];
 
-/** What the gateway would find wrong, or the caller missing; `undefined`: nothing. */
+/** What is wrong at the gateway, or missing at the client; `undefined` if nothing. */
 function problemWith(
   form: readonly Pair[],
   received: Recorded | undefined,

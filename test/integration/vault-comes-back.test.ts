@@ -4,49 +4,49 @@ import type { KeySource } from '../../src/keys/key-source.ts';
 import { createVaultSource } from '../../src/keys/vault/source.ts';
 import { acme, day, problemOf, until, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
 
-/** In real time, since the timeouts of requests are. */
+/** In real time, as the timeouts of requests are. */
 describe('a Vault that hung', () => {
-  let bench: VaultTestEnvironment;
+  let setup: VaultTestEnvironment;
   let source: KeySource;
 
   beforeEach(async () => {
-    bench = await new VaultTestEnvironment().open();
-    await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
-    const ports = { ...bench.ports, monotonic: () => performance.now() };
-    source = bench.closing(createVaultSource(bench.config({ auth: await bench.appRole() }), day, ports));
+    setup = await new VaultTestEnvironment().open();
+    await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+    const options = { ...setup.options, monotonic: () => performance.now() };
+    source = setup.closeAtEnd(createVaultSource(setup.config({ auth: await setup.appRole() }), day, options));
     await source.read(acme);
-    bench.vault.fail({ kind: 'black-hole' });
-    bench.vault.seen.length = 0;
+    setup.vault.fail({ kind: 'black-hole' });
+    setup.vault.seen.length = 0;
   });
-  afterEach(() => bench.close());
+  afterEach(() => setup.close());
 
-  it('for less than its timeout answers the reads that wait, within two seconds of its return', async () => {
+  it('for less than its timeout serves the waiting reads within two seconds of its recovery', async () => {
     const logins = Array.from({ length: 8 }, (_, index) => ({ ...acme, login: `l${index}` }));
     const reads = Promise.all(logins.map((address) => problemOf(source.read(address))));
     await wait(2500);
-    bench.vault.heal();
+    setup.vault.heal();
     const returned = performance.now();
     expect(new Set(await reads)).toEqual(new Set(['none']));
     expect(performance.now() - returned).toBeLessThan(2000);
   });
 
-  it('for longer is in use within two seconds of its return, while a probe still waits for an answer', async () => {
+  it('for longer is in use within two seconds of its recovery, while a probe still waits for a response', async () => {
     expect(await problemOf(source.read(acme))).toBe('timeout');
     await wait(1100);
     const probe = problemOf(source.read(acme));
-    await until(() => bench.vault.seen.length > 5, 'the probe was sent');
-    bench.vault.heal();
+    await until(() => setup.vault.seen.length > 5, 'the probe was sent');
+    setup.vault.heal();
     const returned = performance.now();
     expect(await probe).toBe('none');
     expect(await problemOf(source.read({ ...acme, login: 'other' }))).toBe('none');
     expect(performance.now() - returned).toBeLessThan(2000);
   });
 
-  it('gets one copy of a waiting read a second, not one for each that waits', async () => {
+  it('gets one copy of a waiting read per second, not one for each of them', async () => {
     const logins = Array.from({ length: 8 }, (_, index) => ({ ...acme, login: `l${index}` }));
     const reads = Promise.all(logins.map((address) => problemOf(source.read(address))));
     await reads;
-    expect(bench.vault.seen.length).toBeGreaterThanOrEqual(8 + 3);
-    expect(bench.vault.seen.length).toBeLessThanOrEqual(8 + 5);
+    expect(setup.vault.seen.length).toBeGreaterThanOrEqual(8 + 3);
+    expect(setup.vault.seen.length).toBeLessThanOrEqual(8 + 5);
   });
 });

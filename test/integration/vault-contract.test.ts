@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
 import { createVaultAdmin } from '../../src/keys/vault/admin.ts';
-import type { VaultPorts } from '../../src/keys/vault/connect.ts';
+import type { VaultOptions } from '../../src/keys/vault/connect.ts';
 import { connectVault } from '../../src/keys/vault/connect.ts';
 import { revealFields } from '../../src/keys/vault/redact.ts';
 import { createVaultSource } from '../../src/keys/vault/source.ts';
@@ -15,14 +15,14 @@ import {
   day,
   Folder,
   problemOf,
-  Told,
+  RecordingObserver,
   until,
 } from '../support/stub-vault/harness.ts';
 import { type RunningVault, vaultTargets } from '../support/stub-vault/real-vault.ts';
 
 for (const { name, open } of vaultTargets(process.env)) {
   (open === undefined ? describe.skip : describe)(`keys in Vault, against ${name}`, () => {
-    // A server that is not ours may hold anything: all names are new.
+    // A shared server may contain anything, so all names are new.
     const unique = randomBytes(4).toString('hex');
     const mount = `kv-${unique}`;
     const appRole = `approle-${unique}`;
@@ -55,9 +55,9 @@ for (const { name, open } of vaultTargets(process.env)) {
       await server?.close();
     });
 
-    /** Timers stand still until {@link fire}. */
-    class Ports implements VaultPorts {
-      readonly events = new Told();
+    /** Timers run only through {@link fire}. */
+    class TestOptions implements VaultOptions {
+      readonly events = new RecordingObserver();
       readonly clock = Date.now;
       readonly monotonic = () => performance.now();
       readonly random = () => 0.5;
@@ -83,8 +83,8 @@ for (const { name, open } of vaultTargets(process.env)) {
       return { method: 'approle', mount: appRole, roleId, secretIdFile };
     }
 
-    function source(auth: VaultConfig['auth'], ports = new Ports(), more: Partial<VaultConfig> = {}) {
-      const opened = createVaultSource(configFor(server.address, { mount, auth, ...more }), day, ports);
+    function source(auth: VaultConfig['auth'], options = new TestOptions(), more: Partial<VaultConfig> = {}) {
+      const opened = createVaultSource(configFor(server.address, { mount, auth, ...more }), day, options);
       closers.push(() => opened.stop());
       return opened;
     }
@@ -103,12 +103,12 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(Math.abs((ring?.[0]?.createdAt?.getTime() ?? 0) - Date.now())).toBeLessThan(60_000);
     });
 
-    it('says that a login that was never written has no keys', async () => {
+    it('finds no keys for a login that was never written', async () => {
       const { address } = await newLogin();
       expect(await source(await appRoleAuth()).read(address)).toBeUndefined();
     });
 
-    it('says that a deleted current version has no keys, until it is undeleted', async () => {
+    it('finds no keys in a deleted current version, until it is undeleted', async () => {
       const { address, path } = await newLogin('first');
       const keys = source(await appRoleAuth());
       await admin.deleteVersions(path, [1], mount);
@@ -117,13 +117,13 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
     });
 
-    it('says that a destroyed current version has no keys', async () => {
+    it('finds no keys in a destroyed current version', async () => {
       const { address, path } = await newLogin('first');
       await admin.destroy(path, [1], mount);
       expect(await source(await appRoleAuth()).read(address)).toBeUndefined();
     });
 
-    it('keeps versions superseded a moment ago, newest first, without deleted ones', async () => {
+    it('keeps recently superseded versions, newest first, without deleted ones', async () => {
       const { address, path } = await newLogin('first', 'second', 'third', 'fourth');
       await admin.deleteVersions(path, [2], mount);
       const ring = await source(await appRoleAuth()).read(address);
@@ -132,7 +132,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(ring?.[1]?.supersededAt).toEqual(ring?.[0]?.createdAt);
     });
 
-    it('takes a wrapped secret id, and takes it out only once', async () => {
+    it('uses a wrapped secret ID, and unwraps it only once', async () => {
       const { address } = await newLogin('first');
       const wrapped = await admin.wrappedSecretId(appRole, 'countersign');
       const wrappedSecretIdFile = folder.file('wrapped', wrapped);
@@ -141,25 +141,25 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(await problemOf(source(auth).read(address))).toBe('bad-credentials');
     });
 
-    it('names a wrong secret id as bad credentials', async () => {
+    it('reports a wrong secret ID as bad credentials', async () => {
       const { address } = await newLogin('first');
       expect(await problemOf(source(await appRoleAuth('wrong')).read(address))).toBe('bad-credentials');
     });
 
-    it('names a token that is no token as bad credentials', async () => {
+    it('reports an invalid token as bad credentials', async () => {
       const auth: VaultConfig['auth'] = { method: 'token', token: new Secret('no-such-token') };
       expect(await problemOf(source(auth).read(acme))).toBe('bad-credentials');
     });
 
-    it('takes a new token from the file after the old one was revoked', async () => {
+    it('reads a new token from the file after the old one was revoked', async () => {
       const { address } = await newLogin('first');
       const old = await admin.token({ policies: [policy], ttl: '1h' });
       const tokenFile = folder.file('token', old);
-      const ports = new Ports();
+      const options = new TestOptions();
       let ahead = 0;
       const keys = source(
         { method: 'token', tokenFile },
-        Object.assign(ports, { monotonic: () => performance.now() + ahead }),
+        Object.assign(options, { monotonic: () => performance.now() + ahead }),
       );
       await keys.read(address);
       await admin.revoke(old);
@@ -168,44 +168,46 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
     });
 
-    it('names a path that the policy does not give as denied, not as missing', async () => {
-      const keys = source(await appRoleAuth(), new Ports(), { path: 'elsewhere/{environment}/{login}' });
+    it('reports a path without permission as denied, not as missing', async () => {
+      const keys = source(await appRoleAuth(), new TestOptions(), {
+        path: 'elsewhere/{environment}/{login}',
+      });
       expect(await problemOf(keys.read(acme))).toBe('denied');
     });
 
-    it('names a mount that is not there, not a missing secret', async () => {
+    it('reports a missing mount, not a missing secret', async () => {
       const auth: VaultConfig['auth'] = { method: 'token', token: new Secret(server.rootToken) };
-      const keys = source(auth, new Ports(), { mount: `absent-${unique}` });
+      const keys = source(auth, new TestOptions(), { mount: `absent-${unique}` });
       expect(await problemOf(keys.read(acme))).toBe('no-route');
     });
 
-    it('logs in again at once when its token was revoked', async () => {
+    it('logs in again at once if its token was revoked', async () => {
       const { address } = await newLogin('first');
-      const ports = new Ports();
+      const options = new TestOptions();
       let ahead = 0;
       const monotonic = () => performance.now() + ahead;
-      const keys = source(await appRoleAuth(), Object.assign(ports, { monotonic }));
+      const keys = source(await appRoleAuth(), Object.assign(options, { monotonic }));
       for (let logins = 1; logins < 4; logins += 1) {
         expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
-        // The end of a revoked token is in the past.
-        const ends = ports.events.expiries.filter((at = 0) => at > Date.now() / 1000 + 60);
+        // The expiry of a revoked token is in the past.
+        const ends = options.events.expiries.filter((at = 0) => at > Date.now() / 1000 + 60);
         expect(ends).toHaveLength(logins);
         await admin.request('POST', `sys/leases/revoke-prefix/auth/${appRole}/login`);
         ahead += 6000;
       }
     });
 
-    it('does not log in again for a permission that is missing', async () => {
-      const ports = new Ports();
+    it('does not log in again because of a missing permission', async () => {
+      const options = new TestOptions();
       let ahead = 0;
       const monotonic = () => performance.now() + ahead;
       const path = 'elsewhere/{environment}/{login}';
-      const keys = source(await appRoleAuth(), Object.assign(ports, { monotonic }), { path });
+      const keys = source(await appRoleAuth(), Object.assign(options, { monotonic }), { path });
       for (let times = 0; times < 3; times += 1) {
         ahead += 120_000;
         expect(await problemOf(keys.read(acme))).toBe('denied');
       }
-      expect(ports.events.expiries).toHaveLength(1);
+      expect(options.events.expiries).toHaveLength(1);
     });
 
     it.each([
@@ -223,64 +225,64 @@ for (const { name, open } of vaultTargets(process.env)) {
         const id = await admin.role(appRole, 'denied', { token_policies: [`${policy}-d`], ...role });
         const secretIdFile = folder.file('secret-id-denied', await admin.secretId(appRole, 'denied'));
         const auth = { method: 'approle', mount: appRole, roleId: id, secretIdFile } as const;
-        const ports = new Ports();
+        const options = new TestOptions();
         let ahead = 0;
-        const shared = Object.assign(ports, { monotonic: () => performance.now() + ahead });
+        const shared = Object.assign(options, { monotonic: () => performance.now() + ahead });
         const before = await admin.countTokens();
         const vault = connectVault(configFor(server.address, { mount, auth }), shared);
         for (; ahead < 3_590_000; ahead += 10_000)
-          await problemOf(vault.use((kv, token) => kv.history(token, address)));
-        expect(ports.events.expiries).toHaveLength(logins);
+          await problemOf(vault.withToken((kv, token) => kv.history(token, address)));
+        expect(options.events.expiries).toHaveLength(logins);
         expect(await admin.countTokens()).toBe(before + 1);
         await vault.close();
         expect(await admin.countTokens()).toBe(before);
       },
     );
 
-    it('renews a periodic token for its whole period again and again', async () => {
+    it('keeps renewing a periodic token for its whole period', async () => {
       const { address } = await newLogin('first');
       const id = await admin.role(appRole, 'periodic', { token_policies: [policy], token_period: '10m' });
       const secretIdFile = folder.file('secret-id-periodic', await admin.secretId(appRole, 'periodic'));
-      const ports = new Ports();
-      const keys = source({ method: 'approle', mount: appRole, roleId: id, secretIdFile }, ports);
+      const options = new TestOptions();
+      const keys = source({ method: 'approle', mount: appRole, roleId: id, secretIdFile }, options);
       const before = await admin.countTokens();
       keys.start();
       for (let leases = 1; leases < 5; leases += 1) {
-        await until(() => ports.events.expiries.length === leases, 'it has a lease');
-        expect(ports.wakesIn).toBe(400_000);
-        ports.fire();
+        await until(() => options.events.expiries.length === leases, 'it has a lease');
+        expect(options.wakesIn).toBe(400_000);
+        options.fire();
       }
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
       expect(await admin.countTokens()).toBe(before + 1);
     });
 
-    it('logs in again where its tokens are batch tokens, which cannot be renewed', async () => {
+    it('logs in again if its tokens are batch tokens, which cannot be renewed', async () => {
       const { address } = await newLogin('first');
       const settings = { token_policies: [policy], token_ttl: '1h', token_type: 'batch' };
       const id = await admin.role(appRole, 'batch', settings);
       const secretIdFile = folder.file('secret-id-batch', await admin.secretId(appRole, 'batch'));
-      const ports = new Ports();
-      const keys = source({ method: 'approle', mount: appRole, roleId: id, secretIdFile }, ports);
+      const options = new TestOptions();
+      const keys = source({ method: 'approle', mount: appRole, roleId: id, secretIdFile }, options);
       keys.start();
       for (let logins = 1; logins < 4; logins += 1) {
-        await until(() => ports.events.expiries.length === logins, 'it has a lease');
-        expect(ports.wakesIn).toBe(2_400_000);
-        ports.fire();
+        await until(() => options.events.expiries.length === logins, 'it has a lease');
+        expect(options.wakesIn).toBe(2_400_000);
+        options.fire();
       }
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
       await keys.stop();
-      expect(ports.events.problems).toEqual([]);
+      expect(options.events.problems).toEqual([]);
     });
 
-    it('uses a secret id of one use once, and a new one at once when the token was revoked', async () => {
+    it('uses a single-use secret ID once, and a new one at once if the token was revoked', async () => {
       const { address } = await newLogin('first');
       const id = await admin.role(appRole, 'once', { token_policies: [policy], secret_id_num_uses: 1 });
       const secretIdFile = folder.file('secret-id-once', await admin.secretId(appRole, 'once'));
-      const ports = new Ports();
+      const options = new TestOptions();
       let ahead = 0;
       const monotonic = () => performance.now() + ahead;
       const auth = { method: 'approle', mount: appRole, roleId: id, secretIdFile } as const;
-      const keys = source(auth, Object.assign(ports, { monotonic }));
+      const keys = source(auth, Object.assign(options, { monotonic }));
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
       await admin.request('POST', `sys/leases/revoke-prefix/auth/${appRole}/login`);
       ahead += 6000;
@@ -289,71 +291,71 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(await problemOf(keys.read(address))).toBe('backing-off');
       folder.file('secret-id-once', await admin.secretId(appRole, 'once'));
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
-      // The first token, the end of it when it was found to be revoked, and the second token.
-      expect(ports.events.expiries).toHaveLength(3);
+      // The first token, its end when it was found to be revoked, and the second token.
+      expect(options.events.expiries).toHaveLength(3);
     });
 
-    it('revokes its token at the end', async () => {
+    it('revokes its token when it stops', async () => {
       const config = configFor(server.address, { mount, auth: await appRoleAuth() });
-      const vault = connectVault(config, new Ports());
-      const token = await vault.use((_kv, given) => Promise.resolve(reveal(given)));
+      const vault = connectVault(config, new TestOptions());
+      const token = await vault.withToken((_kv, given) => Promise.resolve(reveal(given)));
       const lookUp = () => admin.request('POST', 'auth/token/lookup', { token });
       expect((await lookUp()).data).toMatchObject({ type: 'service' });
       await vault.close();
       await expect(lookUp()).rejects.toThrow('403');
     });
 
-    it('names a mount of KV version 1 as such, not as missing secrets', async () => {
+    it('reports a mount with KV version 1, not missing secrets', async () => {
       const version1 = `kv1-${unique}`;
       await admin.enable('mounts', version1, { type: 'kv', options: { version: '1' } });
       await admin.policy(`${policy}-1`, version1, 'gateway');
       const token = new Secret(await admin.token({ policies: [`${policy}-1`], ttl: '1h' }));
       const auth: VaultConfig['auth'] = { method: 'token', token };
       const more = { mount: version1 };
-      expect(await problemOf(source(auth, new Ports(), more).read(acme))).toBe('kv-version-1');
-      const opened = createVaultAdmin(configFor(server.address, { auth, ...more }), new Ports());
+      expect(await problemOf(source(auth, new TestOptions(), more).read(acme))).toBe('kv-version-1');
+      const opened = createVaultAdmin(configFor(server.address, { auth, ...more }), new TestOptions());
       closers.push(() => opened.close());
       expect(await problemOf(opened.versions(acme))).toBe('kv-version-1');
     });
 
     it('renews its token at two thirds of the lease', async () => {
       const { address } = await newLogin('first');
-      const ports = new Ports();
-      const keys = source(await appRoleAuth(), ports);
+      const options = new TestOptions();
+      const keys = source(await appRoleAuth(), options);
       keys.start();
-      await until(() => ports.events.expiries.length === 1, 'it has logged in');
-      expect(ports.wakesIn).toBe(2400_000);
-      ports.fire();
-      await until(() => ports.events.expiries.length === 2, 'it has renewed');
-      expect(ports.events.expiries[1]).toBeGreaterThanOrEqual(ports.events.expiries[0] ?? Infinity);
-      expect(ports.events.problems).toEqual([]);
+      await until(() => options.events.expiries.length === 1, 'it has logged in');
+      expect(options.wakesIn).toBe(2400_000);
+      options.fire();
+      await until(() => options.events.expiries.length === 2, 'it has renewed');
+      expect(options.events.expiries[1]).toBeGreaterThanOrEqual(options.events.expiries[0] ?? Infinity);
+      expect(options.events.problems).toEqual([]);
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
     });
 
-    it('knows when a token from the configuration ends', async () => {
+    it('knows when a configured token expires', async () => {
       const token = new Secret(await admin.token({ policies: [policy], ttl: '10m', renewable: false }));
-      const ports = new Ports();
-      source({ method: 'token', token }, ports).start();
-      await until(() => ports.events.expiries.length === 1, 'it has looked the token up');
-      const secondsLeft = (ports.events.expiries[0] ?? 0) - Date.now() / 1000;
+      const options = new TestOptions();
+      source({ method: 'token', token }, options).start();
+      await until(() => options.events.expiries.length === 1, 'it has looked the token up');
+      const secondsLeft = (options.events.expiries[0] ?? 0) - Date.now() / 1000;
       expect(secondsLeft).toBeGreaterThan(570);
       expect(secondsLeft).toBeLessThanOrEqual(600);
-      expect(ports.events.problems).toEqual([expect.stringContaining('replace it')]);
+      expect(options.events.problems).toEqual([expect.stringContaining('replace it')]);
     });
 
-    it('stays on a token that never ends', async () => {
-      const ports = new Ports();
-      source({ method: 'token', token: new Secret(server.rootToken) }, ports).start();
-      await until(() => ports.events.expiries.length === 1, 'it has looked the token up');
-      expect(ports.events.expiries).toEqual([undefined]);
-      expect(ports.wakesIn).toBeUndefined();
+    it('keeps a token that does not expire', async () => {
+      const options = new TestOptions();
+      source({ method: 'token', token: new Secret(server.rootToken) }, options).start();
+      await until(() => options.events.expiries.length === 1, 'it has looked the token up');
+      expect(options.events.expiries).toEqual([undefined]);
+      expect(options.wakesIn).toBeUndefined();
     });
 
     describe('for the platform team', () => {
       async function store() {
         const opened = createVaultAdmin(
           configFor(server.address, { mount, auth: await appRoleAuth() }),
-          new Ports(),
+          new TestOptions(),
         );
         closers.push(() => opened.close());
         return opened;
@@ -369,7 +371,7 @@ for (const { name, open } of vaultTargets(process.env)) {
         expect(revealFields(written?.fields ?? {})).toEqual({ control_key: 'second', note: 'keep me' });
       });
 
-      it('refuses to write over what somebody else has written', async () => {
+      it('does not overwrite a concurrent change', async () => {
         const { address } = await newLogin('first', 'second');
         const keys = await store();
         expect(await problemOf(keys.write(address, { control_key: 'x' }, 1))).toBe('cas-mismatch');
@@ -386,7 +388,7 @@ for (const { name, open } of vaultTargets(process.env)) {
         expect(controlKeys((await keys.readVersion(address, 2))?.keys)).toEqual(['2:second']);
       });
 
-      it('tells deleted, destroyed and living versions apart', async () => {
+      it('distinguishes deleted, destroyed and current versions', async () => {
         const { address, path } = await newLogin('first', 'second', 'third');
         await admin.destroy(path, [1], mount);
         await admin.deleteVersions(path, [2], mount);
@@ -408,7 +410,7 @@ for (const { name, open } of vaultTargets(process.env)) {
         expect(await keys.readVersion(address, 9)).toBeUndefined();
       });
 
-      it('has no versions of a login that was never written', async () => {
+      it('finds no versions of a login that was never written', async () => {
         const { address } = await newLogin();
         expect(await (await store()).versions(address)).toBeUndefined();
       });

@@ -15,191 +15,191 @@ import {
 const logins = /POST auth\/\w+\/login/;
 const second = 1000;
 
-let bench: VaultTestEnvironment;
+let setup: VaultTestEnvironment;
 
 beforeEach(async () => {
-  bench = await new VaultTestEnvironment().open();
-  await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+  setup = await new VaultTestEnvironment().open();
+  await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
 });
-afterEach(() => bench.close());
+afterEach(() => setup.close());
 
 function open(auth: VaultConfig['auth']): KeySource {
-  return bench.closing(createVaultSource(bench.config({ auth }), day, bench.ports));
+  return setup.closeAtEnd(createVaultSource(setup.config({ auth }), day, setup.options));
 }
 
 describe('the login to Vault when reads are denied', () => {
   const lookUps = /GET auth\/token\/lookup-self/;
   const other = { environment: 'sandbox', login: 'not-granted' };
 
-  /** A token that may read acme and nothing else; with or without the right to look itself up. */
+  /** A token that may read only acme; with or without the permission to look itself up. */
   async function grantOne(settings: object): Promise<KeySource> {
     const path = { 'secret/data/gateway/sandbox/acme': { capabilities: ['read'] } };
-    await bench.admin.request('POST', 'sys/policies/acl/one', { policy: JSON.stringify({ path }) });
+    await setup.admin.request('POST', 'sys/policies/acl/one', { policy: JSON.stringify({ path }) });
     const role = { token_policies: ['one'], token_ttl: 3600, ...settings };
-    await bench.admin.role(approleMount, roleName, role);
-    const source = open(await bench.appRole());
+    await setup.admin.role(approleMount, roleName, role);
+    const source = open(await setup.appRole());
     await source.read(acme);
     return source;
   }
 
-  /** Reads the login that is not granted every five seconds for an hour. */
+  /** Reads the denied login every five seconds for an hour. */
   async function readDenied(source: KeySource): Promise<void> {
     for (let waited = 0; waited < 3500; waited += 5) {
-      bench.clock.advance(5 * second);
+      setup.clock.advance(5 * second);
       expect(['denied', 'backing-off']).toContain(await problemOf(source.read(other)));
     }
   }
 
-  it('is not made anew for a permission that is missing, where the token may look itself up', async () => {
+  it('is not repeated because of a missing permission, if the token may look itself up', async () => {
     const source = await grantOne({});
     await readDenied(source);
-    expect(bench.vault.count(logins)).toBe(1);
-    expect(bench.vault.count(lookUps)).toBeGreaterThan(10);
-    expect(bench.vault.world().tokens.count).toBe(1);
+    expect(setup.vault.count(logins)).toBe(1);
+    expect(setup.vault.count(lookUps)).toBeGreaterThan(10);
+    expect(setup.vault.world().tokens.count).toBe(1);
   });
 
-  it('is made anew every ten minutes at most where it may not, and leaves no token behind', async () => {
+  it('is repeated every ten minutes at most if it may not, and leaves no token behind', async () => {
     const source = await grantOne({ token_no_default_policy: true });
     const path = {
       'secret/data/gateway/sandbox/acme': { capabilities: ['read'] },
       'auth/token/revoke-self': { capabilities: ['update'] },
     };
-    await bench.admin.request('POST', 'sys/policies/acl/one', { policy: JSON.stringify({ path }) });
+    await setup.admin.request('POST', 'sys/policies/acl/one', { policy: JSON.stringify({ path }) });
     await readDenied(source);
-    expect(bench.vault.count(logins)).toBeGreaterThan(1);
-    expect(bench.vault.count(logins)).toBeLessThanOrEqual(1 + 6);
-    expect(bench.vault.world().tokens.count).toBe(1);
+    expect(setup.vault.count(logins)).toBeGreaterThan(1);
+    expect(setup.vault.count(logins)).toBeLessThanOrEqual(1 + 6);
+    expect(setup.vault.world().tokens.count).toBe(1);
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('is made anew at once each time the token was revoked', async () => {
+  it('is repeated at once each time the token was revoked', async () => {
     const source = await grantOne({});
     for (let times = 2; times < 5; times += 1) {
-      bench.vault.world().tokens.revokeAll();
-      bench.clock.advance(6 * second);
+      setup.vault.world().tokens.revokeAll();
+      setup.clock.advance(6 * second);
       expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-      expect(bench.vault.count(logins)).toBe(times);
+      expect(setup.vault.count(logins)).toBe(times);
     }
   });
 
-  it('a token with limited uses is not looked up, which would be one of them', async () => {
+  it('does not look up a token with limited uses, which would count as one', async () => {
     const source = await grantOne({ token_num_uses: 1 });
-    expect(bench.vault.count(lookUps)).toBe(0);
+    expect(setup.vault.count(lookUps)).toBe(0);
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('by a token that was revoked, key_source_up is 0 until a login succeeds', async () => {
+  it('because the token was revoked: key_source_up is 0 until a login succeeds', async () => {
     const source = await grantOne({ secret_id_num_uses: 1 });
-    bench.vault.world().tokens.revokeAll();
-    bench.clock.advance(6 * second);
+    setup.vault.world().tokens.revokeAll();
+    setup.clock.advance(6 * second);
     expect(await problemOf(source.read(acme))).toBe('bad-credentials');
-    expect(bench.told.sourceUp).toBe(false);
-    const asked = bench.vault.seen.length;
+    expect(setup.observed.sourceUp).toBe(false);
+    const requests = setup.vault.seen.length;
     expect(await problemOf(source.read(acme))).toBe('backing-off');
-    expect(bench.vault.seen).toHaveLength(asked);
-    await bench.appRole();
+    expect(setup.vault.seen).toHaveLength(requests);
+    await setup.appRole();
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    expect(bench.told.sourceUp).toBe(true);
+    expect(setup.observed.sourceUp).toBe(true);
   });
 
-  it('and the token cannot be looked up, a new secret id is used at once', async () => {
+  it('and the token cannot be looked up, uses a new secret ID at once', async () => {
     const source = await grantOne({ secret_id_num_uses: 1, token_no_default_policy: true });
-    bench.vault.world().tokens.revokeAll();
-    bench.clock.advance(6 * second);
+    setup.vault.world().tokens.revokeAll();
+    setup.clock.advance(6 * second);
     expect(await problemOf(source.read(acme))).toBe('bad-credentials');
-    bench.clock.advance(6 * second);
+    setup.clock.advance(6 * second);
     expect(await problemOf(source.read(acme))).toBe('denied');
-    await bench.appRole();
-    bench.clock.advance(6 * second);
+    await setup.appRole();
+    setup.clock.advance(6 * second);
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('and the token cannot be looked up, a login that failed by an outage is tried again', async () => {
+  it('and the token cannot be looked up, is tried again if it failed because of an outage', async () => {
     const source = await grantOne({ token_no_default_policy: true });
-    bench.vault.world().tokens.revokeAll();
-    bench.clock.advance(6 * second);
-    bench.vault.fail({ kind: 'status', status: 503 }, /login/);
+    setup.vault.world().tokens.revokeAll();
+    setup.clock.advance(6 * second);
+    setup.vault.fail({ kind: 'status', status: 503 }, /login/);
     expect(await problemOf(source.read(acme))).toBe('sealed');
-    bench.vault.heal();
-    bench.clock.advance(6 * second);
+    setup.vault.heal();
+    setup.clock.advance(6 * second);
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('and the token was revoked two seconds after it was known to be good, is made anew', async () => {
+  it('and the token was revoked two seconds after it was known to be valid, is repeated', async () => {
     const source = await grantOne({});
-    bench.clock.advance(2 * second);
-    bench.vault.world().tokens.revokeAll();
+    setup.clock.advance(2 * second);
+    setup.vault.world().tokens.revokeAll();
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('with a revoked token while no login is possible, is the only request that is still sent', async () => {
+  it('because the token was revoked, and no login is possible, is the only request that is still sent', async () => {
     const source = await grantOne({});
-    bench.clock.advance(6 * second);
-    // It looked itself up, so a token of this role that cannot is a revoked one.
+    setup.clock.advance(6 * second);
+    // It looked itself up before, so a token of this role that cannot is revoked.
     expect(await problemOf(source.read(other))).toBe('denied');
-    bench.clock.advance(6 * second);
-    bench.vault.world().tokens.revokeAll();
-    await bench.appRole('used-up');
+    setup.clock.advance(6 * second);
+    setup.vault.world().tokens.revokeAll();
+    await setup.appRole('used-up');
     expect(await problemOf(source.read(acme))).toBe('bad-credentials');
-    bench.vault.seen.length = 0;
+    setup.vault.seen.length = 0;
     for (let waited = 0; waited < 20; waited += 1) {
       expect(await problemOf(source.read(acme))).toBe('backing-off');
-      bench.clock.advance(second);
+      setup.clock.advance(second);
     }
-    expect(bench.vault.seen).toEqual([]);
-    expect(bench.told.expiries.at(-1)).toBeLessThan(bench.clock.now() / 1000);
-    await bench.appRole();
+    expect(setup.vault.seen).toEqual([]);
+    expect(setup.observed.expiries.at(-1)).toBeLessThan(setup.clock.now() / 1000);
+    await setup.appRole();
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('and the token, which never looked itself up, was revoked, is made anew once that is possible', async () => {
+  it('and the token, which never looked itself up, was revoked, is repeated once that is possible', async () => {
     const source = await grantOne({});
-    bench.clock.advance(6 * second);
-    bench.vault.world().tokens.revokeAll();
-    await bench.appRole('used-up');
+    setup.clock.advance(6 * second);
+    setup.vault.world().tokens.revokeAll();
+    await setup.appRole('used-up');
     expect(await problemOf(source.read(acme))).toBe('bad-credentials');
-    bench.clock.advance(6 * second);
+    setup.clock.advance(6 * second);
     expect(await problemOf(source.read(acme))).toBe('backing-off');
-    await bench.appRole();
+    await setup.appRole();
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('and the token may not look itself up but is good, is tried every ten minutes at most', async () => {
+  it('and the token may not look itself up but is valid, is repeated every ten minutes at most', async () => {
     const source = await grantOne({ token_no_default_policy: true });
-    await bench.appRole('used-up');
+    await setup.appRole('used-up');
     const problems: string[] = [];
     for (let waited = 0; waited < 1000; waited += 5) {
-      bench.clock.advance(5 * second);
+      setup.clock.advance(5 * second);
       problems.push(await problemOf(source.read(other)));
       expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
     }
     expect(problems.filter((kind) => kind === 'bad-credentials')).toHaveLength(2);
     expect(new Set(problems)).toEqual(new Set(['bad-credentials', 'denied', 'backing-off']));
-    expect(bench.vault.count(logins)).toBe(1 + 2);
+    expect(setup.vault.count(logins)).toBe(1 + 2);
   });
 
-  it('with a revoked token of a file, is not repeated before the file holds another token', async () => {
+  it('because the token of a file was revoked, is not repeated before the file has another token', async () => {
     const newToken = async () =>
-      bench.folder.file('token', await bench.admin.token({ policies: [roleName], ttl: 600 }));
+      setup.folder.file('token', await setup.admin.token({ policies: [roleName], ttl: 600 }));
     const tokenFile = await newToken();
     const source = open({ method: 'token', tokenFile });
     await source.read(acme);
-    bench.clock.advance(2 * second);
-    bench.vault.world().tokens.revokeAll();
+    setup.clock.advance(2 * second);
+    setup.vault.world().tokens.revokeAll();
     expect(await problemOf(source.read(acme))).toBe('bad-credentials');
-    expect(bench.told.problems).toEqual([expect.stringContaining('the credentials (HTTP 403, token)')]);
-    bench.vault.seen.length = 0;
+    expect(setup.observed.problems).toEqual([expect.stringContaining('the credentials (HTTP 403, token)')]);
+    setup.vault.seen.length = 0;
     expect(await problemOf(source.read(acme))).toBe('backing-off');
-    expect(bench.vault.seen).toEqual([]);
+    expect(setup.vault.seen).toEqual([]);
     await newToken();
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('and the token cannot be looked up for an outage, that is what is told', async () => {
+  it('and the token cannot be looked up because of an outage, reports the outage', async () => {
     const source = await grantOne({});
-    bench.clock.advance(6 * second);
-    bench.vault.fail({ kind: 'status', status: 503 }, /lookup-self/);
+    setup.clock.advance(6 * second);
+    setup.vault.fail({ kind: 'status', status: 503 }, /lookup-self/);
     expect(await problemOf(source.read(other))).toBe('sealed');
-    expect(bench.vault.count(logins)).toBe(1);
+    expect(setup.vault.count(logins)).toBe(1);
   });
 });

@@ -10,13 +10,13 @@ const read = /^secret\/data/;
 const elsewhere = 'http://127.0.0.1:9/v1/secret/data/gateway/sandbox/acme';
 const status = (code: number, headers = {}): Fault => ({ kind: 'status', status: code, headers });
 
-/** What can come instead of a secret, the problem it is, and whether all of Vault is left alone then. */
+/** Responses instead of a secret, the kind of error, and whether it opens the circuit breaker. */
 const rows: readonly (readonly [string, Fault, string, 'outage' | 'only this login'])[] = [
   ['400', status(400), 'rejected', 'only this login'],
   ['403', status(403), 'denied', 'only this login'],
-  ['404 of a load balancer', { kind: 'html', status: 404 }, 'invalid-reply', 'outage'],
+  ['404 of a load balancer', { kind: 'html', status: 404 }, 'invalid-response', 'outage'],
   [
-    '404 of a mount that is gone',
+    '404 of a missing mount',
     { kind: 'status', status: 404, errors: ['no handler'] },
     'no-route',
     'only this login',
@@ -27,18 +27,18 @@ const rows: readonly (readonly [string, Fault, string, 'outage' | 'only this log
   ['472', status(472), 'standby', 'outage'],
   ['473', status(473), 'standby', 'outage'],
   ['500', status(500), 'failing', 'outage'],
-  ['501', status(501), 'uninitialised', 'outage'],
+  ['501', status(501), 'uninitialized', 'outage'],
   ['502', status(502), 'failing', 'outage'],
   ['503', status(503), 'sealed', 'outage'],
   ['504', status(504), 'failing', 'outage'],
   ['301', status(301, { Location: elsewhere }), 'redirected', 'outage'],
   ['307', status(307, { Location: elsewhere }), 'redirected', 'outage'],
-  ['418', status(418), 'invalid-reply', 'outage'],
+  ['418', status(418), 'invalid-response', 'outage'],
   ['a black hole', { kind: 'black-hole' }, 'timeout', 'outage'],
   ['a dripping body', { kind: 'drip' }, 'timeout', 'outage'],
   ['a reset', { kind: 'reset' }, 'unreachable', 'outage'],
-  ['HTML with 200', { kind: 'html' }, 'invalid-reply', 'outage'],
-  ['cut JSON', { kind: 'cut-json' }, 'invalid-reply', 'outage'],
+  ['HTML with 200', { kind: 'html' }, 'invalid-response', 'outage'],
+  ['cut JSON', { kind: 'cut-json' }, 'invalid-response', 'outage'],
   ['60 MB', { kind: 'huge' }, 'too-large', 'outage'],
   [
     'JSON that is no secret',
@@ -51,182 +51,184 @@ const rows: readonly (readonly [string, Fault, string, 'outage' | 'only this log
 ];
 
 describe('keys in Vault, while Vault fails', () => {
-  let bench: VaultTestEnvironment;
+  let setup: VaultTestEnvironment;
   let source: KeySource;
   let cache: KeyCache;
 
   beforeEach(async () => {
-    bench = await new VaultTestEnvironment().open();
-    source = bench.closing(
-      createVaultSource(bench.config({ auth: await bench.appRole(), timeout: 1000 }), day, bench.ports),
+    setup = await new VaultTestEnvironment().open();
+    source = setup.closeAtEnd(
+      createVaultSource(setup.config({ auth: await setup.appRole(), timeout: 1000 }), day, setup.options),
     );
     cache = new KeyCache(
       source,
       { ttl: 60_000, staleIfError: 12 * 3_600_000, negativeTtl: 10_000, maxEntries: 100 },
-      { monotonic: bench.clock.now, random: () => 0.5, events: bench.told, sourceName: 'vault' },
+      { monotonic: setup.clock.now, random: () => 0.5, events: setup.observed, sourceName: 'vault' },
     );
-    await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+    await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
   });
-  afterEach(() => bench.close());
+  afterEach(() => setup.close());
 
   describe.each(rows)('%s instead of a secret', (_name, fault, kind, scope) => {
     it(`is ${kind}, and never a missing key`, async () => {
-      bench.vault.fail(fault, read);
+      setup.vault.fail(fault, read);
       expect(await problemOf(source.read(acme))).toBe(kind);
     });
 
-    it('does not take a key away that is held', async () => {
+    it('does not remove a cached key', async () => {
       await cache.get(acme);
-      bench.clock.advance(61_000);
-      bench.vault.fail(fault, read);
+      setup.clock.advance(61_000);
+      setup.vault.fail(fault, read);
       expect(controlKeys(await cache.get(acme))).toEqual(['1:first']);
       expect(controlKeys(await cache.refresh(acme))).toEqual(['1:first']);
-      bench.clock.advance(3_600_000);
+      setup.clock.advance(3_600_000);
       expect(controlKeys(await cache.get(acme))).toEqual(['1:first']);
     });
 
-    it(scope === 'outage' ? 'leaves Vault alone for a while' : 'does not stop other logins', async () => {
-      bench.vault.fail(fault, /acme/);
+    it(scope === 'outage' ? 'opens the circuit breaker' : 'does not stop other logins', async () => {
+      setup.vault.fail(fault, /acme/);
       await problemOf(source.read(acme));
       const other = { ...acme, login: 'other' };
-      bench.vault.seen.length = 0;
+      setup.vault.seen.length = 0;
       if (scope === 'only this login') expect(await source.read(other)).toBeUndefined();
       else expect(await problemOf(source.read(other))).toBe('backing-off');
-      expect(bench.vault.count(/other/)).toBe(scope === 'outage' ? 0 : 1);
+      expect(setup.vault.count(/other/)).toBe(scope === 'outage' ? 0 : 1);
     });
 
-    it('is over when Vault is well again', async () => {
-      bench.vault.fail(fault, read);
+    it('is over when Vault has recovered', async () => {
+      setup.vault.fail(fault, read);
       await problemOf(source.read(acme));
-      bench.vault.heal();
-      bench.clock.advance(60_000);
+      setup.vault.heal();
+      setup.clock.advance(60_000);
       expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
     });
   });
 
-  it('does not take a key away while nothing listens at the address', async () => {
+  it('does not remove a cached key while nothing listens at the address', async () => {
     await cache.get(acme);
-    const { port } = bench.vault;
-    await bench.vault.close();
-    bench.clock.advance(61_000);
+    const { port } = setup.vault;
+    await setup.vault.close();
+    setup.clock.advance(61_000);
     expect(await problemOf(source.read(acme))).toBe('unreachable');
     expect(controlKeys(await cache.get(acme))).toEqual(['1:first']);
-    await bench.vault.listen(port);
-    bench.clock.advance(60_000);
+    await setup.vault.listen(port);
+    setup.clock.advance(60_000);
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('never follows a redirect, which would take the token along', async () => {
-    const other = bench.closing(new StubVault());
+  it('never follows a redirect, which would leak the token', async () => {
+    const other = setup.closeAtEnd(new StubVault());
     await other.listen();
-    bench.vault.fail(status(307, { Location: `${other.address}/v1/secret/data/gateway/sandbox/acme` }));
+    setup.vault.fail(status(307, { Location: `${other.address}/v1/secret/data/gateway/sandbox/acme` }));
     expect(await problemOf(source.read(acme))).toBe('redirected');
     expect(other.seen).toEqual([]);
   });
 
-  it('gives up a key that is deleted or destroyed', async () => {
+  it('removes a key that is deleted or destroyed', async () => {
     await cache.get(acme);
-    await bench.admin.deleteVersions('gateway/sandbox/acme', [1]);
+    await setup.admin.deleteVersions('gateway/sandbox/acme', [1]);
     expect(await cache.refresh(acme)).toBeUndefined();
-    await bench.admin.request('POST', 'secret/undelete/gateway/sandbox/acme', { versions: [1] });
+    await setup.admin.request('POST', 'secret/undelete/gateway/sandbox/acme', { versions: [1] });
     expect(controlKeys(await cache.refresh(acme))).toEqual(['1:first']);
-    await bench.admin.destroy('gateway/sandbox/acme', [1]);
+    await setup.admin.destroy('gateway/sandbox/acme', [1]);
     expect(await cache.refresh(acme)).toBeUndefined();
   });
 
-  it('asks a sealed Vault once a second, however many requests come', async () => {
+  it('probes a sealed Vault once per second, however many requests arrive', async () => {
     await cache.get(acme);
-    bench.vault.sealed = true;
-    bench.vault.seen.length = 0;
+    setup.vault.sealed = true;
+    setup.vault.seen.length = 0;
     for (let second = 0; second < 600; second += 1) {
-      bench.clock.advance(1000);
+      setup.clock.advance(1000);
       await Promise.all(
         Array.from({ length: 5 }, (_, index) => problemOf(source.read({ ...acme, login: `l${index}` }))),
       );
     }
-    // The first five were sent together, before the first reply.
-    expect(bench.vault.seen.length).toBeGreaterThan(590);
-    expect(bench.vault.seen.length).toBeLessThanOrEqual(605);
+    // The first five were sent together, before the first response.
+    expect(setup.vault.seen.length).toBeGreaterThan(590);
+    expect(setup.vault.seen.length).toBeLessThanOrEqual(605);
   });
 
-  it('asks a Vault that hung again at once where it hung for a second', async () => {
+  it('probes a Vault that hung again at once if it hung for a second', async () => {
     await cache.get(acme);
-    bench.vault.fail({ kind: 'black-hole' });
+    setup.vault.fail({ kind: 'black-hole' });
     const hanging = problemOf(source.read(acme));
-    bench.clock.advance(1000);
+    setup.clock.advance(1000);
     expect(await hanging).toBe('timeout');
-    bench.vault.heal();
+    setup.vault.heal();
     expect(await problemOf(source.read(acme))).toBe('none');
   });
 
-  it('is used again a second after the return, however long it was away', async () => {
-    bench.vault.sealed = true;
+  it('is used again a second after its recovery, however long the outage was', async () => {
+    setup.vault.sealed = true;
     for (let second = 0; second < 600; second += 1) {
-      bench.clock.advance(1000);
+      setup.clock.advance(1000);
       await problemOf(source.read(acme));
     }
-    bench.vault.heal();
-    bench.clock.advance(1000);
+    setup.vault.heal();
+    setup.clock.advance(1000);
     expect(await problemOf(source.read(acme))).toBe('none');
   });
 
-  it('sends one request first when Vault may be back, and the others after it', async () => {
+  it('sends one probe first when Vault may be back, and then the other requests', async () => {
     await cache.get(acme);
-    bench.vault.sealed = true;
+    setup.vault.sealed = true;
     await problemOf(source.read(acme));
-    bench.vault.heal();
-    bench.clock.advance(60_000);
-    bench.vault.seen.length = 0;
+    setup.vault.heal();
+    setup.clock.advance(60_000);
+    setup.vault.seen.length = 0;
     const logins = Array.from({ length: 50 }, (_, index) => ({ ...acme, login: `l${index}` }));
     const first = await Promise.all(logins.map((address) => problemOf(source.read(address))));
     expect(first.filter((kind) => kind === 'none')).toHaveLength(1);
-    expect(bench.vault.count(/secret\/data/)).toBe(1);
+    expect(setup.vault.count(/secret\/data/)).toBe(1);
     expect(new Set(await Promise.all(logins.map((address) => problemOf(source.read(address)))))).toEqual(
       new Set(['none']),
     );
   });
 
-  it('counts requests that fail together as one failure', async () => {
+  it('counts concurrent failures as one', async () => {
     await source.read(acme);
-    bench.vault.sealed = true;
+    setup.vault.sealed = true;
     const logins = Array.from({ length: 16 }, (_, index) => ({ ...acme, login: `l${index}` }));
     await Promise.all(logins.map((address) => problemOf(source.read(address))));
-    bench.vault.heal();
-    bench.clock.advance(1000);
+    setup.vault.heal();
+    setup.clock.advance(1000);
     expect(await problemOf(source.read(acme))).toBe('none');
   });
 
   it('waits as long as Retry-After says', async () => {
-    bench.vault.fail(status(429, { 'Retry-After': '120' }), read);
+    setup.vault.fail(status(429, { 'Retry-After': '120' }), read);
     await problemOf(source.read(acme));
-    bench.vault.heal();
-    bench.clock.advance(119_000);
+    setup.vault.heal();
+    setup.clock.advance(119_000);
     expect(await problemOf(source.read(acme))).toBe('backing-off');
-    bench.clock.advance(3000);
+    setup.clock.advance(3000);
     expect(await problemOf(source.read(acme))).toBe('none');
   });
 
-  it('does not log in again for logins that Vault denies, since the token can look itself up', async () => {
+  it('does not log in again because of denied logins, since the token can look itself up', async () => {
     await source.read(acme);
-    bench.clock.advance(3_600_000 / 2);
-    bench.vault.fail(status(403), read);
-    bench.vault.seen.length = 0;
+    setup.clock.advance(3_600_000 / 2);
+    setup.vault.fail(status(403), read);
+    setup.vault.seen.length = 0;
     for (let index = 0; index < 50; index += 1) {
       expect(await problemOf(source.read({ ...acme, login: `l${index}` }))).toBe('denied');
     }
-    expect(bench.vault.count(/approle\/login/)).toBe(0);
-    expect(bench.vault.count(/lookup-self/)).toBe(1);
-    expect(bench.vault.count(/secret\/data/)).toBe(50);
+    expect(setup.vault.count(/approle\/login/)).toBe(0);
+    expect(setup.vault.count(/lookup-self/)).toBe(1);
+    expect(setup.vault.count(/secret\/data/)).toBe(50);
   });
 
-  it('does not read one login again and again that Vault denies', async () => {
-    bench.vault.fail(status(403), /acme/);
+  it('backs off from a login that Vault denies', async () => {
+    setup.vault.fail(status(403), /acme/);
     for (let second = 0; second < 120; second += 1) {
       await problemOf(cache.get(acme));
-      bench.clock.advance(1000);
+      setup.clock.advance(1000);
     }
-    expect(bench.vault.count(/secret\/data/)).toBeLessThan(30);
-    expect(bench.vault.count(/approle\/login/)).toBeLessThan(10);
-    expect(bench.told.problems).toContainEqual(expect.stringContaining('Vault denied permission (HTTP 403)'));
+    expect(setup.vault.count(/secret\/data/)).toBeLessThan(30);
+    expect(setup.vault.count(/approle\/login/)).toBeLessThan(10);
+    expect(setup.observed.problems).toContainEqual(
+      expect.stringContaining('Vault denied permission (HTTP 403)'),
+    );
   });
 });

@@ -22,19 +22,19 @@ const second = 1000;
 const minute = 60 * second;
 
 describe('the login to Vault', () => {
-  let bench: VaultTestEnvironment;
+  let setup: VaultTestEnvironment;
 
   beforeEach(async () => {
-    bench = await new VaultTestEnvironment().open();
-    await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+    setup = await new VaultTestEnvironment().open();
+    await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
   });
-  afterEach(() => bench.close());
+  afterEach(() => setup.close());
 
   function open(auth: VaultConfig['auth']): KeySource {
-    return bench.closing(createVaultSource(bench.config({ auth }), day, bench.ports));
+    return setup.closeAtEnd(createVaultSource(setup.config({ auth }), day, setup.options));
   }
 
-  /** Started, and logged in without any read. */
+  /** A source that has started and logged in without any read. */
   async function started(auth: VaultConfig['auth']): Promise<KeySource> {
     const source = open(auth);
     source.start();
@@ -43,134 +43,139 @@ describe('the login to Vault', () => {
   }
 
   async function wake(milliseconds: number, done: () => boolean, what: string): Promise<void> {
-    bench.clock.advance(milliseconds);
+    setup.clock.advance(milliseconds);
     await until(done, what);
   }
 
-  it('happens once, however many ask at the same time', async () => {
-    const source = open(await bench.appRole());
-    const asked = Array.from({ length: 20 }, () => source.read(acme));
-    expect((await Promise.all(asked)).map(controlKeys)).toEqual(asked.map(() => ['1:first']));
-    expect(bench.vault.count(logins)).toBe(1);
+  it('happens once for concurrent requests', async () => {
+    const source = open(await setup.appRole());
+    const reads = Array.from({ length: 20 }, () => source.read(acme));
+    expect((await Promise.all(reads)).map(controlKeys)).toEqual(reads.map(() => ['1:first']));
+    expect(setup.vault.count(logins)).toBe(1);
   });
 
   it('happens at the start, so that the first request does not wait for it', async () => {
-    const source = open(await bench.appRole());
+    const source = open(await setup.appRole());
     expect(source.ready()).toBe(false);
     source.start();
     await until(() => source.ready(), 'it has logged in');
-    expect(bench.vault.count(logins)).toBe(1);
-    expect(bench.vault.count(/GET secret/)).toBe(0);
+    expect(setup.vault.count(logins)).toBe(1);
+    expect(setup.vault.count(/GET secret/)).toBe(0);
   });
 
-  it('happens by itself as soon as Vault can be reached', async () => {
-    const source = open(await bench.appRole());
-    bench.vault.sealed = true;
+  it('happens in the background as soon as Vault can be reached', async () => {
+    const source = open(await setup.appRole());
+    setup.vault.sealed = true;
     source.start();
-    await until(() => bench.told.problems.length === 1, 'the failure is told');
-    expect(bench.told.problems[0]).toContain('Vault is sealed');
-    bench.vault.heal();
+    await until(() => setup.observed.problems.length === 1, 'the failure is reported');
+    expect(setup.observed.problems[0]).toContain('Vault is sealed');
+    setup.vault.heal();
     for (let waited = 0; waited < 10 && !source.ready(); waited += 1) {
-      bench.clock.advance(10 * second);
-      await until(() => source.ready() || bench.clock.nextTimer !== undefined, 'it has looked again');
+      setup.clock.advance(10 * second);
+      await until(() => source.ready() || setup.clock.nextTimer !== undefined, 'it has looked again');
     }
     expect(source.ready()).toBe(true);
   });
 
-  it('is renewed at two thirds of the lease, give or take a tenth of that', async () => {
+  it('is renewed at two thirds of the lease, with a tenth of jitter', async () => {
     for (const [random, expected] of [
       [0, 2160],
       [0.5, 2400],
       [1, 2640],
     ] as const) {
-      const auth = await bench.appRole();
-      const source = createVaultSource(bench.config({ auth }), day, { ...bench.ports, random: () => random });
+      const auth = await setup.appRole();
+      const source = createVaultSource(setup.config({ auth }), day, {
+        ...setup.options,
+        random: () => random,
+      });
       source.start();
       await until(() => source.ready(), 'it has logged in');
-      expect(bench.clock.nextTimer).toBe(expected * second);
+      expect(setup.clock.nextTimer).toBe(expected * second);
       await source.stop();
     }
   });
 
-  it('is renewed for as long as the token can live, then made anew', async () => {
-    await bench.admin.role(approleMount, roleName, {
+  it("is renewed until the token's maximum TTL, then repeated", async () => {
+    await setup.admin.role(approleMount, roleName, {
       token_policies: [roleName],
       token_ttl: 3600,
       token_max_ttl: 5400,
     });
-    const source = await started(await bench.appRole());
-    await wake(2400 * second, () => bench.vault.count(renewals) === 1, 'it has renewed');
-    await until(() => bench.told.expiries.length === 2, 'the new end is told');
-    expect(bench.vault.count(logins)).toBe(1);
-    // 3000 s are left of the token's life.
-    await wake(2000 * second, () => bench.vault.count(logins) === 2, 'it has logged in again');
-    await until(() => bench.told.expiries.length === 3, 'the new end is told');
+    const source = await started(await setup.appRole());
+    await wake(2400 * second, () => setup.vault.count(renewals) === 1, 'it has renewed');
+    await until(() => setup.observed.expiries.length === 2, 'the new expiry is reported');
+    expect(setup.vault.count(logins)).toBe(1);
+    // 3000 s are left of the token's TTL.
+    await wake(2000 * second, () => setup.vault.count(logins) === 2, 'it has logged in again');
+    await until(() => setup.observed.expiries.length === 3, 'the new expiry is reported');
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    expect(bench.told.problems).toEqual([]);
+    expect(setup.observed.problems).toEqual([]);
   });
 
-  it('is made anew when renewal is refused', async () => {
-    const source = await started(await bench.appRole());
-    bench.vault.world().tokens.revokeAll();
-    await wake(2400 * second, () => bench.vault.count(logins) === 2, 'it has logged in again');
-    await until(() => bench.told.expiries.length === 2, 'the new end is told');
+  it('is repeated if renewal is denied', async () => {
+    const source = await started(await setup.appRole());
+    setup.vault.world().tokens.revokeAll();
+    await wake(2400 * second, () => setup.vault.count(logins) === 2, 'it has logged in again');
+    await until(() => setup.observed.expiries.length === 2, 'the new expiry is reported');
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    expect(bench.vault.count(logins)).toBe(2);
+    expect(setup.vault.count(logins)).toBe(2);
   });
 
-  it('keeps its token while Vault cannot renew it, and uses up no secret id', async () => {
-    const source = await started(await bench.appRole());
-    bench.vault.fail({ kind: 'status', status: 500 }, /renew-self/);
-    await wake(2400 * second, () => bench.vault.count(renewals) === 1, 'it has tried to renew');
-    bench.vault.heal();
-    for (let waited = 0; waited < 60 && bench.vault.count(renewals) < 2; waited += 1) {
-      bench.clock.advance(second);
-      await until(() => bench.clock.nextTimer !== undefined, 'it has looked again');
+  it('keeps its token while Vault cannot renew it, and uses up no secret ID', async () => {
+    const source = await started(await setup.appRole());
+    setup.vault.fail({ kind: 'status', status: 500 }, /renew-self/);
+    await wake(2400 * second, () => setup.vault.count(renewals) === 1, 'it has tried to renew');
+    setup.vault.heal();
+    for (let waited = 0; waited < 60 && setup.vault.count(renewals) < 2; waited += 1) {
+      setup.clock.advance(second);
+      await until(() => setup.clock.nextTimer !== undefined, 'it has looked again');
     }
-    await until(() => bench.told.expiries.length === 2, 'it has renewed');
+    await until(() => setup.observed.expiries.length === 2, 'it has renewed');
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    expect(bench.vault.count(logins)).toBe(1);
+    expect(setup.vault.count(logins)).toBe(1);
   });
 
-  it('is made anew after the token has ended, even if nobody renewed it', async () => {
-    const source = open(await bench.appRole());
+  it('is repeated after the token has expired, even if no renewal was tried', async () => {
+    const source = open(await setup.appRole());
     await source.read(acme);
-    bench.clock.advance(3601 * second);
+    setup.clock.advance(3601 * second);
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    expect(bench.vault.count(logins)).toBe(2);
+    expect(setup.vault.count(logins)).toBe(2);
   });
 
-  it.each([-6, 6])('and the waits of it do not depend on a clock that is set by %d hours', async (hours) => {
+  it.each([-6, 6])('and its waits do not depend on a clock that is changed by %d hours', async (hours) => {
     let set = 0;
-    const ports = { ...bench.ports, clock: () => bench.clock.now() + set };
-    const source = bench.closing(
-      createVaultSource(bench.config({ auth: await bench.appRole() }), day, ports),
+    const options = { ...setup.options, clock: () => setup.clock.now() + set };
+    const source = setup.closeAtEnd(
+      createVaultSource(setup.config({ auth: await setup.appRole() }), day, options),
     );
     await source.read(acme);
-    bench.vault.sealed = true;
+    setup.vault.sealed = true;
     expect(await problemOf(source.read(acme))).toBe('sealed');
-    bench.vault.sealed = false;
+    setup.vault.sealed = false;
     set = hours * 3600 * second;
     expect(await problemOf(source.read(acme))).toBe('backing-off');
-    bench.clock.advance(minute);
+    setup.clock.advance(minute);
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    expect(bench.vault.count(logins)).toBe(1);
-    bench.vault.world().tokens.revokeAll();
+    expect(setup.vault.count(logins)).toBe(1);
+    setup.vault.world().tokens.revokeAll();
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('is made anew once when a revoked token is denied to many', async () => {
-    const source = open(await bench.appRole());
+  it('is repeated once if a revoked token is denied to many requests', async () => {
+    const source = open(await setup.appRole());
     await source.read(acme);
-    bench.vault.world().tokens.revokeAll();
-    bench.clock.advance(minute);
-    const asked = Array.from({ length: 20 }, () => source.read(acme));
-    expect((await Promise.all(asked)).map(controlKeys)).toEqual(asked.map(() => ['1:first']));
-    expect(bench.vault.count(logins)).toBe(2);
+    setup.vault.world().tokens.revokeAll();
+    setup.clock.advance(minute);
+    const reads = Array.from({ length: 20 }, () => source.read(acme));
+    expect((await Promise.all(reads)).map(controlKeys)).toEqual(reads.map(() => ['1:first']));
+    expect(setup.vault.count(logins)).toBe(2);
   });
 
-  it('serves also who learns late that the old token was denied', async () => {
-    const vault = bench.closing(connectVault(bench.config({ auth: await bench.appRole() }), bench.ports));
+  it('also serves a request that learns late that the old token was denied', async () => {
+    const vault = setup.closeAtEnd(
+      connectVault(setup.config({ auth: await setup.appRole() }), setup.options),
+    );
     const denied = new VaultError('denied', { status: 403 });
     const waiting = Promise.withResolvers<never>();
     const tokens: Secret[] = [];
@@ -178,37 +183,37 @@ describe('the login to Vault', () => {
       tokens.push(token);
       return tokens.length <= 2 ? outcome : Promise.resolve('done');
     };
-    const late = vault.session.withToken(work(waiting.promise));
+    const late = vault.tokens.withToken(work(waiting.promise));
     await until(() => tokens.length === 1, 'the first has its token');
-    bench.clock.advance(minute);
-    bench.vault.world().tokens.revokeAll();
-    expect(await vault.session.withToken(work(Promise.reject(denied)))).toBe('done');
+    setup.clock.advance(minute);
+    setup.vault.world().tokens.revokeAll();
+    expect(await vault.tokens.withToken(work(Promise.reject(denied)))).toBe('done');
     waiting.reject(denied);
     expect(await late).toBe('done');
-    expect(bench.vault.count(logins)).toBe(2);
+    expect(setup.vault.count(logins)).toBe(2);
     expect(tokens[3]).toBe(tokens[2]);
   });
 
-  describe('at the end', () => {
-    const tokens = () => bench.vault.world().tokens.count;
+  describe('when it stops', () => {
+    const tokens = () => setup.vault.world().tokens.count;
 
     it('is revoked', async () => {
-      const source = await started(await bench.appRole());
+      const source = await started(await setup.appRole());
       expect(tokens()).toBe(1);
       await source.stop();
       expect(tokens()).toBe(0);
     });
 
-    it('is not revoked where the token was handed to us', async () => {
-      const token = await bench.admin.token({ policies: [roleName], ttl: 600 });
+    it('is not revoked if the token was configured', async () => {
+      const token = await setup.admin.token({ policies: [roleName], ttl: 600 });
       const source = await started({ method: 'token', token: new Secret(token) });
       await source.stop();
       expect(tokens()).toBe(1);
-      expect(bench.vault.count(/revoke/)).toBe(0);
+      expect(setup.vault.count(/revoke/)).toBe(0);
     });
 
-    it('lets a read that is in flight end first', async () => {
-      const source = await started(await bench.appRole());
+    it('lets an in-flight read finish first', async () => {
+      const source = await started(await setup.appRole());
       const reading = source.read(acme);
       await source.stop();
       expect(controlKeys(await reading)).toEqual(['1:first']);
@@ -216,154 +221,154 @@ describe('the login to Vault', () => {
     });
 
     it('waits two seconds at most for a Vault that hangs', async () => {
-      const source = await started(await bench.appRole());
-      bench.vault.fail({ kind: 'black-hole' });
+      const source = await started(await setup.appRole());
+      setup.vault.fail({ kind: 'black-hole' });
       const begun = performance.now();
       await source.stop();
       expect(performance.now() - begun).toBeLessThan(3000);
     });
   });
 
-  it('stops when it is told to', async () => {
-    const source = await started(await bench.appRole());
+  it('stops without pending timers', async () => {
+    const source = await started(await setup.appRole());
     void source.stop();
-    expect(bench.clock.nextTimer).toBeUndefined();
+    expect(setup.clock.nextTimer).toBeUndefined();
   });
 
-  describe('refused with 400', () => {
-    it('is not tried again for a long while, and says so once', async () => {
-      const source = open(await bench.appRole('wrong'));
+  describe('rejected with 400', () => {
+    it('is not tried again for a long while, and reported once', async () => {
+      const source = open(await setup.appRole('wrong'));
       source.start();
-      await until(() => bench.told.problems.length === 1, 'the refusal is told');
+      await until(() => setup.observed.problems.length === 1, 'the rejection is reported');
       for (let waited = 0; waited < 20; waited += 1) {
-        bench.clock.advance(second);
+        setup.clock.advance(second);
         expect(await problemOf(source.read(acme))).toBe('backing-off');
       }
-      expect(bench.vault.count(logins)).toBe(1);
-      expect(bench.told.problems).toEqual([
-        'logging in to Vault: Vault refused the credentials (HTTP 400, approle)',
+      expect(setup.vault.count(logins)).toBe(1);
+      expect(setup.observed.problems).toEqual([
+        'Vault login failed: Vault rejected the credentials (HTTP 400, approle)',
       ]);
     });
 
-    it('is tried again after half a minute, then ever later up to five minutes', async () => {
-      const source = open(await bench.appRole('wrong'));
+    it('is tried again after half a minute, then backs off up to five minutes', async () => {
+      const source = open(await setup.appRole('wrong'));
       for (let waited = 0; waited < 3600; waited += 5) {
         await problemOf(source.read(acme));
-        bench.clock.advance(5 * second);
+        setup.clock.advance(5 * second);
       }
-      expect(bench.vault.count(logins)).toBeGreaterThan(12);
-      expect(bench.vault.count(logins)).toBeLessThan(24);
+      expect(setup.vault.count(logins)).toBeGreaterThan(12);
+      expect(setup.vault.count(logins)).toBeLessThan(24);
     });
 
-    it('is tried again at once when the secret id in the file is another', async () => {
-      const source = open(await bench.appRole('wrong'));
+    it('is tried again at once if the secret ID in the file changed', async () => {
+      const source = open(await setup.appRole('wrong'));
       expect(await problemOf(source.read(acme))).toBe('bad-credentials');
-      await bench.appRole();
+      await setup.appRole();
       expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
     });
 
-    it('is tried again by itself when the secret id in the file is another', async () => {
-      const source = open(await bench.appRole('wrong'));
+    it('is tried again in the background if the secret ID in the file changed', async () => {
+      const source = open(await setup.appRole('wrong'));
       source.start();
-      await until(() => bench.clock.nextTimer !== undefined, 'the refusal is known');
-      await bench.appRole();
+      await until(() => setup.clock.nextTimer !== undefined, 'the rejection is known');
+      await setup.appRole();
       await wake(10 * second, () => source.ready(), 'it has logged in');
-      expect(bench.vault.count(logins)).toBe(2);
+      expect(setup.vault.count(logins)).toBe(2);
       expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
     });
 
-    it('follows when a secret id is used up', async () => {
-      await bench.admin.role(approleMount, roleName, { token_policies: [roleName], secret_id_num_uses: 1 });
-      const source = open(await bench.appRole());
+    it('happens if a secret ID is used up', async () => {
+      await setup.admin.role(approleMount, roleName, { token_policies: [roleName], secret_id_num_uses: 1 });
+      const source = open(await setup.appRole());
       await source.read(acme);
-      bench.clock.advance(2 * 3600 * second);
+      setup.clock.advance(2 * 3600 * second);
       expect(await problemOf(source.read(acme))).toBe('bad-credentials');
     });
   });
 
-  it('takes a wrapped secret id out once and logs in with it as often as needed', async () => {
-    const wrapped = await bench.admin.wrappedSecretId(approleMount, roleName);
-    const wrappedSecretIdFile = bench.folder.file('wrapped', wrapped);
+  it('unwraps a wrapped secret ID once and logs in with it as often as needed', async () => {
+    const wrapped = await setup.admin.wrappedSecretId(approleMount, roleName);
+    const wrappedSecretIdFile = setup.folder.file('wrapped', wrapped);
     const source = open({
       method: 'approle',
       mount: approleMount,
-      roleId: bench.roleId,
+      roleId: setup.roleId,
       wrappedSecretIdFile,
     });
     for (let times = 0; times < 3; times += 1) {
       await source.read(acme);
-      bench.clock.advance(2 * 3600 * second);
+      setup.clock.advance(2 * 3600 * second);
     }
-    expect(bench.vault.count(logins)).toBe(3);
-    expect(bench.vault.count(/wrapping\/unwrap/)).toBe(1);
-    bench.folder.file('wrapped', await bench.admin.wrappedSecretId(approleMount, roleName));
+    expect(setup.vault.count(logins)).toBe(3);
+    expect(setup.vault.count(/wrapping\/unwrap/)).toBe(1);
+    setup.folder.file('wrapped', await setup.admin.wrappedSecretId(approleMount, roleName));
     await source.read(acme);
-    expect(bench.vault.count(/wrapping\/unwrap/)).toBe(2);
+    expect(setup.vault.count(/wrapping\/unwrap/)).toBe(2);
   });
 
-  it('reads the service account token anew each time', async () => {
-    const { kubernetes } = bench.vault.world();
+  it('reads the service account token each time', async () => {
+    const { kubernetes } = setup.vault.world();
     kubernetes.role('signer', { policies: [roleName], ttl: 600 });
     kubernetes.accept('jwt-1');
-    const jwtFile = bench.folder.file('jwt', 'jwt-1');
+    const jwtFile = setup.folder.file('jwt', 'jwt-1');
     const source = open({ method: 'kubernetes', mount: 'kubernetes', role: 'signer', jwtFile });
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
     kubernetes.reject('jwt-1');
     kubernetes.accept('jwt-2');
-    bench.folder.file('jwt', 'jwt-2');
-    bench.clock.advance(601 * second);
+    setup.folder.file('jwt', 'jwt-2');
+    setup.clock.advance(601 * second);
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('is refused for a service account token that the cluster does not know', async () => {
-    bench.vault.world().kubernetes.role('signer', { policies: [roleName], ttl: 600 });
-    const jwtFile = bench.folder.file('jwt', 'forged');
+  it('is rejected for a service account token that the cluster does not know', async () => {
+    setup.vault.world().kubernetes.role('signer', { policies: [roleName], ttl: 600 });
+    const jwtFile = setup.folder.file('jwt', 'forged');
     const source = open({ method: 'kubernetes', mount: 'kubernetes', role: 'signer', jwtFile });
     expect(await problemOf(source.read(acme))).toBe('bad-credentials');
   });
 
-  it('names the file that is missing, and goes on when it is there', async () => {
-    const tokenFile = `${bench.folder.path}/token`;
+  it('names the file that is missing, and recovers when it exists', async () => {
+    const tokenFile = `${setup.folder.path}/token`;
     const source = open({ method: 'token', tokenFile });
     expect(await problemOf(source.read(acme))).toBe('no-credentials');
-    expect(bench.told.problems).toEqual([
-      `logging in to Vault: the credentials for Vault cannot be read (cannot read ${tokenFile})`,
+    expect(setup.observed.problems).toEqual([
+      `Vault login failed: the Vault credentials cannot be read (cannot read ${tokenFile})`,
     ]);
-    bench.folder.file('token', await bench.admin.token({ policies: [roleName], ttl: 600 }));
+    setup.folder.file('token', await setup.admin.token({ policies: [roleName], ttl: 600 }));
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
   it('waits as long as Retry-After says', async () => {
-    const source = open(await bench.appRole());
-    bench.vault.fail({ kind: 'status', status: 429, headers: { 'Retry-After': '90' } });
+    const source = open(await setup.appRole());
+    setup.vault.fail({ kind: 'status', status: 429, headers: { 'Retry-After': '90' } });
     source.start();
-    await until(() => bench.clock.nextTimer !== undefined, 'the failure is known');
+    await until(() => setup.clock.nextTimer !== undefined, 'the failure is known');
     for (let waited = 0; waited < 85; waited += 1) {
-      bench.clock.advance(second);
+      setup.clock.advance(second);
       await problemOf(source.read(acme));
     }
-    expect(bench.vault.count(logins)).toBe(1);
+    expect(setup.vault.count(logins)).toBe(1);
   });
 
   it.each([
     ['no auth at all', { auth: null }],
     ['an empty token', { auth: { client_token: '', lease_duration: 60, renewable: true } }],
     ['a lease that is no number', { auth: { client_token: 'x', lease_duration: '60', renewable: true } }],
-  ])('does not take a reply with %s for a login', async (_name, body) => {
-    const source = open(await bench.appRole());
-    bench.vault.fail({ kind: 'json', body }, /login/);
-    expect(await problemOf(source.read(acme))).toBe('invalid-reply');
+  ])('does not accept a response with %s as a login', async (_name, body) => {
+    const source = open(await setup.appRole());
+    setup.vault.fail({ kind: 'json', body }, /login/);
+    expect(await problemOf(source.read(acme))).toBe('invalid-response');
   });
 
-  it('warns when a token from the configuration comes to its end', async () => {
+  it('warns when a configured token is about to expire', async () => {
     const token = new Secret(
-      await bench.admin.token({ policies: [roleName], ttl: 600, explicit_max_ttl: 900 }),
+      await setup.admin.token({ policies: [roleName], ttl: 600, explicit_max_ttl: 900 }),
     );
     await started({ method: 'token', token });
-    expect(bench.told.problems).toEqual([]);
-    await wake(400 * second, () => bench.told.expiries.length === 2, 'it has renewed');
-    await wake(400 * second, () => bench.told.problems.length > 0, 'the end is told');
-    expect(bench.told.problems[0]).toBe(
+    expect(setup.observed.problems).toEqual([]);
+    await wake(400 * second, () => setup.observed.expiries.length === 2, 'it has renewed');
+    await wake(400 * second, () => setup.observed.problems.length > 0, 'the expiry is reported');
+    expect(setup.observed.problems[0]).toBe(
       'the configured Vault token expires at 2026-01-01T00:15:00.000Z; replace it',
     );
   });

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { askBalance, post, verdict } from '../support/forwarding.ts';
 import { waitUntil } from '../support/load.ts';
-import { away, cached, type OutageResult, runOutage, tellOutages } from '../support/outage-run.ts';
+import { cached, type OutageResult, outageSeconds, printOutages, runOutage } from '../support/outage-run.ts';
 import {
   type FailingVault,
   type Outage,
+  type OutageContext,
   outages,
-  type Place,
   revokedTokenOfAFile,
   VaultTrust,
 } from '../support/outages.ts';
@@ -24,9 +24,9 @@ interface Server {
 }
 
 const processes = 2;
-/** Seconds: how long a key is fresh, and the deadline of a request to Vault. */
+/** Seconds: TTL of a key, and the timeout of a request to Vault. */
 const [fresh, deadline] = [1, 1];
-/** Seconds from the return of Vault in which a login without a cached key has to be read. */
+/** Seconds after Vault's recovery within which a login without a cached key must be read. */
 const promised = 2;
 
 const program = process.env['VAULT_BIN'];
@@ -37,67 +37,71 @@ const vaults =
     : [stub, { server: 'a real server', start: (trust: VaultTrust) => startRealVault(program, trust) }];
 if (program === undefined) process.stderr.write('skipped: outages of a real server (set VAULT_BIN)\n');
 const logIns = [
-  { by: 'AppRole', auth: (site: TestCluster): Promise<VaultAuth> => site.appRole(), rows: outages },
+  { by: 'AppRole', auth: (cluster: TestCluster): Promise<VaultAuth> => cluster.appRole(), rows: outages },
   {
     by: 'a token from a file',
-    auth: (site: TestCluster): Promise<VaultAuth> => site.tokenFile(),
+    auth: (cluster: TestCluster): Promise<VaultAuth> => cluster.tokenFile(),
     rows: [revokedTokenOfAFile],
   },
 ];
-/** For each outage a login that was never asked for. */
+/** A login that was never requested, for each outage. */
 const uncachedOf = ({ name }: Outage): string => `uncached-${name.replaceAll(/[^a-z]+/gi, '-')}`;
 const logins = [...cached, ...[...outages, revokedTokenOfAFile].map(uncachedOf)];
 
-describeWith('openssl')('while Vault is away, under load (needs the program openssl),', () => {
+describeWith('openssl')('during a Vault outage under load (needs the program openssl),', () => {
   describe.each(vaults)('$server', ({ server, start }) => {
     describe.each(logIns)('with $by', ({ by, auth, rows }) => {
       const results: [Outage, OutageResult][] = [];
       const folder = new Folder();
-      let place: Place;
+      let place: OutageContext;
 
       beforeAll(async () => {
         const trust = new VaultTrust(folder);
         const vault = await start(trust);
         const times = { fresh: `${fresh}s`, vaultTimeout: `${deadline}s` };
-        const site = new TestCluster({ logins, ...times, server: vault });
-        place = { site, vault, trust };
-        await site.open();
-        await site.startProcesses(processes, await auth(site));
-        await holdKeys(site);
+        const cluster = new TestCluster({ logins, ...times, server: vault });
+        place = { cluster, vault, trust };
+        await cluster.open();
+        await cluster.startProcesses(processes, await auth(cluster));
+        await cacheKeys(cluster);
       }, 60_000);
       afterAll(async () => {
-        tellOutages(`Outages of ${server}, ${processes} processes that log in by ${by}`, results);
-        await place.site.close();
+        printOutages(`Outages of ${server}, ${processes} processes that log in by ${by}`, results);
+        await place.cluster.close();
         await place.vault.close();
         folder.remove();
       }, 30_000);
 
       it.each(rows)(
-        '$name: cached keys sign, and the return is noticed',
+        '$name: cached keys sign, and the recovery is noticed',
         async (outage) => {
           const result = await runOutage(outage, place, uncachedOf(outage));
           results.push([outage, result]);
           expectNothingFailed(result);
           expectLines(outage, result);
-          expect(result.firstGoodRead).toBeLessThan(promised);
+          expect(result.firstRead).toBeLessThan(promised);
           expectBoundedReads(outage, result);
         },
         60_000,
       );
 
-      it('shows no secret', async () => {
-        expect(await place.site.leaks(...results.map(([, { load }]) => load.seen()))).toEqual([]);
+      it('leaks no secret', async () => {
+        expect(await place.cluster.leaks(...results.map(([, { load }]) => load.seen()))).toEqual([]);
       });
     });
   });
 });
 
-/** Has every process read the keys of the logins that are to be cached. */
-async function holdKeys(site: TestCluster): Promise<void> {
-  for (const one of site.processes) {
+/** Makes every process cache the keys of the logins. */
+async function cacheKeys(cluster: TestCluster): Promise<void> {
+  for (const one of cluster.processes) {
     for (const login of cached) {
       const { url } = balanceOf(one, login);
-      await waitUntil(async () => (await post(url, '')).status === 200, `the keys of ${login} are held`, 30);
+      await waitUntil(
+        async () => (await post(url, '')).status === 200,
+        `the keys of ${login} are cached`,
+        30,
+      );
     }
   }
 }
@@ -107,26 +111,26 @@ function expectNothingFailed({ load }: OutageResult): void {
   expect(load.results(/./)).toEqual({ '200 answered': expect.any(Number) });
 }
 
-/** In the log of each process one line of the beginning, and one of the end. */
-function expectLines({ cause }: Outage, { beginnings, ends, uncachedWhileAway }: OutageResult): void {
+/** The log of each process has one line for the beginning, and one for the end. */
+function expectLines({ cause }: Outage, { begins, ends, uncachedDuring }: OutageResult): void {
   const once = (line: unknown) => Array(processes).fill(cause === undefined ? [] : [line]);
   const beginning = { level: 'error', cause: expect.stringMatching(cause ?? /./), seconds: 0 };
-  expect(beginnings).toEqual(once(expect.objectContaining(beginning)));
+  expect(begins).toEqual(once(expect.objectContaining(beginning)));
   expect(ends).toEqual(once(expect.objectContaining({ level: 'info', seconds: expect.any(Number) })));
-  expect(uncachedWhileAway).toEqual([cause === undefined ? '200' : '503 key-source-unavailable']);
+  expect(uncachedDuring).toEqual([cause === undefined ? '200' : '503 key-source-unavailable']);
 }
 
-/** In an outage little is asked of Vault; else each key is read when it is not fresh any more, also after it. */
+/** During an outage there are few requests to Vault; otherwise each key is read when it is stale, also afterward. */
 function expectBoundedReads({ cause }: Outage, result: OutageResult): void {
-  const { readsWhileAway = 0, readsAfter, secondsAfter } = result;
+  const { readsDuring = 0, readsAfter, secondsAfter } = result;
   const refreshed = (seconds: number) => processes * logins.length * (Math.ceil(seconds / (fresh * 0.9)) + 1);
-  // Those in flight at first, at most eight a process, and then one probe a second.
-  const probed = processes * (8 + away);
-  expect(readsWhileAway).toBeLessThanOrEqual(cause === undefined ? refreshed(away) : probed);
+  // Those in flight at first, at most eight per process, and then one probe per second.
+  const probed = processes * (8 + outageSeconds);
+  expect(readsDuring).toBeLessThanOrEqual(cause === undefined ? refreshed(outageSeconds) : probed);
   expect(readsAfter).toBeLessThanOrEqual(refreshed(secondsAfter));
 }
 
-describe('a Vault that takes longer than an exchange with the gateway may', () => {
+describe('a Vault that is slower than the timeout of a gateway request', () => {
   const vault = new StubVault();
   let proxy: TestProxy;
 
@@ -145,11 +149,11 @@ describe('a Vault that takes longer than an exchange with the gateway may', () =
     await proxy.stop();
   });
 
-  it('is not waited for', async () => {
-    const asked = performance.now();
-    const answer = await askBalance(proxy);
-    expect(performance.now() - asked).toBeLessThan(5000);
-    expect(verdict(answer)).toBe('503 key-source-unavailable not-sent not-sent');
-    expect(answer.headers['retry-after']).toBe('5');
+  it('does not delay requests', async () => {
+    const startedAt = performance.now();
+    const response = await askBalance(proxy);
+    expect(performance.now() - startedAt).toBeLessThan(5000);
+    expect(verdict(response)).toBe('503 key-source-unavailable not-sent not-sent');
+    expect(response.headers['retry-after']).toBe('5');
   });
 });

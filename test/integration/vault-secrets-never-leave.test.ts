@@ -22,7 +22,7 @@ const marks = {
 };
 const secret = { control_key: marks.controlKey, private_key: marks.pem, passphrase: marks.passphrase };
 
-/** What Vault itself might say back. */
+/** What Vault itself might respond with. */
 const echo = Object.values(marks);
 const faults: readonly (readonly [string, Fault])[] = [
   ...[400, 403, 404, 412, 429, 472, 500, 501, 502, 503, 418].map(
@@ -54,15 +54,15 @@ const faults: readonly (readonly [string, Fault])[] = [
 ];
 
 describe('secrets', () => {
-  let bench: VaultTestEnvironment;
+  let setup: VaultTestEnvironment;
   let auths: readonly VaultConfig['auth'][];
 
   beforeEach(async () => {
-    bench = await new VaultTestEnvironment().open();
-    await bench.admin.put('gateway/sandbox/acme', secret);
-    bench.vault.world().tokens.create(bench.clock.now(), { id: marks.token, policies: [roleName], ttl: 600 });
-    const file = (name: keyof typeof marks) => bench.folder.file(name, marks[name]);
-    const appRole = { method: 'approle', mount: approleMount, roleId: bench.roleId } as const;
+    setup = await new VaultTestEnvironment().open();
+    await setup.admin.put('gateway/sandbox/acme', secret);
+    setup.vault.world().tokens.create(setup.clock.now(), { id: marks.token, policies: [roleName], ttl: 600 });
+    const file = (name: keyof typeof marks) => setup.folder.file(name, marks[name]);
+    const appRole = { method: 'approle', mount: approleMount, roleId: setup.roleId } as const;
     auths = [
       { method: 'token', token: new Secret(marks.token) },
       { method: 'token', tokenFile: file('token') },
@@ -71,20 +71,20 @@ describe('secrets', () => {
       { method: 'kubernetes', mount: 'kubernetes', role: 'signer', jwtFile: file('jwt') },
     ];
   });
-  afterEach(() => bench.close());
+  afterEach(() => setup.close());
 
-  /** Everything that reading and writing lets anybody see: results, errors with their insides, events. */
+  /** All output of reading and writing: results, errors with their fields, events. */
   async function seenOf(auth: VaultConfig['auth']): Promise<string> {
-    const config = bench.config({ auth, timeout: 100 });
-    const source = bench.closing(createVaultSource(config, day, bench.ports));
-    const store = bench.closing(createVaultAdmin(config, bench.ports));
+    const config = setup.config({ auth, timeout: 100 });
+    const source = setup.closeAtEnd(createVaultSource(config, day, setup.options));
+    const store = setup.closeAtEnd(createVaultAdmin(config, setup.options));
     const caught = (work: Promise<unknown>) => work.catch((error: unknown) => error);
     const results = [
       await caught(source.read(acme)),
       await caught(source.read(acme)),
       await caught(store.readVersion(acme, 1)),
       await caught(store.write(acme, { control_key: new Secret(marks.controlKey) }, 1)),
-      bench.told,
+      setup.observed,
       source,
       store,
       config,
@@ -99,22 +99,22 @@ describe('secrets', () => {
     return [String(value), JSON.stringify(value), inspect(value, options), ...own].join('\n');
   }
 
-  it.each(faults)('are in nothing that can be seen after %s', async (_name, fault) => {
-    bench.vault.fail(fault);
+  it.each(faults)('are in no output after %s', async (_name, fault) => {
+    setup.vault.fail(fault);
     const seen = await Promise.all(auths.map(seenOf));
     expect(marksIn(seen.join('\n'), marks)).toEqual([]);
-    expect(bench.told.problems.length).toBeGreaterThan(0);
+    expect(setup.observed.problems.length).toBeGreaterThan(0);
   });
 
-  it('are in nothing that can be seen when a login works and the secret fails', async () => {
+  it('are in no output if the login works and the read of the secret fails', async () => {
     const [token] = auths;
     for (const [, fault] of faults) {
-      bench.vault.fail(fault, /^secret/);
+      setup.vault.fail(fault, /^secret/);
       expect(marksIn(await seenOf(token ?? auths[0]!), marks)).toEqual([]);
     }
   });
 
-  it('are in nothing that can be seen when all is well', async () => {
+  it('are in no output on success', async () => {
     const seen = await seenOf({ method: 'token', token: new Secret(marks.token) });
     expect(seen).toContain('control_key');
     expect(seen).toContain('the private key is');
@@ -126,10 +126,10 @@ describe('secrets', () => {
     ['a read that is refused', { kind: 'status', status: 403, errors: echo } as const],
     ['a reset', { kind: 'reset' } as const],
   ])('are not printed under DEBUG=*, in %s', async (_name, fault) => {
-    if (fault !== undefined) bench.vault.fail(fault, /^secret/);
+    if (fault !== undefined) setup.vault.fail(fault, /^secret/);
     const program = fileURLToPath(new URL('../support/stub-vault/read-once.ts', import.meta.url));
-    const secretIdFile = bench.folder.file('secretId', marks.secretId);
-    const child = spawn(process.execPath, [program, bench.vault.address, marks.token, secretIdFile], {
+    const secretIdFile = setup.folder.file('secretId', marks.secretId);
+    const child = spawn(process.execPath, [program, setup.vault.address, marks.token, secretIdFile], {
       env: { ...process.env, DEBUG: '*', NODE_OPTIONS: '' },
     });
     let output = '';
@@ -141,7 +141,7 @@ describe('secrets', () => {
     expect(marksIn(output, marks)).toEqual([]);
   });
 
-  it('would be found in any of these forms', () => {
+  it('would be found in all of these encodings', () => {
     const token = marks.token;
     for (const text of [
       token,

@@ -12,7 +12,7 @@ const real = devServer(process.env);
 const segment = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url');
 const reviewer = [{ alg: 'RS256', kid: '1' }, { sub: 'system:serviceaccount:vault:reviewer' }].map(segment);
 
-/** What a run of setup.sh leaves in Vault; every setting, as the server tells it. */
+/** The settings in Vault after a run of setup.sh, as the server reports them. */
 const present = [
   'auth/kubernetes/config',
   'auth/kubernetes/role/countersign',
@@ -56,7 +56,7 @@ const present = [
     for (const mount of ['approle', 'kubernetes']) await admin.request('DELETE', `sys/auth/${mount}`);
   });
 
-  /** Runs the shell with the program `vault`, logged in with this token. */
+  /** Runs the shell script with the program `vault` and this token. */
   function shell(options: readonly string[], token: string, environment: Record<string, string> = {}) {
     const PATH = `${folder.path}/bin:/usr/bin:/bin`;
     const env = { PATH, HOME: folder.path, VAULT_ADDR: server.address, VAULT_TOKEN: token, ...environment };
@@ -72,14 +72,14 @@ const present = [
   const succeeds = { failed: false, done: true };
   const fails = { failed: true, done: false };
 
-  /** Less what a policy that is written again changes in any case. */
+  /** Without what every write of a policy changes. */
   async function state(): Promise<unknown[]> {
     const read = async (path: string) => ({ ...(await admin.request('GET', path)).data });
     const all = await Promise.all(present.map(read));
     return all.map(({ modified: _modified, version: _version, ...settings }) => settings);
   }
 
-  it('sets everything up, and leaves all of it as it is when it is run again without an option', async () => {
+  it('sets everything up, and changes nothing when it runs again without options', async () => {
     expect(setUp(everything)).toMatchObject({ ...succeeds, stderr: '' });
     const before = await state();
     expect(before[0]).toMatchObject({
@@ -96,7 +96,7 @@ const present = [
     expect(await state()).toEqual(before);
   });
 
-  it('changes the setting of a role that is given, and no other', async () => {
+  it('changes only the given settings of a role', async () => {
     setUp(everything);
     const [config, , appRole] = await state();
     expect(setUp({ AUTH: 'approle kubernetes', TOKEN_TTL: '20m' })).toMatchObject(succeeds);
@@ -129,7 +129,7 @@ const present = [
     },
   );
 
-  it('replaces a configuration with everything it has, and not one with settings of which it knows nothing', async () => {
+  it('replaces a configuration as a whole, but not one with settings that it does not know', async () => {
     setUp(everything);
     const replacing = { ...everything, KUBERNETES_REPLACE_CONFIG: 'yes', KUBERNETES_HOST: 'https://other' };
     expect(setUp(replacing)).toMatchObject(succeeds);
@@ -146,7 +146,7 @@ const present = [
     expect((await state())[0]).toMatchObject({ kubernetes_host: 'https://k', issuer: 'theirs' });
   });
 
-  it('is not done where Vault denies a step, and completes when it is run again', async () => {
+  it('fails if Vault denies a step, and completes when it runs again', async () => {
     const path = {
       'sys/mounts': { capabilities: ['read'] },
       'sys/auth': { capabilities: ['read'] },
@@ -162,7 +162,7 @@ const present = [
     expect((await state())[0]).toMatchObject({ token_reviewer_jwt_set: true });
   });
 
-  it('names a mount of KV version 1 as such, and one that is no KV mount', async () => {
+  it('reports a mount with KV version 1, and one that is not a KV mount', async () => {
     await admin.enable('mounts', 'old', { type: 'kv', options: { version: '1' } });
     const old = setUp({ KV_MOUNT: 'old' });
     expect(old).toMatchObject(fails);
@@ -170,11 +170,11 @@ const present = [
     expect(setUp({ KV_MOUNT: 'cubbyhole' }).stderr).toContain('cubbyhole is not a KV mount');
   });
 
-  it('reads what the program prints in whatever format the environment asks for', () => {
+  it("parses the program's output in whatever format the environment sets", () => {
     expect(setUp({ VAULT_FORMAT: 'json', BAO_FORMAT: 'json' })).toMatchObject(succeeds);
   });
 
-  it('gives policies with which emergency step 5 works for whom it says, and not for the platform team', async () => {
+  it('writes policies that permit emergency step 5 to the documented role, and not to the platform team', async () => {
     setUp({});
     const page = readFileSync(join(root, 'deploy/vault/README.md'), 'utf8').replaceAll(/\s+/g, ' ');
     const step = page.slice(page.indexOf('5. Find out how it leaked'));

@@ -22,30 +22,30 @@ import {
 import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
 
-const ports = { monotonic: () => performance.now(), random: () => 0.5 };
+const options = { monotonic: () => performance.now(), random: () => 0.5 };
 
 describe('requests to Vault', () => {
-  let bench: VaultTestEnvironment;
+  let setup: VaultTestEnvironment;
   let other: StubVault;
   const environment = { ...process.env };
 
   beforeEach(async () => {
-    bench = await new VaultTestEnvironment().open();
-    await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+    setup = await new VaultTestEnvironment().open();
+    await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
     other = new StubVault();
     await other.listen();
-    bench.vault.seen.length = 0;
+    setup.vault.seen.length = 0;
   });
   afterEach(async () => {
     process.env = { ...environment };
     await other.close();
-    await bench.close();
+    await setup.close();
   });
 
   const open = (more: Partial<VaultConfig> = {}) =>
-    bench.closing(createVaultSource(bench.config(more), day, bench.ports));
+    setup.closeAtEnd(createVaultSource(setup.config(more), day, setup.options));
 
-  it('take nothing from VAULT_ variables, and use no proxy from the environment', async () => {
+  it("ignore VAULT_ variables and the environment's proxy settings", async () => {
     const proxy = other.address;
     Object.assign(process.env, {
       VAULT_ADDR: other.address,
@@ -59,9 +59,9 @@ describe('requests to Vault', () => {
       HTTPS_PROXY: proxy,
       ALL_PROXY: proxy,
     });
-    expect(controlKeys(await open({ auth: await bench.appRole() }).read(acme))).toEqual(['1:first']);
+    expect(controlKeys(await open({ auth: await setup.appRole() }).read(acme))).toEqual(['1:first']);
     expect(other.seen).toEqual([]);
-    const seen = bench.vault.seen.filter(({ headers }) => headers['x-vault-request'] === 'true');
+    const seen = setup.vault.seen.filter(({ headers }) => headers['x-vault-request'] === 'true');
     expect(seen.map(({ target }) => target)).toEqual([
       'auth/approle/login',
       'auth/token/lookup-self',
@@ -70,17 +70,17 @@ describe('requests to Vault', () => {
     expect(JSON.stringify(seen)).not.toContain('of-the-environment');
   });
 
-  it('carry no token when they log in, even when an older token is known', async () => {
-    const source = open({ auth: await bench.appRole() });
+  it('carry no token when they log in, even if there is an older token', async () => {
+    const source = open({ auth: await setup.appRole() });
     await source.read(acme);
-    bench.clock.advance(2 * 3600_000);
+    setup.clock.advance(2 * 3600_000);
     await source.read(acme);
-    const logins = bench.vault.seen.filter(({ target }) => target.endsWith('/login'));
+    const logins = setup.vault.seen.filter(({ target }) => target.endsWith('/login'));
     expect(logins.map(({ headers }) => headers['x-vault-token'])).toEqual([undefined, undefined]);
   });
 
-  it('name the namespace of the configuration', async () => {
-    const vault = bench.closing(new StubVault({ namespaces: ['team-a'] }));
+  it('carry the configured namespace', async () => {
+    const vault = setup.closeAtEnd(new StubVault({ namespaces: ['team-a'] }));
     const admin = new VaultAdmin(await vault.listen(), rootToken);
     const inTeam = { 'X-Vault-Namespace': 'team-a' };
     await admin.request(
@@ -90,8 +90,8 @@ describe('requests to Vault', () => {
       inTeam,
     );
     const read = async (more: Partial<VaultConfig>) => {
-      const source = bench.closing(
-        createVaultSource(configFor(vault.address, more), day, { ...bench.ports, ...ports }),
+      const source = setup.closeAtEnd(
+        createVaultSource(configFor(vault.address, more), day, { ...setup.options, ...options }),
       );
       return controlKeys(await source.read(acme));
     };
@@ -105,7 +105,7 @@ describe('requests to Vault', () => {
     let vault: StubVault;
 
     async function listen(clientCa?: Ca): Promise<void> {
-      ca = new Ca(bench.folder.path, 'ca');
+      ca = new Ca(setup.folder.path, 'ca');
       const { cert, key } = ca.issue('server');
       vault = new StubVault({
         tls: { cert, key, ...(clientCa === undefined ? {} : { clientCa: clientCa.cert }) },
@@ -113,27 +113,27 @@ describe('requests to Vault', () => {
       await vault.listen();
     }
     const read = (more: Partial<VaultConfig>) => {
-      const source = bench.closing(createVaultSource(configFor(vault.address, more), day, bench.ports));
+      const source = setup.closeAtEnd(createVaultSource(configFor(vault.address, more), day, setup.options));
       return source.read(acme);
     };
     afterEach(() => vault.close());
 
-    it('trust the CA of the configuration', async () => {
+    it('trust the configured CA', async () => {
       await listen();
       expect(await problemOf(read({ caFile: ca.file }))).toBe('none');
     });
 
-    it('trust no other server, whatever the environment says', async () => {
+    it('trust no other server, whatever the environment variables are', async () => {
       await listen();
       process.env['VAULT_SKIP_VERIFY'] = '1';
       expect(await problemOf(read({}))).toBe('unreachable');
-      const stranger = new Ca(bench.folder.path, 'stranger');
+      const stranger = new Ca(setup.folder.path, 'stranger');
       expect(await problemOf(read({ caFile: stranger.file }))).toBe('unreachable');
       expect(vault.seen).toEqual([]);
     });
 
-    it('show the client certificate of the configuration', async () => {
-      const clients = new Ca(bench.folder.path, 'clients');
+    it('present the configured client certificate', async () => {
+      const clients = new Ca(setup.folder.path, 'clients');
       await listen(clients);
       const { certFile, keyFile } = clients.issue('countersign');
       expect(await problemOf(read({ caFile: ca.file }))).toBe('unreachable');
@@ -141,7 +141,7 @@ describe('requests to Vault', () => {
     });
   });
 
-  describe('on a kept-alive socket that the server has given up', () => {
+  describe('on a kept-alive socket that the server has closed', () => {
     let server: Server;
     let methods: string[];
 
@@ -166,10 +166,10 @@ describe('requests to Vault', () => {
 
     const client = () => {
       const { port } = z.object({ port: z.number() }).parse(server.address());
-      return bench.closing(vaultClient({ address: `http://127.0.0.1:${port}`, timeout: 2000 }, ports));
+      return setup.closeAtEnd(vaultClient({ address: `http://127.0.0.1:${port}`, timeout: 2000 }, options));
     };
 
-    it('reads are sent once more', async () => {
+    it('reads are retried once', async () => {
       const vault = client();
       for (let times = 0; times < 3; times += 1) {
         expect(await vault.read('secret/data/a', z.object({}), new Secret('t'))).toEqual({});
@@ -177,7 +177,7 @@ describe('requests to Vault', () => {
       expect(methods.length).toBeGreaterThan(3);
     });
 
-    it('logins never are, since each has a socket of its own', async () => {
+    it('logins are not retried, since each has a dedicated socket', async () => {
       const vault = client();
       await vault.read('secret/data/a', z.object({}), new Secret('t'));
       for (let times = 0; times < 3; times += 1) await vault.write('auth/approle/login', {}, z.object({}));
@@ -185,19 +185,21 @@ describe('requests to Vault', () => {
     });
   });
 
-  it('end at the deadline even while they wait for a socket', async () => {
-    bench.vault.fail({ kind: 'black-hole' }, /data/);
-    const client = bench.closing(vaultClient({ address: bench.vault.address, timeout: 200 }, bench.ports));
+  it('time out even while they wait for a socket', async () => {
+    setup.vault.fail({ kind: 'black-hole' }, /data/);
+    const client = setup.closeAtEnd(
+      vaultClient({ address: setup.vault.address, timeout: 200 }, setup.options),
+    );
     const begun = performance.now();
-    const asked = Array.from({ length: 40 }, (_, index) =>
+    const requests = Array.from({ length: 40 }, (_, index) =>
       problemOf(client.read(`secret/data/${index}`, z.object({}), new Secret(rootToken))),
     );
-    expect(new Set(await Promise.all(asked))).toEqual(new Set(['timeout']));
+    expect(new Set(await Promise.all(requests))).toEqual(new Set(['timeout']));
     expect(performance.now() - begun).toBeLessThan(2000);
   });
 
-  it('are not made before they are asked for', async () => {
+  it('are not sent before they are needed', async () => {
     open({ auth: rootAuth });
-    expect(bench.vault.seen).toEqual([]);
+    expect(setup.vault.seen).toEqual([]);
   });
 });

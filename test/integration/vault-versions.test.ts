@@ -6,36 +6,36 @@ const hour = 3_600_000;
 const path = 'gateway/sandbox/acme';
 
 describe('versions of a secret in Vault', () => {
-  let bench: VaultTestEnvironment;
+  let setup: VaultTestEnvironment;
 
   beforeEach(async () => {
-    bench = await new VaultTestEnvironment().open();
+    setup = await new VaultTestEnvironment().open();
   });
-  afterEach(() => bench.close());
+  afterEach(() => setup.close());
 
-  const put = (data: object) => bench.admin.put(path, data);
-  const read = () => bench.closing(createVaultSource(bench.config(), day, bench.ports)).read(acme);
+  const put = (data: object) => setup.admin.put(path, data);
+  const read = () => setup.closeAtEnd(createVaultSource(setup.config(), day, setup.options)).read(acme);
 
-  it('leave the ring when the version above them is older than the overlap', async () => {
+  it('leave the ring when the next version is older than the grace period', async () => {
     await put({ control_key: 'first' });
-    bench.clock.advance(100 * hour);
+    setup.clock.advance(100 * hour);
     await put({ control_key: 'second' });
-    bench.clock.advance(23 * hour);
+    setup.clock.advance(23 * hour);
     await put({ control_key: 'third' });
-    bench.clock.advance(hour / 2);
+    setup.clock.advance(hour / 2);
     expect(controlKeys(await read())).toEqual(['3:third', '2:second', '1:first']);
-    bench.clock.advance(hour / 2);
+    setup.clock.advance(hour / 2);
     expect(controlKeys(await read())).toEqual(['3:third', '2:second']);
-    bench.clock.advance(23 * hour);
+    setup.clock.advance(23 * hour);
     expect(controlKeys(await read())).toEqual(['3:third']);
   });
 
-  it('say when they were made and when the next one took their place', async () => {
+  it('have the times at which they were created and superseded', async () => {
     await put({ control_key: 'first' });
-    const first = new Date(bench.clock.now());
-    bench.clock.advance(hour);
+    const first = new Date(setup.clock.now());
+    setup.clock.advance(hour);
     await put({ control_key: 'second' });
-    const second = new Date(bench.clock.now());
+    const second = new Date(setup.clock.now());
     expect((await read())?.map(({ createdAt, supersededAt }) => [createdAt, supersededAt])).toEqual([
       [second, undefined],
       [first, second],
@@ -47,34 +47,34 @@ describe('versions of a secret in Vault', () => {
     expect(controlKeys(await read())).toEqual(['7:g', '6:f', '5:e', '4:d', '3:c']);
   });
 
-  it('count from a deleted version on as from any other', async () => {
+  it('are superseded by a deleted version as by any other', async () => {
     await put({ control_key: 'first' });
-    bench.clock.advance(hour);
+    setup.clock.advance(hour);
     await put({ control_key: 'second' });
-    bench.clock.advance(20 * hour);
+    setup.clock.advance(20 * hour);
     await put({ control_key: 'third' });
-    await bench.admin.deleteVersions(path, [2]);
+    await setup.admin.deleteVersions(path, [2]);
     expect(controlKeys(await read())).toEqual(['3:third', '1:first']);
-    bench.clock.advance(5 * hour);
+    setup.clock.advance(5 * hour);
     expect(controlKeys(await read())).toEqual(['3:third']);
   });
 
-  it('that Vault has dropped end the ring', async () => {
-    await bench.admin.request('POST', `secret/metadata/${path}`, { max_versions: 2 });
+  it('that Vault has removed end the ring', async () => {
+    await setup.admin.request('POST', `secret/metadata/${path}`, { max_versions: 2 });
     for (const control_key of ['first', 'second', 'third']) await put({ control_key });
     expect(controlKeys(await read())).toEqual(['3:third', '2:second']);
   });
 
-  it('cost one request once the overlap is over', async () => {
+  it('cost one request once the grace period is over', async () => {
     await put({ control_key: 'first' });
     await put({ control_key: 'second' });
-    bench.clock.advance(2 * day);
-    bench.vault.seen.length = 0;
+    setup.clock.advance(2 * day);
+    setup.vault.seen.length = 0;
     await read();
-    expect(bench.vault.count(/GET secret/)).toBe(1);
+    expect(setup.vault.count(/GET secret/)).toBe(1);
   });
 
-  it('can hold a key that is of no use, beside one that is', async () => {
+  it('can have an unusable key beside a usable one', async () => {
     await put({ control_key: 'first', private_key: 42 });
     expect(await read()).toEqual([
       expect.objectContaining({ kind: 'control_key', version: 1, key: expect.anything() }),

@@ -71,24 +71,24 @@ describe('the policies for Vault', () => {
   }
 
   it('give the proxy exactly what it asks for', async () => {
-    const source = bench.closing(createVaultSource(as('countersign-proxy'), day, bench.ports));
+    const source = bench.closeAtEnd(createVaultSource(as('countersign-proxy'), day, bench.options));
     expect((await source.read(acme))?.map(({ version }) => version)).toEqual([2, 1]);
     expect(asked()).toEqual(granted('countersign-proxy'));
   });
 
   it('let the proxy neither write, nor list, nor see another path', async () => {
-    const store = bench.closing(createVaultAdmin(as('countersign-proxy'), bench.ports));
+    const store = bench.closeAtEnd(createVaultAdmin(as('countersign-proxy'), bench.options));
     expect(await problemOf(store.write(acme, { control_key: 'x' }, 2))).toBe('denied');
     expect(await problemOf(store.list('sandbox'))).toBe('denied');
     expect(await problemOf(store.versions(acme))).toBe('denied');
     const elsewhere = { ...as('countersign-proxy'), path: 'other/{environment}/{login}' };
-    expect(await problemOf(bench.closing(createVaultSource(elsewhere, day, bench.ports)).read(acme))).toBe(
-      'denied',
-    );
+    expect(
+      await problemOf(bench.closeAtEnd(createVaultSource(elsewhere, day, bench.options)).read(acme)),
+    ).toBe('denied');
   });
 
   it('give the platform team what the keys commands ask for, and the means to take a leaked key out', async () => {
-    const store = bench.closing(createVaultAdmin(as('countersign-platform'), bench.ports));
+    const store = bench.closeAtEnd(createVaultAdmin(as('countersign-platform'), bench.options));
     expect((await store.versions(acme))?.current).toBe(2);
     expect((await store.readVersion(acme, 1))?.version).toBe(1);
     expect(await store.list('sandbox')).toEqual(['acme']);
@@ -102,7 +102,7 @@ describe('the policies for Vault', () => {
 
   it('let the platform team see no other path', async () => {
     const elsewhere = { ...as('countersign-platform'), path: 'other/{environment}/{login}' };
-    const store = bench.closing(createVaultAdmin(elsewhere, bench.ports));
+    const store = bench.closeAtEnd(createVaultAdmin(elsewhere, bench.options));
     expect(await problemOf(store.versions(acme))).toBe('denied');
     expect(await problemOf(store.write(acme, { control_key: 'x' }, 0))).toBe('denied');
   });

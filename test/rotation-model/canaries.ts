@@ -8,8 +8,8 @@ import type { GatewayResponse } from '../../src/proxy/outbound/upstream-request.
 import type { SetTimer } from '../../src/util/timer.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
-export interface CanaryPorts {
-  /** A canary is sent before a payment that has to wait for it. Returns the number of its upstream requests. */
+export interface CanaryHooks {
+  /** A canary is sent before a payment that waits for it. Returns the id of its upstream requests. */
   readonly began: (kind: KeyKind, configuration: number) => number;
   /** With the status of its last response; `undefined`: there was none. */
   readonly ended: (kind: KeyKind, id: number, status: number | undefined) => void;
@@ -17,42 +17,42 @@ export interface CanaryPorts {
   readonly waited: (milliseconds: number) => void;
 }
 
-/** The same for the canaries of one configuration. */
-type OwnCanaryPorts = Omit<CanaryPorts, 'began'> & { readonly began: (kind: KeyKind) => number };
+/** {@link CanaryHooks} for the canaries of one configuration. */
+type OwnCanaryHooks = Omit<CanaryHooks, 'began'> & { readonly began: (kind: KeyKind) => number };
 
-/** Gives each canary a number, and notes what becomes of it. */
+/** Numbers the canaries and records their results. */
 export class ObservedCanaries extends Canaries {
-  readonly #observer: OwnCanaryPorts;
-  readonly #rotation: KeySelector;
+  readonly #observer: OwnCanaryHooks;
+  readonly #keySelector: KeySelector;
   readonly #time: VirtualTime;
 
-  constructor(config: Config, observer: OwnCanaryPorts, rotation: KeySelector, time: VirtualTime) {
+  constructor(config: Config, observer: OwnCanaryHooks, rotation: KeySelector, time: VirtualTime) {
     const monotonic = (): number => time.now;
     const setTimer: SetTimer = (run, milliseconds) => time.timer(run, milliseconds);
     const meter = { canarySent: () => {} };
-    super(config, { rotation, meter, monotonic, setTimer, nonce: () => '' });
+    super(config, { keySelector: rotation, metrics: meter, monotonic, setTimer, nonce: () => '' });
     this.#observer = observer;
-    this.#rotation = rotation;
+    this.#keySelector = rotation;
     this.#time = time;
   }
 
   override async sendBefore(payment: ValidatedRequest, login: LoginRef, send: SendCanary): Promise<void> {
-    // Keys that are not in memory are waited for with or without a canary.
-    await this.#rotation.isAwaitingNewest(login, kindOf(payment));
+    // A request waits for keys that are not cached, with or without a canary.
+    await this.#keySelector.isAwaitingNewest(login, kindOf(payment));
     const startedAt = this.#time.now;
-    await super.sendBefore(payment, login, (errand) => this.#send(errand, send));
+    await super.sendBefore(payment, login, (request) => this.#send(request, send));
     this.#observer.waited(this.#time.now - startedAt);
   }
 
-  async #send(errand: ValidatedRequest, send: SendCanary): Promise<GatewayResponse> {
-    const kind = kindOf(errand);
+  async #send(request: ValidatedRequest, send: SendCanary): Promise<GatewayResponse> {
+    const kind = kindOf(request);
     const id = this.#observer.began(kind);
     const form = [['id', String(id)]] as const;
     let status: number | undefined;
     try {
-      const reply = await send({ ...errand, form });
-      status = reply.status;
-      return reply;
+      const response = await send({ ...request, form });
+      status = response.status;
+      return response;
     } finally {
       this.#observer.ended(kind, id, status);
     }

@@ -1,6 +1,6 @@
 import type { KeyKind } from '../../src/oauth1/methods.ts';
 
-/** Milliseconds for which a canary stands for the payments after it, and for which a payment waits for one. */
+/** Milliseconds during which a canary covers later payments, and that a payment waits for one. */
 const interval = 500;
 const longestWait = 2_000;
 /** Milliseconds from the choice of a key to the first byte. */
@@ -9,17 +9,17 @@ const longestSignature = 20;
 const longestStep = 30_000;
 const never = Number.NEGATIVE_INFINITY;
 
-/** What an instance knows of one kind of key when a payment comes. */
+/** What an instance knows about one kind of key when a payment arrives. */
 export interface KeyView {
   /** Distinct keys, newest first, and since when. */
   readonly ring: readonly string[];
   readonly ringAt: number;
-  /** The key accepted last, and since when it is that one. */
+  /** The last accepted key, and since when it is that one. */
   readonly accepted: string | undefined;
   readonly acceptedSince: number;
   /** When a 403 for the key was last received. */
   readonly rejectedAt: (key: string) => number;
-  /** Whether it was not rejected since a request was sent that it was accepted with. */
+  /** Whether it was not rejected since the last accepted request was sent. */
   readonly isProven: boolean;
 }
 
@@ -30,9 +30,9 @@ export interface PaymentJudged {
   readonly agreed: boolean;
   /** When what a node accepts last changed. */
   readonly changedAt: number;
-  /** Since when the query that the canary sends would be accepted with the right key; `undefined`: it was not. */
+  /** Since when the canary's query would be accepted with the right key; `undefined`: it would not. */
   readonly queryAcceptedSince: number | undefined;
-  /** When the first of the 403s was received that no acceptance has followed; `undefined`: there is none. */
+  /** When the first 403 since the last acceptance was received; `undefined`: there was none. */
   readonly rejectedSince: number | undefined;
 }
 
@@ -48,11 +48,11 @@ interface Payment {
   readonly kind: KeyKind;
   readonly admittedAt: number;
   readonly awaiting: boolean;
-  /** The canary that it follows, once it was sent, where one was due. */
+  /** The canary that it follows, if one was due; set when that was sent. */
   canary?: Canary;
 }
 
-/** Why a payment may be rejected because of its key, though canaries go before payments. */
+/** Why a payment may be rejected because of its key despite canaries. */
 export type Excuse =
   | 'the ring held no newer key than the one accepted last'
   | 'the gateway switched after the canary'
@@ -64,9 +64,9 @@ export type Excuse =
   | 'the canary was within a step of the back-off';
 
 /**
- * What `keys.rotation.canary` promises: a payment for which the ring holds a newer key than the one accepted
- * last follows a canary that began at most 500 ms before it, or that it waited for, and is not rejected because
- * of its key if the gateway has accepted one key of the ring, on all of its nodes, since that canary began.
+ * What `keys.rotation.canary` promises: if the ring has a newer key than the last accepted one, a payment follows a
+ * canary that began at most 500 ms before it, or that it waited for; and it is not rejected because of its key if
+ * all nodes of the gateway have accepted one key of the ring since that canary began.
  */
 export class CanaryRule {
   readonly #report: (violation: string) => void;
@@ -81,7 +81,7 @@ export class CanaryRule {
     this.#report = report;
   }
 
-  /** @param configuration its number; the requests of each have canaries of their own */
+  /** @param configuration its number; each configuration has its own canaries */
   began(kind: KeyKind, id: number, configuration: number, now: number): void {
     const name = `${kind} ${configuration}`;
     const last = this.#beganAt.get(name) ?? never;
@@ -118,9 +118,9 @@ export class CanaryRule {
       return;
     }
     const view = this.#viewOf(payment.kind);
-    // What changed while it waited or was signed came too late for a canary.
+    // Changes while it waited or was signed came too late for a canary.
     const isSettled = view.ringAt < payment.admittedAt && view.acceptedSince < payment.admittedAt;
-    // One that waited for the trial of another request is signed with what came out of that.
+    // One that waited for the trial of another request uses the key that the trial found.
     const isDirect = now - payment.admittedAt <= longestSignature && view.isProven;
     if (payment.awaiting && isSettled && isDirect && isAwaiting(view)) {
       this.#report(`a payment with a ${payment.kind} follows no canary`);
@@ -148,7 +148,7 @@ export class CanaryRule {
     if (changedAt >= canary.beganAt) return 'the gateway switched after the canary';
     const isTimeout = canary.endedAt - canary.beganAt >= longestWait;
     if (canary.status === undefined || isTimeout) return 'the canary got no response';
-    // No payment is signed with a key after a 403 for it, whatever that was for.
+    // No payment is signed with a key after a 403 for it, whatever its cause.
     if (usable.every((key) => rejectedAt(key) >= canary.beganAt)) {
       return 'a 403 for the accepted key came after the canary, to an earlier request or for another reason';
     }

@@ -4,7 +4,7 @@ import type { Gateway, Vault } from './world.ts';
 
 const kinds: readonly KeyKind[] = ['control_key', 'private_key'];
 
-/** Since when each key is both readable in Vault and accepted by all of the gateway. */
+/** Since when each key is both readable in Vault and accepted by all nodes of the gateway. */
 export class Conditions {
   readonly #vault: Vault;
   readonly #gateway: Gateway;
@@ -17,7 +17,7 @@ export class Conditions {
     this.update(Number.NEGATIVE_INFINITY);
   }
 
-  /** Has to be called after every change of the two. */
+  /** Must be called after every change of Vault or the gateway. */
   update(now: number): void {
     for (const kind of kinds) {
       const readable = this.#vault.readable(kind);
@@ -40,7 +40,7 @@ export class Conditions {
     return this.#operableSince.get(operation);
   }
 
-  /** Since when the operation would succeed with some key, that key being the same; `undefined`: it would not. */
+  /** Since when the operation would succeed with the same key; `undefined`: it would not. */
   since(operation: OperationName): number | undefined {
     const operable = this.#operableSince.get(operation);
     const usable = [...this.#usableSince]

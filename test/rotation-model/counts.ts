@@ -1,6 +1,6 @@
 import { type Action, isPayment, type Schedule } from './schedule.ts';
 
-/** How often each thing happened, so that a reader sees what the schedules contain. */
+/** Counts of events, which show what the schedules contain. */
 export class Counts {
   readonly #counts = new Map<string, number>();
 
@@ -16,7 +16,7 @@ export class Counts {
     for (const [name, count] of other.#counts) this.add(name, count);
   }
 
-  /** What a schedule contains. */
+  /** Counts the steps of a schedule. */
   addSchedule({ canary, instances, nodes, steps }: Schedule): void {
     this.add(`schedules ${canary ? 'with' : 'without'} the canary`);
     this.add(`schedules of ${instances} ${instances === 1 ? 'instance' : 'instances'}`);
@@ -42,7 +42,7 @@ function namesOf(action: Action): readonly string[] {
       return [`vault-outage, ${action.down ? 'begins' : 'ends'}`];
     case 'gateway-accept':
       return [
-        `gateway-accept, ${action.keys.length > 1 ? 'with overlap' : 'one key'}`,
+        `gateway-accept, ${action.keys.length > 1 ? 'with two keys' : 'one key'}`,
         `gateway-accept, ${action.kind === 'control_key' ? 'HMAC' : 'RSA'}`,
       ];
     case 'vault-latency':

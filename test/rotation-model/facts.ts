@@ -6,7 +6,7 @@ export const never = Number.NEGATIVE_INFINITY;
 /** Milliseconds from the choice of a key to the first byte. */
 export const longestSignature = 20;
 
-/** What one instance knows of one key. */
+/** What one instance knows about one key. */
 export interface KeyFacts {
   /** 403s received since the last acceptance: by operation, whether one was about the key. */
   readonly rejected: Map<OperationName, boolean>;
@@ -14,11 +14,11 @@ export interface KeyFacts {
   /** When the last accepted request was sent. */
   provenAt: number;
   rejectedAt: number;
-  /** Requests sent again with it in vain, one after the other: how many and when, by operation. */
-  readonly fruitless: Map<OperationName, { readonly count: number; readonly at: number }>;
+  /** Consecutive failed fallbacks to it by operation: how many and when. */
+  readonly failedFallbacks: Map<OperationName, { readonly count: number; readonly at: number }>;
 }
 
-/** What one instance knows of one kind of key. */
+/** What one instance knows about one kind of key. */
 export interface KindFacts {
   keys: Map<string, KeyFacts>;
   ring: readonly string[];
@@ -28,12 +28,12 @@ export interface KindFacts {
   acceptedSince: number;
   /** The response to the request that was sent last. */
   latest?: { readonly sentAt: number; readonly status: number };
-  /** Operations rejected with the key accepted last, since the ring changed. */
+  /** Operations rejected with the last accepted key, since the ring changed. */
   readonly signs: Set<OperationName>;
   readonly enabled: Set<OperationName>;
-  /** Never accepted, though a key was that they were rejected with: nobody can tell why they are rejected. */
+  /** Operations never accepted, although their key was. The cause of their 403s cannot be known. */
   readonly notEnabled: Set<OperationName>;
-  /** When every key could last be tried again. */
+  /** When all keys last became due again. */
   occasionAt: number;
   /** By operation, the first and the last 403 since its last acceptance. */
   readonly rejections: Map<OperationName, { readonly first: number; readonly last: number }>;
@@ -80,17 +80,23 @@ export function factsOf({ keys }: KindFacts, key: string): KeyFacts {
   return known;
 }
 
-/** Whether nothing stands against the key. An acceptance that was overtaken by a 403 proves nothing. */
+/** Whether the key was accepted since its last 403. An acceptance that was overtaken by a 403 proves nothing. */
 export function isClear({ provenAt, rejectedAt }: KeyFacts): boolean {
   return provenAt - longestSignature > rejectedAt || rejectedAt === never;
 }
 
 function newKeyFacts(): KeyFacts {
-  return { rejected: new Map(), acceptedAt: never, provenAt: never, rejectedAt: never, fruitless: new Map() };
+  return {
+    rejected: new Map(),
+    acceptedAt: never,
+    provenAt: never,
+    rejectedAt: never,
+    failedFallbacks: new Map(),
+  };
 }
 
-/** Every key may be tried again. */
+/** Makes all keys due again. */
 export function occasion(facts: KindFacts, now: number): void {
   facts.occasionAt = now;
-  for (const known of facts.keys.values()) known.fruitless.clear();
+  for (const known of facts.keys.values()) known.failedFallbacks.clear();
 }

@@ -4,7 +4,7 @@ import { type Action, isPayment, type OperationName, type Schedule, type Step } 
 
 const kinds: readonly KeyKind[] = ['control_key', 'private_key'];
 
-/** A random schedule: some rotations, some trouble, and requests all the while. */
+/** A random schedule: some rotations, some failures, and requests throughout. */
 export function generate(seed: number): Schedule {
   return new Generator(seed).schedule();
 }
@@ -18,7 +18,7 @@ class Generator {
   readonly #instances: number;
   readonly #canary: boolean;
   readonly #fresh: number;
-  /** When many requests come. */
+  /** When many requests arrive. */
   readonly #crowded: { readonly from: number; readonly to: number; readonly every: number }[] = [];
   /** Newest last. */
   readonly #names: Record<KeyKind, string[]> = { control_key: ['c1'], private_key: ['r1'] };
@@ -48,7 +48,7 @@ class Generator {
     this.#steps.push({ at: Math.max(0, Math.round(at)), action });
   }
 
-  /** A moment of the schedule: round ones, so that things coincide. */
+  /** A round time in the schedule, so that events coincide. */
   #moment(): number {
     return this.#random.between(0, this.#length / 100) * 100;
   }
@@ -60,7 +60,7 @@ class Generator {
     return name;
   }
 
-  /** One or both keys change in Vault and at the gateway, in either order, or in one place alone. */
+  /** One or both keys change in Vault and at the gateway, in either order, or in only one of them. */
   #rotation(): void {
     const random = this.#random;
     const at = this.#moment();

@@ -18,14 +18,14 @@ import {
 } from '../../src/proxy/outbound/upstream-request.ts';
 import { SigningPool } from '../../src/proxy/signing-pool.ts';
 import { createUpstreamRecord } from '../../src/request-context.ts';
-import { type CanaryPorts, kindOf, ObservedCanaries } from './canaries.ts';
+import { type CanaryHooks, kindOf, ObservedCanaries } from './canaries.ts';
 import type { Random } from './random.ts';
 import { type OperationName, operationNames, targets } from './schedule.ts';
 import { epoch, type VirtualTime } from './virtual-time.ts';
 import { nameOf, type Vault } from './world.ts';
 
-const overlap = 86_400_000;
-const address: LoginRef = { environment: 'sandbox', login: 'acme' };
+const rotationGracePeriod = 86_400_000;
+const acme: LoginRef = { environment: 'sandbox', login: 'acme' };
 const config: Config = configSchema.parse({
   environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw', canaryEndpoint: '1234' } },
   keys: { source: 'directory', directory: '/nowhere' },
@@ -34,7 +34,7 @@ const resolve = createRouter(config);
 
 /** An upstream request. */
 export interface Upstream {
-  /** Of the caller's request, or of the canary. */
+  /** Id of the caller's request, or of the canary. */
   readonly request: number;
   readonly operation: OperationName;
   readonly key: string;
@@ -42,7 +42,7 @@ export interface Upstream {
   readonly timeout: number;
 }
 
-export interface InstancePorts {
+export interface InstanceOptions {
   readonly time: VirtualTime;
   /** `keys.cache.ttl`, milliseconds. */
   readonly fresh: number;
@@ -50,55 +50,55 @@ export interface InstancePorts {
   readonly vault: Vault;
   /** `undefined`: no response within the timeout. */
   readonly forward: (upstream: Upstream) => Promise<GatewayResponse | undefined>;
-  /** Whether `keys.rotation.canary` is set, and what observes the canaries. */
-  readonly canary: CanaryPorts | undefined;
+  /** Observes the canaries; `undefined`: `keys.rotation.canary` is not set. */
+  readonly canary: CanaryHooks | undefined;
   readonly ringChanged: (ring: KeyRing | undefined) => void;
-  /** The ring is read past the cache, because of a request that needs this kind of key. */
+  /** The ring is refreshed past the cache because of a request that needs this kind of key. */
   readonly refresh: (kind: KeyKind) => void;
 }
 
-/** How a caller's request ended: a status of the gateway, or the reason of a Refusal. */
+/** How a caller's request ended: the gateway's status, or the reason of a ProxyError. */
 export type End = number | string;
 
-/** The parts of Countersign that choose, cache, repeat and back off, as they are, on virtual time. */
+/** The real cache, key selector and forwarder, on virtual time. */
 export class Instance {
-  readonly #ports: InstancePorts;
-  readonly #rotation: KeySelector;
-  /** Of the key that the request needs which is handled. */
+  readonly #options: InstanceOptions;
+  readonly #keySelector: KeySelector;
+  /** Kind of key of the current request. */
   readonly #kind = new AsyncLocalStorage<KeyKind>();
-  #sender: Forwarder;
+  #forwarder: Forwarder;
   #configurations = 0;
 
-  constructor(ports: InstancePorts) {
-    this.#ports = ports;
-    this.#rotation = this.#newRotation();
-    this.#sender = this.#newSender();
+  constructor(options: InstanceOptions) {
+    this.#options = options;
+    this.#keySelector = this.#newKeySelector();
+    this.#forwarder = this.#newForwarder();
   }
 
-  /** A configuration with the same keys: the keys and what is known of them are kept. */
+  /** Reloads the configuration. The cached keys and their history are kept. */
   reload(): void {
-    this.#sender = this.#newSender();
+    this.#forwarder = this.#newForwarder();
   }
 
   async send(id: number, operation: OperationName): Promise<End> {
     const form = [['id', String(id)]] as const;
-    const errand = {
+    const request = {
       record: createUpstreamRecord(),
       destination: resolve(targets[operation]),
-      login: address.login,
+      login: acme.login,
       form,
       memory: unlimitedMemory().reservation(),
     };
     try {
-      return await this.#kind.run(kindOf(errand), async () => (await this.#sender.send(errand)).status);
+      return await this.#kind.run(kindOf(request), async () => (await this.#forwarder.send(request)).status);
     } catch (error) {
       if (error instanceof ProxyError) return error.reason;
       throw error;
     }
   }
 
-  #newRotation(): KeySelector {
-    const { time, fresh, random, vault, ringChanged, refresh } = this.#ports;
+  #newKeySelector(): KeySelector {
+    const { time, fresh, random, vault, ringChanged, refresh } = this.#options;
     const monotonic = (): number => time.now;
     const source: KeySource = {
       read: (login) => vault.read(login),
@@ -128,24 +128,24 @@ export class Instance {
     const wait = (milliseconds: number): Promise<void> => time.wait(milliseconds);
     return new KeySelector({
       keys,
-      meter,
+      metrics: meter,
       clock: () => epoch + time.now,
       monotonic,
       wait,
-      rotationGracePeriod: overlap,
+      rotationGracePeriod,
     });
   }
 
-  #newSender(): Forwarder {
-    const { time, random, forward, canary } = this.#ports;
+  #newForwarder(): Forwarder {
+    const { time, random, forward, canary } = this.#options;
     const send = async (
       post: SignedHttpRequest,
       { total: timeout, onConnected }: SendOptions,
     ): Promise<GatewayResponse> => {
       onConnected?.();
-      const reply = await forward(upstreamOf(post, timeout));
-      if (reply === undefined) throw new UpstreamError('gateway-timeout', true, false);
-      return reply;
+      const response = await forward(upstreamOf(post, timeout));
+      if (response === undefined) throw new UpstreamError('gateway-timeout', true, false);
+      return response;
     };
     this.#configurations += 1;
     const configuration = this.#configurations;
@@ -153,11 +153,11 @@ export class Instance {
     return new Forwarder({
       ...(canary === undefined
         ? {}
-        : { canaries: new ObservedCanaries(config, { ...canary, began }, this.#rotation, time) }),
-      rotation: this.#rotation,
+        : { canaries: new ObservedCanaries(config, { ...canary, began }, this.#keySelector, time) }),
+      keySelector: this.#keySelector,
       signer: new SlowSigner(time, random),
       upstreams: new Map([['sandbox', { send, drain: () => {} }]]),
-      meter,
+      metrics: meter,
       clock: () => epoch + time.now,
       monotonic: () => time.now,
       nonce: () => '',
@@ -167,7 +167,7 @@ export class Instance {
   }
 }
 
-/** Signs with the name of the key; RSA takes a while. */
+/** "Signs" with the name of the key. RSA takes some time. */
 class SlowSigner extends SigningPool {
   readonly #time: VirtualTime;
   readonly #random: Random;

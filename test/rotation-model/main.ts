@@ -3,7 +3,7 @@ import { generate } from './generate.ts';
 import { type Options, readOptions, usage, usageHint } from './options.ts';
 import { run } from './run.ts';
 
-/** Schedules that are printed whole. */
+/** Maximum number of schedules that are printed in full. */
 const mostPrinted = 3;
 
 /** `undefined` for wrong options, after the message about them. */
@@ -11,14 +11,14 @@ function givenOptions(): Options | 'help' | undefined {
   try {
     return readOptions(process.argv.slice(2));
   } catch (error) {
-    // Every other error is a defect of this program.
+    // Every other error is a bug of this program.
     if (!(error instanceof TypeError)) throw error;
     console.error(`${error.message}\n${usageHint}`);
     return undefined;
   }
 }
 
-/** Returns whether every rule was kept. */
+/** Returns whether there was no violation. */
 async function runAll({ seed: first, schedules }: Options): Promise<boolean> {
   const startedAt = performance.now();
   const counts = new Counts();

@@ -19,12 +19,12 @@ import { isPayment, kindOf, type OperationName } from './schedule.ts';
 import { SwitchCosts } from './switch-costs.ts';
 import { type Gateway, type Judged, nameOf } from './world.ts';
 
-/** Milliseconds, as environments.*.timeouts.request: a gateway that is slow leaves no time to send again. */
+/** Milliseconds, as environments.*.timeouts.request: a slow gateway leaves no time for a retry. */
 const longestExchange = 30_000;
 
 /**
- * Milliseconds for a login whose keys are not held: a missing one is remembered (keys.cache), and a read in
- * flight that began during an outage has to end.
+ * Milliseconds for a login whose keys are not cached: a missing key is cached (keys.cache.negativeTtl), and an
+ * in-flight read that began during an outage must end.
  */
 const otherSteps: ReadonlyMap<End, number> = new Map([
   ['key-missing', 10_000],
@@ -38,17 +38,17 @@ export interface Sent extends Upstream {
 }
 
 /**
- * Watches one instance from outside and notes what breaks a rule: README promise 6, and the bounds of what a
- * rotation may cost. It knows the truth about the gateway, which the instance does not.
+ * Observes one instance and reports violations of the rules of key selection (docs/adr/0003-key-selection.md) and of
+ * the limits on what a rotation may cost. Unlike the instance, it knows which keys the gateway accepts.
  */
 export class Observer {
   readonly violations: string[] = [];
-  /** Of canaries; the instance tells it what they do. */
+  /** The rule about canaries. */
   readonly canaryRule: CanaryRule;
   readonly #conditions: Conditions;
   readonly #costs: SwitchCosts;
   readonly #facts = newFacts();
-  /** The keys that a request in flight was sent with. */
+  /** The keys that an in-flight request was sent with. */
   readonly #keysOf = new Map<number, Set<string>>();
   #rereadAt = Number.NEGATIVE_INFINITY;
 
@@ -60,7 +60,7 @@ export class Observer {
   }
 
   ringChanged(ring: KeyRing | undefined, now: number): void {
-    // Without keys nothing is sent; what is known stays for when they are back.
+    // Without keys nothing is sent. The facts stay for when the keys are back.
     if (ring === undefined) return;
     for (const kind of keyKinds) {
       const facts = this.#facts[kind];
@@ -70,7 +70,7 @@ export class Observer {
       facts.ring = distinct;
       facts.ringAt = now;
       facts.signs.clear();
-      // A key that is taken out of Vault is forgotten, and has to show again what it is good for.
+      // A key that is removed from Vault loses its history.
       for (const key of facts.keys.keys()) if (!distinct.includes(key)) facts.keys.delete(key);
       if (facts.accepted !== undefined && !distinct.includes(facts.accepted.key))
         accept(facts, undefined, now);
@@ -79,7 +79,7 @@ export class Observer {
     }
   }
 
-  /** @param kind of the key that the request needs which causes it */
+  /** @param kind of key of the request that causes it */
   reread(kind: KeyKind, now: number): void {
     if (now < this.#rereadAt + 1000)
       this.#violation(`Vault read past the cache again after ${now - this.#rereadAt} ms`);
@@ -101,8 +101,8 @@ export class Observer {
       (known.acceptedAt !== never && !known.rejected.has(operation)) ||
       sentAt - known.rejectedAt <= longestSignature;
     if (!isRetry) return;
-    const last = known.fruitless.get(operation);
-    // What was signed when an occasion came had been chosen before it.
+    const last = known.failedFallbacks.get(operation);
+    // The key of a request that was being signed then had been selected before.
     const isOfBefore = last === undefined || last.at - facts.occasionAt <= longestSignature;
     const { count, at } = isOfBefore ? { count: 0, at: 0 } : last;
     if (isKnownGood && count === 0) return;
@@ -111,12 +111,12 @@ export class Observer {
     if (sentAt < at + step - longestSignature) {
       this.#violation(`${key} tried again after ${sentAt - at} of ${step} ms`);
     }
-    known.fruitless.set(operation, { count: count + 1, at: sentAt });
+    known.failedFallbacks.set(operation, { count: count + 1, at: sentAt });
   }
 
-  /** The time for the whole exchange was over: that says nothing about the key. */
+  /** The request timed out, which says nothing about the key. */
   timedOut({ key, operation }: Sent): void {
-    factsOf(this.#facts[kindOf[operation]], key).fruitless.delete(operation);
+    factsOf(this.#facts[kindOf[operation]], key).failedFallbacks.delete(operation);
     this.#costs.overtaken(kindOf[operation]);
   }
 
@@ -147,7 +147,7 @@ export class Observer {
     facts.notEnabled.delete(operation);
     known.rejected.clear();
     known.provenAt = Math.max(known.provenAt, sentAt);
-    known.fruitless.clear();
+    known.failedFallbacks.clear();
     if (sentAt < (facts.accepted?.sentAt ?? sentAt)) return;
     accept(facts, { key, sentAt }, now);
   }

@@ -13,11 +13,11 @@ export const usageHint = 'Run "npm run rotation-model -- --help" for the options
 
 export interface Options {
   readonly schedules: number;
-  /** Of the first schedule; each next one has the next number. */
+  /** Of the first schedule; the next ones have the following numbers. */
   readonly seed: number;
 }
 
-/** @throws TypeError for an unknown option, and for a value that is not a whole number from 1 */
+/** @throws TypeError for an unknown option, or a value that is not a positive integer */
 export function readOptions(args: string[]): Options | 'help' {
   const { values } = parseArgs({
     args,

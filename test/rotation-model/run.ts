@@ -1,4 +1,4 @@
-import type { CanaryPorts } from './canaries.ts';
+import type { CanaryHooks } from './canaries.ts';
 import { Conditions } from './conditions.ts';
 import { Counts } from './counts.ts';
 import { type End, Instance, type Upstream } from './instance.ts';
@@ -15,12 +15,12 @@ export interface Ended {
 }
 
 export interface Run {
-  /** Each with the time at which it was seen. */
+  /** Each with its time. */
   readonly violations: readonly string[];
-  /** What happened, one line each. */
+  /** The events, one line each. */
   readonly timeline: readonly string[];
   readonly ended: readonly Ended[];
-  /** What the schedule contains and what happened. */
+  /** Counts of the schedule's steps and of the events. */
   readonly counts: Counts;
 }
 
@@ -109,7 +109,7 @@ class Model implements Run {
       },
       ringChanged: (ring) => {
         observer.ringChanged(ring, this.time.now);
-        const versions = ring?.map(({ kind, version }) => `${kind} ${version}`) ?? ['gone'];
+        const versions = ring?.map(({ kind, version }) => `${kind} ${version}`) ?? ['removed'];
         this.#note(`instance ${index}    ring: ${versions.join(', ')}`);
       },
       refresh: (kind) => {
@@ -118,7 +118,7 @@ class Model implements Run {
         observer.reread(kind, this.time.now);
         this.#collect(index, observer);
       },
-      canary: this.#canary ? this.#canaryPorts(index, observer) : undefined,
+      canary: this.#canary ? this.#canaryHooks(index, observer) : undefined,
     });
     return { instance, observer };
   }
@@ -128,7 +128,7 @@ class Model implements Run {
     return this.#requests;
   }
 
-  #canaryPorts(index: number, observer: Observer): CanaryPorts {
+  #canaryHooks(index: number, observer: Observer): CanaryHooks {
     const rule = observer.canaryRule;
     return {
       began: (kind, configuration) => {

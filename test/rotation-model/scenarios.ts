@@ -1,6 +1,6 @@
 import type { Action, OperationName, Schedule, Step } from './schedule.ts';
 
-/** Requests of every kind, one of each in so many milliseconds. */
+/** Requests of every kind, one of each per interval of so many milliseconds. */
 function traffic(from: number, to: number, every: number): Step[] {
   const steps: Step[] = [];
   for (let at = from; at < to; at += every) {
@@ -38,14 +38,14 @@ const accept = (control: string, rsa: string): [Action, Action] => [
 
 const [c2, r2] = accept('c2', 'r2');
 
-/** Issue 8, item 3: "with the gateway first, 403s went on 4.3 s after Vault had the key". */
+/** Regression: 403s continued for 4.3 s after Vault had the key, if the gateway had it first. */
 export const gatewayFirst = schedule('the gateway first, Vault 0.7 s later', 1, 8_000, [
   [2_000, c2],
   [2_000, r2],
   [2_700, { do: 'vault-write', control: 'c2', rsa: 'r2' }],
 ]);
 
-/** Issue 8, item 3: "with three different keys in the ring 82 reads failed". */
+/** Regression: with three different keys in the ring, reads failed. */
 export const threeKeys = schedule('three keys in the ring, the gateway takes the middle one', 2, 8_000, [
   [1_000, { do: 'vault-write', control: 'c2', rsa: 'r2' }],
   [1_100, { do: 'vault-write', control: 'c3', rsa: 'r3' }],
@@ -55,7 +55,7 @@ export const threeKeys = schedule('three keys in the ring, the gateway takes the
   [3_000, r2],
 ]);
 
-/** Issue 8, item 4: payments signed after the first 403 with the key that it was for, while Vault is slow. */
+/** Regression: while Vault was slow, payments were signed with a key after the first 403 for it. */
 export const payments = schedule('the gateway and Vault switch at once, and Vault takes 400 ms', 3, 6_000, [
   [500, { do: 'vault-latency', latency: 400 }],
   [1_990, { do: 'vault-write', control: 'c2', rsa: 'r2' }],
@@ -74,7 +74,7 @@ const rotation: readonly (readonly [number, Action])[] = [
   [8_000, c2],
   [8_000, r2],
 ];
-/** So rarely that each has a canary of its own. */
+/** Rarely enough that each has its own canary. */
 const paymentsAlone: readonly Step[] = Array.from({ length: 20 }, (_, index) => index * 600 + 100).flatMap(
   (at) => (['transfer', 'pan-eligibility-send'] as const).map((operation) => requestAt(at, operation)),
 );
@@ -87,6 +87,6 @@ function rotationWith(canary: boolean): Schedule {
   return { name, seed: 5, instances: 1, nodes: 1, canary, fresh: 2_000, steps };
 }
 
-/** Issue 8, item 4: "then 0 payments fail". */
+/** With the canary, no payment fails. */
 export const withCanary = rotationWith(true);
 export const withoutCanary = rotationWith(false);

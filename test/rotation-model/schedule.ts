@@ -3,23 +3,23 @@ import type { KeyKind } from '../../src/oauth1/methods.ts';
 /** Names of keys, such as `c1` and `r2`. */
 export type KeyNames = readonly string[];
 
-/** What happens at one moment. */
+/** One event. */
 export type Action =
   | { readonly do: 'vault-write'; readonly control?: string; readonly rsa?: string }
-  /** Deletes a version; the newest one unless told. */
+  /** Deletes a version; the newest one unless given. */
   | { readonly do: 'vault-delete'; readonly version?: number }
   | { readonly do: 'vault-rollback'; readonly version: number }
   | { readonly do: 'vault-outage'; readonly down: boolean }
-  /** Milliseconds that a read takes. */
+  /** Milliseconds of a read. */
   | { readonly do: 'vault-latency'; readonly latency: number }
-  /** One node of the gateway, or all, accept these and no others from now on. */
+  /** From now on one node of the gateway, or all, accept only these. */
   | { readonly do: 'gateway-accept'; readonly kind: KeyKind; readonly keys: KeyNames; readonly node?: number }
   | { readonly do: 'gateway-latency'; readonly latency: number }
   /** 403s that are not about the key. */
   | { readonly do: 'gateway-skew'; readonly on: boolean }
   | { readonly do: 'gateway-shut-out'; readonly on: boolean }
   | { readonly do: 'gateway-disable'; readonly operation: string; readonly on: boolean }
-  /** Reload: a new configuration with the same keys. Restart: nothing is known any more. */
+  /** Reload: a new configuration with the same keys. Restart: all state is lost. */
   | { readonly do: 'reload' | 'restart'; readonly instance: number }
   | { readonly do: 'request'; readonly instance: number; readonly operation: OperationName };
 
@@ -30,7 +30,7 @@ export type OperationName =
   | 'pan-eligibility-send'
   | 'transfer';
 
-/** What each operation is called with. */
+/** A path of each operation. */
 export const targets: Readonly<Record<OperationName, string>> = {
   'manager-balance': '/sandbox/gw/api/v2/get-balance/manager/acme',
   'order-status': '/sandbox/gw/api/v4/status/1234',
@@ -66,7 +66,7 @@ export interface Step {
 
 export interface Schedule {
   readonly name: string;
-  /** Of what is not in the steps: latencies, the node that a request gets to. */
+  /** For what is not in the steps: latencies, and the node that a request gets to. */
   readonly seed: number;
   readonly instances: number;
   readonly nodes: number;

@@ -6,11 +6,11 @@ import type { Gateway } from './world.ts';
 const longestSignature = 20;
 /** Milliseconds of the steps of the back-off; the last one repeats. */
 const trialSteps = [1_000, 2_000, 4_000, 8_000, 16_000, 30_000];
-/** Vault may be some seconds later than the gateway: reads past the cache become rarer after the fifth. */
+/** Vault may get a key some seconds later than the gateway, so refreshes back off only after the fifth. */
 const readSteps = [1_000, 1_000, 1_000, 1_000, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000];
 /** Reads past the cache for one switch. */
 const readsPerSwitch = 2;
-/** Rounds of trials for one switch: a 403 for the key accepted last can come after the first and begin another. */
+/** Rounds of trials per switch: a 403 for the last accepted key can arrive after the first round and start another. */
 const roundsPerSwitch = 2;
 
 interface Attempts {
@@ -18,7 +18,7 @@ interface Attempts {
   count: number;
 }
 
-/** What happened for one kind of key since its last switch. */
+/** Attempts for one kind of key since its last switch. */
 interface Window {
   /** By operation. */
   readonly trials: Map<OperationName, Attempts>;
@@ -27,21 +27,21 @@ interface Window {
 }
 
 /**
- * What a switch may cost one instance: for each kind of key two reads of Vault past the cache, and for each
- * read-only operation that needs the key two rounds of as many trials as the ring has keys; while nothing
- * helps, one round more in each step of the back-off.
+ * Limits what a switch may cost one instance. For each kind of key: two refreshes past the cache. For each
+ * read-only operation that needs the key: two rounds of as many trials as the ring has keys. While no key is
+ * accepted: one more round per step of the back-off.
  *
- * A switch is a change of the ring, or the first 403 for the key accepted last after a change of what the
- * gateway accepts, for whatever reason. A trial is a request that is sent again with a key that is not known to
- * be accepted. Trials are counted by operation, because one that is not enabled for the login is rejected with
- * every key and must not delay the others. While the nodes of the gateway accept different keys, or responses
- * overtake each other, each response may look like another switch: then only the back-off's rules hold.
+ * A switch is a change of the ring, or the first 403 for the last accepted key after a change of what the gateway
+ * accepts, for whatever reason. A trial is a retry with a key that is not known to be accepted. Trials are counted
+ * per operation, because one that is not enabled for the login is rejected with every key and must not delay the
+ * others. While the gateway's nodes accept different keys, or responses overtake each other, each response may look
+ * like another switch: then only the back-off limits them.
  */
 export class SwitchCosts {
   readonly #gateway: Pick<Gateway, 'changes' | 'agrees'>;
   readonly #report: (violation: string) => void;
   readonly #windows: Record<KeyKind, Window> = { control_key: newWindow(), private_key: newWindow() };
-  /** How often the gateway had changed when that was last noticed. */
+  /** Number of changes of the gateway when the instance last noticed one. */
   readonly #noticed: Readonly<Record<'key' | 'other', Record<KeyKind, number>>> = {
     key: { control_key: 0, private_key: 0 },
     other: { control_key: 0, private_key: 0 },
@@ -58,7 +58,7 @@ export class SwitchCosts {
     this.#windows[kind] = newWindow();
   }
 
-  /** The key accepted last was rejected, perhaps for another reason. */
+  /** The last accepted key was rejected, perhaps for another reason. */
   noticed(kind: KeyKind, aboutKey: boolean): void {
     const changes = this.#gateway.changes(kind);
     const noticed = this.#noticed[aboutKey ? 'key' : 'other'];
@@ -87,7 +87,7 @@ export class SwitchCosts {
     }
   }
 
-  /** The ring was read past the cache, because of a request that needs this kind of key. */
+  /** The ring was refreshed past the cache because of a request that needs this kind of key. */
   read(kind: KeyKind, now: number): void {
     if (!this.#gateway.agrees(kind)) return;
     const { reads } = this.#windows[kind];

@@ -7,7 +7,7 @@ interface Due {
   readonly run: () => void;
 }
 
-/** A clock that moves only when everything that could happen at its present time has happened. */
+/** A clock that advances only when nothing more can happen at its current time. */
 export class VirtualTime {
   /** Milliseconds since the beginning. */
   now = 0;
@@ -30,9 +30,9 @@ export class VirtualTime {
   }
 
   /**
-   * For what goes on by itself: it runs as long as something else is due.
+   * A timer for background work. It runs only as long as something else is due.
    *
-   * @returns what ends it
+   * @returns cancels it
    */
   timer(run: () => void, milliseconds: number): () => void {
     let ended = false;
@@ -46,7 +46,7 @@ export class VirtualTime {
     };
   }
 
-  /** Runs until nothing is due any more but timers. */
+  /** Runs until only timers are due. */
   async run(): Promise<void> {
     while (this.#due.length > this.#timers) {
       const next = this.#due.pop();
@@ -58,7 +58,7 @@ export class VirtualTime {
   }
 }
 
-/** Resolves when no promise can go on without the clock. */
+/** Resolves when no promise can continue without the clock. */
 function microtasks(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);

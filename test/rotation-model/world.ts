@@ -11,11 +11,11 @@ const pem = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.expor
   type: 'pkcs8',
   format: 'pem',
 });
-/** Nothing is signed with them: an object for each name will do. */
+/** One object per name is enough, since nothing is really signed. */
 const privateKeys = new Map<string, KeyObject>();
 const never = Number.NEGATIVE_INFINITY;
-/** As keys/vault/source. */
-const mostEarlier = 4;
+/** As in src/keys/vault/source.ts. */
+const maxPreviousVersions = 4;
 
 interface Version {
   readonly control: string;
@@ -71,14 +71,14 @@ export class Vault {
     );
   }
 
-  /** What it finds was so at some time while it ran. */
-  async read(address: LoginRef): Promise<KeyRing | undefined> {
+  /** The result was true at some time during the read. */
+  async read(login: LoginRef): Promise<KeyRing | undefined> {
     const before = Math.round(this.latency * this.#random.next());
     await this.#time.wait(before);
     const { down } = this;
     const ring = this.#ring();
     await this.#time.wait(this.latency - before);
-    if (down) throw new SourceUnavailable(address, new Error('down'), 'down');
+    if (down) throw new SourceUnavailable(login, new Error('down'), 'down');
     return ring;
   }
 
@@ -87,7 +87,7 @@ export class Vault {
     if (this.#versions.at(-1)?.deleted !== false) return undefined;
     return this.#versions
       .flatMap((version, index) =>
-        version.deleted || index < current - 1 - mostEarlier ? [] : this.#keysOf(version, index),
+        version.deleted || index < current - 1 - maxPreviousVersions ? [] : this.#keysOf(version, index),
       )
       .toReversed();
   }
@@ -122,7 +122,7 @@ export interface Judged {
   readonly changedAt: number;
 }
 
-/** Some nodes behind one address, each with its own idea of the keys. */
+/** Several nodes behind one address, each with its own keys. */
 export class Gateway {
   latency = 5;
   skewed = false;
@@ -153,7 +153,7 @@ export class Gateway {
     this.#changes[kind] = { count: this.#changes[kind].count + 1, at: this.#time.now };
   }
 
-  /** How often that was so. */
+  /** Number of calls of {@link changed}. */
   changes(kind: KeyKind): number {
     return this.#changes[kind].count;
   }
@@ -164,7 +164,7 @@ export class Gateway {
     return this.#nodes.every((node) => node[kind].every((key) => accepted.includes(key)));
   }
 
-  /** What every node accepts. */
+  /** Keys that every node accepts. */
   accepted(kind: KeyKind): readonly string[] {
     const [first, ...others] = this.#nodes.map((node) => node[kind]);
     return (first ?? []).filter((key) => others.every((keys) => keys.includes(key)));
@@ -190,7 +190,7 @@ export class Gateway {
 const kinds: readonly KeyKind[] = ['control_key', 'private_key'];
 const unrelatedToKeys: ReadonlySet<string> = new Set(['gateway-skew', 'gateway-shut-out', 'gateway-disable']);
 
-/** Applies what concerns Vault or the gateway. */
+/** Applies an action on Vault or the gateway; ignores others. */
 export function apply(action: Action, vault: Vault, gateway: Gateway): void {
   if (unrelatedToKeys.has(action.do)) for (const kind of kinds) gateway.changed(kind);
   if (action.do === 'vault-write')

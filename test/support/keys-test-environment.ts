@@ -58,7 +58,7 @@ export class KeysTestEnvironment {
     return this.#gateway;
   }
 
-  /** What the gateway accepts for `acme` from now on. Private keys stand for their public keys. */
+  /** Sets the keys that the gateway accepts for `acme`. Private keys stand for their public keys. */
   accept(controlKeys: readonly string[], keyTexts: readonly string[]): void {
     this.gateway.simulator.accounts.setKeys('acme', {
       controlKeys: controlKeys.map((key) => new Secret(key)),
@@ -78,7 +78,7 @@ export class KeysTestEnvironment {
     return this.folder.file(name, JSON.stringify(config));
   }
 
-  /** Runs `countersign keys` in this process, for `sandbox` unless told otherwise. */
+  /** Runs `countersign keys` in this process, for `sandbox` unless given. */
   async run(subcommand: string, ...options: readonly string[]): Promise<Ran> {
     const out: string[] = [];
     const err: string[] = [];
@@ -88,14 +88,14 @@ export class KeysTestEnvironment {
     return { code, out: out.join('\n'), err: err.join('\n') };
   }
 
-  /** The same as a process of its own, for what goes through standard input. */
+  /** Runs it as a separate process, for input through standard input. */
   start(subcommand: string, ...options: readonly string[]): Started {
     const argv = ['src/main.ts', 'keys', subcommand, ...this.#place(options), ...options];
     const child = spawn(process.execPath, argv, { cwd: root, env: { ...process.env } });
     return { child, ended: this.#ended(child) };
   }
 
-  /** The fields of the current version, as they are in Vault. */
+  /** The fields of the current version in Vault. */
   async fields(login = 'acme'): Promise<Record<string, unknown>> {
     const { data } = await this.admin.request('GET', `secret/data/gateway/sandbox/${login}`);
     return Object.assign({}, data?.['data']);
@@ -105,7 +105,7 @@ export class KeysTestEnvironment {
     await this.admin.put(`gateway/sandbox/${login}`, fields);
   }
 
-  /** Forgets all secrets of `acme`. */
+  /** Deletes all secrets of `acme`. */
   async forget(): Promise<void> {
     await this.admin.request('DELETE', 'secret/metadata/gateway/sandbox/acme');
   }

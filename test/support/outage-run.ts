@@ -1,62 +1,66 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { post } from './forwarding.ts';
 import { Load, type LoadRequest } from './load.ts';
-import type { Outage, Place } from './outages.ts';
+import type { Outage, OutageContext } from './outages.ts';
 import type { Countersign } from './processes.ts';
 import { balanceOf, statusOf } from './test-cluster.ts';
 
 export const cached = Array.from({ length: 10 }, (_, index) => `cached-${index}`);
-/** Seconds that Vault is away. */
-export const away = 2.5;
-/** Milliseconds after the return within which a good response has to come for a run to go on. */
-const patience = 10_000;
-/** Milliseconds between requests of a login without a cached key, to each process. */
-const askEvery = 100;
+/** Seconds of the outage. */
+export const outageSeconds = 2.5;
+/** Milliseconds after the recovery within which a successful response must arrive. */
+const pollTimeout = 10_000;
+/** Milliseconds between requests for a login without a cached key, per process. */
+const pollInterval = 100;
 
-/** What came of one outage. Times in seconds. */
+/** Result of one outage. Times in seconds. */
 export interface OutageResult {
-  /** Requests of logins whose keys were cached. */
+  /** Requests for logins with cached keys. */
   readonly load: Load;
-  /** From the return to the first response with the keys of a login that had none before, of the slower process. */
-  readonly firstGoodRead: number;
-  /** Responses to requests of that login while Vault was away, such as `503 key-source-unavailable`. */
-  readonly uncachedWhileAway: readonly string[];
-  /** Of all processes: the lines of each outage's beginning and end. */
-  readonly beginnings: readonly (readonly Record<string, unknown>[])[];
+  /** From the recovery to the first successful response for a login without cached keys; of the slower process. */
+  readonly firstRead: number;
+  /** Responses for that login during the outage, such as `503 key-source-unavailable`. */
+  readonly uncachedDuring: readonly string[];
+  /** Log lines of the outage's beginning and end, by process. */
+  readonly begins: readonly (readonly Record<string, unknown>[])[];
   readonly ends: readonly (readonly Record<string, unknown>[])[];
-  /** Reads of secrets while Vault was away, where it can count them then. */
-  readonly readsWhileAway: number | undefined;
-  /** In `secondsAfter` seconds after its return. */
+  /** Reads of secrets during the outage, if Vault can count them then. */
+  readonly readsDuring: number | undefined;
+  /** In the `secondsAfter` seconds after the recovery. */
   readonly readsAfter: number;
   readonly secondsAfter: number;
 }
 
 /**
- * Lets Vault be away for a while under constant load: of logins with cached keys, and of one without.
+ * Runs an outage under constant load for logins with cached keys, and for one without.
  *
- * @param uncached a login that has keys and was never asked for
+ * @param uncached a login that has keys and was never requested
  */
-export async function runOutage(outage: Outage, place: Place, uncached: string): Promise<OutageResult> {
-  const { site, vault } = place;
-  const logFrom = site.processes.map((one) => one.log().length);
-  const load = new Load(waves(site.processes), 200);
+export async function runOutage(
+  outage: Outage,
+  context: OutageContext,
+  uncached: string,
+): Promise<OutageResult> {
+  const { cluster, vault } = context;
+  const logFrom = cluster.processes.map((one) => one.log().length);
+  const load = new Load(waves(cluster.processes), 200);
   await wait(500);
-  await outage.leave(place);
+  await outage.begin(context);
   const readsBefore = await vault.reads();
-  const asking = site.processes.map((one) => new Asking(one, uncached));
-  await wait(away * 1000);
-  const whileAway = asking.flatMap((one) => one.results);
-  const readsWhileAway = difference(await vault.reads(), readsBefore);
-  await outage.comeBack(place);
-  const returned = performance.now();
-  const readsAtReturn = await vault.reads();
-  const goodAt = await Promise.all(asking.map((one) => one.goodAt()));
+  const pollers = cluster.processes.map((one) => new Poller(one, uncached));
+  await wait(outageSeconds * 1000);
+  const responses = pollers.flatMap((one) => one.results);
+  const readsDuring = difference(await vault.reads(), readsBefore);
+  await outage.end(context);
+  const recoveredAt = performance.now();
+  const readsAtRecovery = await vault.reads();
+  const firstSuccess = await Promise.all(pollers.map((one) => one.firstSuccess()));
   await wait(500);
-  const secondsAfter = (performance.now() - returned) / 1000;
-  const readsAfter = difference(await vault.reads(), readsAtReturn) ?? Number.NaN;
+  const secondsAfter = (performance.now() - recoveredAt) / 1000;
+  const readsAfter = difference(await vault.reads(), readsAtRecovery) ?? Number.NaN;
   await load.end();
   const linesOf = (message: string) =>
-    site.processes.map((one, index) =>
+    cluster.processes.map((one, index) =>
       one
         .log()
         .slice(logFrom[index])
@@ -64,23 +68,23 @@ export async function runOutage(outage: Outage, place: Place, uncached: string):
     );
   return {
     load,
-    firstGoodRead: Math.max(0, ...goodAt.map((at) => (at - returned) / 1000)),
-    uncachedWhileAway: [...new Set(whileAway)],
-    beginnings: linesOf('key source unavailable'),
+    firstRead: Math.max(0, ...firstSuccess.map((at) => (at - recoveredAt) / 1000)),
+    uncachedDuring: [...new Set(responses)],
+    begins: linesOf('key source unavailable'),
     ends: linesOf('key source available again'),
-    readsWhileAway,
+    readsDuring,
     readsAfter,
     secondsAfter,
   };
 }
 
-/** Every cached login once for each process: balances and statuses in turn. */
+/** Every cached login once per process: balances and statuses in turn. */
 function waves(processes: readonly Countersign[]): () => LoadRequest[] {
   let count = 0;
   return () => {
     count += 1;
-    const shot = count % 2 === 0 ? balanceOf : statusOf;
-    return processes.flatMap((one) => cached.map((login) => shot(one, login)));
+    const request = count % 2 === 0 ? balanceOf : statusOf;
+    return processes.flatMap((one) => cached.map((login) => request(one, login)));
   };
 }
 
@@ -88,38 +92,38 @@ function difference(later: number | undefined, earlier: number | undefined): num
   return later === undefined || earlier === undefined ? undefined : later - earlier;
 }
 
-/** Asks one process for a login again and again, until it gets a good response. */
-class Asking {
-  /** Of the requests so far. */
+/** Repeats a request for a login to one process until it succeeds. */
+class Poller {
+  /** Results of the requests so far. */
   readonly results: string[] = [];
-  readonly #good: Promise<number>;
+  readonly #success: Promise<number>;
 
   constructor(process: Countersign, login: string) {
-    this.#good = this.#ask(balanceOf(process, login));
+    this.#success = this.#poll(balanceOf(process, login));
   }
 
-  /** When it got the good response, on the clock `performance.now()`. @throws Error if that takes too long */
-  goodAt(): Promise<number> {
+  /** When the request succeeded, as `performance.now()`. @throws Error if that takes too long */
+  firstSuccess(): Promise<number> {
     return Promise.race([
-      this.#good,
-      wait(patience, undefined, { ref: false }).then(() => {
-        throw new Error(`no good response in ${patience} ms after the return: ${this.results.at(-1)}`);
+      this.#success,
+      wait(pollTimeout, undefined, { ref: false }).then(() => {
+        throw new Error(`no good response in ${pollTimeout} ms after the recovery: ${this.results.at(-1)}`);
       }),
     ]);
   }
 
-  async #ask({ url, form }: LoadRequest): Promise<number> {
+  async #poll({ url, form }: LoadRequest): Promise<number> {
     for (;;) {
       const { status, body } = await post(url, form);
       this.results.push(status === 200 ? '200' : `${status} ${String(JSON.parse(body).reason)}`);
       if (status === 200) return performance.now();
-      await wait(askEvery);
+      await wait(pollInterval);
     }
   }
 }
 
-/** Prints what came of outages, one line each. */
-export function tellOutages(title: string, results: readonly (readonly [Outage, OutageResult])[]): void {
+/** Prints the results of outages, one line each. */
+export function printOutages(title: string, results: readonly (readonly [Outage, OutageResult])[]): void {
   const head = [
     'outage',
     'sent',
@@ -132,7 +136,7 @@ export function tellOutages(title: string, results: readonly (readonly [Outage, 
     'end',
   ];
   const rows = results.map(([{ name }, result]) => {
-    const { load, firstGoodRead, readsWhileAway, readsAfter, secondsAfter, beginnings, ends } = result;
+    const { load, firstRead, readsDuring, readsAfter, secondsAfter, begins, ends } = result;
     const good = load.results(/./)['200 answered'] ?? 0;
     const lines = (each: typeof ends) => each.map(({ length }) => length).join('+');
     return [
@@ -140,10 +144,10 @@ export function tellOutages(title: string, results: readonly (readonly [Outage, 
       load.hits.length,
       load.hits.length - good,
       Math.round(load.slowest),
-      firstGoodRead.toFixed(2),
-      readsWhileAway ?? '-',
+      firstRead.toFixed(2),
+      readsDuring ?? '-',
       `${readsAfter} in ${secondsAfter.toFixed(1)} s`,
-      lines(beginnings),
+      lines(begins),
       lines(ends),
     ].map(String);
   });
@@ -155,8 +159,8 @@ export function tellOutages(title: string, results: readonly (readonly [Outage, 
       .join('  ')
       .trimEnd(),
   );
-  const causes = results.map(([{ name }, { beginnings }]) => {
-    const cause = beginnings[0]?.[0]?.['cause'];
+  const causes = results.map(([{ name }, { begins }]) => {
+    const cause = begins[0]?.[0]?.['cause'];
     return `${name}: ${typeof cause === 'string' ? cause : 'no outage'}`;
   });
   process.stdout.write(`\n${title}\n  ${[...text, '', ...causes].join('\n  ')}\n`);

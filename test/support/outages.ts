@@ -6,23 +6,23 @@ import { Ca, type Issued } from './stub-vault/certificates.ts';
 import { approleMount, type Folder, roleName } from './stub-vault/harness.ts';
 import type { KeyServer, TestCluster } from './test-cluster.ts';
 
-/** A server that speaks Vault's protocol over TLS and can be made to fail: the stub or a real one. */
+/** A server that speaks Vault's protocol over TLS and can fail on demand: the stub or a real one. */
 export interface FailingVault extends KeyServer {
   /** At once, with all its connections. */
   kill(): Promise<void>;
   /** Resolves when it serves again. */
   restart(): Promise<void>;
-  /** Takes requests and answers none. */
+  /** Accepts requests and does not respond. */
   hang(): Promise<void>;
   resume(): Promise<void>;
   seal(): Promise<void>;
   unseal(): Promise<void>;
-  /** Rejects reads of secrets with status 429. @param retryAfter whether it says when to try again */
+  /** Rejects reads of secrets with status 429. @param retryAfter whether it sends Retry-After */
   limitRate(retryAfter: boolean): Promise<void>;
   liftRateLimit(): Promise<void>;
-  /** Shows another certificate from now on, and closes all connections. */
+  /** Presents another certificate from now on, and closes all connections. */
   show(certificate: Issued): Promise<void>;
-  /** How often a secret was read since its last start; `undefined` while it cannot say. */
+  /** Number of reads of secrets since its last start; `undefined` if unknown. */
   reads(): Promise<number | undefined>;
   close(): Promise<void>;
 }
@@ -41,7 +41,7 @@ export class VaultTrust {
     this.install();
   }
 
-  /** Makes the CA the one that Countersign trusts, once it looks at the file. */
+  /** Makes Countersign trust the CA, once it reloads the file. */
   install(): void {
     copyFileSync(this.ca.file, this.caFile);
   }
@@ -51,7 +51,7 @@ export class VaultTrust {
     this.ca = new Ca(this.#folder.path, `ca-of-${this.#issued}`);
   }
 
-  /** @param seconds from now on; negative where it has ended. */
+  /** @param seconds of validity from now; negative: already expired */
   issue(seconds = 86_400): Issued {
     this.#issued += 1;
     const until = Date.now() + seconds * 1000;
@@ -59,25 +59,25 @@ export class VaultTrust {
   }
 }
 
-/** What an outage acts upon. */
-export interface Place {
-  readonly site: TestCluster;
+/** What an outage affects. */
+export interface OutageContext {
+  readonly cluster: TestCluster;
   readonly vault: FailingVault;
   readonly trust: VaultTrust;
 }
 
 export interface Outage {
   readonly name: string;
-  /** In the log line of the beginning; absent where Countersign gets over it without an outage. */
+  /** In the log line at the beginning; absent if Countersign recovers without an outage. */
   readonly cause?: RegExp;
-  /** Resolves when Vault is away. */
-  leave(place: Place): Promise<unknown>;
-  /** Resolves when Vault serves well again, or what Countersign needs for it is in place. */
-  comeBack(place: Place): Promise<unknown>;
+  /** Resolves when Vault is unavailable. */
+  begin(place: OutageContext): Promise<unknown>;
+  /** Resolves when Vault is available again, or Countersign's credentials are fixed. */
+  end(place: OutageContext): Promise<unknown>;
 }
 
 const longLived = { token_policies: [roleName], token_ttl: 3600, token_max_ttl: 0 };
-const refused = /refused the credentials \(HTTP 400, approle\)/;
+const credentialsRejected = /rejected the credentials \(HTTP 400, approle\)/;
 
 /** For processes that log in by AppRole. */
 export const outages: readonly Outage[] = [
@@ -85,95 +85,95 @@ export const outages: readonly Outage[] = [
     name: 'killed',
     // A read that was in flight is reset.
     cause: /cannot be reached \((connection refused: ECONNREFUSED|ECONNRESET)\)/,
-    leave: ({ vault }) => vault.kill(),
-    comeBack: ({ vault }) => vault.restart(),
+    begin: ({ vault }) => vault.kill(),
+    end: ({ vault }) => vault.restart(),
   },
   {
     name: 'hung',
-    cause: /did not answer in time/,
-    leave: ({ vault }) => vault.hang(),
-    comeBack: ({ vault }) => vault.resume(),
+    cause: /did not respond in time/,
+    begin: ({ vault }) => vault.hang(),
+    end: ({ vault }) => vault.resume(),
   },
   {
     name: 'sealed',
     cause: /is sealed \(HTTP 503\)/,
-    leave: ({ vault }) => vault.seal(),
-    comeBack: ({ vault }) => vault.unseal(),
+    begin: ({ vault }) => vault.seal(),
+    end: ({ vault }) => vault.unseal(),
   },
   {
     name: 'rate-limited',
-    cause: /limits the rate of requests \(HTTP 429\)/,
-    leave: ({ vault }) => vault.limitRate(false),
-    comeBack: ({ vault }) => vault.liftRateLimit(),
+    cause: /rate-limited by Vault \(HTTP 429\)/,
+    begin: ({ vault }) => vault.limitRate(false),
+    end: ({ vault }) => vault.liftRateLimit(),
   },
   {
     name: 'rate-limited, Retry-After',
-    cause: /limits the rate of requests \(HTTP 429\)/,
-    leave: ({ vault }) => vault.limitRate(true),
-    comeBack: ({ vault }) => vault.liftRateLimit(),
+    cause: /rate-limited by Vault \(HTTP 429\)/,
+    begin: ({ vault }) => vault.limitRate(true),
+    end: ({ vault }) => vault.liftRateLimit(),
   },
   {
     name: 'token revoked',
-    leave: ({ site }) => site.admin.revokeAll(approleMount),
-    comeBack: async () => {},
+    begin: ({ cluster }) => cluster.admin.revokeAll(approleMount),
+    end: async () => {},
   },
   {
-    name: 'secret id used up',
-    cause: refused,
-    async leave({ site }) {
-      // Each process logs in once more, with a token that ends soon.
+    name: 'secret ID used up',
+    cause: credentialsRejected,
+    async begin({ cluster }) {
+      // Each process logs in once more and gets a short-lived token.
       const short = { ...longLived, token_ttl: 3, token_max_ttl: 3 };
-      await site.admin.role(approleMount, roleName, short);
-      await site.newSecretId(roleName, { num_uses: site.processes.length });
-      await site.admin.revokeAll(approleMount);
-      // Up to a second until the revocation is noticed, then the life of the token.
+      await cluster.admin.role(approleMount, roleName, short);
+      await cluster.newSecretId(roleName, { num_uses: cluster.processes.length });
+      await cluster.admin.revokeAll(approleMount);
+      // Up to a second until the revocation is noticed, plus the token's TTL.
       await wait(5000);
     },
-    async comeBack({ site }) {
-      await site.admin.role(approleMount, roleName, longLived);
-      await site.newSecretId();
+    async end({ cluster }) {
+      await cluster.admin.role(approleMount, roleName, longLived);
+      await cluster.newSecretId();
     },
   },
   {
-    name: 'secret id expired',
-    cause: refused,
-    async leave({ site }) {
-      const role_id = await site.admin.role(approleMount, roleName, longLived);
-      const secret_id = readFileSync(await site.newSecretId(roleName, { ttl: 1 }), 'utf8');
+    name: 'secret ID expired',
+    cause: credentialsRejected,
+    async begin({ cluster }) {
+      const role_id = await cluster.admin.role(approleMount, roleName, longLived);
+      const secret_id = readFileSync(await cluster.newSecretId(roleName, { ttl: 1 }), 'utf8');
       await wait(1100);
-      // OpenBao accepts one that has expired until it has tidied up, which it does once a minute.
-      await site.admin.send('POST', `auth/${approleMount}/tidy/secret-id`);
-      const logIn = () => site.admin.send('POST', `auth/${approleMount}/login`, { role_id, secret_id });
-      await waitUntil(async () => (await logIn()).status === 400, 'the secret id has expired');
-      await site.admin.revokeAll(approleMount);
+      // OpenBao accepts an expired secret ID until it has tidied up, which it does once per minute.
+      await cluster.admin.send('POST', `auth/${approleMount}/tidy/secret-id`);
+      const logIn = () => cluster.admin.send('POST', `auth/${approleMount}/login`, { role_id, secret_id });
+      await waitUntil(async () => (await logIn()).status === 400, 'the secret ID has expired');
+      await cluster.admin.revokeAll(approleMount);
     },
-    comeBack: ({ site }) => site.newSecretId(),
+    end: ({ cluster }) => cluster.newSecretId(),
   },
   {
     name: 'certificate of a new CA',
     cause:
       /TLS: (UNABLE_TO_VERIFY_LEAF_SIGNATURE|UNABLE_TO_GET_ISSUER_CERT_LOCALLY|SELF_SIGNED_CERT_IN_CHAIN)/,
-    leave({ vault, trust }) {
+    begin({ vault, trust }) {
       trust.replaceCa();
       return vault.show(trust.issue());
     },
-    async comeBack({ site, trust }) {
+    async end({ cluster, trust }) {
       trust.install();
-      for (const one of site.processes) one.reload();
+      for (const one of cluster.processes) one.reload();
     },
   },
   {
     name: 'certificate expired',
     cause: /TLS: CERT_HAS_EXPIRED/,
-    leave: ({ vault, trust }) => vault.show(trust.issue(-60)),
-    comeBack: ({ vault, trust }) => vault.show(trust.issue()),
+    begin: ({ vault, trust }) => vault.show(trust.issue(-60)),
+    end: ({ vault, trust }) => vault.show(trust.issue()),
   },
 ];
 
 /** For processes whose token is in a file. */
 export const revokedTokenOfAFile: Outage = {
   name: 'token of a file revoked',
-  cause: /refused the credentials \(HTTP 403, token\)/,
-  leave: ({ site }) => site.revokeToken(),
-  comeBack: ({ site }) => site.tokenFile(),
+  cause: /rejected the credentials \(HTTP 403, token\)/,
+  begin: ({ cluster }) => cluster.revokeToken(),
+  end: ({ cluster }) => cluster.tokenFile(),
 };

@@ -14,11 +14,11 @@ import { Switch } from './switch.ts';
 const initialized = z.object({ root_token: z.string(), keys: z.tuple([z.string()]) });
 const quota = 'sys/quotas/rate-limit/reads';
 /** Seconds that a start may take. */
-const patience = 20;
+const startTimeout = 20;
 
 /**
- * A server of `vault` or `bao`, with its storage in a folder, TLS, and the policy that is deployed. Countersign reaches
- * it through a switch, so that connections can be ended, which a server that shows another certificate does not do.
+ * A server of `vault` or `bao`, with its storage in a directory, TLS, and the deployed policy. Countersign reaches it
+ * through a TCP proxy, so that its connections can be closed: a server that changes its certificate keeps them open.
  */
 export async function startRealVault(program: string, trust: VaultTrust): Promise<FailingVault> {
   const server = new RealVault(program);
@@ -39,7 +39,7 @@ export async function startRealVault(program: string, trust: VaultTrust): Promis
     unseal: () => server.unseal(),
     async limitRate(retryAfter) {
       await admin.request('POST', 'sys/quotas/config', { enable_rate_limit_response_headers: retryAfter });
-      // Long enough that nothing gets through while Vault is away; with Retry-After the wait outlasts that.
+      // Long enough that nothing gets through during the outage. With Retry-After, the wait outlasts the outage.
       const limit = { path: 'secret/', rate: 1, interval: retryAfter ? '4s' : '60s' };
       await admin.request('POST', quota, limit);
       await waitFor(async () => (await admin.send('GET', 'secret/data/any')).status === 429);
@@ -79,7 +79,7 @@ class RealVault {
     this.#folder.file('server.json', JSON.stringify(this.#settings(adminAddress)));
     this.admin = new VaultAdmin(adminAddress, '');
     this.#spawn();
-    await waitFor(() => this.#answers());
+    await waitFor(() => this.#responds());
     const { text } = await this.admin.send('PUT', 'sys/init', { secret_shares: 1, secret_threshold: 1 });
     const { root_token, keys } = initialized.parse(JSON.parse(text));
     this.admin = new VaultAdmin(adminAddress, root_token);
@@ -91,14 +91,14 @@ class RealVault {
 
   async kill(): Promise<void> {
     await this.#end('SIGKILL');
-    // Nothing listens where a killed server did.
+    // Nothing listens at the address of a killed server.
     await this.front.close();
   }
 
   /** After {@link kill}. */
   async run(): Promise<void> {
     this.#spawn();
-    await waitFor(() => this.#answers());
+    await waitFor(() => this.#responds());
     await this.front.listen();
     await this.unseal();
   }
@@ -112,7 +112,7 @@ class RealVault {
     await waitFor(async () => (await this.admin.send('GET', 'sys/health')).status === 200);
   }
 
-  /** The server reads its certificates again at a SIGHUP. */
+  /** The server reloads its certificates on SIGHUP. */
   async show(certificate: Issued): Promise<void> {
     const other = this.#listeners?.find(({ port }) => port !== this.front.target);
     if (other === undefined) throw new Error('the server was not started');
@@ -147,7 +147,7 @@ class RealVault {
     this.#child = child;
   }
 
-  async #answers(): Promise<boolean> {
+  async #responds(): Promise<boolean> {
     if (this.#child?.exitCode !== null) throw new Error(`the server ended:\n${this.#printed}`);
     return (await this.admin.send('GET', 'sys/health').catch(() => undefined)) !== undefined;
   }
@@ -188,9 +188,9 @@ function install({ cert, key }: Issued, { certFile, keyFile }: Listener): void {
 }
 
 async function waitFor(holds: () => Promise<boolean>): Promise<void> {
-  const giveUpAt = performance.now() + patience * 1000;
+  const giveUpAt = performance.now() + startTimeout * 1000;
   while (!(await holds())) {
-    if (performance.now() > giveUpAt) throw new Error(`the server was not ready in ${patience} s`);
+    if (performance.now() > giveUpAt) throw new Error(`the server was not ready in ${startTimeout} s`);
     await wait(20);
   }
 }

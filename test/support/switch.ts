@@ -4,14 +4,14 @@ import { z } from 'zod';
 
 const addressShape = z.object({ port: z.number() });
 
-/** A port whose connections lead to another one, which can be changed. */
+/** A TCP proxy whose target can be changed. */
 export class Switch {
   readonly #server = createServer((client) => this.#join(client));
   readonly #sockets = new Set<Socket>();
   #port = 0;
   target = 0;
 
-  /** The same for its whole life. */
+  /** Never changes once it listens. */
   get port(): number {
     return this.#port;
   }
@@ -44,7 +44,7 @@ export class Switch {
       this.#sockets.add(socket);
       socket.setNoDelay(true);
       socket.on('error', () => {
-        // The other end of the pair is closed as well.
+        // 'close' follows and closes the other socket.
       });
       socket.once('close', () => {
         this.#sockets.delete(socket);

@@ -46,7 +46,7 @@ const cache = new KeyCache(
 );
 const rotation = new KeySelector({
   keys: cache,
-  meter: { keyFallback() {}, keyProblem() {} },
+  metrics: { keyFallback() {}, keyProblem() {} },
   clock: () => Date.now(),
   monotonic: () => performance.now(),
   wait: () => Promise.resolve(),

@@ -17,7 +17,7 @@ import { rootToken } from './stub-vault/state.ts';
 export type VaultAuth = z.input<typeof vault>['auth'];
 type AppRoleLogin = Extract<VaultAuth, { method: 'approle' }> & { readonly secretIdFile: string };
 
-/** Both keys of a login, and the half of the pair that the gateway has. */
+/** Both keys of a login, and the public key that the gateway has. */
 export interface KeySet {
   readonly controlKey: string;
   readonly privateKey: string;
@@ -28,26 +28,26 @@ export interface KeySet {
 export interface KeyServer {
   readonly address: string;
   readonly admin: VaultAdmin;
-  /** For Countersign, where the server speaks TLS. */
+  /** For Countersign, if the server uses TLS. */
   readonly caFile?: string;
-  /** What Countersign may do, where the server is not to have the stub's policy for that. */
+  /** Countersign's policy, if not that of the stub. */
   readonly policy?: string;
 }
 
 /** Durations as in the configuration file. */
-export interface SiteOptions {
+export interface TestClusterOptions {
   readonly logins?: readonly string[];
   readonly fresh: string;
   readonly vaultTimeout?: string;
-  /** Holds the keys in place of the stub; whoever started it closes it. */
+  /** Holds the keys instead of the stub. Closed by the test that started it. */
   readonly server?: KeyServer;
   /** `keys.rotation.canary` */
   readonly canary?: boolean;
 }
 
 /**
- * A whole installation: Vault and the gateway in this process, Countersign in processes of its own. It knows
- * every secret, so that all that was printed and answered can be searched for them.
+ * A complete installation: Vault and the gateway in this process, Countersign in separate processes. It knows
+ * every secret, so that all output and responses can be searched for them.
  */
 export class TestCluster {
   readonly vault = new StubVault();
@@ -55,15 +55,15 @@ export class TestCluster {
   readonly processes: Countersign[] = [];
   /** Order ids of the transfers that the gateway accepted. */
   readonly transfers: string[] = [];
-  /** What every login starts with. */
+  /** Initial keys of every login. */
   readonly first: KeySet;
-  readonly #options: SiteOptions & Required<Omit<SiteOptions, 'server'>>;
+  readonly #options: TestClusterOptions & Required<Omit<TestClusterOptions, 'server'>>;
   readonly #marks: Record<string, string> = { rootToken };
   admin = new VaultAdmin('', '');
   #gateway: ListeningSimulator | undefined;
   #token = '';
 
-  constructor(options: SiteOptions) {
+  constructor(options: TestClusterOptions) {
     this.#options = { logins: ['acme'], vaultTimeout: '5s', canary: false, ...options };
     this.first = this.newKeys();
   }
@@ -82,14 +82,14 @@ export class TestCluster {
       ),
       keys: new Map(logins.map((login) => [login, acceptedOf(this.first)])),
       clock: () => Date.now(),
-      fault: (operation, call) => this.#note(operation, call),
+      fault: (operation, call) => this.#recordTransfer(operation, call),
       port: 0,
     });
     return this;
   }
 
   get gateway(): Simulator {
-    if (this.#gateway === undefined) throw new Error('the site is not open');
+    if (this.#gateway === undefined) throw new Error('the cluster is not open');
     return this.#gateway.simulator;
   }
 
@@ -97,12 +97,12 @@ export class TestCluster {
     const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
     const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
     const controlKey = this.secret(`MARK-control-key-${randomUUID()}~/+=`);
-    // Three of its lines, all of them within the private part.
+    // Three lines within its private part.
     for (const line of pem.split('\n').slice(10, 13)) this.secret(line);
     return { controlKey, privateKey: pem, publicKey };
   }
 
-  /** Keeps a text in mind that must be seen nowhere. */
+  /** Registers a text that must not leak. */
   secret(text: string): string {
     this.#marks[`${Object.keys(this.#marks).length}: ${text}`] = text;
     return text;
@@ -112,19 +112,19 @@ export class TestCluster {
     await this.admin.put(`gateway/sandbox/${login}`, { control_key: controlKey, private_key: privateKey });
   }
 
-  /** From now on the gateway accepts the keys of these sets, and no others. */
+  /** From now on the gateway accepts only these keys. */
   acceptOnly(login: string, ...sets: readonly KeySet[]): void {
     this.gateway.accounts.setKeys(login, acceptedOf(...sets));
   }
 
-  /** A role that may read the keys, and a new secret id of it in a file. */
+  /** Creates a role that may read the keys, and a secret ID of it in a file. */
   async appRole(role = roleName, settings: object = {}): Promise<AppRoleLogin> {
     const all = { token_policies: [roleName], token_ttl: 3600, ...settings };
     const roleId = await this.admin.role(approleMount, role, all);
     return { method: 'approle', roleId, secretIdFile: await this.newSecretId(role) };
   }
 
-  /** Writes a new secret id of a role into the role's file, and gives the file. */
+  /** Writes a new secret ID of a role to the role's file, and returns the file. */
   async newSecretId(role = roleName, settings: object = {}): Promise<string> {
     return this.secretFile(role, await this.admin.secretId(approleMount, role, settings));
   }
@@ -135,12 +135,12 @@ export class TestCluster {
     return { method: 'token', tokenFile: this.secretFile('token', this.#token) };
   }
 
-  /** Ends the token in the file. */
+  /** Revokes the token in the file. */
   async revokeToken(): Promise<void> {
     await this.admin.revoke(this.#token);
   }
 
-  /** A file with a text that must be seen nowhere. */
+  /** Writes a file with a text that must not leak. */
   secretFile(name: string, text: string): string {
     return this.folder.file(name, this.secret(text));
   }
@@ -164,7 +164,7 @@ export class TestCluster {
     return started;
   }
 
-  /** How often a key was read from Vault. */
+  /** Number of reads of keys from Vault. */
   get vaultReads(): number {
     return this.vault.count(/^GET secret\/data/);
   }
@@ -176,15 +176,15 @@ export class TestCluster {
   }
 
   /**
-   * Which secrets stand in what the processes printed and showed, or in these texts. Stops the processes, since
-   * they print something at their end.
+   * Secrets in the output and metrics of the processes, or in these texts. Stops the processes, since they print
+   * something at the end.
    */
   async leaks(...texts: readonly string[]): Promise<readonly string[]> {
     await this.#stop();
     return this.secretsIn([...texts, ...this.processes.map((one) => one.seen())].join('\n'));
   }
 
-  /** Which of the planted secrets and of the tokens that Vault gave out stand in a text, in any usual form. */
+  /** Planted secrets and issued Vault tokens that occur in a text, in any usual encoding. */
   secretsIn(text: string): readonly string[] {
     const tokens = this.vault.seen.flatMap(({ headers }) => headers['x-vault-token'] ?? []).map(String);
     return marksIn(text, { ...this.#marks, ...Object.fromEntries(tokens.map((token) => [token, token])) });
@@ -202,7 +202,7 @@ export class TestCluster {
     if (codes.some((code) => code !== 0)) throw new Error(`processes ended with ${codes.join(', ')}`);
   }
 
-  #note(operation: string, call: VerifiedRequest): undefined {
+  #recordTransfer(operation: string, call: VerifiedRequest): undefined {
     if (operation === 'transfer') this.transfers.push(parameter(call, 'client_orderid') ?? '');
   }
 }
@@ -230,7 +230,7 @@ export const statusOf = ({ url }: Countersign, login: string): LoadRequest => ({
   form: `login=${login}&client_orderid=invoice-1`,
 });
 
-/** Of the login that has the endpoint, under an order id of its own. */
+/** Of the login that has the endpoint, with a unique order ID. */
 export const transferOf = ({ url }: Countersign): LoadRequest => ({
   name: 'transfer',
   url: `${url}/sandbox/gw/api/v4/transfer/1234`,

@@ -113,7 +113,14 @@ export async function checkAndSet(
     return await write();
   } catch (error) {
     if (isVaultError(error, 'cas-mismatch')) throw casConflict(name, before);
-    const uncertain = isVaultError(error, 'unreachable', 'timeout', 'failing', 'invalid-reply', 'too-large');
+    const uncertain = isVaultError(
+      error,
+      'unreachable',
+      'timeout',
+      'failing',
+      'invalid-response',
+      'too-large',
+    );
     if (!uncertain) throw new CliError(`${messageOf(error)}. Nothing was written.`);
     throw new CliError(
       `${error.message}. Whether the new version of ${name} was written is not known: look with "countersign keys list".`,

@@ -1,8 +1,8 @@
 import { readdir } from 'node:fs/promises';
 
 /**
- * Names of the folders in a key directory: of environments, or of logins below one. Hidden folders are no names
- * of ours: a mounted Kubernetes secret keeps its history in some.
+ * Names of the subdirectories of a key directory: environments, or logins below one. Skips hidden directories:
+ * Kubernetes keeps the data of a mounted secret in some.
  */
 export async function listSubdirectories(directory: string): Promise<string[]> {
   const entries = await readdir(directory, { withFileTypes: true });

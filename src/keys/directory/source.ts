@@ -9,12 +9,12 @@ import type { KeyRing, KeySource, LoginRef } from '../key-source.ts';
 import { assertLoginRef, loginRefString } from '../login-ref.ts';
 
 const fileNames = ['control_key', 'private_key.pem', 'passphrase'] as const;
-/** Files have no history but what is remembered here: enough for a rotation that took several attempts. */
+/** Files have no history, so it is kept here: enough versions for a rotation that took several attempts. */
 const maximumSuperseded = 4;
 
 export interface DirectorySettings {
   readonly directory: string;
-  /** Milliseconds for which a key that was replaced is still given, as superseded. */
+  /** Milliseconds during which a replaced key is still returned, as superseded. */
   readonly rotationGracePeriod: number;
   /** Milliseconds since 1970. */
   readonly now: () => number;
@@ -24,25 +24,25 @@ export interface DirectorySettings {
  * Keys mounted as files: `{directory}/{environment}/{login}/control_key`, `private_key.pem` and, for an
  * encrypted private key, `passphrase`.
  *
- * Files are read at every read. A key that was replaced since the last one is remembered, in memory only, so
+ * Every read reads the files. A key that was replaced since the last read is kept in memory as superseded, so
  * that a rotation has a previous key here too.
  */
 export class DirectorySource implements KeySource {
   readonly #settings: DirectorySettings;
   readonly #rings = new Map<string, KeyRing>();
-  #answered = false;
+  #wasReadable = false;
 
   constructor(settings: DirectorySettings) {
     this.#settings = settings;
   }
 
-  async read(address: LoginRef): Promise<KeyRing | undefined> {
-    assertLoginRef(address);
-    const name = loginRefString(address);
-    const files = await this.#files(address).catch((error: unknown) => {
-      throw this.#failure(address, error);
+  async read(login: LoginRef): Promise<KeyRing | undefined> {
+    assertLoginRef(login);
+    const name = loginRefString(login);
+    const files = await this.#files(login).catch((error: unknown) => {
+      throw this.#failure(login, error);
     });
-    this.#answered = true;
+    this.#wasReadable = true;
     if (files === undefined) {
       this.#rings.delete(name);
       return undefined;
@@ -54,37 +54,37 @@ export class DirectorySource implements KeySource {
   }
 
   start(): void {
-    // Nothing runs in the background: files are looked at when they are asked for.
+    // No background work: files are read on request.
   }
 
-  /** Whether the directory could be opened once; asked on the spot, since no read may have come yet. */
+  /** Whether the directory was readable at least once. Checks it now, since there may have been no read yet. */
   ready(): boolean {
-    if (!this.#answered) this.#answered = describeFailure(this.#settings.directory) === undefined;
-    return this.#answered;
+    if (!this.#wasReadable) this.#wasReadable = describeFailure(this.#settings.directory) === undefined;
+    return this.#wasReadable;
   }
 
   stop(): void {
     // See start.
   }
 
-  /** A file that may not be read concerns one login; a folder that is not mounted, all of them. */
-  #failure(address: LoginRef, error: unknown): SourceUnavailable {
+  /** An unreadable file affects one login; a directory that is not mounted affects all of them. */
+  #failure(login: LoginRef, error: unknown): SourceUnavailable {
     const { directory } = this.#settings;
     const fault = describeFailure(directory);
-    if (fault === undefined) return new SourceUnavailable(address, error, 'up');
+    if (fault === undefined) return new SourceUnavailable(login, error, 'up');
     return new SourceUnavailable(
-      address,
-      new Error(`cannot read the folder ${directory} (${fault})`),
+      login,
+      new Error(`cannot read the directory ${directory} (${fault})`),
       'down',
     );
   }
 
-  /** `undefined`: the login has no folder, or no key in it. */
+  /** `undefined`: the login has no directory, or no key in it. */
   async #files({ environment, login }: LoginRef): Promise<FileSet | undefined> {
     const { directory } = this.#settings;
     const folder = join(directory, environment, login);
     if ((await ignoreNotFound(stat(folder))) === undefined) {
-      // A volume that is not mounted must not look like logins that were deleted.
+      // A volume that is not mounted must not look like deleted logins.
       await stat(directory);
       return undefined;
     }
@@ -95,27 +95,27 @@ export class DirectorySource implements KeySource {
 }
 
 /**
- * The ring after a read: the known entries when nothing changed, otherwise new ones, and after them what they
- * replaced. Contents decide, not times: a file that was only touched is no new version.
+ * The ring after a read: the known entries if nothing changed, otherwise the new ones followed by those that they
+ * replaced. Compares contents, not times: a touched file is not a new version.
  */
 function mergeRing(known: KeyRing, files: FileSet, now: number, rotationGracePeriod: number): KeyRing {
-  const inForce = known.filter((entry) => entry.supersededAt === undefined);
+  const previous = known.filter((entry) => entry.supersededAt === undefined);
   const read = parseFiles(files, 1 + Math.max(-1, ...known.map((entry) => entry.version)));
   const unchanged =
-    read.length === inForce.length && read.every((key) => inForce.some((other) => sameContent(key, other)));
-  const current = unchanged ? inForce : read;
+    read.length === previous.length && read.every((key) => previous.some((other) => sameContent(key, other)));
+  const current = unchanged ? previous : read;
   const superseded = known
     .filter((entry) => 'key' in entry)
     .map((entry) => ({ ...entry, supersededAt: entry.supersededAt ?? new Date(now) }))
     .filter((entry) => {
       const successor = current.find((key) => key.kind === entry.kind);
-      const outlived = now - entry.supersededAt.getTime() >= rotationGracePeriod;
-      return successor !== undefined && !sameContent(successor, entry) && !outlived;
+      const isExpired = now - entry.supersededAt.getTime() >= rotationGracePeriod;
+      return successor !== undefined && !sameContent(successor, entry) && !isExpired;
     });
   return [...current, ...superseded.slice(0, maximumSuperseded)];
 }
 
-/** @param minimumVersion keeps versions apart when files come with old times, or twice within a second. */
+/** @param minimumVersion makes versions grow even if files have old times or change twice within a second */
 function parseFiles({ contents, changedAt }: FileSet, minimumVersion: number): KeyRing {
   const [controlKey, privateKey, passphrase] = contents.map(text);
   const seconds = Math.floor(changedAt.getTime() / 1000);
@@ -125,12 +125,12 @@ function parseFiles({ contents, changedAt }: FileSet, minimumVersion: number): K
   );
 }
 
-/** Bytes that are no UTF-8 stay bytes, which no key is: guessing a text would sign wrongly. */
+/** Content that is not UTF-8 stays a Buffer, so that parsing rejects it: decoding it leniently would sign wrongly. */
 function text(content: Buffer | undefined): unknown {
   return content !== undefined && isUtf8(content) ? content.toString('utf8') : content;
 }
 
-/** Code of the error that keeps a folder from being opened, such as `ENOENT`. */
+/** Error code, such as `ENOENT`, if the directory is not readable. */
 function describeFailure(directory: string): string | undefined {
   try {
     accessSync(directory, constants.R_OK | constants.X_OK);

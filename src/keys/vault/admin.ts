@@ -1,7 +1,7 @@
 import type { VaultConfig } from '../../config/schema.ts';
 import { parseKeys } from '../key.ts';
 import type { KeyRing, LoginRef } from '../key-source.ts';
-import { connectVault, type VaultPorts } from './connect.ts';
+import { connectVault, type VaultOptions } from './connect.ts';
 import type { Fields, History } from './kv2.ts';
 import { revealFields } from './redact.ts';
 
@@ -9,41 +9,41 @@ import { revealFields } from './redact.ts';
 export interface StoredVersion {
   readonly version: number;
   readonly createdAt: Date;
-  /** All fields, each text in a Secret: what a rollback writes again. */
+  /** All fields, each text as a Secret. A rollback writes them again. */
   readonly fields: Fields;
   readonly keys: KeyRing;
 }
 
-/** What the platform team does with logins and their keys. Every method throws only VaultError. */
+/** Key management by the platform team. Every method throws only VaultError. */
 export interface VaultAdmin {
-  /** All versions, without their content; `undefined` where the login has never had a secret. */
-  versions(address: LoginRef): Promise<History | undefined>;
-  /** `undefined` where the version does not exist, or is deleted or destroyed. */
-  readVersion(address: LoginRef, version: number): Promise<StoredVersion | undefined>;
+  /** All versions, without their content; `undefined` if the login never had a secret. */
+  versions(login: LoginRef): Promise<History | undefined>;
+  /** `undefined` if the version does not exist, or is deleted or destroyed. */
+  readVersion(login: LoginRef, version: number): Promise<StoredVersion | undefined>;
   /**
-   * Writes a new version that has these fields and, of the version before, all the others; gives its number.
-   * A field that is `undefined` is taken out.
+   * Writes a new version: the previous one with these fields changed. A field that is `undefined` is removed.
    *
-   * @param cas number of the version before, 0 for a login's first.
-   * @throws VaultError `cas-mismatch` if somebody else has written since.
+   * @param cas number of the previous version; 0 for a login's first
+   * @returns the number of the new version
+   * @throws VaultError `cas-mismatch` if the secret was changed concurrently
    */
-  write(address: LoginRef, fields: Fields, cas: number): Promise<number>;
+  write(login: LoginRef, fields: Fields, cas: number): Promise<number>;
   /** As {@link write}, but the new version has exactly these fields. */
-  replace(address: LoginRef, fields: Fields, cas: number): Promise<number>;
-  /** Logins of an environment that have or had a secret. */
+  replace(login: LoginRef, fields: Fields, cas: number): Promise<number>;
+  /** Logins of an environment that have a secret, or had one. */
   list(environment: string): Promise<readonly string[]>;
   /** Takes a bounded time and never rejects. */
   close(): Promise<void>;
 }
 
 /** @throws as {@link connectVault}. */
-export function createVaultAdmin(config: VaultConfig, ports: VaultPorts): VaultAdmin {
-  const vault = connectVault(config, ports);
+export function createVaultAdmin(config: VaultConfig, options: VaultOptions): VaultAdmin {
+  const vault = connectVault(config, options);
   return {
-    versions: (address) => vault.use((kv, token) => kv.history(token, address)),
-    readVersion: (address, version) =>
-      vault.use(async (kv, token) => {
-        const found = await kv.read(token, address, version);
+    versions: (login) => vault.withToken((kv, token) => kv.history(token, login)),
+    readVersion: (login, version) =>
+      vault.withToken(async (kv, token) => {
+        const found = await kv.read(token, login, version);
         if (found?.fields === undefined) return undefined;
         const { createdAt, fields } = found;
         return {
@@ -53,13 +53,13 @@ export function createVaultAdmin(config: VaultConfig, ports: VaultPorts): VaultA
           keys: parseKeys(revealFields(fields), { version, createdAt }),
         };
       }),
-    write: (address, fields, cas) =>
-      vault.use(async (kv, token) => {
-        const before = cas === 0 ? undefined : await kv.read(token, address, cas);
-        return kv.write(token, address, { ...before?.fields, ...fields }, cas);
+    write: (login, fields, cas) =>
+      vault.withToken(async (kv, token) => {
+        const previous = cas === 0 ? undefined : await kv.read(token, login, cas);
+        return kv.write(token, login, { ...previous?.fields, ...fields }, cas);
       }),
-    replace: (address, fields, cas) => vault.use((kv, token) => kv.write(token, address, fields, cas)),
-    list: (environment) => vault.use((kv, token) => kv.logins(token, environment)),
+    replace: (login, fields, cas) => vault.withToken((kv, token) => kv.write(token, login, fields, cas)),
+    list: (environment) => vault.withToken((kv, token) => kv.logins(token, environment)),
     close: () => vault.close(),
   };
 }

@@ -3,22 +3,22 @@ import { Secret } from '../../secret.ts';
 import type { VaultClient } from './client.ts';
 import { mountPath } from './paths.ts';
 
-/** A token and how long it lives. */
+/** A token and its lifetime. */
 export interface TokenLease {
   readonly token: Secret;
-  /** 0: for ever. */
+  /** 0: does not expire. */
   readonly seconds: number;
-  /** Seconds that it lives in all, as far as Vault says; {@link seconds} of them are left. */
+  /** Full lifetime in seconds, as far as Vault reports it; {@link seconds} are left. */
   readonly wholeSeconds: number;
   readonly renewable: boolean;
-  /** How many requests it may be used for, where that is limited. */
+  /** Maximum number of requests, if limited. */
   readonly uses?: number;
 }
 
 const seconds = z.number().min(0);
 const text = z.string().min(1);
 
-/** A reply without `auth` is no login, though its status be 200. */
+/** A response without `auth` is not a login, even with status 200. */
 const authShape = z.object({
   auth: z
     .object({
@@ -37,7 +37,7 @@ const authShape = z.object({
       }),
     ),
 });
-/** A token that never ends has no `expire_time`; one at its end has a `ttl` of 0 too. */
+/** A token that never expires has no `expire_time`. (An expiring one may have a `ttl` of 0 as well.) */
 const lookupShape = z.object({
   data: z.object({
     ttl: seconds,
@@ -58,21 +58,21 @@ export async function renewSelf(client: VaultClient, token: Secret): Promise<Tok
   return (await client.write('auth/token/renew-self', {}, authShape, token)).auth;
 }
 
-/** `POST /auth/token/revoke-self`: the token ends now, and its leases with it. */
+/** `POST /auth/token/revoke-self`: revokes the token and its leases. */
 export async function revokeSelf(client: VaultClient, token: Secret): Promise<void> {
   await client.write('auth/token/revoke-self', {}, z.unknown(), token);
 }
 
-/** `GET /auth/token/lookup-self`: what there is to know of a token that was given to us. */
+/** `GET /auth/token/lookup-self`: the lease of a token that we did not obtain ourselves. */
 export async function lookUpSelf(client: VaultClient, token: Secret): Promise<TokenLease> {
   const { data } = await client.read('auth/token/lookup-self', lookupShape, token);
   const seconds = data.expire_time === null ? 0 : Math.max(data.ttl, 1);
-  // A renewable token is renewed in the course of what is left, however long it was made for.
+  // A renewable token is renewed within the time left, so its original lifetime does not matter.
   const wholeSeconds = data.renewable ? seconds : Math.max(data.creation_ttl, seconds);
   return { token, seconds, wholeSeconds, renewable: data.renewable };
 }
 
-/** `POST /sys/wrapping/unwrap`: takes the secret id out of a response-wrapping token, which works once. */
+/** `POST /sys/wrapping/unwrap`: the secret ID in a response-wrapping token, which works once. */
 export async function unwrapSecretId(client: VaultClient, wrapping: Secret): Promise<Secret> {
   return (await client.write('sys/wrapping/unwrap', {}, secretIdShape, wrapping)).data.secret_id;
 }

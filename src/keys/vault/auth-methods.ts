@@ -9,19 +9,19 @@ import { VaultError } from './errors.ts';
 type AuthConfig = VaultConfig['auth'];
 type AuthOf<Method extends AuthConfig['method']> = Extract<AuthConfig, { method: Method }>;
 
-/** Credentials as they are now, ready to be exchanged for a token. */
+/** The current credentials. */
 export interface Credentials {
-  /** Differs when the credentials do: refused ones are not worth a second try. */
+  /** Tells credentials apart, so that rejected ones are not tried again. */
   readonly fingerprint: string;
   logIn(): Promise<TokenLease>;
 }
 
-/** One of Vault's ways to log in. */
+/** A Vault auth method. */
 export interface AuthMethod {
   readonly name: AuthConfig['method'];
-  /** Whether a login gives a new token; a token from the configuration can only be looked at again. */
+  /** Whether a login returns a new token. A configured token can only be looked up again. */
   readonly givesNewTokens: boolean;
-  /** Reads the files anew each time. @throws VaultError `no-credentials` */
+  /** Reads the files each time. @throws VaultError `no-credentials` */
   credentials(): Promise<Credentials>;
 }
 
@@ -78,7 +78,7 @@ function kubernetesMethod(auth: AuthOf<'kubernetes'>, client: VaultClient): Auth
   };
 }
 
-/** A wrapping token works once, so what was in it is kept until the file holds another. */
+/** A wrapping token works once, so its content is kept until the file has another token. */
 function unwrapOnce(client: VaultClient): (wrapping: Secret) => Promise<Secret> {
   let last: { readonly wrapping: string; readonly secretId: Secret } | undefined;
   return async (wrapping) => {

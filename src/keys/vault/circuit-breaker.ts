@@ -1,29 +1,29 @@
 import { type BackoffOptions, type BackoffRange, ExponentialBackoff } from '../../util/backoff.ts';
 import { VaultError } from './errors.ts';
 
-/** Keeps Vault from being asked again too soon after a failure, and says which failure it was. */
+/** Blocks requests for a while after a failure. Closed: requests pass. Open: they fail at once with `backing-off`. */
 export class CircuitBreaker {
-  readonly #backOff: ExponentialBackoff;
+  readonly #backoff: ExponentialBackoff;
   #trippedBy: VaultError | undefined;
   #successes = 0;
 
-  constructor(ports: BackoffOptions, range: BackoffRange) {
-    this.#backOff = new ExponentialBackoff(ports, range);
+  constructor(options: BackoffOptions, range: BackoffRange) {
+    this.#backoff = new ExponentialBackoff(options, range);
   }
 
-  /** @throws VaultError `backing-off` while it is closed. */
+  /** @throws VaultError `backing-off` while it is open; its message names the failure */
   assertClosed(): void {
-    const { remaining: wait } = this.#backOff;
-    if (wait === 0) return;
+    const { remaining } = this.#backoff;
+    if (remaining === 0) return;
     throw new VaultError('backing-off', {
-      retryAfter: wait / 1000,
+      retryAfter: remaining / 1000,
       ...(this.#trippedBy === undefined ? {} : { note: `last: ${this.#trippedBy.message}` }),
     });
   }
 
   /** Failures since the last success. */
   get failures(): number {
-    return this.#backOff.failures;
+    return this.#backoff.failures;
   }
 
   get successes(): number {
@@ -31,22 +31,23 @@ export class CircuitBreaker {
   }
 
   /**
-   * Closes it after a failure, for longer each time; for at least the error's `retryAfter`.
+   * Opens it after a failure, for longer each time, and at least for the error's `retryAfter`.
    *
-   * @param spent milliseconds that it took to fail, in which nothing else was asked
+   * @param spent milliseconds until the failure, during which no other request was sent; part of the wait
    */
   trip(error: VaultError, spent = 0): void {
     this.#trippedBy = error;
-    this.#backOff.recordFailure(error.retryAfter, spent);
+    this.#backoff.recordFailure(error.retryAfter, spent);
   }
 
-  /** Keeps others out for so many milliseconds, while one goes first. */
-  holdFor(milliseconds: number): void {
-    this.#backOff.holdFor(milliseconds);
+  /** Lets one request through as a probe, and blocks others for so many milliseconds. */
+  halfOpen(milliseconds: number): void {
+    this.#backoff.holdFor(milliseconds);
   }
 
+  /** Closes it after a success. */
   reset(): void {
     this.#successes += 1;
-    this.#backOff.reset();
+    this.#backoff.reset();
   }
 }

@@ -11,50 +11,54 @@ import { type Transport, type TransportRequest, transport } from './http.ts';
 import { revealSecrets } from './redact.ts';
 import { Resender } from './resend.ts';
 
-/** While Vault is in trouble one request a second finds out whether it still is. */
+/** While Vault is unavailable, it is probed once per second. */
 const outageRange = { initial: 1000, max: 1000, jitter: 0 };
 
-/** Where Vault is and how to reach it; what the configuration's `keys.vault` says, less the login. */
+/** How to reach Vault: `keys.vault` of the configuration without the login. */
 export type VaultAddress = Pick<VaultConfig, 'address' | 'namespace' | 'timeout'>;
 
 /**
- * Vault's HTTP API, narrowed to what Countersign needs. A path is given without `/v1` and has to come from
- * paths.ts; a reply that has not the shape asked for is an `invalid-reply`, to a read `unexpected-content`. Every method throws only
+ * The part of Vault's HTTP API that Countersign needs. Paths come from paths.ts and have no `/v1`. A response with
+ * an unexpected shape is an `invalid-response`, or `unexpected-content` for a read. Every method throws only
  * {@link VaultError}.
  */
 export interface VaultClient {
   read<T>(path: string, shape: z.ZodType<T>, token: Secret): Promise<T>;
   list<T>(path: string, shape: z.ZodType<T>, token: Secret): Promise<T>;
-  /** A POST. Texts in `data` that are secrets come as {@link Secret}. No token: an unauthenticated login. */
+  /** A POST. Secrets in `data` are {@link Secret}s. Without a token: a login. */
   write<T>(path: string, data: object, shape: z.ZodType<T>, token?: Secret): Promise<T>;
-  /** Other certificates for the connections to come; requests in flight end on theirs. */
+  /** Replaces the certificates for new connections; in-flight requests finish on theirs. */
   useTls(material: TlsMaterial): void;
   close(): void;
 }
 
 /**
- * The one place where node-vault is used. It contributes the commands; the transport is our own, and its
- * state is pinned: it would otherwise take address, token, namespace and prefix from `VAULT_*` variables,
- * remember the token of any login, and print secrets under `DEBUG=node-vault`.
+ * The only use of node-vault (docs/adr/0001-wrap-the-required-libraries.md). It contributes the commands; the
+ * transport is our own, and its state is pinned. Otherwise it would read address, token, namespace and prefix from
+ * `VAULT_*` variables, keep the token of every login, and print secrets with `DEBUG=node-vault`.
  *
- * While Vault is in trouble calls fail at once (`backing-off`), but for one each second, or as soon as
- * `Retry-After` allows: the others follow once it came back.
+ * A circuit breaker makes calls fail at once (`backing-off`) while Vault is unavailable, except for one probe per
+ * second, or as soon as `Retry-After` allows.
  */
-export function vaultClient(config: VaultAddress, ports: BackoffOptions, tls: TlsMaterial = {}): VaultClient {
+export function vaultClient(
+  config: VaultAddress,
+  options: BackoffOptions,
+  tls: TlsMaterial = {},
+): VaultClient {
   const open = (tls: TlsMaterial): Transport => transport({ timeout: config.timeout, ...tls });
   let inUse = tls;
   let http = open(tls);
-  const outage = new CircuitBreaker(ports, outageRange);
+  const breaker = new CircuitBreaker(options, outageRange);
   const resender = new Resender();
   const send = (request: TransportRequest) =>
-    request.method === 'GET' ? resender.send((copy) => http.exchange(request, copy)) : http.exchange(request);
+    request.method === 'GET' ? resender.send((copy) => http.send(request, copy)) : http.send(request);
   const guarded = (request: TransportRequest) =>
-    guard(outage, config.timeout, ports.monotonic, () => send(request));
+    guard(breaker, config.timeout, options.monotonic, () => send(request));
   const vault = Object.assign(
     nodeVault({
       endpoint: config.address,
       debug: () => {},
-      // `GET ?list=1` instead of `LIST`, a method that proxies between us and Vault may not know.
+      // `GET ?list=1` instead of `LIST`, a method that proxies in between may not support.
       noCustomHTTPVerbs: true,
       'request-promise': { defaults: () => guarded },
     }),
@@ -67,11 +71,11 @@ export function vaultClient(config: VaultAddress, ports: BackoffOptions, tls: Tl
     list: async (path, shape, token) =>
       shaped(await vault.list(path, withToken(token)), shape, 'unexpected-content'),
     write: async (path, data, shape, token) =>
-      shaped(await vault.write(path, revealSecrets(data), withToken(token)), shape, 'invalid-reply'),
+      shaped(await vault.write(path, revealSecrets(data), withToken(token)), shape, 'invalid-response'),
     useTls(material) {
       if (isDeepStrictEqual(material, inUse)) return;
       inUse = material;
-      http.retire();
+      http.drain();
       http = open(material);
     },
     close: () => http.close(),
@@ -79,39 +83,39 @@ export function vaultClient(config: VaultAddress, ports: BackoffOptions, tls: Tl
 }
 
 async function guard<T>(
-  outage: CircuitBreaker,
+  breaker: CircuitBreaker,
   timeout: number,
   monotonic: () => number,
-  exchange: () => Promise<T>,
+  send: () => Promise<T>,
 ): Promise<T> {
-  outage.assertClosed();
-  const begun = monotonic();
-  const { failures, successes } = outage;
-  if (failures > 0) outage.holdFor(timeout);
+  breaker.assertClosed();
+  const startedAt = monotonic();
+  const { failures, successes } = breaker;
+  if (failures > 0) breaker.halfOpen(timeout);
   try {
-    const reply = await exchange();
-    outage.reset();
-    return reply;
+    const response = await send();
+    breaker.reset();
+    return response;
   } catch (error) {
-    if (!isUnavailable(error)) outage.reset();
-    // Calls that were in flight together are one failure, and one that hung says nothing of a Vault that is back.
-    // A probe that hung was itself a second, or more, in which Vault was asked once.
-    else if (outage.failures === failures && outage.successes === successes) {
-      outage.trip(error, monotonic() - begun);
+    if (!isUnavailable(error)) breaker.reset();
+    // Concurrent calls count as one failure, and one that hung does not count if Vault has responded since. The
+    // time that a probe hung is part of the wait until the next one.
+    else if (breaker.failures === failures && breaker.successes === successes) {
+      breaker.trip(error, monotonic() - startedAt);
     }
     throw error;
   }
 }
 
-/** Given with each call, so that no token outlives the call it belongs to. */
+/** Passed with each call, so that node-vault keeps no token. */
 function withToken(token: Secret | undefined): { headers: Record<string, string> } {
   const headers = { 'X-Vault-Request': 'true' };
   return { headers: token === undefined ? headers : { ...headers, 'X-Vault-Token': reveal(token) } };
 }
 
-/** Neither the reply nor the validator's own words go into the error. */
-function shaped<T>(reply: unknown, shape: z.ZodType<T>, kind: VaultErrorKind): T {
-  const result = shape.safeParse(reply);
-  if (!result.success) throw new VaultError(kind, { note: 'not the shape expected' });
+/** The error contains neither the response nor the validator's message, which may quote it. */
+function shaped<T>(response: unknown, shape: z.ZodType<T>, kind: VaultErrorKind): T {
+  const result = shape.safeParse(response);
+  if (!result.success) throw new VaultError(kind, { note: 'unexpected shape' });
   return result.data;
 }

@@ -10,44 +10,44 @@ import { KvStore } from './kv2.ts';
 import { kvPaths } from './paths.ts';
 import { TokenManager, type TokenManagerObserver } from './token-manager.ts';
 
-/** What keys in Vault need from outside. */
-export interface VaultPorts extends BackoffOptions {
+export interface VaultOptions extends BackoffOptions {
   /** Milliseconds since 1970. */
   readonly clock: () => number;
   readonly events: TokenManagerObserver;
-  /** PEM texts of `caFile`, `certFile` and `keyFile`; read here unless given. */
+  /** Content of `caFile`, `certFile` and `keyFile`; read from the files unless given. */
   readonly tls?: TlsMaterial;
-  /** Timers of the process unless a test brings its own. */
+  /** The process's timers unless given. */
   readonly setTimer?: SetTimer;
 }
 
-/** Vault, logged in: secrets and the session that gives the token for them. */
+/** A connection to Vault: its secrets, and the token for them. */
 export interface Vault {
-  readonly session: TokenManager;
-  /** Does some work on the secrets with a valid token; see {@link TokenManager.withToken}. */
-  use<T>(work: (kv: KvStore, token: Secret) => Promise<T>): Promise<T>;
+  readonly tokens: TokenManager;
+  /** Runs `work` with a valid token; see {@link TokenManager.withToken}. */
+  withToken<T>(work: (kv: KvStore, token: Secret) => Promise<T>): Promise<T>;
   useTls(material: TlsMaterial): void;
-  /** Ends the session and its token. Takes a bounded time and never rejects. */
+  /** Revokes the token and closes all connections. Takes a bounded time and never rejects. */
   close(): Promise<void>;
 }
 
 /**
- * Puts the parts together; nothing is sent before `session.start` or `use`.
+ * Sends nothing before `tokens.start` or `withToken`.
  *
- * @throws TypeError for a path template that could mix logins up, Error if a certificate file cannot be read.
+ * @throws TypeError for an ambiguous path template
+ * @throws Error if a certificate file cannot be read
  */
-export function connectVault(config: VaultConfig, ports: VaultPorts): Vault {
+export function connectVault(config: VaultConfig, options: VaultOptions): Vault {
   const paths = kvPaths(config);
-  const client = vaultClient(config, ports, ports.tls ?? readTls(config));
+  const client = vaultClient(config, options, options.tls ?? readTls(config));
   const kv = new KvStore(client, paths);
   const method = authMethod(config.auth, client);
-  const session = new TokenManager(client, method, { ...ports, setTimer: ports.setTimer ?? setTimer });
+  const tokens = new TokenManager(client, method, { ...options, setTimer: options.setTimer ?? setTimer });
   return {
-    session,
-    use: (work) => session.withToken((token) => work(kv, token)),
+    tokens,
+    withToken: (work) => tokens.withToken((token) => work(kv, token)),
     useTls: (material) => client.useTls(material),
     async close() {
-      await session.stop();
+      await tokens.stop();
       client.close();
     },
   };

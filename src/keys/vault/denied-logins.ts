@@ -1,4 +1,5 @@
 import type { BackoffOptions } from '../../util/backoff.ts';
+import { LruMap } from '../../util/lru-map.ts';
 import type { LoginRef } from '../key-source.ts';
 import { loginRefString } from '../login-ref.ts';
 import { CircuitBreaker } from './circuit-breaker.ts';
@@ -7,33 +8,28 @@ import type { VaultError } from './errors.ts';
 const range = { initial: 1000, max: 60_000 };
 const maxLogins = 1000;
 
-/** Logins whose secret Vault's policy does not let us read: asking again each time would only cost Vault. */
+/** One circuit breaker per login that Vault's policy denies, so that Vault is not queried again each time. */
 export class PermissionBreakers {
-  readonly #ports: BackoffOptions;
-  readonly #breakers = new Map<string, CircuitBreaker>();
+  readonly #options: BackoffOptions;
+  readonly #breakers = new LruMap<CircuitBreaker>(maxLogins);
 
-  constructor(ports: BackoffOptions) {
-    this.#ports = ports;
+  constructor(options: BackoffOptions) {
+    this.#options = options;
   }
 
-  /** @throws VaultError `backing-off` if the login was denied a moment ago. */
-  check(address: LoginRef): void {
-    this.#breakers.get(loginRefString(address))?.assertClosed();
+  /** @throws VaultError `backing-off` if the login was denied recently */
+  assertClosed(login: LoginRef): void {
+    this.#breakers.peek(loginRefString(login))?.assertClosed();
   }
 
-  remember(address: LoginRef, error: VaultError): void {
-    const name = loginRefString(address);
-    const gate = this.#breakers.get(name) ?? new CircuitBreaker(this.#ports, range);
-    gate.trip(error);
-    this.#breakers.delete(name);
-    this.#breakers.set(name, gate);
-    for (const oldest of this.#breakers.keys()) {
-      if (this.#breakers.size <= maxLogins) break;
-      this.#breakers.delete(oldest);
-    }
+  trip(login: LoginRef, error: VaultError): void {
+    const name = loginRefString(login);
+    const breaker = this.#breakers.peek(name) ?? new CircuitBreaker(this.#options, range);
+    breaker.trip(error);
+    this.#breakers.set(name, breaker);
   }
 
-  forget(address: LoginRef): void {
-    this.#breakers.delete(loginRefString(address));
+  reset(login: LoginRef): void {
+    this.#breakers.delete(loginRefString(login));
   }
 }

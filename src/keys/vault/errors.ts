@@ -1,44 +1,44 @@
 interface Row {
-  /** For the log and for people who operate Countersign. */
+  /** For the log and for operators. */
   readonly text: string;
-  /** Vault as a whole is in trouble: nothing is asked of it for a while, and cached keys go on. */
+  /** Vault as a whole is unavailable: the circuit breaker opens, and cached keys stay in use. */
   readonly outage: boolean;
 }
 
 const outage = (text: string): Row => ({ text, outage: true });
-const answer = (text: string): Row => ({ text, outage: false });
+const failure = (text: string): Row => ({ text, outage: false });
 
-/** The closed list of what can go wrong with Vault, and what to do about each. */
+/** The closed list of failures of a request to Vault. */
 export const vaultErrors = {
   unreachable: outage('Vault cannot be reached'),
-  timeout: outage('Vault did not answer in time'),
-  redirected: outage('Vault redirects to another address, which is never followed'),
-  'too-large': outage('Vault sent more than a reply can hold'),
-  'invalid-reply': outage('what answers at the address of Vault does not speak its protocol'),
-  'unexpected-content': answer('what Vault has at the path of the login is not a secret of version 2'),
-  behind: outage('this Vault node has not caught up with its leader'),
-  throttled: outage('Vault limits the rate of requests'),
+  timeout: outage('Vault did not respond in time'),
+  redirected: outage('Vault redirected to another address; redirects are not followed'),
+  'too-large': outage('Vault response too large'),
+  'invalid-response': outage('unexpected response: not a Vault API'),
+  'unexpected-content': failure('the secret of the login is not a KV version 2 secret'),
+  behind: outage('Vault standby is behind the active node'),
+  throttled: outage('rate-limited by Vault'),
   standby: outage('this Vault node is a standby'),
-  failing: outage('Vault failed'),
-  uninitialised: outage('Vault is not initialised'),
+  failing: outage('Vault internal error'),
+  uninitialized: outage('Vault is not initialized'),
   sealed: outage('Vault is sealed'),
-  'backing-off': answer('Vault is not asked again yet after a failure'),
-  rejected: answer('Vault rejected the request as invalid'),
-  denied: answer('Vault denied permission'),
-  'no-route': answer('Vault has no such mount or namespace'),
-  'kv-version-1': answer('the mount is of KV version 1: move the secrets to one of version 2'),
-  'not-found': answer('Vault has no such secret'),
-  deleted: answer('the version is deleted or destroyed'),
-  'cas-mismatch': answer('somebody else has written a newer version'),
-  'bad-credentials': answer('Vault refused the credentials'),
-  'no-credentials': answer('the credentials for Vault cannot be read'),
+  'backing-off': failure('backing off after a Vault failure'),
+  rejected: failure('Vault rejected the request as invalid'),
+  denied: failure('Vault denied permission'),
+  'no-route': failure('Vault has no such mount or namespace'),
+  'kv-version-1': failure('the mount has KV version 1; move the secrets to a version 2 mount'),
+  'not-found': failure('Vault has no such secret'),
+  deleted: failure('the version is deleted or destroyed'),
+  'cas-mismatch': failure('check-and-set mismatch'),
+  'bad-credentials': failure('Vault rejected the credentials'),
+  'no-credentials': failure('the Vault credentials cannot be read'),
 } as const satisfies Record<string, Row>;
 
 export type VaultErrorKind = keyof typeof vaultErrors;
 
 /**
- * HTTP statuses of Vault's API (developer.hashicorp.com/vault/api-docs, "HTTP status codes") that mean the
- * same whatever the body says. Any other status that is not a success is an `invalid-reply`.
+ * HTTP statuses of Vault's API (developer.hashicorp.com/vault/api-docs, "HTTP status codes") whose meaning does not
+ * depend on the body. Any other status that is not a success is an `invalid-response`.
  */
 export const kindOfStatus: ReadonlyMap<number, VaultErrorKind> = new Map([
   [301, 'redirected'],
@@ -55,24 +55,24 @@ export const kindOfStatus: ReadonlyMap<number, VaultErrorKind> = new Map([
   [472, 'standby'],
   [473, 'standby'],
   [500, 'failing'],
-  [501, 'uninitialised'],
+  [501, 'uninitialized'],
   [502, 'failing'],
   [503, 'sealed'],
   [504, 'failing'],
 ]);
 
 export interface VaultErrorOptions {
-  /** HTTP status, where Vault answered. */
+  /** HTTP status, if Vault responded. */
   readonly status?: number;
   /** Seconds until it is worth trying again. */
   readonly retryAfter?: number;
-  /** The body of a `deleted` reply holds the version's metadata, and no key. */
+  /** The body of a `deleted` response has the version's metadata, and no key. */
   readonly metadata?: unknown;
-  /** Added to the text: a file name, an error code. Never anything that was sent to or came from Vault. */
+  /** Appended to the text: a file name or an error code. Never anything that was sent to Vault or received from it. */
   readonly note?: string;
 }
 
-/** An exchange with Vault that failed. Carries no request, no URL, no token and nothing Vault said. */
+/** A failed request to Vault. Contains no URL, no token and nothing of the request or response. */
 export class VaultError extends Error {
   override readonly name = 'VaultError';
   readonly kind: VaultErrorKind;
@@ -91,12 +91,12 @@ export class VaultError extends Error {
   }
 }
 
-/** Whether an error is a problem with Vault of one of these kinds. */
+/** Whether an error is a VaultError of one of these kinds. */
 export function isVaultError(error: unknown, ...kinds: readonly VaultErrorKind[]): error is VaultError {
   return error instanceof VaultError && kinds.includes(error.kind);
 }
 
-/** Whether an error says that Vault as a whole is in trouble. */
+/** Whether an error means that Vault as a whole is unavailable. */
 export function isUnavailable(error: unknown): error is VaultError {
   return error instanceof VaultError && vaultErrors[error.kind].outage;
 }

@@ -3,31 +3,31 @@ import type { TokenLease } from './auth-api.ts';
 
 /** The token in use. */
 export interface HeldToken extends TokenLease {
-  /** Milliseconds on the monotonic clock. */
+  /** When it expires; monotonic, milliseconds. */
   readonly until: number;
-  /** Seconds of the first lease of this token; when renewals give much less, its end is near. */
+  /** Seconds of the first lease of this token. Much shorter renewals mean that it is near its maximum TTL. */
   readonly firstSeconds: number;
-  /** When it was last known to be good, on the monotonic clock. */
-  goodAt: number;
+  /** When it was last known to be valid; monotonic, milliseconds. */
+  verifiedAt: number;
 }
 
 /**
  * @param firstSeconds of the token's first lease
- * @param since when the lease began, on the monotonic clock
- * @param before the configured token as it was held until now; absent where a login gave a new one
+ * @param since when the lease began; monotonic, milliseconds
+ * @param previous the configured token until now; absent if a login returned a new one
  */
 export function holdLease(
   lease: TokenLease,
   firstSeconds: number,
   since: number,
-  before: HeldToken | undefined,
+  previous: HeldToken | undefined,
 ): HeldToken {
   const until = lease.seconds === 0 ? Number.POSITIVE_INFINITY : since + lease.seconds * 1000;
-  return { ...lease, wholeSeconds: wholeSecondsOf(lease, before), until, firstSeconds, goodAt: since };
+  return { ...lease, wholeSeconds: wholeSecondsOf(lease, previous), until, firstSeconds, verifiedAt: since };
 }
 
-/** Near its end, looking a configured token up again and renewing it give ever less: that is not its length. */
-function wholeSecondsOf({ token, wholeSeconds }: TokenLease, before: HeldToken | undefined): number {
-  const isSame = before !== undefined && sameSecret(before.token, token);
-  return isSame ? Math.max(before.wholeSeconds, wholeSeconds) : wholeSeconds;
+/** Near the end of a configured token, lookups and renewals return ever shorter leases: not its full length. */
+function wholeSecondsOf({ token, wholeSeconds }: TokenLease, previous: HeldToken | undefined): number {
+  const isSame = previous !== undefined && sameSecret(previous.token, token);
+  return isSame ? Math.max(previous.wholeSeconds, wholeSeconds) : wholeSeconds;
 }

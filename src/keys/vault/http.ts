@@ -11,13 +11,13 @@ import { describeNetworkFailure } from '../../util/network-failure.ts';
 import { VaultError } from './errors.ts';
 import { parseVaultResponse } from './parse-response.ts';
 
-/** A reply of Vault to a key or a login is a few kilobytes. */
+/** A response with a key or a token has a few kilobytes. */
 const maxResponseBytes = 1_048_576;
-/** More than the reads the cache has under way at once. */
+/** More than the cache's concurrent reads. */
 const maxSockets = 16;
 
 export interface TransportOptions {
-  /** Milliseconds for one whole exchange: waiting for a socket, connecting, the last byte of the reply. */
+  /** Milliseconds for a whole request: from waiting for a socket to the last byte of the response. */
   readonly timeout: number;
   /** PEM texts; the system's CAs where `ca` is absent. */
   readonly ca?: string;
@@ -25,7 +25,7 @@ export interface TransportOptions {
   readonly key?: string;
 }
 
-/** What node-vault asks of a transport. */
+/** The request as node-vault passes it. */
 export interface TransportRequest {
   readonly method: string;
   readonly uri: string;
@@ -39,29 +39,29 @@ export interface TransportResponse {
   readonly request: { readonly path: string };
 }
 
-export interface ExchangeOptions {
-  /** Ends an exchange whose reply is not wanted any more. */
+export interface SendOptions {
+  /** Aborts the request. */
   readonly signal?: AbortSignal;
-  /** Not on a kept-alive socket, which may be one on which nothing comes any more. */
+  /** Uses a new connection: a kept-alive one may be dead. */
   readonly freshSocket?: boolean;
 }
 
 export interface Transport {
-  /** @throws VaultError for everything but a reply with status 200 or 204 that is JSON or empty. */
-  exchange(request: TransportRequest, options?: ExchangeOptions): Promise<TransportResponse>;
-  /** Closes idle connections, and each one in use after its exchange. */
-  retire(): void;
+  /** @throws VaultError unless the response has status 200 or 204 and is JSON or empty */
+  send(request: TransportRequest, options?: SendOptions): Promise<TransportResponse>;
+  /** Closes idle connections, and each one in use after its response. */
+  drain(): void;
   close(): void;
 }
 
 /**
- * HTTP to one Vault server, in place of the axios instance node-vault would use: with a deadline over the
- * whole exchange (a timeout of axios does not end a dripping body), a size limit, no redirects, no proxy out
- * of the environment, and TLS verification that nothing in the environment switches off.
+ * HTTP to one Vault server, in place of node-vault's axios: with a timeout for the whole request (that of axios does
+ * not end a slowly dripping body), a size limit, no redirects, no proxy from environment variables, and TLS
+ * verification that no environment variable can switch off.
  *
- * Reads share kept-alive sockets, on which bytes that were not asked for end the connection: a response that
- * crossed would be another login's key, and nothing in it names the login. Everything else gets a socket of its own, so that a login whose
- * credential counts its uses is never sent twice.
+ * Reads share keep-alive connections, which are closed if unsolicited bytes arrive: a response that is mixed up
+ * would be another login's key, and nothing in it names the login. Everything else uses a dedicated connection, so
+ * that a login with a use-limited credential is never sent twice.
  */
 export function transport(options: TransportOptions): Transport {
   const { timeout, ...material } = options;
@@ -69,20 +69,17 @@ export function transport(options: TransportOptions): Transport {
   const pooled = agents(new KeepAliveAgent({ maxSockets }), new KeepAliveTlsAgent({ ...tls, maxSockets }));
   const fresh = agents(new PlainAgent({ keepAlive: false }), new TlsAgent({ ...tls, keepAlive: false }));
 
-  async function exchange(
-    request: TransportRequest,
-    options: ExchangeOptions = {},
-  ): Promise<TransportResponse> {
+  async function send(request: TransportRequest, options: SendOptions = {}): Promise<TransportResponse> {
     const deadline = AbortSignal.timeout(timeout);
     const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
     const agent = request.method === 'POST' || options.freshSocket ? fresh : pooled;
     try {
-      const reply = await send(request, agent, signal).catch((error: unknown) => {
-        if (error instanceof StaleSocket) return send(request, fresh, signal);
+      const response = await sendOnce(request, agent, signal).catch((error: unknown) => {
+        if (error instanceof StaleSocket) return sendOnce(request, fresh, signal);
         throw error;
       });
-      const body = parseVaultResponse(reply.status, reply.headers, reply.text);
-      return { statusCode: reply.status, body, request: { path: new URL(request.uri).pathname } };
+      const body = parseVaultResponse(response.status, response.headers, response.text);
+      return { statusCode: response.status, body, request: { path: new URL(request.uri).pathname } };
     } catch (error) {
       if (error instanceof VaultError) throw error;
       if (signal.aborted) throw new VaultError('timeout');
@@ -91,8 +88,8 @@ export function transport(options: TransportOptions): Transport {
   }
 
   return {
-    exchange,
-    retire: () => pooled.retire(),
+    send,
+    drain: () => pooled.drain(),
     close: () => [pooled, fresh].forEach((pair) => pair.close()),
   };
 }
@@ -100,7 +97,7 @@ export function transport(options: TransportOptions): Transport {
 interface Agents {
   readonly plain: PlainAgent;
   readonly tls: TlsAgent;
-  retire(): void;
+  drain(): void;
   close(): void;
 }
 
@@ -108,7 +105,7 @@ function agents(plain: PlainAgent, tls: TlsAgent): Agents {
   return {
     plain,
     tls,
-    retire() {
+    drain() {
       for (const agent of [plain, tls]) {
         agent.maxFreeSockets = 0;
         for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
@@ -127,7 +124,11 @@ interface RawResponse {
   readonly text: string;
 }
 
-async function send({ method, uri, headers, json }: TransportRequest, agents: Agents, signal: AbortSignal) {
+async function sendOnce(
+  { method, uri, headers, json }: TransportRequest,
+  agents: Agents,
+  signal: AbortSignal,
+): Promise<RawResponse> {
   const url = new URL(uri);
   const body = json === undefined ? undefined : Buffer.from(JSON.stringify(json));
   const common = { method, signal, headers: { ...headers, ...contentHeaders(body) } };
@@ -136,12 +137,8 @@ async function send({ method, uri, headers, json }: TransportRequest, agents: Ag
       ? tlsRequest(url, { ...common, agent: agents.tls })
       : plainRequest(url, { ...common, agent: agents.plain });
   request.end(body);
-  const reply = await requestOnce(request);
-  return {
-    status: reply.statusCode ?? 0,
-    headers: reply.headers,
-    text: await collect(reply),
-  } satisfies RawResponse;
+  const response = await responseOf(request);
+  return { status: response.statusCode ?? 0, headers: response.headers, text: await collect(response) };
 }
 
 function contentHeaders(body: Buffer | undefined): Record<string, string> {
@@ -149,10 +146,10 @@ function contentHeaders(body: Buffer | undefined): Record<string, string> {
   return { 'Content-Type': 'application/json', 'Content-Length': String(body.length) };
 }
 
-/** A kept-alive socket that the server had already closed: nothing came back, and reads may be repeated. */
+/** The server had already closed the kept-alive socket. There was no response, and reads may be retried. */
 class StaleSocket extends Error {}
 
-function requestOnce(request: ClientRequest): Promise<IncomingMessage> {
+function responseOf(request: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     request.once('response', resolve);
     request.on('error', (error) => {
@@ -161,19 +158,19 @@ function requestOnce(request: ClientRequest): Promise<IncomingMessage> {
   });
 }
 
-async function collect(reply: IncomingMessage): Promise<string> {
+async function collect(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const chunk of reply as AsyncIterable<Buffer>) {
+  for await (const chunk of response as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    // Leaving the loop destroys the socket, so the rest is never read.
-    if (bytes > maxResponseBytes) throw new VaultError('too-large', { status: reply.statusCode ?? 0 });
+    // Leaving the loop destroys the socket, so the rest is not read.
+    if (bytes > maxResponseBytes) throw new VaultError('too-large', { status: response.statusCode ?? 0 });
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** A system error's code (`ECONNREFUSED`); its message names addresses, which is more than is needed. */
+/** A system error's code, such as `ECONNRESET`. */
 function codeOf(error: unknown): string {
   const coded = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
   return typeof coded === 'string' ? coded : 'no code';

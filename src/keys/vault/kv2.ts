@@ -7,34 +7,34 @@ import { MountVersion } from './mount-version.ts';
 import type { KvPaths } from './paths.ts';
 import { hideSecrets } from './redact.ts';
 
-/** The fields of a secret, each text in a Secret. */
+/** The fields of a secret, each text as a Secret. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** One version as it was read; without `fields` it is deleted or destroyed. */
+/** One version. Without `fields` it is deleted or destroyed. */
 export interface Version {
   readonly version: number;
   readonly createdAt: Date;
   readonly fields?: Fields;
 }
 
-/** What the metadata says of one version. */
+/** Metadata of one version. */
 export interface VersionInfo {
   readonly version: number;
   readonly createdAt: Date;
-  /** Set once it is deleted, or to the future where versions end by themselves. */
+  /** When it was deleted; in the future if it will be deleted automatically. */
   readonly deletedAt?: Date;
   readonly destroyed: boolean;
 }
 
 export interface History {
-  /** Number of the newest version, deleted or not: what check-and-set compares with. */
+  /** Number of the newest version, deleted or not. Check-and-set compares with it. */
   readonly current: number;
   /** Newest first. */
   readonly versions: readonly VersionInfo[];
 }
 
 const version = z.int().positive();
-/** RFC 3339, as Vault writes it; with nanoseconds, of which milliseconds remain. */
+/** RFC 3339 with nanoseconds, which are truncated to milliseconds. */
 const time = z
   .string()
   .transform((text) => new Date(text))
@@ -61,14 +61,12 @@ const writtenShape = z.object({ data: z.object({ version }) });
 /**
  * Secrets of a KV version 2 mount (Vault's API documentation, "KV secrets engine - version 2 (API)").
  *
- * A response says which version it is about, and that is checked. It names neither path nor login, and its
- * `request_id` is made by Vault, so nothing else in it shows that it belongs to the request: the transport has
- * to see to that.
+ * The version in a response is checked. Nothing else in it shows that it belongs to the request (it names neither
+ * path nor login, and Vault generates its `request_id`), so the transport must not mix up responses.
  */
 export class KvStore {
   readonly #client: VaultClient;
   readonly #paths: KvPaths;
-
   readonly #mount: MountVersion;
 
   constructor(client: VaultClient, paths: KvPaths) {
@@ -77,53 +75,56 @@ export class KvStore {
     this.#mount = new MountVersion(client, paths.mount);
   }
 
-  /** One version, the current one unless told otherwise; `undefined` where there has never been one. */
-  async read(token: Secret, address: LoginRef, number?: number): Promise<Version | undefined> {
+  /** One version; without `number` the current one. `undefined` if there never was one. */
+  async read(token: Secret, login: LoginRef, number?: number): Promise<Version | undefined> {
     const query = number === undefined ? '' : `?version=${number}`;
-    const path = this.#paths.secret('data', address) + query;
-    const reply = await this.#client.read(path, secretShape, token).catch(gone);
-    if (reply === undefined) return this.#mount.check(token);
-    const { metadata, data: fields } = reply.data;
+    const path = this.#paths.secret('data', login) + query;
+    const response = await this.#client.read(path, secretShape, token).catch(ifDeleted);
+    if (response === undefined) return this.#mount.check(token);
+    const { metadata, data: fields } = response.data;
     if (number !== undefined) checkVersion(metadata.version, number);
-    const about = { version: metadata.version, createdAt: metadata.created_time };
-    return fields === undefined ? about : { ...about, fields };
+    const read = { version: metadata.version, createdAt: metadata.created_time };
+    return fields === undefined ? read : { ...read, fields };
   }
 
-  async history(token: Secret, address: LoginRef): Promise<History | undefined> {
-    const path = this.#paths.secret('metadata', address);
-    const reply = await this.#client.read(path, historyShape, token).catch(missing);
-    if (reply === undefined) return this.#mount.check(token);
-    const versions = Object.entries(reply.data.versions).map(([number, info]) => ({
+  async history(token: Secret, login: LoginRef): Promise<History | undefined> {
+    const path = this.#paths.secret('metadata', login);
+    const response = await this.#client.read(path, historyShape, token).catch(ifNotFound);
+    if (response === undefined) return this.#mount.check(token);
+    const versions = Object.entries(response.data.versions).map(([number, info]) => ({
       version: Number(number),
       createdAt: info.created_time,
       ...(info.deletion_time === '' ? {} : { deletedAt: new Date(info.deletion_time) }),
       destroyed: info.destroyed,
     }));
     versions.sort((a, b) => b.version - a.version);
-    return { current: reply.data.current_version, versions };
+    return { current: response.data.current_version, versions };
   }
 
   /**
-   * Writes a new version and gives its number.
+   * Writes a new version.
    *
-   * @param cas the version that must be the newest now; 0: there must be none.
-   * @throws VaultError `cas-mismatch`; `invalid-reply` if the response is about another version
+   * @param cas the expected current version; 0: there must be none
+   * @returns its number
+   * @throws VaultError `cas-mismatch`; `invalid-response` if the response is about another version
    */
-  async write(token: Secret, address: LoginRef, fields: Fields, cas: number): Promise<number> {
-    const path = this.#paths.secret('data', address);
+  async write(token: Secret, login: LoginRef, fields: Fields, cas: number): Promise<number> {
+    const path = this.#paths.secret('data', login);
     const written = await this.#client.write(path, { options: { cas }, data: fields }, writtenShape, token);
-    // Check-and-set: the new version is the one after the version that was the newest.
+    // With check-and-set, the new version follows the expected one.
     checkVersion(written.data.version, cas + 1);
     return written.data.version;
   }
 
   /**
-   * Logins of an environment that have a secret, deleted or not. Where the path names the login before the
-   * environment, they are those of all environments.
+   * Logins of an environment that have a secret, deleted or not. Logins of all environments if the path has the login
+   * before the environment.
    */
   async logins(token: Secret, environment: string): Promise<readonly string[]> {
-    const reply = await this.#client.list(this.#paths.folder(environment), keysShape, token).catch(missing);
-    return (reply?.data.keys ?? [])
+    const response = await this.#client
+      .list(this.#paths.folder(environment), keysShape, token)
+      .catch(ifNotFound);
+    return (response?.data.keys ?? [])
       .map((name) => this.#paths.loginOf(environment, name))
       .filter((login) => login !== undefined);
   }
@@ -131,18 +132,18 @@ export class KvStore {
 
 function checkVersion(version: number, expected: number): void {
   if (version === expected) return;
-  throw new VaultError('invalid-reply', { note: `version ${version} in response to version ${expected}` });
+  throw new VaultError('invalid-response', { note: `expected version ${expected}, got version ${version}` });
 }
 
-/** Vault answers 404 for a deleted or destroyed version too, but then with its metadata. */
-function gone(error: unknown) {
-  if (!isVaultError(error, 'deleted')) return missing(error);
+/** Vault responds with 404 for a deleted or destroyed version too, but then with its metadata. */
+function ifDeleted(error: unknown) {
+  if (!isVaultError(error, 'deleted')) return ifNotFound(error);
   const metadata = metadataShape.safeParse(error.metadata);
   if (!metadata.success)
-    throw new VaultError('unexpected-content', { note: 'a deleted version without a number' });
+    throw new VaultError('unexpected-content', { note: 'deleted version lacks metadata' });
   return { data: { metadata: metadata.data, data: undefined } };
 }
 
-function missing(error: unknown): undefined {
+function ifNotFound(error: unknown): undefined {
   if (!isVaultError(error, 'not-found')) throw error;
 }

@@ -1,7 +1,7 @@
 import type { KeySourceObserver } from '../key-source.ts';
 import { isVaultError } from './errors.ts';
 
-/** Milliseconds. */
+/** Milliseconds after which a lasting problem is reported again. */
 const repeatAfter = 300_000;
 
 interface Report {
@@ -10,7 +10,7 @@ interface Report {
   readonly inUse: boolean;
 }
 
-/** Reports logins that failed: each problem once, and again when it lasts. */
+/** Reports failed logins to Vault, without repeating the same problem too often. */
 export class LoginReport {
   readonly #events: Pick<KeySourceObserver, 'keyProblem' | 'loginFailed'>;
   readonly #monotonic: () => number;
@@ -22,13 +22,13 @@ export class LoginReport {
     this.#monotonic = monotonic;
   }
 
-  /** @param inUse whether there is a token that has not ended, so that keys can still be read */
+  /** @param inUse whether there is a valid token, so that keys can still be read */
   failed(error: unknown, inUse: boolean): void {
     if (isVaultError(error, 'backing-off')) return;
-    const problem = `logging in to Vault: ${error instanceof Error ? error.message : 'unknown'}`;
+    const problem = `Vault login failed: ${error instanceof Error ? error.message : 'unknown'}`;
     const at = this.#monotonic();
-    const same = this.#last?.problem === problem && this.#last.inUse === inUse;
-    if (same && at - (this.#last?.at ?? 0) < repeatAfter) return;
+    const isSame = this.#last?.problem === problem && this.#last.inUse === inUse;
+    if (isSame && at - (this.#last?.at ?? 0) < repeatAfter) return;
     this.#last = { problem, at, inUse };
     if (inUse) this.#events.keyProblem(problem);
     else this.#events.loginFailed(problem);

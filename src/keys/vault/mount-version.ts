@@ -8,9 +8,9 @@ const mountShape = z.object({
 });
 
 /**
- * Finds out whether a mount is of KV version 1, which answers 404 to every path of version 2: without this all
- * logins would seem to have no keys. Asked once, by the path that Vault's own program asks first
- * (`sys/internal/ui/mounts/:path`), which a token may use that may do anything in the mount.
+ * Detects a mount with KV version 1, which responds with 404 to every path of version 2: without this check all
+ * logins would seem to have no keys. Checked once, with the path that the Vault CLI uses too
+ * (`sys/internal/ui/mounts/:path`). Vault permits it to every token that has any access to the mount.
  */
 export class MountVersion {
   readonly #client: VaultClient;
@@ -30,7 +30,7 @@ export class MountVersion {
     this.#known = true;
   }
 
-  /** A Vault that does not say leaves the answer as it is: not found. */
+  /** If Vault does not report it, the secret counts as not found. */
   async #isVersion1(token: Secret): Promise<boolean> {
     try {
       const { data } = await this.#client.read(`sys/internal/ui/mounts/${this.#mount}`, mountShape, token);

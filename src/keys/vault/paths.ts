@@ -2,40 +2,40 @@ import type { VaultConfig } from '../../config/schema.ts';
 import type { LoginRef } from '../key-source.ts';
 import { assertLoginRef } from '../login-ref.ts';
 
-/** A KV v2 mount shows the same secret under several prefixes. */
+/** Path prefixes of a KV v2 mount. */
 type View = 'data' | 'metadata';
 
 export interface KvPaths {
-  /** Where the secrets engine is. */
+  /** Path of the secrets engine. */
   readonly mount: string;
-  secret(view: View, address: LoginRef): string;
-  /** The folder whose listing names the logins of an environment. */
+  secret(view: View, login: LoginRef): string;
+  /** The path whose listing has the logins of an environment. */
   folder(environment: string): string;
-  /** The login that a name in that listing stands for; folders end in `/`. */
+  /** The login of a name in that listing; names of folders end in `/`. */
   loginOf(environment: string, name: string): string | undefined;
 }
 
 /**
- * Builds paths in Vault segment by segment. That no two addresses share a path is the configuration's to see
- * to; here nothing that stands in an address can lead out of its segment.
+ * Builds Vault paths segment by segment, so that no name can break out of its segment. The configuration's
+ * validation ensures that each login has a path of its own.
  *
- * @throws TypeError for a mount or template that is no path, or lacks {environment} or {login}.
+ * @throws TypeError for an invalid mount or template, or a template without {environment} or {login}
  */
 export function kvPaths({ mount, path }: Pick<VaultConfig, 'mount' | 'path'>): KvPaths {
   const template = path.split('/');
   const at = template.findIndex((segment) => segment.includes('{login}'));
   const named = template[at];
   if (named === undefined || !path.includes('{environment}')) {
-    throw new TypeError('the path in Vault must hold {environment} and {login}');
+    throw new TypeError('the path in Vault must contain {environment} and {login}');
   }
   const base = mountPath(mount);
   encodeSegments(template);
 
   return {
     mount: base,
-    secret(view, address) {
-      assertLoginRef(address);
-      return `${base}/${view}/${encodeSegments(filled(template, address))}`;
+    secret(view, login) {
+      assertLoginRef(login);
+      return `${base}/${view}/${encodeSegments(filled(template, login))}`;
     },
     folder(environment) {
       const anyLogin = { environment, login: '-' };
@@ -67,7 +67,7 @@ function encodeSegments(segments: readonly string[]): string {
   return segments.map(encodeSegment).join('/');
 }
 
-/** @throws TypeError for a segment that a URL would resolve away. */
+/** @throws TypeError for a segment that URL normalization would remove */
 function encodeSegment(segment: string): string {
   if (segment === '' || segment === '.' || segment === '..') {
     throw new TypeError('a path in Vault has an empty segment, "." or ".."');

@@ -1,12 +1,12 @@
 import { reveal, Secret } from '../../secret.ts';
 
-/** Every text inside a value becomes a {@link Secret}; what Vault keeps for a login is hidden from the start. */
+/** Wraps every text inside a value in a {@link Secret}, so that fields are hidden from the moment they are read. */
 export function hideSecrets(value: unknown): unknown {
   if (typeof value === 'string') return new Secret(value);
   return mapInside(value, hideSecrets);
 }
 
-/** The opposite of {@link hideSecrets}: on the way to Vault, or to the parser of keys. */
+/** The opposite of {@link hideSecrets}, for requests to Vault and for parsing keys. */
 export function revealSecrets(value: unknown): unknown {
   if (value instanceof Secret) return reveal(value);
   return mapInside(value, revealSecrets);

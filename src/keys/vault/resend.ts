@@ -1,23 +1,23 @@
 import { setTimer } from '../../util/timer.ts';
 import { isUnavailable } from './errors.ts';
 
-/** Milliseconds after which a read without an answer is sent once more, on another connection. */
-const patience = 1000;
+/** Milliseconds after which a read without a response is sent again, on another connection. */
+const resendAfter = 1000;
 
-/** Sends one copy, until the signal ends it; a further one on a connection of its own. */
+/** Sends one copy of the request, which the signal aborts. Further copies use a dedicated connection. */
 type Send<T> = (copy: { readonly signal: AbortSignal; readonly freshSocket: boolean }) => Promise<T>;
 
 type Resend = (isProbe: boolean) => Promise<void>;
 
 /**
- * Keeps reads from waiting on connections on which nothing comes any more, as after a node of Vault hung or was
- * cut off. A read that is unanswered for a second is sent again, but all reads together send at most one such
- * copy per second; when one of them is answered, Vault is back, and the other reads that wait are sent
- * again too. The first answer counts; without one a read fails when its first copy does.
+ * Keeps reads from waiting on dead connections, as after a Vault node hung or lost its network. A read without a
+ * response is sent again after a second, but all reads together send at most one such probe per second. When a
+ * probe gets a response, the other waiting reads are sent again too. The first response counts; without one a
+ * read fails when its first copy does.
  */
 export class Resender {
   readonly #waiting = new Set<Resend>();
-  #resting = false;
+  #probedRecently = false;
 
   async send<T>(send: Send<T>): Promise<T> {
     const over = new AbortController();
@@ -27,7 +27,7 @@ export class Resender {
       try {
         resolve(await send({ signal, freshSocket: true }));
       } catch (error) {
-        // Whether Vault is away, the first copy says at its deadline.
+        // The first copy decides at its timeout whether Vault is unavailable.
         if (isUnavailable(error)) return;
         reject(error);
       }
@@ -46,18 +46,18 @@ export class Resender {
     }
   }
 
-  /** Sends again after each second in which no other read did. */
+  /** Sends again after each second in which no other read sent a probe. */
   #probeEach(sendAgain: Resend): () => void {
     const probe = (): void => {
-      cancel = setTimer(probe, patience);
-      if (this.#resting) return;
-      this.#resting = true;
+      cancel = setTimer(probe, resendAfter);
+      if (this.#probedRecently) return;
+      this.#probedRecently = true;
       setTimer(() => {
-        this.#resting = false;
-      }, patience - 1);
+        this.#probedRecently = false;
+      }, resendAfter - 1);
       void sendAgain(true);
     };
-    let cancel = setTimer(probe, patience);
+    let cancel = setTimer(probe, resendAfter);
     return () => cancel();
   }
 }

@@ -2,67 +2,67 @@ import type { VaultConfig } from '../../config/schema.ts';
 import { type SourceState, SourceUnavailable } from '../errors.ts';
 import { parseKeys } from '../key.ts';
 import type { KeyRing, KeySource, LoginRef } from '../key-source.ts';
-import { connectVault, type VaultPorts } from './connect.ts';
+import { connectVault, type VaultOptions } from './connect.ts';
 import { PermissionBreakers } from './denied-logins.ts';
 import { isVaultError } from './errors.ts';
 import type { Fields, Version } from './kv2.ts';
 import { revealFields } from './redact.ts';
 
-/** How many superseded versions a ring can hold. */
+/** Maximum number of superseded versions in a ring. */
 const maxPreviousVersions = 4;
 
-/** How far a read came. */
+/** How far a read got. */
 type Step = 'before' | 'login' | 'reading';
 
-/** Reads one version; the current one without a number. */
+/** Reads one version; without a number the current one. */
 type ReadVersion = (version?: number) => Promise<Version | undefined>;
 
 /**
- * Keys in Vault's KV version 2, one secret a login.
+ * Reads keys from Vault's KV version 2, with one secret per login.
  *
- * @param rotationGracePeriod milliseconds for which a superseded version stays in the ring.
- * @throws as {@link connectVault}.
+ * @param rotationGracePeriod milliseconds during which a superseded version stays in the ring
+ * @throws as {@link connectVault}
  */
 export function createVaultSource(
   config: VaultConfig,
   rotationGracePeriod: number,
-  ports: VaultPorts,
+  options: VaultOptions,
 ): KeySource {
-  const vault = connectVault(config, ports);
-  const denied = new PermissionBreakers(ports);
+  const vault = connectVault(config, options);
+  const denied = new PermissionBreakers(options);
 
-  async function read(address: LoginRef): Promise<KeyRing | undefined> {
+  async function read(login: LoginRef): Promise<KeyRing | undefined> {
     let step: Step = 'before';
     try {
-      denied.check(address);
+      denied.assertClosed(login);
       step = 'login';
-      const ring = await vault.use((kv, token) => {
+      const ring = await vault.withToken((kv, token) => {
         step = 'reading';
-        const readVersion: ReadVersion = (version) => kv.read(token, address, version);
-        return readRing(readVersion, ports.clock() - rotationGracePeriod);
+        const readVersion: ReadVersion = (version) => kv.read(token, login, version);
+        return readRing(readVersion, options.clock() - rotationGracePeriod);
       });
-      denied.forget(address);
+      denied.reset(login);
       return ring;
     } catch (error) {
-      if (isVaultError(error, 'denied')) denied.remember(address, error);
-      throw new SourceUnavailable(address, error, stateOf(error, step));
+      if (isVaultError(error, 'denied')) denied.trip(login, error);
+      throw new SourceUnavailable(login, error, stateOf(error, step));
     }
   }
 
   return {
     read,
-    start: () => vault.session.start(),
-    ready: () => vault.session.loggedInOnce,
+    start: () => vault.tokens.start(),
+    ready: () => vault.tokens.loggedInOnce,
     useTls: (material) => vault.useTls(material),
     stop: () => vault.close(),
   };
 }
 
-/** A login that is denied says nothing of the others; without a token none can be read. */
+/** A denied login says nothing about other logins; without a token none can be read. */
 function stateOf(error: unknown, step: Step): SourceState {
-  if (step === 'before') return 'not-asked';
+  if (step === 'before') return 'unknown';
   if (step === 'login') return 'down';
-  if (isVaultError(error, 'backing-off')) return 'not-asked';
+  if (isVaultError(error, 'backing-off')) return 'unknown';
   return isVaultError(error, 'denied', 'rejected', 'unexpected-content') ? 'up' : 'down';
 }
 
@@ -70,14 +70,14 @@ async function readRing(readVersion: ReadVersion, gracePeriodBegan: number): Pro
   const current = await readVersion();
   if (current?.fields === undefined) return undefined;
   const ring = [...keysOf(current, current.fields)];
-  let above = current;
-  for (let step = 0; step < maxPreviousVersions && above.version > 1; step += 1) {
-    // Superseded when the version above it was written.
-    if (above.createdAt.getTime() <= gracePeriodBegan) break;
-    const earlier = await readVersion(above.version - 1);
+  let newer = current;
+  for (let step = 0; step < maxPreviousVersions && newer.version > 1; step += 1) {
+    // Superseded when the next version was written.
+    if (newer.createdAt.getTime() <= gracePeriodBegan) break;
+    const earlier = await readVersion(newer.version - 1);
     if (earlier === undefined) break;
-    if (earlier.fields !== undefined) ring.push(...keysOf(earlier, earlier.fields, above.createdAt));
-    above = earlier;
+    if (earlier.fields !== undefined) ring.push(...keysOf(earlier, earlier.fields, newer.createdAt));
+    newer = earlier;
   }
   return ring;
 }

@@ -3,14 +3,13 @@ import { lookUpSelf, revokeSelf, type TokenLease } from './auth-api.ts';
 import type { VaultClient } from './client.ts';
 import { isVaultError } from './errors.ts';
 
-/** Milliseconds between logins made on a mere suspicion with the same credentials. */
-const suspicionEvery = 600_000;
+/** Milliseconds between logins with the same credentials because of a suspected token. */
+const suspicionInterval = 600_000;
 
 /**
- * Tells a token that was revoked from one that lacks a permission; Vault denies both in the same words. A token
- * that may look itself up, as the policy `default` says, answers that. Where that is denied too, the
- * token is only suspected: a new login may show which it is, but not too often, since each may use up a
- * credential and leaves a token behind.
+ * Distinguishes a revoked token from one that lacks a permission: Vault responds to both in the same way. If the
+ * token may look itself up, as the policy `default` permits, the lookup shows it. Otherwise the token is only
+ * suspected: a new login may help, but not too often, since it may use up a credential and leaves a token behind.
  */
 export class TokenCheck {
   readonly #client: VaultClient;
@@ -25,8 +24,8 @@ export class TokenCheck {
   }
 
   /**
-   * Remembers whether a new token may look itself up: once it is revoked, it cannot be asked any more. One with
-   * limited uses is not asked, since that is a use.
+   * Checks whether a new token may look itself up, since that cannot be found out once it is revoked. Skips tokens
+   * with limited uses: the lookup would be one.
    */
   async learn({ token, uses }: TokenLease): Promise<void> {
     if (uses !== undefined) return;
@@ -34,31 +33,31 @@ export class TokenCheck {
   }
 
   /**
-   * What a token that was denied something is.
+   * The state of a token that was denied a request.
    *
-   * @param fingerprint of the credentials for a new login; changed ones are worth one at once
-   * @throws VaultError where Vault cannot be asked
+   * @param fingerprint of the credentials for a new login; changed ones are tried at once
+   * @throws VaultError if the lookup fails
    */
-  async judge(token: Secret, fingerprint: () => Promise<string>): Promise<'good' | 'suspected' | 'revoked'> {
-    if (await this.#canLookUp(token)) return 'good';
+  async check(token: Secret, fingerprint: () => Promise<string>): Promise<'valid' | 'suspected' | 'revoked'> {
+    if (await this.#canLookUp(token)) return 'valid';
     if (this.#mayLookUp) return 'revoked';
     const credentials = await fingerprint();
     const at = this.#monotonic();
     const last = this.#lastSuspicion;
-    if (last?.credentials === credentials && at - last.at < suspicionEvery) return 'good';
+    if (last?.credentials === credentials && at - last.at < suspicionInterval) return 'valid';
     this.#lastSuspicion = { at, credentials };
     return 'suspected';
   }
 
-  /** A login that Vault could not answer says nothing of the token: the next denial is worth another. */
-  undecided(): void {
+  /** Allows another login at the next denial: the last one failed because Vault was unavailable. */
+  forgetSuspicion(): void {
     this.#lastSuspicion = undefined;
   }
 
-  /** For a suspected token that was replaced: it may still live and must not be left behind. */
-  async replaced(before: Secret): Promise<void> {
-    await revokeSelf(this.#client, before).catch(() => {
-      // Without the permission it ends with its lease.
+  /** Revokes a suspected token that was replaced: it may still be valid. */
+  async revokeReplaced(previous: Secret): Promise<void> {
+    await revokeSelf(this.#client, previous).catch(() => {
+      // Without that permission it expires with its lease.
     });
   }
 

@@ -9,80 +9,81 @@ import type { VaultClient } from './client.ts';
 import { isUnavailable, isVaultError } from './errors.ts';
 import { type HeldToken, holdLease } from './held-token.ts';
 import { LoginReport } from './login-report.ts';
-import { RefusedCredentials } from './refused-credentials.ts';
+import { RejectedCredentials } from './rejected-credentials.ts';
 import { TokenCheck } from './token-check.ts';
 
-/** What a session reports. */
 export type TokenManagerObserver = Pick<
   KeySourceObserver,
   'keyProblem' | 'keySourceUp' | 'loginFailed' | 'tokenExpiryChanged'
 >;
 
 export interface TokenManagerOptions extends BackoffOptions {
-  /** Milliseconds since 1970: for what is told, never for what is waited for. */
+  /** Wall time in milliseconds since 1970, for reporting only. */
   readonly clock: () => number;
   readonly events: TokenManagerObserver;
   readonly setTimer: SetTimer;
 }
 
-/** How often the background looks for changed files and ended back-offs; asking Vault is up to those. */
-const lookAgainRange = { initial: 1000, max: 10_000 };
+/** Milliseconds between background retries. They notice changed credential files; the breakers limit requests. */
+const retryRange = { initial: 1000, max: 10_000 };
 /**
- * Milliseconds. A token that was good so lately and is denied something lacks the permission. Short, because a token
- * that was revoked meanwhile is noticed only after this time.
+ * Milliseconds. A token that was valid so recently lacks a permission if it is denied. Short, because a token that
+ * was revoked meanwhile is noticed only after this time.
  */
-const good = 1000;
-/** Milliseconds that the end may take. */
-const longestStop = 400;
+const recentlyVerified = 1000;
+/** Milliseconds that {@link TokenManager.stop} may take. */
+const maxStopTime = 400;
 
 /**
- * Keeps one Vault token alive: logs in, renews at two thirds of the lease, logs in again when renewal is
- * refused or no longer lengthens the token's life. One login at a time, whoever asks for it.
+ * Keeps one Vault token valid: logs in, renews at two thirds of the lease, and logs in again if renewal fails or no
+ * longer extends the lease. One login at a time (single flight).
  */
 export class TokenManager {
   readonly #client: VaultClient;
   readonly #method: AuthMethod;
-  readonly #ports: TokenManagerOptions;
-  readonly #refused: RefusedCredentials;
+  readonly #options: TokenManagerOptions;
+  readonly #rejectedCredentials: RejectedCredentials;
   readonly #retryBackoff: ExponentialBackoff;
   readonly #tokenCheck: TokenCheck;
   readonly #report: LoginReport;
   #held: HeldToken | undefined;
-  /** Fingerprint of the credentials that gave the token; absent before the first login. */
+  /** Fingerprint of the credentials of the last login; absent before the first one. */
   #loggedInWith: string | undefined;
   #loggingIn: Promise<HeldToken> | undefined;
-  #judging: Promise<HeldToken> | undefined;
+  #checking: Promise<HeldToken> | undefined;
   readonly #inFlight = new Set<Promise<unknown>>();
   #cancelTimer = (): void => {};
   #running = false;
 
-  constructor(client: VaultClient, method: AuthMethod, ports: TokenManagerOptions) {
+  constructor(client: VaultClient, method: AuthMethod, options: TokenManagerOptions) {
     this.#client = client;
     this.#method = method;
-    this.#ports = ports;
-    this.#refused = new RefusedCredentials(ports);
-    this.#retryBackoff = new ExponentialBackoff(ports, lookAgainRange);
-    this.#tokenCheck = new TokenCheck(client, ports.monotonic);
-    this.#report = new LoginReport(ports.events, ports.monotonic);
+    this.#options = options;
+    this.#rejectedCredentials = new RejectedCredentials(options);
+    this.#retryBackoff = new ExponentialBackoff(options, retryRange);
+    this.#tokenCheck = new TokenCheck(client, options.monotonic);
+    this.#report = new LoginReport(options.events, options.monotonic);
   }
 
-  /** Logs in, and from then on keeps the token alive in the background. */
+  /** Logs in and keeps the token valid in the background. */
   start(): void {
     this.#running = true;
     void this.#keepAlive();
   }
 
   /**
-   * Ends the background at once; then, when the work in flight is done, the token, unless it was handed to us.
-   * Where the policy does not allow that, the token ends with its lease. Takes a bounded time and never rejects.
+   * Stops background work, waits for work in flight, and revokes the token unless it was configured. Without the
+   * permission to revoke it, the token expires with its lease. Takes a bounded time and never rejects.
    */
   async stop(): Promise<void> {
     this.#running = false;
     this.#cancelTimer();
-    const late = new AbortController();
-    const over = wait(longestStop, undefined, { signal: late.signal, ref: false }).catch(() => undefined);
-    await Promise.race([over, this.#end()]);
-    late.abort();
+    const stopped = new AbortController();
+    const timeout = wait(maxStopTime, undefined, { signal: stopped.signal, ref: false }).catch(
+      () => undefined,
+    );
+    await Promise.race([timeout, this.#revokeToken()]);
+    stopped.abort();
   }
 
   get loggedInOnce(): boolean {
@@ -90,8 +91,7 @@ export class TokenManager {
   }
 
   /**
-   * Does some work with the token. Work that is denied is done once more with a new token if the old one was
-   * revoked; else it is the permission that is missing.
+   * Runs `work` with the token. If it is denied because the token was revoked, it runs once more with a new token.
    *
    * @throws VaultError
    */
@@ -117,7 +117,7 @@ export class TokenManager {
     }
   }
 
-  async #end(): Promise<void> {
+  async #revokeToken(): Promise<void> {
     await Promise.allSettled([...this.#inFlight, this.#loggingIn]);
     const held = this.#alive();
     if (held !== undefined && this.#method.givesNewTokens)
@@ -126,43 +126,43 @@ export class TokenManager {
 
   #alive(): HeldToken | undefined {
     const held = this.#held;
-    return held !== undefined && this.#ports.monotonic() < held.until ? held : undefined;
+    return held !== undefined && this.#options.monotonic() < held.until ? held : undefined;
   }
 
   async #replacementFor(denied: HeldToken): Promise<HeldToken> {
     const held = this.#alive();
     if (held !== undefined && held.token !== denied.token) return held;
-    if (this.#ports.monotonic() - denied.goodAt < good) return denied;
-    this.#judging ??= this.#judge(denied).finally(() => {
-      this.#judging = undefined;
+    if (this.#options.monotonic() - denied.verifiedAt < recentlyVerified) return denied;
+    this.#checking ??= this.#checkToken(denied).finally(() => {
+      this.#checking = undefined;
     });
-    return this.#judging;
+    return this.#checking;
   }
 
-  /** Gives the token that was denied where it is good. */
-  async #judge(denied: HeldToken): Promise<HeldToken> {
-    // To log in with a token is to look it up.
+  /** A new token, or the denied one if that is valid. */
+  async #checkToken(denied: HeldToken): Promise<HeldToken> {
+    // With a configured token, a login is a lookup.
     if (!this.#method.givesNewTokens) return this.#login();
     const fingerprint = async () => (await this.#method.credentials()).fingerprint;
-    const verdict = await this.#tokenCheck.judge(denied.token, fingerprint);
-    if (verdict === 'good') {
-      denied.goodAt = this.#ports.monotonic();
+    const verdict = await this.#tokenCheck.check(denied.token, fingerprint);
+    if (verdict === 'valid') {
+      denied.verifiedAt = this.#options.monotonic();
       return denied;
     }
-    if (verdict === 'revoked') this.#drop(denied);
+    if (verdict === 'revoked') this.#discard(denied);
     const next = await this.#login().catch((error: unknown) => {
-      if (isUnavailable(error)) this.#tokenCheck.undecided();
+      if (isUnavailable(error)) this.#tokenCheck.forgetSuspicion();
       throw error;
     });
-    if (verdict === 'suspected') await this.#tokenCheck.replaced(denied.token);
+    if (verdict === 'suspected') await this.#tokenCheck.revokeReplaced(denied.token);
     return next;
   }
 
-  /** A revoked token is not used again. Nothing can be read until the next login succeeds. */
-  #drop(revoked: HeldToken | undefined): void {
+  /** A revoked token is not used again: no key can be read until the next login succeeds. */
+  #discard(revoked: HeldToken | undefined): void {
     if (revoked === undefined || this.#held?.token !== revoked.token) return;
     this.#held = undefined;
-    this.#ports.events.tokenExpiryChanged(this.#ports.clock() / 1000, revoked.wholeSeconds);
+    this.#options.events.tokenExpiryChanged(this.#options.clock() / 1000, revoked.wholeSeconds);
     this.#scheduleRenewal(this.#retryBackoff.remaining);
   }
 
@@ -181,48 +181,48 @@ export class TokenManager {
   async #requestToken(): Promise<HeldToken> {
     const credentials = await this.#method.credentials();
     const { name, givesNewTokens } = this.#method;
-    const lease = await this.#refused.logIn(credentials, name).catch((error: unknown) => {
+    const lease = await this.#rejectedCredentials.logIn(credentials, name).catch((error: unknown) => {
       const isHeldToken = !givesNewTokens && credentials.fingerprint === this.#loggedInWith;
-      if (isHeldToken && isVaultError(error, 'bad-credentials')) this.#drop(this.#held);
+      if (isHeldToken && isVaultError(error, 'bad-credentials')) this.#discard(this.#held);
       throw error;
     });
     if (givesNewTokens) await this.#tokenCheck.learn(lease);
     this.#loggedInWith = credentials.fingerprint;
     this.#report.succeeded();
-    this.#ports.events.keySourceUp(true);
+    this.#options.events.keySourceUp(true);
     return this.#hold(lease, lease.seconds);
   }
 
   #hold(lease: TokenLease, firstSeconds: number): HeldToken {
-    const before = this.#method.givesNewTokens ? undefined : this.#held;
-    const held = holdLease(lease, firstSeconds, this.#ports.monotonic(), before);
+    const previous = this.#method.givesNewTokens ? undefined : this.#held;
+    const held = holdLease(lease, firstSeconds, this.#options.monotonic(), previous);
     this.#held = held;
     this.#retryBackoff.reset();
-    if (lease.seconds === 0) this.#ports.events.tokenExpiryChanged(undefined);
-    else this.#ports.events.tokenExpiryChanged(this.#onClock(held.until) / 1000, held.wholeSeconds);
+    if (lease.seconds === 0) this.#options.events.tokenExpiryChanged(undefined);
+    else this.#options.events.tokenExpiryChanged(this.#wallTime(held.until) / 1000, held.wholeSeconds);
     if (lease.seconds > 0) {
       if (!lease.renewable) this.#warnExpiry(held);
-      this.#scheduleRenewal(lease.seconds * 1000 * (2 / 3) * (0.9 + 0.2 * this.#ports.random()));
+      this.#scheduleRenewal(lease.seconds * 1000 * (2 / 3) * (0.9 + 0.2 * this.#options.random()));
     }
     return held;
   }
 
-  /** A token that was handed to us is the one kind we cannot replace. */
+  /** Only a configured token needs a warning: others are replaced by a login. */
   #warnExpiry({ until }: HeldToken): void {
     if (this.#method.givesNewTokens) return;
-    const end = new Date(this.#onClock(until)).toISOString();
-    this.#ports.events.keyProblem(`the configured Vault token expires at ${end}; replace it`);
+    const expiry = new Date(this.#wallTime(until)).toISOString();
+    this.#options.events.keyProblem(`the configured Vault token expires at ${expiry}; replace it`);
   }
 
-  /** Milliseconds since 1970 of a moment on the monotonic clock. */
-  #onClock(moment: number): number {
-    return this.#ports.clock() + (moment - this.#ports.monotonic());
+  /** Converts a monotonic time to milliseconds since 1970. */
+  #wallTime(monotonic: number): number {
+    return this.#options.clock() + (monotonic - this.#options.monotonic());
   }
 
   #scheduleRenewal(milliseconds: number): void {
     this.#cancelTimer();
     if (!this.#running) return;
-    this.#cancelTimer = this.#ports.setTimer(() => void this.#keepAlive(), milliseconds);
+    this.#cancelTimer = this.#options.setTimer(() => void this.#keepAlive(), milliseconds);
   }
 
   async #keepAlive(): Promise<void> {
@@ -239,7 +239,7 @@ export class TokenManager {
     const lease = await renewSelf(this.#client, held.token).catch((error: unknown) => {
       if (isUnavailable(error) || isVaultError(error, 'backing-off')) throw error;
     });
-    // Near the end of a token's greatest life, renewals give ever less.
+    // Near a token's maximum TTL, renewals return ever shorter leases.
     if (lease !== undefined && lease.seconds * 3 > held.firstSeconds) {
       this.#hold({ ...lease, token: held.token }, held.firstSeconds);
       return;

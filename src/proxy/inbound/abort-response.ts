@@ -3,8 +3,8 @@ import type { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 
 /**
- * Ends the connection of an answer that will not be whole, so that nobody can take it for whole: over HTTP/1.0
- * the end of the connection may be all that ends an answer. Over TLS its alert is missing (RFC 8446 section 6.1).
+ * Closes the connection of a truncated response so that it cannot pass for a complete one: in HTTP/1.0 the end of the
+ * connection may be all that ends a response. TCP is reset; TLS ends without close_notify (RFC 8446 section 6.1).
  */
 export function abortResponse(response: ServerResponse): void {
   const { socket } = response;
@@ -13,27 +13,26 @@ export function abortResponse(response: ServerResponse): void {
 }
 
 /**
- * Bounds how long an answer that is written may wait for its caller to read it: what is not taken by then is
- * thrown away with its connection.
+ * Destroys the connection if the client has not read the response by the timeout.
  *
- * @param deadline milliseconds
+ * @param timeout milliseconds
  */
-export function abortIfUnread(response: ServerResponse, deadline: number): void {
-  if (!response.closed) onTimeoutUnlessClosed(response, deadline, () => abortResponse(response));
+export function abortIfUnread(response: ServerResponse, timeout: number): void {
+  if (!response.closed) onTimeoutUnlessClosed(response, timeout, () => abortResponse(response));
 }
 
-/** Acts when the response is over, which it may be already. */
-export function afterClose(response: ServerResponse, act: () => void): void {
-  if (response.closed) act();
-  else response.once('close', act);
+/** Calls back when the response is closed, or now if it is closed already. */
+export function afterClose(response: ServerResponse, callback: () => void): void {
+  if (response.closed) callback();
+  else response.once('close', callback);
 }
 
-/** @param deadline milliseconds */
+/** @param timeout milliseconds */
 export function onTimeoutUnlessClosed(
   stream: ServerResponse | Duplex,
-  deadline: number,
-  act: () => void,
+  timeout: number,
+  callback: () => void,
 ): void {
-  const timer = setTimeout(act, deadline);
+  const timer = setTimeout(callback, timeout);
   stream.once('close', () => clearTimeout(timer));
 }

@@ -4,10 +4,10 @@ import type { MemoryReservation } from '../memory-budget.ts';
 import { onTimeoutUnlessClosed } from './abort-response.ts';
 import { type HttpParser, takeOverParser } from './http-parser.ts';
 
-/** How long, and how much of, what is unwanted is still read, so that the client sees the response (milliseconds). */
+/** How long, and how many bytes, unwanted input is still read so that the client receives the response. */
 export const linger = { milliseconds: 1_000, bytes: 1_048_576 };
 
-/** Bytes that are parsed at a time: so many requests of the smallest size may be among them, and no more. */
+/** Bytes that are parsed at a time. Limits how many tiny requests can be parsed ahead. */
 const sliceBytes = 1_024;
 
 interface Received {
@@ -16,36 +16,36 @@ interface Received {
 }
 
 /**
- * One client connection, whose requests are processed one at a time: what comes behind a request is not even parsed
- * before the response to it has been written. So a request behind a response that said `Connection: close` is never
- * processed (RFC 9112 section 9.6), no response is lost because an earlier one ended the connection, and a client that
- * pipelines thousands of requests gets no more than its share of time and memory.
+ * One client connection, which processes one request at a time: bytes after a request are not even parsed before its
+ * response is written. So a request after a response with `Connection: close` is never processed (RFC 9112 section
+ * 9.6), no response is lost because an earlier one closed the connection, and a client that pipelines thousands of
+ * requests gets only its share of time and memory.
  */
 export class Connection {
   readonly #socket: Socket;
   readonly #memory: MemoryReservation;
   readonly #parser: HttpParser;
   readonly #handle: (request: IncomingMessage, response: ServerResponse) => void;
-  /** Bytes that were read ahead of their turn. */
+  /** Bytes that were read ahead. */
   #unparsed: Buffer | undefined;
-  /** The client has ended its side; its requests are still processed. */
+  /** The client has closed its side. Requests received before are still processed. */
   #ended = false;
-  /** Requests that were parsed ahead of their turn, since they came in one slice with another. */
+  /** Requests that were parsed ahead, because they were in the same slice as another one. */
   readonly #queue: Received[] = [];
   #current: Received | undefined;
-  /** No further requests are accepted; what was accepted is still processed. */
+  /** No further requests are accepted. Those already accepted are still processed. */
   #closing = false;
   #lingering = false;
-  /** Bytes were read that are not processed. */
-  #ignored = false;
-  /** Node's parser has given up, or may belong to another connection already. */
+  /** Input was discarded. */
+  #discarded = false;
+  /** Node's parser has failed, or may already belong to another connection. */
   #parserGone = false;
-  #pausedHere = false;
+  #paused = false;
   #lingeredBytes = 0;
 
   /**
-   * @param socket has a listener for errors: Node detaches its own when the socket leaves HTTP (CONNECT)
-   * @param handle processes one request; called for one at a time
+   * @param socket must have an error listener: Node removes its own after CONNECT
+   * @param handle processes a request; called for one request at a time
    * @param memory bounds what is read ahead
    */
   constructor(
@@ -63,21 +63,21 @@ export class Connection {
     });
     // Node resumes the socket when a body is read.
     socket.on('resume', () => this.#pauseUnlessWanted());
-    // Closing a socket with unread bytes resets it, and the client could lose the response (RFC 9112 section 9.6).
+    // Closing a socket with unread bytes resets it, so the client could lose the response (RFC 9112 section 9.6).
     const destroySoon = socket.destroySoon.bind(socket);
-    socket.destroySoon = () => (this.#hasRest() ? this.#lingeringClose() : destroySoon());
+    socket.destroySoon = () => (this.#hasUnreadInput() ? this.#lingeringClose() : destroySoon());
   }
 
-  /** @param draining whether the connection should end with the last of the requests received by then */
+  /** @param draining close the connection after the last request received so far */
   receive(request: IncomingMessage, response: ServerResponse, draining: boolean): void {
     if (this.#closing) {
-      this.#ignored = true;
+      this.#discarded = true;
       return;
     }
-    // Node's parser does not find the next request behind one that asks for an upgrade, and does not know that an
-    // HTTP/1.0 response without a length ends its connection.
+    // Node's parser cannot find the next request after one with an Upgrade header, and does not know that an HTTP/1.0
+    // response without a length ends its connection.
     if (request.headers.upgrade !== undefined || request.httpVersion === '1.0') this.#closing = true;
-    // The response that was to be the last is not the last any more, unless its head was sent already.
+    // The previous response is no longer the last one, unless its head was already sent.
     const before = this.#last()?.response;
     if (draining && before?.headersSent === false) before.removeHeader('Connection');
     const isLast = draining && this.#unparsed === undefined;
@@ -86,32 +86,31 @@ export class Connection {
     else this.#begin({ request, response });
   }
 
-  /** The last of the responses that the client waits for, if there is one, says `Connection: close`. */
+  /** Sets `Connection: close` on the last pending response, if there is one. */
   announceClose(): void {
     const response = this.#last()?.response;
     if (this.#unparsed === undefined && response?.headersSent === false)
       response.setHeader('Connection', 'close');
   }
 
-  /** Ends the connection with the response to the last request received, or now if there is none. */
+  /** Closes the connection after the response to the last request received, or now if none is pending. */
   closeAfterReceived(): void {
     this.#closing = true;
-    this.#ignoreUnparsed();
+    this.#discardUnparsed();
     if (this.#current === undefined) this.#lingeringClose();
     else this.announceClose();
   }
 
-  /** Ends the connection with the response to the current request; requests queued behind it are not processed. */
+  /** Closes the connection after the response to the current request. Queued requests are not processed. */
   closeAfterCurrent(): void {
     this.#queue.length = 0;
     this.closeAfterReceived();
   }
 
   /**
-   * The bytes that follow cannot be read as HTTP, or ask for something that is not served. Responses to requests
-   * received before are written first.
+   * The next bytes are not valid HTTP, or are a CONNECT request. Responses to earlier requests are written first.
    *
-   * @param respond makes the response; called when no other one is outstanding on the connection
+   * @param respond returns the response to write; called only if no other response is pending
    */
   fail(error: Error, respond: () => string): void {
     if (this.#lingering) return;
@@ -137,10 +136,10 @@ export class Connection {
   }
 
   #next(): void {
-    const saidClose = this.#saidClose();
+    const closeAnnounced = this.#announcedClose();
     this.#current = undefined;
     if (this.#socket.destroyed) return;
-    if (saidClose) {
+    if (closeAnnounced) {
       // Node ends the socket.
       this.#closing = true;
       this.#queue.length = 0;
@@ -156,8 +155,8 @@ export class Connection {
     return this.#queue.at(-1) ?? this.#current;
   }
 
-  /** Whether the current response has told the client that it is the last one. */
-  #saidClose(): boolean {
+  /** Whether the current response has announced the end of the connection to the client. */
+  #announcedClose(): boolean {
     const response = this.#current?.response;
     if (response === undefined || !response.headersSent) return false;
     return !response.shouldKeepAlive || response.getHeader('connection') === 'close';
@@ -179,22 +178,22 @@ export class Connection {
     else this.#parse();
   }
 
-  /** Parses what was read, up to the end of a request. */
+  /** Parses bytes that were read, up to the end of a request. */
   #parse(): void {
     while (this.#unparsed !== undefined && this.#wantsBytes()) {
       const bytes = this.#unparsed;
       this.#unparsed = bytes.length > sliceBytes ? bytes.subarray(sliceBytes) : undefined;
       this.#parser.parse(bytes.length > sliceBytes ? bytes.subarray(0, sliceBytes) : bytes);
     }
-    if (this.#closing) this.#ignoreUnparsed();
+    if (this.#closing) this.#discardUnparsed();
     else if (!this.#mayHoldUnparsed()) this.closeAfterReceived();
     if (this.#ended && this.#unparsed === undefined && this.#wantsBytes()) {
       this.#parserGone = true;
       this.#parser.finish();
     }
     this.#pauseUnlessWanted();
-    if (this.#pausedHere && this.#wantsBytes()) {
-      this.#pausedHere = false;
+    if (this.#paused && this.#wantsBytes()) {
+      this.#paused = false;
       this.#socket.resume();
     }
   }
@@ -204,13 +203,13 @@ export class Connection {
     return this.#unparsed === undefined || this.#memory.reserve(this.#unparsed.length);
   }
 
-  #ignoreUnparsed(): void {
-    this.#ignored ||= this.#unparsed !== undefined;
+  #discardUnparsed(): void {
+    this.#discarded ||= this.#unparsed !== undefined;
     this.#unparsed = undefined;
     this.#memory.release();
   }
 
-  /** The bytes of a request whose body is still coming, or of the next one when no response is outstanding. */
+  /** Either the current request is incomplete, or no response is pending and the next request may come. */
   #wantsBytes(): boolean {
     if (this.#parserGone || this.#socket.destroyed || this.#queue.length > 0) return false;
     return this.#current === undefined ? !this.#closing : !this.#current.request.complete;
@@ -218,28 +217,28 @@ export class Connection {
 
   #pauseUnlessWanted(): void {
     if (this.#lingering || this.#wantsBytes() || this.#socket.isPaused()) return;
-    this.#pausedHere = true;
+    this.#paused = true;
     this.#socket.pause();
   }
 
-  #hasRest(): boolean {
-    return this.#ignored || this.#unparsed !== undefined || this.#queue.length > 0;
+  #hasUnreadInput(): boolean {
+    return this.#discarded || this.#unparsed !== undefined || this.#queue.length > 0;
   }
 
   #lingeringClose(): void {
     if (this.#lingering) return;
     this.#lingering = true;
     this.#closing = true;
-    this.#ignoreUnparsed();
+    this.#discardUnparsed();
     const socket = this.#socket;
     socket.end();
     socket.resume();
-    // Where the client has ended its side too, Node destroys the socket.
+    // If the client has closed its side too, Node destroys the socket.
     onTimeoutUnlessClosed(socket, linger.milliseconds, () => void socket.destroy());
   }
 }
 
-/** By the next turn of the event loop, a handler that reads the body has begun to. */
+/** Waits one turn of the event loop, so that a handler that reads the body has begun to. */
 function failBody(request: IncomingMessage, error: Error): void {
   setImmediate(() => request.listenerCount('error') > 0 && request.emit('error', error));
 }

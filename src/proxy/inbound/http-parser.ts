@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 /** Node's HTTP parser of one connection. */
 export interface HttpParser {
   parse(bytes: Buffer): void;
-  /** The client has ended its side. */
+  /** The client has closed its side. */
   finish(): void;
 }
 
@@ -13,15 +13,16 @@ export interface SocketInput {
 }
 
 /**
- * Puts somebody else between a socket and Node's HTTP parser, which would parse whatever one read brought in one go:
- * thousands of requests, if a client pipelines them.
+ * Takes over a socket's input from Node's HTTP parser, so that the caller decides how many bytes are parsed when. By
+ * itself the parser handles everything that one read returned, which can be thousands of pipelined requests.
  *
- * @param socket of which an HTTP server has just begun to read
+ * @param socket that an HTTP server has just started to read from
+ * @throws TypeError if no HTTP server reads from the socket
  */
 export function takeOverParser(socket: Socket, input: SocketInput): HttpParser {
   const parse = lastListener(socket, 'data');
   const finish = lastListener(socket, 'end');
-  // In this order, so that the socket goes on flowing.
+  // In this order, because a socket without a data listener stops flowing.
   socket.on('data', input.data).on('end', input.end);
   socket.off('data', parse).off('end', finish);
   return { parse, finish };
@@ -29,7 +30,7 @@ export function takeOverParser(socket: Socket, input: SocketInput): HttpParser {
 
 type Listener = (...values: unknown[]) => void;
 
-/** Node's HTTP server was the last to listen. Its listeners need no `this`. */
+/** The last listener is that of Node's HTTP server. It needs no `this`. */
 function lastListener(socket: Socket, event: 'data' | 'end'): Listener {
   const listener: unknown = socket.listeners(event).at(-1);
   if (!isListener(listener)) throw new TypeError('no HTTP server reads this socket');

@@ -7,7 +7,7 @@ import { ConnectionTracker } from './connection-tracker.ts';
 import { errorForParseFailure, type ParseErrorOptions, parseErrorResponse } from './parse-error-response.ts';
 import { methodNotAllowed } from './validate-head.ts';
 
-/** PEM texts of the listener. With `clientCa`, callers may show a certificate of that CA. */
+/** PEM texts. With `clientCa`, clients may present a certificate of that CA. */
 export interface ListenerTls {
   readonly cert: string;
   readonly key: string;
@@ -16,10 +16,10 @@ export interface ListenerTls {
 
 export interface ListenerOptions extends ParseErrorOptions {
   readonly handle: RequestListener;
-  /** Bounds what is read ahead of its turn. */
+  /** Bounds what is read ahead. */
   readonly memory: MemoryBudget;
   readonly tls: ListenerTls | undefined;
-  /** A connection beyond `maxConnections` was closed. */
+  /** Called when a connection beyond `maxConnections` was closed. */
   readonly connectionRejected: () => void;
 }
 
@@ -27,54 +27,54 @@ export interface Listener {
   /** Not yet listening. */
   readonly server: Server;
   readonly connections: ConnectionTracker;
-  /** Takes other certificates for the connections to come; does nothing without TLS. */
+  /** Uses other certificates for new connections. Does nothing without TLS. */
   readonly reloadTls: (tls: ListenerTls) => void;
 }
 
-/** The proxy's server, with bounds on everything a caller can be slow with. */
-export function createListener(config: Config['proxy'], ports: ListenerOptions): Listener {
-  const options = {
+/** The server of the proxy port, with a timeout for everything in which a client can be slow. */
+export function createListener(config: Config['proxy'], options: ListenerOptions): Listener {
+  const serverOptions = {
     headersTimeout: config.timeouts.headers,
     connectionsCheckingInterval: 1_000,
     keepAliveTimeout: 60_000,
-    // The handler looks for it, and says what is wrong.
+    // The handler checks it and responds with a better error.
     requireHostHeader: false,
   };
   const server =
-    ports.tls === undefined
-      ? createHttpServer(options)
+    options.tls === undefined
+      ? createHttpServer(serverOptions)
       : createHttpsServer({
-          ...options,
-          ...tlsOptions(ports.tls),
+          ...serverOptions,
+          ...tlsOptions(options.tls),
           handshakeTimeout: config.timeouts.headers,
           requestCert: true,
           rejectUnauthorized: false,
         });
   setLimits(server, config);
-  server.on('drop', () => ports.connectionRejected());
-  // Bounded by their size. A number would not refuse the headers beyond it, but hide them.
+  server.on('drop', () => options.connectionRejected());
+  // Headers are limited by size. With a maximum count, Node would drop the headers beyond it silently.
   server.maxHeadersCount = 0;
-  // Not in Node's types: a response is still sent after the client's FIN.
+  // Missing in Node's types: send the response even after the client's FIN.
   Object.assign(server, { httpAllowHalfOpen: true });
-  const connections = new ConnectionTracker(ports.memory);
+  const connections = new ConnectionTracker(options.memory);
   connections.serve(server, (request, response) => {
-    // RFC 9112 section 3.2: no other form than the path leads anywhere here, and Express answers some itself.
+    // RFC 9112 section 3.2: only the origin form is a valid target here; Express would respond to some others itself.
     if (!request.url?.startsWith('/')) request.url = '/';
-    ports.handle(request, response);
+    options.handle(request, response);
   });
-  rejectUnparsed(server, connections, ports);
-  return { server, connections, reloadTls: tlsReloader(server, connections, ports.tls) };
+  rejectUnparsed(server, connections, options);
+  return { server, connections, reloadTls: tlsReloader(server, connections, options.tls) };
 }
 
-/** The limits that also take effect while the server listens. */
+/** Sets the limits that can be changed while the server listens. */
 export function setLimits(server: Server, { timeouts, maxConnections }: Config['proxy']): void {
-  // The handler has its own deadline for the body and answers better; this one is behind it.
+  // A safety net: the handler has its own timeout for the body, with a better response.
   server.requestTimeout = timeouts.headers + timeouts.body + 5_000;
-  // Each takes a file descriptor, whoever it is from; without one no key file and no gateway can be reached.
+  // Each connection uses a file descriptor. Without a free one, no key file can be read and no gateway reached.
   server.maxConnections = maxConnections;
 }
 
-/** After the client CA changes, connections authenticated by the old one end. */
+/** After the client CA changes, connections authenticated by the old CA are closed. */
 function tlsReloader(
   server: Server,
   connections: ConnectionTracker,
@@ -90,27 +90,27 @@ function tlsReloader(
   };
 }
 
-function rejectUnparsed(server: Server, connections: ConnectionTracker, ports: ParseErrorOptions): void {
+function rejectUnparsed(server: Server, connections: ConnectionTracker, options: ParseErrorOptions): void {
   server.on('connect', ({ socket }) => {
-    const refusal = methodNotAllowed();
-    connections.connectionOf(socket)?.fail(refusal, () => parseErrorResponse(refusal, ports));
+    const error = methodNotAllowed();
+    connections.connectionOf(socket)?.fail(error, () => parseErrorResponse(error, options));
   });
   server.on('clientError', (error, socket: Socket) => {
-    const connection = socket.writable && isAboutHttp(error) ? connections.connectionOf(socket) : undefined;
+    const connection = socket.writable && isHttpError(error) ? connections.connectionOf(socket) : undefined;
     if (connection === undefined) socket.destroy();
-    else connection.fail(error, () => parseErrorResponse(errorForParseFailure(error), ports));
+    else connection.fail(error, () => parseErrorResponse(errorForParseFailure(error), options));
   });
 }
 
-/** Nobody can read an answer over a connection that broke, or whose TLS handshake failed or never ended. */
-function isAboutHttp(error: Error): boolean {
+/** Otherwise the connection was reset or its TLS handshake failed, so no response could be sent. */
+function isHttpError(error: Error): boolean {
   const code = 'code' in error ? String(error.code) : '';
   return code.startsWith('HPE_') || code === 'ERR_HTTP_REQUEST_TIMEOUT';
 }
 
 /**
- * What `setSecureContext` takes when certificates are renewed. Without a CA of one's own no client certificate
- * is accepted; Node would take those of every public CA.
+ * The options that `setSecureContext` accepts too. Without `clientCa` no client certificate is accepted; Node's
+ * default would accept those of every public CA.
  */
 function tlsOptions(tls: ListenerTls): {
   cert: string;

@@ -8,15 +8,15 @@ import { expectsContinue } from './validate-head.ts';
 export interface BodyLimits {
   readonly maxBodyBytes: number;
   readonly maxParameters: number;
-  /** Milliseconds from the first look at the body to its last byte. */
-  readonly deadline: number;
+  /** Milliseconds from the start of reading the body to its last byte. */
+  readonly timeout: number;
 }
 
 const ampersand = 0x26;
 
 /**
- * Bytes held for each byte of a form: as it came, decoded, and once more encoded and signed. Measured with forms of
- * 64 KiB that consist of escapes.
+ * Memory for each byte of a form, which is held as received, decoded, and encoded and signed. Measured with forms of
+ * 64 KiB that consist of percent escapes.
  */
 const bytesHeldPerByte = 6;
 
@@ -27,11 +27,11 @@ export type ReadForm = (
 ) => Promise<Pair[]>;
 
 /**
- * Makes the reader of a request's form: the whole body in one buffer, then decoded. Who waits for "100
- * Continue" gets it here, unless the announced length is too large already.
+ * Reads the whole body into one buffer, then decodes it. "100 Continue" is sent here, unless the announced length is
+ * already too large.
  *
- * The reader throws Refusal `too-large`, `request-timeout`, `caller-gone`, `malformed-form`, `bad-request`, and
- * `overloaded` where the memory budget is used up.
+ * The returned function throws ProxyError `too-large`, `request-timeout`, `caller-gone`, `malformed-form`,
+ * `bad-request`, and `overloaded` if the memory budget is used up.
  */
 export function createFormReader(limits: BodyLimits): ReadForm {
   return async (request, response, memory) => {
@@ -41,35 +41,35 @@ export function createFormReader(limits: BodyLimits): ReadForm {
   };
 }
 
-/** The bytes as they came; of a body that is refused the rest is left to whoever answers. */
+/** Reads the raw bytes. If the body is rejected, sending the response deals with the unread rest. */
 function readBody(request: IncomingMessage, limits: BodyLimits, memory: MemoryReservation): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
   let size = 0;
-  const keep = (chunk: Buffer): void => {
+  const collect = (chunk: Buffer): void => {
     chunks.push(chunk);
     size += chunk.length;
     if (size > limits.maxBodyBytes) reject(payloadTooLarge(limits));
     else if (!memory.reserve(chunk.length * bytesHeldPerByte)) reject(outOfMemory());
   };
-  const fail = (error: Error): void => reject(errorFor(error));
+  const fail = (error: Error): void => reject(errorForBodyFailure(error));
   const close = (): void => {
-    // After a whole body nobody needs the error, and making one costs as much as signing.
+    // Not needed after a complete body, and creating an error costs as much as signing.
     if (!request.readableEnded) reject(clientClosedRequest());
   };
-  const timer = setTimeout(() => reject(bodyTimeout(limits)), limits.deadline);
+  const timer = setTimeout(() => reject(bodyTimeout(limits)), limits.timeout);
   request
-    .on('data', keep)
+    .on('data', collect)
     .on('error', fail)
     .once('end', () => resolve(Buffer.concat(chunks)))
     .once('close', close);
   return promise.finally(() => {
     clearTimeout(timer);
-    request.off('data', keep).off('error', fail);
+    request.off('data', collect).off('error', fail);
   });
 }
 
-/** Counted before they are decoded: many tiny parameters cost more than a few long ones. */
+/** Parameters are counted before decoding, because many tiny ones cost more than a few long ones. */
 function decodeWithLimit(body: Buffer, maxParameters: number): Pair[] {
   let parts = 1;
   for (const byte of body) parts += byte === ampersand ? 1 : 0;
@@ -78,11 +78,11 @@ function decodeWithLimit(body: Buffer, maxParameters: number): Pair[] {
   return decodeForm(body);
 }
 
-/** The parser's errors begin with HPE, and this one is the end of the connection in mid-body. */
-function errorFor(error: Error): ProxyError {
+/** Codes of parser errors begin with HPE. HPE_INVALID_EOF_STATE means that the connection ended within the body. */
+function errorForBodyFailure(error: Error): ProxyError {
   const code = 'code' in error ? String(error.code) : '';
   return code.startsWith('HPE_') && code !== 'HPE_INVALID_EOF_STATE'
-    ? new ProxyError('bad-request', 'The body is not framed as HTTP/1.1 says.')
+    ? new ProxyError('bad-request', 'Invalid HTTP/1.1 body framing.')
     : clientClosedRequest();
 }
 
@@ -91,13 +91,12 @@ function clientClosedRequest(): ProxyError {
 }
 
 function outOfMemory(): ProxyError {
-  const detail =
-    'The requests in flight use all memory that is set aside for them. Send the request again later.';
+  const detail = 'The requests in flight use all memory reserved for them. Send the request again later.';
   return new ProxyError('overloaded', detail, { retryAfter: 1 });
 }
 
-function bodyTimeout({ deadline }: BodyLimits): ProxyError {
-  return new ProxyError('request-timeout', `The body did not arrive within ${deadline / 1000} s.`);
+function bodyTimeout({ timeout }: BodyLimits): ProxyError {
+  return new ProxyError('request-timeout', `Timed out after ${timeout / 1000} s reading the body.`);
 }
 
 function payloadTooLarge({ maxBodyBytes }: BodyLimits): ProxyError {

@@ -5,16 +5,16 @@ import type { ResponseResult } from '../../request-context.ts';
 import { abortResponse } from './abort-response.ts';
 import { linger } from './connection.ts';
 
-/** Statuses of requests that were no request for this proxy: the connection ends with the response. */
-const closing: ReadonlySet<number> = new Set([400, 401, 405]);
+/** Statuses of requests that were not meant for this proxy. The connection ends with the response. */
+const closingStatuses: ReadonlySet<number> = new Set([400, 401, 405]);
 
-/** The head and body of an answer of Countersign's own: `application/problem+json` (RFC 9457). */
+/** Headers and body of an error response: `application/problem+json` (RFC 9457). */
 export function problemDetails(
-  refusal: ProxyError,
+  error: ProxyError,
   requestId: string,
 ): { headers: Record<string, string>; body: string } {
-  const { status, reason, detail, outcome } = refusal;
-  const { title, proxyStatusError: proxyError } = errorTable[reason];
+  const { status, reason, detail, outcome } = error;
+  const { title, proxyStatusError } = errorTable[reason];
   const type = `urn:countersign:error:${reason}`;
   const body = JSON.stringify({ type, title, status, detail, reason, outcome, requestId });
   const headers = {
@@ -23,18 +23,17 @@ export function problemDetails(
     'Cache-Control': 'no-store',
     'X-Request-Id': requestId,
     'Countersign-Outcome': outcome,
-    'Proxy-Status': `countersign; error=${proxyError}; details="${reason}"`,
-    ...refusal.headers,
+    'Proxy-Status': `countersign; error=${proxyStatusError}; details="${reason}"`,
+    ...error.headers,
   };
   return { headers, body };
 }
 
 /**
- * Answers in Countersign's own name. A body that was not read is not left on the connection: it is read for a
- * moment and thrown away, and the connection is closed. A response that has begun is aborted; one that is
- * complete stays.
+ * Responds with an error. An unread body is drained for a moment, then the connection is closed. If a response has
+ * begun, it is aborted.
  *
- * @returns `undefined` where the response was complete already
+ * @returns `undefined` if a response was already complete; it stays as it is
  */
 export async function sendProblem(
   request: IncomingMessage,
@@ -45,10 +44,10 @@ export async function sendProblem(
   const { status, reason, outcome } = error;
   const { headers, body } = problemDetails(error, requestId);
   if (!response.headersSent) {
-    // By then Node has read what came in one piece with the head: no need to close for that.
+    // By then Node has read a body that arrived together with the head, so the connection need not be closed.
     await nextTurn();
   }
-  // An abort does not stop the handling of its request, which may have written a response meanwhile.
+  // When a request is aborted, its handling continues and may have written a response meanwhile.
   if (response.writableEnded) return undefined;
   const result = { status, reason, outcome };
   if (response.headersSent) {
@@ -56,7 +55,7 @@ export async function sendProblem(
     return result;
   }
   const unread = !request.readableEnded && !request.complete;
-  if (unread || closing.has(status)) response.setHeader('Connection', 'close');
+  if (unread || closingStatuses.has(status)) response.setHeader('Connection', 'close');
   response.writeHead(status, headers);
   response.write(body);
   if (unread && !request.socket.readableEnded) await drainBody(request);

@@ -15,48 +15,49 @@ import { unknownOutcomeAdvice } from '../outcome.ts';
 import { abortResponse } from './abort-response.ts';
 
 /**
- * Gateway headers that are given back, besides those configuration adds. `Content-Encoding` is among them
- * because the body passes unchanged: without it an encoded body could not be read.
+ * Gateway headers that are forwarded in addition to the configured ones. `Content-Encoding` is one of them because the
+ * body is forwarded unchanged.
  */
 const forwardedHeaderNames = ['content-type', 'content-encoding', 'date', 'retry-after', 'cache-control'];
 
-/** What every answer says, and no gateway may say in its place; the length is that of what is sent. */
+/** Headers that we set on every response. A gateway's headers of these names are never forwarded. */
 const ownHeaders = ['x-request-id', 'countersign-outcome', 'proxy-status', 'content-length'];
 
 /**
- * Gives the gateway's answer to the caller: status and body bytes unchanged, or a form-encoded body as JSON
- * where the caller asks for that. A body that breaks off ends the caller's connection.
+ * Forwards the gateway's response: status and body unchanged, or a form-encoded body as JSON if the client accepts
+ * that. If the body is truncated, the client's connection is closed.
  */
 export async function sendResponse(
   request: Request,
   response: Response,
   requestId: string,
-  reply: GatewayResponse,
+  gatewayResponse: GatewayResponse,
   { settings, operation }: Destination,
 ): Promise<ResponseResult> {
-  const plain = reply.rest === undefined && reply.headers['content-encoding'] === undefined;
-  const fields = plain ? parseResponse(reply.headers['content-type'], reply.body) : undefined;
-  const result = { status: reply.status, outcome: 'answered', ...gatewayResultOf(fields) } as const;
-  response.status(reply.status);
-  for (const [name, value] of forwardedHeaders(reply.headers, settings.responseHeaders))
+  const { status, headers, body, rest } = gatewayResponse;
+  const decodable = rest === undefined && headers['content-encoding'] === undefined;
+  const fields = decodable ? parseResponse(headers['content-type'], body) : undefined;
+  const result = { status, outcome: 'answered', ...gatewayResultOf(fields) } as const;
+  response.status(status);
+  for (const [name, value] of forwardedHeaders(headers, settings.responseHeaders))
     response.setHeader(name, value);
   response.setHeader('X-Request-Id', requestId);
   response.setHeader('Countersign-Outcome', 'answered');
-  response.setHeader('Proxy-Status', proxyStatus(reply.status, operation.readOnly));
-  if (reply.rest !== undefined) {
-    const failure = await streamRest(response, reply.body, reply.rest, reply.headers['content-length']);
+  response.setHeader('Proxy-Status', proxyStatus(status, operation.readOnly));
+  if (rest !== undefined) {
+    const failure = await streamRest(response, body, rest, headers['content-length']);
     return { ...result, ...failure };
   }
   if (fields !== undefined && request.accepts(['text/html', 'application/json']) === 'application/json') {
     response.setHeader('Content-Type', 'application/json; charset=utf-8');
     response.end(responseAsJson(fields));
   } else {
-    response.end(reply.body);
+    response.end(body);
   }
   return result;
 }
 
-/** RFC 9209. The body is the gateway's; this header is the only place for a word about a server error. */
+/** RFC 9209. The body is the gateway's, so only this header can carry advice after a server error on a payment. */
 function proxyStatus(gatewayStatus: number, readOnly: boolean): string {
   const received = `countersign; received-status=${gatewayStatus}`;
   const uncertain = isPaymentServerError({ readOnly, outcome: 'answered', gatewayStatus });
@@ -88,29 +89,29 @@ function* forwardedHeaders(
 }
 
 /**
- * A reply too large to be held: its head goes out before its end is known. When one side leaves, the other is
- * let go as well; a caller may leave during a reply that is known to be there, or be too slow for it, the
- * gateway may not.
+ * Streams a response that is too large to buffer: its head is sent before it is complete. When one side closes, the
+ * other one is closed too. A client may disconnect or read too slowly and the outcome is still known; if the gateway
+ * ends early, it is not.
  */
 async function streamRest(
   response: Response,
-  beginning: Buffer,
-  rest: NonNullable<GatewayResponse['rest']>,
+  prefix: Buffer,
+  stream: NonNullable<GatewayResponse['rest']>,
   length: string | undefined,
 ): Promise<Pick<ResponseResult, 'outcome' | 'reason'> | undefined> {
   if (length !== undefined) response.setHeader('Content-Length', length);
   try {
-    response.write(beginning);
-    // With its end left to us, a pipeline that fails leaves the response as it is.
-    await pipeline(rest, response, { end: false });
+    response.write(prefix);
+    // With `end: false`, a pipeline that fails does not end the response.
+    await pipeline(stream, response, { end: false });
     response.end();
     return undefined;
   } catch (error) {
-    // The pipeline leaves it alone where the response was closed from the start.
-    rest.destroy();
+    // The pipeline does not destroy it if the response was closed from the start.
+    stream.destroy();
     const reason = error instanceof UpstreamError ? error.reason : 'gateway-reset';
-    const slowCaller = reason === 'gateway-timeout' && response.writableNeedDrain;
-    const truncated = !response.destroyed && !slowCaller;
+    const slowClient = reason === 'gateway-timeout' && response.writableNeedDrain;
+    const truncated = !response.destroyed && !slowClient;
     abortResponse(response);
     return truncated ? { outcome: 'unknown', reason } : undefined;
   }

@@ -1,8 +1,8 @@
-/** What a caller's `traceparent` says about its trace. */
+/** The fields of a `traceparent` header that we use. */
 export interface TraceContext {
   /** 32 lowercase hex digits. */
   readonly traceId: string;
-  /** Whether the caller may have recorded the trace. */
+  /** Whether the client may have recorded the trace. */
   readonly sampled: boolean;
 }
 
@@ -11,8 +11,8 @@ const layout =
 const sampledFlag = 0x01;
 
 /**
- * W3C Trace Context sections 3.2.2 and 3.2.4: version 00 is exactly 55 characters long; a later version may
- * add fields after a dash, and ff is invalid. An invalid header is ignored.
+ * W3C Trace Context sections 3.2.2 and 3.2.4: version 00 has exactly 55 characters, a later version may add fields
+ * after a dash, and ff is invalid. An invalid header is ignored.
  */
 export function parseTraceparent(header: string | undefined): TraceContext | undefined {
   const { version, traceId, flags = '', rest } = layout.exec(header ?? '')?.groups ?? {};

@@ -1,16 +1,16 @@
 import type { IncomingMessage } from 'node:http';
 import { ProxyError } from '../../errors.ts';
 
-const form = /^application\/x-www-form-urlencoded[ \t]*(;[ \t]*charset="?utf-8"?[ \t]*)?;?$/i;
+const formMediaType = /^application\/x-www-form-urlencoded[ \t]*(;[ \t]*charset="?utf-8"?[ \t]*)?;?$/i;
 
-/** Of two of these, Node would keep one and somebody before us may have looked at the other. */
+/** If such a header is repeated, Node keeps only one of them, and a server in front of us may have used another. */
 const singletonHeaders = ['host', 'content-type', 'authorization', 'countersign-login'];
 
 /**
- * Headers that decide where a request ends, where it goes or who sent it. Some servers read `_` and `.` in a name
- * as `-`; of a request with such a name they would see another request than we do.
+ * Headers that determine where a request ends, where it goes or who sent it. Some servers treat `_` and `.` in a name
+ * as `-`, so they would interpret a request with such a name differently.
  */
-const decisive: ReadonlySet<string> = new Set([
+const criticalHeaders: ReadonlySet<string> = new Set([
   ...singletonHeaders,
   'connection',
   'content-encoding',
@@ -23,9 +23,9 @@ const decisive: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What can be said of a request from its head alone, before anybody is asked who sent it.
+ * Validates the head of a request, before the caller is authenticated.
  *
- * @throws Refusal `method-not-allowed`, `bad-request`, `query-not-allowed`, `unsupported-media-type`.
+ * @throws ProxyError `method-not-allowed`, `bad-request`, `query-not-allowed`, `unsupported-media-type`
  */
 export function validateRequestHead(request: IncomingMessage): void {
   checkVersion(request);
@@ -35,7 +35,7 @@ export function validateRequestHead(request: IncomingMessage): void {
   if (request.url?.includes('?')) {
     throw new ProxyError(
       'query-not-allowed',
-      'The gateway signs no query. Send the parameters in the form body.',
+      'Query parameters are not supported. Send them in the form body.',
     );
   }
   checkMediaType(request);
@@ -50,40 +50,42 @@ export function expectsContinue({ headers, httpVersion }: IncomingMessage): bool
   return httpVersion !== '1.0' && headers.expect !== undefined;
 }
 
-/** Node's parser also reads HTTP/0.9 and HTTP/2.0, and answers as if they were HTTP/1.1. */
+/** Node's parser also accepts the versions 0.9 and 2.0, and would respond as to HTTP/1.1. */
 function checkVersion({ httpVersion }: IncomingMessage): void {
   if (httpVersion !== '1.1' && httpVersion !== '1.0') {
-    throw ambiguous('The version may only be HTTP/1.1 or HTTP/1.0.');
+    throw ambiguous('Unsupported HTTP version. Use HTTP/1.1.');
   }
 }
 
 function checkHeaderNames({ rawHeaders, httpVersion }: IncomingMessage): void {
   const names = rawHeaders.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
   for (const name of names) {
-    // Almost no name has one, and most of the cost of this check would be making copies.
+    // Few names have one. Copying every name would be most of the cost of this check.
     if (!name.includes('_') && !name.includes('.')) continue;
-    const read = name.replaceAll(/[_.]/g, '-');
-    if (decisive.has(read)) throw ambiguous(`Write the header ${name} as ${read}, or not at all.`);
+    const normalized = name.replaceAll(/[_.]/g, '-');
+    if (criticalHeaders.has(normalized)) {
+      throw ambiguous(`Ambiguous header ${name}. Send it as ${normalized}, or omit it.`);
+    }
   }
   for (const name of singletonHeaders) {
     if (names.indexOf(name) !== names.lastIndexOf(name)) {
-      throw badRequest(`The header ${name} is given twice.`);
+      throw badRequest(`Duplicate header ${name}.`);
     }
   }
-  if (httpVersion !== '1.0' && !names.includes('host')) throw badRequest('The header host is missing.');
+  if (httpVersion !== '1.0' && !names.includes('host')) throw badRequest('The Host header is missing.');
 }
 
-/** Node accepts these; a second server that reads them in another way would see another request. */
+/** Node accepts these, but another server might interpret them differently and see a different request. */
 function checkFraming(request: IncomingMessage): void {
   const { 'transfer-encoding': encoding, expect } = request.headers;
   if (encoding !== undefined && encoding !== 'chunked') {
-    throw badRequest('Transfer-Encoding may only be "chunked".');
+    throw badRequest('Transfer-Encoding must be "chunked".');
   }
   if (encoding !== undefined && request.httpVersion === '1.0') {
-    throw badRequest('HTTP/1.0 knows no Transfer-Encoding.');
+    throw badRequest('Transfer-Encoding is not allowed with HTTP/1.0.');
   }
   if (expectsContinue(request) && expect?.toLowerCase() !== '100-continue') {
-    throw badRequest('Expect may only be "100-continue".');
+    throw badRequest('Expect must be "100-continue".');
   }
 }
 
@@ -91,7 +93,7 @@ function checkMediaType(request: IncomingMessage): void {
   const { 'content-encoding': encoding, 'content-type': type } = request.headers;
   if (encoding !== undefined) throw unsupported('Send the form without Content-Encoding.');
   if (type === undefined && isEmpty(request)) return;
-  if (type === undefined || !form.test(type)) {
+  if (type === undefined || !formMediaType.test(type)) {
     throw unsupported('Send the header "Content-Type: application/x-www-form-urlencoded" and a UTF-8 form.');
   }
 }
@@ -101,7 +103,7 @@ function isEmpty(request: IncomingMessage): boolean {
   return encoding === undefined && length === '0';
 }
 
-/** Where two readers may disagree on what a request is, later bytes on its connection are discarded. */
+/** For requests that two servers may interpret differently. Later bytes on the connection are discarded. */
 function ambiguous(detail: string): ProxyError {
   return new ProxyError('bad-request', detail, { headers: { Connection: 'close' } });
 }

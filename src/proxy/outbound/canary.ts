@@ -12,107 +12,107 @@ import { unlimitedMemory } from '../memory-budget.ts';
 import type { ValidatedRequest } from './signed-request.ts';
 import type { GatewayResponse } from './upstream-request.ts';
 
-export interface CanaryPorts {
-  readonly rotation: KeySelector;
-  readonly meter: Pick<MetricsObserver, 'canarySent'>;
-  /** Milliseconds, never set back. */
+export interface CanaryOptions {
+  readonly keySelector: KeySelector;
+  readonly metrics: Pick<MetricsObserver, 'canarySent'>;
+  /** Milliseconds of a monotonic clock. */
   readonly monotonic: () => number;
   /** 128 random bits as text. */
   readonly nonce: () => string;
-  /** Timers of the process unless a test brings its own. */
+  /** Default: a timer of the process. */
   readonly setTimer?: SetTimer;
 }
 
-/** Milliseconds after which a canary tells nothing any more. */
+/** Milliseconds for which the result of a canary is valid. */
 const interval = 500;
-/** Milliseconds that a payment waits for one, whatever the canary itself waits for. */
-const longestWait = 2_000;
-/** Milliseconds until it is connected. */
+/** Maximum milliseconds that a payment waits for a canary. */
+const maxWait = 2_000;
+/** Milliseconds that a canary has to connect. */
 const connectTimeout = 1_000;
 
-interface Flight {
-  readonly beganAt: number;
-  readonly end: Promise<void>;
-  isOver: boolean;
+interface CanaryRun {
+  readonly startedAt: number;
+  readonly done: Promise<void>;
+  finished: boolean;
 }
 
-/** Sends with the key that a payment would be signed with, and with others after a 403. */
-export type SendCanary = (errand: ValidatedRequest) => Promise<GatewayResponse>;
+/** Sends a canary, signed with the key that the payment would be signed with, and with other keys after a 403. */
+export type SendCanary = (request: ValidatedRequest) => Promise<GatewayResponse>;
 
 /**
- * Sends a read-only query ahead of a payment while the ring holds a newer key than the one accepted last: it
- * gets the 403 that the payment would have got when the gateway has switched. Opt-in: `keys.rotation.canary`.
+ * Sends a read-only query ahead of a payment while the ring holds a newer key than the last accepted one. If the
+ * gateway has switched keys, the query gets the 403 that the payment would have got. Opt-in: `keys.rotation.canary`.
  */
 export class Canaries {
   readonly #config: Config;
-  readonly #ports: CanaryPorts;
-  readonly #flights = new Map<string, Flight>();
+  readonly #options: CanaryOptions;
+  readonly #runs = new Map<string, CanaryRun>();
 
-  constructor(config: Config, ports: CanaryPorts) {
+  constructor(config: Config, options: CanaryOptions) {
     this.#config = config;
-    this.#ports = ports;
+    this.#options = options;
   }
 
   /**
-   * Resolves when the payment can be signed; without a result of the canary it is.
+   * Resolves when the payment can be signed: after the canary's result, or without one after {@link maxWait}.
    *
-   * @throws Refusal `key-missing`, `key-unusable`, `key-source-unavailable`
+   * @throws ProxyError `key-missing`, `key-unusable`, `key-source-unavailable`
    */
-  async sendBefore(payment: ValidatedRequest, address: LoginRef, send: SendCanary): Promise<void> {
+  async sendBefore(payment: ValidatedRequest, login: LoginRef, send: SendCanary): Promise<void> {
     const { signature } = payment.destination.operation;
-    const { rotation, monotonic } = this.#ports;
-    if (!(await rotation.isAwaitingNewest(address, methods[signature].kind))) return;
-    const last = this.#flights.get(`${loginRefString(address)}/${signature}`);
-    if (last?.isOver === false) return last.end;
-    if (last !== undefined && monotonic() < last.beganAt + interval) return;
-    const beganAt = monotonic();
-    const end = this.#inTime(this.#send(payment, address, send));
-    const flight: Flight = { beganAt, end, isOver: false };
-    this.#flights.set(`${loginRefString(address)}/${signature}`, flight);
+    const { keySelector, monotonic } = this.#options;
+    if (!(await keySelector.isAwaitingNewest(login, methods[signature].kind))) return;
+    const last = this.#runs.get(`${loginRefString(login)}/${signature}`);
+    if (last?.finished === false) return last.done;
+    if (last !== undefined && monotonic() < last.startedAt + interval) return;
+    const startedAt = monotonic();
+    const done = this.#withTimeout(this.#send(payment, login, send));
+    const run: CanaryRun = { startedAt, done, finished: false };
+    this.#runs.set(`${loginRefString(login)}/${signature}`, run);
     try {
-      await end;
+      await done;
     } finally {
-      flight.isOver = true;
+      run.finished = true;
     }
   }
 
-  /** A canary may wait for the trial of another request, or for the key source, longer than a payment should. */
-  async #inTime(canary: Promise<void>): Promise<void> {
-    const overdue = Promise.withResolvers<void>();
-    const cancel = (this.#ports.setTimer ?? setTimer)(overdue.resolve, longestWait);
+  /** A canary may wait for another request's trial or for the key source, longer than a payment should. */
+  async #withTimeout(canary: Promise<void>): Promise<void> {
+    const timedOut = Promise.withResolvers<void>();
+    const cancel = (this.#options.setTimer ?? setTimer)(timedOut.resolve, maxWait);
     try {
-      await Promise.race([canary, overdue.promise]);
+      await Promise.race([canary, timedOut.promise]);
     } finally {
       cancel();
     }
   }
 
-  async #send({ destination }: ValidatedRequest, address: LoginRef, send: SendCanary): Promise<void> {
-    const query = this.#queryFor(address, destination.operation.signature);
+  async #send({ destination }: ValidatedRequest, login: LoginRef, send: SendCanary): Promise<void> {
+    const query = this.#queryFor(login, destination.operation.signature);
     if (query === undefined) return;
-    const errand = canaryRequest(query, address);
+    const request = canaryRequest(query, login);
     let result: CanaryResult = 'failed';
     try {
-      const { status, rest } = await send(errand);
+      const { status, rest } = await send(request);
       rest?.destroy();
       if (status === 403) result = 'rejected';
-      else if (errand.record.rejection !== undefined) result = 'switched';
+      else if (request.record.rejection !== undefined) result = 'switched';
       else if (status < 500) result = 'accepted';
     } catch (error) {
       if (!(error instanceof ProxyError)) throw error;
     } finally {
-      this.#ports.meter.canarySent(address.environment, result);
+      this.#options.metrics.canarySent(login.environment, result);
     }
   }
 
   #queryFor(
-    address: LoginRef,
+    login: LoginRef,
     signature: ValidatedRequest['destination']['operation']['signature'],
   ): ReadOnlyQuery | undefined {
-    const { canaryEndpoint } = this.#config.environments[address.environment] ?? {};
-    const endpoint = endpointOf(this.#config, address) ?? canaryEndpoint;
-    const about = { ...address, endpoint, clientOrderId: `countersign-canary-${this.#ports.nonce()}` };
-    const query = readOnlyQuery(this.#config, about, signature);
+    const { canaryEndpoint } = this.#config.environments[login.environment] ?? {};
+    const endpoint = endpointOf(this.#config, login) ?? canaryEndpoint;
+    const subject = { ...login, endpoint, clientOrderId: `countersign-canary-${this.#options.nonce()}` };
+    const query = readOnlyQuery(this.#config, subject, signature);
     return typeof query === 'string' ? undefined : query;
   }
 }
@@ -120,13 +120,13 @@ export class Canaries {
 function canaryRequest({ destination, form }: ReadOnlyQuery, { login }: LoginRef): ValidatedRequest {
   const { settings } = destination;
   const { connect, request } = settings.timeouts;
-  const bounded = {
+  const timeouts = {
     connect: Math.min(connect, connectTimeout),
-    request: Math.min(request, longestWait),
+    request: Math.min(request, maxWait),
   };
   return {
     record: createUpstreamRecord(),
-    destination: { ...destination, settings: { ...settings, timeouts: bounded } },
+    destination: { ...destination, settings: { ...settings, timeouts } },
     login,
     form,
     memory: unlimitedMemory().reservation(),

@@ -1,13 +1,21 @@
 import type { GatewayResponse } from './upstream-request.ts';
 
-/** What the gateway tolerates is not shown (interface section 5.4); beyond this its clock is worth a look. */
+/**
+ * Seconds. How much skew the gateway tolerates is not specified (docs/gateway-interface.md section 5.4); more than
+ * this is a likely cause of a 403.
+ */
 const suspiciousSkew = 60;
 
-export function isSkewed(reply: GatewayResponse, now: number): boolean {
-  return Math.abs(skewOf(reply.headers.date, now) ?? 0) > suspiciousSkew;
+/** @param now milliseconds since 1970 */
+export function isSkewed(response: GatewayResponse, now: number): boolean {
+  return Math.abs(skewOf(response.headers.date, now) ?? 0) > suspiciousSkew;
 }
 
-/** Seconds by which the gateway's clock is ahead of ours. */
+/**
+ * Seconds by which the gateway's clock is ahead of ours.
+ *
+ * @param now milliseconds since 1970
+ */
 export function skewOf(date: string | undefined, now: number): number | undefined {
   const at = Date.parse(date ?? '');
   return Number.isNaN(at) ? undefined : (at - now) / 1000;

@@ -16,89 +16,89 @@ import { proxyErrorFor } from './upstream-failure.ts';
 import { type GatewayResponse, type SignedHttpRequest, UpstreamError } from './upstream-request.ts';
 
 export interface ForwarderOptions extends SigningOptions {
-  readonly rotation: KeySelector;
+  readonly keySelector: KeySelector;
   /** One per environment. */
   readonly upstreams: ReadonlyMap<string, UpstreamClient>;
-  /** Where payments are to be preceded by one. */
+  /** Sends canaries ahead of payments. Absent if that is not configured. */
   readonly canaries?: Canaries;
-  readonly meter: MetricsObserver;
+  readonly metrics: MetricsObserver;
   /** 0 to 1. */
   readonly random: () => number;
 }
 
-/** What may be sent again, and how often. */
+/** How many retries are left, by kind of failure. */
 interface RetryBudget {
-  /** No byte was written: safe for every operation. */
+  /** No byte was sent: safe for every operation. */
   notSent: number;
-  /** A pooled connection broke before a reply: safe for reads. */
+  /** A pooled connection was closed before a response: safe for read-only operations. */
   stalePooled: number;
 }
 
-/** Takes the key, signs, forwards; again only where that is safe. */
+/** Selects the key, signs and forwards a request. Retries only where that is safe. */
 export class Forwarder {
-  readonly #ports: ForwarderOptions;
+  readonly #options: ForwarderOptions;
 
-  constructor(ports: ForwarderOptions) {
-    this.#ports = ports;
+  constructor(options: ForwarderOptions) {
+    this.#options = options;
   }
 
   /**
-   * @throws Refusal for a key that cannot be had, for `overloaded`, and for every way in which no answer came;
-   *   its outcome is that of the attempt that failed, while the exchange counts those that wrote something
+   * @throws ProxyError `key-*` or `overloaded`, or `gateway-*` if there is no response. Its outcome is that of the
+   *   last attempt; the request's record has those of all attempts
    */
-  async send(errand: ValidatedRequest): Promise<GatewayResponse> {
-    const startedAt = this.#ports.monotonic();
-    if (isRetryable(errand)) return this.#send(errand, 'bold', startedAt);
-    await this.#ports.canaries?.sendBefore(errand, loginRefOf(errand), (canary) =>
-      this.#send(canary, 'careful', this.#ports.monotonic()),
+  async send(request: ValidatedRequest): Promise<GatewayResponse> {
+    const startedAt = this.#options.monotonic();
+    if (isRetryable(request)) return this.#send(request, 'retryable', startedAt);
+    await this.#options.canaries?.sendBefore(request, loginRefOf(request), (canary) =>
+      this.#send(canary, 'single-attempt', this.#options.monotonic()),
     );
-    return this.#send(errand, 'careful', startedAt);
+    return this.#send(request, 'single-attempt', startedAt);
   }
 
-  async #send(errand: ValidatedRequest, manner: RetryPolicy, startedAt: number): Promise<GatewayResponse> {
-    const { rotation, monotonic } = this.#ports;
-    const { record, destination } = errand;
+  async #send(request: ValidatedRequest, policy: RetryPolicy, startedAt: number): Promise<GatewayResponse> {
+    const { keySelector, monotonic } = this.#options;
+    const { record, destination } = request;
     const { operation, settings } = destination;
-    const address = loginRefOf(errand);
-    const choice = rotation.select(address, methods[operation.signature].kind, manner);
-    const key = await withTimeout(choice, settings.timeouts.request, address);
+    const login = loginRefOf(request);
+    const selection = keySelector.select(login, methods[operation.signature].kind, policy);
+    const key = await withTimeout(selection, settings.timeouts.request, login);
     record.durations.key = (monotonic() - startedAt) / 1000;
-    const endsAt = startedAt + settings.timeouts.request;
+    const deadline = startedAt + settings.timeouts.request;
     const use = { key, operation: operation.name, sentAt: monotonic() };
-    const reply = await this.#sendWithRetries(errand, use, endsAt);
-    const verdict = this.#judge(reply);
-    if (verdict === 'accepted') rotation.recordAccepted(address, use);
-    if (reply.status !== 403) return reply;
+    const response = await this.#sendWithRetries(request, use, deadline);
+    const verdict = this.#judge(response);
+    if (verdict === 'accepted') keySelector.recordAccepted(login, use);
+    if (response.status !== 403) return response;
     record.rejection = verdict === 'clock-skew' ? 'clock-skew' : 'current-key';
-    if (isRetryable(errand)) return this.#retryWithOtherKeys(errand, use, reply, endsAt);
-    rotation.recordRejected(address, use, verdict);
-    return reply;
+    if (isRetryable(request)) return this.#retryWithOtherKeys(request, use, response, deadline);
+    keySelector.recordRejected(login, use, verdict);
+    return response;
   }
 
-  /** With other keys; the last response counts. */
+  /** @returns the last response */
   async #retryWithOtherKeys(
-    errand: ValidatedRequest,
+    request: ValidatedRequest,
     rejected: KeyUse,
     first: GatewayResponse,
-    endsAt: number,
+    deadline: number,
   ): Promise<GatewayResponse> {
-    const address = loginRefOf(errand);
-    const { record } = errand;
-    const judge = (reply: GatewayResponse): Verdict => this.#judge(reply);
+    const login = loginRefOf(request);
+    const { record } = request;
+    const judge = (response: GatewayResponse): Verdict => this.#judge(response);
     let last = first;
     let written = record.writtenAttempts;
     const send = async (use: MutableUse): Promise<GatewayResponse> => {
-      const reply = await this.#sendWithRetries(errand, use, endsAt);
+      const response = await this.#sendWithRetries(request, use, deadline);
       last.rest?.destroy();
-      last = reply;
+      last = response;
       written = record.writtenAttempts;
-      return reply;
+      return response;
     };
-    const isOverdue = (): boolean => this.#ports.monotonic() >= endsAt;
-    await this.#ports.rotation
-      .retry(address, rejected, judge(first), { send, judge, isOverdue })
+    const isOverdue = (): boolean => this.#options.monotonic() >= deadline;
+    await this.#options.keySelector
+      .retry(login, rejected, judge(first), { send, judge, isOverdue })
       .catch((error: unknown) => {
-        // That a later request could not be sent must not hide what the gateway has answered.
+        // The gateway has already responded. A retry that could not be sent must not hide that response.
         if (error instanceof ProxyError && record.writtenAttempts === written) return;
         last.rest?.destroy();
         throw error;
@@ -108,104 +108,112 @@ export class Forwarder {
   }
 
   async #sendWithRetries(
-    errand: ValidatedRequest,
+    request: ValidatedRequest,
     use: MutableUse,
-    endsAt: number,
+    deadline: number,
   ): Promise<GatewayResponse> {
-    const budget: RetryBudget = { notSent: 2, stalePooled: errand.destination.operation.readOnly ? 1 : 0 };
-    let ownConnection = !errand.destination.operation.readOnly;
+    const budget: RetryBudget = { notSent: 2, stalePooled: request.destination.operation.readOnly ? 1 : 0 };
+    let dedicatedConnection = !request.destination.operation.readOnly;
     for (;;) {
       try {
-        return await this.#sendOnce(errand, await this.#sign(errand, use), ownConnection, endsAt);
+        return await this.#sendOnce(request, await this.#sign(request, use), dedicatedConnection, deadline);
       } catch (failure) {
         if (!(failure instanceof UpstreamError)) throw failure;
-        this.#noteUnreachable(errand, failure);
-        const delay = 50 + 150 * this.#ports.random();
-        const timeLeft = this.#ports.monotonic() + delay < endsAt;
-        if (!timeLeft || !shouldRetry(failure, budget)) throw proxyErrorFor(failure, errand.destination);
-        ownConnection = true;
+        this.#recordUnreachable(request, failure);
+        const delay = 50 + 150 * this.#options.random();
+        const timeLeft = this.#options.monotonic() + delay < deadline;
+        if (!timeLeft || !shouldRetry(failure, budget)) throw proxyErrorFor(failure, request.destination);
+        dedicatedConnection = true;
         await wait(delay);
       }
     }
   }
 
-  #noteUnreachable({ record, destination }: ValidatedRequest, { unreachable: cause }: UpstreamError): void {
+  #recordUnreachable({ record, destination }: ValidatedRequest, { unreachable: cause }: UpstreamError): void {
     if (cause === undefined) return;
     const { environment, operation } = destination;
     record.unreachable = cause;
-    this.#ports.meter.gatewayUnreachable({ environment, operation: operation.name, cause });
+    this.#options.metrics.gatewayUnreachable({ environment, operation: operation.name, cause });
   }
 
-  /** While a payment waits for its signature or for another connection, the gateway may change the key. */
-  async #sign(errand: ValidatedRequest, use: MutableUse): Promise<SignedHttpRequest> {
-    const { rotation, monotonic } = this.#ports;
-    const address = loginRefOf(errand);
+  /**
+   * Signs again if the key was replaced meanwhile: while a payment waits for its signature or a retry, the gateway
+   * may switch to another key.
+   */
+  async #sign(request: ValidatedRequest, use: MutableUse): Promise<SignedHttpRequest> {
+    const { keySelector, monotonic } = this.#options;
+    const login = loginRefOf(request);
     for (;;) {
       const startedAt = monotonic();
-      recordKey(errand.record, use.key);
-      const post = await signRequest(errand, use.key, this.#ports);
+      recordKey(request.record, use.key);
+      const signed = await signRequest(request, use.key, this.#options);
       use.sentAt = monotonic();
-      const { durations } = errand.record;
+      const { durations } = request.record;
       durations.sign = (durations.sign ?? 0) + (use.sentAt - startedAt) / 1000;
-      if (isRetryable(errand) || !rotation.isOutdated(address, use.key)) return post;
-      const key = await rotation.select(address, use.key.kind, 'careful');
-      if (sameKey(key, use.key)) return post;
+      if (isRetryable(request) || !keySelector.isOutdated(login, use.key)) return signed;
+      const key = await keySelector.select(login, use.key.kind, 'single-attempt');
+      if (sameKey(key, use.key)) return signed;
       use.key = key;
     }
   }
 
   /** A server error says nothing about the key. */
-  #judge(reply: GatewayResponse): Verdict {
-    if (reply.status === 403) return isSkewed(reply, this.#ports.clock()) ? 'clock-skew' : 'rejected';
-    return reply.status === 401 || reply.status >= 500 ? 'unclear' : 'accepted';
+  #judge(response: GatewayResponse): Verdict {
+    if (response.status === 403) return isSkewed(response, this.#options.clock()) ? 'clock-skew' : 'rejected';
+    return response.status === 401 || response.status >= 500 ? 'unclear' : 'accepted';
   }
 
   async #sendOnce(
-    errand: ValidatedRequest,
-    post: SignedHttpRequest,
-    ownConnection: boolean,
-    endsAt: number,
+    request: ValidatedRequest,
+    signed: SignedHttpRequest,
+    dedicatedConnection: boolean,
+    deadline: number,
   ): Promise<GatewayResponse> {
-    const { monotonic, upstreams: forwarders, meter, clock } = this.#ports;
-    const { record, destination, memory } = errand;
+    const { monotonic, upstreams, metrics, clock } = this.#options;
+    const { record, destination, memory } = request;
     const { environment, settings, operation } = destination;
-    const forwarder = forwarders.get(environment);
-    if (forwarder === undefined) throw new TypeError(`no forwarder for ${environment}`);
+    const upstream = upstreams.get(environment);
+    if (upstream === undefined) throw new TypeError(`no upstream for ${environment}`);
     const startedAt = monotonic();
-    // Whole milliseconds: Node keeps a list of timers for every duration there is.
-    const left = Math.max(0, Math.ceil(endsAt - startedAt));
+    // Whole milliseconds, because Node keeps one list of timers per distinct duration.
+    const remaining = Math.max(0, Math.ceil(deadline - startedAt));
     record.attempts += 1;
     try {
-      const reply = await forwarder.send(post, {
-        dedicatedConnection: ownConnection,
-        connect: Math.min(settings.timeouts.connect, left),
-        total: left,
+      const response = await upstream.send(signed, {
+        dedicatedConnection,
+        connect: Math.min(settings.timeouts.connect, remaining),
+        total: remaining,
         memory,
         onConnected() {
           record.writtenAttempts = (record.writtenAttempts ?? 0) + 1;
         },
       });
-      record.gatewayStatus = reply.status;
-      const clockSkew = skewOf(reply.headers.date, clock());
-      const seen = { environment, operation: operation.name, status: reply.status };
+      record.gatewayStatus = response.status;
+      const clockSkew = skewOf(response.headers.date, clock());
+      const observed = { environment, operation: operation.name, status: response.status };
       const seconds = (monotonic() - startedAt) / 1000;
-      meter.gatewayResponded({ ...seen, seconds, ...(clockSkew === undefined ? {} : { clockSkew }) });
-      return reply;
+      metrics.gatewayResponded({ ...observed, seconds, ...(clockSkew === undefined ? {} : { clockSkew }) });
+      return response;
     } finally {
       record.durations.gateway = (record.durations.gateway ?? 0) + (monotonic() - startedAt) / 1000;
     }
   }
 }
 
-/** A key source that is slow must not hold a caller for longer than the gateway may. */
-async function withTimeout<T>(work: Promise<T>, deadline: number, { login }: LoginRef): Promise<T> {
-  const overdue = Promise.withResolvers<never>();
+/**
+ * Keeps a slow key source from delaying a request longer than the gateway may.
+ *
+ * @param timeout milliseconds
+ * @throws ProxyError `key-source-unavailable`
+ */
+async function withTimeout<T>(work: Promise<T>, timeout: number, { login }: LoginRef): Promise<T> {
+  const timedOut = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
-    const detail = `The keys of login "${login}" did not come within ${deadline / 1000} s. Send the request again later.`;
-    overdue.reject(new ProxyError('key-source-unavailable', detail, { retryAfter: 5 }));
-  }, deadline);
+    const detail = `Timed out after ${timeout / 1000} s fetching keys for login "${login}". Send the request again later.`;
+    timedOut.reject(new ProxyError('key-source-unavailable', detail, { retryAfter: 5 }));
+  }, timeout);
   try {
-    return await Promise.race([work, overdue.promise]);
+    return await Promise.race([work, timedOut.promise]);
   } finally {
     clearTimeout(timer);
   }

@@ -7,9 +7,9 @@ import type { MemoryReservation } from '../memory-budget.ts';
 import type { SigningPool } from '../signing-pool.ts';
 import type { SignedHttpRequest } from './upstream-request.ts';
 
-/** A request that has passed every check. */
+/** A request that passed every check. */
 export interface ValidatedRequest {
-  /** What the forwarder notes. */
+  /** Written by the forwarder. */
   readonly record: UpstreamRecord;
   readonly destination: Destination;
   readonly login: string;
@@ -21,7 +21,7 @@ export interface SigningOptions {
   readonly signer: SigningPool;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
-  /** Milliseconds, never set back. */
+  /** Milliseconds of a monotonic clock. */
   readonly monotonic: () => number;
   /** 128 random bits as text. */
   readonly nonce: () => string;
@@ -31,28 +31,28 @@ export interface SigningOptions {
 /**
  * Signs a request, with a new nonce and timestamp each time.
  *
- * @throws Refusal `overloaded`
+ * @throws ProxyError `overloaded`
  */
 export async function signRequest(
-  errand: ValidatedRequest,
+  request: ValidatedRequest,
   key: UsableKey,
-  ports: SigningOptions,
+  options: SigningOptions,
 ): Promise<SignedHttpRequest> {
-  const { destination, login, form } = errand;
+  const { destination, login, form } = request;
   const unsigned = {
     method: 'POST',
     url: destination.url,
     form,
     signatureMethod: destination.operation.signature,
     consumerKey: login,
-    nonce: ports.nonce(),
-    timestamp: Math.floor(ports.clock() / 1000),
+    nonce: options.nonce(),
+    timestamp: Math.floor(options.clock() / 1000),
   };
-  const signed = await ports.signer.sign(unsigned, key.key);
-  return buildUpstreamRequest(destination.url, signed, ports.userAgent);
+  const signed = await options.signer.sign(unsigned, key.key);
+  return buildUpstreamRequest(destination.url, signed, options.userAgent);
 }
 
-/** Everything that is sent. */
+/** Everything that is sent to the gateway. */
 export function buildUpstreamRequest(
   url: URL,
   { authorization, body }: Signed,

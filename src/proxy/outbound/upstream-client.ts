@@ -13,23 +13,20 @@ import {
   type UpstreamRequestOptions,
 } from './upstream-request.ts';
 
-/** How one request is to travel. */
 export interface SendOptions extends UpstreamRequestOptions {
-  /** A connection of its own, so that a stale pooled one can never make the outcome uncertain. */
+  /** Use a connection for this request only: a stale pooled one would make the outcome uncertain. */
   readonly dedicatedConnection: boolean;
 }
 
-/** Carries complete requests to the gateway of one environment. */
+/** Sends signed requests to the gateway of one environment. */
 export interface UpstreamClient {
-  /** @throws CrossingFailure, and Refusal `shutting-down` */
-  send(post: SignedHttpRequest, passage: SendOptions): Promise<GatewayResponse>;
-  /** Closes idle connections, and each one under way when its exchange is over. */
+  /** @throws UpstreamError, and ProxyError `shutting-down` */
+  send(signed: SignedHttpRequest, options: SendOptions): Promise<GatewayResponse>;
+  /** Closes idle connections now, and the others after their current request. */
   drain(): void;
 }
 
-/**
- * @param ca PEM of a CA to trust instead of the public ones. Verification itself cannot be switched off.
- */
+/** @param ca PEM of a CA to trust instead of the public ones. Verification cannot be disabled. */
 export function createUpstreamClient(
   settings: EnvironmentConfig,
   ca: string | undefined,
@@ -38,59 +35,59 @@ export function createUpstreamClient(
   const { origin } = new URL(settings.baseUrl);
   const pool = limitConnectionAge(pooledAgent(origin, ca, settings.maxInFlight), settings.connectionMaxAge);
   const pooled = createChannel(origin, pool, inflight);
-  const own = createChannel(origin, dedicatedAgent(origin, ca), inflight);
+  const dedicated = createChannel(origin, dedicatedAgent(origin, ca), inflight);
   return {
-    send: (post, passage) =>
-      (passage.dedicatedConnection || !settings.keepAlive ? own : pooled).send(post, passage),
+    send: (signed, options) =>
+      (options.dedicatedConnection || !settings.keepAlive ? dedicated : pooled).send(signed, options),
     drain: () => drainAgent(pooled.agent),
   };
 }
 
 interface ProxyChannel {
   readonly agent: HttpAgent;
-  send(post: SignedHttpRequest, passage: SendOptions): Promise<GatewayResponse>;
+  send(signed: SignedHttpRequest, options: SendOptions): Promise<GatewayResponse>;
 }
 
 /**
- * One middleware and its agent. All default plugins are left out: the request is complete before it gets
- * here, and the default error plugin would write text into replies that have begun.
+ * One middleware and its agent, without the default plugins: requests are already complete, and the default error
+ * plugin would write text into a response that has begun.
  */
 function createChannel(target: string, agent: HttpAgent, inflight: InflightRequests): ProxyChannel {
-  const report: Plugin = (server) => {
+  const eventBridge: Plugin = (server) => {
     server.on('proxyReq', (proxyRequest, request) => upstreamRequestOf(request)?.onSocket(proxyRequest));
-    server.on('proxyRes', (reply, request) => upstreamRequestOf(request)?.onResponse(reply));
+    server.on('proxyRes', (response, request) => upstreamRequestOf(request)?.onResponse(response));
     server.on('error', (error, request) => upstreamRequestOf(request)?.onError(error));
     server.on('econnreset', (error, request) => upstreamRequestOf(request)?.onError(error));
   };
-  const carry = createProxyMiddleware({
-    // As text it would be parsed for every request.
+  const proxy = createProxyMiddleware({
+    // A string would be parsed for every request.
     target: new URL(target),
     agent,
     selfHandleResponse: true,
     followRedirects: false,
     ejectPlugins: true,
-    plugins: [report],
+    plugins: [eventBridge],
   });
   return {
     agent,
-    async send(post, passage) {
+    async send(signed, options) {
       inflight.assertAccepting();
-      const crossing = new UpstreamRequest(post, passage);
-      inflight.trackUpstream(crossing);
-      void carry(crossing.detachedRequest, crossing.detachedResponse, (error) => {
-        if (error instanceof Error) crossing.onError(error);
+      const upstreamRequest = new UpstreamRequest(signed, options);
+      inflight.trackUpstream(upstreamRequest);
+      void proxy(upstreamRequest.detachedRequest, upstreamRequest.detachedResponse, (error) => {
+        if (error instanceof Error) upstreamRequest.onError(error);
       });
-      return crossing.response;
+      return upstreamRequest.response;
     },
   };
 }
 
-/** The middleware hands back the request that it was given. */
+/** The middleware's events have the request that it was given. */
 function upstreamRequestOf(request: IncomingMessage | undefined): UpstreamRequest | undefined {
   return request instanceof DetachedRequest ? request.upstreamRequest : undefined;
 }
 
-/** `agent.destroy()` would end exchanges that are under way. */
+/** Not `agent.destroy()`, which would also end requests in flight. */
 function drainAgent(agent: HttpAgent): void {
   agent.maxFreeSockets = 0;
   for (const sockets of Object.values(agent.freeSockets)) {
@@ -98,13 +95,11 @@ function drainAgent(agent: HttpAgent): void {
   }
 }
 
-/** Keeps connections alive and uses them again. */
 function pooledAgent(origin: string, ca: string | undefined, maxFreeSockets: number): HttpAgent {
   if (origin.startsWith('http:')) return new KeepAliveAgent({ maxFreeSockets });
   return new KeepAliveTlsAgent({ ...tlsOptions(ca), maxFreeSockets });
 }
 
-/** Opens a connection for each request. */
 function dedicatedAgent(origin: string, ca: string | undefined): HttpAgent {
   if (origin.startsWith('http:')) return new HttpAgent({ keepAlive: false });
   return new HttpsAgent({ ...tlsOptions(ca), keepAlive: false });

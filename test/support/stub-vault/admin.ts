@@ -3,13 +3,13 @@ import { request as tlsRequest } from 'node:https';
 import { z } from 'zod';
 
 const anything = z.record(z.string(), z.unknown());
-const replyShape = z.object({
+const responseSchema = z.object({
   data: anything.nullish(),
   auth: anything.nullish(),
   wrap_info: anything.nullish(),
 });
 
-/** What an administrator does to Vault, through its HTTP API: the stub's and a real server's alike. */
+/** A Vault administrator, through the HTTP API of the stub or a real server. */
 export class VaultAdmin {
   readonly address: string;
   readonly #token: string;
@@ -25,7 +25,7 @@ export class VaultAdmin {
   async request(method: string, path: string, body?: object, headers: Record<string, string> = {}) {
     const { status, text } = await this.send(method, path, body, headers);
     if (status < 200 || status > 299) throw new Error(`${method} ${path}: ${status} ${text}`);
-    return replyShape.parse(text === '' ? {} : JSON.parse(text));
+    return responseSchema.parse(text === '' ? {} : JSON.parse(text));
   }
 
   /** A request whose response may be anything. */
@@ -88,7 +88,7 @@ export class VaultAdmin {
     return z.string().parse(auth?.['client_token']);
   }
 
-  /** How many tokens live; batch tokens, which are kept nowhere, are not among them. */
+  /** Number of valid tokens, without batch tokens, which Vault does not store. */
   async countTokens(): Promise<number> {
     const { data } = await this.request('GET', 'auth/token/accessors?list=true');
     return z.array(z.string()).parse(data?.['keys']).length;
@@ -98,7 +98,7 @@ export class VaultAdmin {
     await this.request('POST', 'auth/token/revoke', { token });
   }
 
-  /** Ends all tokens that an auth method gave. */
+  /** Revokes all tokens of an auth method. */
   async revokeAll(mount: string): Promise<void> {
     await this.request('POST', `sys/leases/revoke-prefix/auth/${mount}`, {});
   }

@@ -1,17 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import {
   type Backend,
-  type Call,
   empty,
   envelope,
   errors,
   notFound,
-  type Reply,
+  type StubRequest,
+  type StubResponse,
   seconds,
   text,
   texts,
 } from './protocol.ts';
-import { authReply, type Tokens, type TokenWish } from './tokens.ts';
+import { authResponse, type TokenSettings, type Tokens } from './tokens.ts';
 
 interface SecretId {
   usesLeft: number;
@@ -20,7 +20,7 @@ interface SecretId {
 
 interface Role {
   readonly roleId: string;
-  readonly token: TokenWish;
+  readonly token: TokenSettings;
   readonly secretIdUses: number;
   readonly secretIdSeconds: number;
   readonly secretIds: Map<string, SecretId>;
@@ -48,11 +48,11 @@ export class AppRole {
     return undefined;
   };
 
-  #writeRole(name: string, { body }: Call): Reply {
+  #writeRole(name: string, { body }: StubRequest): StubResponse {
     const maxTtl = seconds(body['token_max_ttl'], 0);
     const token = {
       policies: texts(body['token_policies']),
-      // A period is the lease of each renewal, without an end.
+      // A periodic token gets a lease of one period with each renewal, without a limit.
       ttl: seconds(body['token_period'] ?? body['token_ttl'], 3600),
       uses: seconds(body['token_num_uses'], 0),
       batch: body['token_type'] === 'batch',
@@ -69,7 +69,7 @@ export class AppRole {
     return empty;
   }
 
-  #newSecretId(role: Role, { now, body }: Call): Reply {
+  #newSecretId(role: Role, { now, body }: StubRequest): StubResponse {
     const id = randomUUID();
     const uses = seconds(body['num_uses'], role.secretIdUses);
     const ttl = seconds(body['ttl'], role.secretIdSeconds);
@@ -84,13 +84,13 @@ export class AppRole {
     return envelope({ data });
   }
 
-  #logIn({ body, now }: Call): Reply {
+  #logIn({ body, now }: StubRequest): StubResponse {
     const role = [...this.#roles.values()].find(({ roleId }) => roleId === text(body['role_id']));
     const secretId = role?.secretIds.get(text(body['secret_id']));
     if (role === undefined || secretId === undefined || secretId.usesLeft < 1 || now >= secretId.expiresAt) {
       return errors(400, 'invalid role or secret ID');
     }
     secretId.usesLeft -= 1;
-    return authReply(this.#tokens.create(now, role.token), now);
+    return authResponse(this.#tokens.create(now, role.token), now);
   }
 }

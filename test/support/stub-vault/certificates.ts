@@ -17,7 +17,7 @@ interface Period {
 
 const day = 86_400_000;
 
-/** A throw-away CA in a folder, by the program `openssl`. */
+/** A throwaway CA in a directory, made with `openssl`. */
 export class Ca {
   readonly #folder: string;
   readonly #own: Issued;
@@ -35,7 +35,7 @@ export class Ca {
     return this.#own.cert;
   }
 
-  /** A certificate for 127.0.0.1, good for servers and clients; of one day, unless a period is given. */
+  /** A certificate for 127.0.0.1, for servers and clients; valid for one day unless a period is given. */
   issue(name: string, period: Period = { from: Date.now(), until: Date.now() + day }): Issued {
     const { certFile, keyFile } = this.#filesOf(name);
     const requestFile = join(this.#folder, `${name}.csr`);
@@ -66,7 +66,7 @@ export class Ca {
     return issuedIn(certFile, keyFile);
   }
 
-  /** `openssl ca` is the one command of OpenSSL 3.0 that takes the two dates; it wants files for its records. */
+  /** `openssl ca` is the only command of OpenSSL 3.0 with both dates; it needs files for its records. */
   #settings(): string {
     const records = join(this.#folder, 'index.txt');
     writeFileSync(records, '', { flag: 'a' });

@@ -1,4 +1,4 @@
-/** A wall clock that moves only when told to, and the timers that hang on it. */
+/** A clock that the test moves, and the timers that depend on it. */
 export class ManualClock {
   #now = Date.parse('2026-01-01T00:00:00Z');
   #timers: { at: number; run: () => void }[] = [];
@@ -19,7 +19,7 @@ export class ManualClock {
     return times.length === 0 ? undefined : Math.min(...times);
   }
 
-  /** Moves time on and runs, once each, the timers that are due at the end of it. */
+  /** Advances the time and runs the timers that are then due, once each. */
   advance(milliseconds: number): void {
     this.#now += milliseconds;
     const due = this.#timers.filter((timer) => timer.at <= this.#now);

@@ -5,7 +5,7 @@ import { rootToken } from './state.ts';
 
 const secrets = /^secret\/data/;
 
-/** The stub over TLS, made to fail in the ways of an outage. */
+/** The stub over TLS, with the failures of an outage. */
 export async function startFailingStub(
   trust: VaultTrust,
 ): Promise<FailingVault & { readonly stub: StubVault }> {

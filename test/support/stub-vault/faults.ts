@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** Ways in which something at Vault's address can fail that Vault itself would not choose. */
+/** Failures at Vault's address that Vault itself would not respond with. */
 export type Fault =
   | {
       readonly kind: 'status';
@@ -9,24 +9,24 @@ export type Fault =
       readonly errors?: readonly string[];
       readonly headers?: Readonly<Record<string, string>>;
     }
-  /** The request is read and never answered. */
+  /** The request is read, and there is no response. */
   | { readonly kind: 'black-hole' }
-  /** Reads are answered; a write is carried out, and its response never comes. */
+  /** Reads succeed; a write is processed, and there is no response. */
   | { readonly kind: 'late-write' }
-  /** A reply whose body comes byte by byte and never ends. */
+  /** A response whose body arrives byte by byte and never ends. */
   | { readonly kind: 'drip' }
   | { readonly kind: 'html'; readonly status?: number }
   | { readonly kind: 'cut-json' }
-  /** Any JSON instead of the reply, with status 200. */
+  /** Any JSON as the response, with status 200. */
   | { readonly kind: 'json'; readonly body: unknown }
   /** 60 MB without a Content-Length. */
   | { readonly kind: 'huge' }
-  /** The connection is reset before any reply. */
+  /** The connection is reset before the response. */
   | { readonly kind: 'reset' };
 
 const mebibyte = 1_048_576;
 
-/** Plays a fault; the timers of a drip end with its connection. */
+/** Simulates a fault; the timers of a drip end with its connection. */
 export function playFault(fault: Fault, response: ServerResponse): void {
   switch (fault.kind) {
     case 'status':

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { VaultConfig } from '../../../src/config/schema.ts';
 import type { CacheResult, KeyRing, KeySourceObserver } from '../../../src/keys/key-source.ts';
-import type { VaultPorts } from '../../../src/keys/vault/connect.ts';
+import type { VaultOptions } from '../../../src/keys/vault/connect.ts';
 import { VaultError } from '../../../src/keys/vault/errors.ts';
 import { reveal, Secret } from '../../../src/secret.ts';
 import { VaultAdmin } from './admin.ts';
@@ -18,8 +18,8 @@ export const roleName = 'countersign';
 export const day = 86_400_000;
 export const acme = { environment: 'sandbox', login: 'acme' };
 
-/** Keeps what was told. */
-export class Told implements KeySourceObserver {
+/** Records events. */
+export class RecordingObserver implements KeySourceObserver {
   readonly problems: string[] = [];
   readonly expiries: (number | undefined)[] = [];
   /** Seconds, one for each of {@link expiries}. */
@@ -52,7 +52,7 @@ export class Told implements KeySourceObserver {
   }
 }
 
-/** What kept keys from being read: the kind of the VaultError in the refusal, or thrown as it is. */
+/** Kind of the VaultError that the work failed with, directly or as the cause of a ProxyError. */
 export async function problemOf(work: Promise<unknown>): Promise<string> {
   const error = await work.then(
     () => 'none',
@@ -83,10 +83,10 @@ export class Folder {
   }
 }
 
-/** A stub Vault on a clock that stands still, with AppRole `countersign` allowed to read `gateway/*`. */
+/** A stub Vault on a manual clock, with an AppRole `countersign` that may read `gateway/*`. */
 export class VaultTestEnvironment {
   readonly clock = new ManualClock();
-  readonly told = new Told();
+  readonly observed = new RecordingObserver();
   readonly folder = new Folder();
   readonly vault: StubVault;
   readonly #closers: (() => unknown)[] = [];
@@ -107,24 +107,24 @@ export class VaultTestEnvironment {
     return this;
   }
 
-  get ports(): VaultPorts {
+  get options(): VaultOptions {
     const { now, setTimer } = this.clock;
-    return { clock: now, monotonic: now, random: () => 0.5, events: this.told, setTimer };
+    return { clock: now, monotonic: now, random: () => 0.5, events: this.observed, setTimer };
   }
 
   config(more: Partial<VaultConfig> = {}): VaultConfig {
     return configFor(this.vault.address, more);
   }
 
-  /** An AppRole login with a secret id in a file, fresh from Vault unless given. */
+  /** An AppRole login with a secret ID in a file; a new one unless given. */
   async appRole(secretId?: string): Promise<VaultConfig['auth']> {
     const id = secretId ?? (await this.admin.secretId(approleMount, roleName));
     const secretIdFile = this.folder.file('secret-id', `${id}\n`);
     return { method: 'approle', mount: approleMount, roleId: this.roleId, secretIdFile };
   }
 
-  /** Closes something when the bench closes. */
-  closing<T extends { stop(): void } | { close(): unknown }>(part: T): T {
+  /** Stops or closes the part with this environment. */
+  closeAtEnd<T extends { stop(): void } | { close(): unknown }>(part: T): T {
     this.#closers.push(() => ('stop' in part ? part.stop() : part.close()));
     return part;
   }
@@ -136,11 +136,11 @@ export class VaultTestEnvironment {
   }
 }
 
-/** Waits for what real sockets bring about; 5 seconds at most. */
+/** Waits for a condition that real sockets bring about, for 5 seconds at most. */
 export async function until(condition: () => boolean, what: string): Promise<void> {
   const end = Date.now() + 5000;
   while (!condition()) {
-    if (Date.now() > end) throw new Error(`waited in vain until ${what}`);
+    if (Date.now() > end) throw new Error(`timed out waiting until ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 2));
   }
 }

@@ -1,17 +1,17 @@
 import { type Backend, errors, permissionDenied, text } from './protocol.ts';
-import { authReply, type Tokens, type TokenWish } from './tokens.ts';
+import { authResponse, type TokenSettings, type Tokens } from './tokens.ts';
 
-/** The auth method `kubernetes`: service account tokens that the cluster would accept are told beforehand. */
+/** The auth method `kubernetes`. The test sets the service account tokens that the cluster accepts. */
 export class Kubernetes {
   readonly #tokens: Tokens;
-  readonly #roles = new Map<string, TokenWish>();
+  readonly #roles = new Map<string, TokenSettings>();
   readonly #accepted = new Set<string>();
 
   constructor(tokens: Tokens) {
     this.#tokens = tokens;
   }
 
-  role(name: string, token: TokenWish): void {
+  role(name: string, token: TokenSettings): void {
     this.#roles.set(name, token);
   }
 
@@ -29,6 +29,6 @@ export class Kubernetes {
     const role = this.#roles.get(text(body['role']));
     if (role === undefined) return errors(400, `invalid role name "${text(body['role'])}"`);
     if (!this.#accepted.has(text(body['jwt']))) return permissionDenied;
-    return authReply(this.#tokens.create(now, role), now);
+    return authResponse(this.#tokens.create(now, role), now);
   };
 }

@@ -1,4 +1,12 @@
-import { type Backend, type Call, empty, envelope, errors, notFound, type Reply } from './protocol.ts';
+import {
+  type Backend,
+  empty,
+  envelope,
+  errors,
+  notFound,
+  type StubRequest,
+  type StubResponse,
+} from './protocol.ts';
 
 interface Version {
   readonly version: number;
@@ -58,21 +66,21 @@ export class Kv2 {
     }
   };
 
-  #read(path: string, { query, now }: Call): Reply {
+  #read(path: string, { query, now }: StubRequest): StubResponse {
     const secret = this.#secrets.get(path);
-    const asked = Number(query.get('version') ?? 0);
-    const version = secret?.versions.get(asked === 0 ? secret.current : asked);
+    const requested = Number(query.get('version') ?? 0);
+    const version = secret?.versions.get(requested === 0 ? secret.current : requested);
     if (secret === undefined || version === undefined) return notFound;
-    const gone = version.destroyed || (version.deletedAt !== undefined && version.deletedAt <= now);
+    const isDeleted = version.destroyed || (version.deletedAt !== undefined && version.deletedAt <= now);
     const metadata = {
       ...describe(version),
       custom_metadata: secret.customMetadata,
       version: version.version,
     };
-    return envelope({ data: { data: gone ? null : version.data, metadata } }, gone ? 404 : 200);
+    return envelope({ data: { data: isDeleted ? null : version.data, metadata } }, isDeleted ? 404 : 200);
   }
 
-  #write(path: string, { body, now }: Call): Reply {
+  #write(path: string, { body, now }: StubRequest): StubResponse {
     const { data, options } = body as { data?: unknown; options?: { cas?: number } };
     if (typeof data !== 'object' || data === null) return errors(400, 'no data provided');
     const secret = this.#secrets.get(path) ?? blank();
@@ -95,11 +103,11 @@ export class Kv2 {
     return envelope({ data: metadata });
   }
 
-  #delete(version: Version, { now }: Call): void {
+  #delete(version: Version, { now }: StubRequest): void {
     version.deletedAt ??= now;
   }
 
-  #change(path: string, versions: readonly number[], change: (version: Version) => unknown): Reply {
+  #change(path: string, versions: readonly number[], change: (version: Version) => unknown): StubResponse {
     for (const number of versions) {
       const version = this.#secrets.get(path)?.versions.get(number);
       if (version !== undefined) change(version);
@@ -107,7 +115,7 @@ export class Kv2 {
     return empty;
   }
 
-  #metadata(path: string): Reply {
+  #metadata(path: string): StubResponse {
     const secret = this.#secrets.get(path);
     if (secret === undefined) return notFound;
     const versions = [...secret.versions.values()];
@@ -122,7 +130,7 @@ export class Kv2 {
     return envelope({ data });
   }
 
-  #configure(path: string, { body }: Call): Reply {
+  #configure(path: string, { body }: StubRequest): StubResponse {
     const secret = this.#secrets.get(path) ?? blank();
     if (typeof body['cas_required'] === 'boolean') secret.casRequired = body['cas_required'];
     if (typeof body['max_versions'] === 'number') secret.maxVersions = body['max_versions'];
@@ -131,8 +139,8 @@ export class Kv2 {
     return empty;
   }
 
-  /** Names in a folder; what is a folder itself ends in a slash. */
-  #list(path: string): Reply {
+  /** Names in a folder; those of folders end in a slash. */
+  #list(path: string): StubResponse {
     const folder = path === '' || path.endsWith('/') ? path : `${path}/`;
     const inside = [...this.#secrets.keys()].filter((name) => name.startsWith(folder));
     const keys = new Set(inside.map((name) => name.slice(folder.length).replace(/\/.*$/, '/')));
@@ -150,7 +158,7 @@ function blank(): Secret {
   };
 }
 
-function numbers({ body }: Call): number[] {
+function numbers({ body }: StubRequest): number[] {
   return Array.isArray(body['versions']) ? body['versions'].map(Number) : [];
 }
 

@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import { type Backend, type Call, empty, text } from './protocol.ts';
+import { type Backend, empty, type StubRequest, text } from './protocol.ts';
 
 const policyShape = z.object({
   path: z.record(z.string(), z.object({ capabilities: z.array(z.string()) })),
 });
 type Rules = z.output<typeof policyShape>['path'];
 
-/** Vault's own policy that tokens have unless they are created without. */
+/** Vault's built-in policy `default`, which tokens have unless they are created without it. */
 const defaultRules: Rules = {
   'auth/token/lookup-self': { capabilities: ['read'] },
   'auth/token/renew-self': { capabilities: ['update'] },
@@ -35,7 +35,7 @@ export class Policies {
     return empty;
   };
 
-  allow(names: readonly string[], { method, path }: Call): boolean {
+  allow(names: readonly string[], { method, path }: StubRequest): boolean {
     if (names.includes('root')) return true;
     const capability = capabilityOf[method] ?? 'none';
     return names.some((name) =>

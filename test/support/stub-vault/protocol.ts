@@ -1,35 +1,35 @@
 import { randomUUID } from 'node:crypto';
 
 /** A request as Vault's router sees it. */
-export interface Call {
-  /** `POST` also for `PUT`, which Vault treats alike. */
+export interface StubRequest {
+  /** `POST` also for `PUT`, which Vault treats the same. */
   readonly method: string;
   /** Decoded path after `/v1/`. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly body: Readonly<Record<string, unknown>>;
   readonly token: string | undefined;
-  /** Seconds asked for by `X-Vault-Wrap-TTL`. */
+  /** Seconds of `X-Vault-Wrap-TTL`. */
   readonly wrapSeconds: number | undefined;
   readonly now: number;
 }
 
-export interface Reply {
+export interface StubResponse {
   readonly status: number;
   readonly body?: unknown;
 }
 
-/** What a backend gives for a path it knows; undefined sends the router on. */
-export type Backend = (call: Call) => Reply | undefined;
+/** A backend's response; `undefined` if it does not know the path, so that the router continues. */
+export type Backend = (call: StubRequest) => StubResponse | undefined;
 
-/** The parts of Vault's envelope that a reply can fill. */
+/** The parts of Vault's response envelope. */
 export interface Parts {
   readonly data?: unknown;
   readonly auth?: unknown;
   readonly wrap_info?: unknown;
 }
 
-export function envelope(parts: Parts, status = 200): Reply {
+export function envelope(parts: Parts, status = 200): StubResponse {
   const body = {
     request_id: randomUUID(),
     lease_id: '',
@@ -44,9 +44,9 @@ export function envelope(parts: Parts, status = 200): Reply {
   return { status, body };
 }
 
-export const empty: Reply = { status: 204 };
+export const empty: StubResponse = { status: 204 };
 
-export function errors(status: number, ...texts: readonly string[]): Reply {
+export function errors(status: number, ...texts: readonly string[]): StubResponse {
   return { status, body: { errors: texts } };
 }
 

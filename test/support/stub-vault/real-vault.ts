@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { StubVault } from './server.ts';
 import { rootToken } from './state.ts';
 
-/** A server that speaks Vault's protocol, with a token that may do everything. */
+/** A server that speaks Vault's protocol, with a root token. */
 export interface RunningVault {
   readonly address: string;
   readonly rootToken: string;
@@ -14,11 +14,11 @@ export interface RunningVault {
 
 export interface VaultTarget {
   readonly name: string;
-  /** Undefined where the environment names no such server. */
+  /** Undefined if environment variables name no such server. */
   readonly open: (() => Promise<RunningVault>) | undefined;
 }
 
-/** The stub always; a real server where VAULT_BIN, or VAULT_TEST_ADDR and VAULT_TEST_TOKEN, name one. */
+/** The stub, and a real server if VAULT_BIN, or VAULT_TEST_ADDR and VAULT_TEST_TOKEN, name one. */
 export function vaultTargets(env: NodeJS.ProcessEnv): readonly VaultTarget[] {
   return [{ name: 'the stub', open: openStub }, realTarget(env)];
 }
@@ -40,12 +40,12 @@ function realTarget(env: NodeJS.ProcessEnv): VaultTarget {
 
 export interface DevServer {
   readonly name: string;
-  /** The program, which is the server and its command line; undefined where VAULT_BIN names none. */
+  /** The program, which is both server and command line; undefined if VAULT_BIN is not set. */
   readonly program: string | undefined;
   open(): Promise<RunningVault>;
 }
 
-/** A real server of our own with its command line, where VAULT_BIN names one: for tests that change fixed paths. */
+/** A dedicated real server with its command line, if VAULT_BIN is set: for tests that change fixed paths. */
 export function devServer({ VAULT_BIN: program }: NodeJS.ProcessEnv): DevServer {
   return {
     name: program === undefined ? 'a real server (skipped: set VAULT_BIN)' : 'a real server',
@@ -59,7 +59,7 @@ async function openStub(): Promise<RunningVault> {
   return { address: await stub.listen(), rootToken, close: () => stub.close() };
 }
 
-/** `vault server -dev`, or the same of `bao`: in memory, unsealed, KV version 2 at `secret`. */
+/** `vault server -dev` or `bao server -dev`: in memory, unsealed, KV version 2 at `secret`. */
 async function startDevServer(program: string): Promise<RunningVault> {
   const port = await freePort();
   const address = `http://127.0.0.1:${port}`;
@@ -73,8 +73,8 @@ async function startDevServer(program: string): Promise<RunningVault> {
 async function unsealed(address: string, server: ChildProcess): Promise<void> {
   const giveUpAt = Date.now() + 15_000;
   while (Date.now() < giveUpAt && server.exitCode === null) {
-    const reply = await fetch(`${address}/v1/sys/health`).catch(() => undefined);
-    if (reply?.status === 200) return;
+    const response = await fetch(`${address}/v1/sys/health`).catch(() => undefined);
+    if (response?.status === 200) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   server.kill('SIGKILL');
@@ -88,7 +88,7 @@ async function end(server: ChildProcess): Promise<void> {
   await exited;
 }
 
-/** A port of loopback that was free a moment ago. */
+/** A loopback port that was free a moment ago. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -1,4 +1,4 @@
-/** A text that must not be seen anywhere, in all the forms in which it could be. */
+/** All encodings of a text that must not leak. */
 export function formsOf(mark: string): readonly string[] {
   const bytes = Buffer.from(mark);
   const percent = [...bytes].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('');
@@ -14,7 +14,7 @@ export function formsOf(mark: string): readonly string[] {
   ]);
 }
 
-/** Which of the marks stand in a text. */
+/** Names of the marks that occur in a text. */
 export function marksIn(text: string, marks: Readonly<Record<string, string>>): readonly string[] {
   return Object.entries(marks)
     .filter(([, mark]) => formsOf(mark).some((form) => text.includes(form)))

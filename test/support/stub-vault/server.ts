@@ -3,13 +3,13 @@ import { createServer as createTlsServer, Server as TlsServer } from 'node:https
 import type { Socket } from 'node:net';
 import { z } from 'zod';
 import { type Fault, playFault } from './faults.ts';
-import { type Call, errors, type Reply, seconds } from './protocol.ts';
+import { errors, type StubRequest, type StubResponse, seconds } from './protocol.ts';
 import { rootToken, World } from './state.ts';
 
 const listeningShape = z.object({ port: z.number() });
 const objectShape = z.record(z.string(), z.unknown());
 
-/** One request as it arrived. */
+/** One request as received. */
 export interface Seen {
   readonly method: string;
   /** Path and query after `/v1/`, as sent. */
@@ -24,19 +24,19 @@ export interface StubOptions {
   readonly tls?: {
     readonly key: string | Buffer;
     readonly cert: string | Buffer;
-    /** Asks for client certificates of this CA and refuses others. */
+    /** Requires client certificates of this CA. */
     readonly clientCa?: string | Buffer;
   };
   readonly namespaces?: readonly string[];
 }
 
-/** Vault's HTTP protocol on a loopback port: strict where Vault is, and able to fail in every known way. */
+/** Vault's HTTP protocol on a loopback port: as strict as Vault, with every known failure. */
 export class StubVault {
   readonly #server: Server;
   readonly #clock: () => number;
   readonly #worlds: ReadonlyMap<string, World>;
   readonly #scheme: string;
-  /** Also those on which TLS is still being negotiated. */
+  /** Includes those in the TLS handshake. */
   readonly #sockets = new Set<Socket>();
   readonly seen: Seen[] = [];
   sealed = false;
@@ -56,7 +56,7 @@ export class StubVault {
     });
   }
 
-  /** A port of its own, or the one it had before. */
+  /** Picks a free port, or listens on the previous one. */
   async listen(port = 0): Promise<string> {
     await new Promise<void>((resolve) => this.#server.listen(port, '127.0.0.1', resolve));
     return this.address;
@@ -76,7 +76,7 @@ export class StubVault {
     await closed;
   }
 
-  /** Shows another certificate from now on, and closes all connections. */
+  /** Presents another certificate from now on, and closes all connections. */
   show(certificate: { readonly key: string | Buffer; readonly cert: string | Buffer }): void {
     if (!(this.#server instanceof TlsServer)) throw new Error('this stub speaks no TLS');
     const { key, cert } = certificate;
@@ -94,10 +94,10 @@ export class StubVault {
   put(path: string, data: object): void {
     const call = { method: 'POST', path: `secret/data/${path}`, body: { data }, token: rootToken };
     const rest = { query: new URLSearchParams(), wrapSeconds: undefined, now: this.#clock() };
-    this.world().answer({ ...call, ...rest });
+    this.world().respond({ ...call, ...rest });
   }
 
-  /** From now on requests whose target matches fail in this way. */
+  /** From now on requests whose target matches fail with this fault. */
   fail(fault: Fault, target = /./): void {
     this.#fault = { fault, target };
   }
@@ -107,7 +107,7 @@ export class StubVault {
     this.sealed = false;
   }
 
-  /** How many requests came for targets that match. */
+  /** Number of requests whose target matches. */
   count(target: RegExp): number {
     return this.seen.filter((request) => target.test(`${request.method} ${request.target}`)).length;
   }
@@ -121,10 +121,13 @@ export class StubVault {
       playFault(fault, response);
       return;
     }
-    const reply = this.#answer(request, target, body);
+    const stubResponse = this.#responseTo(request, target, body);
     if (fault !== undefined) return;
-    response.writeHead(reply.status, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' });
-    response.end(reply.body === undefined ? undefined : `${JSON.stringify(reply.body)}\n`);
+    response.writeHead(stubResponse.status, {
+      'Content-Type': 'application/json',
+      'Cache-Control': 'no-store',
+    });
+    response.end(stubResponse.body === undefined ? undefined : `${JSON.stringify(stubResponse.body)}\n`);
   }
 
   #faultOf({ method }: IncomingMessage, target: string): Fault | undefined {
@@ -133,17 +136,17 @@ export class StubVault {
     return fault.kind === 'late-write' && method === 'GET' ? undefined : fault;
   }
 
-  #answer(request: IncomingMessage, target: string, body: string): Reply {
+  #responseTo(request: IncomingMessage, target: string, body: string): StubResponse {
     if (target.startsWith('sys/health')) return this.#health();
     if (this.sealed) return errors(503, 'Vault is sealed');
     const namespace = String(request.headers['x-vault-namespace'] ?? '').replace(/\/$/, '');
     const world = this.#worlds.get(namespace);
     if (world === undefined) return errors(404, 'namespace not found');
     const call = callOf(request, target, body, this.#clock());
-    return call === undefined ? errors(400, 'error parsing JSON') : world.answer(call);
+    return call === undefined ? errors(400, 'error parsing JSON') : world.respond(call);
   }
 
-  #health(): Reply {
+  #health(): StubResponse {
     const body = { initialized: true, sealed: this.sealed, standby: false, version: '1.0.0-stub' };
     return { status: this.sealed ? 503 : 200, body };
   }
@@ -155,7 +158,12 @@ async function readBody(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-function callOf(request: IncomingMessage, target: string, text: string, now: number): Call | undefined {
+function callOf(
+  request: IncomingMessage,
+  target: string,
+  text: string,
+  now: number,
+): StubRequest | undefined {
   const url = new URL(target, 'http://vault.invalid/');
   const wrap = request.headers['x-vault-wrap-ttl'];
   const token = request.headers['x-vault-token'];
@@ -174,7 +182,7 @@ function callOf(request: IncomingMessage, target: string, text: string, now: num
   }
 }
 
-/** Node's parser knows no `LIST`; Vault takes `GET` with `list` for the same. */
+/** Node's parser does not support `LIST`; Vault treats `GET` with `list` the same. */
 function methodOf({ method = '' }: IncomingMessage, { searchParams }: URL): string {
   if (method === 'PUT') return 'POST';
   return ['1', 'true'].includes(searchParams.get('list') ?? '') ? 'LIST' : method;

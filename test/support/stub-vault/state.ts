@@ -4,13 +4,13 @@ import { Kv2 } from './kv2.ts';
 import { Policies } from './policies.ts';
 import {
   type Backend,
-  type Call,
   empty,
   envelope,
   errors,
   notFound,
   permissionDenied,
-  type Reply,
+  type StubRequest,
+  type StubResponse,
   text,
 } from './protocol.ts';
 import { Tokens } from './tokens.ts';
@@ -18,7 +18,7 @@ import { Wrapping } from './wrapping.ts';
 
 export const rootToken = 'stub-root-token';
 
-/** All that one namespace of Vault holds, and its router. */
+/** The content of one Vault namespace, and its router. */
 export class World {
   readonly tokens = new Tokens();
   readonly policies = new Policies();
@@ -33,21 +33,21 @@ export class World {
     this.#mounts.set('auth/kubernetes', this.kubernetes.backend);
   }
 
-  answer(call: Call): Reply {
+  respond(call: StubRequest): StubResponse {
     const open = this.#wrapping.backend(call) ?? this.#logIn(call);
     if (open !== undefined) return open;
     const token = this.tokens.find(call.token, call.now);
     const info = token === undefined ? undefined : this.#mountInfo(call);
     if (info !== undefined) return info;
     if (token === undefined || !this.policies.allow(token.policies, call)) return permissionDenied;
-    const reply =
+    const response =
       this.#route(call) ?? errors(404, `no handler for route "${call.path}". route entry not found.`);
-    if (call.wrapSeconds === undefined || reply.status !== 200) return reply;
-    return this.#wrapping.wrap(reply, call.wrapSeconds, call.now, call.path);
+    if (call.wrapSeconds === undefined || response.status !== 200) return response;
+    return this.#wrapping.wrap(response, call.wrapSeconds, call.now, call.path);
   }
 
-  /** `GET sys/internal/ui/mounts/{path}`: open to tokens that may do anything in the mount, here to all. */
-  #mountInfo({ method, path }: Call): Reply | undefined {
+  /** `GET sys/internal/ui/mounts/{path}`: permitted to tokens with any access to the mount; here to all. */
+  #mountInfo({ method, path }: StubRequest): StubResponse | undefined {
     const at = /^sys\/internal\/ui\/mounts\/(.+)$/.exec(path)?.[1];
     if (method !== 'GET' || at === undefined) return undefined;
     if (!this.#mounts.has(at)) return permissionDenied;
@@ -55,26 +55,26 @@ export class World {
     return envelope({ data: { type: 'kv', path: `${at}/`, options: { version } } });
   }
 
-  /** The one kind of path that needs no token. */
-  #logIn(call: Call): Reply | undefined {
+  /** The only kind of path that needs no token. */
+  #logIn(call: StubRequest): StubResponse | undefined {
     const isLogin = call.path.startsWith('auth/') && call.path.endsWith('/login') && call.method === 'POST';
     return isLogin ? this.#mounted(call) : undefined;
   }
 
-  #route(call: Call): Reply | undefined {
-    const system = [this.tokens.backend, this.policies.backend, (each: Call) => this.#mount(each)];
+  #route(call: StubRequest): StubResponse | undefined {
+    const system = [this.tokens.backend, this.policies.backend, (each: StubRequest) => this.#mount(each)];
     for (const backend of system) {
-      const reply = backend(call);
-      if (reply !== undefined) return reply;
+      const response = backend(call);
+      if (response !== undefined) return response;
     }
     return this.#mounted(call);
   }
 
   /**
-   * `POST sys/auth/{path}` and `POST sys/mounts/{path}`, or `GET` and `DELETE` for what is there; and the end of all tokens that
-   * auth methods gave.
+   * `POST sys/auth/{path}` and `POST sys/mounts/{path}`, or `GET` and `DELETE` for existing ones; and the
+   * revocation of all tokens of auth methods.
    */
-  #mount({ method, path, body }: Call): Reply | undefined {
+  #mount({ method, path, body }: StubRequest): StubResponse | undefined {
     const [, kind, name] = /^sys\/(auth|mounts)\/(.+)$/.exec(path) ?? [];
     if (method === 'POST' && path.startsWith('sys/leases/revoke-prefix/auth/')) {
       this.tokens.revokeAll();
@@ -92,7 +92,7 @@ export class World {
     if (this.#mounts.has(at)) return errors(400, `path is already in use at ${at}/`);
     if (text(body['type']) === 'approle') this.#mounts.set(at, new AppRole(this.tokens).backend);
     else if (text(body['type']) === 'kv') {
-      // Vault makes a mount of version 1 unless told otherwise; its paths have no `data` or `metadata`.
+      // By default, Vault creates a version 1 mount; its paths have no `data` or `metadata`.
       const isVersion2 = JSON.stringify(body['options'] ?? {}).includes('"2"');
       this.#mounts.set(at, isVersion2 ? new Kv2().backend : () => notFound);
       if (!isVersion2) this.#version1.add(at);
@@ -100,7 +100,7 @@ export class World {
     return empty;
   }
 
-  #mounted(call: Call): Reply | undefined {
+  #mounted(call: StubRequest): StubResponse | undefined {
     for (const [mount, backend] of this.#mounts) {
       if (call.path.startsWith(`${mount}/`))
         return backend({ ...call, path: call.path.slice(mount.length + 1) });

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import {
   type Backend,
-  type Call,
   empty,
   envelope,
   errors,
   permissionDenied,
-  type Reply,
+  type StubRequest,
+  type StubResponse,
   seconds,
   text,
   texts,
@@ -17,17 +17,17 @@ export interface Token {
   readonly policies: readonly string[];
   readonly renewable: boolean;
   readonly createdAt: number;
-  /** Seconds of a lease; 0: for ever. */
+  /** Seconds of a lease; 0: does not expire. */
   readonly ttl: number;
   readonly maxTtl: number;
-  /** Empty for a batch token, which is kept nowhere: it can be neither listed, renewed nor revoked. */
+  /** Empty for a batch token, which is not stored: it cannot be listed, renewed or revoked. */
   readonly accessor: string;
-  /** Told to who logs in; not counted down. 0: any number. */
+  /** Sent in the login response; not counted down. 0: unlimited. */
   readonly uses: number;
   expiresAt: number;
 }
 
-export interface TokenWish {
+export interface TokenSettings {
   readonly policies: readonly string[];
   readonly ttl: number;
   readonly maxTtl?: number;
@@ -45,7 +45,7 @@ const systemMaxTtl = 768 * 3600;
 export class Tokens {
   readonly #tokens = new Map<string, Token>();
 
-  create(now: number, wish: TokenWish): Token {
+  create(now: number, settings: TokenSettings): Token {
     const {
       policies,
       ttl,
@@ -55,7 +55,7 @@ export class Tokens {
       noDefaultPolicy = false,
       uses = 0,
       batch = false,
-    } = wish;
+    } = settings;
     const token: Token = {
       id: id ?? `hvs.${randomUUID()}`,
       policies:
@@ -72,13 +72,13 @@ export class Tokens {
     return token;
   }
 
-  /** A token that is known and has not come to its end. */
+  /** A known token that has not expired. */
   find(id: string | undefined, now: number): Token | undefined {
     const token = this.#tokens.get(id ?? '');
     return token !== undefined && now < token.expiresAt ? token : undefined;
   }
 
-  /** How many there are, root tokens left out. */
+  /** Number of tokens, without root tokens. */
   get count(): number {
     return [...this.#tokens.values()].filter(({ policies }) => !policies.includes('root')).length;
   }
@@ -97,7 +97,7 @@ export class Tokens {
     if (self === undefined) return permissionDenied;
     switch (`${call.method} ${call.path.slice('auth/token/'.length)}`) {
       case 'POST create':
-        return authReply(this.create(call.now, wishOf(call)), call.now);
+        return authResponse(this.create(call.now, settingsOf(call)), call.now);
       case 'LIST accessors':
         return envelope({ data: { keys: this.#live(call.now).map(({ accessor }) => accessor) } });
       case 'GET lookup-self':
@@ -122,20 +122,20 @@ export class Tokens {
     return [...this.#tokens.values()].filter(({ accessor, expiresAt }) => accessor !== '' && now < expiresAt);
   }
 
-  #lookUp({ body, now }: Call): Reply {
+  #lookUp({ body, now }: StubRequest): StubResponse {
     const token = this.find(text(body['token']), now);
     return token === undefined ? errors(403, 'bad token') : envelope({ data: description(token, now) });
   }
 
-  #renew(token: Token, { now, body }: Call): Reply {
+  #renew(token: Token, { now, body }: StubRequest): StubResponse {
     if (!token.renewable) return errors(400, 'lease is not renewable');
     const end = token.createdAt + token.maxTtl * 1000;
     token.expiresAt = Math.min(now + seconds(body['increment'], token.ttl) * 1000, end);
-    return authReply(token, now);
+    return authResponse(token, now);
   }
 }
 
-function wishOf({ body }: Call): TokenWish {
+function settingsOf({ body }: StubRequest): TokenSettings {
   const maxTtl = seconds(body['explicit_max_ttl'], 0);
   return {
     policies: texts(body['policies']),
@@ -150,7 +150,7 @@ function secondsLeft(token: Token, now: number): number {
   return token.ttl === 0 ? 0 : Math.max(0, Math.floor((token.expiresAt - now) / 1000));
 }
 
-export function authReply(token: Token, now: number, metadata: object = {}): Reply {
+export function authResponse(token: Token, now: number, metadata: object = {}): StubResponse {
   const auth = {
     client_token: token.id,
     accessor: token.accessor,

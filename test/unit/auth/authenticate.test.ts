@@ -21,14 +21,14 @@ async function who(callers: CallerConfig[], presented: Partial<PresentedCredenti
   const whole = { authorization: undefined, certificate: undefined, ...presented };
   return authenticate(whole).then(
     ({ name }) => name,
-    (error: { reason?: string }) => error.reason ?? 'no refusal',
+    (error: { reason?: string }) => error.reason ?? 'no error',
   );
 }
 
 const certificate = { uris: ['spiffe://a/b'], dnsNames: [] };
 
-describe('who calls', () => {
-  it('is not told by a token that follows its scheme without a blank', async () => {
+describe('the caller', () => {
+  it('is unknown if no space separates scheme and token', async () => {
     expect(await who(known, { authorization: 'Bearerfirst' })).toBe('caller-unknown');
     expect(await who(open, { authorization: 'Bearerfirst' })).toBe('anyone');
   });
@@ -40,12 +40,12 @@ describe('who calls', () => {
     },
   );
 
-  it('is told by the names of a certificate, DNS names in whatever case', async () => {
+  it('is found by the names of a certificate, DNS names case-insensitively', async () => {
     expect(await who(known, { certificate })).toBe('uri');
     expect(await who(known, { certificate: { uris: [], dnsNames: ['x', 'b.INTERNAL'] } })).toBe('dns');
   });
 
-  it('is not told by a URI in another case, nor by a name of the other kind', async () => {
+  it('is not found by a URI in another case or by a name of the other kind', async () => {
     expect(await who(known, { certificate: { uris: ['SPIFFE://a/b'], dnsNames: [] } })).toBe(
       'caller-unknown',
     );
@@ -54,7 +54,7 @@ describe('who calls', () => {
     );
   });
 
-  it('is unknown without credentials, unless a caller is configured for that', async () => {
+  it('is unknown without credentials, unless an anonymous caller is configured', async () => {
     expect(await who(known, {})).toBe('caller-unknown');
     expect(await who(open, {})).toBe('anyone');
     expect(await who([], {})).toBe('caller-unknown');
@@ -67,7 +67,7 @@ describe('who calls', () => {
     },
   );
 
-  it('is told by the token where a certificate is shown as well', async () => {
+  it('is found by the token if a certificate is presented as well', async () => {
     expect(await who(known, { authorization: 'Bearer first', certificate })).toBe('token');
   });
 

@@ -11,12 +11,12 @@ function allows(...allow: Grant[]): boolean {
   return isAllowed({ name: 'x', mode: 'enforce', credentials: [], allow }, wish);
 }
 
-describe('a wish', () => {
-  it('is not granted by nothing', () => {
+describe('an access request', () => {
+  it('is denied without a grant', () => {
     expect(allows()).toBe(false);
   });
 
-  it('is granted where environment, operation and login are all named', () => {
+  it('is allowed if one grant has its environment, operation and login', () => {
     expect(allows(grant)).toBe(true);
     expect(allows({ ...grant, environments: ['production', 'sandbox'] })).toBe(true);
     expect(allows({ environments: ['*'], operations: ['*'], logins: ['*'] })).toBe(true);
@@ -30,7 +30,7 @@ describe('a wish', () => {
     expect(allows(other)).toBe(false);
   });
 
-  it('is not put together from two grants', () => {
+  it('is denied if only two grants together would cover it', () => {
     expect(allows({ ...grant, logins: ['beta'] }, { ...grant, operations: ['order-status'] })).toBe(false);
   });
 
@@ -46,12 +46,12 @@ describe('a wish', () => {
     expect(allows({ ...grant, logins: [pattern] })).toBe(covered);
   });
 
-  it('has its login compared with regard to case', () => {
+  it('has its login compared case-sensitively', () => {
     expect(allows({ ...grant, logins: ['ACME-1'] })).toBe(false);
     expect(allows({ ...grant, logins: ['Acme-1', 'aCME*'] })).toBe(false);
   });
 
-  it('takes "*" as the whole name only, except in logins', () => {
+  it('treats "*" as a wildcard only as the whole name, except in logins', () => {
     expect(allows({ ...grant, environments: ['sand*'] })).toBe(false);
     expect(allows({ ...grant, operations: ['trans*'] })).toBe(false);
   });

@@ -7,7 +7,7 @@ import { describe, expect, it } from '@jest/globals';
 import { parseSubjectAltName } from '../../../src/auth/certificate-names.ts';
 import { describeWith } from '../../support/requires.ts';
 
-// The texts are what Node's X509Certificate.subjectAltName gives; it quotes names that hold commas, quotes or
+// The texts are in the form of Node's X509Certificate.subjectAltName, which quotes names with commas, quotes or
 // control characters, as JSON does (CVE-2021-44532).
 describe('the names of a certificate', () => {
   it('are its URIs and DNS names', () => {
@@ -38,7 +38,7 @@ describe('the names of a certificate', () => {
     expect([...uris, ...dnsNames].filter((name) => /prod|billing/.test(name))).toEqual([]);
   });
 
-  it('are kept when a quoted one stands between them', () => {
+  it('are kept if a quoted one is between them', () => {
     expect(parseSubjectAltName('DNS:a.test, URI:"x, y", DNS:b.test')).toEqual({
       uris: [],
       dnsNames: ['a.test', 'b.test'],
@@ -46,7 +46,7 @@ describe('the names of a certificate', () => {
   });
 });
 
-/** The text form that Node gives of a real certificate with these names. */
+/** Node's text form for a real certificate with these names. */
 function subjectAltNameOf(...names: string[]): string | undefined {
   const folder = mkdtempSync(join(tmpdir(), 'countersign-san-'));
   const lines = names.map((name, index) => name.replace(/^(\w+):(.*)$/, `$1.${index} = "$2"`));

@@ -12,7 +12,7 @@ const resolve = createRouter(
   }),
 );
 
-describe('the login of a request that does not name one', () => {
+describe('the login of a request without a login', () => {
   it.each([
     ['/sandbox/gw/api/v4/status/12', 'acme'],
     ['/sandbox/gw/api/v4/status/group/7', 'beta'],
@@ -21,7 +21,7 @@ describe('the login of a request that does not name one', () => {
     expect(resolveLogin(resolve(target), [], undefined)).toBe(login);
   });
 
-  it.each(['13', 'constructor', 'toString'])('is missing where the map has no endpoint %s', (endpoint) => {
+  it.each(['13', 'constructor', 'toString'])('is missing if the map has no endpoint %s', (endpoint) => {
     const destination = resolve(`/sandbox/gw/api/v4/transfer/${endpoint}`);
     expect(() => resolveLogin(destination, [], undefined)).toThrow('login-missing');
   });

@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { builtInOperations } from '../../../src/gateway/operations.ts';
 
-it('of the built-in operations only the reads are ever sent again', () => {
+it('of the built-in operations only read-only ones are retried', () => {
   const flags = Object.entries(builtInOperations).map(([name, { readOnly, retryOn403 }]) => [
     name,
     readOnly,

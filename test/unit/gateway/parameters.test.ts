@@ -25,7 +25,7 @@ function reasonFor(name: string): string {
   return 'accepted';
 }
 
-/** Characters of which nothing is seen, and which a lenient reader drops. */
+/** Invisible characters, which a lenient parser may drop. */
 const invisible = Array.from(
   '\0\x01\t\n\r\x1b\x7f\x85\u00ad\u034f\u061c\u200b\u200d\u200e\u2060\u2066\ufe0f\ufeff',
 );
@@ -45,7 +45,7 @@ const disguised = fc
     return characters.join('');
   });
 
-/** What is said of a form with these parameters. */
+/** The error for a form with these parameters. */
 function problemOf(name: string, ...form: (readonly [name: string, value: string])[]): string {
   const operation = resolveOperations(config, 'sandbox').find((one) => one.name === name);
   if (operation === undefined) throw new Error(`there is no ${name}`);
@@ -58,24 +58,24 @@ function problemOf(name: string, ...form: (readonly [name: string, value: string
   return 'accepted';
 }
 
-describe('a parameter that the operation checks', () => {
+describe('a checked parameter', () => {
   const login = ['login', 'acme'] as const;
 
-  it('is required, and not empty', () => {
+  it('is required and must not be empty', () => {
     const required = 'parameter-invalid: "client_orderid" is required.';
     expect(problemOf('order-status', login)).toBe(required);
     expect(problemOf('order-status', login, ['client_orderid', ''])).toBe(required);
     expect(problemOf('order-status', login, ['client_orderid', '1'])).toBe('accepted');
   });
 
-  it('is given once', () => {
+  it('must appear only once', () => {
     const twice = [login, ['client_orderid', '1'], ['client_orderid', '1']] as const;
     expect(problemOf('order-status', ...twice)).toBe(
-      'parameter-invalid: "client_orderid" is given 2 times. Send it once.',
+      'parameter-invalid: "client_orderid" appears 2 times. Send it once.',
     );
   });
 
-  it('is no longer than it may be, in characters', () => {
+  it('must not exceed its maximum length in characters', () => {
     const balance = (value: string) => problemOf('manager-balance', ['balance-name', value]);
     expect(balance('x'.repeat(128))).toBe('accepted');
     expect(balance('\u{1f600}'.repeat(128))).toBe('accepted');
@@ -83,7 +83,7 @@ describe('a parameter that the operation checks', () => {
   });
 });
 
-describe('a parameter that could be read as one of the signature', () => {
+describe('a parameter that could be treated as an OAuth parameter', () => {
   it.each([
     'oauth_nonce',
     'oauth_',
@@ -101,12 +101,12 @@ describe('a parameter that could be read as one of the signature', () => {
     expect(reasonFor(name)).toBe('reserved-parameter');
   });
 
-  it('is rejected however it is disguised', () => {
+  it('is rejected in any disguise', () => {
     fc.assert(fc.property(disguised, (name) => reasonFor(name) === 'reserved-parameter'));
   });
 });
 
-describe('a parameter that cannot', () => {
+describe('a parameter that could not', () => {
   it.each(['oauth', 'oauthx', 'oauth-nonce', 'oauthnonce', 'my_oauth_nonce', 'o.auth_nonce', '_oauth_', ''])(
     'is accepted: %j',
     (name) => {

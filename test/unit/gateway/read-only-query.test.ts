@@ -19,7 +19,7 @@ function configWith(operations: object = {}): Config {
 const about = { environment: 'sandbox', login: 'acme', endpoint: '12', clientOrderId: 'o-1' };
 
 describe('a read-only query', () => {
-  it('for an RSA key asks for the status of an order', () => {
+  it('for an RSA key is an order status query', () => {
     expect(readOnlyQuery(configWith(), about, 'RSA-SHA256')).toMatchObject({
       destination: { url: new URL('https://gateway.test/gw/api/v4/status/12') },
       form: [
@@ -29,19 +29,19 @@ describe('a read-only query', () => {
     });
   });
 
-  it('for a control key asks for the balance', () => {
+  it('for a control key is a balance query', () => {
     expect(readOnlyQuery(configWith(), about, 'HMAC-SHA1')).toMatchObject({
       destination: { url: new URL('https://gateway.test/gw/api/v2/get-balance/manager/acme') },
       form: [],
     });
   });
 
-  it('is never one that the configuration does not call read-only', () => {
+  it('is never an operation that is not configured as read-only', () => {
     const config = configWith({ 'order-status': { readOnly: false } });
     expect(readOnlyQuery(config, about, 'RSA-SHA256')).toBe('no-operation');
   });
 
-  it('is not there without an endpoint or an environment', () => {
+  it('is absent without an endpoint or an environment', () => {
     const config = configWith();
     expect(readOnlyQuery(config, { ...about, endpoint: undefined }, 'RSA-SHA256')).toBe('no-endpoint');
     expect(readOnlyQuery(config, { ...about, endpoint: undefined }, 'HMAC-SHA1')).toHaveProperty('form');
@@ -49,7 +49,7 @@ describe('a read-only query', () => {
   });
 });
 
-it('an endpoint of a login is the first that is mapped to it', () => {
+it('the endpoint of a login is the first one mapped to it', () => {
   expect(endpointOf(configWith(), about)).toBe('12');
   expect(endpointOf(configWith(), { ...about, login: 'gamma' })).toBeUndefined();
   expect(endpointOf(configWith(), { ...about, environment: 'other' })).toBeUndefined();

@@ -11,8 +11,8 @@ import {
 const html = 'text/html;charset=utf-8';
 const parse = (text: string, type: string | undefined = html) => parseResponse(type, Buffer.from(text));
 
-describe('a form-encoded reply', () => {
-  it('is read with the line feed after each value left out (interface section 2.2)', () => {
+describe('a form-encoded response', () => {
+  it('is parsed without the line feed after each value (docs/gateway-interface.md section 2.2)', () => {
     expect(parse('type=status-response\n&status=approved\n&name=a+b%2B%0A\n')).toEqual([
       ['type', 'status-response'],
       ['status', 'approved'],
@@ -20,7 +20,7 @@ describe('a form-encoded reply', () => {
     ]);
   });
 
-  it('keeps order, repeated names and empty values, and has no pair for an empty part', () => {
+  it('keeps order, repeated names and empty values, and skips empty parts', () => {
     expect(parse('b=1&a=\n&&b=2\n&flag&\n')).toEqual([
       ['b', '1'],
       ['a', ''],
@@ -29,7 +29,7 @@ describe('a form-encoded reply', () => {
     ]);
   });
 
-  it('splits a field at its first equals sign', () => {
+  it('is split at the first equals sign of a field', () => {
     expect(parse('a=b=c')).toEqual([['a', 'b=c']]);
   });
 
@@ -40,11 +40,11 @@ describe('a form-encoded reply', () => {
     },
   );
 
-  it.each(['application/json', 'image/png', ''])('is not looked for in "%s"', (type) => {
+  it.each(['application/json', 'image/png', ''])('is not expected in "%s"', (type) => {
     expect(parse('a=b', type)).toBeUndefined();
   });
 
-  it('is not looked for where no type is given', () => {
+  it('is not expected without a content type', () => {
     expect(parseResponse(undefined, Buffer.from('a=b'))).toBeUndefined();
   });
 
@@ -55,16 +55,16 @@ describe('a form-encoded reply', () => {
     },
   );
 
-  it('is not seen in bytes that are no UTF-8', () => {
+  it('is not found in bytes that are not UTF-8', () => {
     expect(parseResponse(html, Buffer.from([0x61, 0x3d, 0xff]))).toBeUndefined();
   });
 });
 
-describe('a form-encoded reply that is too large', () => {
+describe('a form-encoded response that is too large', () => {
   const largest = `a=${'b'.repeat(readable.bytes - 2)}`;
   const most = 'a=1&'.repeat(readable.fields - 1);
 
-  it('is read up to so many bytes and fields, and not at all beyond', () => {
+  it('is parsed up to the limits of bytes and fields, and not beyond', () => {
     expect(readable).toEqual({ bytes: 262_144, fields: 1_000 });
     expect(parse(largest)).toHaveLength(1);
     expect(parse(`${largest}b`)).toBeUndefined();
@@ -89,15 +89,15 @@ describe('a form-encoded reply that is too large', () => {
   });
 });
 
-describe('a reply as JSON', () => {
-  it('is made in time that grows with the reply, not with its square: one name in a whole mebibyte', () => {
+describe('a response as JSON', () => {
+  it('takes time linear in its size: one name repeated in 1 MiB', () => {
     const fields = Array.from({ length: 349_525 }, () => ['a', ''] as const);
     const values: unknown = JSON.parse(responseAsJson(fields));
     expect(values).toEqual({ a: expect.any(Array) });
     expect(Object.values(values ?? {})[0]).toHaveLength(349_525);
   });
 
-  it('has lists only for names that are repeated', () => {
+  it('has arrays only for repeated names', () => {
     expect(
       responseAsJson([
         ['a', '1'],
@@ -107,7 +107,7 @@ describe('a reply as JSON', () => {
     ).toBe('{"a":["1","3"],"b":"2"}');
   });
 
-  it('has __proto__ as a name like any other', () => {
+  it('treats __proto__ like any other name', () => {
     expect(
       responseAsJson([
         ['__proto__', 'x'],
@@ -117,24 +117,24 @@ describe('a reply as JSON', () => {
   });
 });
 
-describe('what the log and the metrics take of a reply', () => {
-  it.each(['approved', 'declined', 'error', 'filtered'])('is the status %s', (status) => {
+describe('the fields of a response in the log and the metrics', () => {
+  it.each(['approved', 'declined', 'error', 'filtered'])('have the status %s', (status) => {
     expect(resultOf([['status', status]])).toBe(status);
   });
 
-  it('is "other" for every other status and nothing for none', () => {
+  it('have "other" for any other status, and nothing for none', () => {
     expect(resultOf([['status', '4000056655665556']])).toBe('other');
     expect(resultOf([['order-stage', 'approved']])).toBeUndefined();
   });
 
-  it('is the error code 124, "other" for every other code, and nothing for none or an empty one', () => {
+  it('have the error code 124, "other" for any other code, and nothing for none or an empty one', () => {
     expect(errorCodeOf([['error-code', '124']])).toBe('124');
     expect(errorCodeOf([['error-code', '1240']])).toBe('other');
     expect(errorCodeOf([['error-code', '']])).toBeUndefined();
     expect(errorCodeOf([['error-message', '124']])).toBeUndefined();
   });
 
-  it('is a serial number only where it looks like one', () => {
+  it('have a serial number only if it is UUID-shaped', () => {
     const uuid = '00000000-0000-0000-0000-0000000624E9';
     expect(serialNumberOf([['serial-number', uuid]])).toBe(uuid);
     for (const text of ['4000056655665556', `${uuid}\n`, `${uuid}0`, 'x"}\n{"level":"error', '']) {

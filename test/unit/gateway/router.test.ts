@@ -35,18 +35,18 @@ function reasonOf(action: () => unknown): string {
 describe('a request target', () => {
   const resolve = createRouter(config());
 
-  it('is written anew behind the base URL of its environment', () => {
+  it('is rewritten below the base URL of its environment', () => {
     const { url, environment } = resolve('/production/pay/api/v4/transfer/a%40b~c');
     expect(url.href).toBe('https://gateway.test:8443/edge/pay/api/v4/transfer/a%40b~c');
     expect(environment).toBe('production');
   });
 
-  it('finds the operation as its own environment overrides it', () => {
+  it('finds the operation with the overrides of its environment', () => {
     expect(resolve('/sandbox/gw/api/v4/transfer/1').operation.signature).toBe('RSA-SHA256');
     expect(resolve('/production/pay/api/v4/transfer/1').operation.signature).toBe('HMAC-SHA1');
   });
 
-  it('takes a field from its environment where the configuration gives it for all and for the environment', () => {
+  it('has precedence for a field of its environment over that of all environments', () => {
     const both = createRouter(
       config({ operations: { transfer: { signature: 'RSA-SHA256', loginFrom: 'body' } } }),
     );
@@ -55,7 +55,7 @@ describe('a request target', () => {
     expect(operation.loginFrom).toBe('body');
   });
 
-  it('gives the values of its path', () => {
+  it('returns the values of its path', () => {
     expect(resolve('/sandbox/gw/api/v4/status/12').values).toEqual({ endpoint: '12' });
     expect(resolve('/sandbox/gw/api/v4/status/group/7').values).toEqual({ endpointGroup: '7' });
     expect(resolve('/sandbox/gw/api/v2/get-balance/manager/%61').values).toEqual({ login: 'a' });
@@ -65,12 +65,12 @@ describe('a request target', () => {
     expect(reasonOf(() => resolve('/production/gw/api/v4/transfer/1'))).toBe('unknown-route');
   });
 
-  it('is unknown before its values are looked at', () => {
+  it('is matched before its values are validated', () => {
     expect(reasonOf(() => resolve('/sandbox/gw/api/v4/transfer/../more'))).toBe('unknown-route');
     expect(reasonOf(() => resolve('/sandbox/gw/api/v4/transfer/..'))).toBe('parameter-invalid');
   });
 
-  it('either goes to its environment’s gateway, below its product, or is refused', () => {
+  it('either goes to its environment’s gateway, below its product, or is rejected', () => {
     const segment = fc.oneof(
       fc.constantFrom('sandbox', 'production', 'gw', 'pay', 'api', 'v2', 'v4', 'status', 'group', 'transfer'),
       fc.constantFrom('..', '.', '', '%2e%2e', '%2f', '@evil.test', ':443', '\\', '#', '%00', '__proto__'),
@@ -94,7 +94,7 @@ describe('a request target', () => {
 });
 
 describe('operations of the configuration', () => {
-  it('may call the same segment by different names', () => {
+  it('may use different placeholders for the same segment', () => {
     const resolve = createRouter(
       config({ operations: { cancel: { ...hmac, path: '/api/v4/transfer/{endpointGroup}/cancel' } } }),
     );

@@ -2,15 +2,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { SourceUnavailable } from '../../../src/keys/errors.ts';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
 import { ManualClock } from '../../support/stub-vault/clock.ts';
-import {
-  acme,
-  addressOf,
-  keyOf,
-  RecordedEvents,
-  ringOf,
-  ScriptedSource,
-  settled,
-} from './scripted-source.ts';
+import { acme, keyOf, RecordedEvents, refOf, ringOf, ScriptedSource, settled } from './scripted-source.ts';
 
 const second = 1000;
 const hour = 3600 * second;
@@ -23,8 +15,8 @@ let cache: KeyCache;
 
 function start(overrides: Partial<typeof settings> = {}): void {
   const { now: monotonic, setTimer } = clock;
-  const ports = { monotonic, random: () => 0.5, events, sourceName: 'scripted', setTimer };
-  cache = new KeyCache(source, { ...settings, ...overrides }, ports);
+  const options = { monotonic, random: () => 0.5, events, sourceName: 'scripted', setTimer };
+  cache = new KeyCache(source, { ...settings, ...overrides }, options);
   cache.start();
 }
 
@@ -44,46 +36,46 @@ async function pass(seconds: number, step = 0.5): Promise<void> {
 
 async function read(logins: readonly string[]): Promise<void> {
   for (const login of logins) {
-    source.set(addressOf(login), ringOf('first'));
-    await cache.get(addressOf(login));
+    source.set(refOf(login), ringOf('first'));
+    await cache.get(refOf(login));
   }
-  source.begun.length = 0;
+  source.started.length = 0;
 }
 
 const loginsUpTo = (count: number): string[] => Array.from({ length: count }, (_, index) => `login-${index}`);
 
-describe('a ring in use without requests', () => {
+describe('a key ring in use, without requests', () => {
   beforeEach(() => start());
 
-  it('is read again after five times the fresh time', async () => {
+  it('is refreshed after five times the TTL', async () => {
     await cache.get(acme);
-    source.set(acme, ringOf('mended', 2));
+    source.set(acme, ringOf('fixed', 2));
     await pass(240);
-    expect(source.begun).toEqual(['acme']);
+    expect(source.started).toEqual(['acme']);
     await pass(65);
-    expect(source.begun).toEqual(['acme', 'acme']);
-    expect(events.rings).toEqual(['sandbox/acme first', 'sandbox/acme mended']);
+    expect(source.started).toEqual(['acme', 'acme']);
+    expect(events.rings).toEqual(['sandbox/acme first', 'sandbox/acme fixed']);
   });
 
-  it('is dropped when its login was deleted', async () => {
+  it('is removed if its login was deleted', async () => {
     await cache.get(acme);
     source.set(acme, undefined);
     await pass(305);
     expect(events.removals).toEqual(['acme deleted']);
   });
 
-  it('is dropped when no request used it for the stale time, and then is not read any more', async () => {
+  it('is removed and not refreshed again if no request used it within staleIfError', async () => {
     await cache.get(acme);
     await pass(12 * 3600 - 10, 5);
     expect(events.removals).toEqual([]);
     await pass(20);
     expect(events.removals).toEqual(['acme unused']);
-    source.begun.length = 0;
+    source.started.length = 0;
     await pass(1000);
-    expect(source.begun).toEqual([]);
+    expect(source.started).toEqual([]);
   });
 
-  it('that a request used meanwhile stays', async () => {
+  it('stays if a request used it meanwhile', async () => {
     await cache.get(acme);
     await pass(6 * 3600, 5);
     await cache.get(acme);
@@ -92,91 +84,91 @@ describe('a ring in use without requests', () => {
   });
 });
 
-it('rings read together are read again spread out, at most 16 at once, and none is left out', async () => {
+it('rings that were read together are all refreshed, spread out, at most 16 at once', async () => {
   start();
   const logins = loginsUpTo(100);
   await read(logins);
   source.paused = true;
   await pass(310);
-  expect(source.begun.length).toBeLessThanOrEqual(16);
+  expect(source.started.length).toBeLessThanOrEqual(16);
   source.paused = false;
-  await source.letGo();
+  await source.release();
   source.mostRunning = 0;
   let most = 0;
   for (let seconds = 0; seconds < 15; seconds += 1) {
-    const before = source.begun.length;
+    const before = source.started.length;
     await pass(1);
-    most = Math.max(most, source.begun.length - before);
+    most = Math.max(most, source.started.length - before);
   }
-  expect(new Set(source.begun)).toEqual(new Set(logins));
+  expect(new Set(source.started)).toEqual(new Set(logins));
   expect(most).toBeLessThanOrEqual(16);
   expect(source.mostRunning).toBeLessThanOrEqual(16);
 });
 
-it('more rings than can be read in time are all read, the one read longest ago first', async () => {
+it('refreshes more rings than can be read in time, the oldest first', async () => {
   start({ ttl: second });
   const logins = loginsUpTo(200);
   await read(logins);
   await pass(60);
-  const counts = logins.map((login) => source.begun.filter((begun) => begun === login).length);
+  const counts = logins.map((login) => source.started.filter((one) => one === login).length);
   expect(Math.min(...counts)).toBeGreaterThanOrEqual(2);
   expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(2);
 });
 
-it('a background read is no use: the ring used longest ago is evicted first, and its series go', async () => {
+it('a background refresh does not count as use: the least recently used ring is evicted, and its series end', async () => {
   start({ maxEntries: 2 });
   await read(['idle']);
   await pass(100);
   await read(['used']);
   await pass(220);
-  expect(source.begun).toEqual(['idle']);
+  expect(source.started).toEqual(['idle']);
   await read(['new']);
   expect(events.removals).toEqual(['idle evicted']);
 });
 
-describe('a login that the source denies, while it answers for others', () => {
+describe('a login that the source denies, while it serves others', () => {
   beforeEach(async () => {
     start({ maxEntries: 2 });
     await read(['denied']);
     await pass(100);
     await read(['used']);
-    const answer = source.read.bind(source);
-    source.read = (address) => {
-      if (address.login !== 'denied') return answer(address);
-      source.begun.push('denied');
-      return Promise.reject(new SourceUnavailable(address, new Error('denied'), 'up'));
+    const readSource = source.read.bind(source);
+    source.read = (login) => {
+      if (login.login !== 'denied') return readSource(login);
+      source.started.push('denied');
+      return Promise.reject(new SourceUnavailable(login, new Error('denied'), 'up'));
     };
   });
 
   it('is read again after a back-off of up to a minute', async () => {
     await pass(290 + 600);
-    const count = source.begun.filter((login) => login === 'denied').length;
+    const count = source.started.filter((login) => login === 'denied').length;
     expect(count).toBeGreaterThanOrEqual(10);
     expect(count).toBeLessThanOrEqual(30);
   });
 
-  it('is not in use because it failed', async () => {
+  it('is not in use because of a failed read', async () => {
     await pass(220);
-    expect(source.begun).toContain('denied');
+    expect(source.started).toContain('denied');
     await read(['new']);
     expect(events.removals).toEqual(['denied evicted']);
   });
 });
 
-it('while the source fails nothing is read but the probes of the recovery', async () => {
+it('while the source fails, only the probes of the recovery read it', async () => {
   start();
   await read(loginsUpTo(100));
   source.down = true;
   await pass(200);
-  await cache.get(addressOf('login-7'));
+  await cache.get(refOf('login-7'));
   await settled();
-  source.begun.length = 0;
+  source.started.length = 0;
   await pass(600);
-  expect(new Set(source.begun)).toEqual(new Set(['login-7']));
-  expect(source.begun.length).toBeLessThanOrEqual(600 / 5);
+  expect(new Set(source.started)).toEqual(new Set(['login-7']));
+  expect(source.started.length).toBeLessThanOrEqual(600 / 5);
 });
 
-it('a source that fails for the stale time leaves no ring, also without a request', async () => {
+it('a source that fails longer than staleIfError leaves no ring, even without requests', async () => {
   start();
   await cache.get(acme);
   await pass(100);
@@ -186,7 +178,7 @@ it('a source that fails for the stale time leaves no ring, also without a reques
   expect(cache.hasUsableEntries()).toBe(false);
 });
 
-it('rings of a cache that was retired are not in use, but are given to requests in flight', async () => {
+it('rings of a retired cache are not in use, but are served to in-flight requests', async () => {
   start();
   await cache.get(acme);
   cache.stop();
@@ -198,12 +190,12 @@ it('rings of a cache that was retired are not in use, but are given to requests 
   expect(events.rings).toEqual(['sandbox/acme first', 'sandbox/acme none']);
 });
 
-it('nothing is read after the end', async () => {
+it('reads nothing after stop', async () => {
   start();
   await cache.get(acme);
   cache.stop();
-  source.begun.length = 0;
+  source.started.length = 0;
   await pass(400);
-  expect(source.begun).toEqual([]);
+  expect(source.started).toEqual([]);
   expect(clock.nextTimer).toBeUndefined();
 });

@@ -3,25 +3,25 @@ import * as fc from 'fast-check';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
 import type { KeyRing, LoginRef } from '../../../src/keys/key-source.ts';
 import { loginRefString } from '../../../src/keys/login-ref.ts';
-import { addressOf, keyOf, RecordedEvents, ringOf, ScriptedSource, settled } from './scripted-source.ts';
+import { keyOf, RecordedEvents, refOf, ringOf, ScriptedSource, settled } from './scripted-source.ts';
 
 const second = 1000;
 const hour = 3_600_000;
 const settings = { ttl: 60 * second, staleIfError: 12 * hour, negativeTtl: 10 * second, maxEntries: 4 };
-const addresses = ['a', 'b', 'c', 'd', 'e', 'f'].map(addressOf);
+const addresses = ['a', 'b', 'c', 'd', 'e', 'f'].map(refOf);
 
-/** What a read of the source ended with; its key is `none` where the login had none. */
-interface Answer {
+/** Result of a read of the source; the key is `none` if the login had none. */
+interface Result {
   readonly key: string;
-  readonly begunAt: number;
+  readonly startedAt: number;
   readonly endedAt: number;
 }
 
-/** The cache between a source and requests, with a note of every answer the source gave. */
+/** The cache between a source and requests, with a record of all responses of the source. */
 class World {
   now = 0;
   readonly source = new ScriptedSource();
-  readonly answers = new Map<string, Answer>();
+  readonly results = new Map<string, Result>();
   readonly violations: string[] = [];
   unsettled = 0;
   #keys = 0;
@@ -30,7 +30,7 @@ class World {
   constructor(random: () => number) {
     this.source.paused = true;
     const source = {
-      read: (address: LoginRef) => this.#read(address),
+      read: (login: LoginRef) => this.#read(login),
       start: () => undefined,
       ready: () => true,
       stop: () => undefined,
@@ -44,59 +44,59 @@ class World {
     });
   }
 
-  change(address: LoginRef): void {
+  change(login: LoginRef): void {
     this.#keys += 1;
-    this.source.set(address, ringOf(`key-${this.#keys}`, this.#keys));
+    this.source.set(login, ringOf(`key-${this.#keys}`, this.#keys));
   }
 
-  take(address: LoginRef): void {
-    this.#expectAnswer(address, this.#cache.get(address));
+  get(login: LoginRef): void {
+    this.#expectResult(login, this.#cache.get(login));
   }
 
-  reread(address: LoginRef): void {
-    this.#expectAnswer(address, this.#cache.refresh(address));
+  refresh(login: LoginRef): void {
+    this.#expectResult(login, this.#cache.refresh(login));
   }
 
-  async #read(address: LoginRef): Promise<KeyRing | undefined> {
-    const begunAt = this.now;
-    const ring = await this.source.read(address);
-    this.answers.set(loginRefString(address), { key: keyOf(ring), begunAt, endedAt: this.now });
+  async #read(login: LoginRef): Promise<KeyRing | undefined> {
+    const startedAt = this.now;
+    const ring = await this.source.read(login);
+    this.results.set(loginRefString(login), { key: keyOf(ring), startedAt, endedAt: this.now });
     return ring;
   }
 
-  #expectAnswer(address: LoginRef, result: Promise<KeyRing | undefined>): void {
-    const askedAt = this.now;
+  #expectResult(login: LoginRef, result: Promise<KeyRing | undefined>): void {
+    const requestedAt = this.now;
     this.unsettled += 1;
     result
-      .then((ring) => this.#checkServed(address, keyOf(ring), askedAt))
-      .catch((error: { reason?: string }) => this.#checkRefused(address, error.reason, askedAt))
+      .then((ring) => this.#checkServed(login, keyOf(ring), requestedAt))
+      .catch((error: { reason?: string }) => this.#checkFailed(login, error.reason, requestedAt))
       .finally(() => {
         this.unsettled -= 1;
       });
   }
 
-  #checkServed(address: LoginRef, key: string, askedAt: number): void {
-    const last = this.answers.get(loginRefString(address));
+  #checkServed(login: LoginRef, key: string, requestedAt: number): void {
+    const last = this.results.get(loginRefString(login));
     if (last === undefined) this.violations.push('served what the source never said');
     else if (key !== last.key) this.violations.push(`served ${key} after the source said ${last.key}`);
     else if (this.now - last.endedAt >= settings.staleIfError)
       this.violations.push('served a ring that is too old');
-    else if (key === 'none' && last.endedAt < askedAt - settings.negativeTtl)
+    else if (key === 'none' && last.endedAt < requestedAt - settings.negativeTtl)
       this.violations.push('called missing');
   }
 
-  #checkRefused(address: LoginRef, reason: string | undefined, askedAt: number): void {
-    const last = this.answers.get(loginRefString(address));
-    if (reason === 'key-missing') return this.#checkServed(address, 'none', askedAt);
-    if (reason !== 'key-source-unavailable') this.violations.push(`refused as ${reason}`);
+  #checkFailed(login: LoginRef, reason: string | undefined, requestedAt: number): void {
+    const last = this.results.get(loginRefString(login));
+    if (reason === 'key-missing') return this.#checkServed(login, 'none', requestedAt);
+    if (reason !== 'key-source-unavailable') this.violations.push(`failed with ${reason}`);
     const usable =
-      last !== undefined && last.key !== 'none' && this.now - last.begunAt < settings.staleIfError;
-    if (usable && !this.#mayBeEvicted()) this.violations.push('refused though a ring was held');
+      last !== undefined && last.key !== 'none' && this.now - last.startedAt < settings.staleIfError;
+    if (usable && !this.#mayBeEvicted()) this.violations.push('failed although a ring was cached');
   }
 
-  /** With more logins than entries a ring may have had to go. */
+  /** With more logins than entries, a ring may have been evicted. */
   #mayBeEvicted(): boolean {
-    return this.answers.size > settings.maxEntries;
+    return this.results.size > settings.maxEntries;
   }
 }
 
@@ -106,33 +106,33 @@ const step = fc.oneof(
   {
     weight: 8,
     arbitrary: anyAddress.map(
-      (address): Step =>
+      (login): Step =>
         (world) =>
-          world.take(address),
+          world.get(login),
     ),
   },
   {
     weight: 2,
     arbitrary: anyAddress.map(
-      (address): Step =>
+      (login): Step =>
         (world) =>
-          world.reread(address),
+          world.refresh(login),
     ),
   },
   {
     weight: 3,
     arbitrary: anyAddress.map(
-      (address): Step =>
+      (login): Step =>
         (world) =>
-          world.change(address),
+          world.change(login),
     ),
   },
   {
     weight: 1,
     arbitrary: anyAddress.map(
-      (address): Step =>
+      (login): Step =>
         (world) =>
-          world.source.set(address, undefined),
+          world.source.set(login, undefined),
     ),
   },
   {
@@ -149,7 +149,7 @@ const step = fc.oneof(
     arbitrary: fc.integer({ min: 1, max: 8 }).map(
       (count): Step =>
         (world) =>
-          world.source.letGo(count),
+          world.source.release(count),
     ),
   },
   {
@@ -163,7 +163,7 @@ const step = fc.oneof(
   },
 );
 
-it('whatever happens, a ring that is served is the last one read and not too old', async () => {
+it('always serves the last ring that was read, and none that is too old', async () => {
   const steps = fc.array(step, { maxLength: 80, size: 'max' });
   await fc.assert(
     fc.asyncProperty(steps, fc.constantFrom(0, 0.5, 0.999), async (steps, random) => {
@@ -173,7 +173,7 @@ it('whatever happens, a ring that is served is the last one read and not too old
         await settled();
       }
       world.source.down = false;
-      while (world.source.running.length > 0) await world.source.letGo();
+      while (world.source.running.length > 0) await world.source.release();
       expect(world.violations).toEqual([]);
       expect(world.unsettled).toBe(0);
       expect(world.source.overlapped).toBe(false);

@@ -3,15 +3,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
 import type { LoginRef } from '../../../src/keys/key-source.ts';
-import {
-  acme,
-  addressOf,
-  keyOf,
-  RecordedEvents,
-  ringOf,
-  ScriptedSource,
-  settled,
-} from './scripted-source.ts';
+import { acme, keyOf, RecordedEvents, refOf, ringOf, ScriptedSource, settled } from './scripted-source.ts';
 
 const second = 1000;
 const hour = 3_600_000;
@@ -28,127 +20,127 @@ beforeEach(() => {
   source = new ScriptedSource();
   source.set(acme, ringOf('abc'));
   events = new RecordedEvents();
-  const ports = { monotonic: () => now, random: () => random, events, sourceName: 'scripted' };
-  cache = new KeyCache(source, settings, ports);
+  const options = { monotonic: () => now, random: () => random, events, sourceName: 'scripted' };
+  cache = new KeyCache(source, settings, options);
 });
 
-const taken = async (address: LoginRef = acme): Promise<string> => keyOf(await cache.get(address));
-const refused = async (address: LoginRef = acme): Promise<ProxyError> => {
-  const error: unknown = await cache.get(address).then(
+const served = async (login: LoginRef = acme): Promise<string> => keyOf(await cache.get(login));
+const failure = async (login: LoginRef = acme): Promise<ProxyError> => {
+  const error: unknown = await cache.get(login).then(
     () => undefined,
     (reason: unknown) => reason,
   );
-  if (!(error instanceof ProxyError)) throw new Error('not refused');
+  if (!(error instanceof ProxyError)) throw new Error('no ProxyError');
   return error;
 };
 
 describe('a login that is not cached', () => {
   it('is fetched from the source', async () => {
-    expect(await taken()).toBe('abc');
-    expect(events.taken).toEqual(['sandbox fetched']);
+    expect(await served()).toBe('abc');
+    expect(events.lookups).toEqual(['sandbox fetched']);
   });
 
-  it('is fetched once for everybody who asks meanwhile', async () => {
+  it('is fetched once for concurrent lookups', async () => {
     source.paused = true;
-    const takes = [taken(), taken(), taken()];
-    await source.letGo();
-    expect(await Promise.all(takes)).toEqual(['abc', 'abc', 'abc']);
-    expect(source.begun).toEqual(['acme']);
-    expect(events.taken).toEqual(['sandbox fetched', 'sandbox fetched', 'sandbox fetched']);
+    const lookups = [served(), served(), served()];
+    await source.release();
+    expect(await Promise.all(lookups)).toEqual(['abc', 'abc', 'abc']);
+    expect(source.started).toEqual(['acme']);
+    expect(events.lookups).toEqual(['sandbox fetched', 'sandbox fetched', 'sandbox fetched']);
   });
 
-  it('is kept apart from the same login of another environment', async () => {
+  it('is separate from the same login of another environment', async () => {
     const production = { environment: 'production', login: 'acme' };
     source.set(production, ringOf('xyz'));
-    expect([await taken(), await taken(production), await taken()]).toEqual(['abc', 'xyz', 'abc']);
-    expect(source.begun).toHaveLength(2);
+    expect([await served(), await served(production), await served()]).toEqual(['abc', 'xyz', 'abc']);
+    expect(source.started).toHaveLength(2);
   });
 
-  it('is refused as unavailable while the source fails, with a time to try again', async () => {
+  it('is unavailable while the source fails, with Retry-After', async () => {
     source.down = true;
-    const refusal = await refused();
-    expect(refusal).toMatchObject({ reason: 'key-source-unavailable', headers: { 'Retry-After': '5' } });
-    expect(refusal.detail).toContain('login "acme" in environment "sandbox"');
-    expect(events.taken).toEqual(['sandbox failed']);
+    const error = await failure();
+    expect(error).toMatchObject({ reason: 'key-source-unavailable', headers: { 'Retry-After': '5' } });
+    expect(error.detail).toContain('login "acme" in environment "sandbox"');
+    expect(events.lookups).toEqual(['sandbox failed']);
   });
 
   it('is fetched as soon as the source is back', async () => {
     source.down = true;
-    await refused();
+    await failure();
     source.down = false;
-    expect(await taken()).toBe('abc');
+    expect(await served()).toBe('abc');
   });
 
-  it('is refused for everybody who asks while one read fails', async () => {
+  it('is unavailable for all concurrent lookups if their read fails', async () => {
     source.down = true;
     source.paused = true;
-    const takes = [refused(), refused()];
-    await source.letGo();
-    expect((await Promise.all(takes)).map((refusal) => refusal.reason)).toEqual([
+    const lookups = [failure(), failure()];
+    await source.release();
+    expect((await Promise.all(lookups)).map((error) => error.reason)).toEqual([
       'key-source-unavailable',
       'key-source-unavailable',
     ]);
-    expect(source.begun).toHaveLength(1);
+    expect(source.started).toHaveLength(1);
   });
 
-  it("is refused with the source's own refusal where it gave one", async () => {
+  it('throws the ProxyError of the source, if it threw one', async () => {
     const own = new ProxyError('key-source-unavailable', 'The vault is sealed.', { retryAfter: 30 });
     source.read = () => Promise.reject(own);
-    expect(await refused()).toBe(own);
+    expect(await failure()).toBe(own);
   });
 
-  it('is refused without what a source may have put into its error', async () => {
+  it('does not show the message of an unexpected error', async () => {
     source.down = true;
-    expect(inspect(await refused(), { depth: 9 })).not.toContain('MARK');
+    expect(inspect(await failure(), { depth: 9 })).not.toContain('MARK');
   });
 });
 
 describe('a fresh ring', () => {
-  it('is given at once, without asking the source', async () => {
+  it('is served at once, without a read of the source', async () => {
     const ring = await cache.get(acme);
     now += 60 * second - 1;
     source.down = true;
     expect(await cache.get(acme)).toBe(ring);
     await settled();
-    expect(source.begun).toHaveLength(1);
-    expect(events.taken).toEqual(['sandbox fetched', 'sandbox fresh']);
+    expect(source.started).toHaveLength(1);
+    expect(events.lookups).toEqual(['sandbox fetched', 'sandbox fresh']);
   });
 
-  it('is fresh for up to a tenth less by chance, so that refreshes spread', async () => {
+  it('has up to a tenth of jitter in its TTL, so that refreshes spread', async () => {
     random = 0.999;
-    await taken();
+    await served();
     now += 54.1 * second;
-    await taken();
-    expect(events.taken).toEqual(['sandbox fetched', 'sandbox stale']);
+    await served();
+    expect(events.lookups).toEqual(['sandbox fetched', 'sandbox stale']);
   });
 
-  it('counts its age from when the read began', async () => {
+  it('has an age counted from the start of the read', async () => {
     source.paused = true;
-    const take = taken();
+    const lookup = served();
     now += 5 * second;
-    await source.letGo();
-    await take;
+    await source.release();
+    await lookup;
     now += 55 * second;
-    await taken();
-    expect(events.taken).toEqual(['sandbox fetched', 'sandbox stale']);
-    await source.letGo();
+    await served();
+    expect(events.lookups).toEqual(['sandbox fetched', 'sandbox stale']);
+    await source.release();
   });
 });
 
-describe('a ring that is not fresh any more', () => {
+describe('a stale ring', () => {
   beforeEach(async () => {
-    await taken();
+    await served();
     now += 60 * second;
   });
 
-  it('is given at once while one refresh runs in the background', async () => {
+  it('is served at once while one refresh runs in the background', async () => {
     source.set(acme, ringOf('xyz', 2));
     source.paused = true;
-    expect([await taken(), await taken(), await taken()]).toEqual(['abc', 'abc', 'abc']);
-    expect(source.begun).toHaveLength(2);
-    await source.letGo();
-    expect(await taken()).toBe('xyz');
-    expect(events.taken.slice(1)).toEqual([
+    expect([await served(), await served(), await served()]).toEqual(['abc', 'abc', 'abc']);
+    expect(source.started).toHaveLength(2);
+    await source.release();
+    expect(await served()).toBe('xyz');
+    expect(events.lookups.slice(1)).toEqual([
       'sandbox stale',
       'sandbox stale',
       'sandbox stale',
@@ -158,80 +150,80 @@ describe('a ring that is not fresh any more', () => {
 
   it('stays when the refresh fails', async () => {
     source.down = true;
-    await taken();
+    await served();
     await settled();
-    expect(await taken()).toBe('abc');
+    expect(await served()).toBe('abc');
     expect(events.up).toEqual([true, false]);
   });
 
-  it('is gone when the refresh says that the login has no keys', async () => {
+  it('is removed when the refresh finds that the login has no keys', async () => {
     source.set(acme, undefined);
-    await taken();
+    await served();
     await settled();
-    expect((await refused()).reason).toBe('key-missing');
+    expect((await failure()).reason).toBe('key-missing');
     expect(events.rings).toEqual(['sandbox/acme abc', 'sandbox/acme none']);
-    expect(source.begun).toHaveLength(2);
+    expect(source.started).toHaveLength(2);
   });
 
-  it('is served while the source fails until twelve hours after the last good read', async () => {
+  it('is served while the source fails, until twelve hours after the last successful read', async () => {
     source.down = true;
     now += 12 * hour - 60 * second - 1;
-    expect(await taken()).toBe('abc');
+    expect(await served()).toBe('abc');
     await settled();
     now += 1;
-    expect((await refused()).reason).toBe('key-source-unavailable');
-    expect(events.taken.slice(1)).toEqual(['sandbox stale', 'sandbox failed']);
+    expect((await failure()).reason).toBe('key-source-unavailable');
+    expect(events.lookups.slice(1)).toEqual(['sandbox stale', 'sandbox failed']);
     expect(events.rings).toEqual(['sandbox/acme abc', 'sandbox/acme none']);
   });
 
-  it('is read anew when the source is back after it became too old', async () => {
+  it('is read again when the source is back after it expired', async () => {
     now += 12 * hour;
     source.set(acme, ringOf('xyz', 2));
-    expect(await taken()).toBe('xyz');
-    expect(events.taken).toEqual(['sandbox fetched', 'sandbox fetched']);
+    expect(await served()).toBe('xyz');
+    expect(events.lookups).toEqual(['sandbox fetched', 'sandbox fetched']);
   });
 
-  it('joins the refresh under way when it becomes too old meanwhile', async () => {
+  it('joins the refresh in flight if it expires meanwhile', async () => {
     source.paused = true;
-    await taken();
+    await served();
     now += 12 * hour;
-    const take = taken();
-    await source.letGo();
-    expect(await take).toBe('abc');
-    expect(source.begun).toHaveLength(2);
+    const lookup = served();
+    await source.release();
+    expect(await lookup).toBe('abc');
+    expect(source.started).toHaveLength(2);
   });
 });
 
 describe('a source that keeps failing', () => {
   beforeEach(async () => {
-    await taken();
+    await served();
     now += 60 * second;
     source.down = true;
   });
 
-  /** Seconds between refreshes over a time in which a request comes every half second. */
+  /** Seconds between refreshes while a request arrives every half second. */
   async function pausesWithin(duration: number): Promise<number[]> {
     const times: number[] = [];
     for (const end = now + duration; now < end; now += second / 2) {
-      const before = source.begun.length;
-      await taken();
+      const before = source.started.length;
+      await served();
       await settled();
-      if (source.begun.length > before) times.push(now / second);
+      if (source.started.length > before) times.push(now / second);
     }
     return times.slice(1).map((time, index) => time - (times[index] ?? 0));
   }
 
-  it('is asked after 1 s, 2 s and so on up to every 60 s, not per request', async () => {
+  it('is read after 1 s, 2 s and so on up to every 60 s, not per request', async () => {
     expect(await pausesWithin(250 * second)).toEqual([1, 2, 4, 8, 16, 32, 60, 60, 60]);
   });
 
-  it('is asked up to twice as often by chance, so that refreshes spread', async () => {
+  it('is read up to twice as often because of jitter, so that refreshes spread', async () => {
     random = 0.999;
     const pauses = await pausesWithin(30 * second);
     expect(pauses).toEqual([1, 1.5, 2.5, 4.5, 8.5]);
   });
 
-  it('is asked at once again after it came back', async () => {
+  it('is read at once again after it recovered', async () => {
     await pausesWithin(100 * second);
     source.down = false;
     await pausesWithin(60 * second);
@@ -240,188 +232,188 @@ describe('a source that keeps failing', () => {
     expect(await pausesWithin(8 * second)).toEqual([1, 2, 4]);
   });
 
-  it('holds back one login without the others', async () => {
-    await taken();
+  it('delays one login without the others', async () => {
+    await served();
     await settled();
     source.down = false;
-    source.set(addressOf('other'), ringOf('xyz'));
-    expect(await taken(addressOf('other'))).toBe('xyz');
+    source.set(refOf('other'), ringOf('xyz'));
+    expect(await served(refOf('other'))).toBe('xyz');
   });
 });
 
 describe('a login without keys', () => {
-  const ghost = addressOf('ghost');
+  const ghost = refOf('ghost');
 
-  it('is refused with its name and what to do', async () => {
-    const refusal = await refused(ghost);
-    expect(refusal.reason).toBe('key-missing');
-    expect(refusal.detail).toContain('Login "ghost" has no keys in environment "sandbox"');
-    expect(refusal.detail).toContain('have its keys added');
-    expect(events.taken).toEqual(['sandbox missing']);
+  it('is rejected with its name and what to do', async () => {
+    const error = await failure(ghost);
+    expect(error.reason).toBe('key-missing');
+    expect(error.detail).toContain('Login "ghost" has no keys in environment "sandbox"');
+    expect(error.detail).toContain('ask the platform team to add keys');
+    expect(events.lookups).toEqual(['sandbox missing']);
   });
 
-  it('is remembered for 10 s, without asking the source', async () => {
-    await refused(ghost);
+  it('is cached for 10 s, without a read of the source', async () => {
+    await failure(ghost);
     source.set(ghost, ringOf('xyz'));
     now += 10 * second - 1;
-    expect((await refused(ghost)).reason).toBe('key-missing');
-    expect(source.begun).toHaveLength(1);
+    expect((await failure(ghost)).reason).toBe('key-missing');
+    expect(source.started).toHaveLength(1);
     now += 1;
-    expect(await taken(ghost)).toBe('xyz');
-    expect(events.taken).toEqual(['sandbox missing', 'sandbox missing', 'sandbox fetched']);
+    expect(await served(ghost)).toBe('xyz');
+    expect(events.lookups).toEqual(['sandbox missing', 'sandbox missing', 'sandbox fetched']);
   });
 
-  it('is remembered from the beginning of the read, which may have missed what came later', async () => {
+  it('is cached from the start of the read, which may have missed later changes', async () => {
     source.paused = true;
-    const first = refused(ghost);
+    const first = failure(ghost);
     now += 9 * second;
-    await source.letGo();
+    await source.release();
     await first;
     source.paused = false;
     source.set(ghost, ringOf('xyz'));
     now += second;
-    expect(await taken(ghost)).toBe('xyz');
+    expect(await served(ghost)).toBe('xyz');
   });
 
   it('is still missing when the source fails meanwhile', async () => {
-    await refused(ghost);
+    await failure(ghost);
     source.down = true;
     await cache.refresh(ghost);
-    expect((await refused(ghost)).reason).toBe('key-missing');
+    expect((await failure(ghost)).reason).toBe('key-missing');
   });
 
   it('is unknown again, not missing, when the source fails after the 10 s', async () => {
-    await refused(ghost);
+    await failure(ghost);
     source.down = true;
     now += 10 * second;
-    expect((await refused(ghost)).reason).toBe('key-source-unavailable');
+    expect((await failure(ghost)).reason).toBe('key-source-unavailable');
   });
 });
 
-describe('reading again past the cache', () => {
-  it('gives and keeps what the source has now', async () => {
-    await taken();
+describe('a refresh past the cache', () => {
+  it('returns and caches what the source has now', async () => {
+    await served();
     source.set(acme, ringOf('xyz', 2));
     expect(keyOf(await cache.refresh(acme))).toBe('xyz');
-    expect(await taken()).toBe('xyz');
-    expect(events.taken).toEqual(['sandbox fetched', 'sandbox fresh']);
+    expect(await served()).toBe('xyz');
+    expect(events.lookups).toEqual(['sandbox fetched', 'sandbox fresh']);
     expect(events.rings).toEqual(['sandbox/acme abc', 'sandbox/acme xyz']);
   });
 
-  it('does not join a read that was under way before', async () => {
+  it('does not join a read that was already in flight', async () => {
     source.paused = true;
-    const take = taken();
+    const lookup = served();
     source.set(acme, ringOf('xyz', 2));
     const reread = cache.refresh(acme);
-    expect(source.begun).toHaveLength(1);
-    await source.letGo();
-    expect(await take).toBe('abc');
-    expect(source.begun).toHaveLength(2);
-    await source.letGo();
+    expect(source.started).toHaveLength(1);
+    await source.release();
+    expect(await lookup).toBe('abc');
+    expect(source.started).toHaveLength(2);
+    await source.release();
     expect(keyOf(await reread)).toBe('xyz');
     expect(source.overlapped).toBe(false);
   });
 
-  it('shares the one read that waits behind that under way', async () => {
+  it('shares the one read that is queued behind it', async () => {
     source.paused = true;
     const reads = [cache.refresh(acme), cache.refresh(acme), cache.refresh(acme)];
-    await source.letGo();
-    await source.letGo();
+    await source.release();
+    await source.release();
     expect((await Promise.all(reads)).map(keyOf)).toEqual(['abc', 'abc', 'abc']);
-    expect(source.begun).toHaveLength(2);
+    expect(source.started).toHaveLength(2);
   });
 
-  it('gives nothing when the login has no keys any more, and they are gone', async () => {
-    await taken();
+  it('returns nothing if the login has no keys anymore, and removes them', async () => {
+    await served();
     source.set(acme, undefined);
     expect(await cache.refresh(acme)).toBeUndefined();
-    expect((await refused()).reason).toBe('key-missing');
+    expect((await failure()).reason).toBe('key-missing');
   });
 
-  it('gives the ring that is held when the source fails', async () => {
+  it('returns the cached ring if the source fails', async () => {
     const ring = await cache.get(acme);
     source.down = true;
     expect(await cache.refresh(acme)).toBe(ring);
   });
 
-  it('is refused when the source fails and nothing is held', async () => {
+  it('throws if the source fails and nothing is cached', async () => {
     source.down = true;
     await expect(cache.refresh(acme)).rejects.toMatchObject({ reason: 'key-source-unavailable' });
     source.down = false;
-    await taken();
+    await served();
     source.down = true;
     now += 12 * hour;
     await expect(cache.refresh(acme)).rejects.toMatchObject({ reason: 'key-source-unavailable' });
   });
 });
 
-describe('bounds', () => {
-  const logins = ['a', 'b', 'c', 'd'].map(addressOf);
+describe('the bounded cache', () => {
+  const logins = ['a', 'b', 'c', 'd'].map(refOf);
   beforeEach(() => {
-    for (const address of logins) source.set(address, ringOf(address.login));
+    for (const login of logins) source.set(login, ringOf(login.login));
   });
 
-  it('the ring that was used longest ago has to go first', async () => {
-    for (const login of ['a', 'b', 'c', 'a', 'd', 'a', 'c', 'b']) await taken(addressOf(login));
-    expect(source.begun).toEqual(['a', 'b', 'c', 'd', 'b']);
+  it('evicts the least recently used ring first', async () => {
+    for (const login of ['a', 'b', 'c', 'a', 'd', 'a', 'c', 'b']) await served(refOf(login));
+    expect(source.started).toEqual(['a', 'b', 'c', 'd', 'b']);
     expect(events.rings.slice(3)).toEqual(['sandbox/b none', 'sandbox/d d', 'sandbox/d none', 'sandbox/b b']);
   });
 
-  it('unknown logins push out no ring', async () => {
-    await taken();
-    for (let index = 0; index < 50; index += 1) await refused(addressOf(`unknown-${index}`));
-    await taken();
-    expect(events.taken.at(-1)).toBe('sandbox fresh');
+  it('evicts no ring for unknown logins', async () => {
+    await served();
+    for (let index = 0; index < 50; index += 1) await failure(refOf(`unknown-${index}`));
+    await served();
+    expect(events.lookups.at(-1)).toBe('sandbox fresh');
   });
 
-  it('unknown logins are remembered in a bounded number', async () => {
-    for (const login of ['w', 'x', 'y', 'z', 'w']) await refused(addressOf(login));
-    expect(source.begun).toEqual(['w', 'x', 'y', 'z', 'w']);
+  it('caches a bounded number of unknown logins', async () => {
+    for (const login of ['w', 'x', 'y', 'z', 'w']) await failure(refOf(login));
+    expect(source.started).toEqual(['w', 'x', 'y', 'z', 'w']);
   });
 });
 
-it('a login that was missing, got keys and was pushed out is not missing again', async () => {
-  const late = addressOf('late');
-  await refused(late);
+it('a login that was missing, got keys and was evicted is not missing again', async () => {
+  const late = refOf('late');
+  await failure(late);
   source.set(late, ringOf('xyz'));
   await cache.refresh(late);
   for (const login of ['a', 'b', 'c']) {
-    source.set(addressOf(login), ringOf(login));
-    await taken(addressOf(login));
+    source.set(refOf(login), ringOf(login));
+    await served(refOf(login));
   }
-  expect(await taken(late)).toBe('xyz');
+  expect(await served(late)).toBe('xyz');
 });
 
-it('a refresh waits behind reads that requests wait for', async () => {
-  await taken();
+it('a background refresh waits behind reads that requests wait for', async () => {
+  await served();
   now += 60 * second;
   source.paused = true;
-  const busy = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map((login) => refused(addressOf(login)));
-  await taken();
-  const request = refused(addressOf('request'));
-  await source.letGo(2);
-  expect(source.begun.slice(-2)).toEqual(['request', 'acme']);
-  await source.letGo();
+  const busy = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map((login) => failure(refOf(login)));
+  await served();
+  const request = failure(refOf('request'));
+  await source.release(2);
+  expect(source.started.slice(-2)).toEqual(['request', 'acme']);
+  await source.release();
   await Promise.all([...busy, request]);
 });
 
-describe('what is told', () => {
-  it('a ring that was read again without a change is no news, and stays the same object', async () => {
+describe('events', () => {
+  it('do not report an unchanged ring, which stays the same object', async () => {
     const ring = await cache.get(acme);
     source.set(acme, ringOf('abc'));
     expect(await cache.refresh(acme)).toBe(ring);
     expect(events.rings).toEqual(['sandbox/acme abc']);
   });
 
-  it('another version is news, though its key is the same', async () => {
-    await taken();
+  it('report a new version even if its key is the same', async () => {
+    await served();
     source.set(acme, ringOf('abc', 2));
     await cache.refresh(acme);
     expect(events.rings).toEqual(['sandbox/acme abc', 'sandbox/acme abc']);
   });
 
-  it('an entry that is superseded, added or taken away is news', async () => {
-    await taken();
+  it('report an entry that is superseded, added or removed', async () => {
+    await served();
     const [entry] = ringOf('abc');
     if (entry === undefined) throw new Error('no entry');
     const superseded = { ...entry, supersededAt: new Date(0) };
@@ -437,12 +429,12 @@ describe('what is told', () => {
     expect(events.rings).toHaveLength(5);
   });
 
-  it('each read tells its seconds and whether the source answered, failed or not', async () => {
+  it('report the duration of each read, and whether the source is up', async () => {
     source.paused = true;
-    const take = taken();
+    const lookup = served();
     now += 1500;
-    await source.letGo();
-    await take;
+    await source.release();
+    await lookup;
     source.paused = false;
     source.down = true;
     await cache.refresh(acme);
@@ -450,12 +442,12 @@ describe('what is told', () => {
     expect(events.up).toEqual([true, false]);
   });
 
-  it('a read that began before another failed does not end the outage', async () => {
+  it('do not end an outage because of a read that began before another one failed', async () => {
     source.paused = true;
-    const early = taken();
+    const early = served();
     source.down = true;
-    const failing = refused(addressOf('other'));
-    const [first, second] = source.takeHeld();
+    const failing = failure(refOf('other'));
+    const [first, second] = source.takePending();
     now += 1;
     second?.resolve();
     await failing;
@@ -468,27 +460,27 @@ describe('what is told', () => {
     expect(events.up).toEqual([false, true]);
   });
 
-  it('a source that says a login has no keys has answered', async () => {
-    await refused(addressOf('ghost'));
+  it('report the source as up if a login has no keys', async () => {
+    await failure(refOf('ghost'));
     expect(events.up).toEqual([true]);
     expect(events.rings).toEqual([]);
   });
 });
 
-describe('holding keys', () => {
-  it('begins with the first ring, not with a login that has none', async () => {
+describe('having usable keys', () => {
+  it('begins with the first ring, not with a login without keys', async () => {
     expect(cache.hasUsableEntries()).toBe(false);
-    await refused(addressOf('ghost'));
+    await failure(refOf('ghost'));
     expect(cache.hasUsableEntries()).toBe(false);
-    await taken();
+    await served();
     expect(cache.hasUsableEntries()).toBe(true);
   });
 
-  it('goes on while the source fails and ends when every ring is too old', async () => {
-    source.set(addressOf('other'), ringOf('xyz'));
-    await taken();
+  it('continues while the source fails, and ends when every ring has expired', async () => {
+    source.set(refOf('other'), ringOf('xyz'));
+    await served();
     now += hour;
-    await taken(addressOf('other'));
+    await served(refOf('other'));
     source.down = true;
     now += 11 * hour;
     expect(cache.hasUsableEntries()).toBe(true);

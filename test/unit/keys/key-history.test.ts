@@ -40,10 +40,13 @@ function use(text: string, operation: string): KeyUse {
 }
 
 const accept = (text: string, operation = 'read'): void => history.recordAccepted(use(text, operation));
-const reject = (text: string, operation = 'read', manner: 'bold' | 'careful' = 'bold'): void =>
-  history.recordRejected(use(text, operation), now, manner, true);
-const pay = (): string => textOf(history.select(keys, 'careful'));
-const read = (): string => textOf(history.select(keys, 'bold'));
+const reject = (
+  text: string,
+  operation = 'read',
+  policy: 'retryable' | 'single-attempt' = 'retryable',
+): void => history.recordRejected(use(text, operation), now, policy, true);
+const pay = (): string => textOf(history.select(keys, 'single-attempt'));
+const read = (): string => textOf(history.select(keys, 'retryable'));
 const candidate = (tried: string[], operation = 'read'): string =>
   textOf(
     history.nextCandidate(
@@ -52,10 +55,11 @@ const candidate = (tried: string[], operation = 'read'): string =>
       now,
     ),
   );
-const vain = (text: string, operation = 'read'): void => history.recordFruitless(use(text, operation));
+const failFallback = (text: string, operation = 'read'): void =>
+  history.recordFailedFallback(use(text, operation));
 
 describe('a read', () => {
-  it('is signed with the newest key where nothing is known', () => {
+  it('is signed with the newest key if nothing is known', () => {
     expect(read()).toBe('b');
   });
 
@@ -69,25 +73,25 @@ describe('a read', () => {
     expect(read()).toBe('b');
   });
 
-  it('is signed with the newest key as soon as that was accepted', () => {
+  it('is signed with the newest key as soon as it was accepted', () => {
     reject('b');
     accept('a');
     accept('b');
     expect(read()).toBe('b');
   });
 
-  it('is not signed with a rejected key because that has a newer version number', () => {
+  it('is not signed with a rejected key that has a newer version number', () => {
     reject('b');
     accept('a');
     const [a, b] = ['a', 'b'].map((key) => parseKeys({ control_key: key }, { version: key === 'b' ? 9 : 2 }));
     const again = usableKeys(acme, [...(b ?? []), ...(a ?? [])], 'control_key', 1, 86_400_000);
     history.observe(again);
-    expect(textOf(history.select(again, 'bold'))).toBe('a');
+    expect(textOf(history.select(again, 'retryable'))).toBe('a');
   });
 });
 
 describe('a payment', () => {
-  it('is signed with the key accepted last, though a newer one has come', () => {
+  it('is signed with the last accepted key, even if there is a newer one', () => {
     has('a');
     accept('a');
     has('b', 'a');
@@ -95,19 +99,19 @@ describe('a payment', () => {
     expect(read()).toBe('b');
   });
 
-  it('is signed with the newest as soon as that was accepted', () => {
+  it('is signed with the newest as soon as it was accepted', () => {
     accept('a');
     accept('b');
     expect(pay()).toBe('b');
   });
 
-  it('is signed with the newest when the one accepted last is gone', () => {
+  it('is signed with the newest if the last accepted one was removed', () => {
     accept('a');
     has('c', 'b');
     expect(pay()).toBe('c');
   });
 
-  it('is signed with another key after a 403, also one for a read, until the first is accepted again', () => {
+  it('is signed with another key after a 403, even for a read, until the first key is accepted again', () => {
     accept('a', 'status');
     accept('a', 'payment');
     reject('a', 'status');
@@ -116,19 +120,19 @@ describe('a payment', () => {
     expect(pay()).toBe('a');
   });
 
-  it('tries one key after the other where all are rejected', () => {
+  it('tries one key after the other if all are rejected', () => {
     has('c', 'b', 'a');
     accept('a');
     const signed = Array.from({ length: 6 }, () => {
       const key = pay();
       now += 1;
-      reject(key, 'payment', 'careful');
+      reject(key, 'payment', 'single-attempt');
       return key;
     });
     expect(signed).toEqual(['a', 'c', 'b', 'a', 'c', 'b']);
   });
 
-  it('is not moved by an acceptance that was overtaken', () => {
+  it('ignores an acceptance that was overtaken', () => {
     accept('a');
     const early = use('a', 'read');
     now += 10;
@@ -140,18 +144,18 @@ describe('a payment', () => {
   });
 });
 
-describe('a 403 that is not about the key moves no payment', () => {
+describe('a 403 that is not about the key does not change the key of payments', () => {
   beforeEach(() => accept('a', 'payment'));
 
-  it('because another reason was given', () => {
-    history.recordRejected(use('a', 'read'), now, 'bold', false);
+  it('because the response has another cause', () => {
+    history.recordRejected(use('a', 'read'), now, 'retryable', false);
     expect(pay()).toBe('a');
   });
 
   it('because the operation was rejected with every key', () => {
     reject('a');
     reject('b');
-    history.recordNothingHelped('read', [], now);
+    history.recordNoKeyAccepted('read', [], now);
     expect(pay()).toBe('a');
     reject('a');
     expect(pay()).toBe('a');
@@ -165,7 +169,7 @@ describe('a 403 that is not about the key moves no payment', () => {
     expect(pay()).toBe('a');
   });
 
-  it('but not where the operation was accepted meanwhile', () => {
+  it('but not if the operation was accepted meanwhile', () => {
     accept('a', 'read');
     const began = now;
     now += 10;
@@ -173,7 +177,7 @@ describe('a 403 that is not about the key moves no payment', () => {
     accept('b', 'read');
     now += 10;
     reject('a');
-    history.recordNothingHelped('read', [use('b', 'read').key], began);
+    history.recordNoKeyAccepted('read', [use('b', 'read').key], began);
     expect(pay()).toBe('b');
   });
 
@@ -181,13 +185,13 @@ describe('a 403 that is not about the key moves no payment', () => {
     accept('a', 'read');
     reject('a');
     reject('b');
-    history.recordNothingHelped('read', [], now);
+    history.recordNoKeyAccepted('read', [], now);
     has('c', 'b', 'a');
     expect(pay()).toBe('c');
   });
 });
 
-describe('a key to try in place of a rejected one', () => {
+describe('a fallback for a rejected key', () => {
   it('is not the rejected one under a newer version number', () => {
     has('a');
     const rejected = keys;
@@ -198,7 +202,7 @@ describe('a key to try in place of a rejected one', () => {
     expect(history.acceptedInstead('read', rejected)).toBeUndefined();
   });
 
-  it('is the one accepted last, then the newest', () => {
+  it('is the last accepted key, then the newest', () => {
     has('d', 'c', 'b', 'a');
     accept('a');
     expect(candidate(['d'])).toBe('a');
@@ -206,9 +210,9 @@ describe('a key to try in place of a rejected one', () => {
     expect(candidate(['d', 'a', 'c', 'b'])).toBe('none');
   });
 
-  it('is there again after 1 s, 2 s, 4 s and so on up to 30 s', () => {
+  it('is due again after 1 s, 2 s, 4 s and so on up to 30 s', () => {
     const steps = Array.from({ length: 7 }, () => {
-      vain('a');
+      failFallback('a');
       const from = now;
       while (candidate(['b']) === 'none') now += 100;
       return (now - from) / 1000;
@@ -216,15 +220,15 @@ describe('a key to try in place of a rejected one', () => {
     expect(steps).toEqual([1, 2, 4, 8, 16, 30, 30]);
   });
 
-  it('is counted from the moment it was sent with, however late the response', () => {
+  it('backs off from the moment of sending, however late the response', () => {
     const early = use('a', 'read');
     now += 2500;
-    history.recordFruitless(early);
+    history.recordFailedFallback(early);
     expect(candidate(['b'])).toBe('a');
   });
 
-  it('is there again after a change of the ring', () => {
-    vain('a');
+  it('is due again after a change of the ring', () => {
+    failFallback('a');
     expect(candidate(['b'])).toBe('none');
     has('b', 'a');
     expect(candidate(['b'])).toBe('none');
@@ -232,44 +236,44 @@ describe('a key to try in place of a rejected one', () => {
     expect(candidate(['c', 'b'])).toBe('a');
   });
 
-  it('is there again after the first 403 for the key accepted last, not after each', () => {
+  it('is due again after the first 403 for the last accepted key, not after each', () => {
     accept('b');
-    vain('a');
+    failFallback('a');
     reject('b');
     expect(candidate(['b'])).toBe('a');
-    vain('a');
+    failFallback('a');
     reject('b');
     expect(candidate(['b'])).toBe('none');
   });
 
-  it('waits for its step where only an operation is rejected that is not enabled any more', () => {
+  it('stays in back-off if only an operation is rejected that is no longer enabled', () => {
     accept('a', 'payment');
     const rejectedAndContradicted = (): void => {
       now += 10;
-      reject('a', 'payment', 'careful');
+      reject('a', 'payment', 'single-attempt');
       now += 10;
       accept('a');
     };
     rejectedAndContradicted();
-    vain('b');
-    history.looks.recordFruitless(now);
+    failFallback('b');
+    history.refreshSteps.recordFailure(now);
     rejectedAndContradicted();
     expect(candidate(['a'])).toBe('none');
-    expect(history.looks.isDue(now)).toBe(false);
+    expect(history.refreshSteps.isDue(now)).toBe(false);
     accept('a', 'payment');
-    reject('a', 'payment', 'careful');
+    reject('a', 'payment', 'single-attempt');
     expect(candidate(['a'])).toBe('b');
-    expect(history.looks.isDue(now)).toBe(true);
+    expect(history.refreshSteps.isDue(now)).toBe(true);
   });
 
-  it('waits for each operation by itself', () => {
-    vain('a', 'not-enabled');
+  it('backs off per operation', () => {
+    failFallback('a', 'not-enabled');
     expect(candidate(['b'], 'not-enabled')).toBe('none');
     expect(candidate(['b'])).toBe('a');
   });
 });
 
-it('a key that was accepted meanwhile is not rejected because another one was accepted too', () => {
+it('a key that was accepted meanwhile does not count as rejected because another one was accepted too', () => {
   const since = now;
   reject('b');
   now += 10;
@@ -281,21 +285,21 @@ it('a key that was accepted meanwhile is not rejected because another one was ac
   expect(pay()).toBe('b');
 });
 
-it('a key known to be accepted needs no trial, unless the operation is rejected with every key', () => {
+it('a fallback to the accepted key needs no trial, unless the operation is rejected with every key', () => {
   accept('a');
   const { key } = use('b', 'read');
   expect(textOf(history.acceptedInstead('read', [key]))).toBe('a');
   reject('a');
   expect(history.acceptedInstead('read', [key])).toBeUndefined();
   reject('b');
-  history.recordNothingHelped('read', [], now);
+  history.recordNoKeyAccepted('read', [], now);
   accept('a', 'other');
   expect(history.acceptedInstead('read', [key])).toBeUndefined();
   expect(history.acceptedInstead('never accepted', [key])).toBeUndefined();
   expect(textOf(history.acceptedInstead('other', [key]))).toBe('a');
 });
 
-it('the first key that replaces a rejected one is counted once', () => {
+it('the first fallback from a rejected key is counted once', () => {
   reject('b');
   expect(history.recordReplaced([use('b', 'read').key], 'read', now, now)).toBe(true);
   expect(history.recordReplaced([use('b', 'read').key], 'read', now, now)).toBe(false);

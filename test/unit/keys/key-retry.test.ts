@@ -7,29 +7,29 @@ import { reveal } from '../../../src/secret.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
 
-describe('requests refused by the gateway', () => {
+describe('requests rejected by the gateway', () => {
   let now: number;
   /** Control keys in the source, newest first. */
   let inSource: string[];
-  /** What the gateway accepts. */
+  /** The key that the gateway accepts. */
   let accepted: string;
-  let rereads: number;
+  let refreshes: number;
   let fallbacks: string[];
-  /** Keys the gateway was sent a request with. */
+  /** Keys of the requests that were sent. */
   let sent: string[];
-  let rotation: KeySelector;
+  let selector: KeySelector;
 
   beforeEach(() => {
-    [now, inSource, accepted, rereads, fallbacks, sent] = [1e12, ['old'], 'old', 0, [], []];
-    rotation = new KeySelector({
+    [now, inSource, accepted, refreshes, fallbacks, sent] = [1e12, ['old'], 'old', 0, [], []];
+    selector = new KeySelector({
       keys: {
         get: async () => ring(),
         refresh: async () => {
-          rereads += 1;
+          refreshes += 1;
           return ring();
         },
       },
-      meter: { keyFallback: (_address, _kind, to) => void fallbacks.push(to), keyProblem: () => {} },
+      metrics: { keyFallback: (_login, _kind, to) => void fallbacks.push(to), keyProblem: () => {} },
       clock: () => now,
       monotonic: () => now,
       wait: () => new Promise(() => {}),
@@ -49,74 +49,74 @@ describe('requests refused by the gateway', () => {
     );
   }
 
-  /** One answer of the gateway, some turns of the event loop later. */
+  /** The gateway's response, some turns of the event loop later. */
   async function send(key: UsableKey): Promise<boolean> {
     const name = key.key.kind === 'control_key' ? reveal(key.key.secret) : '';
-    const taken = name === accepted;
+    const isAccepted = name === accepted;
     sent.push(name);
     await new Promise((resolve) => setImmediate(resolve));
-    return taken;
+    return isAccepted;
   }
 
-  /** A request that may be sent again; gives whether it was accepted in the end. */
-  async function ask(): Promise<boolean> {
-    const key = await rotation.select(acme, 'control_key');
+  /** Sends a retryable request; returns whether it was accepted in the end. */
+  async function request(): Promise<boolean> {
+    const key = await selector.select(acme, 'control_key');
     const use = { key, operation: 'read', sentAt: now };
     if (await send(key)) {
-      rotation.recordAccepted(acme, use);
+      selector.recordAccepted(acme, use);
       return true;
     }
-    const judge = (taken: boolean): Verdict => (taken ? 'accepted' : 'rejected');
-    return (await rotation.retry(acme, use, 'rejected', { send: ({ key }) => send(key), judge })) ?? false;
+    const judge = (isAccepted: boolean): Verdict => (isAccepted ? 'accepted' : 'rejected');
+    return (await selector.retry(acme, use, 'rejected', { send: ({ key }) => send(key), judge })) ?? false;
   }
 
-  /** A request that may not. */
+  /** Sends a single-attempt request. */
   async function pay(): Promise<boolean> {
-    const key = await rotation.select(acme, 'control_key', 'careful');
+    const key = await selector.select(acme, 'control_key', 'single-attempt');
     const use = { key, operation: 'payment', sentAt: now };
-    const taken = await send(key);
-    if (taken) rotation.recordAccepted(acme, use);
-    else rotation.recordRejected(acme, use, 'rejected');
-    return taken;
+    const isAccepted = await send(key);
+    if (isAccepted) selector.recordAccepted(acme, use);
+    else selector.recordRejected(acme, use, 'rejected');
+    return isAccepted;
   }
 
-  const together = (count: number) => Promise.all(Array.from({ length: count }, ask));
+  const together = (count: number) => Promise.all(Array.from({ length: count }, request));
 
-  it('together are all repeated with the key that one of them has tried', async () => {
+  it('at the same time are all retried with the key that one of them has tried', async () => {
     inSource = ['new', 'old'];
     expect(await together(20)).toEqual(Array(20).fill(true));
     expect(fallbacks).toEqual(['older']);
-    // The ring held the key that helped.
-    expect(rereads).toBe(0);
+    // The accepted key was in the ring.
+    expect(refreshes).toBe(0);
     expect(sent).toHaveLength(40);
   });
 
-  it('together are all repeated again when the gateway follows', async () => {
+  it('at the same time are all retried again when the gateway switches', async () => {
     inSource = ['new', 'old'];
-    await ask();
+    await request();
     accepted = 'new';
     expect(await together(20)).toEqual(Array(20).fill(true));
     expect(fallbacks).toEqual(['older', 'newer']);
-    expect(rereads).toBe(0);
+    expect(refreshes).toBe(0);
   });
 
-  it('are repeated although a payment was refused just before', async () => {
+  it('are retried even if a payment was rejected just before', async () => {
     inSource = ['new', 'old'];
     expect(await pay()).toBe(false);
     expect(await together(3)).toEqual([true, true, true]);
     expect(await pay()).toBe(true);
   });
 
-  it('are tried with the key that was accepted last, when two versions were added since', async () => {
-    await ask();
+  it('are retried with the last accepted key, if two versions were added since', async () => {
+    await request();
     inSource = ['newest', 'new', 'old'];
-    expect(await ask()).toBe(true);
+    expect(await request()).toBe(true);
     expect(sent).toEqual(['old', 'newest', 'old']);
     inSource = ['newer still', 'newest', 'new', 'old'];
-    expect(await ask()).toBe(true);
+    expect(await request()).toBe(true);
   });
 
-  it('whatever the key cost one trial and one look per step of the back-off', async () => {
+  it('with every key cause one trial and one refresh per step of the back-off', async () => {
     inSource = ['new', 'old'];
     accepted = 'none';
     for (let second = 0; second < 60; second += 1) {
@@ -124,19 +124,19 @@ describe('requests refused by the gateway', () => {
       await pay();
       now += 1000;
     }
-    // The trials at 0, 1, 3, 7, 15 and 31 s; the looks at 0 to 5, 7, 11, 19 and 35 s.
+    // The trials at 0, 1, 3, 7, 15 and 31 s; the refreshes at 0 to 5, 7, 11, 19 and 35 s.
     expect(sent).toHaveLength(60 * 11 + 6);
-    expect(rereads).toBe(10);
+    expect(refreshes).toBe(10);
     expect(fallbacks).toEqual([]);
   });
 
-  it('that may not be sent again cost one look at the source per step of the back-off, and are sent once', async () => {
+  it('that must not be retried cause one refresh per step of the back-off, and are sent once', async () => {
     accepted = 'none';
     for (let second = 0; second < 60; second += 1) {
       await Promise.all([pay(), pay(), pay()]);
       now += 1000;
     }
     expect(sent).toHaveLength(180);
-    expect(rereads).toBe(10);
+    expect(refreshes).toBe(10);
   });
 });

@@ -9,43 +9,43 @@ import { vectorText } from '../../support/vectors.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
 
-/** What is held in memory and what is in the source, as control keys, newest first; `undefined`: none. */
-let held: string[] | undefined;
+/** The control keys in the cache and in the source, newest first; `undefined`: none. */
+let cached: string[] | undefined;
 let inSource: string[] | undefined;
 let sourceFails: boolean;
 let accepted: Set<string>;
 let sent: string[];
-let rereads: number;
+let refreshes: number;
 let problems: string[];
 /** Milliseconds, never set back. */
 let now: number;
 /** By how much the wall clock was set back, in milliseconds. */
 let setBack: number;
-let rotation: KeySelector;
+let selector: KeySelector;
 let source: KeyProvider;
 let waits: number[];
 let endWait: () => void;
 
 beforeEach(() => {
-  [held, inSource, sourceFails] = [['new', 'old'], ['new', 'old'], false];
-  [accepted, sent, rereads, problems, now] = [new Set(['old']), [], 0, [], 1e12];
+  [cached, inSource, sourceFails] = [['new', 'old'], ['new', 'old'], false];
+  [accepted, sent, refreshes, problems, now] = [new Set(['old']), [], 0, [], 1e12];
   [setBack, waits] = [0, []];
   source = {
     get: async () => {
-      if (held === undefined) throw new ProxyError('key-missing', 'no keys');
-      return ringOf(held);
+      if (cached === undefined) throw new ProxyError('key-missing', 'no keys');
+      return ringOf(cached);
     },
     refresh: async () => {
-      rereads += 1;
+      refreshes += 1;
       if (sourceFails) throw new ProxyError('key-source-unavailable', 'the source is down');
-      held = inSource;
+      cached = inSource;
       return inSource === undefined ? undefined : ringOf(inSource);
     },
   };
   const meter = { keyFallback: () => {}, keyProblem: (problem: string) => void problems.push(problem) };
-  rotation = new KeySelector({
+  selector = new KeySelector({
     keys: source,
-    meter,
+    metrics: meter,
     clock: () => now - setBack,
     monotonic: () => now,
     wait: (milliseconds) => {
@@ -72,102 +72,102 @@ async function send(key: UsableKey): Promise<boolean> {
   return accepted.has(textOf(key));
 }
 
-const choose = async (): Promise<string> => textOf(await rotation.select(acme, 'control_key'));
+const select = async (): Promise<string> => textOf(await selector.select(acme, 'control_key'));
 
-/** A request whose key is refused, unless it is accepted; `undefined`: passed on untried. */
-async function ask(sendAgain = send): Promise<boolean | undefined> {
-  const use = useOf(await rotation.select(acme, 'control_key'));
+/** Sends a request and its retries. Returns whether it was accepted; `undefined`: not retried. */
+async function request(resend = send): Promise<boolean | undefined> {
+  const use = useOf(await selector.select(acme, 'control_key'));
   if (await send(use.key)) {
-    rotation.recordAccepted(acme, use);
+    selector.recordAccepted(acme, use);
     return true;
   }
-  return rotation.retry(acme, use, 'rejected', { send: ({ key }) => sendAgain(key), judge });
+  return selector.retry(acme, use, 'rejected', { send: ({ key }) => resend(key), judge });
 }
 
 const useOf = (key: UsableKey, operation = 'read') => ({ key, operation, sentAt: now });
 const judge = (isAccepted: boolean): Verdict => (isAccepted ? 'accepted' : 'rejected');
 
-describe('a refused request', () => {
-  it('is tried with a key that is new in the source', async () => {
-    held = ['old'];
+describe('a rejected request', () => {
+  it('is retried with a key that is new in the source', async () => {
+    cached = ['old'];
     accepted = new Set(['new']);
-    expect(await ask()).toBe(true);
+    expect(await request()).toBe(true);
     expect(sent).toEqual(['old', 'new']);
-    expect(await choose()).toBe('new');
+    expect(await select()).toBe('new');
   });
 
-  it('waits for the source to be read', async () => {
-    [held, inSource] = [['old'], ['new', 'old']];
+  it('waits for the refresh', async () => {
+    [cached, inSource] = [['old'], ['new', 'old']];
     accepted = new Set(['new']);
     const read = Promise.withResolvers<void>();
-    const reread = source.refresh.bind(source);
-    source.refresh = (address) => read.promise.then(() => reread(address));
-    const asking = ask();
+    const refresh = source.refresh.bind(source);
+    source.refresh = (login) => read.promise.then(() => refresh(login));
+    const requested = request();
     await settled();
     expect(sent).toEqual(['old']);
     read.resolve();
-    expect(await asking).toBe(true);
+    expect(await requested).toBe(true);
     expect(sent).toEqual(['old', 'new']);
   });
 
-  it('is passed on when the source has no other key', async () => {
-    [held, inSource] = [['new'], ['new']];
-    expect(await ask()).toBeUndefined();
+  it('is not retried if the source has no other key', async () => {
+    [cached, inSource] = [['new'], ['new']];
+    expect(await request()).toBeUndefined();
     expect(sent).toEqual(['new']);
-    expect(rereads).toBe(1);
+    expect(refreshes).toBe(1);
   });
 
-  it('is passed on when no time is left, and its key waits for no step of the back-off', async () => {
+  it('is not retried if no time is left, and its key does not back off', async () => {
     let isOverdue = true;
-    const resending = { send: ({ key }: { key: UsableKey }) => send(key), judge, isOverdue: () => isOverdue };
-    const retry = () => rotation.retry(acme, useOf(keyOf('new')), 'rejected', resending);
+    const callbacks = { send: ({ key }: { key: UsableKey }) => send(key), judge, isOverdue: () => isOverdue };
+    const retry = () => selector.retry(acme, useOf(keyOf('new')), 'rejected', callbacks);
     expect(await retry()).toBeUndefined();
-    expect([sent, rereads]).toEqual([[], 0]);
+    expect([sent, refreshes]).toEqual([[], 0]);
     isOverdue = false;
     const timeout = async (): Promise<boolean> => {
       isOverdue = true;
       throw new Error('timeout');
     };
-    const late = { ...resending, send: timeout };
-    await expect(rotation.retry(acme, useOf(keyOf('new')), 'rejected', late)).rejects.toThrow('timeout');
+    const late = { ...callbacks, send: timeout };
+    await expect(selector.retry(acme, useOf(keyOf('new')), 'rejected', late)).rejects.toThrow('timeout');
     isOverdue = false;
     expect(await retry()).toBe(true);
     expect(sent).toEqual(['old']);
   });
 
-  it('is passed on when its keys have gone meanwhile', async () => {
-    [held, inSource] = [['new'], undefined];
-    expect(await ask()).toBeUndefined();
+  it('is not retried if its keys were removed meanwhile', async () => {
+    [cached, inSource] = [['new'], undefined];
+    expect(await request()).toBeUndefined();
     now += 5_000;
     expect(
-      await rotation.retry(acme, useOf(keyOf('new')), 'rejected', { send: ({ key }) => send(key), judge }),
+      await selector.retry(acme, useOf(keyOf('new')), 'rejected', { send: ({ key }) => send(key), judge }),
     ).toBeUndefined();
-    expect(problems.at(-1)).toContain('after a 403 no other key could be tried');
+    expect(problems.at(-1)).toContain('key fallback after 403 failed');
   });
 
-  it('is passed on when the source cannot be read', async () => {
-    [held, sourceFails] = [['new'], true];
-    expect(await ask()).toBeUndefined();
-    expect(problems).toEqual(['after a 403 no other key could be tried: the source is down']);
+  it('is not retried if the source cannot be read', async () => {
+    [cached, sourceFails] = [['new'], true];
+    expect(await request()).toBeUndefined();
+    expect(problems).toEqual(['key fallback after 403 failed: the source is down']);
   });
 
-  it('is tried with a key that is held while the source cannot be read', async () => {
+  it('is retried with a cached key while the source cannot be read', async () => {
     sourceFails = true;
-    expect(await ask()).toBe(true);
+    expect(await request()).toBe(true);
     expect(sent).toEqual(['new', 'old']);
   });
 
-  it('gets the second refusal when the other key is refused as well', async () => {
+  it('gets the second 403 if the other key is rejected as well', async () => {
     accepted = new Set();
-    expect(await ask()).toBe(false);
+    expect(await request()).toBe(false);
     expect(sent).toEqual(['new', 'old']);
   });
 
-  it('gets the failure of its second sending, and those who wait for it do not', async () => {
+  it('gets the error of its retry, and the requests that wait for it do not', async () => {
     const failing = Promise.withResolvers<boolean>();
-    const first = ask(() => failing.promise);
+    const first = request(() => failing.promise);
     await settled();
-    const second = ask();
+    const second = request();
     await settled();
     failing.reject(new Error('lost'));
     await expect(first).rejects.toThrow('lost');
@@ -176,68 +176,68 @@ describe('a refused request', () => {
 });
 
 describe('the back-off', () => {
-  it('of a key follows a trial that did not help, and doubles', async () => {
+  it('of a key follows a rejected trial, and doubles', async () => {
     accepted = new Set();
     const trials = [];
     for (let second = 0; second < 8; second += 1) {
-      if ((await ask()) !== undefined) trials.push(second);
+      if ((await request()) !== undefined) trials.push(second);
       now += 1_000;
     }
     expect(trials).toEqual([0, 1, 3, 7]);
   });
 
-  it('of looks for a newer key has five steps of one second', async () => {
-    [held, inSource] = [['new'], ['new']];
-    const looks = [];
+  it('of refreshes has five steps of one second', async () => {
+    [cached, inSource] = [['new'], ['new']];
+    const refreshedAt = [];
     for (let second = 0; second < 25; second += 1) {
-      const before = rereads;
-      await ask();
-      if (rereads > before) looks.push(second);
+      const before = refreshes;
+      await request();
+      if (refreshes > before) refreshedAt.push(second);
       now += 1_000;
     }
-    expect(looks).toEqual([0, 1, 2, 3, 4, 5, 7, 11, 19]);
+    expect(refreshedAt).toEqual([0, 1, 2, 3, 4, 5, 7, 11, 19]);
   });
 
-  it('of looks is one second at least, whatever kind of key they are for', async () => {
-    [held, inSource] = [['new'], ['new']];
-    await ask();
+  it('of refreshes is at least one second, for both kinds of key together', async () => {
+    [cached, inSource] = [['new'], ['new']];
+    await request();
     inSource = ['newest', 'new'];
     now += 999;
-    await ask();
-    expect(rereads).toBe(1);
+    await request();
+    expect(refreshes).toBe(1);
     now += 1;
     accepted = new Set(['newest']);
-    expect(await ask()).toBe(true);
-    expect(rereads).toBe(2);
+    expect(await request()).toBe(true);
+    expect(refreshes).toBe(2);
   });
 
-  it('is no longer where the clock was set back meanwhile', async () => {
+  it('is no longer if the clock was set back meanwhile', async () => {
     accepted = new Set();
-    await ask();
+    await request();
     setBack = 3_600_000;
     now += 1_000;
-    expect(await ask()).toBe(false);
+    expect(await request()).toBe(false);
   });
 
-  it('follows a trial that failed', async () => {
-    await expect(ask(() => Promise.reject(new Error('lost')))).rejects.toThrow('lost');
-    expect(await ask()).toBeUndefined();
+  it('follows a trial that failed with an error', async () => {
+    await expect(request(() => Promise.reject(new Error('lost')))).rejects.toThrow('lost');
+    expect(await request()).toBeUndefined();
   });
 
-  it('does not follow a trial that helped', async () => {
-    expect(await ask()).toBe(true);
+  it('does not follow a trial that was accepted', async () => {
+    expect(await request()).toBe(true);
     accepted = new Set(['new']);
-    expect(await ask()).toBe(true);
+    expect(await request()).toBe(true);
     accepted = new Set(['old']);
-    expect(await ask()).toBe(true);
+    expect(await request()).toBe(true);
     expect(sent).toEqual(['new', 'old', 'old', 'new', 'new', 'old']);
   });
 
-  it('of one login or kind of key is not that of another', async () => {
+  it('is separate per login and kind of key', async () => {
     accepted = new Set();
-    await ask();
+    await request();
     const other = { environment: 'production', login: 'acme' };
-    const again = await rotation.retry(other, useOf(keyOf('new')), 'rejected', {
+    const again = await selector.retry(other, useOf(keyOf('new')), 'rejected', {
       send: ({ key }) => send(key),
       judge,
     });
@@ -247,55 +247,56 @@ describe('the back-off', () => {
 
 describe('the accepted key', () => {
   it('is preferred from then on', async () => {
-    await ask();
-    for (let turn = 0; turn < 3; turn += 1) expect(await choose()).toBe('old');
+    await request();
+    for (let turn = 0; turn < 3; turn += 1) expect(await select()).toBe('old');
   });
 
   it('is preferred until there is a newer one', async () => {
-    await ask();
-    held = ['newest', 'new', 'old'];
-    expect(await choose()).toBe('newest');
+    await request();
+    cached = ['newest', 'new', 'old'];
+    expect(await select()).toBe('newest');
   });
 
-  it('is preferred until it is gone', async () => {
-    await ask();
-    held = ['new'];
-    expect(await choose()).toBe('new');
+  it('is preferred until it is removed', async () => {
+    await request();
+    cached = ['new'];
+    expect(await select()).toBe('new');
   });
 
-  it('is found among several by one request', async () => {
-    [held, inSource] = [
+  it('is found among several by a single request', async () => {
+    [cached, inSource] = [
       ['newest', 'new', 'old'],
       ['newest', 'new', 'old'],
     ];
-    expect(await ask()).toBe(true);
+    expect(await request()).toBe(true);
     expect(sent).toEqual(['newest', 'new', 'old']);
-    expect(await choose()).toBe('old');
+    expect(await select()).toBe('old');
   });
 });
 
 describe('a payment signed after a 403', () => {
-  const pay = async (): Promise<string> => textOf(await rotation.select(acme, 'control_key', 'careful'));
+  const pay = async (): Promise<string> =>
+    textOf(await selector.select(acme, 'control_key', 'single-attempt'));
   const reject = (key: string): void => {
-    rotation.recordRejected(acme, useOf(keyOf(key), 'payment'), 'rejected');
+    selector.recordRejected(acme, useOf(keyOf(key), 'payment'), 'rejected');
   };
 
-  it('waits for the look for a newer key, and takes that', async () => {
-    [held, accepted] = [['old'], new Set(['new'])];
-    await ask();
-    held = ['old'];
-    rotation.recordAccepted(acme, useOf(keyOf('old')));
+  it('waits for the refresh, and uses the newer key', async () => {
+    [cached, accepted] = [['old'], new Set(['new'])];
+    await request();
+    cached = ['old'];
+    selector.recordAccepted(acme, useOf(keyOf('old')));
     now += 1_000;
     reject('old');
     expect(await pay()).toBe('new');
   });
 
-  it('waits for the trial in flight, and takes the key that comes out of it', async () => {
-    held = ['newest', 'new', 'old'];
-    rotation.recordAccepted(acme, useOf(keyOf('new')));
+  it('waits for the trial in flight, and uses the key that it finds', async () => {
+    cached = ['newest', 'new', 'old'];
+    selector.recordAccepted(acme, useOf(keyOf('new')));
     const response = Promise.withResolvers<boolean>();
     const use = useOf(keyOf('new'));
-    const reading = rotation.retry(acme, use, 'rejected', {
+    const reading = selector.retry(acme, use, 'rejected', {
       send: async ({ key }) => (textOf(key) === 'newest' ? response.promise : send(key)),
       judge,
     });
@@ -307,9 +308,9 @@ describe('a payment signed after a 403', () => {
   });
 
   it('waits for one second at most', async () => {
-    rotation.recordAccepted(acme, useOf(keyOf('old')));
+    selector.recordAccepted(acme, useOf(keyOf('old')));
     const hung = { send: () => new Promise<boolean>(() => {}), judge };
-    void rotation.retry(acme, useOf(keyOf('old')), 'rejected', hung);
+    void selector.retry(acme, useOf(keyOf('old')), 'rejected', hung);
     const paying = pay();
     await settled();
     expect(waits).toEqual([1_000]);
@@ -318,10 +319,10 @@ describe('a payment signed after a 403', () => {
   });
 });
 
-it('what one kind of key taught is used for that kind alone', async () => {
-  held = ['new', 'old'];
-  await ask();
-  expect(await choose()).toBe('old');
+it('keeps the history of each kind of key apart', async () => {
+  cached = ['new', 'old'];
+  await request();
+  expect(await select()).toBe('old');
   const pem = vectorText('keys/rsa-2048-pkcs8.pem');
   const other = vectorText('keys/rsa-4096-pkcs8.pem');
   const rings = [
@@ -329,16 +330,16 @@ it('what one kind of key taught is used for that kind alone', async () => {
     ...parseKeys({ control_key: 'old', private_key: other }, { version: 1, supersededAt: new Date(now) }),
   ];
   source.get = async () => rings;
-  expect((await rotation.select(acme, 'private_key')).version).toBe(2);
-  expect((await rotation.select(acme, 'private_key', 'careful')).version).toBe(2);
-  expect((await rotation.select(acme, 'control_key', 'careful')).version).toBe(1);
+  expect((await selector.select(acme, 'private_key')).version).toBe(2);
+  expect((await selector.select(acme, 'private_key', 'single-attempt')).version).toBe(2);
+  expect((await selector.select(acme, 'control_key', 'single-attempt')).version).toBe(1);
 });
 
-it('a refused payment makes a newer key known to the next one', async () => {
-  [held, accepted] = [['old'], new Set(['new'])];
-  rotation.recordRejected(acme, useOf(await rotation.select(acme, 'control_key')), 'rejected');
+it('a rejected payment makes a newer key known to the next one', async () => {
+  [cached, accepted] = [['old'], new Set(['new'])];
+  selector.recordRejected(acme, useOf(await selector.select(acme, 'control_key')), 'rejected');
   await settled();
-  expect(await choose()).toBe('new');
+  expect(await select()).toBe('new');
   expect(sent).toEqual([]);
 });
 

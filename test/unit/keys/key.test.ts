@@ -41,7 +41,7 @@ function pem(key: KeyObject): string {
   return key.export({ type: 'pkcs8', format: 'pem' });
 }
 
-/** PKCS#1 (RFC 8017 appendix A.1.2) with a modulus of the size wanted; generating such a key takes minutes. */
+/** PKCS#1 (RFC 8017 appendix A.1.2) with a modulus of the given size; generating such a key takes minutes. */
 function pkcs1WithModulusOf(bits: number): string {
   const version = element(0x02, Buffer.from([0]));
   const small = element(0x02, Buffer.from([0x11]));
@@ -62,7 +62,7 @@ function element(tag: number, content: Buffer): Buffer {
 }
 
 describe('a version of a secret', () => {
-  it('gives a control key and a private key, both with its version and times', () => {
+  it('has a control key and a private key, both with its version and times', () => {
     const about = { version: 3, createdAt: new Date(1000), supersededAt: new Date(2000) };
     const keys = parseKeys({ control_key: 'abc', private_key: pkcs8 }, about);
     expect(keys).toEqual([
@@ -71,14 +71,14 @@ describe('a version of a secret', () => {
     ]);
   });
 
-  it('gives nothing for a field that is not there', () => {
+  it('has no key for an absent field', () => {
     expect(parse({})).toEqual([]);
     expect(parse({ passphrase })).toEqual([]);
     expect(parse({ control_key: 'abc' })).toHaveLength(1);
     expect(parse({ private_key: pkcs1 })).toHaveLength(1);
   });
 
-  it('keeps a good key beside one that cannot be used', () => {
+  it('keeps a usable key beside an unusable one', () => {
     const [controlKey, privateKey] = parse({ control_key: '', private_key: pkcs8 });
     expect(controlKey).toEqual({ kind: 'control_key', version: 7, problem: 'the control key is empty' });
     expect(privateKey).toMatchObject({ kind: 'private_key', fingerprint });
@@ -86,7 +86,7 @@ describe('a version of a secret', () => {
 });
 
 describe('a control key', () => {
-  it('loses one line break at its end, as files have it, and nothing else', () => {
+  it('loses one newline at its end, as files have it, and nothing else', () => {
     expect(controlKeyText('abc\n')).toBe('abc');
     expect(controlKeyText('abc\r\n')).toBe('abc');
     expect(controlKeyText('abc\n\n')).toBe('abc\n');
@@ -101,15 +101,15 @@ describe('a control key', () => {
   it.each([[7], [null], [true], [['abc']], [{ text: 'abc' }], [Buffer.from('abc')]])(
     'has to be a text, not %p',
     (field) => {
-      expect(problem({ control_key: field })).toBe('the control key is not a text');
+      expect(problem({ control_key: field })).toBe('the control key is not a string');
     },
   );
 
-  it('has to be text that UTF-8 can express, since it is encoded to sign', () => {
+  it('must be text that UTF-8 can express, since it is encoded to sign', () => {
     expect(problem({ control_key: 'abc\ud800' })).toBe('the control key is not valid Unicode');
   });
 
-  it('does not show when it is printed', () => {
+  it('is hidden when it is printed', () => {
     const entry = only({ control_key: 'MARK-control-key' });
     expect(`${inspect(entry, { depth: 9, showHidden: true })} ${JSON.stringify(entry)}`).not.toContain(
       'MARK',
@@ -155,11 +155,11 @@ describe('a private key', () => {
     { pem: pkcs8 },
     vectorText('keys/rsa-2048-public.pem'),
     '-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----\n',
-  ])('has to be a PEM private key (%#)', (field) => {
+  ])('must be a PEM private key (%#)', (field) => {
     expect(problem({ private_key: field })).toBe('the private key is not a PEM private key');
   });
 
-  it('is called damaged when its PEM text cannot be decoded', () => {
+  it('is damaged if its PEM text cannot be decoded', () => {
     const cut = pkcs8.split('\n').toSpliced(5, 3).join('\n');
     expect(problem({ private_key: cut })).toBe('the private key is damaged: its PEM text cannot be decoded');
   });
@@ -176,12 +176,12 @@ describe('a private key', () => {
     expect(problem({ private_key: legacyEncrypted, passphrase: 'guess' })).toBe(wrong);
   });
 
-  it('takes a passphrase only if it is a text', () => {
+  it('accepts a passphrase only if it is a string', () => {
     const fields = { private_key: encrypted, passphrase: 4711 };
-    expect(problem(fields)).toBe('the passphrase of the private key is not a text');
+    expect(problem(fields)).toBe('the passphrase of the private key is not a string');
   });
 
-  it('has to be an RSA key', () => {
+  it('must be an RSA key', () => {
     const ec = pem(generateKeyPairSync('ec', { namedCurve: 'prime256v1' }).privateKey);
     const edwards = pem(generateKeyPairSync('ed25519').privateKey);
     const pss = pem(generateKeyPairSync('rsa-pss', { modulusLength: 2048 }).privateKey);
@@ -192,14 +192,14 @@ describe('a private key', () => {
     expect(problem({ private_key: pss })).toBe('the private key is of type rsa-pss; an RSA key is needed');
   });
 
-  it('has to have at least 2048 bits', () => {
+  it('must have at least 2048 bits', () => {
     const weak = pem(generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey);
     expect(problem({ private_key: weak })).toBe('RSA key of 1024 bits is too weak; use at least 2048');
     expect(problem({ private_key: pkcs1WithModulusOf(2040) })).toContain('too weak');
     expect(problem({ private_key: pkcs1WithModulusOf(2048) })).toBe('none');
   });
 
-  it('has to have at most 16384 bits', () => {
+  it('must have at most 16384 bits', () => {
     expect(problem({ private_key: pkcs1WithModulusOf(16_384) })).toBe('none');
     expect(problem({ private_key: pkcs1WithModulusOf(16_392) })).toBe(
       'RSA key of 16392 bits is too long; use at most 16384',
@@ -213,7 +213,7 @@ describe('a private key', () => {
   });
 });
 
-it('no problem tells anything of the fields', () => {
+it('no problem shows anything of the fields', () => {
   const mark = 'MARKmark';
   const markedPem = `-----BEGIN PRIVATE KEY-----\n${mark}\n-----END PRIVATE KEY-----\n`;
   const entries = [
@@ -229,7 +229,7 @@ it('no problem tells anything of the fields', () => {
 describe('two keys', () => {
   const other = pem(generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey);
 
-  it('are the same when they sign alike, whatever their versions and encodings', () => {
+  it('are equal if they sign alike, whatever their versions and encodings', () => {
     const [newer] = parseKeys({ private_key: pkcs8 }, { version: 9 });
     expect(newer !== undefined && 'key' in newer && sameKey(newer, usable({ private_key: pkcs1 }))).toBe(
       true,
@@ -237,13 +237,13 @@ describe('two keys', () => {
     expect(sameKey(usable({ control_key: 'abc' }), usable({ control_key: 'abc\n' }))).toBe(true);
   });
 
-  it('differ when they sign differently, or are of different kinds', () => {
+  it('differ if they sign differently, or are of different kinds', () => {
     expect(sameKey(usable({ private_key: pkcs8 }), usable({ private_key: other }))).toBe(false);
     expect(sameKey(usable({ control_key: 'abc' }), usable({ control_key: 'abcd' }))).toBe(false);
     expect(sameKey(usable({ control_key: 'abc' }), usable({ private_key: pkcs8 }))).toBe(false);
   });
 
-  it('that cannot be used hold the same when they have the same problem', () => {
+  it('that cannot be used are equal if they have the same problem', () => {
     const empty = only({ control_key: '' });
     expect(sameContent(empty, only({ control_key: '\n' }))).toBe(true);
     expect(sameContent(empty, only({ control_key: 7 }))).toBe(false);

@@ -1,15 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
 import { ManualClock } from '../../support/stub-vault/clock.ts';
-import {
-  acme,
-  addressOf,
-  keyOf,
-  RecordedEvents,
-  ringOf,
-  ScriptedSource,
-  settled,
-} from './scripted-source.ts';
+import { acme, keyOf, RecordedEvents, refOf, ringOf, ScriptedSource, settled } from './scripted-source.ts';
 
 const second = 1000;
 const hour = 3600 * second;
@@ -40,20 +32,20 @@ async function pass(seconds: number): Promise<void> {
   }
 }
 
-/** Reads the logins, then lets the source fail for five minutes, in which the first is asked for once. */
+/** Reads the logins, then lets the source fail for five minutes with one lookup of the first login. */
 async function outageAfterReading(logins: readonly string[]): Promise<void> {
   for (const login of logins) {
-    source.set(addressOf(login), ringOf('old'));
-    await cache.get(addressOf(login));
+    source.set(refOf(login), ringOf('old'));
+    await cache.get(refOf(login));
   }
   source.down = true;
   await pass(100);
-  await cache.get(addressOf(logins[0] ?? ''));
+  await cache.get(refOf(logins[0] ?? ''));
   await pass(200);
 }
 
-describe('when the source is back', () => {
-  it('that is noticed without a request, and what changed meanwhile is read', async () => {
+describe('when the source recovers', () => {
+  it('this is noticed without a request, and changes are read', async () => {
     await outageAfterReading(['acme']);
     source.down = false;
     source.set(acme, ringOf('new', 2));
@@ -62,82 +54,82 @@ describe('when the source is back', () => {
     expect(keyOf(await cache.get(acme))).toBe('new');
   });
 
-  it('logins used lately are refreshed, spread out, at most 16 at once', async () => {
+  it('recently used logins are refreshed, spread out, at most 16 at once', async () => {
     const logins = Array.from({ length: 100 }, (_, index) => `login-${index}`);
     await outageAfterReading(logins);
     source.down = false;
-    source.begun.length = 0;
+    source.started.length = 0;
     source.mostRunning = 0;
     await pass(10.5);
-    expect(new Set(source.begun)).toEqual(new Set(logins));
-    expect(source.begun).toHaveLength(101);
+    expect(new Set(source.started)).toEqual(new Set(logins));
+    expect(source.started).toHaveLength(101);
     expect(source.mostRunning).toBeLessThanOrEqual(16);
   });
 
-  it('logins used last are refreshed first, a few every tenth of a second', async () => {
+  it('the most recently used logins are refreshed first, a few every tenth of a second', async () => {
     const logins = Array.from({ length: 100 }, (_, index) => `login-${index}`);
     await outageAfterReading(logins);
     source.down = false;
-    source.begun.length = 0;
-    while (source.begun.length < 2) await pass(0.1);
-    expect(source.begun.length).toBeLessThanOrEqual(1 + 16);
-    expect(source.begun).not.toContain('login-2');
+    source.started.length = 0;
+    while (source.started.length < 2) await pass(0.1);
+    expect(source.started.length).toBeLessThanOrEqual(1 + 16);
+    expect(source.started).not.toContain('login-2');
   });
 
-  it('logins that were not used for ten minutes are left alone', async () => {
+  it('logins that were not used for ten minutes are not refreshed', async () => {
     await cache.get(acme);
     await pass(601);
-    source.set(addressOf('used'), ringOf('old'));
+    source.set(refOf('used'), ringOf('old'));
     await outageAfterReading(['used']);
     source.down = false;
-    source.begun.length = 0;
+    source.started.length = 0;
     await pass(20);
-    expect(source.begun).not.toContain('acme');
+    expect(source.started).not.toContain('acme');
   });
 
-  it('a read that hung during the outage does not count as a new one', async () => {
+  it('a read that hung during the outage does not start a new outage', async () => {
     await cache.get(acme);
     await pass(61);
     source.paused = true;
     source.down = true;
     await cache.get(acme);
     source.down = false;
-    source.set(addressOf('other'), ringOf('x'));
-    const other = cache.get(addressOf('other'));
+    source.set(refOf('other'), ringOf('x'));
+    const other = cache.get(refOf('other'));
     await settled();
-    // Both were begun; the younger is answered first.
+    // Both were started; the later one ends first.
     await pass(1);
-    const [hung, answered] = source.takeHeld();
-    answered?.resolve();
+    const [hung, second] = source.takePending();
+    second?.resolve();
     await other;
     hung?.resolve();
     await settled();
     source.paused = false;
-    source.begun.length = 0;
+    source.started.length = 0;
     await pass(0.5);
-    expect(source.begun).toEqual([]);
+    expect(source.started).toEqual([]);
     expect(clock.nextTimer).toBeUndefined();
   });
 });
 
-it('a source that is asked in vain is probed at most once a second, and at least every ten', async () => {
+it('a failing source is probed at most once per second, and at least every ten seconds', async () => {
   await cache.get(acme);
   await pass(61);
   source.down = true;
   await cache.get(acme);
   await settled();
-  source.begun.length = 0;
+  source.started.length = 0;
   await pass(300);
-  expect(source.begun.length).toBeGreaterThanOrEqual(30);
-  expect(source.begun.length).toBeLessThanOrEqual(80);
+  expect(source.started.length).toBeGreaterThanOrEqual(30);
+  expect(source.started.length).toBeLessThanOrEqual(80);
 });
 
-it('nothing is asked after the end', async () => {
+it('reads nothing after stop', async () => {
   source.down = true;
   await cache.get(acme).catch(() => undefined);
   cache.stop();
   await settled();
-  source.begun.length = 0;
+  source.started.length = 0;
   await pass(30);
-  expect(source.begun).toEqual([]);
+  expect(source.started).toEqual([]);
 });

@@ -7,31 +7,31 @@ import { vectorText } from '../../support/vectors.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
 const now = Date.UTC(2026, 0, 15, 12);
-const overlap = 86_400_000;
+const gracePeriod = 86_400_000;
 const pem = vectorText('keys/rsa-2048-pkcs8.pem');
 const samePem = vectorText('keys/rsa-2048-pkcs1.pem');
 const otherPem = vectorText('keys/rsa-4096-pkcs8.pem');
 
-/** One version; superseded so many milliseconds ago, unless it is the current one. */
+/** One version; superseded so many milliseconds ago, or current. */
 function version(number: number, fields: Parameters<typeof parseKeys>[0], supersededFor?: number): KeyRing {
   const superseded = supersededFor === undefined ? {} : { supersededAt: new Date(now - supersededFor) };
   return parseKeys(fields, { version: number, ...superseded });
 }
 
 const versionsOf = (ring: KeyRing, kind: 'control_key' | 'private_key'): number[] =>
-  usableKeys(acme, ring, kind, now, overlap).map((key) => key.version);
+  usableKeys(acme, ring, kind, now, gracePeriod).map((key) => key.version);
 
-function refusalOf(ring: KeyRing, kind: 'control_key' | 'private_key'): ProxyError {
+function errorOf(ring: KeyRing, kind: 'control_key' | 'private_key'): ProxyError {
   try {
-    usableKeys(acme, ring, kind, now, overlap);
+    usableKeys(acme, ring, kind, now, gracePeriod);
   } catch (error) {
     if (error instanceof ProxyError) return error;
   }
-  throw new Error('not refused');
+  throw new Error('no error');
 }
 
 describe('the usable keys of a login', () => {
-  it('are those of the kind asked for, newest first', () => {
+  it('are those of the requested kind, newest first', () => {
     const ring = [
       ...version(3, { control_key: 'c3', private_key: pem }),
       ...version(2, { control_key: 'c2' }, 1),
@@ -41,7 +41,7 @@ describe('the usable keys of a login', () => {
     expect(versionsOf(ring, 'private_key')).toEqual([3, 1]);
   });
 
-  it('hold each key once, under its newest version, however it is written', () => {
+  it('contain each key once, with its newest version, however it is encoded', () => {
     const ring = [
       ...version(3, { control_key: 'same', private_key: pem }),
       ...version(2, { control_key: 'same', private_key: samePem }, 1),
@@ -51,26 +51,26 @@ describe('the usable keys of a login', () => {
     expect(versionsOf(ring, 'private_key')).toEqual([3, 1]);
   });
 
-  it('do not hold one that was superseded longer ago than the overlap', () => {
+  it('do not contain one that was superseded before the grace period', () => {
     const ring = [
       ...version(3, { control_key: 'c3' }),
-      ...version(2, { control_key: 'c2' }, overlap),
-      ...version(1, { control_key: 'c1' }, overlap + 1),
+      ...version(2, { control_key: 'c2' }, gracePeriod),
+      ...version(1, { control_key: 'c1' }, gracePeriod + 1),
     ];
     expect(versionsOf(ring, 'control_key')).toEqual([3, 2]);
   });
 
-  it('pass over one that cannot be used while there is an older one', () => {
+  it('skip an unusable one if there is an older one', () => {
     const ring = [...version(2, { private_key: 'no PEM' }), ...version(1, { private_key: pem }, 1)];
     expect(versionsOf(ring, 'private_key')).toEqual([1]);
   });
 });
 
 describe('a login without a usable key of the kind', () => {
-  it('is refused with the version that cannot be used, and none of its content', () => {
-    const refusal = refusalOf(version(7, { private_key: 'MARK: no PEM' }), 'private_key');
-    expect(refusal.reason).toBe('key-unusable');
-    expect(refusal.detail).toBe(
+  it('is rejected with the version that cannot be used, and none of its content', () => {
+    const error = errorOf(version(7, { private_key: 'MARK: no PEM' }), 'private_key');
+    expect(error.reason).toBe('key-unusable');
+    expect(error.detail).toBe(
       'Version 7 of login "acme" in environment "sandbox": the private key is not a PEM private key.',
     );
   });
@@ -78,15 +78,15 @@ describe('a login without a usable key of the kind', () => {
   it.each([
     ['control_key', 'control key (field control_key)', version(1, { private_key: pem })],
     ['private_key', 'RSA private key (field private_key)', version(1, { control_key: 'c1' })],
-  ] as const)('is refused as having no %s', (kind, text, ring) => {
-    expect(refusalOf(ring, kind)).toMatchObject({
+  ] as const)('is rejected as having no %s', (kind, text, ring) => {
+    expect(errorOf(ring, kind)).toMatchObject({
       reason: 'key-missing',
-      detail: `There is no ${text} for login "acme" in environment "sandbox". Have the platform team add it.`,
+      detail: `No ${text} for login "acme" in environment "sandbox". Ask the platform team to add it.`,
     });
   });
 
-  it('is refused when its only key is beyond the overlap', () => {
-    expect(refusalOf(version(1, { control_key: 'c1' }, overlap + 1), 'control_key').reason).toBe(
+  it('is rejected if the grace period of its only key is over', () => {
+    expect(errorOf(version(1, { control_key: 'c1' }, gracePeriod + 1), 'control_key').reason).toBe(
       'key-missing',
     );
   });

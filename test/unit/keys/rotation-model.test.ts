@@ -21,7 +21,7 @@ it(`keeps its rules in ${schedules} schedules`, async () => {
   }
 }, 240_000);
 
-/** When the requests began that ended with 403. */
+/** Start times of the requests that ended with 403. */
 async function rejected(schedule: Schedule, which: (operation: string) => boolean): Promise<number[]> {
   const { ended } = await run(schedule);
   return ended
@@ -38,29 +38,29 @@ it.each([gatewayFirst, threeKeys, payments, disabledPayment, withCanary, without
   },
 );
 
-it('reads succeed 1 s after Vault has the key, where the gateway had it first', async () => {
+it('reads succeed 1 s after Vault has the key, if the gateway had it first', async () => {
   const failed = await rejected(gatewayFirst, isRead);
   expect(Math.min(...failed)).toBeGreaterThanOrEqual(1_950);
   expect(Math.max(...failed)).toBeLessThan(2_700 + 1_000);
 });
 
-it('no read fails where the gateway takes one of three different keys', async () => {
+it('no read fails if the gateway accepts one of three different keys', async () => {
   expect((await rejected(threeKeys, isRead)).filter((at) => at > 1_700)).toEqual([]);
 });
 
-it('payments in flight at the switch fail, and no others', async () => {
+it('only payments in flight at the switch fail', async () => {
   const failed = await rejected(payments, isPayment);
-  // 40 ms at most for the signature and the way to the gateway and back.
+  // 40 ms at most for the signature and the round trip to the gateway.
   expect(failed.filter((at) => at < 1_960 || at > 2_040)).toEqual([]);
   expect(failed.length).toBeLessThanOrEqual(2);
 });
 
-it('payments fail at the switch without the canary, and none does with it', async () => {
+it('payments fail at the switch without a canary, and none with one', async () => {
   expect((await rejected(withoutCanary, isPayment)).length).toBe(2);
   expect(await rejected(withCanary, isPayment)).toEqual([]);
 });
 
-it('Vault is read no more than in the steps of the back-off where only an operation is rejected', async () => {
+it('Vault is read only in the steps of the back-off if only an operation is rejected', async () => {
   const { counts } = await run(disabledPayment);
   expect(counts.of('reads of Vault past the cache')).toBeLessThanOrEqual(10);
 });

@@ -23,50 +23,50 @@ export function keyOf(ring: KeyRing | undefined): string {
 }
 
 export const acme: LoginRef = { environment: 'sandbox', login: 'acme' };
-export const addressOf = (login: string): LoginRef => ({ environment: 'sandbox', login });
+export const refOf = (login: string): LoginRef => ({ environment: 'sandbox', login });
 
-/** A source that does what the test says: it answers at once, or when it is let go. */
+/** A source that responds at once, or when the test releases its reads. */
 export class ScriptedSource implements KeySource {
   readonly rings = new Map<string, KeyRing>();
   down = false;
   paused = false;
-  /** Logins in the order in which their reads began. */
-  readonly begun: string[] = [];
+  /** Logins in the order of the starts of their reads. */
+  readonly started: string[] = [];
   readonly running: string[] = [];
   mostRunning = 0;
-  /** Whether two reads of one address ever ran at the same time. */
+  /** Whether two reads of one login ever ran at the same time. */
   overlapped = false;
-  #held: PromiseWithResolvers<void>[] = [];
+  #pending: PromiseWithResolvers<void>[] = [];
 
-  /** The answer is what holds when the read begins. */
-  async read(address: LoginRef): Promise<KeyRing | undefined> {
-    const name = loginRefString(address);
+  /** The result is that of the start of the read. */
+  async read(login: LoginRef): Promise<KeyRing | undefined> {
+    const name = loginRefString(login);
     const ring = this.rings.get(name);
     const { down } = this;
-    this.begun.push(address.login);
+    this.started.push(login.login);
     if (this.running.includes(name)) this.overlapped = true;
     this.running.push(name);
     this.mostRunning = Math.max(this.mostRunning, this.running.length);
-    await this.#whenLetGo();
+    await this.#whenReleased();
     this.running.splice(this.running.indexOf(name), 1);
     if (down) throw new Error('MARK: the source is down');
     return ring;
   }
 
-  set(address: LoginRef, ring: KeyRing | undefined): void {
-    if (ring === undefined) this.rings.delete(loginRefString(address));
-    else this.rings.set(loginRefString(address), ring);
+  set(login: LoginRef, ring: KeyRing | undefined): void {
+    if (ring === undefined) this.rings.delete(loginRefString(login));
+    else this.rings.set(loginRefString(login), ring);
   }
 
-  /** Ends the oldest reads under way, all of them unless told how many. */
-  async letGo(count = this.#held.length): Promise<void> {
-    for (const held of this.#held.splice(0, count)) held.resolve();
+  /** Ends the oldest reads in flight; all of them unless `count` is given. */
+  async release(count = this.#pending.length): Promise<void> {
+    for (const pending of this.#pending.splice(0, count)) pending.resolve();
     await settled();
   }
 
-  /** The reads in flight, for a test that ends them in another order. */
-  takeHeld(): readonly PromiseWithResolvers<void>[] {
-    return this.#held.splice(0);
+  /** Removes and returns the reads in flight, for a test that ends them in another order. */
+  takePending(): readonly PromiseWithResolvers<void>[] {
+    return this.#pending.splice(0);
   }
 
   start(): void {}
@@ -77,41 +77,41 @@ export class ScriptedSource implements KeySource {
 
   stop(): void {}
 
-  async #whenLetGo(): Promise<void> {
+  async #whenReleased(): Promise<void> {
     if (!this.paused) return;
-    const held = Promise.withResolvers<void>();
-    this.#held.push(held);
-    await held.promise;
+    const pending = Promise.withResolvers<void>();
+    this.#pending.push(pending);
+    await pending.promise;
   }
 }
 
-/** Everything that can go on without the clock or the source has gone on. */
+/** Resolves when nothing can continue without the clock or the source. */
 export function settled(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });
 }
 
-/** Writes down what happened as texts, in order. */
+/** Records the events as texts, in order. */
 export class RecordedEvents implements KeySourceObserver {
-  readonly taken: string[] = [];
+  readonly lookups: string[] = [];
   readonly fetched: string[] = [];
   readonly rings: string[] = [];
-  /** Logins whose rings went out of use, each with the reason. */
+  /** Logins whose rings were removed, each with the reason. */
   readonly removals: string[] = [];
   readonly up: boolean[] = [];
 
   keyLookup(environment: string, result: string): void {
-    this.taken.push(`${environment} ${result}`);
+    this.lookups.push(`${environment} ${result}`);
   }
 
   keyFetched(source: string, seconds: number): void {
     this.fetched.push(`${source} ${seconds}`);
   }
 
-  keyRingUpdated(address: LoginRef, ring: KeyRing | undefined, removal?: RingRemoval): void {
-    if (ring === undefined) this.removals.push(`${address.login} ${removal}`);
-    this.rings.push(`${loginRefString(address)} ${keyOf(ring)}`);
+  keyRingUpdated(login: LoginRef, ring: KeyRing | undefined, removal?: RingRemoval): void {
+    if (ring === undefined) this.removals.push(`${login.login} ${removal}`);
+    this.rings.push(`${loginRefString(login)} ${keyOf(ring)}`);
   }
 
   keySourceUp(up: boolean): void {

@@ -25,7 +25,7 @@ describe('baseStringUri', () => {
     expect(baseStringUri(new URL(url))).toBe(uri);
   });
 
-  it('refuses a URL that is not http or https', () => {
+  it('rejects a URL that is not http or https', () => {
     expect(() => baseStringUri(new URL('ftp://example.com/'))).toThrow(TypeError);
   });
 });

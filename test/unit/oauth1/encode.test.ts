@@ -3,7 +3,7 @@ import { percentEncode } from '../../../src/oauth1/encode.ts';
 
 /** RFC 5849 section 3.6, which takes its unreserved characters from RFC 3986 section 2.3. */
 describe('percentEncode', () => {
-  it('leaves the 66 unreserved characters bare', () => {
+  it('does not encode the 66 unreserved characters', () => {
     const unreserved = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~';
 
     expect(percentEncode(unreserved)).toBe(unreserved);
@@ -27,7 +27,7 @@ describe('percentEncode', () => {
     expect(percentEncode('a b+c')).toBe('a%20b%2Bc');
   });
 
-  it('encodes what is already encoded once more', () => {
+  it('encodes encoded text again', () => {
     expect(percentEncode('%3D')).toBe('%253D');
   });
 
@@ -41,7 +41,7 @@ describe('percentEncode', () => {
     expect(percentEncode(character)).toBe(encoded);
   });
 
-  it('refuses a lone surrogate without showing the text', () => {
+  it('rejects a lone surrogate without showing the text', () => {
     const problem = thrownBy(() => percentEncode('planted\ud800'));
 
     expect(problem).toBeInstanceOf(URIError);

@@ -106,9 +106,9 @@ describe('decodeForm', () => {
     ['a space for a digit', '%2 '],
     ['an unescaped byte after it', '%é'],
     ['a broken escape after a good one', '%41%4'],
-  ])('refuses a %% with %s', (_name, broken) => {
-    expectRefusal(Buffer.from(`a=1&card=4111111111111111${broken}&b=2`), /^Parameter 2 has a "%"/);
-    expectRefusal(Buffer.from(`a=1&4111111111111111${broken}=x`), /^Parameter 2 has a "%"/);
+  ])('rejects a %% with %s', (_name, broken) => {
+    expectError(Buffer.from(`a=1&card=4111111111111111${broken}&b=2`), /^Parameter 2 has a "%"/);
+    expectError(Buffer.from(`a=1&4111111111111111${broken}=x`), /^Parameter 2 has a "%"/);
   });
 
   it.each([
@@ -122,17 +122,17 @@ describe('decodeForm', () => {
     ['a number beyond U+10FFFF', 'f4908080'],
     ['UTF-16', 'fffe6100'],
     ['the byte FF', 'ff'],
-  ])('refuses %s as not UTF-8, escaped or not', (_name, hex) => {
+  ])('rejects %s as not UTF-8, escaped or not', (_name, hex) => {
     const escaped = hex.replace(/../g, '%$&');
 
-    expectRefusal(Buffer.from(`a=1&b=2&card=4111111111111111${escaped}`), /^Parameter 3 is not valid UTF-8/);
-    expectRefusal(
+    expectError(Buffer.from(`a=1&b=2&card=4111111111111111${escaped}`), /^Parameter 3 is not valid UTF-8/);
+    expectError(
       Buffer.concat([Buffer.from('a=1&b=2&card=4111111111111111'), Buffer.from(hex, 'hex')]),
       /^Parameter 3 is not valid UTF-8/,
     );
   });
 
-  it('does not change the bytes it was given', () => {
+  it('does not change its input', () => {
     const body = Buffer.from('a+b=%41&é=1');
     const copy = Buffer.from(body);
     decodeForm(body);
@@ -146,17 +146,17 @@ function decoded(body: string) {
 }
 
 /** The position, and nothing of the content: it may be card data. */
-function expectRefusal(body: Buffer, detail: RegExp): void {
-  const refusal = refusalOf(body);
+function expectError(body: Buffer, detail: RegExp): void {
+  const error = errorOf(body);
 
-  expect(refusal.reason).toBe('malformed-form');
-  expect(refusal.detail).toMatch(detail);
-  for (const shown of [String(refusal), JSON.stringify(refusal), inspect(refusal, { showHidden: true })]) {
+  expect(error.reason).toBe('malformed-form');
+  expect(error.detail).toMatch(detail);
+  for (const shown of [String(error), JSON.stringify(error), inspect(error, { showHidden: true })]) {
     expect(shown).not.toContain('4111');
   }
 }
 
-function refusalOf(body: Buffer): ProxyError {
+function errorOf(body: Buffer): ProxyError {
   try {
     decodeForm(body);
   } catch (error) {

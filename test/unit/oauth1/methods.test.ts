@@ -6,7 +6,7 @@ import { itWith } from '../../support/requires.ts';
 import { privateKeyOf, vectorPath } from '../../support/vectors.ts';
 
 const privateKey: SigningKey = { kind: 'private_key', privateKey: privateKeyOf('rsa-2048-pkcs8.pem') };
-/** Shown as skipped where the program is not installed. */
+/** Reported as skipped if the program is not installed. */
 const withOpenssl = itWith('openssl');
 
 describe('HMAC-SHA1 (RFC 5849 section 3.4.2)', () => {
@@ -23,7 +23,7 @@ describe('HMAC-SHA1 (RFC 5849 section 3.4.2)', () => {
     );
   });
 
-  it('does not take a private key', () => {
+  it('rejects a private key', () => {
     expect(() => methods['HMAC-SHA1'].sign('bs', privateKey, '')).toThrow(TypeError);
   });
 });
@@ -42,22 +42,22 @@ describe('RSA-SHA256 (RFC 8017 section 8.2)', () => {
     expect(opensslVerifies(publicPath, 'another base string', signature)).toBe(false);
   });
 
-  it('takes no part of its signature from the token secret', async () => {
+  it('does not use the token secret', async () => {
     const signWith = (tokenSecret: string) => methods['RSA-SHA256'].sign('bs', privateKey, tokenSecret);
 
     expect(await signWith('ts')).toBe(await signWith(''));
   });
 
-  it('does not take a control key, and does not show it', () => {
-    const refused = () => methods['RSA-SHA256'].sign('bs', controlKey('planted'), '');
+  it('rejects a control key without showing it', () => {
+    const signing = () => methods['RSA-SHA256'].sign('bs', controlKey('planted'), '');
 
-    expect(refused).toThrow(TypeError);
-    expect(refused).not.toThrow(/planted/);
+    expect(signing).toThrow(TypeError);
+    expect(signing).not.toThrow(/planted/);
   });
 });
 
 describe('the table of methods', () => {
-  it('finds only the methods that stand in it', () => {
+  it('finds only its own methods', () => {
     expect(Object.keys(methods)).toEqual(['HMAC-SHA1', 'RSA-SHA256']);
     for (const name of ['constructor', '__proto__', 'toString', 'hmac-sha1', 'PLAINTEXT']) {
       expect(name in methods).toBe(false);
@@ -68,7 +68,7 @@ describe('the table of methods', () => {
     expect(() => Object.assign(methods, { 'HMAC-SHA1': methods['RSA-SHA256'] })).toThrow(TypeError);
   });
 
-  it('says which kind of key each method takes', () => {
+  it('has the kind of key that each method needs', () => {
     expect(methods['HMAC-SHA1'].kind).toBe('control_key');
     expect(methods['RSA-SHA256'].kind).toBe('private_key');
   });

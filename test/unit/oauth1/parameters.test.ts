@@ -3,7 +3,7 @@ import { encodePairs, joinPairs, normalize, type Pair } from '../../../src/oauth
 
 /** RFC 5849 section 3.4.1.3.2, steps 2 to 4. */
 describe('normalize', () => {
-  it('gives the example of the RFC, from the decoded table of section 3.4.1.3.1', () => {
+  it('reproduces the example of the RFC, from the decoded table of section 3.4.1.3.1', () => {
     const pairs: Pair[] = [
       ['b5', '=%3D'],
       ['a3', 'a'],
@@ -58,7 +58,7 @@ describe('normalize', () => {
     expect(normalize([])).toBe('');
   });
 
-  it('does not change the pairs it was given', () => {
+  it('does not change its input', () => {
     const pairs: readonly Pair[] = Object.freeze([
       Object.freeze(['b', '2'] as const),
       Object.freeze(['a', '1'] as const),
@@ -73,7 +73,7 @@ describe('normalize', () => {
 });
 
 describe('joinPairs', () => {
-  it('keeps the order given, and the = of an empty value', () => {
+  it('keeps the given order, and the = of an empty value', () => {
     expect(
       joinPairs([
         ['b', ''],

@@ -16,7 +16,7 @@ import { verifyAuthorization } from '../../support/verify.ts';
 /** The same forms in every run; fast-check prints seed and path with the smallest form that fails. */
 const seed = 5849;
 const many = { seed, numRuns: 10_000 };
-/** Milliseconds; a multiple of what a slow machine needs, so that only a standstill fails. */
+/** Milliseconds; a multiple of what a slow machine needs, so that only a hang fails. */
 const patience = 120_000;
 const url = 'https://gateway.example/gw/api/v4/transfer/7';
 const controlKey = 'c&ntrol %key+é';
@@ -37,16 +37,16 @@ describe('decodeForm', () => {
   );
 
   it(
-    'refuses bytes, or decodes them to text that can be signed, as URLSearchParams decodes them',
+    'rejects bytes, or decodes them like URLSearchParams to text that can be signed',
     () => {
       let accepted = 0;
       fc.assert(
         fc.property(bodyArbitrary, (body) => {
-          const pairs = decodeOrRefuse(body);
+          const pairs = decodeOrReject(body);
           if (pairs === undefined) return;
           accepted += 1;
           expect(decodeForm(Buffer.from(joinPairs(encodePairs(pairs))))).toEqual(pairs);
-          // URLSearchParams drops a leading "?", which the empty part in front of it prevents.
+          // URLSearchParams drops a leading "?"; the empty part before it prevents that.
           expect([...new URLSearchParams(`&${body.toString()}`)]).toEqual(pairs);
         }),
         many,
@@ -123,7 +123,7 @@ describeWith('openssl')('200 of these forms, where openssl is installed', () => 
   );
 });
 
-/** Bytes that look like a form: mostly sound escapes, separators and UTF-8, now and then broken ones. */
+/** Bytes that look like a form: mostly valid escapes, separators and UTF-8, sometimes invalid ones. */
 const bodyArbitrary = fc
   .array(
     fc
@@ -140,7 +140,7 @@ const bodyArbitrary = fc
   )
   .map((parts) => Buffer.concat(parts));
 
-function decodeOrRefuse(body: Buffer): Pair[] | undefined {
+function decodeOrReject(body: Buffer): Pair[] | undefined {
   try {
     return decodeForm(body);
   } catch (error) {

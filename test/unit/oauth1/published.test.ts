@@ -24,7 +24,7 @@ describe('the signing core reproduces every published vector', () => {
     expect(await compute()).toEqual(expected);
   });
 
-  it('takes all 21 vectors, each at every step it states', () => {
+  it('covers all 21 vectors, each at every step that it states', () => {
     const count = (step: Step) => checks.filter((check) => check.step === step).length;
 
     expect(new Set(checks.map(({ id }) => id)).size).toBe(21);
@@ -35,7 +35,7 @@ describe('the signing core reproduces every published vector', () => {
   });
 });
 
-/** Only what the vector states: one without a request has no base string to be computed. */
+/** Only what the vector states: one without a request has no base string to compute. */
 function checksOf(vector: PublishedVector): Check[] {
   const { id, url, form_body, params } = vector;
   const check = (step: Step, compute: Check['compute'], expected: unknown) => ({
@@ -52,7 +52,7 @@ function checksOf(vector: PublishedVector): Check[] {
   ].filter(({ expected }) => expected !== undefined);
 }
 
-/** Query and body from their wire form, where the vector has them; the OAuth parameters as they are. */
+/** Query and body from their wire form, if the vector has them; the OAuth parameters as they are. */
 function normalizedParameters(vector: PublishedVector): string {
   const { url, form_body, params = [] } = vector;
   const query = url === undefined ? [] : decodeForm(Buffer.from(new URL(url).search.slice(1)));
@@ -77,7 +77,7 @@ async function signature(vector: PublishedVector): Promise<string> {
   if (vector.signature_method !== 'RSA-SHA1') {
     return methods[vector.signature_method].sign(text, keyOf(vector), vector.token_secret);
   }
-  // The gateway does not take RSA-SHA1, so the product does not have it; this proves the base string only.
+  // The gateway does not accept RSA-SHA1, so neither do we; this proves the base string only.
   return signWithNode('sha1', Buffer.from(text), vector.rsa_private_key_pem ?? '').toString('base64');
 }
 

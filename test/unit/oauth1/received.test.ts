@@ -21,7 +21,7 @@ const changed = (from: string | RegExp, to: string): Partial<ReceivedRequest> =>
   authorization: good.authorization?.replace(from, to),
 });
 
-/** The service tests rely on this verifier, so it has to be able to say no. */
+/** The integration tests rely on this verifier, so it must be able to reject. */
 describe('the verifier of received requests', () => {
   it('accepts requests that openssl signed', () => {
     expect(verifyAuthorization(good, controlKey).form).toEqual([['balance-name', 'EUR main']]);
@@ -54,11 +54,11 @@ describe('the verifier of received requests', () => {
     ['another scheme', { url: good.url.replace('https', 'http') }, /HMAC/],
     ['another port', { url: good.url.replace('.example', '.example:8443') }, /HMAC/],
     ['another method', { method: 'PUT' }, /HMAC/],
-  ])('refuses %s', (_name, change, problem) => {
+  ])('rejects %s', (_name, change, problem) => {
     expect(() => verifyAuthorization({ ...good, ...change }, controlKey)).toThrow(problem);
   });
 
-  it('refuses another key, and a key of the other kind', () => {
+  it('rejects another key, and a key of the other kind', () => {
     const other = { publicKey: publicKeyOf('rsa-4096-public.pem') };
 
     expect(() => verifyAuthorization(good, { controlKey: 'another' })).toThrow(/HMAC/);
@@ -67,7 +67,7 @@ describe('the verifier of received requests', () => {
     expect(() => verifyAuthorization(received(status), other)).toThrow(/RSA/);
   });
 
-  it('refuses another value under an RSA signature', () => {
+  it('rejects another value with an RSA signature', () => {
     const body = status.expected_body.replace('902B4FF5', '902B4FF6');
 
     expect(() => verifyAuthorization({ ...received(status), body }, publicKey)).toThrow(/RSA/);

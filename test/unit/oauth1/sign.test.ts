@@ -37,7 +37,7 @@ describe('a request signed with openssl', () => {
 });
 
 describe('sign', () => {
-  it('gives the signature that the IMS publishes for its LTI 1.1 form', async () => {
+  it('reproduces the signature that the IMS publishes for its LTI 1.1 form', async () => {
     const vector = publishedVectors().find(({ id }) => id === 'lti-1.1-form-post');
     const own = /^oauth_(?:consumer_key|nonce|signature_method|timestamp|version)$/;
     const signed = await sign(
@@ -55,7 +55,7 @@ describe('sign', () => {
     expect(signed.authorization).toContain('oauth_signature="QWgJfKpJNDrpncgO9oXxJb8vHiE%3D"');
   });
 
-  it('writes the header of interface section 5.4: five parameters and the signature, quoted, no realm', async () => {
+  it('writes the header of docs/gateway-interface.md section 5.4: five parameters and the signature, quoted, no realm', async () => {
     const { authorization } = await sign(request, controlKey);
 
     expect(authorization.replace(/oauth_signature="[^"]*"/, 'oauth_signature="..."')).toBe(
@@ -74,7 +74,7 @@ describe('sign', () => {
     );
   });
 
-  it('signs the query of the URL, and leaves it out of the body', () => {
+  it('signs the query of the URL, but omits it from the body', () => {
     const prepared = prepare({ ...request, url: new URL('https://gateway.example/a?z=1+2&a=%41') });
 
     expect(prepared.normalizedParameters).toMatch(/^a=A&balance-name=EUR&oauth_.*&z=1%202$/);
@@ -82,7 +82,7 @@ describe('sign', () => {
     expect(prepared.body).not.toMatch(/z=/);
   });
 
-  it('does not change the form it was given', async () => {
+  it('does not change its input', async () => {
     const form: readonly Pair[] = Object.freeze([
       Object.freeze(['b', '2'] as const),
       Object.freeze(['a', "!'"] as const),
@@ -95,7 +95,7 @@ describe('sign', () => {
     ]);
   });
 
-  it('gives the same bytes for the same time and nonce, and others for another nonce', async () => {
+  it('produces the same bytes for the same time and nonce, and others for another nonce', async () => {
     const again = await sign(request, controlKey);
     const other = await sign({ ...request, nonce: 'f'.repeat(32) }, controlKey);
 
@@ -104,7 +104,7 @@ describe('sign', () => {
   });
 
   it.each([0, -1, 1.5, 1_700_000_000.123, Number.NaN, Number.POSITIVE_INFINITY, 1e21])(
-    'refuses %p as a timestamp: RFC 5849 section 3.3 wants a positive integer',
+    'rejects %p as a timestamp: RFC 5849 section 3.3 requires a positive integer',
     async (timestamp) => {
       await expect(sign({ ...request, timestamp }, controlKey)).rejects.toThrow(TypeError);
     },
@@ -124,7 +124,7 @@ describe('sign', () => {
 });
 
 describe('authorizationHeader', () => {
-  it('percent-encodes values, the signature among them (RFC 5849 section 3.5.1)', () => {
+  it('percent-encodes values including the signature (RFC 5849 section 3.5.1)', () => {
     expect(authorizationHeader([['oauth_consumer_key', 'a"b, c\r\n']], 'x+/=')).toBe(
       'OAuth oauth_consumer_key="a%22b%2C%20c%0D%0A", oauth_signature="x%2B%2F%3D"',
     );

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import { InflightRequests } from '../../../src/proxy/inflight-requests.ts';
 
-/** Whether the promise is settled by now. */
+/** Whether the promise is already settled. */
 async function isDone(promise: Promise<unknown>): Promise<boolean> {
   let done = false;
   void promise.finally(() => {
@@ -15,11 +15,11 @@ async function isDone(promise: Promise<unknown>): Promise<boolean> {
 }
 
 describe('requests in flight', () => {
-  it('are idle at once when there are none', async () => {
+  it('are idle if there are none', async () => {
     expect(await isDone(new InflightRequests().idle())).toBe(true);
   });
 
-  it('are idle when the last one has ended', async () => {
+  it('are idle after the last one has ended', async () => {
     const inflight = new InflightRequests();
     const [first, second] = [inflight.begin(), inflight.begin()];
     const idle = inflight.idle();
@@ -29,7 +29,7 @@ describe('requests in flight', () => {
     expect(await isDone(idle)).toBe(true);
   });
 
-  it('are waited for also where there were none once before', async () => {
+  it('can be waited for after they were idle', async () => {
     const inflight = new InflightRequests();
     inflight.begin().end();
     await inflight.idle();
@@ -40,7 +40,7 @@ describe('requests in flight', () => {
     expect(await isDone(idle)).toBe(true);
   });
 
-  it('are waited for anew after they were waited for once', async () => {
+  it('can be waited for repeatedly', async () => {
     const inflight = new InflightRequests();
     for (let nth = 0; nth < 2; nth += 1) {
       const { end } = inflight.begin();
@@ -51,15 +51,15 @@ describe('requests in flight', () => {
     }
   });
 
-  it('end when they are aborted, and those that come later at once', async () => {
+  it('end when they are aborted, and later ones end immediately', async () => {
     const inflight = new InflightRequests();
     const before = inflight.begin().aborted.catch((error: unknown) => error);
     await inflight.abortAll();
     const after = inflight.begin().aborted.catch((error: unknown) => error);
     for (const aborted of [before, after]) {
-      const refusal: unknown = await aborted;
-      expect(refusal).toBeInstanceOf(ProxyError);
-      expect(refusal).toMatchObject({ reason: 'shutting-down', outcome: 'not-sent' });
+      const error: unknown = await aborted;
+      expect(error).toBeInstanceOf(ProxyError);
+      expect(error).toMatchObject({ reason: 'shutting-down', outcome: 'not-sent' });
     }
   });
 
@@ -79,7 +79,7 @@ describe('requests in flight', () => {
     expect(order).toEqual(['upstream request', 'request']);
   });
 
-  it('keep no upstream request that has ended', async () => {
+  it('do not include upstream requests that have ended', async () => {
     const inflight = new InflightRequests();
     let aborts = 0;
     inflight.trackUpstream({ response: Promise.resolve(), abort: () => void (aborts += 1) });

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { MemoryBudget } from '../../../src/proxy/memory-budget.ts';
 
 describe('the memory budget', () => {
-  it('gives no more than its limit to all reservations together', () => {
+  it('limits the sum of all reservations', () => {
     const budget = new MemoryBudget(10);
     const [first, second] = [budget.reservation(), budget.reservation()];
     expect([first.reserve(6), second.reserve(5), second.reserve(4), first.reserve(1)]).toEqual([
@@ -13,7 +13,7 @@ describe('the memory budget', () => {
     ]);
   });
 
-  it('has the bytes of a reservation again when it is released, once', () => {
+  it('gets the bytes of a reservation back once when it is released', () => {
     const budget = new MemoryBudget(10);
     const first = budget.reservation();
     first.reserve(4);
@@ -24,7 +24,7 @@ describe('the memory budget', () => {
     expect(budget.reservation().reserve(10)).toBe(true);
   });
 
-  it('follows a changed limit', () => {
+  it('applies a changed limit', () => {
     const budget = new MemoryBudget(10);
     const held = budget.reservation();
     held.reserve(8);
@@ -34,7 +34,7 @@ describe('the memory budget', () => {
     expect(budget.reservation().reserve(5)).toBe(true);
   });
 
-  it('takes back every reservation made before the limit was lowered below their sum', () => {
+  it('gets all bytes back after the limit was lowered below the sum of the reservations', () => {
     const budget = new MemoryBudget(60);
     const held = [budget.reservation(), budget.reservation(), budget.reservation()];
     for (const reservation of held) reservation.reserve(20);

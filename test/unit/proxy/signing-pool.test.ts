@@ -21,10 +21,10 @@ const unsigned = (signatureMethod: Unsigned['signatureMethod'], timestamp = 1): 
 
 let depths: number[];
 let signed: string[];
-let meter: ReturnType<typeof createPrometheus>;
+let metrics: ReturnType<typeof createPrometheus>;
 beforeEach(() => {
   [depths, signed] = [[], []];
-  meter = {
+  metrics = {
     ...createPrometheus({ version: '0', environments: {}, callers: [] }),
     signingQueueChanged: (depth) => void depths.push(depth),
     signed: (method) => void signed.push(method),
@@ -32,8 +32,8 @@ beforeEach(() => {
 });
 
 describe('RSA signatures', () => {
-  it('beyond the ones at work and in line are refused at once', async () => {
-    const signer = new SigningPool({ concurrency: 1, maxQueue: 2 }, meter, () => performance.now());
+  it('are rejected immediately if the queue is full', async () => {
+    const signer = new SigningPool({ concurrency: 1, maxQueue: 2 }, metrics, () => performance.now());
     const results = await Promise.allSettled(
       Array.from({ length: 5 }, () => signer.sign(unsigned('RSA-SHA256'), rsa)),
     );
@@ -50,8 +50,8 @@ describe('RSA signatures', () => {
     expect(signed).toEqual(['RSA-SHA256', 'RSA-SHA256', 'RSA-SHA256']);
   });
 
-  it('are made in the order in which they were asked for', async () => {
-    const signer = new SigningPool({ concurrency: 1, maxQueue: 5 }, meter, () => performance.now());
+  it('are made in the order of the requests', async () => {
+    const signer = new SigningPool({ concurrency: 1, maxQueue: 5 }, metrics, () => performance.now());
     const order: number[] = [];
     await Promise.all(
       [1, 2, 3, 4].map(async (number) => {
@@ -62,8 +62,8 @@ describe('RSA signatures', () => {
     expect(order).toEqual([1, 2, 3, 4]);
   });
 
-  it('that have waited hold their place: a third one waits and a fourth is refused', async () => {
-    const signer = new SigningPool({ concurrency: 1, maxQueue: 1 }, meter, () => performance.now());
+  it('that were queued occupy a slot: a third one is queued and a fourth is rejected', async () => {
+    const signer = new SigningPool({ concurrency: 1, maxQueue: 1 }, metrics, () => performance.now());
     const [first, second] = [
       signer.sign(unsigned('RSA-SHA256'), rsa),
       signer.sign(unsigned('RSA-SHA256'), rsa),
@@ -74,8 +74,8 @@ describe('RSA signatures', () => {
     expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected']);
   });
 
-  it('that fail give their place to the next', async () => {
-    const signer = new SigningPool({ concurrency: 1, maxQueue: 5 }, meter, () => performance.now());
+  it('that fail release their slot', async () => {
+    const signer = new SigningPool({ concurrency: 1, maxQueue: 5 }, metrics, () => performance.now());
     const failing = signer.sign(unsigned('RSA-SHA256', -1), rsa);
     const next = signer.sign(unsigned('RSA-SHA256'), rsa);
     await expect(failing).rejects.toThrow(TypeError);
@@ -84,8 +84,8 @@ describe('RSA signatures', () => {
   });
 });
 
-it('HMAC signatures wait for nobody', async () => {
-  const signer = new SigningPool({ concurrency: 1, maxQueue: 1 }, meter, () => performance.now());
+it('HMAC signatures are not queued', async () => {
+  const signer = new SigningPool({ concurrency: 1, maxQueue: 1 }, metrics, () => performance.now());
   const busy = [signer.sign(unsigned('RSA-SHA256'), rsa), signer.sign(unsigned('RSA-SHA256'), rsa)];
   await Promise.all(Array.from({ length: 10 }, () => signer.sign(unsigned('HMAC-SHA1'), hmac)));
   await Promise.all(busy);

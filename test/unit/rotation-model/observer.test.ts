@@ -22,7 +22,7 @@ beforeEach(() => {
   requests = 0;
 });
 
-/** The instance has these versions of both keys. */
+/** Gives the instance these versions of both keys. */
 async function hasVersions(versions: number): Promise<void> {
   for (let version = 2; version <= versions; version += 1) {
     vault.write({ control: `c${version}`, rsa: `r${version}` });
@@ -34,7 +34,7 @@ async function hasVersions(versions: number): Promise<void> {
   conditions.update(time.now);
 }
 
-/** From now on the gateway accepts this RSA key, or this control key, and no other. */
+/** From now on the gateway accepts only this RSA key or control key. */
 function accept(key: string): void {
   gateway.accept(key.startsWith('c') ? 'control_key' : 'private_key', [key], undefined);
   conditions.update(time.now);
@@ -58,7 +58,7 @@ function nextRequest(): number {
   return requests;
 }
 
-/** A payment that the instance received just now. */
+/** A payment that the instance has just received. */
 function pay(key: string): void {
   const request = nextRequest();
   observer.canaryRule.admitted(request, 'private_key', time.now);
@@ -78,7 +78,7 @@ function canary(key: string, configuration = 1): void {
 const violations = (): string[] => observer.violations;
 
 describe('the observer of the rotation model finds no violation', () => {
-  it('in a read that is sent again with the key that the gateway accepts', async () => {
+  it('in a read that is retried with the key that the gateway accepts', async () => {
     await hasVersions(2);
     accept('r2');
     time.now = 2_000;
@@ -118,7 +118,7 @@ describe('the observer of the rotation model finds', () => {
     expect(violations()).toEqual(['transfer signed with r1 after a 403 for it; r2 was not rejected']);
   });
 
-  it('a payment signed with another key than the one accepted last', async () => {
+  it('a payment signed with another key than the last accepted one', async () => {
     await hasVersions(2);
     time.now = 2_000;
     send('transfer', 'r1');
@@ -166,7 +166,7 @@ describe('the observer of the rotation model finds', () => {
     ]);
   });
 
-  it('a payment that follows no canary', async () => {
+  it('a payment without a canary', async () => {
     await hasVersions(2);
     time.now = 2_000;
     pay('r1');
@@ -188,7 +188,7 @@ describe('the observer of the rotation model finds', () => {
     expect(violations()).toContain('a payment was rejected, though r2 was accepted since before its canary');
   });
 
-  it('canaries that are sent too often, or though there is no newer key', async () => {
+  it('canaries that are sent too often, or although there is no newer key', async () => {
     await hasVersions(2);
     time.now = 2_000;
     canary('r1');

@@ -8,17 +8,20 @@ it.each([
   [['--schedules', '1e3'], '--schedules must be a whole number from 1, not "1e3"'],
   [['--schedules', '0'], '--schedules must be a whole number from 1, not "0"'],
   [['--seeds', '5'], "Unknown option '--seeds'"],
-])('npm run rotation-model with %j says what is wrong and where the options are', (args, message) => {
-  const main = vectorPath('../rotation-model/main.ts');
-  const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], { encoding: 'utf8' });
-  const [first, ...others] = stderr.trimEnd().split('\n');
-  expect({ status, stdout, others }).toEqual({
-    status: 2,
-    stdout: '',
-    others: ['Run "npm run rotation-model -- --help" for the options.'],
-  });
-  expect(first).toContain(message);
-});
+])(
+  'npm run rotation-model with %j reports what is wrong and where the options are described',
+  (args, message) => {
+    const main = vectorPath('../rotation-model/main.ts');
+    const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], { encoding: 'utf8' });
+    const [first, ...others] = stderr.trimEnd().split('\n');
+    expect({ status, stdout, others }).toEqual({
+      status: 2,
+      stdout: '',
+      others: ['Run "npm run rotation-model -- --help" for the options.'],
+    });
+    expect(first).toContain(message);
+  },
+);
 
 it('npm run rotation-model prints what its schedules contain', () => {
   const main = vectorPath('../rotation-model/main.ts');

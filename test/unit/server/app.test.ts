@@ -29,18 +29,18 @@ let url: string;
 
 beforeEach(async () => {
   [forward, logged] = [async () => ok, []];
-  const meter = createPrometheus({ version: '0', environments: {}, callers: [] });
+  const metrics = createPrometheus({ version: '0', environments: {}, callers: [] });
   const monotonic = () => performance.now();
   const ring = [...parseKeys({ control_key: 'secret' }, { version: 1 })];
   const keys = { get: async () => ring, refresh: async () => ring };
   const wait = async () => {};
   const app = createApp(config, {
-    rotation: new KeySelector({ keys, meter, clock: Date.now, monotonic, wait, rotationGracePeriod: 0 }),
+    keySelector: new KeySelector({ keys, metrics, clock: Date.now, monotonic, wait, rotationGracePeriod: 0 }),
     upstreams: new Map([['sandbox', { send: (...sent) => forward(...sent), drain: () => {} }]]),
-    admission: new ConcurrencyLimiter(),
+    limiter: new ConcurrencyLimiter(),
     memory: unlimitedMemory(),
     inflight: new InflightRequests(),
-    meter,
+    metrics,
     log: {
       requestFinished: (exchange) => logged.push(exchange),
       internalError() {},

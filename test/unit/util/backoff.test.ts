@@ -9,7 +9,7 @@ const at = (random: number) => ({ monotonic: () => 0, random: () => random });
 const range = { initial: 1000, max: 10_000 };
 
 describe('backing off', () => {
-  it('doubles each wait up to the longest', () => {
+  it('doubles each wait up to the maximum', () => {
     const backOff = new ExponentialBackoff(at(0), range);
     const waits = Array.from({ length: 6 }, () => {
       backOff.recordFailure();
@@ -18,13 +18,13 @@ describe('backing off', () => {
     expect(waits).toEqual([1000, 2000, 4000, 8000, 10_000, 10_000]);
   });
 
-  it('is shorter by up to half, by chance, so that instances do not come back together', () => {
+  it('has jitter of up to half, so that instances do not retry together', () => {
     const backOff = new ExponentialBackoff(at(0.999), range);
     backOff.recordFailure();
     expect(backOff.remaining).toBeCloseTo(500.5);
   });
 
-  it('is never shorter than Retry-After, and longer by chance', () => {
+  it('is never shorter than Retry-After, plus jitter', () => {
     for (const random of [0, 0.5, 0.999]) {
       const backOff = new ExponentialBackoff(at(random), range);
       backOff.recordFailure(60);
@@ -33,7 +33,7 @@ describe('backing off', () => {
     }
   });
 
-  it('counts the time that it took to fail, but not against Retry-After', () => {
+  it('subtracts the time until the failure, but not from Retry-After', () => {
     const backOff = new ExponentialBackoff(at(0), range);
     backOff.recordFailure(0, 400);
     expect(backOff.remaining).toBe(600);
@@ -43,7 +43,7 @@ describe('backing off', () => {
     expect(backOff.remaining).toBe(60_000);
   });
 
-  it('begins small again after a success', () => {
+  it('starts with the initial wait again after a success', () => {
     const backOff = new ExponentialBackoff(at(0), range);
     backOff.recordFailure();
     backOff.recordFailure();
@@ -58,7 +58,7 @@ describe('backing off', () => {
     gate.assertClosed();
     gate.trip(new VaultError('sealed', { status: 503 }));
     expect(() => gate.assertClosed()).toThrow(
-      'not asked again yet after a failure (last: Vault is sealed (HTTP 503))',
+      'backing off after a Vault failure (last: Vault is sealed (HTTP 503))',
     );
     expect(() => gate.assertClosed()).toThrow(
       expect.objectContaining({ kind: 'backing-off', retryAfter: 1 }),
@@ -71,14 +71,14 @@ describe('backing off', () => {
     const denied = new PermissionBreakers(at(0));
     const login = (name: string) => ({ environment: 'sandbox', login: name });
     const error = new VaultError('denied', { status: 403 });
-    denied.remember(login('first'), error);
-    expect(() => denied.check(login('first'))).toThrow(VaultError);
-    expect(() => denied.check({ ...login('first'), environment: 'production' })).not.toThrow();
-    for (let index = 0; index < 1000; index += 1) denied.remember(login(`l${index}`), error);
-    expect(() => denied.check(login('first'))).not.toThrow();
-    expect(() => denied.check(login('l0'))).toThrow(VaultError);
-    denied.forget(login('l0'));
-    expect(() => denied.check(login('l0'))).not.toThrow();
+    denied.trip(login('first'), error);
+    expect(() => denied.assertClosed(login('first'))).toThrow(VaultError);
+    expect(() => denied.assertClosed({ ...login('first'), environment: 'production' })).not.toThrow();
+    for (let index = 0; index < 1000; index += 1) denied.trip(login(`l${index}`), error);
+    expect(() => denied.assertClosed(login('first'))).not.toThrow();
+    expect(() => denied.assertClosed(login('l0'))).toThrow(VaultError);
+    denied.reset(login('l0'));
+    expect(() => denied.assertClosed(login('l0'))).not.toThrow();
   });
 
   it('uses timers that a lease of more than 24 days does not fire at once', async () => {

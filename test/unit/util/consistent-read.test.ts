@@ -13,7 +13,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-/** What the kubelet does: a new folder, then `..data` turned to it in one step, then the old one removed. */
+/** Like the kubelet: creates a new directory, points `..data` to it atomically, then removes the old one. */
 async function turnTo(generation: number): Promise<void> {
   await mkdir(join(folder, `..${generation}`));
   await writeFile(join(folder, `..${generation}`, 'a'), `a${generation}`);
@@ -23,7 +23,7 @@ async function turnTo(generation: number): Promise<void> {
   await rm(join(folder, `..${generation - 1}`), { recursive: true, force: true });
 }
 
-/** Reads one file after the other, with `between` after the first of them. */
+/** Reads the files one by one, and runs `between` after the first one. */
 function readingAround(between: () => Promise<void>): (path: string) => Promise<Buffer> {
   let before: Promise<unknown> = Promise.resolve();
   return (path) => {
@@ -41,7 +41,7 @@ it('reads files that belong together', async () => {
   expect(await texts()).toEqual(['a1', 'b1']);
 });
 
-it('does not mix two generations of a mount that is swapped between two files', async () => {
+it('does not mix two generations of a mount that is replaced between two files', async () => {
   let generation = 1;
   const read = readingAround(async () => {
     if (generation === 1) await turnTo(++generation);
@@ -49,14 +49,14 @@ it('does not mix two generations of a mount that is swapped between two files', 
   expect(await texts(read)).toEqual(['a2', 'b2']);
 });
 
-it('gives up when the mount is swapped again during the second try', async () => {
+it('fails if the mount is replaced again during the retry', async () => {
   let generation = 1;
   const read = readingAround(() => turnTo(++generation));
   await expect(texts(read)).rejects.toThrow('the files changed twice while they were read');
   expect(generation).toBe(3);
 });
 
-it('reads again when a file is rewritten in place with the same length', async () => {
+it('retries if a file is overwritten with the same length', async () => {
   let written = false;
   const read = readingAround(async () => {
     if (!written) await writeFile(join(folder, 'a'), 'A1');
@@ -65,29 +65,29 @@ it('reads again when a file is rewritten in place with the same length', async (
   expect(await texts(read)).toEqual(['A1', 'b1']);
 });
 
-it('reads again when a file goes away meanwhile', async () => {
+it('retries if a file is deleted meanwhile', async () => {
   const read = readingAround(() => rm(join(folder, '..data', 'b'), { force: true }));
   expect((await readConsistent(paths(), { read })).contents).toEqual([Buffer.from('a1'), undefined]);
 });
 
-it('tells when the newest file was changed', async () => {
+it('returns the time of the latest change', async () => {
   await utimes(join(folder, 'a'), new Date(5000), new Date(5000));
   await utimes(join(folder, 'b'), new Date(9000), new Date(9000));
   expect((await readConsistent(paths())).changedAt).toEqual(new Date(9000));
 });
 
-it('takes files of 64 KiB and none larger, without reading them', async () => {
+it('accepts files of 64 KiB and rejects larger ones without reading them', async () => {
   await truncate(join(folder, 'b'), 65_536);
   expect((await readConsistent(paths())).contents[1]).toHaveLength(65_536);
   await truncate(join(folder, 'b'), 65_537);
   const untouched = (): Promise<Buffer> => Promise.reject(new Error('was read'));
   await expect(readConsistent(paths(), { read: untouched })).rejects.toThrow(
-    'a file is larger than 65536 bytes',
+    'one of the files is larger than 65536 bytes',
   );
 });
 
-it('takes plain files only, so that a pipe cannot hold it up', async () => {
+it('accepts regular files only, so that a pipe cannot block it', async () => {
   await rm(join(folder, 'b'));
   await mkdir(join(folder, 'b'));
-  await expect(texts()).rejects.toThrow('a file is not a plain file');
+  await expect(texts()).rejects.toThrow('one of the files is not a regular file');
 });

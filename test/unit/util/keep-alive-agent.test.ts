@@ -12,11 +12,11 @@ afterEach(() => {
 
 interface Asked {
   readonly request: ClientRequest;
-  /** Resolves to the status, when the response has ended. */
+  /** Resolves to the status after the end of the response. */
   readonly status: Promise<number | undefined>;
 }
 
-/** A server that answers everything, and what asks it over one agent. */
+/** A server that responds to every request, and a client with one agent. */
 async function start(maxSockets: number): Promise<{ ask: () => Asked; connections: () => number }> {
   let connections = 0;
   const server = createServer((_request, response) => response.end('OK'));
@@ -43,7 +43,7 @@ async function start(maxSockets: number): Promise<{ ask: () => Asked; connection
   return { ask, connections: () => connections };
 }
 
-it('a request that waited for the connection of another one says that its connection is reused', async () => {
+it('a request that was queued for the connection of another one has reusedSocket set', async () => {
   const { ask, connections } = await start(1);
   const [first, second] = [ask(), ask()];
   await Promise.all([first.status, second.status]);
@@ -51,12 +51,12 @@ it('a request that waited for the connection of another one says that its connec
   expect([first.request.reusedSocket, second.request.reusedSocket]).toEqual([false, true]);
 });
 
-it('an error of a connection that a request is about to reuse is no crash, and costs no request', async () => {
+it('an error of a connection that is about to be reused neither crashes the process nor fails the request', async () => {
   const { ask, connections } = await start(1);
   const first = ask();
   const [socket]: Socket[] = await once(first.request, 'socket');
   await first.status;
-  // The agent has the connection back by then.
+  // By then the connection is back in the pool.
   await new Promise((resolve) => {
     setImmediate(resolve);
   });
@@ -67,7 +67,7 @@ it('an error of a connection that a request is about to reuse is no crash, and c
   expect(connections()).toBe(2);
 });
 
-it('a connection that is paused, so that nothing could be read from it, is not reused', async () => {
+it('a paused connection, which may have unread bytes, is not reused', async () => {
   const { ask, connections } = await start(1);
   const first = ask();
   const [socket]: Socket[] = await once(first.request, 'socket');

@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { LruMap } from '../../../src/util/lru-map.ts';
 
-it('gives up what was used longest ago, by get or by set, and says what', () => {
+it('evicts and returns the least recently used value; get and set count as uses', () => {
   const map = new LruMap<number>(2);
   expect(map.set('a', 1)).toBeUndefined();
   expect(map.set('b', 2)).toBeUndefined();
@@ -12,7 +12,7 @@ it('gives up what was used longest ago, by get or by set, and says what', () => 
   expect([...map.values()]).toEqual([4, 5]);
 });
 
-it('keeps the order of use when a value is only looked at or replaced', () => {
+it('does not count peek and replace as uses', () => {
   const map = new LruMap<number>(2);
   map.set('a', 1);
   map.set('b', 2);
@@ -23,7 +23,7 @@ it('keeps the order of use when a value is only looked at or replaced', () => {
   expect(map.set('d', 5)).toBe(3);
 });
 
-it('makes room when something is deleted, and says what', () => {
+it('has room again after a delete, which returns the value', () => {
   const map = new LruMap<number>(1);
   map.set('a', 1);
   expect(map.delete('a')).toBe(1);
@@ -31,7 +31,7 @@ it('makes room when something is deleted, and says what', () => {
   expect(map.set('b', 2)).toBeUndefined();
 });
 
-it('holds names that every object has as ordinary ones', () => {
+it('accepts the names of Object.prototype as ordinary keys', () => {
   const map = new LruMap<number>(3);
   expect(map.get('__proto__')).toBeUndefined();
   map.set('__proto__', 1);

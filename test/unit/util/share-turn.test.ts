@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { shareTurn } from '../../../src/util/share-turn.ts';
 
-it('work is done once for all who ask in one turn, and anew for those who ask later', async () => {
+it('work runs once for all calls in one turn, and again for later calls', async () => {
   let done = 0;
   const work = shareTurn(async () => {
     done += 1;
@@ -11,7 +11,7 @@ it('work is done once for all who ask in one turn, and anew for those who ask la
   expect(await Promise.all([work(), work()])).toEqual([2, 2]);
 });
 
-it('work that failed is not shared with those who ask later', async () => {
+it('failed work is not shared with later calls', async () => {
   let failing = true;
   const work = shareTurn(async () => {
     if (failing) throw new Error('failed');

@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { SlotList } from '../../../src/util/slot-list.ts';
 
-describe('a roster', () => {
-  it('holds what has entered and not left, in whatever order that happens', () => {
+describe('a slot list', () => {
+  it('holds the items that were added and not removed, in any order', () => {
     const leaving = fc.array(fc.option(fc.nat({ max: 20 }), { nil: undefined }), { maxLength: 60 });
     fc.assert(
       fc.property(leaving, (steps) => {

@@ -37,7 +37,7 @@ async function put(file: string, content: string | Buffer, seconds = 1_700_000_0
   await utimes(path, seconds, seconds);
 }
 
-/** Newest first: what each entry holds, and whether it was superseded. */
+/** Each entry's key or problem, newest first, and whether it was superseded. */
 function shown(ring: KeyRing | undefined): string[] {
   return (ring ?? []).map((entry) => {
     const mark = entry.supersededAt === undefined ? '' : ' (superseded)';
@@ -47,8 +47,8 @@ function shown(ring: KeyRing | undefined): string[] {
   });
 }
 
-describe('a folder of keys', () => {
-  it('gives control key and private key, with the time of the newest change as version', async () => {
+describe('a directory with keys', () => {
+  it('has control key and private key, with the time of the newest change as version', async () => {
     await put('control_key', 'abc\n', 1_700_000_000);
     await put('private_key.pem', pkcs8, 1_700_000_500.75);
     const ring = await source.read(acme);
@@ -62,22 +62,22 @@ describe('a folder of keys', () => {
     expect(shown(await source.read(acme))).toEqual([fingerprint]);
   });
 
-  it('can hold the passphrase of an encrypted private key', async () => {
+  it('can contain the passphrase of an encrypted private key', async () => {
     await put('private_key.pem', vectorText('keys/rsa-2048-encrypted.pem'));
     await put('passphrase', 'test passphrase\n');
     expect(shown(await source.read(acme))).toEqual([fingerprint]);
   });
 
-  it('tells why a key in it cannot be used', async () => {
+  it('reports why a key in it cannot be used', async () => {
     await put('control_key', '\n');
     await put('private_key.pem', 'junk');
     const problems = ['the control key is empty', 'the private key is not a PEM private key'];
     expect(shown(await source.read(acme))).toEqual(problems);
   });
 
-  it('does not guess at a control key that is not UTF-8', async () => {
+  it('has no usable control key if that is not UTF-8', async () => {
     await put('control_key', Buffer.from([0x61, 0xff]));
-    expect(shown(await source.read(acme))).toEqual(['the control key is not a text']);
+    expect(shown(await source.read(acme))).toEqual(['the control key is not a string']);
   });
 
   it('belongs to one environment only', async () => {
@@ -98,36 +98,36 @@ describe('a folder of keys', () => {
   });
 });
 
-describe('a login without a folder', () => {
+describe('a login without a directory', () => {
   it('is missing', async () => {
     expect(await source.read(acme)).toBeUndefined();
   });
 
-  it('is missing too while its folder is empty', async () => {
+  it('is also missing while its directory is empty', async () => {
     await mkdir(join(directory, 'sandbox', 'acme'), { recursive: true });
     expect(await source.read(acme)).toBeUndefined();
   });
 
-  it('is not called missing while the whole directory is not there', async () => {
+  it('is not missing while the whole key directory does not exist', async () => {
     await rm(directory, { recursive: true });
     await expect(source.read(acme)).rejects.toMatchObject({ reason: 'key-source-unavailable' });
   });
 });
 
-describe('a folder that cannot be read', () => {
+describe('a directory that cannot be read', () => {
   const unavailable = { reason: 'key-source-unavailable', status: 503, headers: { 'Retry-After': '5' } };
 
-  it('is unavailable when it is no folder', async () => {
+  it('is unavailable if it is not a directory', async () => {
     await mkdir(join(directory, 'sandbox'));
     await writeFile(join(directory, 'sandbox', 'acme'), 'abc');
     await expect(source.read(acme)).rejects.toMatchObject(unavailable);
   });
 
-  it('is unavailable when a key in it is too large to be one', async () => {
+  it('is unavailable if a file in it is too large for a key', async () => {
     await put('control_key', 'MARK'.repeat(20_000));
-    const refusal: unknown = await source.read(acme).catch((error: unknown) => error);
-    expect(refusal).toMatchObject(unavailable);
-    expect(inspect(refusal, { depth: 9 })).not.toContain('MARK');
+    const error: unknown = await source.read(acme).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject(unavailable);
+    expect(inspect(error, { depth: 9 })).not.toContain('MARK');
   });
 
   const asRoot = process.getuid?.() === 0;
@@ -137,7 +137,7 @@ describe('a folder that cannot be read', () => {
     await expect(source.read(acme)).rejects.toMatchObject(unavailable);
   });
 
-  it('keeps what was remembered of it', async () => {
+  it('keeps its superseded keys', async () => {
     await put('control_key', 'abc');
     await source.read(acme);
     await rename(directory, `${directory}-away`);
@@ -149,7 +149,7 @@ describe('a folder that cannot be read', () => {
 });
 
 describe('a rotation with files', () => {
-  it('has a previous key, superseded from when the new one was seen', async () => {
+  it('has a previous key, superseded when the new one was read', async () => {
     await put('control_key', 'abc');
     await source.read(acme);
     await put('control_key', 'xyz', 1_700_000_900);
@@ -161,7 +161,7 @@ describe('a rotation with files', () => {
     expect((await source.read(acme))?.[1]).toMatchObject({ supersededAt: new Date(now - hour) });
   });
 
-  it('forgets the previous key when the overlap is over', async () => {
+  it('drops the previous key after the grace period', async () => {
     await put('control_key', 'abc');
     await source.read(acme);
     await put('control_key', 'xyz');
@@ -172,7 +172,7 @@ describe('a rotation with files', () => {
     expect(shown(await source.read(acme))).toEqual(['xyz']);
   });
 
-  it('keeps no previous key with an overlap of nothing', async () => {
+  it('keeps no previous key with a grace period of 0', async () => {
     source = newSource(0);
     await put('control_key', 'abc');
     await source.read(acme);
@@ -180,7 +180,7 @@ describe('a rotation with files', () => {
     expect(shown(await source.read(acme))).toEqual(['xyz']);
   });
 
-  it('is not seen in a file that was only touched, or encoded in another way', async () => {
+  it('does not happen if a file was only touched, or encoded in another way', async () => {
     await put('control_key', 'abc');
     await put('private_key.pem', pkcs8);
     const ring = await source.read(acme);
@@ -189,7 +189,7 @@ describe('a rotation with files', () => {
     expect(await source.read(acme)).toEqual(ring);
   });
 
-  it('is seen though the new file has the same time, or an older one', async () => {
+  it('happens even if the new file has the same time, or an older one', async () => {
     await put('control_key', 'abc');
     await source.read(acme);
     await put('control_key', 'xyz');
@@ -208,7 +208,7 @@ describe('a rotation with files', () => {
     expect(shown(await source.read(acme))).toEqual(expected);
   });
 
-  it('can be taken back', async () => {
+  it('can be undone', async () => {
     await put('control_key', 'abc');
     await source.read(acme);
     await put('control_key', 'xyz');
@@ -217,7 +217,7 @@ describe('a rotation with files', () => {
     expect(shown(await source.read(acme))).toEqual(['abc', 'xyz (superseded)']);
   });
 
-  it('keeps the good key behind a new one that cannot be used', async () => {
+  it('keeps the usable key behind a new one that cannot be used', async () => {
     await put('control_key', 'abc');
     await source.read(acme);
     await put('control_key', '');
@@ -227,7 +227,7 @@ describe('a rotation with files', () => {
     expect(shown(await source.read(acme))).toEqual(['xyz', 'abc (superseded)']);
   });
 
-  it('remembers four previous keys at most', async () => {
+  it('keeps four previous keys at most', async () => {
     for (const key of ['1', '2', '3', '4', '5', '6']) {
       await put('control_key', key);
       await source.read(acme);
@@ -236,7 +236,7 @@ describe('a rotation with files', () => {
     expect(shown(await source.read(acme))).toEqual(['6', ...superseded]);
   });
 
-  it('does not bring back a kind of key that was taken away', async () => {
+  it('does not restore a kind of key that was removed', async () => {
     await put('control_key', 'abc');
     await put('private_key.pem', pkcs8);
     await source.read(acme);
@@ -244,7 +244,7 @@ describe('a rotation with files', () => {
     expect(shown(await source.read(acme))).toEqual([fingerprint]);
   });
 
-  it('does not bring back the keys of a login that was deleted', async () => {
+  it('does not restore the keys of a login that was deleted', async () => {
     await put('control_key', 'abc');
     await source.read(acme);
     await rm(join(directory, 'sandbox', 'acme'), { recursive: true });
@@ -254,7 +254,7 @@ describe('a rotation with files', () => {
   });
 });
 
-describe('an address', () => {
+describe('a login and its environment', () => {
   it.each(['..', '.', '', '../acme', 'a/b', 'a\\b', 'a\0', 'acme\n', '%2e%2e', 'ä', 'a'.repeat(129)])(
     'with login %j reaches no path',
     async (login) => {
@@ -280,7 +280,7 @@ describe('an address', () => {
 });
 
 describe('readiness', () => {
-  it('comes as soon as the directory can be opened, without a read', async () => {
+  it('comes as soon as the directory is readable, without a read', async () => {
     await rename(directory, `${directory}-away`);
     source.start();
     expect(source.ready()).toBe(false);
@@ -289,7 +289,7 @@ describe('readiness', () => {
     source.stop();
   });
 
-  it('stays when the directory goes away', async () => {
+  it('stays if the directory disappears', async () => {
     await source.read(acme);
     await rm(directory, { recursive: true });
     expect(source.ready()).toBe(true);

@@ -9,14 +9,14 @@ const acme = { environment: 'sandbox', login: 'acme' };
 const token = new Secret('t');
 const created_time = '2026-01-15T12:00:00.123456789Z';
 
-/** A store of which every response is about this version; deleted ones say so with an error. */
+/** A store whose Vault responds with this version to every request; with an error if it is deleted. */
 function storeAbout(version: number, deleted = false): KvStore {
   const metadata = { version, created_time };
   const body = { data: { data: { control_key: 'k' }, metadata, version } };
   return storeOf(deleted ? new VaultError('deleted', { metadata }) : body);
 }
 
-/** A store whose Vault says this to everything. */
+/** A store whose Vault responds with this to every request. */
 function storeOf(body: object): KvStore {
   const respond: VaultClient['read'] = async (_path, shape) => {
     if (body instanceof VaultError) throw body;
@@ -45,10 +45,10 @@ it('the history of a secret has its newest version first', async () => {
   });
 });
 
-describe('a response of Vault about another version', () => {
+describe('a Vault response about another version', () => {
   const crossed = {
-    kind: 'invalid-reply',
-    message: expect.stringContaining('version 3 in response to version 2'),
+    kind: 'invalid-response',
+    message: expect.stringContaining('expected version 2, got version 3'),
   };
 
   it('than the one that was read is an error', async () => {
@@ -56,7 +56,7 @@ describe('a response of Vault about another version', () => {
     expect(await storeAbout(2).read(token, acme, 2)).toMatchObject({ version: 2 });
   });
 
-  it('is an error also where that version is deleted', async () => {
+  it('is an error also if that version is deleted', async () => {
     await expect(storeAbout(3, true).read(token, acme, 2)).rejects.toMatchObject(crossed);
     expect(await storeAbout(2, true).read(token, acme, 2)).toMatchObject({ version: 2 });
   });
@@ -66,7 +66,7 @@ describe('a response of Vault about another version', () => {
     expect(await storeAbout(2).write(token, acme, {}, 1)).toBe(2);
   });
 
-  it('is not looked for where the current version was asked for', async () => {
+  it('is not checked if the current version was requested', async () => {
     expect(await storeAbout(3).read(token, acme)).toMatchObject({ version: 3 });
   });
 });

@@ -39,7 +39,7 @@ describe('a path in Vault', () => {
     'cannot come from the template %j, which lacks a name',
     (template) => {
       expect(() => kvPaths({ mount: 'secret', path: template })).toThrow(
-        'must hold {environment} and {login}',
+        'must contain {environment} and {login}',
       );
     },
   );
@@ -50,7 +50,7 @@ describe('a path in Vault', () => {
     ['gateway/{environment}.{login}', 'secret/metadata/gateway', 'sandbox.acme'],
     ['gw-{environment}/key-{login}_x/now', 'secret/metadata/gw-sandbox', 'key-acme_x/'],
     ['{login}/{environment}', 'secret/metadata', 'acme/'],
-  ])('leads back from a listing to the login, by the template %j', (template, folder, name) => {
+  ])('maps a listing back to the login, with the template %j', (template, folder, name) => {
     const paths = kvPaths({ mount: 'secret', path: template });
     expect(paths.folder('sandbox')).toBe(folder);
     expect(paths.loginOf('sandbox', name)).toBe('acme');
@@ -59,12 +59,12 @@ describe('a path in Vault', () => {
     expect(paths.loginOf('sandbox', '')).toBeUndefined();
   });
 
-  it.each(['', '/secret', 'secret/', '..', 'a//b', './a'])('cannot lead over %j', (part) => {
+  it.each(['', '/secret', 'secret/', '..', 'a//b', './a'])('cannot contain the segment %j', (part) => {
     expect(() => kvPaths({ mount: part, path })).toThrow(TypeError);
     expect(() => kvPaths({ mount: 'secret', path: `${part}/${path}/` })).toThrow(TypeError);
   });
 
-  it('stays where it was put by the time it is a URL', () => {
+  it('is not changed by URL normalization', () => {
     const login = stringMatching(/^[A-Za-z0-9._~@-]{1,128}$/).filter((name) => !/^\.{1,2}$/.test(name));
     const paths = kvPaths({ mount: 'secret', path });
     assert(

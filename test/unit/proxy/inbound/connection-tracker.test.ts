@@ -35,7 +35,7 @@ const state = (closed: Promise<void>): Promise<string> =>
   Promise.race([closed.then(() => 'closed'), wait(20, 'open')]);
 
 describe('the connections of a server', () => {
-  it('are all closed when the last one is, each time anew', async () => {
+  it('are all closed when the last one is closed, each time', async () => {
     expect(await state(tracker.closed())).toBe('closed');
     for (let nth = 0; nth < 2; nth += 1) {
       const [first, second] = [await open(), await open()];
@@ -48,7 +48,7 @@ describe('the connections of a server', () => {
     }
   });
 
-  it('are all destroyed where they have to be, also those that have left HTTP', async () => {
+  it('can all be destroyed, including those after a CONNECT', async () => {
     const [idle, tunnel] = [await open(), await open()];
     server.once('connect', () => {});
     const left = once(server, 'connect');
@@ -59,13 +59,13 @@ describe('the connections of a server', () => {
     await tracker.closed();
   });
 
-  it('that have left HTTP survive a reset by the client', async () => {
+  it('do not crash the process if the client resets one after a CONNECT', async () => {
     const { client, socket } = await open();
     const left = once(server, 'connect');
     client.send('CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n');
     await left;
     socket.resume();
-    // Not by `once` of node:events, which listens for errors too.
+    // Not `once` of node:events, which also listens for errors.
     const closed = new Promise((resolve) => socket.once('close', resolve));
     client.reset();
     // Without a listener for its error this would be an uncaught exception.

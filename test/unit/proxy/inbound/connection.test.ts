@@ -12,20 +12,20 @@ let connection: Connection;
 let budget: MemoryBudget;
 /** Requests that were handled, in order. */
 let handled: IncomingMessage[];
-/** Sizes of what Node's parser was given; 0 is the end. */
+/** Sizes of the chunks that Node's parser got; 0 is the end. */
 let parsed: number[];
 
 beforeEach(() => {
   socket = new Socket();
   parsed = [];
-  // As Node's HTTP server listens.
+  // Like the listeners of Node's HTTP server.
   socket.on('data', (chunk: Buffer) => parsed.push(chunk.length)).on('end', () => parsed.push(0));
   handled = [];
   budget = new MemoryBudget(1_000_000);
   connection = new Connection(socket, (request) => handled.push(request), budget.reservation());
 });
 
-/** A request that arrives on the connection, which goes nowhere. */
+/** A request on the connection, whose socket is not connected. */
 function receive({ draining = false, complete = true, httpVersion = '1.1', upgrade = '' } = {}) {
   const request = new IncomingMessage(socket);
   Object.assign(request, { complete, httpVersion, httpVersionMajor: 1, httpVersionMinor: 1 });
@@ -46,7 +46,7 @@ describe('a connection', () => {
     third.response.emit('close');
   });
 
-  it('handles nothing behind a response that said "close"', () => {
+  it('handles no request after a response with "Connection: close"', () => {
     const first = receive();
     receive();
     first.response.setHeader('Connection', 'close');
@@ -57,7 +57,7 @@ describe('a connection', () => {
     expect(handled).toEqual([first.request]);
   });
 
-  it('parses no further while a request waits for its response', () => {
+  it('does not parse while a response is pending', () => {
     socket.emit('data', Buffer.alloc(10));
     const { response } = receive();
     socket.emit('data', Buffer.alloc(20));
@@ -65,7 +65,7 @@ describe('a connection', () => {
     socket.emit('end');
     expect(parsed).toEqual([10]);
     expect(socket.isPaused()).toBe(true);
-    // Node resumes the socket after a response, whoever paused it.
+    // Node resumes the socket after a response, even if it did not pause it.
     socket.resume();
     socket.emit('resume');
     expect(socket.isPaused()).toBe(true);
@@ -73,14 +73,14 @@ describe('a connection', () => {
     expect(parsed).toEqual([10, 50, 0]);
   });
 
-  it('parses the body of the request that it handles, a slice at a time', () => {
+  it('parses the body of the current request in slices', () => {
     receive({ complete: false });
     socket.emit('data', Buffer.alloc(2500));
     expect(parsed).toEqual([1024, 1024, 452]);
     expect(socket.isPaused()).toBe(false);
   });
 
-  it('reads ahead only what the memory budget allows, and ends with the current response beyond', () => {
+  it('reads ahead only within the memory budget, and closes after the current response beyond it', () => {
     budget.limit = 100;
     const { response, closes } = receive();
     socket.emit('data', Buffer.alloc(100));
@@ -93,21 +93,21 @@ describe('a connection', () => {
     expect(parsed).toEqual([]);
   });
 
-  it('handles nothing more when the client has gone', () => {
+  it('handles no queued request after the client has disconnected', () => {
     const [first] = [receive(), receive()];
     socket.destroy();
     first.response.emit('close');
     expect(handled).toEqual([first.request]);
   });
 
-  it('parses nothing any more when the parser has given up', () => {
+  it('does not parse after the parser has failed', () => {
     connection.fail(broken, () => '');
     socket.emit('data', Buffer.alloc(10));
     socket.emit('end');
     expect(parsed).toEqual([]);
   });
 
-  it.each([{ upgrade: 'h2c' }, { httpVersion: '1.0' }])('ends behind a request with %j', (fields) => {
+  it.each([{ upgrade: 'h2c' }, { httpVersion: '1.0' }])('closes after a request with %j', (fields) => {
     const first = receive(fields);
     receive();
     expect(first.closes()).toBe(true);
@@ -116,8 +116,8 @@ describe('a connection', () => {
   });
 });
 
-describe('a connection that is to end', () => {
-  it('says so with the last of the responses that the client waits for', () => {
+describe('a closing connection', () => {
+  it('announces that in the last pending response', () => {
     const [first, second] = [receive(), receive()];
     connection.announceClose();
     expect([first.closes(), second.closes()]).toEqual([false, true]);
@@ -125,7 +125,7 @@ describe('a connection that is to end', () => {
     expect([first.closes(), second.closes(), third.closes()]).toEqual([false, false, true]);
   });
 
-  it('does not take back what it has said', () => {
+  it('closes although another request follows, if that was already announced', () => {
     const first = receive({ draining: true });
     first.response.flushHeaders();
     receive({ draining: true });
@@ -134,7 +134,7 @@ describe('a connection that is to end', () => {
     expect(handled).toEqual([first.request]);
   });
 
-  it('after what was received finishes the queue and takes nothing new', () => {
+  it('finishes the queue and accepts no new request (closeAfterReceived)', () => {
     const [first, second] = [receive(), receive()];
     connection.closeAfterReceived();
     receive();
@@ -144,7 +144,7 @@ describe('a connection that is to end', () => {
     expect(handled).toEqual([first.request, second.request]);
   });
 
-  it('after the current request does not process the queue', () => {
+  it('does not process the queue (closeAfterCurrent)', () => {
     const [first] = [receive(), receive()];
     connection.closeAfterCurrent();
     expect(first.closes()).toBe(true);
@@ -152,7 +152,7 @@ describe('a connection that is to end', () => {
     expect(handled).toEqual([first.request]);
   });
 
-  it('ends with the response whose head was sent already', () => {
+  it('ends after a response whose head was already sent', () => {
     const end = jest.spyOn(socket, 'end');
     const { response } = receive();
     response.flushHeaders();
@@ -164,17 +164,17 @@ describe('a connection that is to end', () => {
     expect(handled).toHaveLength(1);
   });
 
-  it('ends at once while it is idle', () => {
+  it('ends immediately if it is idle', () => {
     const end = jest.spyOn(socket, 'end');
     connection.closeAfterReceived();
     expect(end).toHaveBeenCalledTimes(1);
   });
 
-  it('reads what came behind the last request, so that the client is not reset before it has the response', async () => {
+  it('reads input after the last request, so that the client gets the response before a reset', async () => {
     const end = jest.spyOn(socket, 'end');
     receive();
     socket.emit('data', Buffer.alloc(10));
-    // As Node does after a response that says "Connection: close".
+    // Like Node after a response with "Connection: close".
     socket.destroySoon();
     expect(end).toHaveBeenCalledTimes(1);
     await nextTurn();
@@ -184,14 +184,14 @@ describe('a connection that is to end', () => {
     expect(socket.destroyed).toBe(true);
   });
 
-  it('is destroyed as soon as the response is written where nothing came behind it', async () => {
+  it('is destroyed once the response is written, if there is no unread input', async () => {
     receive();
     socket.destroySoon();
     await nextTurn();
     expect(socket.destroyed).toBe(true);
   });
 
-  it('is destroyed when more comes than is read for the sake of the response', () => {
+  it('is destroyed if the client sends more than the limit of a lingering close', () => {
     connection.closeAfterReceived();
     socket.emit('data', Buffer.alloc(linger.bytes));
     expect(socket.destroyed).toBe(false);
@@ -199,14 +199,14 @@ describe('a connection that is to end', () => {
     expect(socket.destroyed).toBe(true);
   });
 
-  it('is destroyed where the client does not end its side', async () => {
+  it('is destroyed if the client does not close its side', async () => {
     connection.closeAfterReceived();
     await once(socket, 'close');
     expect(socket.destroyed).toBe(true);
   });
 });
 
-describe('bytes that cannot be read as HTTP', () => {
+describe('bytes that are not valid HTTP', () => {
   const respond = jest.fn(() => 'response');
   let write: jest.SpiedFunction<Socket['write']>;
 
@@ -215,14 +215,14 @@ describe('bytes that cannot be read as HTTP', () => {
     write = jest.spyOn(socket, 'write').mockReturnValue(true);
   });
 
-  it('get a response of their own where no request is in flight', () => {
+  it('get a response if no request is in flight', () => {
     connection.fail(broken, respond);
     expect(write).toHaveBeenCalledWith('response');
     connection.fail(broken, respond);
     expect(respond).toHaveBeenCalledTimes(1);
   });
 
-  it('wait for the response to a complete request, which is the last one', () => {
+  it('are dropped after a complete request, whose response is the last one', () => {
     const end = jest.spyOn(socket, 'end');
     const { closes, response } = receive();
     connection.fail(broken, respond);
@@ -233,7 +233,7 @@ describe('bytes that cannot be read as HTTP', () => {
     expect(respond).not.toHaveBeenCalled();
   });
 
-  it('in the body of the current request fail it, also if reading begins a moment later', async () => {
+  it('in the body of the current request make it fail, even if reading begins later', async () => {
     const { request } = receive({ complete: false });
     connection.fail(broken, respond);
     const seen = jest.fn();
@@ -243,14 +243,14 @@ describe('bytes that cannot be read as HTTP', () => {
     expect(respond).not.toHaveBeenCalled();
   });
 
-  it('in a body that is not read are ignored', async () => {
+  it('in an unread body are ignored', async () => {
     receive({ complete: false });
     connection.fail(broken, respond);
     await nextTurn();
     expect(respond).not.toHaveBeenCalled();
   });
 
-  it('in the body of a queued request leave the response before it as the last one', () => {
+  it('in the body of a queued request make the previous response the last one', () => {
     const first = receive();
     receive({ complete: false });
     connection.fail(broken, respond);

@@ -5,7 +5,7 @@ import { ProxyError } from '../../../../src/errors.ts';
 import { createFormReader } from '../../../../src/proxy/inbound/read-form.ts';
 import { MemoryBudget } from '../../../../src/proxy/memory-budget.ts';
 
-const readForm = createFormReader({ maxBodyBytes: 100, maxParameters: 3, deadline: 5_000 });
+const readForm = createFormReader({ maxBodyBytes: 100, maxParameters: 3, timeout: 5_000 });
 
 let request: IncomingMessage;
 beforeEach(() => {
@@ -13,14 +13,14 @@ beforeEach(() => {
 });
 afterEach(() => void jest.useRealTimers());
 
-/** Reads a body that comes in these chunks; `null` is its end. */
+/** Reads a body in these chunks; `null` is its end. */
 function read(chunks: readonly (string | null)[], memory = 1_000_000) {
   const reading = readForm(request, new ServerResponse(request), new MemoryBudget(memory).reservation());
   for (const chunk of chunks) request.push(chunk);
   return reading;
 }
 
-async function refusalOf(reading: Promise<unknown>): Promise<string> {
+async function reasonOf(reading: Promise<unknown>): Promise<string> {
   const error: unknown = await reading.catch((reason: unknown) => reason);
   return error instanceof ProxyError ? error.reason : 'none';
 }
@@ -35,15 +35,15 @@ describe('a body', () => {
     expect(jest.getTimerCount()).toBe(0);
   });
 
-  it('that is rejected leaves no timeout either', async () => {
+  it('that is rejected cancels its timeout too', async () => {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate'] });
-    expect(await refusalOf(read(['x'.repeat(101)]))).toBe('too-large');
+    expect(await reasonOf(read(['x'.repeat(101)]))).toBe('too-large');
     expect(jest.getTimerCount()).toBe(0);
   });
 
-  it('that does not come in time is rejected', async () => {
+  it('that is not received within the timeout is rejected', async () => {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate'] });
-    const reading = refusalOf(read(['a=1']));
+    const reading = reasonOf(read(['a=1']));
     jest.advanceTimersByTime(5_000);
     expect(await reading).toBe('request-timeout');
   });
@@ -54,24 +54,24 @@ describe('a body', () => {
     ['three parameters', 'a&b&c', 'none'],
     ['four parameters', 'a&b&c&d', 'too-large'],
     ['four parameters of which one is empty', 'a&b&&c', 'too-large'],
-  ])('of %s is within the limits or not', async (_, body, reason) => {
-    expect(await refusalOf(read([body, null]))).toBe(reason);
+  ])('of %s is checked against the limits', async (_, body, reason) => {
+    expect(await reasonOf(read([body, null]))).toBe(reason);
   });
 
-  it('is rejected when memory for six times its size is not there', async () => {
-    expect(await refusalOf(read(['12345678', null], 48))).toBe('none');
+  it('is rejected if less memory than six times its size is left', async () => {
+    expect(await reasonOf(read(['12345678', null], 48))).toBe('none');
     request = new IncomingMessage(new Socket());
-    expect(await refusalOf(read(['12345678', null], 47))).toBe('overloaded');
+    expect(await reasonOf(read(['12345678', null], 47))).toBe('overloaded');
   });
 
   it('whose announced length is too large is not read', async () => {
     request.headers['content-length'] = '101';
-    expect(await refusalOf(read([]))).toBe('too-large');
+    expect(await reasonOf(read([]))).toBe('too-large');
     expect(request.listenerCount('data')).toBe(0);
   });
 
-  it('whose connection ends before it is complete is one of a client that has gone', async () => {
-    const reading = refusalOf(read(['a=1']));
+  it('whose connection ends before it is complete is reported as caller-gone', async () => {
+    const reading = reasonOf(read(['a=1']));
     request.destroy();
     expect(await reading).toBe('caller-gone');
   });

@@ -12,7 +12,7 @@ afterEach(() => {
 
 type Handle = (request: IncomingMessage, response: ServerResponse) => Promise<ResponseResult | undefined>;
 
-/** A connection with one request on it, and what became of handling it. */
+/** A connection with one request, and the result of handling it. */
 async function ask(
   handle: Handle,
 ): Promise<{ connection: RawConnection; handled: Promise<ResponseResult | undefined> }> {
@@ -34,10 +34,10 @@ async function ask(
   return { connection, handled: handled.promise };
 }
 
-const aborted = new ProxyError('shutting-down', 'This instance is shutting down.');
+const aborted = new ProxyError('shutting-down', 'Shutting down; nothing was sent.');
 
-describe('a rejection after an abort', () => {
-  it('leaves a response alone that the handling of the request has written meanwhile', async () => {
+describe('a problem after an abort', () => {
+  it('keeps a response that the handler has completed meanwhile', async () => {
     const { connection, handled } = await ask((request, response) => {
       const result = sendProblem(request, response, '1', aborted);
       response.end('OK');
@@ -47,7 +47,7 @@ describe('a rejection after an abort', () => {
     expect(await handled).toBeUndefined();
   });
 
-  it('aborts a response that has begun meanwhile, and says so', async () => {
+  it('aborts a response that has begun meanwhile, and returns the problem', async () => {
     const { connection, handled } = await ask((request, response) => {
       const result = sendProblem(request, response, '1', aborted);
       response.writeHead(200, { 'Content-Length': '100' });
@@ -58,7 +58,7 @@ describe('a rejection after an abort', () => {
     expect(await connection.gone()).toBe('ECONNRESET');
   });
 
-  it('is the response where there is none yet', async () => {
+  it('is the response if there is none yet', async () => {
     const { connection, handled } = await ask((request, response) =>
       sendProblem(request, response, '1', aborted),
     );

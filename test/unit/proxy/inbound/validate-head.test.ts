@@ -4,7 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../../src/errors.ts';
 import { validateRequestHead } from '../../../../src/proxy/inbound/validate-head.ts';
 
-/** What is said of a request of this HTTP version with these headers. */
+/** The reason for which such a request is rejected. */
 function reasonOf(httpVersion: string, headers: Readonly<Record<string, string>>): string {
   const request = new IncomingMessage(new Socket());
   const rawHeaders = Object.entries(headers).flat();
@@ -19,19 +19,19 @@ function reasonOf(httpVersion: string, headers: Readonly<Record<string, string>>
 }
 
 describe('a request', () => {
-  it('needs a Host in HTTP/1.1, and in HTTP/1.0 not', () => {
+  it('needs a Host header in HTTP/1.1, but not in HTTP/1.0', () => {
     expect(reasonOf('1.1', {})).toBe('bad-request');
     expect(reasonOf('1.1', { host: 'x' })).toBe('none');
     expect(reasonOf('1.0', {})).toBe('none');
   });
 
-  it('may expect anything in HTTP/1.0, where expectations are ignored', () => {
+  it('may have any Expect header in HTTP/1.0, which is ignored there', () => {
     expect(reasonOf('1.1', { host: 'x', expect: '200-ok' })).toBe('bad-request');
     expect(reasonOf('1.1', { host: 'x', expect: '100-Continue' })).toBe('none');
     expect(reasonOf('1.0', { expect: '200-ok' })).toBe('none');
   });
 
-  it('may leave out its type only if it has no body', () => {
+  it('may omit Content-Type only without a body', () => {
     const host = 'x';
     expect(reasonOf('1.1', { host, 'content-length': '0' })).toBe('none');
     expect(reasonOf('1.1', { host, 'content-length': '1' })).toBe('unsupported-media-type');

@@ -29,7 +29,7 @@ let results: CanaryResult[];
 let sent: PromiseWithResolvers<GatewayResponse>[];
 let timers: { readonly run: () => void; readonly milliseconds: number }[];
 
-/** The ring holds two keys, and none was accepted yet: a canary is due. */
+/** The ring holds two keys and none was accepted yet, so a canary is due. */
 beforeEach(() => {
   [now, results, sent, timers] = [0, [], [], []];
   const ring = [
@@ -37,17 +37,17 @@ beforeEach(() => {
     ...parseKeys({ control_key: 'old' }, { version: 1, supersededAt: new Date(0) }),
   ];
   const monotonic = (): number => now;
-  const rotation = new KeySelector({
+  const keySelector = new KeySelector({
     keys: { get: async () => ring, refresh: async () => ring },
-    meter: { keyFallback: () => {}, keyProblem: () => {} },
+    metrics: { keyFallback: () => {}, keyProblem: () => {} },
     clock: () => 0,
     monotonic,
     wait: () => new Promise(() => {}),
     rotationGracePeriod: 86_400_000,
   });
   canaries = new Canaries(config, {
-    rotation,
-    meter: { canarySent: (_environment, result) => void results.push(result) },
+    keySelector,
+    metrics: { canarySent: (_environment, result) => void results.push(result) },
     monotonic,
     nonce: () => 'nonce',
     setTimer: (run, milliseconds) => {
@@ -57,52 +57,52 @@ beforeEach(() => {
   });
 });
 
-/** Gives whether the payment may be sent. */
-function admit(): { isOver: boolean } {
-  const admitted = { isOver: false };
+/** Starts a payment. `ready` shows whether it may be sent. */
+function startPayment(): { ready: boolean } {
+  const state = { ready: false };
   const send = (): Promise<GatewayResponse> => {
-    const reply = Promise.withResolvers<GatewayResponse>();
-    sent.push(reply);
-    return reply.promise;
+    const response = Promise.withResolvers<GatewayResponse>();
+    sent.push(response);
+    return response.promise;
   };
-  const goBefore = async (): Promise<void> => {
+  const sendCanary = async (): Promise<void> => {
     await canaries.sendBefore(payment, acme, send);
-    admitted.isOver = true;
+    state.ready = true;
   };
-  void goBefore();
-  return admitted;
+  void sendCanary();
+  return state;
 }
 
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const accepted: GatewayResponse = { status: 200, headers: {}, body: Buffer.alloc(0) };
 
-it('a payment waits 2 s for a canary at most, though the canary waits for something else', async () => {
-  const first = admit();
+it('a payment waits at most 2 s for a canary', async () => {
+  const first = startPayment();
   await settle();
   now = 1_999;
-  const second = admit();
+  const second = startPayment();
   await settle();
-  expect([first.isOver, second.isOver, sent.length]).toEqual([false, false, 1]);
+  expect([first.ready, second.ready, sent.length]).toEqual([false, false, 1]);
   now = 2_000;
   for (const { run, milliseconds } of timers) {
     expect(milliseconds).toBe(2_000);
     run();
   }
   await settle();
-  expect([first.isOver, second.isOver]).toEqual([true, true]);
-  const third = admit();
+  expect([first.ready, second.ready]).toEqual([true, true]);
+  const third = startPayment();
   await settle();
-  expect([third.isOver, sent.length]).toEqual([false, 2]);
-  for (const reply of sent) reply.resolve(accepted);
+  expect([third.ready, sent.length]).toEqual([false, 2]);
+  for (const response of sent) response.resolve(accepted);
   await settle();
-  expect(third.isOver).toBe(true);
+  expect(third.ready).toBe(true);
   expect(results).toEqual(['accepted', 'accepted']);
 });
 
-it('a payment does not wait any longer once its canary has a response', async () => {
-  const first = admit();
+it('a payment does not wait after its canary has a response', async () => {
+  const first = startPayment();
   await settle();
   sent[0]?.resolve(accepted);
   await settle();
-  expect(first.isOver).toBe(true);
+  expect(first.ready).toBe(true);
 });

@@ -24,21 +24,21 @@ const noon = Date.UTC(2026, 0, 15, 12);
 const balance = '/sandbox/gw/api/v2/get-balance/manager/acme';
 const eligibility = '/sandbox/gw/api/v2/pan-eligibility/send/1234';
 
-/** What the gateway does with one request after the other; the last one is for all further ones. */
-let replies: (GatewayResponse | Error)[];
-let posts: SignedHttpRequest[];
-let passages: SendOptions[];
+/** Gateway responses, one per upstream request; the last one is repeated. */
+let responses: (GatewayResponse | Error)[];
+let sent: SignedHttpRequest[];
+let sendOptions: SendOptions[];
 let monotonic: number;
 beforeEach(() => {
-  [replies, posts, passages, monotonic] = [[replyOf(200)], [], [], 5_000];
+  [responses, sent, sendOptions, monotonic] = [[responseOf(200)], [], [], 5_000];
 });
 
-const replyOf = (status: number, date?: string): GatewayResponse => ({
+const responseOf = (status: number, date?: string): GatewayResponse => ({
   status,
   headers: date === undefined ? {} : { date },
   body: Buffer.alloc(0),
 });
-const refused = (): UpstreamError => new UpstreamError('gateway-unreachable', false, false);
+const unreachable = (): UpstreamError => new UpstreamError('gateway-unreachable', false, false);
 const stale = (): UpstreamError => new UpstreamError('gateway-reset', true, true);
 
 function configFor(environment: object): Config {
@@ -50,7 +50,7 @@ function configFor(environment: object): Config {
 
 interface Sent {
   readonly record: UpstreamRecord;
-  readonly reply: GatewayResponse;
+  readonly response: GatewayResponse;
 }
 
 async function send(target: string, environment: object = {}): Promise<Sent> {
@@ -58,30 +58,30 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
     ...parseKeys({ control_key: 'new' }, { version: 2 }),
     ...parseKeys({ control_key: 'old' }, { version: 1, supersededAt: new Date(noon - 1000) }),
   ];
-  const meter = createPrometheus({ version: '0', environments: {}, callers: [] });
+  const metrics = createPrometheus({ version: '0', environments: {}, callers: [] });
   const keys = { get: async () => ring, refresh: async () => ring };
-  const forward = async (post: SignedHttpRequest, passage: SendOptions): Promise<GatewayResponse> => {
-    posts.push(post);
-    passages.push(passage);
-    const next = replies.length > 1 ? replies.shift() : replies[0];
+  const sendUpstream = async (signed: SignedHttpRequest, options: SendOptions): Promise<GatewayResponse> => {
+    sent.push(signed);
+    sendOptions.push(options);
+    const next = responses.length > 1 ? responses.shift() : responses[0];
     if (!(next instanceof UpstreamError && !next.written) && !(next instanceof ProxyError))
-      passage.onConnected?.();
-    if (next === undefined || next instanceof Error) throw next ?? new Error('no reply');
+      options.onConnected?.();
+    if (next === undefined || next instanceof Error) throw next ?? new Error('no response');
     return next;
   };
   let nonces = 0;
-  const sender = new Forwarder({
-    rotation: new KeySelector({
+  const forwarder = new Forwarder({
+    keySelector: new KeySelector({
       keys,
-      meter,
+      metrics,
       clock: () => noon,
       monotonic: () => monotonic,
       wait: () => new Promise(() => {}),
       rotationGracePeriod: 86_400_000,
     }),
-    signer: new SigningPool({ concurrency: 1, maxQueue: 1 }, meter, () => monotonic),
-    upstreams: new Map([['sandbox', { send: forward, drain: () => {} }]]),
-    meter,
+    signer: new SigningPool({ concurrency: 1, maxQueue: 1 }, metrics, () => monotonic),
+    upstreams: new Map([['sandbox', { send: sendUpstream, drain: () => {} }]]),
+    metrics,
     clock: () => noon,
     monotonic: () => monotonic,
     nonce: () => {
@@ -94,21 +94,21 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
   const record = createUpstreamRecord();
   const memory = unlimitedMemory().reservation();
   const destination = createRouter(configFor(environment))(target);
-  const sending = sender.send({ record, destination, login: 'acme', form: [['a', 'b c']], memory });
-  const reply = await sending.catch((error: unknown) => {
+  const sending = forwarder.send({ record, destination, login: 'acme', form: [['a', 'b c']], memory });
+  const response = await sending.catch((error: unknown) => {
     throw error instanceof ProxyError ? withTrueOutcome(error, record) : error;
   });
-  return { record, reply };
+  return { record, response };
 }
 
-async function refusalOf(sending: Promise<unknown>): Promise<ProxyError> {
+async function errorOf(sending: Promise<unknown>): Promise<ProxyError> {
   const error: unknown = await sending.catch((reason: unknown) => reason);
   if (error instanceof ProxyError) return error;
-  throw new Error('not refused');
+  throw new Error('expected a ProxyError');
 }
 
 const noncesSent = (): (string | undefined)[] =>
-  posts.map(({ headers }) => /oauth_nonce="([^"]*)"/.exec(headers['Authorization'] ?? '')?.[1]);
+  sent.map(({ headers }) => /oauth_nonce="([^"]*)"/.exec(headers['Authorization'] ?? '')?.[1]);
 
 describe('host and signed URL agree', () => {
   it.each([
@@ -122,13 +122,13 @@ describe('host and signed URL agree', () => {
     ['http://[::1]:8080', '[::1]:8080', 'http://[::1]:8080'],
   ])('for %s', async (baseUrl, host, signedBase) => {
     await send(balance, { baseUrl });
-    const [post] = posts;
-    expect(post?.headers['Host']).toBe(host);
+    const [signed] = sent;
+    expect(signed?.headers['Host']).toBe(host);
     const received = {
       method: 'POST',
       url: `${signedBase}/gw/api/v2/get-balance/manager/acme`,
-      authorization: post?.headers['Authorization'],
-      body: post?.body ?? '',
+      authorization: signed?.headers['Authorization'],
+      body: signed?.body ?? '',
     };
     const { oauth, form } = verifyAuthorization(received, { controlKey: 'new' });
     expect(oauth.get('oauth_timestamp')).toBe(String(noon / 1000));
@@ -136,7 +136,7 @@ describe('host and signed URL agree', () => {
   });
 });
 
-it('the timeout of the key look-up is cancelled when the key is there', async () => {
+it('the timeout of the key lookup is cancelled after the lookup', async () => {
   jest.useFakeTimers();
   try {
     await send(balance);
@@ -146,119 +146,119 @@ it('the timeout of the key look-up is cancelled when the key is there', async ()
   }
 });
 
-describe('sending again', () => {
-  it.each([balance, eligibility])('twice at most after no connection, newly signed: %s', async (target) => {
-    replies = [refused()];
-    const refusal = await refusalOf(send(target));
-    expect(refusal).toMatchObject({ reason: 'gateway-unreachable', outcome: 'not-sent' });
-    expect(noncesSent()).toEqual(['nonce-1', 'nonce-2', 'nonce-3']);
-  });
-
-  it('uses connections of its own', async () => {
-    replies = [refused(), replyOf(200)];
-    const { record } = await send(balance);
-    expect(passages.map(({ dedicatedConnection }) => dedicatedConnection)).toEqual([false, true]);
-    expect(record.attempts).toBe(2);
-  });
-
-  it('does not happen when the time is over', async () => {
-    replies = [refused()];
-    const timeouts = { connect: '40ms', request: '50ms' };
-    expect(await refusalOf(send(balance, { timeouts }))).toMatchObject({ reason: 'gateway-unreachable' });
-    expect(posts).toHaveLength(1);
-  });
-
-  it('once for a read whose pooled connection was stale, and not for a payment', async () => {
-    replies = [stale()];
-    expect(await refusalOf(send(balance))).toMatchObject({ reason: 'gateway-reset', outcome: 'unknown' });
-    expect(posts).toHaveLength(2);
-    posts = [];
-    expect(await refusalOf(send(eligibility))).toMatchObject({ reason: 'gateway-reset', outcome: 'unknown' });
-    expect(posts).toHaveLength(1);
-  });
-
-  it.each([
-    ['cannot connect', refused],
-    ['is overloaded', () => new ProxyError('overloaded', 'Too many.', { retryAfter: 1 })],
-    ['is stopped', () => new ProxyError('shutting-down', 'This instance has stopped.')],
-    ['has no key', () => new ProxyError('key-source-unavailable', 'Send it again later.', { retryAfter: 5 })],
-  ])(
-    'leaves the outcome unknown when the first attempt wrote something and the second %s',
-    async (_, second) => {
-      for (const first of [[stale()], [replyOf(403), stale()]]) {
-        replies = [...first, second()];
-        const refusal = await refusalOf(send(balance));
-        expect(refusal).toMatchObject({ reason: second().reason, outcome: 'unknown', headers: {} });
-        expect(refusal.detail).toMatch(/may have been processed.*do not resubmit/s);
-        expect(refusal.detail).not.toMatch(/again later|nothing was sent/i);
-      }
+describe('a retry', () => {
+  it.each([balance, eligibility])(
+    'happens at most twice after a failed connection, newly signed: %s',
+    async (target) => {
+      responses = [unreachable()];
+      const error = await errorOf(send(target));
+      expect(error).toMatchObject({ reason: 'gateway-unreachable', outcome: 'not-sent' });
+      expect(noncesSent()).toEqual(['nonce-1', 'nonce-2', 'nonce-3']);
     },
   );
 
-  it('never on anything else', async () => {
-    for (const reason of ['gateway-timeout', 'gateway-reset', 'gateway-reply-invalid'] as const) {
-      replies = [new UpstreamError(reason, true, false)];
-      expect(await refusalOf(send(balance))).toMatchObject({ reason, outcome: 'unknown' });
+  it('uses a dedicated connection', async () => {
+    responses = [unreachable(), responseOf(200)];
+    const { record } = await send(balance);
+    expect(sendOptions.map(({ dedicatedConnection }) => dedicatedConnection)).toEqual([false, true]);
+    expect(record.attempts).toBe(2);
+  });
+
+  it('does not happen after the timeout', async () => {
+    responses = [unreachable()];
+    const timeouts = { connect: '40ms', request: '50ms' };
+    expect(await errorOf(send(balance, { timeouts }))).toMatchObject({ reason: 'gateway-unreachable' });
+    expect(sent).toHaveLength(1);
+  });
+
+  it('happens once for a read-only request on a stale pooled connection, and never for a payment', async () => {
+    responses = [stale()];
+    expect(await errorOf(send(balance))).toMatchObject({ reason: 'gateway-reset', outcome: 'unknown' });
+    expect(sent).toHaveLength(2);
+    sent = [];
+    expect(await errorOf(send(eligibility))).toMatchObject({ reason: 'gateway-reset', outcome: 'unknown' });
+    expect(sent).toHaveLength(1);
+  });
+
+  it.each([
+    ['cannot connect', unreachable],
+    ['is overloaded', () => new ProxyError('overloaded', 'Too many.', { retryAfter: 1 })],
+    ['is stopped', () => new ProxyError('shutting-down', 'Shutting down; nothing was sent.')],
+    ['has no key', () => new ProxyError('key-source-unavailable', 'Send it again later.', { retryAfter: 5 })],
+  ])('leaves the outcome unknown if the first attempt was sent and the second %s', async (_, second) => {
+    for (const first of [[stale()], [responseOf(403), stale()]]) {
+      responses = [...first, second()];
+      const error = await errorOf(send(balance));
+      expect(error).toMatchObject({ reason: second().reason, outcome: 'unknown', headers: {} });
+      expect(error.detail).toMatch(/may have been processed.*do not resubmit/s);
+      expect(error.detail).not.toMatch(/again later|nothing was sent/i);
     }
-    expect(posts).toHaveLength(3);
+  });
+
+  it('never happens after any other failure', async () => {
+    for (const reason of ['gateway-timeout', 'gateway-reset', 'gateway-reply-invalid'] as const) {
+      responses = [new UpstreamError(reason, true, false)];
+      expect(await errorOf(send(balance))).toMatchObject({ reason, outcome: 'unknown' });
+    }
+    expect(sent).toHaveLength(3);
   });
 });
 
-describe('a refusal by the gateway', () => {
-  it('of a read is answered with the other key', async () => {
-    replies = [replyOf(403), replyOf(200)];
-    const { record, reply } = await send(balance);
-    expect(reply.status).toBe(200);
+describe('a gateway 403', () => {
+  it('to a read-only request leads to a retry with the other key', async () => {
+    responses = [responseOf(403), responseOf(200)];
+    const { record, response } = await send(balance);
+    expect(response.status).toBe(200);
     expect(record).toMatchObject({ attempts: 2, keyVersion: 1, keyKind: 'control_key' });
     expect(record.rejection).toBe('other-key');
     expect(noncesSent()).toEqual(['nonce-1', 'nonce-2']);
   });
 
-  it('of a payment is passed on', async () => {
-    replies = [replyOf(403)];
-    const { record, reply } = await send(eligibility);
-    expect(reply.status).toBe(403);
+  it('to a payment is forwarded', async () => {
+    responses = [responseOf(403)];
+    const { record, response } = await send(eligibility);
+    expect(response.status).toBe(403);
     expect(record).toMatchObject({ attempts: 1, rejection: 'current-key' });
   });
 
-  it('of a payment is answered with the other key where configuration says so', async () => {
-    replies = [replyOf(403), replyOf(200)];
+  it('to a payment leads to a retry with the other key if configured', async () => {
+    responses = [responseOf(403), responseOf(200)];
     const operations = { 'pan-eligibility-send': { retryOn403: true } };
-    expect((await send(eligibility, { operations })).reply.status).toBe(200);
-    expect(passages.map(({ dedicatedConnection }) => dedicatedConnection)).toEqual([true, true]);
+    expect((await send(eligibility, { operations })).response.status).toBe(200);
+    expect(sendOptions.map(({ dedicatedConnection }) => dedicatedConnection)).toEqual([true, true]);
   });
 
-  it('stays the answer when the second request cannot be sent', async () => {
-    replies = [replyOf(403), refused()];
-    const { record, reply } = await send(balance);
-    expect(reply.status).toBe(403);
+  it('is forwarded if the retry cannot be sent', async () => {
+    responses = [responseOf(403), unreachable()];
+    const { record, response } = await send(balance);
+    expect(response.status).toBe(403);
     expect(record).toMatchObject({ attempts: 4, rejection: 'current-key' });
   });
 
-  it('gives way to an unknown outcome of the second request', async () => {
-    replies = [replyOf(403), new UpstreamError('gateway-timeout', true, false)];
-    expect(await refusalOf(send(balance))).toMatchObject({ reason: 'gateway-timeout', outcome: 'unknown' });
+  it('is replaced by the unknown outcome of the retry', async () => {
+    responses = [responseOf(403), new UpstreamError('gateway-timeout', true, false)];
+    expect(await errorOf(send(balance))).toMatchObject({ reason: 'gateway-timeout', outcome: 'unknown' });
   });
 
-  it('too large to be held is let go when something else takes its place, and else is still there', async () => {
+  it('with a large body is destroyed if another response replaces it, and kept otherwise', async () => {
     const large = (): GatewayResponse & { rest: IncomingMessage } => ({
-      ...replyOf(403),
+      ...responseOf(403),
       rest: new IncomingMessage(new Socket()),
     });
     const [answered, failed, unsent] = [large(), large(), large()];
-    replies = [answered, replyOf(200)];
+    responses = [answered, responseOf(200)];
     await send(balance);
     expect(answered.rest.destroyed).toBe(true);
-    replies = [failed, new UpstreamError('gateway-timeout', true, false)];
-    await refusalOf(send(balance));
+    responses = [failed, new UpstreamError('gateway-timeout', true, false)];
+    await errorOf(send(balance));
     expect(failed.rest.destroyed).toBe(true);
-    replies = [unsent, refused()];
-    expect((await send(balance)).reply.rest).toBe(unsent.rest);
+    responses = [unsent, unreachable()];
+    expect((await send(balance)).response.rest).toBe(unsent.rest);
     expect(unsent.rest.destroyed).toBe(false);
   });
 
-  it('with a clock that is far from ours is suspected to be about that', async () => {
-    replies = [replyOf(403, new Date(noon + 90_000).toUTCString())];
+  it('with a clock far from ours is reported as clock skew', async () => {
+    responses = [responseOf(403, new Date(noon + 90_000).toUTCString())];
     expect((await send(eligibility)).record.rejection).toBe('clock-skew');
   });
 });

@@ -38,7 +38,7 @@ describe('the size of a body', () => {
     expect(received().form).toEqual([['a', 'x'.repeat(limit - 2)]]);
   });
 
-  it('may not be announced as one byte more: it is not even read', async () => {
+  it('must not be announced as one byte more; such a body is not read', async () => {
     const connection = await RawConnection.open(edge.proxy.url);
     connection.send(formRequest(balance, '', [`Content-Length: ${limit + 1}`]));
     expectProblem(await connection.answer(), 'too-large');
@@ -47,7 +47,7 @@ describe('the size of a body', () => {
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
-  it('is counted where it is not announced, and refused as soon as it is too large', async () => {
+  it('is counted if not announced, and the body is rejected once it is too large', async () => {
     const connection = await RawConnection.open(edge.proxy.url);
     connection.send(chunked([], `20000\r\n${formOf(limit + 1)}`));
     const answer = await connection.answer();
@@ -60,7 +60,7 @@ describe('the size of a body', () => {
 });
 
 describe('a chunked body', () => {
-  it('is signed like any other and sent in one piece', async () => {
+  it('is signed like any other and sent with its length', async () => {
     const connection = await RawConnection.open(edge.proxy.url);
     connection.send(chunked([], `${chunk('a=b&c')}${chunk('=d')}${chunk('')}`));
     expect((await connection.answer()).status).toBe(200);
@@ -74,7 +74,7 @@ describe('a chunked body', () => {
     expect(await nextIsServed(connection)).toBe(true);
   });
 
-  it('has trailers that name no login and prove nothing', async () => {
+  it('may have trailers, which are ignored', async () => {
     const trailers = '0\r\nCountersign-Login: beta\r\nAuthorization: Bearer x\r\n\r\n';
     expect((await edge.ask(chunked([], chunk('a=b') + trailers))).status).toBe(200);
     expect(received().oauth.get('oauth_consumer_key')).toBe('acme');
@@ -84,7 +84,7 @@ describe('a chunked body', () => {
     ['in mid-body', `${chunk('a=b')}ZZ\r\n`],
     ['at its first byte', 'ZZ\r\n'],
     ['with an endless chunk extension', `3;${'x'.repeat(20_000)}\r\na=b\r\n0\r\n\r\n`],
-  ])('that is framed wrongly is one exchange, refused once: %s', async (_, body) => {
+  ])('with invalid framing is one request, rejected once: %s', async (_, body) => {
     const before = (await edge.exchanges(0)).length;
     const connection = await RawConnection.open(edge.proxy.url);
     const answer = await connection.send(chunked([], body)).answer();
@@ -100,7 +100,7 @@ describe('a chunked body', () => {
 describe('Expect: 100-continue', () => {
   const expecting = (lines: string[]): string => formRequest(balance, '', ['Expect: 100-continue', ...lines]);
 
-  it('gets the body asked for when it is wanted, and the request is signed', async () => {
+  it('gets 100 Continue when the body is needed, and the request is signed', async () => {
     const connection = await RawConnection.open(edge.proxy.url);
     connection.send(expecting(['Content-Length: 3', 'Authorization: Basic eDp5']));
     expect((await connection.answer()).status).toBe(100);
@@ -113,7 +113,7 @@ describe('Expect: 100-continue', () => {
   it.each([
     ['by its type', ['Content-Type: text/plain', 'Content-Length: 3'], 'unsupported-media-type'],
     ['by its announced length', [`Content-Length: ${limit + 1}`], 'too-large'],
-  ] as const)('is refused before the body is asked for: %s', async (_, lines, reason) => {
+  ] as const)('is rejected without 100 Continue: %s', async (_, lines, reason) => {
     const connection = await RawConnection.open(edge.proxy.url);
     connection.send(expecting([...lines]));
     const answer = await connection.answer();
@@ -122,7 +122,7 @@ describe('Expect: 100-continue', () => {
     expect(await connection.ended()).toBe('FIN');
   });
 
-  it('is refused with a readable answer also when the body turns out too large', async () => {
+  it('is rejected with a readable response if the body is too large', async () => {
     const connection = await RawConnection.open(edge.proxy.url);
     connection.send(expecting(['Transfer-Encoding: chunked']));
     expect((await connection.answer()).status).toBe(100);
@@ -132,19 +132,19 @@ describe('Expect: 100-continue', () => {
     expect(await connection.ended()).toBe('FIN');
   });
 
-  it('is ignored in HTTP/1.0, which has no interim answers', async () => {
+  it('is ignored in HTTP/1.0, which has no interim responses', async () => {
     const request = formRequest(balance, 'a=b', ['Expect: 100-continue']).replace('HTTP/1.1', 'HTTP/1.0');
     expect((await edge.ask(request)).status).toBe(200);
   });
 });
 
-describe('a caller that hangs up in mid-body', () => {
+describe('a client that disconnects within the body', () => {
   const half = formRequest(balance, 'a=b', ['Content-Length: 10']);
 
   it.each([
     ['with a FIN', (connection: RawConnection) => connection.close()],
     ['with a RST', (connection: RawConnection) => connection.reset()],
-  ])('is one log line with the reason caller-gone: %s', async (_, leave) => {
+  ])('has one log line with the reason caller-gone: %s', async (_, leave) => {
     const before = (await edge.exchanges(0)).length;
     const connection = await RawConnection.open(edge.proxy.url);
     connection.send(half);
@@ -160,7 +160,7 @@ describe('a caller that hangs up in mid-body', () => {
     expect(edge.gateway.requests).toHaveLength(1);
   });
 
-  it('gets an answer if it still reads: a body shorter than its Content-Length', async () => {
+  it('gets a response if it still reads: a body shorter than its Content-Length', async () => {
     const connection = await RawConnection.open(edge.proxy.url);
     connection.send(half).finish();
     expectProblem(await connection.answer(), 'caller-gone');
@@ -169,7 +169,7 @@ describe('a caller that hangs up in mid-body', () => {
   });
 });
 
-describe('a caller that is slow', () => {
+describe('a slow client', () => {
   let hasty: Edge;
 
   beforeAll(async () => {
@@ -182,7 +182,7 @@ describe('a caller that is slow', () => {
   it.each([
     ['with the head', `POST ${balance} HTTP/1.1\r\nHost: `],
     ['with the body', formRequest(balance, 'a=', ['Content-Length: 1000'])],
-  ])('and sends a byte now and then is refused when its time is over: %s', async (_, beginning) => {
+  ])('that sends single bytes is rejected at the timeout: %s', async (_, beginning) => {
     const connection = await RawConnection.open(hasty.proxy.url);
     connection.send(beginning);
     const drip = setInterval(() => connection.send('x'), 100);

@@ -20,7 +20,7 @@ const balanceOf = (login: string): string => `/sandbox/gw/api/v2/get-balance/man
 const unmapped = '/sandbox/gw/api/v4/transfer/77';
 const header = (login: string): string[] => [`Countersign-Login: ${login}`];
 
-const refused: [name: string, request: string, reason: Reason][] = [
+const conflicting: [name: string, request: string, reason: Reason][] = [
   ['path and body', formRequest(balanceOf('acme'), 'login=beta'), 'login-conflict'],
   ['path and header', formRequest(balanceOf('acme'), '', header('beta')), 'login-conflict'],
   ['body and header', formRequest(unmapped, 'login=acme', header('beta')), 'login-conflict'],
@@ -31,8 +31,8 @@ const refused: [name: string, request: string, reason: Reason][] = [
   ['an empty header beside another', formRequest(transfer, '', header('')), 'login-conflict'],
 ];
 
-describe('logins that disagree', () => {
-  it.each(refused)('are refused: %s', async (_, request, reason) => {
+describe('conflicting logins', () => {
+  it.each(conflicting)('are rejected: %s', async (_, request, reason) => {
     expectProblem(await edge.ask(request), reason);
     expect(edge.gateway.requests).toHaveLength(0);
   });
@@ -42,7 +42,7 @@ describe('the map of endpoints', () => {
   it.each([
     ['an endpoint', '/sandbox/gw/api/v4/status/1234'],
     ['a group', '/sandbox/gw/api/v4/status/group/1234'],
-  ])('holds for %s: another login in the body conflicts', async (_, target) => {
+  ])('applies to %s: another login in the body conflicts', async (_, target) => {
     const request = formRequest(target, 'login=beta&client_orderid=1');
     expectProblem(await edge.ask(request), 'login-conflict');
     expect(edge.gateway.requests).toHaveLength(0);
@@ -50,19 +50,19 @@ describe('the map of endpoints', () => {
 });
 
 describe('a request without a login', () => {
-  it('is told to send the header', async () => {
+  it('gets the advice to send the header', async () => {
     const problem = expectProblem(await edge.ask(formRequest(unmapped, 'amount=1')), 'login-missing');
     expect(problem.detail).toContain('Countersign-Login');
   });
 
-  it('is told to send the body parameter', async () => {
+  it('gets the advice to send the body parameter', async () => {
     const request = formRequest('/sandbox/gw/api/v4/status/77', 'client_orderid=1');
     const problem = expectProblem(await edge.ask(request), 'login-missing');
     expect(problem.detail).toContain('body parameter "login"');
   });
 });
 
-const impossible = [
+const invalid = [
   '..',
   '.',
   '%2e%2e',
@@ -77,27 +77,24 @@ const impossible = [
   '%C3%A9',
 ];
 
-describe('a login that cannot be one', () => {
-  it.each(impossible)('is refused in the path: %s', async (login) => {
+describe('an invalid login', () => {
+  it.each(invalid)('is rejected in the path: %s', async (login) => {
     expectProblem(await edge.ask(formRequest(balanceOf(login))), 'parameter-invalid');
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
-  it.each(impossible.filter((login) => !login.includes('%zz')))(
-    'is refused in the body: %s',
-    async (login) => {
-      expectProblem(await edge.ask(formRequest(unmapped, `login=${login}`)), 'parameter-invalid');
-    },
-  );
+  it.each(invalid.filter((login) => !login.includes('%zz')))('is rejected in the body: %s', async (login) => {
+    expectProblem(await edge.ask(formRequest(unmapped, `login=${login}`)), 'parameter-invalid');
+  });
 
   it.each(['..', 'a/b', 'a%2fb', '', 'acme, acme', 'x'.repeat(200)])(
-    'is refused in the header: "%s"',
+    'is rejected in the header: "%s"',
     async (login) => {
       expectProblem(await edge.ask(formRequest(unmapped, '', header(login))), 'parameter-invalid');
     },
   );
 
-  it('is no route where it has two segments', async () => {
+  it('is an unknown route if it has two segments', async () => {
     expectProblem(await edge.ask(formRequest(balanceOf('a/b'))), 'unknown-route');
   });
 });
@@ -121,7 +118,7 @@ describe('the login', () => {
     ['the body', formRequest('/sandbox/gw/api/v4/status/77', 'login=beta&client_orderid=1'), 'beta'],
     ['the path, escaped', formRequest(balanceOf('b%65ta')), 'beta'],
     ['all of them, where they agree', formRequest(status, statusForm, header('acme')), 'acme'],
-  ])('is taken from %s', async (_, request, login) => {
+  ])('is found in %s', async (_, request, login) => {
     expect((await edge.ask(request)).status).toBe(200);
     const [received] = edge.gateway.requests;
     expect(received?.headers.authorization).toContain(`oauth_consumer_key="${login}"`);

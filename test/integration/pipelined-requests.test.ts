@@ -13,7 +13,7 @@ afterEach(() => {
   edge.gateway.reply = (response) => response.end('OK');
 });
 
-/** Holds the gateway's answers back; resolves when a request is there, with what lets it be answered. */
+/** Delays the gateway's response. Resolves at the next request to a function that sends the response. */
 function hold(): Promise<() => void> {
   return new Promise((resolve) => {
     edge.gateway.reply = (response) => resolve(() => response.end('paid'));
@@ -23,8 +23,8 @@ function hold(): Promise<() => void> {
 const wrong = formRequest(balance, 'a=%zz');
 const right = formRequest(balance, 'a=b');
 
-describe('requests that come before earlier ones are answered', () => {
-  it('are answered in order', async () => {
+describe('pipelined requests', () => {
+  it('get their responses in order', async () => {
     const connection = await RawConnection.open(edge.proxy.url);
     connection.send(right + right + right);
     for (let nth = 1; nth <= 3; nth += 1) {
@@ -34,7 +34,7 @@ describe('requests that come before earlier ones are answered', () => {
     expect(await nextIsServed(connection)).toBe(true);
   });
 
-  it('begin when the response before them has been written', async () => {
+  it('are processed after the previous response is written', async () => {
     const connection = await RawConnection.open(edge.proxy.url);
     const held = hold();
     connection.send(formRequest(transfer, 'n=1') + formRequest(transfer, 'n=2'));
@@ -52,16 +52,19 @@ describe('requests that come before earlier ones are answered', () => {
     ['400', wrong],
     ['401', right.replace('\r\n\r\n', '\r\nAuthorization: Bearer wrong\r\n\r\n')],
     ['405', `GET ${balance} HTTP/1.1\r\nHost: countersign.test\r\n\r\n`],
-  ])('are never processed behind a rejection with %s, which is sent whole', async (status, rejected) => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    connection.send(rejected + formRequest(transfer, 'amount=1').repeat(500));
-    const answer = await connection.answer();
-    expect([answer.status, answer.headers.connection]).toEqual([Number(status), 'close']);
-    expect(await connection.ended()).toBe('FIN');
-    expect(edge.gateway.requests).toHaveLength(0);
-  });
+  ])(
+    'are not processed after an error response with %s, which is sent completely',
+    async (status, rejected) => {
+      const connection = await RawConnection.open(edge.proxy.url);
+      connection.send(rejected + formRequest(transfer, 'amount=1').repeat(500));
+      const answer = await connection.answer();
+      expect([answer.status, answer.headers.connection]).toEqual([Number(status), 'close']);
+      expect(await connection.ended()).toBe('FIN');
+      expect(edge.gateway.requests).toHaveLength(0);
+    },
+  );
 
-  it('are all served when thousands come at once, a few of them in memory', async () => {
+  it('are all processed if there are thousands, with only a few in memory', async () => {
     const connection = await RawConnection.open(edge.proxy.url);
     const empty = `POST ${balance} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`;
     connection.send(empty.repeat(3000));
@@ -69,7 +72,7 @@ describe('requests that come before earlier ones are answered', () => {
     connection.close();
   });
 
-  it('are not carried out behind an answer that says "close"', async () => {
+  it('are not processed after a response with "Connection: close"', async () => {
     const connection = await RawConnection.open(edge.proxy.url);
     connection.send(formRequest(balance, '', ['Content-Type: text/plain', 'Content-Length: 3']));
     const answer = await connection.answer();
@@ -80,7 +83,7 @@ describe('requests that come before earlier ones are answered', () => {
   });
 });
 
-describe('bytes that are not HTTP behind a payment', () => {
+describe('bytes after a payment that are not HTTP', () => {
   it.each([
     ['garbage', formRequest(transfer, 'amount=1'), 'garbage\r\n\r\n', 400],
     ['a request after "close"', formRequest(transfer, 'amount=1', ['Connection: close']), right, undefined],
@@ -90,7 +93,7 @@ describe('bytes that are not HTTP behind a payment', () => {
       'CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n',
       405,
     ],
-  ])('are answered behind its response, if at all: %s', async (_, payment, behind, status) => {
+  ])('get a response after that of the payment, if any: %s', async (_, payment, behind, status) => {
     const before = (await edge.exchanges(0)).length;
     const connection = await RawConnection.open(edge.proxy.url);
     const held = hold();
@@ -113,13 +116,13 @@ describe('bytes that are not HTTP behind a payment', () => {
   });
 });
 
-describe('a request that asks for an upgrade', () => {
+describe('a request with an Upgrade header', () => {
   const upgrade = ['Connection: upgrade', 'Upgrade: h2c'];
 
   it.each([
     ['in one piece', 0],
     ['in two pieces', 100],
-  ])('is served, and what is behind it is never processed, also %s', async (_, pause) => {
+  ])('is processed, but nothing after it, also %s', async (_, pause) => {
     const connection = await RawConnection.open(edge.proxy.url);
     const smuggled = formRequest(transfer, 'amount=2');
     const [head = ''] = formRequest(transfer, 'x'.repeat(smuggled.length)).split('\r\n\r\n');
@@ -132,7 +135,7 @@ describe('a request that asks for an upgrade', () => {
   });
 });
 
-it('nothing is processed behind an HTTP/1.0 request, whose response may end with its connection', async () => {
+it('nothing is processed after an HTTP/1.0 request, whose response may end with the connection', async () => {
   const connection = await RawConnection.open(edge.proxy.url);
   edge.gateway.reply = (response) => {
     response.write(Buffer.alloc(1_500_000));

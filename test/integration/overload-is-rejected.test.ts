@@ -35,7 +35,7 @@ afterEach(async () => {
 
 const ok = reply('200 OK', '[]');
 
-/** A gateway that takes every request and answers all of them when it is told to. */
+/** A gateway that accepts every request and responds to all of them on demand. */
 async function startSlowPair(
   options: Omit<ProxyOptions, 'gateway'>,
 ): Promise<{ gateway: FaultyGateway; proxy: TestProxy; letGo: () => void }> {
@@ -58,7 +58,7 @@ function expectOverloaded(answer: Answer): void {
 }
 
 describe('one request more than maxInFlight', () => {
-  it('is refused at once and not sent; when one has ended there is room again', async () => {
+  it('is rejected immediately and not sent, until a slot is released', async () => {
     const { gateway, proxy, letGo } = await startSlowPair({ sandbox: { maxInFlight: 2 } });
     const first = [transfer(proxy), askBalance(proxy)];
     await until(() => gateway.requests().length === 2);
@@ -70,13 +70,14 @@ describe('one request more than maxInFlight', () => {
     for (const answer of await Promise.all(first)) expect(answer.status).toBe(200);
     expect(await transfer(proxy)).toMatchObject({ status: 200 });
     expect(await counted(proxy, 'requests_in_flight')).toBe(0);
-    const refused = (await exchanges(proxy, 5)).filter(({ reason }) => reason === 'overloaded');
-    expect(refused).toHaveLength(2);
-    for (const line of refused) expect(line).toMatchObject({ status: 503, outcome: 'not-sent', attempts: 0 });
+    const rejected = (await exchanges(proxy, 5)).filter(({ reason }) => reason === 'overloaded');
+    expect(rejected).toHaveLength(2);
+    for (const line of rejected)
+      expect(line).toMatchObject({ status: 503, outcome: 'not-sent', attempts: 0 });
     expect(await counted(proxy, 'requests_total', { reason: 'overloaded', status: '503' })).toBe(2);
   });
 
-  it('to one environment leaves the others alone', async () => {
+  it('to one environment does not affect the others', async () => {
     const stuck = await startFaultyGateway([silent]);
     const quick = await startFaultyGateway([always(ok)]);
     const common = { product: 'gw', endpoints: { '1234': 'acme' }, maxInFlight: 1 };
@@ -95,7 +96,7 @@ describe('one request more than maxInFlight', () => {
     expect(verdict(await first)).toMatch(/^502 gateway-reset unknown/);
   });
 
-  it('counts a caller who has hung up for as long as the gateway is at it', async () => {
+  it('counts a request whose client has disconnected until the gateway has responded', async () => {
     const { gateway, proxy, letGo } = await startSlowPair({ sandbox: { maxInFlight: 1 } });
     const leaving = new AbortController();
     const answer = fetch(`${proxy.url}/sandbox/gw/api/v4/transfer/1234`, {
@@ -113,18 +114,18 @@ describe('one request more than maxInFlight', () => {
   });
 });
 
-it('a full signing queue refuses further RSA signatures, and HMAC ones not; after that all is well', async () => {
-  // The longer the key, the longer it takes to sign, and the surer the queue is to fill.
+it('a full signing queue rejects RSA signatures, but not HMAC ones, and recovers', async () => {
+  // A long key takes long to sign, so the queue is sure to fill.
   const keys = { acme: { controlKey: testControlKey, privateKey: vectorText('keys/rsa-4096-pkcs8.pem') } };
   const config = { signing: { concurrency: 1, maxQueue: 1 } };
   const { proxy, letGo } = await startSlowPair({ keys, config });
   letGo();
-  // All at once: at most one signs and one waits, the others find the queue full.
+  // Concurrently: one is signed and one is queued, the others find the queue full.
   const answers = await Promise.all(Array.from({ length: 24 }, () => transfer(proxy)));
-  const refused = answers.filter(({ status }) => status === 503);
-  for (const answer of refused) expectOverloaded(answer);
-  expect(refused.length).toBeGreaterThan(0);
-  expect(answers.filter(({ status }) => status === 200).length).toBe(24 - refused.length);
+  const rejected = answers.filter(({ status }) => status === 503);
+  for (const answer of rejected) expectOverloaded(answer);
+  expect(rejected.length).toBeGreaterThan(0);
+  expect(answers.filter(({ status }) => status === 200).length).toBe(24 - rejected.length);
   const balances = await Promise.all(Array.from({ length: 12 }, () => askBalance(proxy)));
   expect(balances.every(({ status }) => status === 200)).toBe(true);
   expect(await transfer(proxy)).toMatchObject({ status: 200 });

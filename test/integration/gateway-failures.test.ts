@@ -27,14 +27,14 @@ async function start(options: ProxyOptions): Promise<TestProxy> {
   return proxy;
 }
 
-/** A gateway that fails on its first connection, or the first few, and is well after that. */
+/** A gateway that fails on its first connections and works after that. */
 async function startPair(...scripts: Script[]): Promise<{ gateway: FaultyGateway; proxy: TestProxy }> {
   const gateway = await startFaultyGateway([...scripts, once(reply('200 OK', approved))]);
   stops.push(gateway.close);
   return { gateway, proxy: await start({ gateway: gateway.url }) };
 }
 
-/** What the caller, the log and the metrics are told of one transfer; after it the proxy works as before. */
+/** Checks response, log and metrics of one transfer, and that the proxy works afterwards. */
 async function expectFailure(
   { gateway, proxy }: { gateway: FaultyGateway; proxy: TestProxy },
   expected: { verdict: string; details: RegExp; attempts?: number; received: number },
@@ -98,21 +98,21 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
     await expectFailure(await startPair(once('')), reset);
   });
 
-  it('breaks off within the head of its reply', async () => {
+  it('closes the connection within the headers of its response', async () => {
     await expectFailure(await startPair(once('HTTP/1.1 200 OK\r\nContent-Ty')), reset);
   });
 
-  it('breaks off before the end of a body of known length', async () => {
+  it('closes the connection before the end of a body of known length', async () => {
     const short = reply('200 OK', approved).slice(0, -3);
     await expectFailureAfterHead(await startPair(once(short)));
   });
 
-  it('breaks off before the last chunk', async () => {
+  it('closes the connection before the last chunk', async () => {
     const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
     await expectFailureAfterHead(await startPair(once(`${head}5\r\nstatu\r\n`)));
   });
 
-  it('resets the connection within the body of its reply', async () => {
+  it('resets the connection within the body of its response', async () => {
     const within: Script = async ({ request, write, socket, reset }) => {
       await request();
       write(reply('200 OK', approved).slice(0, -3));
@@ -121,11 +121,11 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
     await expectFailureAfterHead(await startPair(within));
   });
 
-  it('never answers', async () => {
+  it('never responds', async () => {
     await expectFailure(await startPair(silent), timeout);
   });
 
-  it('stops within the head of its reply', async () => {
+  it('stalls within the headers of its response', async () => {
     const stalled: Script = async ({ request, write }) => {
       await request();
       write('HTTP/1.1 200 OK\r\nContent-Le');
@@ -133,11 +133,11 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
     await expectFailure(await startPair(stalled), timeout);
   });
 
-  it('drips the head of its reply beyond the deadline', async () => {
+  it('sends the headers of its response byte by byte beyond the timeout', async () => {
     await expectFailure(await startPair(drip('HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n')), timeout);
   });
 
-  it('drips the body of its reply beyond the deadline', async () => {
+  it('sends the body of its response byte by byte beyond the timeout', async () => {
     const body: Script = async (conversation) => {
       conversation.write('HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\n');
       await drip('x'.repeat(60))(conversation);
@@ -145,7 +145,7 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
     await expectFailure(await startPair(body), timeout);
   });
 
-  it('sends one interim reply after the other beyond the deadline', async () => {
+  it('sends interim responses beyond the timeout', async () => {
     const interim: Script = async ({ request, write, socket }) => {
       await request();
       const timer = setInterval(() => write('HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'), 20);
@@ -156,7 +156,7 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
 
   it.each([
     ['something that is not HTTP', 'this is not HTTP\r\n\r\n'],
-    ['a reply of another protocol', 'SSH-2.0-OpenSSH_9.6\r\n'],
+    ['a response of another protocol', 'SSH-2.0-OpenSSH_9.6\r\n'],
     ['a status below all that there are', 'HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n'],
     ['a status that is no number', 'HTTP/1.1 abc OK\r\n\r\n'],
     ['a head that is too large', `HTTP/1.1 200 OK\r\nX-Big: ${'x'.repeat(70_000)}\r\n\r\n`],
@@ -171,11 +171,11 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
       'another protocol (101)',
       'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n',
     ],
-  ])('answers with %s', async (_what, bytes) => {
+  ])('responds with %s', async (_what, bytes) => {
     await expectFailure(await startPair(once(bytes)), invalid);
   });
 
-  /** The head has been seen, and counts nowhere: no whole reply came. */
+  /** Headers were received, but they count nowhere, since there is no complete response. */
   async function expectFailureAfterHead(pair: { gateway: FaultyGateway; proxy: TestProxy }) {
     const answer = await expectFailure(pair, reset);
     expect(answer.complete).toBe(true);
@@ -185,7 +185,7 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
 describe('nothing is sent when', () => {
   const unreachable = '502 gateway-unreachable not-sent not-sent';
 
-  it('the gateway refuses the connection: it is tried three times', async () => {
+  it('the gateway refuses the connection: three attempts are made', async () => {
     const proxy = await start({ gateway: `http://127.0.0.1:${closedPort}` });
     const answer = await transfer(proxy);
     expect(verdict(answer)).toBe(unreachable);
@@ -196,7 +196,7 @@ describe('nothing is sent when', () => {
     expect(await counted(proxy, 'request_outcomes_total', { outcome: 'not-sent', fault: 'gateway' })).toBe(1);
   });
 
-  it('the name of the gateway is not known', async () => {
+  it('the gateway’s name cannot be resolved', async () => {
     const proxy = await start({
       gateway: 'https://gateway.invalid',
       sandbox: { timeouts: { connect: '2s', request: '5s' } },
@@ -204,7 +204,7 @@ describe('nothing is sent when', () => {
     expect(verdict(await transfer(proxy))).toBe(unreachable);
   });
 
-  it('the TLS handshake is never answered: the connect deadline counts, and the exchange deadline bounds all', async () => {
+  it('the TLS handshake gets no response: the connect timeout applies, and the request timeout bounds all attempts', async () => {
     const gateway = await startFaultyGateway([() => {}]);
     stops.push(gateway.close);
     const proxy = await start({ gateway: gateway.url.replace('http:', 'https:') });
@@ -217,7 +217,7 @@ describe('nothing is sent when', () => {
     expect(gateway.received()).not.toContain('oauth');
   });
 
-  it('the gateway takes no connection any more because its queue is full', async () => {
+  it('the gateway accepts no connection because its backlog is full', async () => {
     const { port, close } = await startBlackHole();
     stops.push(close);
     const proxy = await start({ gateway: `http://127.0.0.1:${port}` });
@@ -226,7 +226,7 @@ describe('nothing is sent when', () => {
   });
 });
 
-it('a connection that is reset at once is tried again only if nothing can have been written', async () => {
+it('a connection that is reset immediately is retried only if nothing can have been sent', async () => {
   const { gateway, proxy } = await startPair(({ reset }) => reset());
   const { status } = await transfer(proxy);
   const [line] = await exchanges(proxy);
@@ -236,13 +236,13 @@ it('a connection that is reset at once is tried again only if nothing can have b
   );
 });
 
-it('a transfer whose connection was refused is sent when the gateway is back, newly signed', async () => {
+it('a transfer whose connection was refused is sent, newly signed, once the gateway is back', async () => {
   const nonces = ['nonce-1', 'nonce-2', 'nonce-3'];
   const refused = Promise.withResolvers<void>();
   const proxy = await start({
     gateway: `http://127.0.0.1:${closedPort}`,
     nonce: () => nonces.shift() ?? 'none',
-    // Asked for the length of the pause, which is then 200 ms.
+    // Called for the length of the delay, which is then 200 ms.
     random: () => {
       if (nonces.length === 2) refused.resolve();
       return 1;
@@ -260,7 +260,7 @@ it('a transfer whose connection was refused is sent when the gateway is back, ne
   expect((await exchanges(proxy))[0]).toMatchObject({ attempts: 2, outcome: 'answered', status: 200 });
 });
 
-it('a failed status query says the same, and is as final', async () => {
+it('a failed status query is reported alike, and is not retried either', async () => {
   const { gateway, proxy } = await startPair(silent);
   expect(verdict(await askStatus(proxy))).toBe('504 gateway-timeout unknown unknown');
   expect(gateway.requests()).toHaveLength(1);

@@ -72,8 +72,8 @@ const rejected: [name: string, request: string, reason: Reason][] = [
   ],
 ];
 
-describe('a request refused by its head', () => {
-  it.each(rejected)('is answered with a problem: %s', async (_, request, reason) => {
+describe('a request with an invalid head', () => {
+  it.each(rejected)('gets a problem response: %s', async (_, request, reason) => {
     const connection = await RawConnection.open(edge.proxy.url);
     const answer = await connection.send(request).answer();
     expectProblem(answer, reason);
@@ -81,7 +81,7 @@ describe('a request refused by its head', () => {
     connection.close();
   });
 
-  it('with 400, 401 or 405 ends its connection; with another status the connection serves the next', async () => {
+  it('with 400, 401 or 405 closes its connection; with another status the connection stays open', async () => {
     for (const [name, request] of rejected) {
       const connection = await RawConnection.open(edge.proxy.url);
       const { status, headers } = await connection.send(request).answer();
@@ -92,7 +92,7 @@ describe('a request refused by its head', () => {
     }
   });
 
-  it('names the method that is allowed', async () => {
+  it('gets the allowed method in the response', async () => {
     const answer = await edge.ask(withMethod('GET', balance));
     expect(answer.headers.allow).toBe('POST');
   });
@@ -100,14 +100,14 @@ describe('a request refused by its head', () => {
   it.each([
     ['in HTTP/1.0', http10(formRequest(balance, '0\r\n\r\n', ['Transfer-Encoding: chunked']))],
     ['given twice', formRequest(balance, '', ['Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'])],
-  ])('ends the connection where its end cannot be known: Transfer-Encoding %s', async (_, request) => {
+  ])('closes the connection if its end is unknown: Transfer-Encoding %s', async (_, request) => {
     const connection = await RawConnection.open(edge.proxy.url);
     expectProblem(await connection.send(request).answer(), 'bad-request');
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
-  it('is refused before its body has come: the answer is whole, then the connection ends', async () => {
+  it('is rejected before its body is received: with a complete response, then the connection closes', async () => {
     const connection = await RawConnection.open(edge.proxy.url);
     connection.send(formRequest(balance, '', ['Content-Type: text/plain', 'Content-Length: 100']));
     const answer = await connection.answer();
@@ -120,7 +120,7 @@ describe('a request refused by its head', () => {
 
 const withVersion = (version: string): string => formRequest(balance, 'a=b').replace('HTTP/1.1', version);
 
-/** Node's parser reads these; another server may see another request in the same bytes. */
+/** Node's parser accepts these; another server may read a different request from the same bytes. */
 const ambiguous: [name: string, request: string][] = [
   ['HTTP/2.0', withVersion('HTTP/2.0')],
   ['HTTP/0.9', withVersion('HTTP/0.9')],
@@ -137,8 +137,8 @@ const ambiguous: [name: string, request: string][] = [
   ].map((line): [string, string] => [line, formRequest(balance, 'a=b', [line])]),
 ];
 
-describe('a request that two servers may read in two ways', () => {
-  it.each(ambiguous)('is rejected, and nothing behind it is handled: %s', async (_, request) => {
+describe('an ambiguous request', () => {
+  it.each(ambiguous)('is rejected, and nothing after it is processed: %s', async (_, request) => {
     const connection = await RawConnection.open(edge.proxy.url);
     const answer = await connection.send(request + formRequest(balance)).answer();
     expectProblem(answer, 'bad-request');
@@ -156,7 +156,7 @@ describe('a request that two servers may read in two ways', () => {
   );
 });
 
-/** Node's parser gives up on these: what comes behind them cannot be told apart any more. */
+/** Node's parser fails on these, so the end of the request is unknown. */
 const unparsed: [name: string, bytes: string | Buffer][] = [
   ['text that is not HTTP', 'hello\r\n\r\n'],
   ['a target that is a host and port', formRequest('gateway.test:443')],
@@ -181,8 +181,8 @@ const unparsed: [name: string, bytes: string | Buffer][] = [
   ['a target of 20,000 characters', formRequest(`/${'x'.repeat(20_000)}`)],
 ];
 
-describe('bytes that are no request', () => {
-  it.each(unparsed)('are answered with a problem, and the connection ends: %s', async (_, bytes) => {
+describe('bytes that are not a valid request', () => {
+  it.each(unparsed)('get a problem response, and the connection closes: %s', async (_, bytes) => {
     const connection = await RawConnection.open(edge.proxy.url);
     const answer = await connection.send(bytes).answer();
     expectProblem(answer, 'bad-request');
@@ -191,7 +191,7 @@ describe('bytes that are no request', () => {
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
-  it('are logged with one line, like every other exchange', async () => {
+  it('have one log line, like every other request', async () => {
     const before = (await edge.exchanges(0)).length;
     const answer = await edge.ask('hello\r\n\r\n');
     const lines = (await edge.exchanges(before + 1)).slice(before);
@@ -204,7 +204,7 @@ describe('bytes that are no request', () => {
     ]);
   });
 
-  it('are answered with 405 where they ask for a tunnel', async () => {
+  it('get a 405 if they are a CONNECT request', async () => {
     const connection = await RawConnection.open(edge.proxy.url);
     const answer = await connection.send(withMethod('CONNECT', 'gateway.test:443')).answer();
     expectProblem(answer, 'method-not-allowed');
@@ -217,15 +217,15 @@ const otherForms = ['http://countersign.test', 'HTTP://other.test', 'http://['].
   (origin) => `${origin}${balance}`,
 );
 
-describe('a target that is no path', () => {
-  it.each([...otherForms, '*'])('leads nowhere: %s', async (target) => {
+describe('a request target that is not a path', () => {
+  it.each([...otherForms, '*'])('is an unknown route: %s', async (target) => {
     const connection = await RawConnection.open(edge.proxy.url);
     expectProblem(await connection.send(formRequest(target)).answer(), 'unknown-route');
     expect(await nextIsServed(connection)).toBe(true);
   });
 });
 
-describe('what is accepted', () => {
+describe('a valid request', () => {
   const type = 'Content-Type: application/x-www-form-urlencoded';
 
   it.each([

@@ -34,13 +34,13 @@ beforeEach(() => {
 
 const balanceOf = (login: string): string => `/sandbox/gw/api/v2/get-balance/manager/${login}`;
 
-/** The body without the one part that differs from request to request. */
+/** The body without the part that differs between requests. */
 function sameBytes({ body, headers }: RawAnswer): string {
   return body.toString().replaceAll(headers['x-request-id'] ?? '', 'ID');
 }
 
 describe('a caller with a bearer token', () => {
-  it('is known by it', async () => {
+  it('is authenticated', async () => {
     const answer = await edge.ask(formRequest(balance, '', [bearer('billing')]));
     expect(answer.status).toBe(200);
     const line = edge.proxy.logLines().find(({ requestId }) => requestId === answer.headers['x-request-id']);
@@ -51,7 +51,7 @@ describe('a caller with a bearer token', () => {
     ['the scheme in lower case', `authorization: bearer ${tokenOf('billing')}`],
     ['spaces around the token', `Authorization: Bearer   ${tokenOf('billing')}  `],
     ['a Connection header that names it', `${bearer('billing')}\r\nConnection: Authorization`],
-  ])('is known by it with %s', async (_, line) => {
+  ])('is authenticated with %s', async (_, line) => {
     expect((await edge.ask(formRequest(balance, '', [line]))).status).toBe(200);
     expectProblem(await edge.ask(formRequest(transfer, '', [line])), 'not-allowed');
   });
@@ -64,7 +64,7 @@ describe('a caller with a bearer token', () => {
     ['with more behind it', `${bearer('billing')} x`],
     ['in quotes', `Authorization: Bearer "${tokenOf('billing')}"`],
     ['after a tab', `Authorization: Bearer\t${tokenOf('billing')}`],
-  ])('is never taken for anonymous when it shows one %s', async (_, line) => {
+  ])('is never treated as anonymous if it presents one %s', async (_, line) => {
     const connection = await RawConnection.open(edge.proxy.url);
     const answer = await connection.send(formRequest(balance, '', [line])).answer();
     expectProblem(answer, 'caller-unknown');
@@ -91,11 +91,11 @@ it.each(['Basic YTpi', 'OAuth oauth_nonce="x"', 'Negotiate', 'Bearerx abc'])(
   },
 );
 
-describe('what a caller may do', () => {
+describe('the access of a caller', () => {
   const ask = (login: string, name: string): Promise<RawAnswer> =>
     edge.ask(formRequest(balanceOf(login), '', [bearer(name)]));
 
-  it('is nothing without a grant', async () => {
+  it('is denied without a grant', async () => {
     expectProblem(await ask('acme', 'nobody'), 'not-allowed');
     expect(edge.gateway.requests).toHaveLength(0);
   });
@@ -115,7 +115,7 @@ describe('what a caller may do', () => {
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
-  it('is refused in the same words for a login that exists and for one that does not', async () => {
+  it('is denied with the same response for a login that exists and for one that does not', async () => {
     const [existing, unknown] = [await ask('beta-1', 'billing'), await ask('no-such-login', 'billing')];
     expectProblem(existing, 'not-allowed');
     expect(sameBytes(unknown)).toBe(sameBytes(existing));
@@ -123,12 +123,12 @@ describe('what a caller may do', () => {
     expect(unknown.headers['content-length']).toBe(existing.headers['content-length']);
   });
 
-  it('is refused before the parameters are looked at', async () => {
+  it('is denied before the parameters are checked', async () => {
     const form = formRequest(balanceOf('beta-1'), 'oauth_nonce=x', [bearer('billing')]);
     expectProblem(await edge.ask(form), 'not-allowed');
   });
 
-  it('leaves the connection as it was when it is refused', async () => {
+  it('keeps the connection open when it is denied', async () => {
     const connection = await RawConnection.open(edge.proxy.url);
     connection.send(formRequest(balance, 'a=b', [bearer('nobody')]));
     expectProblem(await connection.answer(), 'not-allowed');
@@ -139,17 +139,17 @@ describe('what a caller may do', () => {
 describe('the order of the steps', () => {
   const nowhere = '/sandbox/gw/api/v4/nothing';
 
-  it('asks who calls before it says whether a path exists', async () => {
+  it('has authentication before routing', async () => {
     const wrong = 'Authorization: Bearer wrong';
     expectProblem(await edge.ask(formRequest(nowhere, 'a=%zz', [wrong])), 'caller-unknown');
     expectProblem(await edge.ask(formRequest(balanceOf('..'), 'a=%zz', [wrong])), 'caller-unknown');
   });
 
-  it('says that a path is unknown before it reads the form', async () => {
+  it('has routing before the form is read', async () => {
     expectProblem(await edge.ask(formRequest(nowhere, 'a=%zz', [bearer('billing')])), 'unknown-route');
   });
 
-  it('does not wait for the body of somebody unknown', async () => {
+  it('does not include reading the body of an unknown caller', async () => {
     const lines = ['Authorization: Bearer wrong', 'Content-Length: 1000'];
     const connection = await RawConnection.open(edge.proxy.url);
     const answer = await connection.send(formRequest(balance, '', lines)).answer();
@@ -160,14 +160,14 @@ describe('the order of the steps', () => {
   });
 });
 
-it('a caller in report mode is let through, and what enforcing would refuse is logged and counted', async () => {
+it('requests of a caller in dry-run mode are processed, and what would be denied is logged and counted', async () => {
   const answer = await edge.ask(formRequest(balance, '', [bearer('trial')]));
   expect(answer.status).toBe(200);
   expect(edge.gateway.requests).toHaveLength(1);
   expect(edge.proxy.logLines()).toContainEqual(
     expect.objectContaining({
       level: 'warn',
-      msg: 'enforcing would refuse this request',
+      msg: 'would be denied in enforce mode',
       caller: 'trial',
       environment: 'sandbox',
       operation: 'manager-balance',
@@ -179,7 +179,7 @@ it('a caller in report mode is let through, and what enforcing would refuse is l
   );
 });
 
-it('a grant for the sandbox does not reach production', async () => {
+it('a grant for the sandbox does not cover production', async () => {
   const both = await startEdge({
     config: {
       callers: [{ name: 'billing', credentials: credentialsOf('billing'), allow: [reading] }],

@@ -41,14 +41,14 @@ async function startPair(...scripts: Script[]): Promise<{ gateway: FaultyGateway
 const chunked = (body: string): string =>
   `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n`;
 
-describe('the answer is the gateway’s own when it is', () => {
+describe('the gateway’s response is forwarded if it is', () => {
   it.each([
     ['approved', '200 OK', approved],
     ['a creation', '201 Created', 'made'],
     ['nothing', '204 No Content', ''],
     ['a wrong request', '400 Bad Request', '<h1>Bad</h1>'],
-    ['a refusal of the login', '401 Unauthorized', '<h1>No</h1>'],
-    ['a refusal', '403 Forbidden', '<h1>Access is denied</h1>'],
+    ['a rejected login', '401 Unauthorized', '<h1>No</h1>'],
+    ['a rejection', '403 Forbidden', '<h1>Access is denied</h1>'],
     ['too many requests', '429 Too Many Requests', ''],
     ['a failure', '500 Internal Server Error', '<h1>Oh</h1>'],
     ['an unavailable server', '503 Service Unavailable', ''],
@@ -84,7 +84,7 @@ describe('the answer is the gateway’s own when it is', () => {
     expect(await transfer(proxy)).toMatchObject({ status: 200, body: approved, complete: true });
   });
 
-  it('preceded by interim answers, which are not passed on', async () => {
+  it('preceded by interim responses, which are not forwarded', async () => {
     const interim = 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n';
     const { proxy } = await startPair(once(`${interim}${reply('200 OK', approved)}`));
     const answer = await transfer(proxy);
@@ -92,7 +92,7 @@ describe('the answer is the gateway’s own when it is', () => {
     expect(answer.headers).not.toHaveProperty('link');
   });
 
-  it('longer in coming than the connect deadline', async () => {
+  it('slower than the connect timeout', async () => {
     const slow: Script = async ({ request, end }) => {
       await request();
       setTimeout(() => end(reply('200 OK', approved)), 400);
@@ -117,7 +117,7 @@ it.each(['301', '302', '303', '307', '308'])(
   },
 );
 
-it('only the listed headers of the gateway come back, and none that Countersign speaks with', async () => {
+it('only listed gateway headers are forwarded, and none of those that Countersign sets', async () => {
   const headers = [
     'Content-Type: text/html;charset=utf-8',
     'Date: Thu, 15 Jan 2026 12:00:00 GMT',
@@ -151,7 +151,7 @@ it('only the listed headers of the gateway come back, and none that Countersign 
   expect(Object.values(answer.headers).join(' ')).not.toMatch(/theirs|not-sent|X-Hop|internal_error/);
 });
 
-it('the time between the gateway’s clock and ours is measured', async () => {
+it('the skew between the gateway’s clock and ours is measured', async () => {
   const headers = ['Date: Thu, 15 Jan 2026 12:00:40 GMT', 'Content-Type: text/html'];
   const gateway = await startFaultyGateway([once(reply('200 OK', approved, headers))]);
   const proxy = await startProxy({ gateway: gateway.url, clock: () => Date.UTC(2026, 0, 15, 12) });
@@ -160,16 +160,16 @@ it('the time between the gateway’s clock and ours is measured', async () => {
   expect(await counted(proxy, 'gateway_clock_skew_seconds', { environment: 'sandbox' })).toBe(40);
 });
 
-it('serial number and result of a form-encoded answer are logged', async () => {
+it('serial number and result of a form-encoded response are logged', async () => {
   const { proxy } = await startPair(once(reply('200 OK', approved)));
   await transfer(proxy);
   expect((await exchanges(proxy))[0]).toMatchObject({ serialNumber, gatewayResult: 'approved' });
 });
 
-describe('an answer of more than a mebibyte', () => {
+describe('a response larger than 1 MiB', () => {
   const large = 'x'.repeat(3 * mebibyte);
 
-  it('comes through whole', async () => {
+  it('is forwarded completely', async () => {
     const { proxy } = await startPair(once(reply('200 OK', large)));
     const answer = await transfer(proxy);
     expect(answer).toMatchObject({ status: 200, complete: true });
@@ -178,7 +178,7 @@ describe('an answer of more than a mebibyte', () => {
     expect((await exchanges(proxy))[0]).toMatchObject({ status: 200, outcome: 'answered' });
   });
 
-  it('comes through whole when it is chunked', async () => {
+  it('is forwarded completely if it is chunked', async () => {
     const { proxy } = await startPair(once(`${chunked(large)}0\r\n\r\n`));
     const answer = await transfer(proxy);
     expect(answer.complete && answer.body === large).toBe(true);
@@ -187,7 +187,7 @@ describe('an answer of more than a mebibyte', () => {
   it.each([
     ['of known length', reply('200 OK', large).slice(0, -3)],
     ['that is chunked', chunked(large)],
-  ])('%s, broken off after its head was passed on, never ends well-formed', async (_what, bytes) => {
+  ])('%s, truncated after its headers were forwarded, never ends well-formed', async (_what, bytes) => {
     const { gateway, proxy } = await startPair(once(bytes));
     const answer = await transfer(proxy);
     expect(answer).toMatchObject({ status: 200, complete: false });
@@ -200,7 +200,7 @@ describe('an answer of more than a mebibyte', () => {
     expect(await counted(proxy, 'request_outcomes_total', { outcome: 'unknown', fault: 'gateway' })).toBe(1);
   });
 
-  it('without a length, for a caller of HTTP/1.0, ends with a FIN when it is whole, and with a RST when not', async () => {
+  it('without a length, for an HTTP/1.0 client, ends with a FIN if it is complete, and with a RST if not', async () => {
     const { proxy } = await startPair(once(`${chunked(large)}0\r\n\r\n`), once(chunked(large)));
     const request = formRequest(paths.transfer, transferForm).replace('HTTP/1.1', 'HTTP/1.0');
     const whole = await RawConnection.open(proxy.url);
@@ -211,7 +211,7 @@ describe('an answer of more than a mebibyte', () => {
     expect(await broken.ended()).toBe('ECONNRESET');
   });
 
-  it('that stalls after its head was passed on is cut off at the deadline, and is not called answered', async () => {
+  it('that stalls after its headers were forwarded is aborted at the timeout, and is not reported as answered', async () => {
     const stalled: Script = async ({ request, write }) => {
       await request();
       write(reply('200 OK', large).slice(0, -3));
@@ -225,7 +225,7 @@ describe('an answer of more than a mebibyte', () => {
     });
   });
 
-  it('counts as answered when its caller has left before, and the gateway is let go', async () => {
+  it('counts as answered if the client disconnected before, and the gateway connection is closed', async () => {
     const held = Promise.withResolvers<void>();
     const ended = Promise.withResolvers<void>();
     const slow: Script = async ({ socket, request, write }) => {
@@ -235,14 +235,14 @@ describe('an answer of more than a mebibyte', () => {
       write(reply('200 OK', large).slice(0, -3));
     };
     const gateway = await startFaultyGateway([slow]);
-    // With the default deadline of 30 s: nothing but the caller's leave can end the connection in time.
+    // With the default timeout of 30 s, only the client's disconnect can end the connection in time.
     const proxy = await startProxy({ gateway: gateway.url });
     stops.push(gateway.close, () => proxy.stop());
     const caller = await RawConnection.open(proxy.url);
     caller.send(formRequest(paths.transfer, transferForm));
     await until(() => gateway.requests().length === 1);
     caller.reset();
-    // By the time that a later connection is answered, the end of this one has been seen.
+    // When a later connection has its response, the end of this one has been noticed.
     await post(`${proxy.url}/nowhere`, '');
     held.resolve();
     await ended.promise;
@@ -251,7 +251,7 @@ describe('an answer of more than a mebibyte', () => {
     expect(line).not.toHaveProperty('reason');
   });
 
-  it('counts as answered when its caller breaks the connection while it is written', async () => {
+  it('counts as answered if the client resets the connection while it is written', async () => {
     const endless: Script = async ({ socket, request, write }) => {
       await request();
       write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');
@@ -268,11 +268,11 @@ describe('an answer of more than a mebibyte', () => {
     expect(line).not.toHaveProperty('reason');
   });
 
-  it('counts as answered when its caller reads too slowly to have it by the deadline', async () => {
-    // More than the buffers between the gateway and the caller hold.
+  it('counts as answered if the client reads too slowly to get it before the timeout', async () => {
+    // More than the buffers between gateway and client hold.
     const { proxy } = await startPair(once(reply('200 OK', 'x'.repeat(24 * mebibyte))));
     const caller = httpRequest(`${proxy.url}${paths.transfer}`, { method: 'POST', agent: false });
-    // Without a listener Node would read the answer to throw it away.
+    // Without a listener Node would drain the response.
     caller.on('response', (answer) => answer.on('error', () => {})).on('error', () => {});
     caller.end();
     const [line] = await exchanges(proxy);
@@ -281,7 +281,7 @@ describe('an answer of more than a mebibyte', () => {
     caller.destroy();
   });
 
-  it('counts as answered when it is the caller who leaves', async () => {
+  it('counts as answered if the client disconnects', async () => {
     const { proxy } = await startPair(once(reply('200 OK', large)));
     const leaving = new AbortController();
     const answer = await fetch(`${proxy.url}${paths.transfer}`, {
@@ -295,7 +295,7 @@ describe('an answer of more than a mebibyte', () => {
   });
 });
 
-it('two answers to one request on a kept-alive connection: the second is nobody’s', async () => {
+it('of two responses to one request on a keep-alive connection, the second is never forwarded', async () => {
   const stray = reply('200 OK', '[{"name":"somebody else’s"}]');
   const poisoned: Script = async ({ request, write }) => {
     await request();

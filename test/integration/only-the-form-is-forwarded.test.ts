@@ -31,7 +31,7 @@ function headerOf(request: RawRequest | undefined, name: string): string | undef
   return request?.headers.find(([given]) => given === name)?.[1];
 }
 
-/** The one header list that may leave, for a request with this Connection header. */
+/** The only headers that may be sent, for a request with this Connection header. */
 function expectOwnHeaders(request: RawRequest | undefined, host: string, connection: string): void {
   expect(request?.headers.map(([name]) => name)).toEqual([
     'Host',
@@ -78,7 +78,7 @@ const tricks: Readonly<Record<string, string>> = {
   Oauth_Consumer_Key: 'theirs',
 };
 
-describe('no header of the caller reaches the gateway', () => {
+describe('no header of the client reaches the gateway', () => {
   it.each([
     ['on a connection of its own', paths.transfer, transferForm, 'close'],
     ['on a pooled connection', paths.status, statusForm, 'keep-alive'],
@@ -117,7 +117,7 @@ describe('no header of the caller reaches the gateway', () => {
     );
   });
 
-  it('sent in chunks: the request goes on with its length, once', async () => {
+  it('sent in chunks: the upstream request has its length, once', async () => {
     const { gateway, proxy } = await startPair();
     const chunks = ['client_orderid=', 'invoice-7', '&amount=1'];
     const body = chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`).join('');
@@ -130,7 +130,7 @@ describe('no header of the caller reaches the gateway', () => {
     expect(gateway.received()).not.toContain('theirs');
   });
 
-  it('bearer token included, which only the proxy may see', async () => {
+  it('including the bearer token, which only the proxy may see', async () => {
     const gateway = await startFaultyGateway([always(reply('200 OK', 'status=approved\n'))]);
     const token = 'token-of-billing';
     const proxy = await startProxy({
@@ -155,7 +155,7 @@ describe('no header of the caller reaches the gateway', () => {
   });
 });
 
-describe('the URL that is signed is the one the gateway sees', () => {
+describe('the signed URL is the one that the gateway sees', () => {
   const balance = { controlKey: testControlKey };
 
   it.each([
@@ -210,7 +210,7 @@ function expectContinue(proxy: TestProxy, headers: Readonly<Record<string, strin
   );
 }
 
-/** Writes the bytes, and `body` once something has come back; gives all that comes. */
+/** Writes the bytes, and `body` after the first response. Returns everything that was received. */
 function rawPost(proxy: TestProxy, head: string, body?: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(Number(new URL(proxy.url).port), '127.0.0.1');

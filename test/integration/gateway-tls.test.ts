@@ -16,7 +16,7 @@ afterEach(async () => {
 
 const unreachable = '502 gateway-unreachable not-sent not-sent';
 
-/** Certificates are made by the program openssl; where it is missing, these tests are skipped. */
+/** Certificates are made with openssl; these tests are skipped if it is not installed. */
 describeWith('openssl')('a gateway with TLS', () => {
   let folder = '';
   const file = (name: string): string => join(folder, name);
@@ -56,7 +56,7 @@ describeWith('openssl')('a gateway with TLS', () => {
     expect(gateway.requests()).toHaveLength(1);
   });
 
-  it('keeps its connections for operations that are readOnly, and for no others', async () => {
+  it('has its connections reused for read-only operations only', async () => {
     const { gateway, proxy } = await start('good', 'ca.crt');
     for (let turn = 0; turn < 5; turn += 1) expect(await askBalance(proxy)).toMatchObject({ status: 200 });
     expect(gateway.connections()).toBe(1);
@@ -68,7 +68,7 @@ describeWith('openssl')('a gateway with TLS', () => {
     ['of an unknown CA', 'good', undefined],
     ['of another CA than the configured one', 'good', 'other-ca.crt'],
     ['for another name', 'wrong-name', 'ca.crt'],
-  ])('and a certificate %s gets not one byte of the request', async (_what, certificate, caFile) => {
+  ])('and a certificate %s gets no byte of the request', async (_what, certificate, caFile) => {
     const { gateway, proxy } = await start(certificate, caFile);
     for (const ask of [transfer, askBalance]) expect(verdict(await ask(proxy))).toBe(unreachable);
     expect(gateway.received()).toBe('');
@@ -77,21 +77,21 @@ describeWith('openssl')('a gateway with TLS', () => {
     }
   });
 
-  it('of an old version gets nothing', async () => {
+  it('of an old TLS version gets nothing', async () => {
     const tls: TlsOptions = { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' };
     const { gateway, proxy } = await start('good', 'ca.crt', tls);
     expect(verdict(await transfer(proxy))).toBe(unreachable);
     expect(gateway.received()).toBe('');
   });
 
-  it('that wants a certificate of the proxy closes after the handshake: nothing can be said of the outcome', async () => {
+  it('that requires a client certificate closes after the handshake: the outcome is unknown', async () => {
     const tls: TlsOptions = { requestCert: true, rejectUnauthorized: true, ca: readFileSync(file('ca.crt')) };
     const { gateway, proxy } = await start('good', 'ca.crt', tls);
     expect(verdict(await transfer(proxy))).toBe('502 gateway-reset unknown unknown');
     expect(gateway.requests()).toHaveLength(0);
   });
 
-  it('that is none speaks no TLS: nothing is sent', async () => {
+  it('without TLS gets nothing', async () => {
     const gateway = await startFaultyGateway([always(reply('200 OK', '[]'))]);
     const sandbox = { timeouts: { connect: '150ms', request: '400ms' } };
     const proxy = await startProxy({ gateway: gateway.url.replace('http:', 'https:'), sandbox });
@@ -101,7 +101,7 @@ describeWith('openssl')('a gateway with TLS', () => {
   });
 });
 
-/** A key and a certificate for it, self-signed unless `extra` says who signs. */
+/** A key and a certificate for it, self-signed unless `extra` has an issuer. */
 function makeCertificate(folder: string, name: string, extra: readonly string[]): void {
   const out = ['-keyout', join(folder, `${name}.key`), '-out', join(folder, `${name}.crt`)];
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];

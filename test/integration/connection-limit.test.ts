@@ -3,7 +3,7 @@ import { balance, startEdge } from '../support/edge.ts';
 import { until } from '../support/forwarding.ts';
 import { formRequest, RawConnection } from '../support/raw-http.ts';
 
-it('connections beyond maxConnections are closed unanswered and counted, until one of the others has ended', async () => {
+it('connections beyond maxConnections are closed without a response and counted, until another one ends', async () => {
   const edge = await startEdge({ config: { proxy: { port: 0, maxConnections: 2 } } });
   const open = (): Promise<RawConnection> => RawConnection.open(edge.proxy.url);
   const statusOver = async (connection: RawConnection): Promise<number> =>

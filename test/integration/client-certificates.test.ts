@@ -95,7 +95,7 @@ function configWith(tls: { clientCaFile?: string }) {
   };
 }
 
-/** Status, and who the log says it was. */
+/** The status, and the caller in the log line. */
 async function askWith(name: string | undefined, of: TestProxy = proxy, more: RequestOptions = {}) {
   const shown = name === undefined ? {} : { cert: read(`${name}.crt`), key: read(`${name}.key`) };
   const options = { method: 'POST', agent: false as const, ca: read('ours.crt'), ...shown, ...more };
@@ -112,11 +112,11 @@ async function askWith(name: string | undefined, of: TestProxy = proxy, more: Re
 }
 
 whereOpensslIs('a caller with a client certificate', () => {
-  it('is known by its URI', async () => {
+  it('is authenticated by its URI', async () => {
     expect(await askWith('uri')).toEqual({ status: 200, caller: 'billing' });
   });
 
-  it('is known by its DNS name, in whatever case', async () => {
+  it('is authenticated by its DNS name, case-insensitively', async () => {
     expect(await askWith('dns')).toEqual({ status: 200, caller: 'reports' });
   });
 
@@ -133,7 +133,7 @@ whereOpensslIs('a caller with a client certificate', () => {
     expect(gateway.requests).toHaveLength(before);
   });
 
-  it('is unknown by a header that speaks of a certificate', async () => {
+  it('is unknown with a header about a certificate', async () => {
     const headers = {
       'X-Forwarded-Client-Cert': 'URI=spiffe://test/ns/pay/sa/billing',
       'X-SSL-Client-Verify': 'SUCCESS',
@@ -141,7 +141,7 @@ whereOpensslIs('a caller with a client certificate', () => {
     expect(await askWith(undefined, proxy, { headers })).toMatchObject({ status: 401 });
   });
 
-  it('stays unknown when it resumes the session of a certificate of another CA', async () => {
+  it('is unknown if it resumes the session of a certificate of another CA', async () => {
     const sessions: Buffer[] = [];
     const ask = (session?: Buffer) =>
       new Promise<number | undefined>((resolve, reject) => {
@@ -159,7 +159,7 @@ whereOpensslIs('a caller with a client certificate', () => {
     expect(await ask(sessions.at(-1))).toBe(401);
   });
 
-  it('is unknown once another CA is configured, also when it resumes its session', async () => {
+  it('is unknown after another CA is configured, even if it resumes its session', async () => {
     const changing = await start({ clientCaFile: at('ours.crt') });
     let session: Buffer | undefined;
     const agent = new Agent({ maxCachedSessions: 0 });
@@ -189,7 +189,7 @@ whereOpensslIs('a caller with a client certificate', () => {
     }
   });
 
-  it('is unknown once its certificate has expired, also over the connection it has kept', async () => {
+  it('is unknown after its certificate has expired, even on an open connection', async () => {
     let now = Date.now();
     const lasting = await startProxy({
       gateway: gateway.url,
@@ -210,7 +210,7 @@ whereOpensslIs('a caller with a client certificate', () => {
     }
   });
 
-  it('keeps its connection when a configuration with the same CA is read, and loses it with another CA', async () => {
+  it('keeps its connection after a reload with the same CA, and loses it with another CA', async () => {
     const changing = await start({ clientCaFile: at('ours.crt') });
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     const kept = () => Object.values(agent.freeSockets).flat()[0];
@@ -229,7 +229,7 @@ whereOpensslIs('a caller with a client certificate', () => {
     }
   });
 
-  it('gets the answer that is under way when another CA is configured, and it is the last', async () => {
+  it('gets the pending response if another CA is configured, as the last one', async () => {
     const changing = await start({ clientCaFile: at('ours.crt') });
     const agent = new Agent({ keepAlive: true });
     const going = Promise.withResolvers<void>();
@@ -250,7 +250,7 @@ whereOpensslIs('a caller with a client certificate', () => {
     }
   });
 
-  it('is let go when its TLS handshake takes longer than the head of a request may', async () => {
+  it('is disconnected if its TLS handshake takes longer than timeouts.headers', async () => {
     const { hostname, port } = new URL(proxy.url);
     const silent = connect(Number(port), hostname);
     silent.resume().on('error', () => {});
@@ -263,7 +263,7 @@ whereOpensslIs('a caller with a client certificate', () => {
     expect(silent.bytesRead).toBe(0);
   });
 
-  it('is unknown where no CA for callers is configured, even by a certificate of a public CA', async () => {
+  it('is unknown without a configured client CA, even with a certificate of a public CA', async () => {
     const publicOnes = getCACertificates('default');
     setDefaultCACertificates([...publicOnes, read('ours.crt')]);
     const open = await start({});

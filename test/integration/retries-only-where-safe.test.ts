@@ -37,7 +37,7 @@ async function startPair(...scripts: Script[]): Promise<{ gateway: FaultyGateway
   return { gateway, proxy };
 }
 
-/** The nonce of a request whose signature is right. */
+/** The nonce of a request, whose signature is verified. */
 function nonceOf(request: RawRequest, key: VerificationKey): string | undefined {
   const header = (name: string) => request.headers.find(([given]) => given.toLowerCase() === name)?.[1];
   const [method = '', path = ''] = request.line.split(' ');
@@ -53,7 +53,7 @@ const controlKey = { controlKey: testControlKey };
 const publicKey = { publicKey: createPublicKey(testPrivateKey) };
 
 describe('a transfer', () => {
-  it('uses a connection of its own each time, also where the gateway would keep it', async () => {
+  it('always uses a dedicated connection, even if the gateway would keep it open', async () => {
     const { gateway, proxy } = await startPair(always(ok));
     for (let turn = 0; turn < 4; turn += 1) expect(await transfer(proxy)).toMatchObject({ status: 200 });
     expect(gateway.connections()).toBe(4);
@@ -61,13 +61,13 @@ describe('a transfer', () => {
     expect(new Set(gateway.requests().map((request) => nonceOf(request, publicKey))).size).toBe(4);
   });
 
-  it('says that its connection will not be used again', async () => {
+  it('announces that its connection will not be reused', async () => {
     const { gateway, proxy } = await startPair(always(ok));
     await transfer(proxy);
     expect(gateway.requests()[0]?.headers).toContainEqual(['Connection', 'close']);
   });
 
-  it('never takes a connection that a status query left behind', async () => {
+  it('never uses a pooled connection of a status query', async () => {
     const { gateway, proxy } = await startPair(always(ok));
     await askStatus(proxy);
     await transfer(proxy);
@@ -77,7 +77,7 @@ describe('a transfer', () => {
 });
 
 describe('an eligibility request', () => {
-  it('is sent once when the gateway ends a connection that it could have kept', async () => {
+  it('is sent once if the gateway closes a connection that it could have kept open', async () => {
     const { gateway, proxy } = await startPair(endsOnSecondRequest(), once(''), once(ok));
     const url = `${proxy.url}/sandbox/gw/api/v2/pan-eligibility/send/1234`;
     const form = 'client-order-id=invoice-7&sending-card-ref-id=1';
@@ -87,8 +87,8 @@ describe('an eligibility request', () => {
   });
 });
 
-describe('a readOnly operation', () => {
-  it('shares few connections among many requests', async () => {
+describe('a read-only operation', () => {
+  it('reuses few connections for many requests', async () => {
     const { gateway, proxy } = await startPair(always(ok));
     for (let turn = 0; turn < 20; turn += 1) await askBalance(proxy);
     await Promise.all(Array.from({ length: 20 }, () => askStatus(proxy)));
@@ -101,7 +101,7 @@ describe('a readOnly operation', () => {
   it.each<[string, (conversation: Parameters<Script>[0]) => void]>([
     ['closes', ({ end }) => end()],
     ['resets', ({ reset }) => reset()],
-  ])('loses nothing when the gateway %s a kept connection while it is idle', async (_what, leave) => {
+  ])('loses no request if the gateway %s a pooled connection while it is idle', async (_what, leave) => {
     const idle: Script = async (conversation) => {
       await conversation.request();
       conversation.write(ok);
@@ -110,7 +110,7 @@ describe('a readOnly operation', () => {
     const { gateway, proxy } = await startPair(idle);
     for (let turn = 0; turn < 10; turn += 1) {
       expect(await askBalance(proxy)).toMatchObject({ status: 200 });
-      // Some requests find the connection closed, some meet the end on its way.
+      // Some requests find the connection closed, others are sent while it closes.
       await new Promise((resolve) => {
         setTimeout(resolve, turn * 2);
       });
@@ -119,7 +119,7 @@ describe('a readOnly operation', () => {
     expect((await exchanges(proxy, 10)).every(({ outcome }) => outcome === 'answered')).toBe(true);
   });
 
-  it('that meets the end of a kept connection is sent once more, on its own connection and newly signed', async () => {
+  it('on a stale pooled connection is retried once, on a dedicated connection and newly signed', async () => {
     const { gateway, proxy } = await startPair(endsOnSecondRequest(), once(ok));
     await askBalance(proxy);
     expect(await askBalance(proxy)).toMatchObject({ status: 200, body: '[]' });
@@ -140,13 +140,13 @@ describe('a readOnly operation', () => {
     expect(gateway.requests()).toHaveLength(3);
   });
 
-  it('that is lost on a new connection is not sent again', async () => {
+  it('that is lost on a new connection is not retried', async () => {
     const { gateway, proxy } = await startPair(once(''));
     expect(verdict(await askBalance(proxy))).toBe('502 gateway-reset unknown unknown');
     expect(gateway.requests()).toHaveLength(1);
   });
 
-  it('whose reply on a kept connection has begun is not sent again', async () => {
+  it('whose response on a pooled connection has begun is not retried', async () => {
     const breaksOff: Script = async ({ request, write, end }) => {
       await request();
       write(ok);
@@ -159,7 +159,7 @@ describe('a readOnly operation', () => {
     expect(gateway.requests()).toHaveLength(2);
   });
 
-  it('that times out on a kept connection is not sent again', async () => {
+  it('that times out on a pooled connection is not retried', async () => {
     const forgets: Script = async ({ request, write }) => {
       await request();
       write(ok);
@@ -172,8 +172,8 @@ describe('a readOnly operation', () => {
   });
 });
 
-describe('a caller who hangs up', () => {
-  it('does not stop a transfer: the gateway gets it whole, and its outcome is recorded', async () => {
+describe('a client that disconnects', () => {
+  it('does not abort a transfer: the gateway gets it completely, and its outcome is recorded', async () => {
     const answering = Promise.withResolvers<void>();
     const slow: Script = async ({ request, end }) => {
       await request();
@@ -196,7 +196,7 @@ describe('a caller who hangs up', () => {
     await until(async () => (await counted(proxy, 'requests_in_flight')) === 0);
   });
 
-  it('before the request is on its way to the gateway does not stop it either', async () => {
+  it('before the upstream request is sent does not abort it either', async () => {
     const gateway = await startFaultyGateway([once(ok)]);
     const leaving = new AbortController();
     const nonce = (): string => {
@@ -216,7 +216,7 @@ describe('a caller who hangs up', () => {
   });
 });
 
-/** Answers one request and ends the connection on the next, before any byte of a reply. */
+/** Responds to one request and closes the connection at the next one, before any byte of a response. */
 function endsOnSecondRequest(): Script {
   return async ({ request, write, end }) => {
     await request();

@@ -10,7 +10,7 @@ afterEach(async () => {
   await Promise.all(stops.splice(0).map((stop) => stop()));
 });
 
-/** A Countersign that gives its callers 300 ms for a head, and to read an answer. */
+/** A Countersign whose clients have 300 ms to send the headers, and to read a response. */
 async function startHasty(timeouts: object = {}): Promise<Edge> {
   const edge = await startEdge({
     config: { proxy: { port: 0, timeouts: { headers: '300ms', body: '300ms', ...timeouts } } },
@@ -19,7 +19,7 @@ async function startHasty(timeouts: object = {}): Promise<Edge> {
   return edge;
 }
 
-/** A connection from which nothing is read beyond the 64 KiB that Node reads ahead. */
+/** A connection from which only the 64 KiB that Node reads ahead are read. */
 async function connectDeaf({ proxy }: Edge): Promise<Socket> {
   const { hostname, port } = new URL(proxy.url);
   const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
@@ -30,7 +30,7 @@ async function connectDeaf({ proxy }: Edge): Promise<Socket> {
   return socket;
 }
 
-/** An empty line means nothing to HTTP, and cannot be written where the connection is gone. */
+/** An empty line means nothing in HTTP, and cannot be written to a closed connection. */
 function untilLetGo(caller: Socket): Promise<void> {
   return until(() => {
     caller.write('\r\n');
@@ -38,12 +38,12 @@ function untilLetGo(caller: Socket): Promise<void> {
   });
 }
 
-describe('a caller who does not read', () => {
-  // More than the buffers of the two systems hold.
+describe('a client that does not read', () => {
+  // More than the buffers of both systems hold.
   it.each([
-    ['answers of the gateway', 12, formRequest(status, statusForm)],
-    ['answers of Countersign’s own', 12_000, 'GET / HTTP/1.1\r\nHost: countersign.test\r\n\r\n'],
-  ])('is let go when the time for its answer is over: %s', async (_, count, request) => {
+    ['responses of the gateway', 12, formRequest(status, statusForm)],
+    ['Countersign’s own responses', 12_000, 'GET / HTTP/1.1\r\nHost: countersign.test\r\n\r\n'],
+  ])('is disconnected after the timeout for reading a response: %s', async (_, count, request) => {
     const edge = await startHasty();
     edge.gateway.reply = (response) => response.end(Buffer.alloc(1_000_000));
     const caller = await connectDeaf(edge);
@@ -55,7 +55,7 @@ describe('a caller who does not read', () => {
     expect(await edge.proxy.stop()).toBe(true);
   });
 
-  it('is disconnected at the end of a shutdown, though there is time left for its response', async () => {
+  it('is disconnected at the end of a shutdown, even before the timeout for its response', async () => {
     const edge = await startHasty({ body: '30s', shutdown: '100ms' });
     edge.gateway.reply = (response) => response.end(Buffer.alloc(1_000_000));
     const caller = await connectDeaf(edge);
@@ -72,18 +72,18 @@ it.each([
   ['the beginning of a head', 'POST / HT'],
   ['CONNECT', 'CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n'],
 ])(
-  'a caller who keeps its side open after the answer to what was no request is let go: %s',
+  'a client that keeps its side open after the response to an invalid request is disconnected: %s',
   async (_, bytes) => {
     const edge = await startHasty();
     const caller = await connectDeaf(edge);
     caller.resume().write(bytes);
     await once(caller, 'end');
-    // The end of a process waits for every connection, for 35 s.
+    // Shutdown waits up to 35 s for every connection.
     expect(await edge.proxy.stop()).toBe(true);
   },
 );
 
-it('an answer that waits for the one before it is not late', async () => {
+it('a response that waits for the previous one does not time out', async () => {
   const edge = await startHasty();
   const going = Promise.withResolvers<void>();
   edge.gateway.reply = (response) => {
@@ -93,7 +93,7 @@ it('an answer that waits for the one before it is not late', async () => {
   const connection = await RawConnection.open(edge.proxy.url);
   connection.send(formRequest(transfer) + formRequest(status, statusForm));
   await until(() => edge.gateway.requests.length === 1);
-  // Longer than the second may wait to be read, once it can be.
+  // Longer than the timeout for reading the second response, which has not begun yet.
   setTimeout(() => going.resolve(), 600);
   expect((await connection.answer()).body.toString()).toBe('first');
   expect((await connection.answer()).body.toString()).toBe('second');

@@ -24,7 +24,7 @@ const hasty = { timeouts: { connect: '200ms', request: '200ms' } };
 const strangers = { callers: [{ name: 'x', credentials: [{ tokenSha256: 'a'.repeat(64) }] }] };
 const denied = { callers: [{ name: 'x', credentials: [{ anonymous: true as const }] }] };
 
-/** One way to every reason of the table. */
+/** One request for each reason of the table. */
 const ways: Record<Reason, () => Promise<RawAnswer>> = {
   'method-not-allowed': () => ask('GET / HTTP/1.1\r\nHost: x\r\n\r\n'),
   'unsupported-media-type': () => ask(formRequest(balance, '{}', ['Content-Type: application/json'])),
@@ -111,7 +111,7 @@ const ways: Record<Reason, () => Promise<RawAnswer>> = {
     }),
 };
 
-describe('every reason of the error table is answered as promised', () => {
+describe('every reason of the error table has its problem response', () => {
   it.each(reasons)('%s', async (reason) => {
     const answer = await ways[reason]();
     const problem = expectProblem(answer, reason);
@@ -125,12 +125,12 @@ describe('every reason of the error table is answered as promised', () => {
     }
   });
 
-  it('an outcome that is unknown comes with the advice to ask, not to send again', async () => {
+  it('an unknown outcome comes with the advice to query the status', async () => {
     const problem = expectProblem(await ways['gateway-timeout'](), 'gateway-timeout');
     expect(problem.detail).toMatch(/Query the order status by order ID; do not resubmit under a new ID/);
   });
 
-  it('a defect is not described to the caller', async () => {
+  it('an internal error is not described to the client', async () => {
     const answer = await ways.internal();
     expect(answer.body.toString() + JSON.stringify(answer.headers)).not.toContain('random bytes');
   });

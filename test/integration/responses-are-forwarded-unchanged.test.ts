@@ -17,7 +17,7 @@ const replyForm = `type=status-response\n&serial-number=${serialNumber}\n&status
 
 type Headers = Readonly<Record<string, string | string[]>>;
 
-/** What the gateway gives, and what the caller gets of it. */
+/** Forwards a gateway response, and returns what the client got. */
 async function pass(
   body: string | Buffer,
   {
@@ -37,14 +37,14 @@ afterEach(() => {
   edge.gateway.reply = (response) => response.end('OK');
 });
 
-describe('the gateway’s answer', () => {
+describe('a gateway response', () => {
   it.each([
     ['a form with its line feeds', replyForm],
     ['HTML', '<!DOCTYPE html>\r\n<p>Access is denied</p>\n'],
     ['every byte there is', Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))],
     ['nothing', ''],
     ['half a megabyte', Buffer.alloc(524_288, '0123456789\n')],
-  ])('passes byte for byte: %s', async (_, body) => {
+  ])('is forwarded byte for byte: %s', async (_, body) => {
     const answer = await pass(body);
     expect(answer.status).toBe(200);
     expect(answer.body.equals(Buffer.from(body))).toBe(true);
@@ -66,7 +66,7 @@ describe('the gateway’s answer', () => {
     },
   );
 
-  it('passes encoded as it was encoded, whatever the caller would like', async () => {
+  it('keeps its content encoding, whatever the client accepts', async () => {
     const body = gzipSync(replyForm);
     const answer = await pass(body, {
       headers: { 'Content-Type': html, 'Content-Encoding': 'gzip' },
@@ -76,7 +76,7 @@ describe('the gateway’s answer', () => {
     expect(answer.body.equals(body)).toBe(true);
   });
 
-  it('is not taken for a form where it is encoded, even if it looks like one', async () => {
+  it('is not parsed as a form if it is encoded', async () => {
     const answer = await pass('a=b', {
       headers: { 'Content-Type': html, 'Content-Encoding': 'x-own' },
       lines: [axios],
@@ -84,7 +84,7 @@ describe('the gateway’s answer', () => {
     expect(answer.body.toString()).toBe('a=b');
   });
 
-  it('leaves the connection to the next request', async () => {
+  it('leaves the connection open for the next request', async () => {
     const connection = await RawConnection.open(edge.proxy.url);
     await connection.send(formRequest(balance)).answer();
     expect(await nextIsServed(connection)).toBe(true);
@@ -92,7 +92,7 @@ describe('the gateway’s answer', () => {
 });
 
 describe('the gateway’s headers', () => {
-  it('are passed on by a list', async () => {
+  it('are forwarded from a list', async () => {
     const headers = {
       'Content-Type': html,
       Date: 'Thu, 01 Jan 2026 00:00:00 GMT',
@@ -134,7 +134,7 @@ describe('the gateway’s headers', () => {
   });
 });
 
-describe('a form, asked for as JSON', () => {
+describe('a form requested as JSON', () => {
   it.each([
     ['application/json', 'Accept: application/json'],
     ['what axios asks for', axios],
@@ -152,7 +152,7 @@ describe('a form, asked for as JSON', () => {
     });
   });
 
-  it('has the length of the object where the gateway gave the length of the form', async () => {
+  it('has the length of the object, not the Content-Length of the form', async () => {
     const headers = { 'Content-Type': html, 'Content-Length': String(Buffer.byteLength(replyForm)) };
     const answer = await pass(replyForm, { headers, lines: [axios] });
     expect(answer.headers['content-length']).toBe(String(answer.body.length));
@@ -166,16 +166,16 @@ describe('a form, asked for as JSON', () => {
     ['HTML rather than JSON', ['Accept: text/html, application/json;q=0.9']],
     ['no JSON', ['Accept: application/json;q=0, */*']],
     ['something else', ['Accept: image/png']],
-  ])('is untouched when the caller asks for %s', async (_, lines) => {
+  ])('is unchanged if the client accepts %s', async (_, lines) => {
     expect((await pass(replyForm, { lines })).body.toString()).toBe(replyForm);
   });
 
-  it('gives a repeated name as a list and keeps names that objects reserve', async () => {
+  it('has an array for a repeated name and keeps names of Object.prototype', async () => {
     const { body } = await pass('a=1\n&__proto__=x\n&a=2\n&constructor=\n', { lines: [axios] });
     expect(body.toString()).toBe('{"a":["1","2"],"__proto__":"x","constructor":""}');
   });
 
-  it('reads bytes that came unescaped as UTF-8', async () => {
+  it('decodes unescaped bytes as UTF-8', async () => {
     const { body } = await pass('name=José+%C3%89\n', { lines: [axios] });
     expect(JSON.parse(body.toString())).toEqual({ name: 'José É' });
   });
@@ -188,13 +188,13 @@ describe('a form, asked for as JSON', () => {
     ['JSON', '[{"name":"a=b"}]'],
     ['more than 1,000 fields', 'a=1\n&'.repeat(1_001)],
     ['more than 256 KiB', `a=${'b'.repeat(262_144)}\n`],
-  ])('passes untouched if it is not decoded: %s', async (_, body) => {
+  ])('is forwarded unchanged if it cannot be decoded: %s', async (_, body) => {
     const answer = await pass(body, { lines: [axios] });
     expect(answer.headers['content-type']).toBe(html);
     expect(answer.body.equals(Buffer.from(body))).toBe(true);
   });
 
-  it('leaves JSON as it is', async () => {
+  it('does not change JSON', async () => {
     const headers = { 'Content-Type': 'application/json' };
     const answer = await pass('[ {"amount": 1.000} ]\n', { headers, lines: [axios] });
     expect(answer.body.toString()).toBe('[ {"amount": 1.000} ]\n');
@@ -202,7 +202,7 @@ describe('a form, asked for as JSON', () => {
   });
 });
 
-it('the log line of an answered request holds what is known of it, and nothing it held', async () => {
+it('the log line of a request has what is known about it, and nothing of its content', async () => {
   const { headers } = await pass(replyForm);
   const line = edge.proxy.logLines().find(({ requestId }) => requestId === headers['x-request-id']);
   expect(line).toMatchObject({
