@@ -1,30 +1,30 @@
-# Countersign: dist/, config/ and the production dependencies on Node, nothing else.
+# Countersign: Node.js, dist/, config/ and production dependencies only.
 #
 #   docker build -t countersign:0.1.0 .
 #   docker run --rm --read-only --stop-timeout 55 -p 8080:8080 \
 #     -v "$PWD/countersign.yaml:/etc/countersign/config.yaml:ro" countersign:0.1.0
 #
-# Docker kills a container 10 s after SIGTERM unless told otherwise; requests in flight may take longer to finish.
+# By default Docker kills a container 10 s after SIGTERM; in-flight requests may take longer to finish.
 #
-# The base image is an argument, and so is its digest. Pin it in your build:
+# The base image and its digest are build arguments. Pin the digest in your build:
 #
 #   docker buildx imagetools inspect docker.io/library/node:26-slim --format '{{.Manifest.Digest}}'
 #   docker build --build-arg NODE_DIGEST=sha256:... .
 #
-# Take the digest of the index, not of one platform, where you build for several.
+# For multi-platform builds use the digest of the index, not of one platform.
 ARG NODE_IMAGE=docker.io/library/node:26-slim
 ARG NODE_DIGEST=
 
-# JavaScript is the same on every platform: both preparing stages run on the builder's own.
+# JavaScript is platform-independent, so both build stages run on the platform of the builder.
 FROM --platform=$BUILDPLATFORM ${NODE_IMAGE}${NODE_DIGEST:+@${NODE_DIGEST}} AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
-RUN npm run build
+RUN npm run build && chmod 755 dist/bin.cjs
 
-# Node comes from the base image, so the optional dependency that carries it is left out.
+# Node.js comes from the base image, so the optional dependency that contains it is omitted.
 FROM --platform=$BUILDPLATFORM ${NODE_IMAGE}${NODE_DIGEST:+@${NODE_DIGEST}} AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json ./
@@ -43,7 +43,7 @@ LABEL org.opencontainers.image.title="countersign" \
       org.opencontainers.image.created="${CREATED}" \
       org.opencontainers.image.source="${SOURCE}"
 
-# Nothing is installed in a running container: the package managers would only be there to be misused.
+# A running container installs nothing, so package managers would only add attack surface.
 RUN rm -rf /usr/local/lib/node_modules /opt/yarn-* \
       /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack /usr/local/bin/yarn /usr/local/bin/yarnpkg
 
@@ -53,17 +53,20 @@ COPY --from=dependencies /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY config ./config
 COPY package.json LICENSE ./
-# A base image with a Node that is too old fails here, not at the first start.
+# With a Node.js that is too old, fail the build instead of the first start.
 RUN node dist/preflight.cjs
+
+# For `docker exec` and `kubectl exec`: ... -- countersign check --online --config /etc/countersign/config.yaml
+RUN ln -s ../../../app/dist/bin.cjs /usr/local/bin/countersign
 
 # All files belong to root. A number, so that Kubernetes can see that it is not root.
 USER 65532:65532
 EXPOSE 8080 9090
 
-# /healthz of the admin port, where the configuration leaves it at its default of 9090.
+# /healthz of the admin port, at its default of 9090.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
   CMD ["node", "-e", "fetch('http://127.0.0.1:9090/healthz', { signal: AbortSignal.timeout(2000) }).then((r) => { process.exitCode = r.ok ? 0 : 1; }, () => { process.exitCode = 1; })"]
 
 # No debugger by signal, no __proto__, no code from strings, no native add-ons: nothing here needs them.
-ENTRYPOINT ["node", "--disable-sigusr1", "--disable-proto=delete", "--disallow-code-generation-from-strings", "--no-addons", "/app/dist/main.js"]
+ENTRYPOINT ["node", "--disable-sigusr1", "--disable-proto=delete", "--disallow-code-generation-from-strings", "--no-addons", "/app/dist/bin.cjs"]
 CMD ["serve", "--config", "/etc/countersign/config.yaml"]

@@ -5,7 +5,7 @@ import type { PrometheusServer } from '../test/support/prometheus-server.ts';
 import { dashboards } from './dashboards/dashboards.ts';
 import type { DashboardModel } from './dashboards/model.ts';
 import { type RecordedQuery, type Recording, recordingFile, type Series } from './pictures/recorded.ts';
-import { openSite, type RecordingSite } from './recording/cluster.ts';
+import { openCluster, type RecordingCluster } from './recording/cluster.ts';
 import { cutTransfer, sendTraffic } from './recording/traffic.ts';
 
 /** Seconds. */
@@ -13,55 +13,55 @@ const length = 480;
 const step = 4;
 const warmUp = 40;
 const rateInterval = '20s';
-/** Requests a second. */
+/** Requests per second. */
 const rate = 20;
 
 interface Event {
   readonly at: number;
   readonly what: string;
-  readonly bring: (site: RecordingSite) => unknown;
+  readonly apply: (cluster: RecordingCluster) => unknown;
 }
 
 /** Seconds from the start of the recording. */
 const story: readonly Event[] = [
   {
     at: 60,
-    what: 'acme gets a new RSA key, of 4096 bits; the gateway does not know it yet',
-    bring: (site) => site.putKey('acme', 'rsa-4096'),
+    what: 'acme gets a new 4096-bit RSA key that is not registered at the gateway yet',
+    apply: (cluster) => cluster.putKey('acme', 'rsa-4096'),
   },
   {
     at: 150,
-    what: 'the gateway takes the new key and drops the old one',
-    bring: (site) => site.gatewayAccepts('acme', 'rsa-4096'),
+    what: 'the gateway accepts the new key and rejects the old one',
+    apply: (cluster) => cluster.gatewayAccepts('acme', 'rsa-4096'),
   },
   {
     at: 220,
-    what: 'Vault does not answer',
-    bring: ({ vault }) => vault.fail({ kind: 'status', status: 503 }),
+    what: 'Vault outage begins',
+    apply: ({ vault }) => vault.fail({ kind: 'status', status: 503 }),
   },
-  { at: 280, what: 'Vault is back', bring: ({ vault }) => vault.heal() },
+  { at: 280, what: 'Vault outage ends', apply: ({ vault }) => vault.heal() },
   {
     at: 320,
-    what: 'the gateway is slow, some replies are 500, one transfer is cut off',
-    bring: ({ weather, url }) => {
-      weather.trouble = true;
+    what: 'the gateway is slow, some responses are 500, one transfer is cut off',
+    apply: ({ conditions, url }) => {
+      conditions.failing = true;
       return cutTransfer(url);
     },
   },
   {
     at: 370,
-    what: 'the gateway is well, but its clock is 90 s ahead',
-    bring: ({ weather }) => Object.assign(weather, { trouble: false, clockAhead: 90 }),
+    what: 'the gateway is healthy, but its clock is 90 s ahead',
+    apply: ({ conditions }) => Object.assign(conditions, { failing: false, clockAhead: 90 }),
   },
   {
     at: 420,
-    what: 'its clock is right, and it does not know the key of beta any more',
-    bring: (site) => {
-      site.weather.clockAhead = 0;
-      site.gatewayAccepts('beta');
+    what: 'the clock is correct, but the gateway rejects the key of beta',
+    apply: (cluster) => {
+      cluster.conditions.clockAhead = 0;
+      cluster.gatewayAccepts('beta');
     },
   },
-  { at: 450, what: 'all is well', bring: (site) => site.gatewayAccepts('beta', 'rsa-2048') },
+  { at: 450, what: 'everything is healthy', apply: (cluster) => cluster.gatewayAccepts('beta', 'rsa-2048') },
 ];
 
 const matrix = z.object({
@@ -76,15 +76,15 @@ const matrix = z.object({
 
 type Span = Pick<Recording, 'start' | 'step' | 'steps'>;
 
-async function play(site: RecordingSite): Promise<Span> {
+async function play(cluster: RecordingCluster): Promise<Span> {
   const over = new AbortController();
-  const traffic = sendTraffic(site.url, rate, over.signal);
+  const traffic = sendTraffic(cluster.url, rate, over.signal);
   await wait(warmUp * 1000);
   const start = Math.ceil(Date.now() / 1000);
-  for (const { at, what, bring } of story) {
+  for (const { at, what, apply } of story) {
     await wait((start + at) * 1000 - Date.now());
     process.stdout.write(`${at} s: ${what}\n`);
-    await bring(site);
+    await apply(cluster);
   }
   await wait((start + length) * 1000 - Date.now());
   over.abort();
@@ -109,12 +109,17 @@ async function seriesOf(expr: string, prometheus: PrometheusServer, span: Span):
     .replaceAll('$__rate_interval', rateInterval)
     .replaceAll('$__range', `${length}s`);
   const end = span.start + (span.steps - 1) * span.step;
-  const asked = new URLSearchParams({ query, start: `${span.start}`, end: `${end}`, step: `${span.step}` });
-  const { result } = matrix.parse(await prometheus.api(`query_range?${asked.toString()}`));
+  const parameters = new URLSearchParams({
+    query,
+    start: `${span.start}`,
+    end: `${end}`,
+    step: `${span.step}`,
+  });
+  const { result } = matrix.parse(await prometheus.api(`query_range?${parameters.toString()}`));
   return result.map(({ metric, values }) => ({ labels: metric, values: onSteps(values, span) }));
 }
 
-/** One value a step, of four digits; Prometheus leaves out the steps without one, and JSON has no NaN. */
+/** One value per step, rounded to four digits; `null` where Prometheus has none, because JSON has no NaN. */
 function onSteps(values: readonly (readonly [number, string])[], { start, step, steps }: Span) {
   const known = new Map(values.map(([time, text]) => [Math.round((time - start) / step), Number(text)]));
   return Array.from({ length: steps }, (_, at) => {
@@ -123,14 +128,14 @@ function onSteps(values: readonly (readonly [number, string])[], { start, step, 
   });
 }
 
-// node scripts/record-dashboards.ts, once dashboards have changed: takes nine minutes and needs Prometheus (Debian
-// package prometheus). scripts/draw-dashboards.ts makes the pictures from what it writes.
+// Run when queries of dashboards have changed. Takes nine minutes and needs Prometheus (Debian package prometheus).
+// scripts/draw-dashboards.ts draws the pictures from the recording.
 const stops: (() => Promise<unknown>)[] = [];
 try {
-  const site = await openSite(stops);
-  const span = await play(site);
+  const cluster = await openCluster(stops);
+  const span = await play(cluster);
   for (const [file, model] of Object.entries(dashboards)) {
-    const recording = await recordingOf(model, site.prometheus, span);
+    const recording = await recordingOf(model, cluster.prometheus, span);
     const target = new URL(`../deploy/grafana/pictures/${recordingFile(file)}`, import.meta.url);
     writeFileSync(target, `${JSON.stringify(recording)}\n`);
   }

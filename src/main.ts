@@ -2,17 +2,17 @@ import './preflight.cjs';
 import { exitCode } from './cli/shared/io.ts';
 import { catchSignals, ignoreDebuggerSignal } from './server/signals.ts';
 
-// Before the rest is loaded, which takes most of the start: by default each of these signals would end the process,
-// or open a debugger.
+// Before loading the rest, which takes most of the start: by default, these signals end the process or open a
+// debugger.
 ignoreDebuggerSignal();
 const [command, ...argv] = process.argv.slice(2);
 const signals = catchSignals(command === 'serve');
 
-// Without a listener, output that cannot be written ends the process by an exception.
+// Without a listener, a failed write to an output ends the process with an exception.
 let lost = false;
 process.stderr.on('error', () => {});
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  // A reader that closes the pipe, such as head, has what it wants.
+  // The reader closed the pipe on purpose, such as head.
   if (error.code === 'EPIPE') return;
   lost = true;
   process.exitCode = exitCode.failed;

@@ -3,14 +3,14 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * Puts throw-away keys into a Vault in dev mode and into the folder of the gateway simulator, and lets
- * Countersign log in by AppRole. Run by deploy/compose.yaml; can be run again.
+ * Writes throwaway keys to a Vault in dev mode and to the key directory of the gateway simulator, and creates an AppRole
+ * for Countersign. Run by deploy/compose.yaml; idempotent.
  */
 const { VAULT_ADDR = '', VAULT_TOKEN = '', KEYS_DIR = '', LOGIN_DIR = '' } = process.env;
 const environment = 'sandbox';
 /** Those of config/scenario.yaml. */
 const logins = ['acme', 'beta'];
-/** What Countersign needs and no more: keys, and how old they are. */
+/** Read access to keys and their metadata. */
 const policy = {
   path: {
     'secret/data/gateway/*': { capabilities: ['read'] },
@@ -19,11 +19,11 @@ const policy = {
 };
 
 for (const login of logins) {
-  const keys = keysIn(join(KEYS_DIR, environment, login));
+  const keys = readOrGenerateKeys(join(KEYS_DIR, environment, login));
   await vault('POST', `secret/data/gateway/${environment}/${login}`, { data: keys });
 }
 await vault('POST', 'sys/policies/acl/countersign', { policy: JSON.stringify(policy) });
-await vault('POST', 'sys/auth/approle', { type: 'approle' }).catch(unlessInUse);
+await vault('POST', 'sys/auth/approle', { type: 'approle' }).catch(ignoreInUse);
 await vault('POST', 'auth/approle/role/countersign', { token_policies: ['countersign'], token_ttl: '1h' });
 const role = await vault('GET', 'auth/approle/role/countersign/role-id');
 const secret = await vault('POST', 'auth/approle/role/countersign/secret-id', {});
@@ -31,8 +31,8 @@ writeFileSync(join(LOGIN_DIR, 'role_id'), String(role['role_id']));
 writeFileSync(join(LOGIN_DIR, 'secret_id'), String(secret['secret_id']));
 process.stdout.write(`${VAULT_ADDR} has keys for ${logins.join(', ')} in ${environment}\n`);
 
-/** The keys in a folder, made where there are none. */
-function keysIn(folder: string): { control_key: string; private_key: string } {
+/** Reads the keys in a directory, after generating missing ones. */
+function readOrGenerateKeys(folder: string): { control_key: string; private_key: string } {
   const files = { control: join(folder, 'control_key'), private: join(folder, 'private_key.pem') };
   if (!existsSync(files.private)) {
     mkdirSync(folder, { recursive: true });
@@ -46,7 +46,7 @@ function keysIn(folder: string): { control_key: string; private_key: string } {
   };
 }
 
-/** The `data` of Vault's reply. */
+/** @returns `data` of Vault's response */
 async function vault(method: string, path: string, body?: object): Promise<Record<string, unknown>> {
   const response = await fetch(`${VAULT_ADDR}/v1/${path}`, {
     method,
@@ -58,6 +58,6 @@ async function vault(method: string, path: string, body?: object): Promise<Recor
   return text === '' ? {} : (JSON.parse(text).data ?? {});
 }
 
-function unlessInUse(error: Error): void {
+function ignoreInUse(error: Error): void {
   if (!error.message.includes('path is already in use')) throw error;
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Lets Countersign and the platform team into Vault: KV version 2, the two policies, a role to log in with.
-# Needs the program `vault` (or OpenBao's `bao`), VAULT_ADDR and a token that may do this. Can be run again: the
-# policies are written, a role gets the settings that are given, everything else stays. Prints no secret.
+# Configures Vault for Countersign and the platform team: KV version 2, two policies, and a role to log in with.
+# Needs `vault` (or OpenBao's `bao`), VAULT_ADDR and a token with these permissions. Idempotent: policies are
+# overwritten, a role gets the given settings, everything else is unchanged. Prints no secret.
 #
 #   AUTH="approle kubernetes" KUBERNETES_NAMESPACE=payments sh deploy/vault/setup.sh
 set -eu
@@ -9,22 +9,22 @@ set -eu
 KV_MOUNT=${KV_MOUNT:-secret}                     # keys.vault.mount
 KV_PREFIX=${KV_PREFIX:-gateway}                  # first segments of keys.vault.path
 AUTH=${AUTH:-approle}                            # approle, kubernetes or both
-ROLE=${ROLE:-countersign}                        # name of the role in either
+ROLE=${ROLE:-countersign}                        # name of the role
 TOKEN_TTL=${TOKEN_TTL:-}                         # new role: 1h; Countersign renews at two thirds
-TOKEN_MAX_TTL=${TOKEN_MAX_TTL:-}                 # new role: 24h; and logs in again after that
+TOKEN_MAX_TTL=${TOKEN_MAX_TTL:-}                 # new role: 24h; then Countersign logs in again
 APPROLE_MOUNT=${APPROLE_MOUNT:-approle}
-SECRET_ID_TTL=${SECRET_ID_TTL:-}                 # new role: 0, until it is revoked
+SECRET_ID_TTL=${SECRET_ID_TTL:-}                 # new role: 0, valid until it is revoked
 KUBERNETES_MOUNT=${KUBERNETES_MOUNT:-kubernetes}
-KUBERNETES_HOST=${KUBERNETES_HOST:-}             # API server; empty: the one that Vault itself runs in
-KUBERNETES_CA_FILE=${KUBERNETES_CA_FILE:-}       # PEM file of the CA of the API server
-KUBERNETES_REVIEWER_JWT_FILE=${KUBERNETES_REVIEWER_JWT_FILE:-} # file with the token that Vault reviews tokens with
-KUBERNETES_DISABLE_LOCAL_CA_JWT=${KUBERNETES_DISABLE_LOCAL_CA_JWT:-} # true: not those of the pod that Vault runs in
-KUBERNETES_REPLACE_CONFIG=${KUBERNETES_REPLACE_CONFIG:-} # yes: replace a configuration that is there
+KUBERNETES_HOST=${KUBERNETES_HOST:-}             # API server; default: that of the cluster Vault runs in
+KUBERNETES_CA_FILE=${KUBERNETES_CA_FILE:-}       # PEM file with the CA of the API server
+KUBERNETES_REVIEWER_JWT_FILE=${KUBERNETES_REVIEWER_JWT_FILE:-} # file with the token for the TokenReview API
+KUBERNETES_DISABLE_LOCAL_CA_JWT=${KUBERNETES_DISABLE_LOCAL_CA_JWT:-} # true: do not use those of the pod of Vault
+KUBERNETES_REPLACE_CONFIG=${KUBERNETES_REPLACE_CONFIG:-} # yes: replace an existing configuration
 KUBERNETES_NAMESPACE=${KUBERNETES_NAMESPACE:-}   # new role: countersign
 KUBERNETES_SERVICE_ACCOUNT=${KUBERNETES_SERVICE_ACCOUNT:-} # new role: countersign
-KUBERNETES_AUDIENCE=${KUBERNETES_AUDIENCE:-}     # new role: vault, as vaultToken.audience of the Helm chart
+KUBERNETES_AUDIENCE=${KUBERNETES_AUDIENCE:-}     # new role: vault, like vaultToken.audience of the Helm chart
 
-# The output of the program is read below as it is by default.
+# The script parses the default output format.
 unset VAULT_FORMAT BAO_FORMAT
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -38,13 +38,13 @@ fail() {
   exit 1
 }
 
-# has_line TEXT MOUNT: whether a listing of mounts has this one.
+# has_line TEXT MOUNT: whether a list of mounts contains this one.
 has_line() {
   printf '%s\n' "$1" | grep -q "^$2/ "
 }
 
 kv() {
-  mounts=$(vault secrets list) || fail "the mounts cannot be listed"
+  mounts=$(vault secrets list) || fail "cannot list the mounts"
   if ! has_line "$mounts" "$KV_MOUNT"; then
     vault secrets enable -path="$KV_MOUNT" -version=2 kv
   fi
@@ -56,30 +56,30 @@ kv() {
   esac
 }
 
-# policy NAME: the file as it is, but for mount and prefix.
+# policy NAME: writes the file with mount and prefix replaced.
 policy() {
   sed -e "s#\"secret/\([a-z]*\)/gateway/#\"$KV_MOUNT/\1/$KV_PREFIX/#" "$here/policies/$1.hcl" |
     vault policy write "$1" -
 }
 
 enable_auth() {
-  methods=$(vault auth list) || fail "the auth methods cannot be listed"
+  methods=$(vault auth list) || fail "cannot list the auth methods"
   if ! has_line "$methods" "$2"; then
     vault auth enable -path="$2" "$1"
   fi
 }
 
-# field NAME TEXT: a field of what `vault read` printed, empty without one.
+# field NAME TEXT: a field in the output of `vault read`, or empty.
 field() {
   printf '%s\n' "$2" | sed -n "s/^$1  *//p" | sed 's/^n\/a$//'
 }
 
-# read_role PATH: what is at the path, empty for nothing.
+# read_role PATH: the existing role, or empty.
 read_role() {
   if ! role=$(vault read "$1" 2>&1); then
     case $role in
       *"No value found"*) role= ;;
-      *) fail "$1 cannot be read: $role" ;;
+      *) fail "cannot read $1: $role" ;;
     esac
   fi
   if [ -z "$role" ]; then
@@ -91,14 +91,14 @@ read_role() {
     fail "$1 does not have the policy countersign-proxy: add it to its token_policies"
 }
 
-# setting NAME VALUE DEFAULT: the default is for a new role; one that is there keeps what is not given.
+# setting NAME VALUE DEFAULT: the default is for a new role; an existing role keeps settings that are not given.
 setting() {
   value=$2
   [ -n "$value$role" ] || value=$3
   [ -z "$value" ] || settings="$settings $1=$value"
 }
 
-# write_role PATH: no setting has a space in it.
+# write_role PATH: settings contain no spaces.
 write_role() {
   # shellcheck disable=SC2086
   [ -z "$settings" ] || vault write "$1" $settings
@@ -112,16 +112,16 @@ approle() {
   setting token_max_ttl "$TOKEN_MAX_TTL" 24h
   setting secret_id_ttl "$SECRET_ID_TTL" 0
   write_role "$path"
-  role_id=$(vault read -field=role_id "$path/role-id") || fail "the role id cannot be read"
-  say "AppRole: the role id is $role_id"
-  say "A secret id, wrapped so that it can be taken out only once:"
+  role_id=$(vault read -field=role_id "$path/role-id") || fail "cannot read the role ID"
+  say "AppRole: the role ID is $role_id"
+  say "To create a secret ID, wrapped for single use:"
   say "  vault write -wrap-ttl=10m -force $path/secret-id"
 }
 
-# same NAME GIVEN PRESENT: a configuration is not changed in passing, and not called done when it differs.
+# same NAME GIVEN PRESENT: fails if an existing configuration differs, instead of changing it.
 same() {
   [ -z "$2" ] || [ "$2" = "$3" ] ||
-    fail "auth/$KUBERNETES_MOUNT has another $1; KUBERNETES_REPLACE_CONFIG=yes replaces its configuration"
+    fail "auth/$KUBERNETES_MOUNT has another $1; set KUBERNETES_REPLACE_CONFIG=yes to replace its configuration"
 }
 
 check_config() {
@@ -133,14 +133,14 @@ check_config() {
   fi
   if [ -n "$KUBERNETES_REVIEWER_JWT_FILE" ]; then
     [ "$(field token_reviewer_jwt_set "$config")" != false ] ||
-      fail "auth/$KUBERNETES_MOUNT has no token_reviewer_jwt; KUBERNETES_REPLACE_CONFIG=yes replaces its configuration"
-    say "Kubernetes: the token_reviewer_jwt stays as it is; KUBERNETES_REPLACE_CONFIG=yes replaces it"
+      fail "auth/$KUBERNETES_MOUNT has no token_reviewer_jwt; set KUBERNETES_REPLACE_CONFIG=yes to replace its configuration"
+    say "Kubernetes: token_reviewer_jwt is unchanged; set KUBERNETES_REPLACE_CONFIG=yes to replace it"
   fi
 }
 
-# would_lose FIELD OPTION: a replacement has to bring what is there.
+# would_lose FIELD OPTION: a replacement must set every existing field.
 would_lose() {
-  fail "auth/$KUBERNETES_MOUNT has $1: give $2, or it would be lost"
+  fail "auth/$KUBERNETES_MOUNT has $1, which would be lost: set $2"
 }
 
 check_replacement() {
@@ -155,15 +155,15 @@ check_replacement() {
   for name in issuer pem_keys; do
     case $(field "$name" "$config") in
       '' | '[]') ;;
-      *) fail "auth/$KUBERNETES_MOUNT has $name, which this script would lose; use vault write" ;;
+      *) fail "auth/$KUBERNETES_MOUNT has $name, which this script would remove; use vault write" ;;
     esac
   done
   [ "$(field disable_iss_validation "$config")" != false ] ||
-    fail "auth/$KUBERNETES_MOUNT validates the issuer, which this script would lose; use vault write"
+    fail "auth/$KUBERNETES_MOUNT validates the issuer, which this script would disable; use vault write"
 }
 
-# Vault replaces the whole configuration, and does not show the reviewer token: what is there may serve others and
-# is only replaced when that is asked for, with everything that it has.
+# Vault replaces the whole configuration and does not show the reviewer token. Others may use an existing configuration,
+# so it is replaced only on request, and only if every existing field is set.
 kubernetes_config() {
   if config=$(vault read "auth/$KUBERNETES_MOUNT/config" 2>&1); then
     if [ "$KUBERNETES_REPLACE_CONFIG" != yes ]; then
@@ -213,7 +213,7 @@ for method in $AUTH; do
   case $method in
     approle) approle ;;
     kubernetes) kubernetes ;;
-    *) fail "AUTH is approle, kubernetes or both, not $method" ;;
+    *) fail "AUTH must be approle, kubernetes or both, not $method" ;;
   esac
 done
-say "Done: everything above is in Vault."
+say "Done. Vault is configured."

@@ -16,14 +16,14 @@ const traffic: Section = {
   panels: [
     {
       title: 'Requests by caller',
-      description: 'Exchanges that ended, a second. Caller none: not authenticated.',
+      description: 'Requests per second. caller=none means not authenticated.',
       kind: 'timeseries',
       unit: 'reqps',
       queries: [{ expr: perSecond('requests_total', onRoute, 'caller'), legend: '{{caller}}' }],
     },
     {
       title: 'Requests by caller and operation',
-      description: 'What each caller does.',
+      description: 'Requests per second by caller and operation.',
       kind: 'timeseries',
       unit: 'reqps',
       queries: [
@@ -35,7 +35,7 @@ const traffic: Section = {
     },
     {
       title: 'Failures by caller',
-      description: 'Share of the answers to a caller with a 5xx status.',
+      description: 'Ratio of 5xx responses by caller.',
       kind: 'timeseries',
       unit: 'percentunit',
       redFrom: 0.01,
@@ -43,9 +43,9 @@ const traffic: Section = {
       queries: [{ expr: share('requests_total', 'status=~"5.."', onRoute, 'caller'), legend: '{{caller}}' }],
     },
     {
-      title: 'Mistakes of callers',
+      title: 'Client errors (4xx)',
       description:
-        'Requests that Countersign answered with a 4xx status: the reason tells the caller what to change.',
+        'Requests that Countersign rejected with a 4xx status. The reason says what the client has to change.',
       kind: 'timeseries',
       unit: 'reqps',
       queries: [
@@ -58,12 +58,12 @@ const traffic: Section = {
   ],
 };
 
-const policy: Section = {
-  title: 'Policy',
+const authorization: Section = {
+  title: 'Authorization',
   panels: [
     {
       title: 'Decisions',
-      description: 'Decisions on callers, a second, for all environments.',
+      description: 'Authorization decisions per second, for all environments.',
       kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignAuthorizationDenials',
@@ -75,9 +75,9 @@ const policy: Section = {
       ],
     },
     {
-      title: 'Would be refused',
+      title: 'Would be denied',
       description:
-        'Requests of callers in report mode that enforce would refuse. At 0 for a week: the mode can be changed.',
+        'Requests of callers in dry-run mode that enforce mode would deny. After a week at 0, switch to enforce.',
       kind: 'timeseries',
       unit: 'short',
       queries: [
@@ -92,9 +92,9 @@ const policy: Section = {
       ],
     },
     {
-      title: 'Requests refused',
+      title: 'Denied requests',
       description:
-        'not-allowed: a known caller without the grant. caller-unknown: credentials that nobody has.',
+        'not-allowed: an authenticated caller without a grant. caller-unknown: unknown or invalid credentials.',
       kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignAuthorizationDenials',
@@ -115,6 +115,6 @@ const policy: Section = {
 export const callers: DashboardModel = {
   uid: 'countersign-callers',
   title: 'Countersign: callers',
-  description: 'Who asks for what, what they get, and what policy says to it.',
-  sections: [traffic, policy],
+  description: 'Requests, errors and authorization decisions by caller.',
+  sections: [traffic, authorization],
 };

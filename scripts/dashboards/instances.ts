@@ -1,19 +1,19 @@
-import { aggregate, inEnvironment, inRelease, medianAndWorst, perSecond, type Section } from './model.ts';
+import { aggregate, inEnvironment, inRelease, medianAndP99, perSecond, type Section } from './model.ts';
 
-/** Metrics that every Node process has. */
+/** Matchers for the default metrics of a Node process. */
 const ofProcess = `job="countersign", ${inRelease}`;
 
 const certificate = (what: 'expiry' | 'not_before') =>
   `countersign_certificate_${what}_timestamp_seconds{${inRelease}, environment=~"$environment|none"}`;
 
-/** What the processes themselves are doing, whatever the requests. */
+/** The processes: load, signing, resources, versions, configuration. */
 export const instances: Section = {
   title: 'Instances',
   panels: [
     {
-      title: 'Under way',
+      title: 'In-flight requests (% of limit)',
       description:
-        'Exchanges under way as a share of how many may be. At 100 % callers are answered overloaded.',
+        'In-flight requests as a share of the limit. At 100 % requests are rejected as overloaded.',
       kind: 'timeseries',
       unit: 'percentunit',
       redFrom: 0.8,
@@ -31,14 +31,14 @@ export const instances: Section = {
     },
     {
       title: 'Signatures',
-      description: 'Signatures made, a second, by method.',
+      description: 'Signatures per second, by method.',
       kind: 'timeseries',
       unit: 'ops',
       queries: [{ expr: perSecond('signatures_total', inRelease, 'method'), legend: '{{method}}' }],
     },
     {
-      title: 'Signatures waiting',
-      description: 'RSA signatures that wait for a free thread. For long above 0: too little CPU.',
+      title: 'Signing queue',
+      description: 'RSA signatures waiting for a free thread. Above 0 for long means too little CPU.',
       kind: 'timeseries',
       unit: 'short',
       runbook: 'CountersignLatencyBudgetBurnFast',
@@ -51,16 +51,17 @@ export const instances: Section = {
     },
     {
       title: 'Signing duration',
-      description: 'Making one signature, waiting included. RSA with 4096 bits takes some milliseconds.',
+      description:
+        'Duration of one signature, including queueing. RSA with 4096 bits takes some milliseconds.',
       kind: 'timeseries',
       unit: 's',
       redFrom: 0.1,
       runbook: 'CountersignLatencyBudgetBurnFast',
-      queries: medianAndWorst('signing_duration_seconds', inRelease, 'method'),
+      queries: medianAndP99('signing_duration_seconds', inRelease, 'method'),
     },
     {
       title: 'CPU and event loop',
-      description: 'CPU seconds a second, and the worst 1 % of delays of the event loop in seconds.',
+      description: 'CPU seconds per second, and the p99 event loop delay in seconds.',
       kind: 'timeseries',
       unit: 's',
       queries: [
@@ -80,7 +81,7 @@ export const instances: Section = {
     },
     {
       title: 'Memory',
-      description: 'Resident memory of each process. Growth that goes on for days is a leak.',
+      description: 'Resident memory of each process. Growth over days is a leak.',
       kind: 'timeseries',
       unit: 'bytes',
       queries: [
@@ -92,7 +93,7 @@ export const instances: Section = {
     },
     {
       title: 'Versions',
-      description: 'Instances by version. Two versions for long: a rollout that hangs.',
+      description: 'Instances by version. Two versions for more than an hour: a stuck rollout.',
       kind: 'timeseries',
       unit: 'short',
       runbook: 'CountersignVersionSkew',
@@ -105,7 +106,7 @@ export const instances: Section = {
     },
     {
       title: 'Connections rejected',
-      description: 'Client connections closed at once because proxy.maxConnections were open.',
+      description: 'Client connections rejected because proxy.maxConnections was reached.',
       kind: 'timeseries',
       unit: 'ops',
       runbook: 'CountersignSaturated',
@@ -116,7 +117,7 @@ export const instances: Section = {
     {
       title: 'Log lines not written',
       description:
-        'dropped: the line could not be written. suppressed: requests rejected before their caller was known, above the rate that is logged.',
+        'dropped: the line could not be written. suppressed: above the rate limit for requests rejected before authentication.',
       kind: 'timeseries',
       unit: 'ops',
       runbook: 'CountersignLogLinesDropped',
@@ -131,7 +132,7 @@ export const instances: Section = {
     {
       title: 'Certificate lifetime left',
       description:
-        'Share of its lifetime that each certificate in use has left. Renewal is due at 20 %, or 7 days before the end of a long one. Environment none: not specific to one. Empty without certificate files.',
+        'Share of its lifetime that each certificate in use has left. Renewal is due at 20 %, at the latest 7 days before expiry. environment=none: not specific to one. Empty without certificate files.',
       kind: 'timeseries',
       unit: 'percentunit',
       runbook: 'CountersignCertificateExpiring',
@@ -148,7 +149,7 @@ export const instances: Section = {
     },
     {
       title: 'Configuration in effect',
-      description: '1 where the last reload of the configuration took effect as a whole.',
+      description: '1 if the last configuration reload took full effect.',
       kind: 'timeseries',
       unit: 'short',
       redBelow: 1,
@@ -161,9 +162,9 @@ export const instances: Section = {
       ],
     },
     {
-      title: 'Age of the configuration',
+      title: 'Configuration age',
       description:
-        'Time since a configuration last took effect as a whole. Instances differ after a failed reload.',
+        'Time since a configuration last took full effect. Instances differ after a failed reload.',
       kind: 'timeseries',
       unit: 's',
       runbook: 'CountersignConfigReloadFailed',

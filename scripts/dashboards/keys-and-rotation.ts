@@ -3,7 +3,7 @@ import {
   type DashboardModel,
   inEnvironment,
   inRelease,
-  medianAndWorst,
+  medianAndP99,
   onRoute,
   perSecond,
   type Section,
@@ -11,20 +11,20 @@ import {
 } from './model.ts';
 
 const rejections: Section = {
-  title: 'Rejections of the gateway',
+  title: 'Gateway rejections',
   panels: [
     {
-      title: 'Why the gateway rejected',
+      title: 'Gateway 403s by cause',
       description:
-        'Exchanges with a 403 of the gateway. other-key: accepted with another version, a rotation is under way. clock-skew: our clocks differ. current-key: neither; the key is not registered or the right is missing.',
+        'Requests rejected by the gateway with 403. other-key: accepted with another version, a rotation is in progress. clock-skew: clocks differ. current-key: neither; the key is not registered or a permission is missing.',
       kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignGatewayRejections',
       queries: [{ expr: perSecond('gateway_rejections_total', onRoute, 'cause'), legend: '{{cause}}' }],
     },
     {
-      title: 'Share of 403',
-      description: 'Share of the replies of the gateway that are 403.',
+      title: '403 ratio',
+      description: 'Ratio of gateway responses with status 403.',
       kind: 'timeseries',
       unit: 'percentunit',
       redFrom: 0.02,
@@ -39,7 +39,7 @@ const rejections: Section = {
     {
       title: 'Clock skew',
       description:
-        'Clock of the gateway minus our own, from its Date header, which has a resolution of one second.',
+        'Gateway clock minus local clock, from the Date header, which has a resolution of one second.',
       kind: 'timeseries',
       unit: 's',
       redBelow: -30,
@@ -58,7 +58,7 @@ const rejections: Section = {
     },
     {
       title: 'Fallbacks',
-      description: 'Exchanges that were refused with one version and accepted with a newer or an older one.',
+      description: 'Requests rejected with one key version and accepted with a newer or an older one.',
       kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignRotationStuck',
@@ -76,16 +76,16 @@ const rotation: Section = {
   title: 'Rotation',
   panels: [
     {
-      title: 'Newest and signing version',
+      title: 'Latest vs. active version',
       description:
-        'The newest version that any instance has read, and the oldest one that an instance signs with. They differ while the gateway does not know the newest, or while an instance lags behind.',
+        'The latest version that any instance has read, and the oldest one that an instance signs with. They differ while the gateway rejects the latest one, or while an instance lags behind.',
       kind: 'timeseries',
       unit: 'short',
       runbook: 'CountersignRotationStuck',
       queries: [
         {
           expr: aggregate('max', 'environment, login, kind', `countersign_key_version{${inEnvironment}}`),
-          legend: '{{environment}} {{login}} {{kind}}: newest',
+          legend: '{{environment}} {{login}} {{kind}}: latest',
         },
         {
           expr: aggregate(
@@ -93,14 +93,14 @@ const rotation: Section = {
             'environment, login, kind',
             `countersign_key_signing_version{${inEnvironment}}`,
           ),
-          legend: '{{environment}} {{login}} {{kind}}: signs',
+          legend: '{{environment}} {{login}} {{kind}}: active',
         },
       ],
     },
     {
       title: 'Canaries',
       description:
-        'Read-only queries sent ahead of payments while the ring holds a newer key, by result. switched: the gateway rejected one key and accepted another. Only with keys.rotation.canary.',
+        'Read-only queries sent ahead of payments while a newer key is not yet accepted, by result. switched: the gateway rejected one key and accepted another. Only with keys.rotation.canary.',
       kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignRotationStuck',
@@ -112,8 +112,8 @@ const rotation: Section = {
       ],
     },
     {
-      title: 'Age of keys',
-      description: 'Time since the newest version was made.',
+      title: 'Key age',
+      description: 'Time since the latest version was created.',
       kind: 'timeseries',
       unit: 's',
       redFrom: 365 * 86_400,
@@ -126,8 +126,8 @@ const rotation: Section = {
       ],
     },
     {
-      title: 'Versions that cannot be used',
-      description: 'Versions that cannot be parsed or are too weak; the log says why.',
+      title: 'Unusable key versions',
+      description: 'Key versions that cannot be parsed or are too weak. The log says why.',
       kind: 'timeseries',
       unit: 'short',
       redFrom: 1,
@@ -147,11 +147,11 @@ const rotation: Section = {
 };
 
 const source: Section = {
-  title: 'Where keys come from',
+  title: 'Key source',
   panels: [
     {
-      title: 'Key source',
-      description: '1 where the key source answered when an instance last asked it.',
+      title: 'Key source up',
+      description: '1 if the last key source read of the instance succeeded.',
       kind: 'timeseries',
       unit: 'short',
       redBelow: 1,
@@ -166,7 +166,7 @@ const source: Section = {
     {
       title: 'Vault token',
       description:
-        'Share of its lease that the Vault token has left. It falls to a third and jumps back when renewed. Empty for keys in a directory and for a token that never expires.',
+        'Remaining share of the Vault token lease. It falls to a third and rises again when the token is renewed. Empty for keys in a directory and for a token that does not expire.',
       kind: 'timeseries',
       unit: 'percentunit',
       redBelow: 0.2,
@@ -183,9 +183,9 @@ const source: Section = {
       ],
     },
     {
-      title: 'Keys by how they were had',
+      title: 'Key lookups by result',
       description:
-        'fresh: from the cache. stale: from the cache while it is refreshed or the source fails. fetched: read now. missing: there is none. failed: none to be had.',
+        'fresh: from the cache. stale: from the cache while it is refreshed or the source fails. fetched: read from the source. missing: no such key. failed: not available.',
       kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignKeySourceDown',
@@ -195,17 +195,17 @@ const source: Section = {
     },
     {
       title: 'Key fetch duration',
-      description: 'One read of the key source, successful or not.',
+      description: 'Duration of a key source read, successful or not.',
       kind: 'timeseries',
       unit: 's',
       redFrom: 5,
       runbook: 'CountersignKeySourceDown',
-      queries: medianAndWorst('key_fetch_duration_seconds', inRelease, 'source'),
+      queries: medianAndP99('key_fetch_duration_seconds', inRelease, 'source'),
     },
     {
       title: 'Key problems',
       description:
-        'Keys that could not be read, and logins to the key source that failed (environment none); the log says why.',
+        'Failed key reads, and failed logins to the key source (environment=none). The log says why.',
       kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignKeyProblem',
@@ -226,6 +226,7 @@ const source: Section = {
 export const keysAndRotation: DashboardModel = {
   uid: 'countersign-keys',
   title: 'Countersign: keys and rotation',
-  description: 'Which keys sign, how old they are, whether the gateway accepts them, and how they are had.',
+  description:
+    'Which keys are used for signing, their age, whether the gateway accepts them, and the state of the key source.',
   sections: [rejections, rotation, source],
 };

@@ -1,4 +1,4 @@
-/** A dashboard as data; kit.ts turns it into what Grafana imports. */
+/** A dashboard as data; panels.ts turns it into the JSON that Grafana imports. */
 export interface DashboardModel {
   readonly uid: string;
   readonly title: string;
@@ -13,17 +13,17 @@ export interface Section {
 
 export interface PanelModel {
   readonly title: string;
-  /** What it shows and what to make of it. */
+  /** What it shows and how to read it. */
   readonly description: string;
   readonly kind: 'stat' | 'timeseries';
   /** Grafana's unit id, such as `s`, `reqps`, `percentunit`. */
   readonly unit: string;
   readonly queries: readonly Query[];
-  /** From this value on it is drawn red. */
+  /** Drawn red at or above this value. */
   readonly redFrom?: number;
-  /** Below this value it is drawn red. */
+  /** Drawn red below this value. */
   readonly redBelow?: number;
-  /** The alert whose section of the runbook the panel links to. */
+  /** The alert whose runbook section the panel links to. */
   readonly runbook?: string;
 }
 
@@ -38,34 +38,34 @@ export const inRelease = 'namespace=~"$namespace", release=~"$release"';
 export const inEnvironment = `${inRelease}, environment=~"$environment"`;
 export const onRoute = `${inEnvironment}, operation=~"$operation"`;
 
-/** Series of different releases are never aggregated: whatever else a query groups by, it groups by these. */
+/** Every query groups by these, so that series of different releases are never aggregated. */
 const perRelease = 'namespace, release';
 
-/** One value for each release and each combination of the labels given. */
+/** One value per release and combination of the given labels. */
 export function aggregate(operator: 'sum' | 'min' | 'max' | 'count', by: string, expr: string): string {
   return `${operator} by (${perRelease}, ${by}) (${expr})`;
 }
 
-/** Events a second, by the labels given. */
+/** Events per second, by the given labels. */
 export function perSecond(metric: string, matchers: string, by: string): string {
   return aggregate('sum', by, `rate(countersign_${metric}{${matchers}}[$__rate_interval])`);
 }
 
-/** One quantile of a histogram, by the labels given. */
+/** A quantile of a histogram, by the given labels. */
 export function quantile(q: number, metric: string, matchers: string, by: string): string {
   const buckets = `rate(countersign_${metric}_bucket{${matchers}}[$__rate_interval])`;
   return `histogram_quantile(${q}, ${aggregate('sum', `le, ${by}`, buckets)})`;
 }
 
 /** Median and 99th percentile, by one label. */
-export function medianAndWorst(metric: string, matchers: string, by: string): readonly Query[] {
+export function medianAndP99(metric: string, matchers: string, by: string): readonly Query[] {
   return [
     { expr: quantile(0.5, metric, matchers, by), legend: `median {{${by}}}` },
     { expr: quantile(0.99, metric, matchers, by), legend: `p99 {{${by}}}` },
   ];
 }
 
-/** The part of the events in `whole` that `part` matches as well. */
+/** The ratio of events matching `part` to those matching `whole`. */
 export function share(metric: string, part: string, whole: string, by: string): string {
   return `${perSecond(metric, `${whole}, ${part}`, by)} / ${perSecond(metric, whole, by)}`;
 }

@@ -2,7 +2,7 @@ import { instances } from './instances.ts';
 import {
   aggregate,
   type DashboardModel,
-  medianAndWorst,
+  medianAndP99,
   onRoute,
   perSecond,
   quantile,
@@ -10,12 +10,12 @@ import {
   share,
 } from './model.ts';
 
-const now: Section = {
-  title: 'Now',
+const atAGlance: Section = {
+  title: 'At a glance',
   panels: [
     {
       title: 'Requests',
-      description: 'Exchanges that ended, a second.',
+      description: 'Requests per second.',
       kind: 'stat',
       unit: 'reqps',
       queries: [
@@ -25,7 +25,7 @@ const now: Section = {
     {
       title: 'Failures',
       description:
-        'Share of the exchanges that failed through Countersign or the gateway; mistakes of callers do not count. The objective is 0.1 % over 30 days.',
+        'Ratio of requests that failed because of Countersign or the gateway; client errors do not count. The objective is 0.1 % over 30 days.',
       kind: 'stat',
       unit: 'percentunit',
       redFrom: 0.01,
@@ -43,8 +43,8 @@ const now: Section = {
       ],
     },
     {
-      title: 'Slowest hundredth',
-      description: '99 % of the exchanges take less time than this, the gateway included.',
+      title: 'p99 latency',
+      description: '99 % of requests take less time than this, including the gateway.',
       kind: 'stat',
       unit: 's',
       redFrom: 2.5,
@@ -57,9 +57,9 @@ const now: Section = {
       ],
     },
     {
-      title: 'Outcome unknown',
+      title: 'Unknown outcomes',
       description:
-        'Exchanges in the time shown of which nobody knows whether the gateway carried them out. Nobody may repeat one before its order was asked for.',
+        'Requests in this time range that the gateway may or may not have processed. Check the order before retrying.',
       kind: 'stat',
       unit: 'short',
       redFrom: 1,
@@ -83,7 +83,7 @@ const requests: Section = {
   panels: [
     {
       title: 'Requests by operation',
-      description: 'Exchanges that ended, a second, whatever became of them.',
+      description: 'Requests per second, with any outcome.',
       kind: 'timeseries',
       unit: 'reqps',
       queries: [{ expr: perSecond('request_outcomes_total', onRoute, 'operation'), legend: '{{operation}}' }],
@@ -91,7 +91,7 @@ const requests: Section = {
     {
       title: 'Outcomes',
       description:
-        'What became of exchanges at the gateway, and who has to act where they failed: the caller, those who run Countersign, the gateway.',
+        'Requests by outcome at the gateway, and by who has to act on failed ones: caller, countersign (its operators) or gateway.',
       kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignOutcomeUnknown',
@@ -104,7 +104,7 @@ const requests: Section = {
     },
     {
       title: 'Failures by reason',
-      description: 'Answers with a 5xx status. Reason none: the gateway gave it and it was passed on.',
+      description: 'Responses with a 5xx status. reason=none: a forwarded gateway response.',
       kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignErrorBudgetBurnFast',
@@ -113,14 +113,14 @@ const requests: Section = {
       ],
     },
     {
-      title: 'Duration of exchanges',
+      title: 'Request duration',
       description:
-        'From the head of a request to the end of its answer. Dots are traces, where callers send a trace id and exemplars are stored.',
+        'From headers received to response sent. Dots are traces, if callers send a trace ID and exemplars are stored.',
       kind: 'timeseries',
       unit: 's',
       redFrom: 2.5,
       runbook: 'CountersignLatencyBudgetBurnFast',
-      queries: medianAndWorst('request_duration_seconds', onRoute, 'operation'),
+      queries: medianAndP99('request_duration_seconds', onRoute, 'operation'),
     },
   ],
 };
@@ -129,8 +129,8 @@ const gateway: Section = {
   title: 'Gateway',
   panels: [
     {
-      title: 'Gateway replies',
-      description: 'Replies of the gateway by status, retries counted one by one.',
+      title: 'Gateway responses',
+      description: 'Gateway responses by status, including retries.',
       kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignGatewayRejections',
@@ -139,17 +139,17 @@ const gateway: Section = {
     {
       title: 'Gateway duration',
       description:
-        'One request to the gateway and its reply. What exchanges take longer is Countersign itself.',
+        'Duration of a single gateway request. The difference to the request duration is Countersign itself.',
       kind: 'timeseries',
       unit: 's',
       redFrom: 2.5,
       runbook: 'CountersignLatencyBudgetBurnFast',
-      queries: medianAndWorst('gateway_request_duration_seconds', onRoute, 'operation'),
+      queries: medianAndP99('gateway_request_duration_seconds', onRoute, 'operation'),
     },
     {
       title: 'Connection failures',
       description:
-        'Connections to the gateway that could not be made: dns, refused, timeout, tls, other. Nothing was sent on them.',
+        'Failed connections to the gateway: dns, refused, timeout, tls, other. Nothing was sent on them.',
       kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignErrorBudgetBurnFast',
@@ -160,7 +160,7 @@ const gateway: Section = {
     {
       title: 'Server errors on payments',
       description:
-        'Gateway 5xx responses to operations that are not read-only. The payment may have been carried out: query its order before sending it again.',
+        'Gateway 5xx responses to operations that are not read-only. The payment may have been processed: check the order before retrying.',
       kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignPaymentServerError',
@@ -173,14 +173,15 @@ const gateway: Section = {
     },
     {
       title: 'Results',
-      description: 'The status field of form-encoded replies: approved, declined, error, filtered, other.',
+      description:
+        'The status field of form-encoded gateway responses: approved, declined, error, filtered, other.',
       kind: 'timeseries',
       unit: 'reqps',
       queries: [{ expr: perSecond('gateway_results_total', onRoute, 'result'), legend: '{{result}}' }],
     },
     {
       title: 'Error codes',
-      description: 'The error-code field of form-encoded replies. 124: client_orderid is ambiguous.',
+      description: 'The error-code field of form-encoded gateway responses. 124: ambiguous client_orderid.',
       kind: 'timeseries',
       unit: 'reqps',
       queries: [{ expr: perSecond('gateway_error_codes_total', onRoute, 'code'), legend: '{{code}}' }],
@@ -192,5 +193,5 @@ export const overview: DashboardModel = {
   uid: 'countersign-overview',
   title: 'Countersign: overview',
   description: 'Is it working, and if not: Countersign, the gateway, or a caller?',
-  sections: [now, requests, gateway, instances],
+  sections: [atAGlance, requests, gateway, instances],
 };

@@ -30,7 +30,7 @@ import { type DashboardModel, inEnvironment, inRelease, type PanelModel } from '
 const datasource = { type: 'prometheus', uid: '$datasource' };
 const everything = { text: ['All'], value: ['$__all'] };
 
-/** What Grafana imports, with an id and a place on the grid for every panel. */
+/** The dashboard for Grafana, with an ID and a grid position for every panel. */
 export function build(model: DashboardModel): Dashboard {
   const builder = new DashboardBuilder(model.title)
     .uid(model.uid)
@@ -58,20 +58,20 @@ export function build(model: DashboardModel): Dashboard {
 }
 
 /** The text of the file that Grafana imports. */
-export function serialise(dashboard: Dashboard): string {
+export function serialize(dashboard: Dashboard): string {
   return `${JSON.stringify(dashboard, null, 2)}\n`;
 }
 
 function variables(): Builder<VariableModel>[] {
   return [
     new DatasourceVariableBuilder('datasource').label('Data source').type('prometheus'),
-    // `.*`: a Prometheus that is not set up by the chart may add neither of these two labels.
+    // `.*`: without the chart, Prometheus may add neither of these two labels.
     labelValues('namespace', 'Namespace', 'countersign_build_info').allValue('.*'),
     labelValues('release', 'Release', 'countersign_build_info{namespace=~"$namespace"}').allValue('.*'),
     labelValues('environment', 'Environment', `countersign_requests_in_flight_limit{${inRelease}}`),
     labelValues('operation', 'Operation', `countersign_request_outcomes_total{${inEnvironment}}`),
     new ConstantVariableBuilder('runbook')
-      .label('Address of the runbook')
+      .label('Runbook URL')
       .value('https://git.example/countersign/blob/main/deploy/runbook.md'),
   ];
 }

@@ -1,6 +1,6 @@
 import { configJsonSchema, type Schema } from '../../src/config/json-schema.ts';
 
-/** The schema of the chart's values, with what it says about `config` made from the shape of the configuration. */
+/** The schema of the chart's values, with `config` generated from the configuration schema. */
 export function withConfigSchema(valuesSchema: string): string {
   const schema: { definitions: Record<string, unknown> } = JSON.parse(valuesSchema);
   schema.definitions['config'] = chartConfigSchema();
@@ -8,8 +8,8 @@ export function withConfigSchema(valuesSchema: string): string {
 }
 
 /**
- * `config/schema.json` as Helm can read it. Helm's regular expressions are Go's, which know neither lookaround nor
- * back references: such patterns are left to the program.
+ * `config/schema.json` for Helm. Helm uses Go's regular expressions, which have neither lookaround nor backreferences:
+ * patterns that need them are omitted, and Countersign checks them at startup.
  */
 function chartConfigSchema(): unknown {
   const schema = configJsonSchema();
@@ -23,13 +23,13 @@ function visit(schema: Schema): void {
   if (/\(\?[=!<]|\\[1-9]/.test(schema.pattern ?? '')) delete schema.pattern;
   allowVariable(schema);
   chooseByName(schema);
-  // The chart fills in the folder of keySecrets.
+  // The chart sets the directory of keySecrets.
   if (Object.hasOwn(schema.properties ?? {}, 'directory')) {
     schema.required = (schema.required ?? []).filter((name) => name !== 'directory');
   }
 }
 
-/** A choice of words may be a variable too: `level: ${LOG_LEVEL}`. */
+/** An enum may also be a variable: `level: ${LOG_LEVEL}`. */
 function allowVariable(schema: Schema): void {
   if (schema.enum === undefined) return;
   schema.anyOf = [{ enum: schema.enum }, { pattern: '\\$\\{' }];
@@ -37,8 +37,8 @@ function allowVariable(schema: Schema): void {
 }
 
 /**
- * Alternatives that a constant such as `source: vault` tells apart: `if` and `then` instead of `oneOf`, so that an
- * error speaks of the chosen one alone.
+ * Replaces `oneOf` with `if` and `then` where a constant such as `source: vault` selects the alternative, so that errors
+ * are about the selected one only.
  */
 function chooseByName(schema: Schema): void {
   const options = (schema.oneOf ?? []).flatMap((option) => (typeof option === 'object' ? [option] : []));
@@ -54,7 +54,7 @@ function chooseByName(schema: Schema): void {
   schema.properties = { [name]: { enum: choices.map(({ value }) => value) } };
   schema.allOf = choices.map(({ value, option }) => ({
     if: { properties: { [name]: { const: value } } },
-    // oxlint-disable-next-line unicorn/no-thenable -- a word of JSON Schema
+    // oxlint-disable-next-line unicorn/no-thenable -- a JSON Schema keyword
     then: option,
   }));
 }

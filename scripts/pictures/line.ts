@@ -1,40 +1,40 @@
 import { element } from './svg.ts';
 
-type Place = readonly [x: number, y: number];
+type Point = readonly [x: number, y: number];
 
-/** A line through the values, with a gap where there is none, and a faint fill down to the base line. */
+/** A line through the points, with a gap for missing values and a faint fill down to the base line. */
 export function line(
-  places: readonly (Place | undefined)[],
+  points: readonly (Point | undefined)[],
   base: number,
-  colour: string,
+  color: string,
   fill: number,
 ): string {
-  return runs(places)
+  return runs(points)
     .map((run) => {
       const [[x, y] = [0, 0], second] = run;
-      if (second === undefined) return element('circle', { cx: x, cy: y, r: 1.5, fill: colour });
+      if (second === undefined) return element('circle', { cx: x, cy: y, r: 1.5, fill: color });
       const path = pathThrough(run);
-      const area = { d: `${path}V${tenths(base) / 10}H${tenths(x) / 10}Z`, fill: colour };
+      const area = { d: `${path}V${tenths(base) / 10}H${tenths(x) / 10}Z`, fill: color };
       return (
         element('path', { ...area, 'fill-opacity': String(fill) }) +
-        element('path', { d: path, fill: 'none', stroke: colour })
+        element('path', { d: path, fill: 'none', stroke: color })
       );
     })
     .join('');
 }
 
-/** The places that follow one another without a gap. */
-function runs(places: readonly (Place | undefined)[]): Place[][] {
-  const found: Place[][] = [[]];
-  for (const place of places) {
-    if (place !== undefined) found.at(-1)?.push(place);
+/** Splits the points at gaps. */
+function runs(points: readonly (Point | undefined)[]): Point[][] {
+  const found: Point[][] = [[]];
+  for (const point of points) {
+    if (point !== undefined) found.at(-1)?.push(point);
     else if (found.at(-1)?.length !== 0) found.push([]);
   }
   return found.filter((run) => run.length > 0);
 }
 
-/** Relative, in tenths of a pixel, without the places in the middle of a level stretch: the file stays small. */
-function pathThrough(run: readonly Place[]): string {
+/** Relative coordinates in tenths of a pixel, without points inside horizontal stretches, to keep the file small. */
+function pathThrough(run: readonly Point[]): string {
   const points = run.map(([x, y]) => [tenths(x), tenths(y)] as const);
   const bends = points.filter(([, y], at) => y !== points[at - 1]?.[1] || y !== points[at + 1]?.[1]);
   return bends

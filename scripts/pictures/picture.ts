@@ -4,16 +4,16 @@ import { heading } from './heading.ts';
 import type { Recording } from './recorded.ts';
 import { stat } from './stat.ts';
 import { element, fitted, text } from './svg.ts';
-import { type Box, colours, fontFamily, sizes } from './theme.ts';
+import { type Box, colors, fontFamily, sizes } from './theme.ts';
 import { timeseries } from './timeseries.ts';
 
 const titleHeight = 38;
 
 /**
- * A dashboard as one SVG, with the places, titles, units, limits and legends that Grafana would take from its
- * file, and with the numbers of the recording.
+ * Draws a dashboard as one SVG, with the layout, titles, units, limits and legends of its Grafana file and the data of
+ * the recording.
  *
- * @throws Error when the recording is not of the queries that the dashboard has
+ * @throws Error if the recording has other queries than the dashboard
  */
 export function picture(model: DashboardModel, recording: Recording): string {
   const placed = place(model.sections);
@@ -34,7 +34,7 @@ export function picture(model: DashboardModel, recording: Recording): string {
     },
     [
       element('title', {}, [model.title]),
-      element('rect', { width, height, fill: colours.page }),
+      element('rect', { width, height, fill: colors.page }),
       head.drawing,
       ...placed.map((one) => draw(one, recording, boxOf(one, head.height))),
     ].map((part) => `${part}\n`),
@@ -59,7 +59,7 @@ function bottomOf({ y, height }: Box): number {
 
 function draw({ item }: Placed, recording: Recording, box: Box): string {
   if ('panels' in item) {
-    return text(`⌄ ${item.title}`, { x: box.x + 4, y: box.y + 18, 'font-size': 15, fill: colours.text });
+    return text(`⌄ ${item.title}`, { x: box.x + 4, y: box.y + 18, 'font-size': 15, fill: colors.text });
   }
   const { padding } = sizes;
   const inside: Box = {
@@ -75,15 +75,15 @@ function frame(title: string, { x, y, width, height }: Box): string {
   const { padding } = sizes;
   const shown = fitted(title, 14, width - 2 * padding);
   return (
-    element('rect', { x, y, width, height, rx: 2, fill: colours.panel, stroke: colours.border }) +
-    text(shown, { x: x + padding, y: y + 20, 'font-size': 14, 'font-weight': 500, fill: colours.text })
+    element('rect', { x, y, width, height, rx: 2, fill: colors.panel, stroke: colors.border }) +
+    text(shown, { x: x + padding, y: y + 20, 'font-size': 14, 'font-weight': 500, fill: colors.text })
   );
 }
 
 function content(panel: PanelModel, recording: Recording, box: Box): string {
   const recorded = recording.panels[panel.title] ?? [];
-  const same =
+  const isSame =
     panel.queries.map(({ expr }) => expr).join('\n') === recorded.map(({ expr }) => expr).join('\n');
-  if (!same) throw new Error(`"${panel.title}": its queries are not the ones that were recorded`);
+  if (!isSame) throw new Error(`"${panel.title}": its queries differ from the recorded ones`);
   return panel.kind === 'stat' ? stat(panel, recorded, box) : timeseries(panel, recorded, recording, box);
 }

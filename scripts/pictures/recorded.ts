@@ -3,20 +3,20 @@ import { z } from 'zod';
 
 const series = z.object({
   labels: z.record(z.string(), z.string()),
-  /** One value per step; `null` where there is none. */
+  /** One value per step; `null` if there is none. */
   values: z.array(z.number().nullable()),
 });
 
-/** What Prometheus answered to the queries of one dashboard. */
+/** The results of Prometheus for the queries of one dashboard. */
 export const recordingShape = z.object({
-  /** First step, in seconds since 1970. */
+  /** First step, Unix time in seconds. */
   start: z.number(),
   /** Seconds from one value to the next. */
   step: z.number().positive(),
   steps: z.int().positive(),
-  /** What stood for `$__rate_interval`. */
+  /** The value of `$__rate_interval`. */
   rateInterval: z.string(),
-  /** What happened, by seconds from the start. */
+  /** The events, by seconds from the start. */
   events: z.array(z.object({ at: z.number(), what: z.string() })),
   /** By panel title, then one for each query of the panel. */
   panels: z.record(z.string(), z.array(z.object({ expr: z.string(), series: z.array(series) }))),
@@ -26,7 +26,7 @@ export type Recording = z.output<typeof recordingShape>;
 export type RecordedQuery = Recording['panels'][string][number];
 export type Series = z.output<typeof series>;
 
-/** `overview.json` is the dashboard, `overview.recording.json` what was recorded, `overview.svg` the picture. */
+/** `overview.json` is the dashboard, `overview.recording.json` the recording, `overview.svg` the picture. */
 export function recordingFile(dashboardFile: string): string {
   return dashboardFile.replace('.json', '.recording.json');
 }

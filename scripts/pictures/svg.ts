@@ -1,21 +1,21 @@
 type Attributes = Readonly<Record<string, string | number | undefined>>;
 
-/** An element as text. Children are text of elements already: what people wrote goes through {@link text}. */
+/** An SVG element as text. Children are elements already; use {@link text} to escape plain text. */
 export function element(name: string, attributes: Attributes, children: readonly string[] = []): string {
   const written = Object.entries(attributes).map(([key, value]) =>
-    value === undefined ? '' : ` ${key}="${typeof value === 'number' ? short(value) : escaped(value)}"`,
+    value === undefined ? '' : ` ${key}="${typeof value === 'number' ? rounded(value) : escaped(value)}"`,
   );
   const open = `<${name}${written.join('')}`;
   return children.length === 0 ? `${open}/>` : `${open}>${children.join('')}</${name}>`;
 }
 
-/** A line of text; `x` and `y` are where its baseline begins, ends or has its middle, by `text-anchor`. */
+/** A line of text; `x` and `y` are the start, middle or end of its baseline, by `text-anchor`. */
 export function text(content: string, attributes: Attributes): string {
   return element('text', attributes, [escaped(content)]);
 }
 
-/** A tenth of a pixel is as fine as an eye can see, and keeps the file small. */
-export function short(value: number): string {
+/** Rounds to a tenth of a pixel, which keeps the file small. */
+export function rounded(value: number): string {
   return String(Math.round(value * 10) / 10);
 }
 
@@ -23,14 +23,14 @@ export function escaped(content: string): string {
   return content.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;');
 }
 
-/** Pixels that a text takes at most, in the sans-serif fonts that there usually are. */
+/** An upper bound of the width of a text in pixels, for common sans-serif fonts. */
 export function textWidth(content: string, size: number): number {
   let width = 0;
   for (const character of content) width += widthOf(character);
   return width * size;
 }
 
-/** The text, or its beginning and a dot-dot-dot where it is wider. */
+/** The text, truncated with an ellipsis if it is too wide. */
 export function fitted(content: string, size: number, width: number): string {
   if (textWidth(content, size) <= width) return content;
   let kept = content;

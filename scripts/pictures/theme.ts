@@ -1,5 +1,5 @@
-/** Colours of Grafana's dark theme. */
-export const colours = {
+/** Colors of Grafana's dark theme. */
+export const colors = {
   page: '#111217',
   panel: '#181b1f',
   border: '#2b2d33',
@@ -11,7 +11,7 @@ export const colours = {
   red: '#f2495c',
 };
 
-/** Of series, in the order in which Grafana gives them out. */
+/** Colors of series, in Grafana's order. */
 export const palette: readonly string[] = [
   '#73bf69',
   '#f2cc0c',
@@ -37,9 +37,9 @@ export interface Box {
   readonly height: number;
 }
 
-/** Red where the limits say so. */
-export function colourOf(value: number, limits: { redFrom?: number; redBelow?: number }): string {
+/** Red beyond the limits. */
+export function colorOf(value: number, limits: { redFrom?: number; redBelow?: number }): string {
   const tooHigh = limits.redFrom !== undefined && value >= limits.redFrom;
   const tooLow = limits.redBelow !== undefined && value < limits.redBelow;
-  return tooHigh || tooLow ? colours.red : colours.green;
+  return tooHigh || tooLow ? colors.red : colors.green;
 }

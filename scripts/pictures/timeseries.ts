@@ -4,18 +4,18 @@ import { line } from './line.ts';
 import type { RecordedQuery, Recording } from './recorded.ts';
 import { type Scale, scaleFor } from './scale.ts';
 import { element, text, textWidth } from './svg.ts';
-import { type Box, colours, palette, sizes } from './theme.ts';
+import { type Box, colors, palette, sizes } from './theme.ts';
 import { format } from './units.ts';
 
 interface Line {
   readonly name: string;
-  readonly colour: string;
+  readonly color: string;
   readonly values: readonly (number | null)[];
 }
 
 const timeAxis = 22;
 
-/** The inside of a panel of kind `timeseries`. */
+/** The content of a `timeseries` panel. */
 export function timeseries(
   panel: PanelModel,
   recorded: readonly RecordedQuery[],
@@ -32,8 +32,8 @@ export function timeseries(
   const height = box.height - names.height - timeAxis;
   const plot: Box = { x: box.x + axis, y: box.y, width: box.width - axis, height };
   return [
-    valueAxis(scale, labels, plot),
-    clockAxis(span, plot),
+    valueAxisLabels(scale, labels, plot),
+    timeAxisLabels(span, plot),
     ...lines.map((one) => drawLine(one, scale, plot)),
     limits(panel, scale, plot),
     names.draw({ ...box, y: plot.y + height + timeAxis }),
@@ -45,38 +45,38 @@ function linesOf({ queries }: PanelModel, recorded: readonly RecordedQuery[]): L
     .flatMap(({ legend: template }, at) =>
       (recorded[at]?.series ?? []).map(({ labels, values }) => ({ name: nameOf(template, labels), values })),
     )
-    .map((one, at) => ({ ...one, colour: palette[at % palette.length] ?? colours.text }));
+    .map((one, at) => ({ ...one, color: palette[at % palette.length] ?? colors.text }));
 }
 
 export function noData(box: Box): string {
   const middle = { x: box.x + box.width / 2, y: box.y + box.height / 2 };
-  return text('No data', { ...middle, 'text-anchor': 'middle', 'font-size': 14, fill: colours.faint });
+  return text('No data', { ...middle, 'text-anchor': 'middle', 'font-size': 14, fill: colors.faint });
 }
 
-function drawLine({ values, colour }: Line, scale: Scale, plot: Box): string {
+function drawLine({ values, color }: Line, scale: Scale, plot: Box): string {
   const apart = plot.width / (values.length - 1);
   const places = values.map((value, at) =>
     value === null ? undefined : ([plot.x + at * apart, yOf(value, scale, plot)] as const),
   );
-  return line(places, plot.y + plot.height, colour, 0.1);
+  return line(places, plot.y + plot.height, color, 0.1);
 }
 
 function yOf(value: number, { from, to }: Scale, plot: Box): number {
   return plot.y + plot.height * (1 - (value - from) / (to - from));
 }
 
-function valueAxis(scale: Scale, labels: readonly string[], plot: Box): string {
+function valueAxisLabels(scale: Scale, labels: readonly string[], plot: Box): string {
   return scale.ticks
     .map((tick, at) => {
       const y = yOf(tick, scale, plot);
-      const right = { x: plot.x - 6, y: y + 4, 'text-anchor': 'end', fill: colours.faint };
-      return horizontal(y, plot, { stroke: colours.grid }) + text(labels[at] ?? '', right);
+      const right = { x: plot.x - 6, y: y + 4, 'text-anchor': 'end', fill: colors.faint };
+      return horizontal(y, plot, { stroke: colors.grid }) + text(labels[at] ?? '', right);
     })
     .join('');
 }
 
-/** A label on every whole minute, in UTC. */
-function clockAxis({ start, step, steps }: Recording, plot: Box): string {
+/** A label at every full minute, in UTC. */
+function timeAxisLabels({ start, step, steps }: Recording, plot: Box): string {
   const length = step * (steps - 1);
   const minutes = Array.from(
     { length: Math.floor(length / 60) },
@@ -86,9 +86,9 @@ function clockAxis({ start, step, steps }: Recording, plot: Box): string {
     .map((minute) => {
       const x = plot.x + ((minute - start) / length) * plot.width;
       const bottom = plot.y + plot.height;
-      const label = { x, y: bottom + 16, 'text-anchor': 'middle', fill: colours.faint };
+      const label = { x, y: bottom + 16, 'text-anchor': 'middle', fill: colors.faint };
       return (
-        element('path', { d: `M${x},${plot.y}V${bottom}`, stroke: colours.grid }) +
+        element('path', { d: `M${x},${plot.y}V${bottom}`, stroke: colors.grid }) +
         text(clockTime(minute).slice(0, 5), label)
       );
     })
@@ -100,9 +100,9 @@ export function clockTime(seconds: number): string {
   return new Date(seconds * 1000).toISOString().slice(11, 19);
 }
 
-/** Dashed, in the colour that begins there; Grafana makes no room for one beyond the values. */
+/** Dashed lines in the color of the range above. As in Grafana, the axis does not extend to limits beyond the values. */
 function limits({ redFrom, redBelow }: PanelModel, scale: Scale, plot: Box): string {
-  return [[redBelow, colours.green] as const, [redFrom, colours.red] as const]
+  return [[redBelow, colors.green] as const, [redFrom, colors.red] as const]
     .map(([limit, stroke]) => {
       if (limit === undefined || limit < scale.from || limit > scale.to) return '';
       return horizontal(yOf(limit, scale, plot), plot, { stroke, 'stroke-dasharray': '8 6' });

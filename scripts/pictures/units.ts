@@ -1,7 +1,7 @@
-/** A multiple of a unit: how much of the unit it is, and what is written after the number. */
+/** A multiple of a unit: its factor, and the suffix after the number. */
 type Multiple = readonly [factor: number, suffix: string];
 
-/** Multiples of Grafana's units, the smallest first. */
+/** Multiples of Grafana's units, in ascending order. */
 const units: Readonly<Record<string, readonly Multiple[]>> = {
   reqps: [
     [1, ' req/s'],
@@ -34,19 +34,19 @@ const units: Readonly<Record<string, readonly Multiple[]>> = {
 };
 
 /**
- * The multiple in which numbers up to this one read best.
+ * The best multiple for numbers up to this one.
  *
- * @throws TypeError for a unit that is not one of those drawn here
+ * @throws TypeError for an unknown unit
  */
 export function multipleFor(unit: string, value: number): Multiple {
   const multiples = units[unit];
   const [smallest] = multiples ?? [];
-  if (multiples === undefined || smallest === undefined) throw new TypeError(`no unit ${unit}`);
+  if (multiples === undefined || smallest === undefined) throw new TypeError(`unknown unit ${unit}`);
   if (value === 0) return multiples.find(([factor]) => factor === 1) ?? smallest;
   return multiples.findLast(([factor]) => Math.abs(value) >= factor) ?? smallest;
 }
 
-/** The number with its unit, with as many digits as it takes to tell it from its neighbours. */
+/** The number with its unit. @param digits maximum number of significant digits */
 export function format(unit: string, value: number, digits = 6): string {
   const [factor, suffix] = multipleFor(unit, value);
   return `${Number((value / factor).toPrecision(digits))}${suffix}`;

@@ -16,26 +16,26 @@ const everything = { environments: ['*'], operations: ['*'], logins: ['acme', 'b
 
 type KeyName = 'rsa-2048' | 'rsa-4096';
 
-/** What the gateway does at the moment, besides answering. */
-export interface Weather {
+/** How the gateway behaves at the moment. */
+export interface GatewayConditions {
   /** Seconds by which the gateway's clock is ahead. */
   clockAhead: number;
-  /** It answers late, and some of the requests with status 500. */
-  trouble: boolean;
+  /** It responds slowly, and to some of the requests with status 500. */
+  failing: boolean;
 }
 
-export type RecordingSite = Awaited<ReturnType<typeof openSite>>;
+export type RecordingCluster = Awaited<ReturnType<typeof openCluster>>;
 
 /**
- * A gateway, a Vault, a Countersign in a process of its own, and a Prometheus that watches it.
+ * A gateway, a Vault, a Countersign in a separate process, and a Prometheus that scrapes it.
  *
- * @param stops gets what ends each of them, also where a later one does not start.
+ * @param stops receives a function to stop each of them, even if a later one fails to start
  */
-export async function openSite(stops: (() => Promise<unknown>)[]) {
-  const weather: Weather = { clockAhead: 0, trouble: false };
+export async function openCluster(stops: (() => Promise<unknown>)[]) {
+  const conditions: GatewayConditions = { clockAhead: 0, failing: false };
   const gateway = await startSimulator({
-    clock: () => Date.now() + weather.clockAhead * 1000,
-    fault: (operation, call) => faultOf(weather, operation, call),
+    clock: () => Date.now() + conditions.clockAhead * 1000,
+    fault: (operation, request) => faultOf(conditions, operation, request),
   });
   stops.push(() => gateway.close());
   const vault = await new VaultTestEnvironment({ clock: () => Date.now() }).open();
@@ -58,7 +58,7 @@ export async function openSite(stops: (() => Promise<unknown>)[]) {
   stops.push(() => prometheus.stop());
   return {
     url: `${countersign.url}/production/gw/api`,
-    weather,
+    conditions,
     prometheus,
     vault: vault.vault,
     putKey,
@@ -94,10 +94,10 @@ function configOf(gateway: { baseUrl: string; caFile: string }, vault: string, t
 }
 
 /** About 60 ms for a read and 180 ms for a payment, with a long tail. */
-function faultOf({ trouble }: Weather, operation: string, call: VerifiedRequest): Fault {
+function faultOf({ failing }: GatewayConditions, operation: string, request: VerifiedRequest): Fault {
   const usual = operation === 'transfer' ? 0.18 : 0.06;
   const delaySeconds = usual * Math.exp(0.5 * (Math.random() + Math.random() + Math.random() - 1.5) * 2);
-  if (parameter(call, 'client_orderid') === 'cut') return { delaySeconds, fault: 'reset' };
-  if (!trouble) return { delaySeconds };
+  if (parameter(request, 'client_orderid') === 'cut') return { delaySeconds, fault: 'reset' };
+  if (!failing) return { delaySeconds };
   return Math.random() < 0.3 ? { delaySeconds, fault: 'status-500' } : { delaySeconds: delaySeconds * 12 };
 }

@@ -3,10 +3,10 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { post } from '../../test/support/forwarding.ts';
 import { tokens } from './cluster.ts';
 
-/** One sort of request: how often it comes, as a part of all, and what is posted. */
-interface Sort {
+/** A kind of request: its relative frequency, and its form. */
+interface RequestKind {
   readonly weight: number;
-  readonly caller: keyof typeof tokens | 'nobody';
+  readonly caller: keyof typeof tokens | 'unknown';
   readonly path: string;
   readonly form: () => string;
 }
@@ -17,7 +17,7 @@ const transfer = '/v4/transfer/1235';
 const statusOf = (login: string, order: string) => () => `login=${login}&client_orderid=${order}`;
 const payment = () => `client_orderid=${randomUUID()}&amount=12.50&currency=EUR`;
 
-const sorts: readonly Sort[] = [
+const requestKinds: readonly RequestKind[] = [
   { weight: 30, caller: 'billing', path: acmeBalance, form: () => '' },
   { weight: 8, caller: 'billing', path: '/v2/get-balance/manager/beta', form: () => '' },
   { weight: 24, caller: 'payouts', path: transfer, form: payment },
@@ -29,11 +29,11 @@ const sorts: readonly Sort[] = [
   { weight: 5, caller: 'trial', path: status, form: statusOf('acme', 'invoice-1') },
   { weight: 1, caller: 'billing', path: status, form: () => 'login=acme' },
   { weight: 0.7, caller: 'billing', path: status, form: statusOf('gamma', 'invoice-1') },
-  { weight: 0.5, caller: 'nobody', path: status, form: statusOf('acme', 'invoice-1') },
+  { weight: 0.5, caller: 'unknown', path: status, form: statusOf('acme', 'invoice-1') },
 ];
-const allWeights = sorts.reduce((sum, { weight }) => sum + weight, 0);
+const totalWeight = requestKinds.reduce((sum, { weight }) => sum + weight, 0);
 
-/** A connection that the gateway cuts before it has answered: the outcome of the transfer stays unknown. */
+/** A transfer whose connection the gateway resets before it responds: its outcome is unknown. */
 export const cutTransfer = (url: string) =>
   send(url, {
     weight: 0,
@@ -43,21 +43,21 @@ export const cutTransfer = (url: string) =>
   });
 
 /**
- * Sends requests at random moments until the signal comes, at a rate that rises and falls a little.
+ * Sends requests at random intervals until the signal aborts, at a slightly varying rate.
  *
- * @param rate requests a second, on average.
+ * @param rate requests per second, on average
  */
 export async function sendTraffic(url: string, rate: number, signal: AbortSignal): Promise<void> {
-  const underWay = new Set<Promise<void>>();
+  const inFlight = new Set<Promise<void>>();
   let next = performance.now();
   while (!signal.aborted) {
     for (; next <= performance.now(); next += pause(rate)) {
-      const sent = send(url, pick()).finally(() => underWay.delete(sent));
-      underWay.add(sent);
+      const sent = send(url, pick()).finally(() => inFlight.delete(sent));
+      inFlight.add(sent);
     }
     await wait(10);
   }
-  await Promise.all(underWay);
+  await Promise.all(inFlight);
 }
 
 /** Milliseconds to the next request. */
@@ -66,13 +66,13 @@ function pause(rate: number): number {
   return (-Math.log(1 - Math.random()) * 1000) / (rate * wave);
 }
 
-function pick(): Sort | undefined {
-  let at = Math.random() * allWeights;
-  return sorts.find(({ weight }) => (at -= weight) < 0);
+function pick(): RequestKind | undefined {
+  let at = Math.random() * totalWeight;
+  return requestKinds.find(({ weight }) => (at -= weight) < 0);
 }
 
-async function send(url: string, sort: Sort | undefined): Promise<void> {
-  if (sort === undefined) return;
-  const token = sort.caller === 'nobody' ? 'token-of-nobody' : tokens[sort.caller];
-  await post(`${url}${sort.path}`, sort.form(), { Authorization: `Bearer ${token}` });
+async function send(url: string, kind: RequestKind | undefined): Promise<void> {
+  if (kind === undefined) return;
+  const token = kind.caller === 'unknown' ? 'unknown-token' : tokens[kind.caller];
+  await post(`${url}${kind.path}`, kind.form(), { Authorization: `Bearer ${token}` });
 }

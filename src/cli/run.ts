@@ -10,23 +10,26 @@ import { simulate } from './simulate.ts';
 
 type Command = (argv: readonly string[], io: Io, signals: Signals) => Promise<number>;
 
-const commands = new Map<string, { readonly run: Command; readonly about: string }>([
-  ['serve', { run: serve, about: 'run the proxy' }],
-  ['simulate', { run: simulate, about: 'run the gateway simulator alone' }],
-  ['check', { run: check, about: 'say everything that is wrong with a configuration' }],
-  ['explain', { run: explain, about: 'show step by step how a form is signed' }],
-  ['keys', { run: keys, about: 'list, make, import, verify and roll back keys in Vault' }],
+const commands = new Map<string, { readonly run: Command; readonly summary: string }>([
+  ['serve', { run: serve, summary: 'Run the proxy' }],
+  ['simulate', { run: simulate, summary: 'Run the gateway simulator alone' }],
+  ['check', { run: check, summary: 'Validate a configuration file' }],
+  ['explain', { run: explain, summary: 'Explain how a form is signed' }],
+  ['keys', { run: keys, summary: 'Manage keys in Vault' }],
 ]);
 
-const usage = [
-  'Usage: countersign COMMAND [options]',
-  '',
-  ...[...commands].map(([name, { about }]) => `  ${name.padEnd(10)}${about}`),
-  '',
-  'countersign COMMAND --help tells more. countersign --version prints the version.',
-].join('\n');
+const usage = `Usage: countersign COMMAND [options]
 
-/** Gives the exit code. */
+Commands:
+${[...commands].map(([name, { summary }]) => `  ${name.padEnd(10)}${summary}`).join('\n')}
+
+Options:
+  --version  Show the version
+  --help     Show this help
+
+Run "countersign COMMAND --help" for details.`;
+
+/** Runs the named command. @returns the exit code */
 export async function run(
   name = '--help',
   argv: readonly string[],
@@ -36,7 +39,7 @@ export async function run(
   if (name === '--version') return printAndExit(packageVersion(), io);
   if (name === '--help') return printAndExit(usage, io);
   const command = commands.get(name);
-  if (command === undefined) return usageError([`There is no command "${name}".\n\n${usage}`], io);
+  if (command === undefined) return usageError([`Unknown command "${name}".\n\n${usage}`], io);
   const unsafe = unsafeSettings();
   return unsafe.length === 0 ? command.run(argv, io, signals) : usageError(unsafe, io);
 }

@@ -10,25 +10,35 @@ import type { Signals } from '../server/signals.ts';
 import { formatProblems } from './shared/config-report.ts';
 import { demoConfigFile, generateDemoKeys, startDemoGateway } from './shared/demo.ts';
 import { exitCode, type Io } from './shared/io.ts';
-import { messageOf, parseOptions } from './shared/parse-options.ts';
+import { messageOf, optionsHelp, parseOptions } from './shared/parse-options.ts';
+
+const options = {
+  config: {
+    type: 'string',
+    value: 'FILE',
+    description:
+      'Configuration file (default: a demo on loopback with a gateway simulator and throwaway keys)',
+  },
+} as const;
 
 const usage = `Usage: countersign serve [--config FILE]
 
-Runs the proxy until SIGTERM or SIGINT; SIGHUP reads the configuration again.
+Runs the proxy until SIGTERM or SIGINT. SIGHUP reloads the configuration.
 
-  --config FILE  the configuration; without it: a gateway simulator and throw-away keys, all on loopback
-  --help         prints this`;
+${optionsHelp(options)}
 
-/** Gives the exit code: 0 after a stop in which everything under way was finished. */
+Exit codes: 0 shut down gracefully, 1 failure or shutdown timeout, 2 invalid configuration or usage.`;
+
+/** Runs until a signal. @returns the exit code */
 export async function serve(argv: readonly string[], io: Io, signals: Signals): Promise<number> {
-  const read = parseOptions('serve', argv, { config: { type: 'string' } }, usage, io);
-  if ('exit' in read) return read.exit;
-  return read.values.config === undefined
-    ? serveEmbedded(io, signals)
-    : serveFile(read.values.config, fromEnvironment, io, signals);
+  const parsed = parseOptions('serve', argv, options, usage, io);
+  if ('exit' in parsed) return parsed.exit;
+  return parsed.values.config === undefined
+    ? serveDemo(io, signals)
+    : serveFile(parsed.values.config, fromEnvironment, io, signals);
 }
 
-async function serveEmbedded(io: Io, signals: Signals): Promise<number> {
+async function serveDemo(io: Io, signals: Signals): Promise<number> {
   const keys = await generateDemoKeys().catch(messageOf);
   if (typeof keys === 'string') {
     io.err(keys);
@@ -50,7 +60,7 @@ async function serveEmbedded(io: Io, signals: Signals): Promise<number> {
   }
 }
 
-/** @param greeting printed once the service has started */
+/** @param greeting printed after the start */
 async function serveFile(
   file: string,
   lookUp: LookUp,
@@ -58,19 +68,19 @@ async function serveFile(
   signals: Signals,
   greeting: (service: Service) => string = () => '',
 ): Promise<number> {
-  const read = await loadConfig(file, builtInOperations, { lookUp });
-  if ('problems' in read) {
-    for (const line of formatProblems(file, read.problems)) io.err(line);
+  const loaded = await loadConfig(file, builtInOperations, { lookUp });
+  if ('problems' in loaded) {
+    for (const line of formatProblems(file, loaded.problems)) io.err(line);
     return exitCode.usage;
   }
-  const opened = openLog(read.config.log.level);
+  const opened = openLog(loaded.config.log.level);
   const { log, destination } = opened;
   try {
-    const service = await start(read.config, opened, io);
+    const service = await start(loaded.config, opened, io);
     if (service === undefined) return exitCode.failed;
-    announce(read.config, service, log);
+    logStart(loaded.config, service, log);
     destination.write(greeting(service));
-    await untilStopped(signals, () => readAgain(file, lookUp, service, log));
+    await untilStopped(signals, () => reloadConfig(file, lookUp, service, log));
     return await stop(service, signals, log);
   } finally {
     await opened.flush();
@@ -94,39 +104,44 @@ async function start(config: Config, opened: OpenLog, io: Io): Promise<Service |
 }
 
 async function stop(service: Service, { skipDelay }: Signals, log: Logger): Promise<number> {
-  log.message('info', 'shutting down: requests in flight are finished');
+  log.message('info', 'shutting down: draining in-flight requests');
   const finished = await service.stop(skipDelay);
-  log.message(finished ? 'info' : 'error', finished ? 'stopped' : 'stopped with requests in flight');
+  log.message(
+    finished ? 'info' : 'error',
+    finished ? 'stopped' : 'shutdown timeout: requests still in flight',
+  );
   return finished ? exitCode.done : exitCode.failed;
 }
 
-/** A file with problems changes nothing; of a good one all is in effect but what only a restart can change. */
-async function readAgain(file: string, lookUp: LookUp, service: Service, log: Logger): Promise<void> {
+/** An invalid file changes nothing. A valid one takes effect, except for the fields that require a restart. */
+async function reloadConfig(file: string, lookUp: LookUp, service: Service, log: Logger): Promise<void> {
   try {
-    const read = await loadConfig(file, builtInOperations, { lookUp });
-    if ('problems' in read) {
-      for (const line of formatProblems(file, read.problems)) log.message('error', line);
-      log.message('error', 'configuration not reloaded: the running one stays');
+    const loaded = await loadConfig(file, builtInOperations, { lookUp });
+    if ('problems' in loaded) {
+      for (const line of formatProblems(file, loaded.problems)) log.message('error', line);
+      log.message('error', 'configuration reload failed; keeping the current one');
       service.configLoaded(false);
       return;
     }
-    const fields = await service.reload(read.config);
+    const fields = await service.reload(loaded.config);
     service.configLoaded(fields.length === 0);
     if (fields.length === 0) log.message('info', 'configuration reloaded');
     else
-      log.message('warn', 'configuration reloaded, but some fields need a restart', {
+      log.message('warn', 'configuration reloaded; some fields require a restart', {
         fields: fields.join(', '),
       });
   } catch (error) {
     service.configLoaded(false);
-    log.message('error', `configuration not reloaded: ${messageOf(error)}`);
+    log.message('error', `configuration reload failed; keeping the current one: ${messageOf(error)}`);
   }
 }
 
-function announce(config: Config, service: Service, log: Logger): void {
+function logStart(config: Config, service: Service, log: Logger): void {
   log.message('info', 'started', { proxy: service.proxyUrl, admin: service.adminUrl, node: process.version });
   warnOfDescriptorLimit(config, log);
-  const anonymous = config.callers.filter(({ credentials }) => credentials.some((one) => 'anonymous' in one));
+  const anonymous = config.callers.filter(({ credentials }) =>
+    credentials.some((credential) => 'anonymous' in credential),
+  );
   for (const { name } of anonymous) {
     log.message('warn', 'requests without credentials are accepted', {
       caller: name,
@@ -137,27 +152,27 @@ function announce(config: Config, service: Service, log: Logger): void {
 
 function welcome(gatewayUrl: string, { proxyUrl, adminUrl }: Service): string {
   return `
-Countersign signs and forwards on ${proxyUrl}
-Metrics and health are on         ${adminUrl}/metrics
-A simulated gateway listens on    ${gatewayUrl} and verifies every signature
+Proxy:              ${proxyUrl}
+Metrics and health: ${adminUrl}/metrics
+Gateway simulator:  ${gatewayUrl} (verifies every signature)
 
-Paste one of these; none of them holds a secret:
+Try one of these (no secrets needed):
 
   curl -X POST ${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/acme
   curl -d login=acme -d client_orderid=invoice-1 ${proxyUrl}/sandbox/gw/api/v4/status/1234
   curl -d client_orderid=invoice-7 -d amount=12.50 -d currency=EUR ${proxyUrl}/sandbox/gw/api/v4/transfer/1234
 
-With -H 'Accept: application/json' the answers are JSON. Ctrl-C stops everything.
+Add -H 'Accept: application/json' for JSON responses. Press Ctrl-C to stop.
 
 `;
 }
 
-/** Reads again at each SIGHUP, one after the other, until it is time to stop. */
-async function untilStopped(signals: Signals, readAgain: () => Promise<void>): Promise<void> {
+/** Reloads at each SIGHUP, one reload at a time, until the shutdown. */
+async function untilStopped(signals: Signals, reload: () => Promise<void>): Promise<void> {
   let isStopping = false;
-  let reading = Promise.resolve();
+  let reloading = Promise.resolve();
   signals.onReload(() => {
-    reading = reading.then(() => (isStopping ? undefined : readAgain()));
+    reloading = reloading.then(() => (isStopping ? undefined : reload()));
   });
   await signals.stop;
   isStopping = true;

@@ -3,37 +3,48 @@ import { type ListenOptions, listenSimulator } from '../simulator/listen.ts';
 import { loadScenario } from '../simulator/scenario.ts';
 import { packageRoot } from '../util/package-info.ts';
 import { exitCode, type Io } from './shared/io.ts';
-import { messageOf, parseOptions } from './shared/parse-options.ts';
+import { messageOf, optionsHelp, parseOptions } from './shared/parse-options.ts';
 import { loadSimulatorKeys } from './shared/simulator-keys.ts';
 
-const usage = `Usage: countersign simulate --keys DIR [--scenario FILE] [--host HOST] [--port PORT]
-
-Plays the payment gateway: verifies signatures and answers from a scenario. Each 403 says which check failed.
-
-  --keys DIR       the proxy's key directory, DIR/<environment>/<login>/control_key and private_key.pem;
-                   what these keys sign is accepted
-  --scenario FILE  logins, balances, orders and faults (default: config/scenario.yaml, which explains itself)
-  --host HOST      address to listen on (default: 127.0.0.1)
-  --port PORT      port to listen on, 0 for a free one (default: 8090)
-  --help           prints this`;
-
-/** The one that comes with Countersign. */
 const defaultScenario = new URL('config/scenario.yaml', packageRoot);
 
 const options = {
-  keys: { type: 'string' },
-  scenario: { type: 'string' },
-  host: { type: 'string', default: '127.0.0.1' },
-  port: { type: 'string', default: '8090' },
+  keys: {
+    type: 'string',
+    value: 'DIR',
+    description:
+      "The proxy's key directory: DIR/<environment>/<login>/control_key and private_key.pem. The simulator accepts these keys",
+  },
+  scenario: {
+    type: 'string',
+    value: 'FILE',
+    description: 'Logins, balances, orders and faults (default: config/scenario.yaml, see its comments)',
+  },
+  host: { type: 'string', value: 'HOST', default: '127.0.0.1', description: 'Address to listen on' },
+  port: {
+    type: 'string',
+    value: 'PORT',
+    default: '8090',
+    description: 'Port to listen on; 0 picks a free port',
+  },
 } as const;
 
-/** Runs the gateway simulator until SIGTERM or SIGINT. Gives the exit code. */
+const usage = `Usage: countersign simulate --keys DIR [--scenario FILE] [--host HOST] [--port PORT]
+
+Simulates the payment gateway: verifies signatures and responds from a scenario. Every 403 states which
+check failed.
+
+${optionsHelp(options)}
+
+Exit codes: 0 stopped by a signal, 1 failure, 2 invalid scenario, keys or usage.`;
+
+/** Runs the gateway simulator until SIGTERM or SIGINT. @returns the exit code */
 export async function simulate(argv: readonly string[], io: Io): Promise<number> {
-  const read = parseOptions('simulate', argv, options, usage, io);
-  if ('exit' in read) return read.exit;
+  const parsed = parseOptions('simulate', argv, options, usage, io);
+  if ('exit' in parsed) return parsed.exit;
   let listening: ListenOptions;
   try {
-    listening = await listenOptions(read.values, io);
+    listening = await listenOptions(parsed.values, io);
   } catch (error) {
     io.err(`countersign simulate: ${messageOf(error)}`);
     return exitCode.usage;
@@ -44,12 +55,12 @@ export async function simulate(argv: readonly string[], io: Io): Promise<number>
 async function run(options: ListenOptions, io: Io): Promise<number> {
   try {
     const listening = await listenSimulator(options);
-    io.out(`The gateway simulator listens on ${listening.url}/${options.scenario.product}`);
+    io.out(`Gateway simulator: ${listening.url}/${options.scenario.product}`);
     await untilStopped();
     await listening.close();
     return exitCode.done;
   } catch (error) {
-    io.err(`The simulator cannot listen: ${messageOf(error)}`);
+    io.err(`The gateway simulator cannot listen: ${messageOf(error)}`);
     return exitCode.failed;
   }
 }
@@ -61,9 +72,9 @@ interface Values {
   readonly port: string;
 }
 
-/** @throws Error about arguments, scenario or keys. */
+/** @throws Error for invalid options, scenario or keys */
 async function listenOptions(values: Values, io: Io): Promise<ListenOptions> {
-  if (values.keys === undefined) throw new Error('--keys is missing; see countersign simulate --help');
+  if (values.keys === undefined) throw new Error('--keys DIR is required\nSee: countersign simulate --help');
   const port = portFrom(values.port);
   const scenario = loadScenario(await readFile(values.scenario ?? defaultScenario, 'utf8'));
   const keys = await loadSimulatorKeys(values.keys);
@@ -80,7 +91,7 @@ async function listenOptions(values: Values, io: Io): Promise<ListenOptions> {
 }
 
 function portFrom(text: string): number {
-  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535) throw new Error('--port must be 0 to 65535');
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535) throw new Error('--port must be between 0 and 65535');
   return Number(text);
 }
 

@@ -1,4 +1,4 @@
-/** `; did you mean "host"?` where one of the known names is close to this one, else nothing. */
+/** `; did you mean "host"?` if a known name is close to this one, else an empty string. */
 export function didYouMean(name: string, known: Iterable<string>): string {
   const [nearest] = [...known]
     .map((candidate) => ({ candidate, distance: distance(name.toLowerCase(), candidate.toLowerCase()) }))
@@ -7,7 +7,7 @@ export function didYouMean(name: string, known: Iterable<string>): string {
   return nearest === undefined ? '' : `; did you mean "${nearest.candidate}"?`;
 }
 
-/** Levenshtein's: how many characters to insert, remove or replace. Names too long to be a slip are far. */
+/** Levenshtein distance. Infinite for names that are too long to be a typo. */
 function distance(from: string, to: string): number {
   if (from.length > 128) return Number.POSITIVE_INFINITY;
   let above = Array.from({ length: to.length + 1 }, (_, column) => column);

@@ -3,12 +3,12 @@ import type { Path } from './problem.ts';
 import { withoutPrototype } from './schema/values.ts';
 import type { Config } from './schema.ts';
 
-/** The configuration with absolute file paths: in the file they are relative to the folder it stands in. */
-export function resolveFiles(config: Config, folder: string): Config {
+/** The configuration with absolute file paths. In the file they are relative to its directory. */
+export function resolveFiles(config: Config, base: string): Config {
   const { proxy, environments, keys } = config;
   const resolved = <T extends object>(part: T): T => ({
     ...part,
-    ...Object.fromEntries(filesIn(part).map(([field, file]) => [field, resolve(folder, file)])),
+    ...Object.fromEntries(filesIn(part).map(([field, file]) => [field, resolve(base, file)])),
   });
   const resolvedEnvironments = Object.entries(environments).map(([name, part]) => [name, resolved(part)]);
   return {
@@ -17,25 +17,25 @@ export function resolveFiles(config: Config, folder: string): Config {
     environments: withoutPrototype(Object.fromEntries(resolvedEnvironments)),
     keys:
       keys.source === 'directory'
-        ? { ...keys, directory: resolve(folder, keys.directory) }
+        ? { ...keys, directory: resolve(base, keys.directory) }
         : { ...keys, vault: { ...resolved(keys.vault), auth: resolved(keys.vault.auth) } },
   };
 }
 
-/** Every file the configuration names, with the place that names it. */
+/** Every file that the configuration references, with the path of the field. */
 export function referencedFiles({ proxy, environments, keys }: Config): { path: Path; file: string }[] {
-  const holders: [path: Path, part: object][] = [
+  const parts: [path: Path, part: object][] = [
     [['proxy', 'tls'], proxy.tls ?? {}],
     ...Object.entries(environments).map(([name, part]): [Path, object] => [['environments', name], part]),
     [['keys', 'vault'], keys.source === 'vault' ? keys.vault : {}],
     [['keys', 'vault', 'auth'], keys.source === 'vault' ? keys.vault.auth : {}],
   ];
-  return holders.flatMap(([path, part]) =>
+  return parts.flatMap(([path, part]) =>
     filesIn(part).map(([field, file]) => ({ path: [...path, field], file })),
   );
 }
 
-/** Fields of this object that name a file: the shape calls them all `...File`. */
+/** Fields of this object that name a file. In the schema, all their names end in `File`. */
 function filesIn(part: object): [field: string, file: string][] {
   return Object.entries(part).filter(
     (entry): entry is [string, string] => entry[0].endsWith('File') && typeof entry[1] === 'string',

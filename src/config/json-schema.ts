@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Path } from './problem.ts';
 import { configSchema } from './schema.ts';
 
-/** What `z.toJSONSchema` makes of the shape. */
+/** The result type of `z.toJSONSchema`. */
 export type Schema = z.core.JSONSchema.JSONSchema;
 
 /** JSON Schema of the configuration file, for editors: `config/schema.json`. */
@@ -16,22 +16,22 @@ export function configJsonSchema(): Schema {
   });
 }
 
-/** A value may be a variable instead, which an editor cannot look up. Zod shows some schemas repeatedly. */
+/** Any value may be a variable, which an editor cannot resolve. Zod visits some schemas more than once. */
 function allowVariable(schema: Schema): void {
   const variable = '\\$\\{';
   if (schema.type === 'integer') Object.assign(schema, { type: ['integer', 'string'], pattern: variable });
   if (schema.pattern?.endsWith(variable) === false) schema.pattern = `${schema.pattern}|${variable}`;
 }
 
-/** The schemas of a place; several where it depends on a sibling such as `source`. */
+/** The schemas of a path; several if it depends on a sibling such as `source`. */
 export function schemasAt(path: Path): readonly Schema[] {
   return path.reduce<readonly Schema[]>(
-    (above, step) => above.flatMap((schema) => below(schema, step)),
+    (parents, step) => parents.flatMap((schema) => childSchemas(schema, step)),
     alternatives(configJsonSchema()),
   );
 }
 
-function below(schema: Schema, step: PropertyKey): readonly Schema[] {
+function childSchemas(schema: Schema, step: PropertyKey): readonly Schema[] {
   const { properties = {}, additionalProperties, items } = schema;
   const name = String(step);
   const next = Object.hasOwn(properties, name) ? properties[name] : (additionalProperties ?? items);

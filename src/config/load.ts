@@ -15,47 +15,47 @@ export const fromEnvironment: EnvLookup = (name) =>
   Object.hasOwn(process.env, name) ? process.env[name] : undefined;
 
 export interface LoadOptions {
-  /** Where variables come from; {@link fromEnvironment} unless given. */
+  /** Looks up variables; {@link fromEnvironment} by default. */
   readonly lookUp?: EnvLookup;
-  /** Leaves out the look at the files that are named, which are not on a build machine. */
+  /** Skips the check of referenced files, which do not exist on a build machine. */
   readonly skipFiles?: boolean;
-  /** Milliseconds since 1970: also says which certificates cannot be used at this moment. */
+  /** Milliseconds since 1970. If given, certificates must be valid at this time. */
   readonly certificatesAt?: number;
 }
 
 /**
- * Reads and checks a configuration file, and looks whether the files it names can be read. All file paths in
- * the result are absolute. Rejects for nothing that is wrong with the file: that is a problem.
+ * Loads and validates a configuration file, and checks that the files it references are readable. All file paths in
+ * the result are absolute. Never rejects for an invalid file: it returns the problems.
  */
 export async function loadConfig(
   file: string,
   builtIn: BuiltIn,
   { lookUp = fromEnvironment, skipFiles = false, certificatesAt }: LoadOptions = {},
 ): Promise<{ config: Config } | { problems: readonly Problem[] }> {
-  const fault = await fileProblem(file);
-  if (fault !== undefined) return { problems: [{ path: '', line: 0, message: fault }] };
+  const problem = await fileProblem(file);
+  if (problem !== undefined) return { problems: [{ path: '', line: 0, message: problem }] };
   const checked = validateConfig(await readFile(file, 'utf8'), { lookUp, builtIn });
   if ('problems' in checked) return checked;
   const config = resolveFiles(checked.config, dirname(file));
-  const problems = skipFiles ? [] : await fileProblems(config, checked.lineOf);
+  const problems = skipFiles ? [] : await referencedFileProblems(config, checked.lineOf);
   if (problems.length === 0 && !skipFiles && certificatesAt !== undefined) {
     problems.push(...(await certificateProblems(config, certificatesAt, checked.lineOf)));
   }
   return problems.length === 0 ? { config } : { problems };
 }
 
-async function fileProblems(config: Config, lineOf: (path: Path) => number): Promise<Problem[]> {
-  const looked = await Promise.all(
-    referencedFiles(config).map(async ({ path, file }) => ({ path, fault: await fileProblem(file) })),
+async function referencedFileProblems(config: Config, lineOf: (path: Path) => number): Promise<Problem[]> {
+  const checked = await Promise.all(
+    referencedFiles(config).map(async ({ path, file }) => ({ path, problem: await fileProblem(file) })),
   );
-  return looked.flatMap(({ path, fault }) =>
-    fault === undefined
+  return checked.flatMap(({ path, problem }) =>
+    problem === undefined
       ? []
-      : [{ path: pathText(path), line: lineOf(path), message: `names a file that ${fault}` }],
+      : [{ path: pathText(path), line: lineOf(path), message: `names a file that ${problem}` }],
   );
 }
 
-/** Certificates and keys that cannot be parsed, do not belong together, or are not valid now. */
+/** Certificates and keys that cannot be parsed, do not match, or are not valid now. */
 async function certificateProblems(
   config: Config,
   now: number,
@@ -73,15 +73,16 @@ async function certificateProblems(
   }));
 }
 
-/** Why a file cannot be read. Does not repeat its name, in whose place somebody may have put a token. */
+/** Why a file cannot be read. Does not repeat its name: it may be a token in the wrong field. */
 async function fileProblem(file: string): Promise<string | undefined> {
   try {
     await access(file, constants.R_OK);
-    return (await stat(file)).isFile() ? undefined : 'is a folder or a device: name a file';
+    return (await stat(file)).isFile() ? undefined : 'is a directory or a device: name a regular file';
   } catch (error) {
     const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
-    if (code === 'ENOENT') return 'does not exist: check the path and the folder it starts from';
-    if (code === 'EACCES') return 'may not be read: check its permissions';
+    if (code === 'ENOENT')
+      return 'does not exist: check the path; relative paths start at the directory of the configuration file';
+    if (code === 'EACCES') return 'is not readable: check its permissions';
     return `cannot be read (${String(code)})`;
   }
 }

@@ -8,8 +8,8 @@ import { type Config, configSchema, type OperationOverride } from './schema.ts';
 export type Overrides = ReadonlyMap<string, OperationOverride | undefined>;
 
 /**
- * What is checked together, taken apart far enough that a fault in one place does not hide another:
- * `undefined` stands for a part that is there but is wrong in itself.
+ * The configuration in parts for the rules across fields, so that an invalid part does not hide problems in others.
+ * `undefined` stands for a part that is present but invalid.
  */
 export interface Parts {
   readonly proxy: Config['proxy'] | undefined;
@@ -18,7 +18,7 @@ export interface Parts {
     {
       readonly baseUrl: string | undefined;
       readonly allowInsecureHttp: boolean;
-      /** Whether it has an endpoint that a canary can ask for. */
+      /** Whether it has an endpoint for the canary query. */
       readonly hasEndpoint: boolean;
       readonly operations: Overrides;
     }
@@ -41,7 +41,7 @@ export function parsePartially(value: unknown): Parts {
   return {
     proxy: parseOrUndefined(configSchema.shape.proxy, proxy),
     environments: new Map(
-      Object.entries(entriesOf(environments)).map(([name, entry]) => [name, place(entry)]),
+      Object.entries(entriesOf(environments)).map(([name, entry]) => [name, environmentParts(entry)]),
     ),
     operations: overrides(operations),
     canary: entriesOf(entriesOf(keys)['rotation'])['canary'] === true,
@@ -59,7 +59,7 @@ export function parsePartially(value: unknown): Parts {
   };
 }
 
-function place(value: unknown) {
+function environmentParts(value: unknown) {
   const { baseUrl, allowInsecureHttp, operations, endpoints, canaryEndpoint } = entriesOf(value);
   return {
     baseUrl: parseOrUndefined(environment.shape.baseUrl, baseUrl),
@@ -78,8 +78,8 @@ function names(value: unknown): Names {
   return itemsOf(value).map((item) => (typeof item === 'string' ? item : undefined));
 }
 
-function parseOrUndefined<T extends z.ZodType>(shape: T, value: unknown): z.output<T> | undefined {
-  return shape.safeParse(value).data;
+function parseOrUndefined<T extends z.ZodType>(schema: T, value: unknown): z.output<T> | undefined {
+  return schema.safeParse(value).data;
 }
 
 function entriesOf(value: unknown): Readonly<Record<string, unknown>> {

@@ -1,17 +1,17 @@
-/** Keys and indices from the root of the file, as zod and yaml both have them. */
+/** Keys and indices from the root of the file. */
 export type Path = readonly PropertyKey[];
 
-/** What is wrong at a place, before it is known on which line that is. */
+/** A problem at a path, without its line. */
 export interface Finding {
   readonly path: Path;
-  /** What is wrong and what to do about it. Repeats no value of the file, which might be a secret. */
+  /** What is wrong and what to do. Repeats no value of the file, which might be a secret. */
   readonly message: string;
 }
 
 export interface Problem {
-  /** Such as `callers[2].allow[0].logins[1]`; empty where the file as a whole is meant. */
+  /** Such as `callers[2].allow[0].logins[1]`; empty for the whole file. */
   readonly path: string;
-  /** From 1; 0 where there is no line, as for a file that cannot be read. */
+  /** From 1; 0 if there is no line, as for an unreadable file. */
   readonly line: number;
   readonly message: string;
 }
@@ -25,7 +25,7 @@ export function pathText(path: Path): string {
   }, '');
 }
 
-/** In the order of the file, each once. */
+/** Sorted by line, without duplicates. */
 export function inOrder(problems: readonly Problem[]): Problem[] {
   const distinct = new Map(problems.map((problem) => [JSON.stringify(problem), problem]));
   return [...distinct.values()].sort((a, b) => a.line - b.line);

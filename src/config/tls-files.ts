@@ -3,7 +3,7 @@ import type { TlsPart } from '../tls/material.ts';
 import type { Path } from './problem.ts';
 import type { Config } from './schema.ts';
 
-/** The PEM files that one user of certificates has, and the place in the configuration that names each. */
+/** The PEM files of one user of certificates, and the configuration path of each. */
 export interface TlsFileGroup {
   readonly user: TlsUser;
   readonly files: TlsFiles;
@@ -17,24 +17,24 @@ export function tlsFilesOf({ proxy, environments, keys }: Config): TlsFileGroup[
   const groups = [
     {
       user: { role: 'listener' } as const,
-      files: named(certFile, keyFile, clientCaFile),
+      files: filesOf(certFile, keyFile, clientCaFile),
       paths: pathsBelow(['proxy', 'tls'], 'clientCaFile'),
     },
     {
       user: { role: 'vault' } as const,
-      files: named(vault?.certFile, vault?.keyFile, vault?.caFile),
+      files: filesOf(vault?.certFile, vault?.keyFile, vault?.caFile),
       paths: pathsBelow(['keys', 'vault']),
     },
     ...Object.entries(environments).map(([environment, { caFile }]) => ({
       user: { role: 'gateway', environment } as const,
-      files: named(undefined, undefined, caFile),
+      files: filesOf(undefined, undefined, caFile),
       paths: pathsBelow(['environments', environment]),
     })),
   ];
   return groups.filter(({ files }) => Object.keys(files).length > 0);
 }
 
-function named(cert: string | undefined, key: string | undefined, ca: string | undefined): TlsFiles {
+function filesOf(cert: string | undefined, key: string | undefined, ca: string | undefined): TlsFiles {
   return {
     ...(cert === undefined ? {} : { cert }),
     ...(key === undefined ? {} : { key }),

@@ -2,33 +2,33 @@ import { isIPv4 } from 'node:net';
 import { z } from 'zod';
 
 /**
- * An absolute `http:` or `https:` URL and nothing that could lead a request elsewhere: no credentials, no
- * query, no fragment, no host with a trailing dot (another name for the same host, past every comparison).
- * No message repeats the value, which may hold a password.
+ * An absolute `http:` or `https:` URL without anything that could redirect a request: no credentials, no query, no
+ * fragment, no host with a trailing dot (which names the same host, but defeats comparisons). No message repeats the
+ * value, which may contain a password.
  */
-export const webAddress = z.string().superRefine((value, context) => {
-  for (const [wrong, message] of faults) if (wrong(value)) return context.addIssue(message);
+export const httpUrl = z.string().superRefine((value, context) => {
+  for (const [isInvalid, message] of checks) if (isInvalid(value)) return context.addIssue(message);
 });
 
-const faults: readonly (readonly [wrong: (value: string) => boolean, message: string])[] = [
+const checks: readonly (readonly [isInvalid: (value: string) => boolean, message: string])[] = [
   [
     (value) => !/^https?:\/\/[^\s\\]+$/i.test(value) || !URL.canParse(value),
     'must be an absolute URL such as https://gateway.example',
   ],
-  [(value) => value.includes('@'), 'must not hold credentials or "@": remove them'],
-  [(value) => value.includes('?'), 'must not have a query: remove everything from "?" on'],
-  [(value) => value.includes('#'), 'must not have a fragment: remove everything from "#" on'],
-  [(value) => new URL(value).hostname.endsWith('.'), 'must not have a dot at the end of the host: remove it'],
+  [(value) => value.includes('@'), 'must not contain credentials or "@": remove them'],
+  [(value) => value.includes('?'), 'must not contain a query: remove everything from "?" on'],
+  [(value) => value.includes('#'), 'must not contain a fragment: remove everything from "#" on'],
+  [(value) => new URL(value).hostname.endsWith('.'), 'must not have a trailing dot in the host: remove it'],
   [
     (value) => new URL(value).pathname !== (/^https?:\/\/[^/]*(\/.*)$/i.exec(value)?.[1] ?? '/'),
-    'must have a plain path: no "..", and nothing that would have to be encoded',
+    'must have a plain path without ".." and without characters that need encoding',
   ],
 ];
 
-/** Whether requests to this address could be read on the way. */
-export function isPlaintextRemote(address: string): boolean {
-  if (!URL.canParse(address)) return false;
-  const { protocol, hostname } = new URL(address);
+/** Whether requests to this URL leave the machine without TLS. */
+export function isPlaintextRemote(url: string): boolean {
+  if (!URL.canParse(url)) return false;
+  const { protocol, hostname } = new URL(url);
   return protocol === 'http:' && !isLoopback(hostname.replace(/^\[|\]$/g, ''));
 }
 
@@ -37,8 +37,8 @@ export function isLoopback(host: string): boolean {
   return (isIPv4(host) && host.startsWith('127.')) || host === '::1' || host.toLowerCase() === 'localhost';
 }
 
-/** Two {@link webAddress}es with the same result lead to the same place. */
-export function canonicalUrl(address: string): string {
-  const { origin, pathname } = new URL(address);
+/** Two {@link httpUrl}s with the same result lead to the same place. */
+export function canonicalUrl(url: string): string {
+  const { origin, pathname } = new URL(url);
   return origin + pathname.replace(/\/+$/, '');
 }

@@ -6,7 +6,7 @@ import { environmentFindings } from './rules/environments.ts';
 import { type BuiltIn, operationFindings, operationNames } from './rules/operations.ts';
 import { type Config, configSchema } from './schema.ts';
 import { readDocument } from './yaml/parse.ts';
-import { errorMap, shapeFindings } from './zod-messages.ts';
+import { errorMap, schemaFindings } from './zod-messages.ts';
 
 export interface ValidateOptions {
   /** Value of an environment variable. */
@@ -16,21 +16,22 @@ export interface ValidateOptions {
 
 export type ValidationResult =
   | {
-      readonly config: Config /** 1-based line of a place in the file. */;
+      readonly config: Config;
+      /** The line of a path in the file, from 1. */
       readonly lineOf: (path: Path) => number;
     }
   | { readonly problems: readonly Problem[] };
 
 /**
- * Turns the text of a configuration file into a {@link Config}, or says everything that is wrong with it, in
- * the order of its lines. Never throws; does no I/O; no message holds a value of the file.
+ * Parses the text of a configuration file into a {@link Config}, or reports all problems in the order of their lines.
+ * Never throws and does no I/O. No message contains a value of the file.
  */
 export function validateConfig(text: string, { lookUp, builtIn }: ValidateOptions): ValidationResult {
-  const { content, problems: unread, lineOf } = readDocument(text, lookUp);
-  if (content === undefined) return { problems: inOrder(unread) };
-  const shaped = configSchema.safeParse(content.value, { error: errorMap });
+  const { content, problems: yamlProblems, lineOf } = readDocument(text, lookUp);
+  if (content === undefined) return { problems: inOrder(yamlProblems) };
+  const parsed = configSchema.safeParse(content.value, { error: errorMap });
   const findings = [
-    ...(shaped.success ? [] : shapeFindings(shaped.error.issues)),
+    ...(parsed.success ? [] : schemaFindings(parsed.error.issues)),
     ...crossFieldFindings(content.value, builtIn),
   ];
   const problems = findings.map(({ path, message }) => ({
@@ -38,13 +39,13 @@ export function validateConfig(text: string, { lookUp, builtIn }: ValidateOption
     line: lineOf(path),
     message,
   }));
-  // A variable that is not set explains whatever else is wrong with the value it stands in.
-  const unset = new Set(unread.map(({ path }) => path).filter((path) => path !== ''));
-  const all = inOrder([...unread, ...problems.filter(({ path }) => !unset.has(path))]);
-  return shaped.success && all.length === 0 ? { config: shaped.data, lineOf } : { problems: all };
+  // An unset variable explains every other problem with its value.
+  const unset = new Set(yamlProblems.map(({ path }) => path).filter((path) => path !== ''));
+  const all = inOrder([...yamlProblems, ...problems.filter(({ path }) => !unset.has(path))]);
+  return parsed.success && all.length === 0 ? { config: parsed.data, lineOf } : { problems: all };
 }
 
-/** What one field alone cannot tell. Parts that are wrong in themselves do not hide the others. */
+/** Rules across fields. Invalid parts do not hide problems in others. */
 function crossFieldFindings(value: unknown, builtIn: BuiltIn): Finding[] {
   const parts = parsePartially(value);
   return [

@@ -5,8 +5,8 @@ import type { Finding, Path } from './problem.ts';
 
 type Issue = z.core.$ZodIssue;
 
-/** Everything that zod found, one finding for each unknown key. */
-export function shapeFindings(issues: readonly Issue[], at: Path = []): Finding[] {
+/** All issues of zod, with one finding for each unknown key. */
+export function schemaFindings(issues: readonly Issue[], at: Path = []): Finding[] {
   return issues.flatMap((issue) => {
     const path = [...at, ...issue.path];
     if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey(path, key));
@@ -18,22 +18,22 @@ export function shapeFindings(issues: readonly Issue[], at: Path = []): Finding[
 function unknownKey(path: Path, key: string): Finding {
   const known = schemasAt(path).flatMap(({ properties = {} }) => Object.keys(properties));
   const message = known.includes(key)
-    ? 'does not go with what stands beside it: remove it'
+    ? 'is not allowed in combination with its sibling keys: remove it'
     : `is not a known key${didYouMean(key, known)}`;
   return { path: [...path, key], message };
 }
 
-/** Where the keys show which alternative is meant, its own issues say more than the union's. */
+/** If the keys fit only one alternative, its own issues are more helpful than the union's. */
 function unionIssue(issue: Extract<Issue, { code: 'invalid_union' }>, path: Path): Finding[] {
-  const [meant, ...others] = issue.errors.filter((errors) =>
+  const [candidate, ...others] = issue.errors.filter((errors) =>
     errors.every(({ code }) => code !== 'unrecognized_keys'),
   );
-  return meant !== undefined && others.length === 0
-    ? shapeFindings(meant, path)
+  return candidate !== undefined && others.length === 0
+    ? schemaFindings(candidate, path)
     : [{ path, message: issue.message }];
 }
 
-/** Zod's messages in the words of the file. What the shape itself says about a field goes before them. */
+/** Our own texts for zod's issues. A message in the schema takes precedence. */
 export const errorMap: z.core.$ZodErrorMap = (issue) => {
   switch (issue.code) {
     case 'invalid_type':
@@ -43,7 +43,7 @@ export const errorMap: z.core.$ZodErrorMap = (issue) => {
     case 'invalid_union':
       return Array.isArray(issue.options) ? `must be ${oneOf(issue.options)}` : undefined;
     case 'invalid_key':
-      return issue.issues[0]?.message ?? 'cannot be a name here';
+      return issue.issues[0]?.message ?? 'is not a valid name';
     case 'too_small':
       return issue.origin === 'number' ? `must be at least ${issue.minimum}` : 'must not be empty';
     case 'too_big':
@@ -59,11 +59,11 @@ export const errorMap: z.core.$ZodErrorMap = (issue) => {
 };
 
 function wrongType(expected: string, input: unknown): string {
-  const wanted = types[expected] ?? expected;
-  if (input === undefined) return `is missing: it must be ${wanted}`;
-  if (input === null) return `is empty: give it ${wanted}, or remove the key`;
-  if (expected === 'string' && typeof input !== 'object') return 'must be text: put it in quotes';
-  return `must be ${wanted}`;
+  const type = types[expected] ?? expected;
+  if (input === undefined) return `is missing: it must be ${type}`;
+  if (input === null) return `is empty: set it to ${type}, or remove the key`;
+  if (expected === 'string' && typeof input !== 'object') return 'must be a string: put it in quotes';
+  return `must be ${type}`;
 }
 
 const types: Readonly<Record<string, string>> = {
@@ -73,7 +73,7 @@ const types: Readonly<Record<string, string>> = {
   number: 'a whole number',
   object: 'a mapping of keys to values',
   record: 'a mapping of names to values',
-  string: 'text',
+  string: 'a string',
 };
 
 function oneOf(values: readonly unknown[]): string {

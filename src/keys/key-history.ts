@@ -2,6 +2,7 @@ import { sameKey } from './key.ts';
 import { includes, isSame, type Rejections } from './key-rejections.ts';
 import type { UsableKey } from './key-source.ts';
 import { RetrySteps } from './retry-steps.ts';
+import { type SelectionReason, selectionReason } from './selection-reason.ts';
 
 /** The distinct usable keys of one login and kind, newest first; see ring.ts. */
 export type UsableKeys = readonly [UsableKey, ...UsableKey[]];
@@ -89,6 +90,11 @@ export class KeyHistory {
     const [newest, ...others] = this.#keys;
     if (newest === undefined || this.isRejected(key)) return true;
     return !sameKey(key, this.select([newest, ...others], 'single-attempt'));
+  }
+
+  /** Why the key is the one to sign with now, for the log. */
+  reasonFor(key: UsableKey): SelectionReason {
+    return selectionReason(key, this.#keys, this.#lastAccepted?.key, this.isRejected(key));
   }
 
   /** Whether payments avoid their preferred key. A trial in flight may then find a better one. */

@@ -5,6 +5,7 @@ import { type KeyFallbackObserver, KeyRetry, type KeyRetryCallbacks, type Verdic
 import type { KeyRing, KeySourceObserver, LoginRef, UsableKey } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
 import { usableKeys } from './ring.ts';
+import type { SelectionReason } from './selection-reason.ts';
 
 /** Provides key rings: KeyCache. */
 export interface KeyProvider {
@@ -85,6 +86,11 @@ export class KeySelector {
   /** Whether the ring has a newer key than the one that the gateway accepted last. */
   async isAwaitingNewest(login: LoginRef, kind: KeyKind): Promise<boolean> {
     return this.#stateOf(login, kind).history.isAwaitingNewest(await this.#observed(login, kind));
+  }
+
+  /** Why the key is the one to sign with now, for the log. */
+  reasonFor(login: LoginRef, key: UsableKey): SelectionReason {
+    return this.#stateOf(login, key.kind).history.reasonFor(key);
   }
 
   recordAccepted(login: LoginRef, use: KeyUse): void {

@@ -8,7 +8,7 @@ const openMetricsFormat = 'application/openmetrics-text';
 
 /**
  * Whether a client prefers OpenMetrics to the text format (RFC 9110 section 12.5.1). Clients that only send
- * wildcards get the text format, which everybody reads. Parameters other than `q` are ignored: Prometheus 3
+ * wildcards get the text format, which every client can read. Parameters other than `q` are ignored: Prometheus 3
  * adds `escaping`.
  */
 export function prefersOpenMetrics(accept = '*/*'): boolean {

@@ -22,19 +22,19 @@ export interface AdminAppOptions {
   readonly allowedHosts?: readonly string[];
 }
 
-/** The operations port: `/metrics`, `/healthz`, `/readyz`, by GET and HEAD; nothing else. No listen. */
-export function createAdminApp(ports: AdminAppOptions): Express {
+/** The app of the admin port: `/metrics`, `/healthz` and `/readyz`, GET and HEAD only. Does not listen. */
+export function createAdminApp(options: AdminAppOptions): Express {
   const app = express();
   app.enable('strict routing');
   app.enable('case sensitive routing');
   app.disable('etag');
   app.use(helmet(), allowGetAndHead);
-  app.get('/metrics', rejectUnknownHosts(ports), metrics(ports));
+  app.get('/metrics', rejectUnknownHosts(options), metrics(options));
   app.get('/healthz', (_request, response) => {
     plain(response, 200, 'ok');
   });
   app.get('/readyz', (_request, response) => {
-    const state = ports.readiness();
+    const state = options.readiness();
     response
       .status(state.ready ? 200 : 503)
       .set('Cache-Control', 'no-store')
@@ -53,27 +53,22 @@ function metrics({ page }: AdminAppOptions): (request: Request, response: Respon
   };
 }
 
-/** Probes are exempt: they say nothing that a page of another site should not read. */
+/** Probes are exempt: their responses hold nothing that another site must not read. */
 function rejectUnknownHosts({ allowedHosts = [] }: AdminAppOptions): RequestHandler {
   return (request, response, next) => {
     if (isKnownHost(request.headers.host, allowedHosts)) next();
-    else
-      plain(
-        response,
-        421,
-        'The Host is not known here. Use an IP address, or add the name to admin.allowedHosts.',
-      );
+    else plain(response, 421, 'Unknown Host. Use an IP address, or add the name to admin.allowedHosts.');
   };
 }
 
 function allowGetAndHead(request: Request, response: Response, next: NextFunction): void {
   if (request.method === 'GET' || request.method === 'HEAD') next();
-  else plain(response.set('Allow', 'GET, HEAD'), 405, 'only GET and HEAD');
+  else plain(response.set('Allow', 'GET, HEAD'), 405, 'method not allowed');
 }
 
 /** Express's own handler would print the stack. Four parameters make it an error handler. */
 function errorHandler(_error: unknown, _request: Request, response: Response, _next: NextFunction): void {
-  plain(response, 500, 'the page cannot be made');
+  plain(response, 500, 'failed to render metrics');
 }
 
 function plain(response: Response, status: number, text: string): void {

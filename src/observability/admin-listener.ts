@@ -7,17 +7,17 @@ export interface AdminTimeouts {
   readonly head: number;
   /** A scrape comes every 15 to 60 seconds. */
   readonly keepAlive: number;
-  /** Of a connection on which nothing is sent or received while a request is in flight. */
+  /** For a connection on which nothing is sent or received while a request is in flight. */
   readonly idle: number;
 }
 
 const defaults: AdminTimeouts = { head: 5_000, keepAlive: 65_000, idle: 30_000 };
 
 /**
- * The server of the admin port. Its connections come out of the same descriptors as those of callers and of the
- * gateway, so they are limited in number and in time. Beyond the limit the oldest connection without a request in
- * flight is closed: connections that are only held keep neither probes nor scrapes out. Not yet listening, and without
- * a handler of requests.
+ * The server of the admin port. Its connections use the same file descriptors as those of clients and of the
+ * gateway, so their number and duration are limited. Beyond the limit the oldest connection without a request in
+ * flight is closed, so that idle connections cannot block probes and scrapes. Does not listen yet and has no request
+ * handler.
  */
 export function createAdminServer(maxConnections: number, given: Partial<AdminTimeouts> = {}): Server {
   const timeouts = { ...defaults, ...given };
@@ -45,7 +45,7 @@ export function createAdminServer(maxConnections: number, given: Partial<AdminTi
   return server;
 }
 
-/** A set keeps the order of insertion: the first is the oldest. The newcomer itself is closed where all are busy. */
+/** A set keeps insertion order: the first is the oldest. If all are busy, the new connection is closed. */
 function evict(connections: Set<Socket>, inFlight: WeakSet<Socket>, newcomer: Socket): void {
   const oldest = Array.from(connections).find((socket) => !inFlight.has(socket));
   if (oldest !== undefined) connections.delete(oldest);

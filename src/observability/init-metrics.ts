@@ -11,12 +11,12 @@ const errorCodes: readonly GatewayErrorCode[] = ['124', 'other'];
 const causes: readonly Rejection[] = ['current-key', 'other-key', 'clock-skew'];
 const keyResults: readonly CacheResult[] = ['fresh', 'stale', 'fetched', 'missing', 'failed'];
 const canaryResults: readonly CanaryResult[] = ['accepted', 'switched', 'rejected', 'failed'];
-const decisions: readonly AuthorizationDecision[] = ['allowed', 'refused', 'would-deny'];
+const decisions: readonly AuthorizationDecision[] = ['allowed', 'denied', 'would-deny'];
 const methodNames: readonly MethodName[] = ['HMAC-SHA1', 'RSA-SHA256'];
-/** Statuses of the gateway that dashboards and alerts look at. */
+/** Gateway statuses that dashboards and alerts use. */
 const statuses: readonly string[] = ['200', '403', '500', '502', '503', '504'];
 
-/** All pairs of outcome and fault there are. */
+/** All possible pairs of outcome and fault. */
 const outcomes: readonly { readonly outcome: RequestContext['outcome']; readonly fault: ResponsibleParty }[] =
   [
     { outcome: 'answered', fault: 'none' },
@@ -29,8 +29,8 @@ const outcomes: readonly { readonly outcome: RequestContext['outcome']; readonly
   ];
 
 /**
- * Puts series there before their first event, because `rate()` and `increase()` do not see one appear. Left
- * out is what has too many label values: callers by status, logins.
+ * Initializes series to 0 before their first event, because `rate()` and `increase()` miss the first increment of a
+ * new series. Not for labels with too many values: callers by status, logins.
  */
 export function initializeSeries(metrics: Metrics, { environments, callers }: LabelDomain): void {
   for (const [environment, { operations, payments = [], maxInFlight }] of Object.entries(environments)) {
@@ -38,7 +38,7 @@ export function initializeSeries(metrics: Metrics, { environments, callers }: La
     metrics.inFlight.inc({ environment }, 0);
     metrics.keyProblems.inc({ environment }, 0);
     for (const result of canaryResults) metrics.canaries.inc({ environment, result }, 0);
-    for (const result of keyResults) metrics.keysTaken.inc({ environment, result }, 0);
+    for (const result of keyResults) metrics.cacheLookups.inc({ environment, result }, 0);
     for (const operation of operations) initializeRoute(metrics, { environment, operation });
     for (const operation of payments) metrics.paymentServerErrors.inc({ environment, operation }, 0);
   }
@@ -52,7 +52,7 @@ export function initializeSeries(metrics: Metrics, { environments, callers }: La
 function initializeRoute(metrics: Metrics, route: { environment: string; operation: string }): void {
   for (const pair of outcomes) metrics.outcomes.inc({ ...route, ...pair }, 0);
   for (const cause of causes) metrics.rejections.inc({ ...route, cause }, 0);
-  for (const status of statuses) metrics.replies.inc({ ...route, status }, 0);
+  for (const status of statuses) metrics.gatewayResponses.inc({ ...route, status }, 0);
   for (const cause of networkFailures) metrics.unreachable.inc({ ...route, cause }, 0);
   for (const result of results) metrics.results.inc({ ...route, result }, 0);
   for (const code of errorCodes) metrics.errorCodes.inc({ ...route, code }, 0);

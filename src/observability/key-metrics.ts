@@ -4,23 +4,23 @@ import type { Metrics } from './metric-definitions.ts';
 
 type KeyLabels = { environment: string; login: string; kind: KeyKind };
 
-/** The metrics that name a login: only for rings in use, and for a bounded number of them. */
+/** The metrics that name a login: only for key rings in use, and only for a limited number of them. */
 export interface KeyMetrics {
-  readonly keyRingUpdated: (address: LoginRef, ring: KeyRing | undefined) => void;
-  readonly keyFallback: (address: LoginRef, kind: KeyKind, to: 'newer' | 'older') => void;
+  readonly keyRingUpdated: (login: LoginRef, ring: KeyRing | undefined) => void;
+  readonly keyFallback: (login: LoginRef, kind: KeyKind, to: 'newer' | 'older') => void;
   /** The gateway accepted a request signed with this version. */
-  readonly recordAccepted: (address: LoginRef, kind: KeyKind, version: number) => void;
+  readonly recordAccepted: (login: LoginRef, kind: KeyKind, version: number) => void;
 }
 
 const kinds: readonly KeyKind[] = ['control_key', 'private_key'];
 const directions = ['newer', 'older'] as const;
 
-export function createKeyMetrics(metrics: Metrics, mostLogins = 1000): KeyMetrics {
-  /** Usable versions by {@link seriesId}, newest first, as one text. */
+export function createKeyMetrics(metrics: Metrics, maxLogins = 1000): KeyMetrics {
+  /** Usable versions by {@link seriesId}, newest first, joined to one string. */
   const shown = new Map<string, string>();
   const { keyVersion, keySigningVersion, keyCreated, keyUnusable, fallbacks } = metrics;
 
-  function show(labels: KeyLabels, entries: KeyRing): void {
+  function setSeries(labels: KeyLabels, entries: KeyRing): void {
     const id = seriesId(labels);
     const keys = entries.filter(usable);
     const versions = keys.map(({ version }) => version).join();
@@ -28,12 +28,12 @@ export function createKeyMetrics(metrics: Metrics, mostLogins = 1000): KeyMetric
     keyUnusable.set(labels, entries.filter(isUnusableNow).length);
     setOrRemove(keyVersion, labels, keys[0]?.version);
     setOrRemove(keyCreated, labels, seconds(keys[0]?.createdAt));
-    // A ring that was only read again leaves the version that signs as it is.
+    // Refreshing a ring without a change keeps the signing version.
     if (shown.get(id) !== versions) setOrRemove(keySigningVersion, labels, keys[0]?.version);
     shown.set(id, versions);
   }
 
-  function hide(labels: KeyLabels): void {
+  function removeSeries(labels: KeyLabels): void {
     if (!shown.delete(seriesId(labels))) return;
     for (const gauge of [keyVersion, keySigningVersion, keyCreated, keyUnusable]) gauge.remove(labels);
     for (const to of directions) fallbacks.remove({ ...labels, to });
@@ -44,9 +44,9 @@ export function createKeyMetrics(metrics: Metrics, mostLogins = 1000): KeyMetric
       for (const kind of kinds) {
         const labels = { environment, login, kind };
         const entries = ring.filter((entry) => entry.kind === kind);
-        const room = shown.has(seriesId(labels)) || shown.size < mostLogins * kinds.length;
-        if (entries.length === 0) hide(labels);
-        else if (room) show(labels, entries);
+        const hasRoom = shown.has(seriesId(labels)) || shown.size < maxLogins * kinds.length;
+        if (entries.length === 0) removeSeries(labels);
+        else if (hasRoom) setSeries(labels, entries);
       }
     },
     keyFallback({ environment, login }, kind, to) {
@@ -60,7 +60,7 @@ export function createKeyMetrics(metrics: Metrics, mostLogins = 1000): KeyMetric
   };
 }
 
-/** None of the three holds a slash. */
+/** None of the three contains a slash. */
 function seriesId({ environment, login, kind }: KeyLabels): string {
   return `${environment}/${login}/${kind}`;
 }
@@ -69,7 +69,7 @@ function usable(entry: KeyRing[number]): entry is UsableKey {
   return 'key' in entry;
 }
 
-/** A bad version that a newer one replaced needs no action any more, though the ring holds it for a while. */
+/** An unusable version that a newer one replaced needs no action, although the ring keeps it for a while. */
 function isUnusableNow(entry: KeyRing[number]): boolean {
   return !usable(entry) && entry.supersededAt === undefined;
 }

@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 
 /**
  * Whether a `Host` header names this server: by an IP address, as `localhost`, or by a configured name; with or
- * without a port. A page of another site that a browser was made to load from here (DNS rebinding) names its own.
+ * without a port. With DNS rebinding, a page of another site sends that site's own name.
  */
 export function isKnownHost(host: string | undefined, allowedHosts: readonly string[]): boolean {
   const [, name = ''] = /^(\[[^\]]*\]|[^:]*)(?::\d{1,5})?$/.exec(host ?? '') ?? [];

@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import { errorTable } from '../errors.ts';
 import type { RequestContext } from '../request-context.ts';
 
-/** The names of a configuration that may stand in labels. */
+/** The configured names that may be label values. */
 export interface LabelDomain {
   readonly environments: Readonly<
     Record<
@@ -27,7 +27,7 @@ export interface Labels {
   ): { environment: string; operation: string };
 }
 
-/** Label values that stay within the names of a configuration, whatever a request holds. */
+/** Limits label values to configured names, whatever a request contains. */
 export function createLabels({ environments, callers }: LabelDomain): Labels {
   const environmentNames = new Set(Object.keys(environments));
   const operationNames = new Set(Object.values(environments).flatMap(({ operations }) => operations));
@@ -42,7 +42,7 @@ export function createLabels({ environments, callers }: LabelDomain): Labels {
   };
 }
 
-/** Absent is `none`, what is not in the set is `other`. */
+/** `none` if absent, `other` if not in the set. */
 export function toKnownLabel(known: ReadonlySet<string>, value: string | undefined): string {
   if (value === undefined) return 'none';
   return known.has(value) ? value : 'other';
@@ -53,12 +53,12 @@ const statuses: ReadonlySet<string> = new Set([
   ...Object.values(errorTable).map(({ status }) => String(status)),
 ]);
 
-/** A registered HTTP status, or one of Countersign's own. */
+/** A registered HTTP status, or one that Countersign uses. */
 export function statusLabel(status: number | undefined): string {
   return toKnownLabel(statuses, status === undefined ? undefined : String(status));
 }
 
-/** Who has to act on an exchange that failed: nobody, the caller, those who run Countersign, the gateway. */
+/** Who has to act on a failed request. `countersign`: its operators. `none`: it did not fail. */
 export type ResponsibleParty = 'none' | 'caller' | 'countersign' | 'gateway';
 
 export function responsibleParty({

@@ -1,4 +1,4 @@
-/** Hands bytes to the operating system without waiting; reports how many it took, or the error. */
+/** Passes bytes to the operating system without waiting; reports how many were written, or the error. */
 export type Write = (bytes: Buffer, done: (error: WriteError | undefined, written: number) => void) => void;
 
 export interface WriteError extends Error {
@@ -8,30 +8,30 @@ export interface WriteError extends Error {
 /** Where the lines go. */
 export interface Output {
   readonly write: Write;
-  /** The same at once, for a process that exits. @throws WriteError */
+  /** The same, synchronously, for a process that exits. @throws WriteError */
   readonly writeSync: (bytes: Buffer) => number;
 }
 
-export interface LogDestinationPorts {
+export interface LogDestinationOptions {
   readonly output: Output;
   /** Milliseconds, never set back. */
   readonly monotonic: () => number;
-  /** Bytes that may wait to be written. */
+  /** Maximum number of bytes that wait to be written. */
   readonly capacity?: number;
 }
 
-/** How the log lines fare. */
+/** Whether log lines can be written. */
 export interface LogState {
   /** Lines were dropped in the last five minutes. */
   readonly logLinesDropped: boolean;
-  /** Lines wait, and for five seconds nothing could be written. */
+  /** Lines are waiting, and nothing could be written for five seconds. */
   readonly logStalled: boolean;
 }
 
 export interface DeliveryListener {
-  /** So many lines were dropped, each of them whole. */
+  /** This number of lines was dropped. */
   readonly dropped?: (lines: number) => void;
-  /** Lines are written again, after so many were dropped. */
+  /** Lines are written again, after this number was dropped. */
   readonly recovered?: (lines: number) => void;
 }
 
@@ -40,43 +40,43 @@ const nothing = Buffer.alloc(0);
 /** Errors after which the same write may succeed a moment later. */
 const temporary: ReadonlySet<string> = new Set(['EAGAIN', 'EINTR', 'EWOULDBLOCK']);
 /** Milliseconds. */
-const retry = { first: 5, longest: 100 };
+const retryDelay = { initial: 5, max: 100 };
 const recently = 300_000;
 const stalledAfter = 5_000;
 
 /**
- * Takes log lines without ever waiting for where they go: lines of one turn of the event loop are written together,
- * at most `capacity` bytes wait for a reader that stalls, and a line that cannot be written (a full disk, a closed
- * pipe, a full buffer) is dropped and counted. Lines are dropped whole: when a write ends within a line, the rest of
- * that line is the next to be written, however long that takes.
+ * Writes log lines without ever blocking: lines of one turn of the event loop are written together, at most `capacity`
+ * bytes wait for a stalled reader, and a line that cannot be written (a full disk, a closed pipe, a full buffer) is
+ * dropped and counted. Lines are dropped whole: when a write ends within a line, the rest of that line is written next,
+ * however long that takes.
  */
 export class LogDestination {
   readonly #output: Output;
   readonly #monotonic: () => number;
   readonly #capacity: number;
   readonly #listeners: DeliveryListener[] = [];
-  /** Lines that no write has been tried for, and the size of all that waits. */
+  /** Lines without a write attempt, and the size of everything that waits. */
   #lines: string[] = [];
   #bytes = 0;
-  /** Bytes of the write in progress, or what is left of one that ended early. */
+  /** Bytes of the write in progress, or the rest of a partial write. */
   #current: Buffer = nothing;
-  /** The first byte of `current` continues a line of which the beginning is written. */
+  /** The first byte of `#current` continues a line that is partly written. */
   #withinLine = false;
   #state: 'idle' | 'scheduled' | 'writing' = 'idle';
-  #retryDelay = retry.first;
+  #retryDelay = retryDelay.initial;
   #stalledSince: number | undefined;
   #dropped = 0;
   #droppedAt: number | undefined;
   #unreported = 0;
   #waiting: (() => void)[] = [];
 
-  constructor({ output, monotonic, capacity = 1_048_576 }: LogDestinationPorts) {
+  constructor({ output, monotonic, capacity = 1_048_576 }: LogDestinationOptions) {
     this.#output = output;
     this.#monotonic = monotonic;
     this.#capacity = capacity;
   }
 
-  /** @param line ends in a line feed; several lines are kept or dropped together */
+  /** @param line ends with a line feed; several lines are kept or dropped together */
   write(line: string): void {
     const size = Buffer.byteLength(line);
     if (this.#bytes + size > this.#capacity) {
@@ -88,7 +88,7 @@ export class LogDestination {
     if (this.#state === 'idle') this.#schedule();
   }
 
-  /** Notifies the listener of what happens from now on, and of how many lines were dropped before. */
+  /** Notifies the listener of later events, and of the number of lines dropped before. */
   watch(listener: DeliveryListener): void {
     this.#listeners.push(listener);
     if (this.#dropped > 0) listener.dropped?.(this.#dropped);
@@ -102,7 +102,7 @@ export class LogDestination {
     };
   }
 
-  /** Resolves when nothing waits any more, or after so many milliseconds. */
+  /** Resolves when nothing waits to be written, or after this number of milliseconds. */
   async flush(milliseconds: number): Promise<void> {
     if (this.#state === 'idle') return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -113,16 +113,16 @@ export class LogDestination {
   }
 
   /**
-   * Writes what waits before it returns, for a process that exits. Does not wait for a reader that stalls; a write
-   * in progress ends by itself.
+   * Writes what waits before it returns, for a process that exits. Does not wait for a stalled reader; a write
+   * in progress continues.
    */
   flushSync(): void {
-    const begun = this.#state === 'writing' ? nothing : this.#current;
-    const left = Buffer.concat([begun, ...this.#takeLines()]);
+    const unfinished = this.#state === 'writing' ? nothing : this.#current;
+    const remaining = Buffer.concat([unfinished, ...this.#takeLines()]);
     try {
-      for (let at = 0; at < left.length; ) at += this.#output.writeSync(left.subarray(at));
+      for (let at = 0; at < remaining.length; ) at += this.#output.writeSync(remaining.subarray(at));
     } catch {
-      // The process exits, and there is no other place to report this.
+      // The process exits; there is nowhere else to report this.
     }
   }
 
@@ -135,7 +135,7 @@ export class LogDestination {
     const lines = this.#takeLines();
     if (lines.length > 0) this.#current = Buffer.concat([this.#current, ...lines]);
     if (this.#current.length === 0) {
-      this.#rest();
+      this.#becomeIdle();
       return;
     }
     this.#state = 'writing';
@@ -150,7 +150,7 @@ export class LogDestination {
     this.#withinLine = this.#current[count - 1] !== newline;
     this.#current = this.#current.subarray(count);
     this.#bytes -= count;
-    this.#retryDelay = retry.first;
+    this.#retryDelay = retryDelay.initial;
     this.#stalledSince = undefined;
     this.#reportRecovery();
     this.#next();
@@ -159,12 +159,12 @@ export class LogDestination {
   #retryLater(): void {
     this.#state = 'scheduled';
     this.#stalledSince ??= this.#monotonic();
-    // A process that has nothing else to do does not stay for a reader that stalls.
+    // A stalled reader does not keep an otherwise finished process alive.
     setTimeout(() => this.#next(), this.#retryDelay).unref();
-    this.#retryDelay = Math.min(this.#retryDelay * 2, retry.longest);
+    this.#retryDelay = Math.min(this.#retryDelay * 2, retryDelay.max);
   }
 
-  /** The rest of a line that is partly written stays for the next write, whenever there is one. */
+  /** Keeps the rest of a partly written line for the next write. */
   #failed(): void {
     const end = this.#withinLine ? this.#current.indexOf(newline) + 1 : 0;
     const lost = this.#current.subarray(end);
@@ -173,10 +173,10 @@ export class LogDestination {
     this.#stalledSince = undefined;
     this.#drop(countLines(lost));
     if (this.#lines.length > 0) this.#schedule();
-    else this.#rest();
+    else this.#becomeIdle();
   }
 
-  #rest(): void {
+  #becomeIdle(): void {
     this.#state = 'idle';
     for (const resolve of this.#waiting.splice(0)) resolve();
   }

@@ -2,11 +2,11 @@ import { errorTable } from '../errors.ts';
 import type { RequestContext } from '../request-context.ts';
 import type { Logger } from './logger.ts';
 
-/** Lines at once, and lines per second after that. */
+/** Lines in a burst, and lines per second after that. */
 const burst = 100;
 const rate = 20;
 
-export interface SamplingPorts {
+export interface SamplingOptions {
   /** A line was not written. */
   readonly suppressed: () => void;
   /** Milliseconds, never set back. */
@@ -14,17 +14,17 @@ export interface SamplingPorts {
 }
 
 /**
- * A log in which requests that were rejected before their caller was known have a line each only up to a rate: they
- * cost their sender less than a line costs us. Every one of them is still counted in the metrics.
+ * Limits the rate of log lines for requests that were rejected before their caller was known: they cost the client less
+ * than a line costs us. The metrics still count every one of them.
  */
-export function sampleRejections(log: Logger, { suppressed, monotonic }: SamplingPorts): Logger {
+export function sampleRejections(log: Logger, { suppressed, monotonic }: SamplingOptions): Logger {
   let tokens = burst;
   let checkedAt = monotonic();
   let skipped = 0;
   return {
     ...log,
-    requestFinished(exchange) {
-      if (!isSampled(exchange)) return log.requestFinished(exchange);
+    requestFinished(context) {
+      if (!isSampled(context)) return log.requestFinished(context);
       const now = monotonic();
       tokens = Math.min(burst, tokens + ((now - checkedAt) / 1000) * rate);
       checkedAt = now;
@@ -36,12 +36,12 @@ export function sampleRejections(log: Logger, { suppressed, monotonic }: Samplin
       tokens -= 1;
       if (skipped > 0) log.message('warn', 'rejected requests without a log line', { count: skipped });
       skipped = 0;
-      log.requestFinished(exchange);
+      log.requestFinished(context);
     },
   };
 }
 
-/** What the server itself could not do always has its line. */
+/** Server errors always have a line. */
 function isSampled({ caller, reason }: RequestContext): boolean {
   return caller === undefined && reason !== undefined && errorTable[reason].status < 500;
 }

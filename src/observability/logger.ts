@@ -4,21 +4,51 @@ import { safeStackFrames } from './stack-trace.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
-/** The port to the log: one JSON object a line. No field can hold a body, a header or a base string. */
+/** The log: one JSON object per line. No field can hold a body, a header or a base string. */
 export interface Logger {
-  /** The one line of an exchange that has ended. */
-  requestFinished(exchange: RequestContext): void;
-  /** A defect of Countersign: the error's name and stack frames, never its message, which may hold data. */
+  /** The access line of a request. */
+  requestFinished(context: RequestContext): void;
+  /** A bug in Countersign: the error's name and stack frames, never its message, which may hold data. */
   internalError(request: RequestIdentity, error: unknown): void;
-  /** A defect outside of any exchange, with which the process ends. */
+  /** An uncaught exception outside of any request; the process exits. */
   crash(origin: string, error: unknown): void;
   /** Anything else; message and fields are the caller's responsibility. */
   message(level: 'info' | 'warn' | 'error', message: string, fields?: LogFields): void;
+  /** A decision and its reason. Absent unless the level is `debug`, so that `?.` skips its arguments too. */
+  readonly debug?: (message: string, fields: DebugFields) => void;
 }
+
+/** The allow-list of debug lines: configured names, closed values and numbers; a login only if it is granted. */
+const debugFields = [
+  'requestId',
+  'caller',
+  'environment',
+  'operation',
+  'readOnly',
+  'login',
+  'decision',
+  'result',
+  'reason',
+  'keyKind',
+  'keyVersion',
+  'to',
+  'source',
+  'status',
+  'clockSkewSeconds',
+  'cause',
+  'written',
+  'stalePool',
+  'delayMs',
+  'ms',
+] as const;
+
+export type DebugFields = Readonly<
+  Partial<Record<(typeof debugFields)[number], string | number | boolean | undefined>>
+>;
 
 export type LogFields = Readonly<Record<string, string | number | boolean>>;
 
-/** @param destination never pino's own: on a full disk that one would neither return nor let the process exit */
+/** @param destination never pino's own: on a full disk it would block and keep the process from exiting */
 export function createLogger(level: LogLevel, destination: DestinationStream): Logger {
   const options: LoggerOptions = {
     level,
@@ -28,48 +58,56 @@ export function createLogger(level: LogLevel, destination: DestinationStream): L
   };
   const logger = pino(options, destination);
   return {
-    requestFinished: (exchange) => logger[levelOf(exchange)](fieldsOf(exchange), 'exchange'),
+    requestFinished: (context) => logger[levelOf(context)](fieldsOf(context), 'request completed'),
     internalError: ({ id, traceId }, error) =>
       logger.error({ requestId: id, traceId, ...describe(error) }, 'internal error'),
-    crash: (origin, error) => logger.error({ origin, ...describe(error) }, 'defect: the process ends'),
-    message: (noteLevel, message, fields = {}) => logger[noteLevel](fields, message),
+    crash: (origin, error) => logger.error({ origin, ...describe(error) }, 'uncaught exception, exiting'),
+    message: (messageLevel, message, fields = {}) => logger[messageLevel](fields, message),
+    ...(level === 'debug'
+      ? { debug: (message: string, fields: DebugFields) => logger.debug(allowed(fields), message) }
+      : {}),
   };
 }
 
-/** What a person should look at first: lost outcomes and defects, then refusals and a failing gateway. */
+/** TypeScript does not reject additional fields of a variable, so they are removed at run time. */
+function allowed(fields: DebugFields): DebugFields {
+  return Object.fromEntries(debugFields.map((name) => [name, fields[name]]));
+}
+
+/** By what an operator should look at first: unknown outcomes and bugs, then denials and a failing gateway. */
 function levelOf({ outcome, reason, status, gatewayStatus }: RequestContext): 'error' | 'warn' | 'info' {
   if (outcome === 'unknown' || reason === 'internal') return 'error';
-  const refusedByPolicy = reason === 'not-allowed' || reason === 'caller-unknown';
-  if ((status ?? 0) >= 500 || gatewayStatus === 403 || refusedByPolicy) return 'warn';
+  const isDenied = reason === 'not-allowed' || reason === 'caller-unknown';
+  if ((status ?? 0) >= 500 || gatewayStatus === 403 || isDenied) return 'warn';
   return 'info';
 }
 
 /** The allow-list. pino leaves out what is `undefined`. */
-function fieldsOf(exchange: RequestContext): Record<string, string | number | undefined> {
-  const { durations } = exchange;
+function fieldsOf(context: RequestContext): Record<string, string | number | undefined> {
+  const { durations } = context;
   return {
-    requestId: exchange.id,
-    traceId: exchange.traceId,
-    caller: exchange.caller,
-    environment: exchange.environment,
-    operation: exchange.operation,
-    login: exchange.login,
-    keyVersion: exchange.keyVersion,
-    keyFingerprint: exchange.keyFingerprint,
-    status: exchange.status,
-    gatewayStatus: exchange.gatewayStatus,
-    gatewayResult: exchange.gatewayResult,
-    gatewayErrorCode: exchange.gatewayErrorCode,
-    unreachable: exchange.unreachable,
-    rejection: exchange.rejection,
-    reason: exchange.reason,
-    outcome: exchange.outcome,
-    attempts: exchange.attempts,
+    requestId: context.id,
+    traceId: context.traceId,
+    caller: context.caller,
+    environment: context.environment,
+    operation: context.operation,
+    login: context.login,
+    keyVersion: context.keyVersion,
+    keyFingerprint: context.keyFingerprint,
+    status: context.status,
+    gatewayStatus: context.gatewayStatus,
+    gatewayResult: context.gatewayResult,
+    gatewayErrorCode: context.gatewayErrorCode,
+    unreachable: context.unreachable,
+    rejection: context.rejection,
+    reason: context.reason,
+    outcome: context.outcome,
+    attempts: context.attempts,
     totalMs: milliseconds(durations.total),
     keyMs: milliseconds(durations.key),
     signMs: milliseconds(durations.sign),
     gatewayMs: milliseconds(durations.gateway),
-    serialNumber: exchange.serialNumber,
+    serialNumber: context.serialNumber,
   };
 }
 

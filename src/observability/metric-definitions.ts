@@ -13,10 +13,10 @@ export interface GaugeOf<Name extends string> extends CounterOf<Name> {
 type Exemplar = { trace_id?: string };
 
 export interface HistogramOf<Name extends string> {
-  observe(seen: { labels: Labels<Name>; value: number; exemplarLabels?: Exemplar }): void;
+  observe(sample: { labels: Labels<Name>; value: number; exemplarLabels?: Exemplar }): void;
 }
 
-/** Makes a metric; puts `countersign_` in front of its name. Bucket bounds are in seconds. */
+/** Creates metrics; adds the prefix `countersign_` to their names. Bucket bounds are in seconds. */
 export interface MetricFactory {
   readonly counter: <Name extends string>(name: string, help: string, labels: Name[]) => CounterOf<Name>;
   readonly gauge: <Name extends string>(name: string, help: string, labels: Name[]) => GaugeOf<Name>;
@@ -30,7 +30,7 @@ export interface MetricFactory {
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/** Every metric of Countersign's own: name, help, labels, buckets. */
+/** All metrics of Countersign: name, help, labels, buckets. */
 export function createMetrics(make: MetricFactory) {
   return {
     ...requestMetrics(make),
@@ -41,7 +41,7 @@ export function createMetrics(make: MetricFactory) {
   };
 }
 
-/** From 1 ms to the gateway's deadline: 30 s by default, up to 60 s where it is slow. */
+/** From 1 ms to the request timeout: 30 s by default, up to 60 s for slow gateways. */
 const requestBuckets = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 45, 60,
 ];
@@ -53,112 +53,115 @@ const certificate: ('certificate' | 'environment')[] = ['certificate', 'environm
 const boundedKey: ('environment' | 'login' | 'kind')[] = ['environment', 'login', 'kind'];
 
 const unknownRoute =
-  'environment and operation are none where the request was rejected before its route was known.';
+  'environment and operation are none if the request was rejected before its route was known.';
 const sharedCertificate = 'environment is none for certificates that are not specific to an environment.';
 
 function requestMetrics({ counter, gauge, histogram }: MetricFactory) {
   return {
     requests: counter(
       'requests_total',
-      `Exchanges that ended. reason: why Countersign answered itself, none where the gateway answered. ${unknownRoute} caller is none where it was not authenticated.`,
+      `Total number of requests. reason is none when the gateway's response was forwarded. ${unknownRoute} caller is none if it was not authenticated.`,
       [...route, 'caller', 'status', 'reason'],
     ),
     outcomes: counter(
       'request_outcomes_total',
-      `Exchanges by what became of them at the gateway, and by who has to act where they failed. ${unknownRoute}`,
+      `Total number of requests by outcome at the gateway and by responsible party. ${unknownRoute}`,
       [...route, 'outcome', 'fault'],
     ),
     requestDuration: histogram(
       'request_duration_seconds',
-      `From the head of a request to the end of its answer. ${unknownRoute}`,
+      `Request duration from headers received to response sent. ${unknownRoute}`,
       route,
       requestBuckets,
     ),
     dropped: counter(
       'connections_dropped_total',
-      'Connections of callers that were closed at once, since proxy.maxConnections were open.',
+      'Client connections rejected because proxy.maxConnections was reached.',
       [],
     ),
-    inFlight: gauge('requests_in_flight', 'Exchanges under way.', ['environment']),
-    inFlightLimit: gauge('requests_in_flight_limit', 'Exchanges that may be under way at once.', [
+    inFlight: gauge('requests_in_flight', 'Number of requests currently in flight.', ['environment']),
+    inFlightLimit: gauge('requests_in_flight_limit', 'Maximum number of in-flight requests.', [
       'environment',
     ]),
-    decisions: counter('authorization_decisions_total', 'Decisions on callers; would-deny is report mode.', [
-      'caller',
-      'decision',
-    ]),
+    decisions: counter(
+      'authorization_decisions_total',
+      'Authorization decisions. would-deny means denied in dry-run mode.',
+      ['caller', 'decision'],
+    ),
   };
 }
 
 function gatewayMetrics({ counter, gauge, histogram }: MetricFactory) {
   return {
-    replies: counter('gateway_responses_total', 'Replies of the gateway, retries counted one by one.', [
+    gatewayResponses: counter('gateway_responses_total', 'Gateway responses, including retries.', [
       ...route,
       'status',
     ]),
     gatewayDuration: histogram(
       'gateway_request_duration_seconds',
-      'One request to the gateway and its reply, retries counted one by one.',
+      'Duration of a single gateway request, per attempt.',
       route,
       requestBuckets,
     ),
     unreachable: counter(
       'gateway_connection_failures_total',
-      'Total connections to the gateway that could not be made, by cause: DNS, refused, timeout, TLS, other.',
+      'Failed connections to the gateway by cause: DNS, refused, timeout, TLS, other.',
       [...route, 'cause'],
     ),
-    results: counter('gateway_results_total', 'Form-encoded replies of the gateway by their status field.', [
+    results: counter('gateway_results_total', 'Form-encoded gateway responses by status field.', [
       ...route,
       'result',
     ]),
     errorCodes: counter(
       'gateway_error_codes_total',
-      'Form-encoded replies of the gateway that carry an error code. 124: ambiguous client_orderid.',
+      'Form-encoded gateway responses by error code (124: ambiguous client_orderid).',
       [...route, 'code'],
     ),
     rejections: counter(
       'gateway_rejections_total',
-      'Exchanges in which the gateway answered 403, by what it most likely objected to.',
+      'Requests rejected by the gateway with 403, by likely cause.',
       [...route, 'cause'],
     ),
     paymentServerErrors: counter(
       'payment_server_errors_total',
-      'Gateway 5xx responses to operations that are not read-only; the payment may have been carried out.',
+      'Gateway 5xx responses to operations that are not read-only. The payment may have been processed.',
       route,
     ),
-    clockSkew: gauge('gateway_clock_skew_seconds', 'Clock of the gateway minus our own, last seen.', [
-      'environment',
-    ]),
+    clockSkew: gauge(
+      'gateway_clock_skew_seconds',
+      'Gateway clock minus local clock, from the last Date header.',
+      ['environment'],
+    ),
   };
 }
 
 function keyMetrics({ counter, gauge, histogram }: MetricFactory) {
-  const bounded = 'At most 1000 logins are shown.';
+  const bounded = 'Limited to 1000 logins.';
   return {
-    keysTaken: counter('key_cache_lookups_total', 'Keys asked for, by how they were had.', [
+    cacheLookups: counter('key_cache_lookups_total', 'Key lookups by cache result.', [
       'environment',
       'result',
     ]),
     keyProblems: counter(
       'key_problems_total',
-      'Keys that could not be read, and logins to the key source that failed (environment none: it affects all); the log says why.',
+      'Failed key reads and failed logins to the key source. environment is none if all are affected.',
       ['environment'],
     ),
     keyFetch: histogram(
       'key_fetch_duration_seconds',
-      'One read of the key source.',
+      'Duration of a key source read.',
       ['source'],
       keyFetchBuckets,
     ),
-    keyVersion: gauge('key_version', `Newest usable version of a key in use. ${bounded}`, boundedKey),
+    keyVersion: gauge('key_version', `Latest usable key version. ${bounded}`, boundedKey),
     keySigningVersion: gauge(
       'key_signing_version',
-      `Version that signs; lower than key_version while the gateway refuses the newest. ${bounded}`,
+      `Key version used for signing. Lower than key_version while the gateway rejects the latest. ${bounded}`,
       boundedKey,
     ),
     keyCreated: gauge(
       'key_created_timestamp_seconds',
-      `When the newest usable version of a key in use was made. ${bounded}`,
+      `Creation time of the latest usable key version, in seconds since 1970. ${bounded}`,
       boundedKey,
     ),
     keyUnusable: gauge(
@@ -168,7 +171,7 @@ function keyMetrics({ counter, gauge, histogram }: MetricFactory) {
     ),
     fallbacks: counter(
       'key_fallbacks_total',
-      `Exchanges refused with one version of a key and accepted with another. ${bounded}`,
+      `Requests rejected with one key version and accepted with another. ${bounded}`,
       [...boundedKey, 'to'],
     ),
     canaries: counter(
@@ -183,17 +186,17 @@ function keySourceMetrics({ gauge }: MetricFactory) {
   return {
     keySourceUp: gauge(
       'key_source_up',
-      'Whether the key source answered when last asked; absent before.',
+      '1 if the last key source read succeeded. Absent before the first read.',
       [],
     ),
     tokenExpiry: gauge(
       'vault_token_expiry_timestamp_seconds',
-      'When the credential for the key source runs out; absent where it never does.',
+      'Expiry time of the Vault token, in seconds since 1970. Absent if it does not expire.',
       [],
     ),
     tokenLease: gauge(
       'vault_token_lease_seconds',
-      'Lease duration of the credential for the key source; absent where it never expires.',
+      'Lease duration of the Vault token. Absent if it does not expire.',
       [],
     ),
   };
@@ -201,17 +204,17 @@ function keySourceMetrics({ gauge }: MetricFactory) {
 
 function processMetrics({ counter, gauge, histogram }: MetricFactory) {
   return {
-    signatures: counter('signatures_total', 'Requests signed.', ['method']),
+    signatures: counter('signatures_total', 'Total number of signatures.', ['method']),
     signing: histogram(
       'signing_duration_seconds',
-      'Making one signature, waiting included.',
+      'Signing duration including queueing.',
       ['method'],
       signingBuckets,
     ),
-    signingQueue: gauge('signing_queue_depth', 'RSA signatures that wait for a free thread.', []),
+    signingQueue: gauge('signing_queue_depth', 'Number of queued RSA signatures.', []),
     logSuppressed: counter(
       'log_lines_suppressed_total',
-      'Requests without a log line: rejected before their caller was known, above the rate that is logged.',
+      'Number of requests without a log line because of the rate limit for requests rejected before authentication.',
       [],
     ),
     logLinesDropped: counter(
@@ -221,7 +224,7 @@ function processMetrics({ counter, gauge, histogram }: MetricFactory) {
     ),
     certificateExpiry: gauge(
       'certificate_expiry_timestamp_seconds',
-      `Expiry time of a certificate in use, in seconds since 1970; of a CA file the latest of its certificates. ${sharedCertificate}`,
+      `Expiry time of a certificate in use, in seconds since 1970. For a CA file, the latest of its certificates. ${sharedCertificate}`,
       certificate,
     ),
     certificateStart: gauge(
@@ -231,14 +234,14 @@ function processMetrics({ counter, gauge, histogram }: MetricFactory) {
     ),
     configReloaded: gauge(
       'config_last_reload_successful',
-      'Whether the last configuration reload took effect as a whole; 0 also if a field needs a restart.',
+      '1 if the last configuration reload took full effect. 0 also if a field needs a restart.',
       [],
     ),
     configReloadedAt: gauge(
       'config_last_reload_success_timestamp_seconds',
-      'Time of the last configuration load that took effect as a whole, in seconds since 1970.',
+      'Time of the last configuration load that took full effect, in seconds since 1970.',
       [],
     ),
-    buildInfo: gauge('build_info', 'Always 1; the versions are in the labels.', ['version', 'node_version']),
+    buildInfo: gauge('build_info', 'Build information. Always 1.', ['version', 'node_version']),
   };
 }

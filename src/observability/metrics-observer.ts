@@ -6,47 +6,47 @@ import type { TlsUser } from '../tls/files.ts';
 import type { Validity } from '../tls/material.ts';
 import type { NetworkFailure } from '../util/network-failure.ts';
 
-/** One reply of the gateway, retries counted one by one. Durations in seconds. */
+/** One gateway response; each retry counts. Durations in seconds. */
 export interface GatewayResponseEvent {
   readonly environment: string;
   readonly operation: string;
   readonly status: number;
   readonly seconds: number;
-  /** Gateway's clock minus ours in seconds, from its `Date` header; absent where it sent none. */
+  /** Gateway clock minus local clock in seconds, from its `Date` header; absent if it sent none. */
   readonly clockSkew?: number;
 }
 
-/** One attempt at the gateway for which no connection could be made. */
+/** One upstream request without a connection to the gateway. */
 export interface GatewayUnreachableEvent {
   readonly environment: string;
   readonly operation: string;
   readonly cause: NetworkFailure;
 }
 
-/** The port to the metrics: what happened, in the domain's words. Implemented by ops/prometheus. */
+/** Events that become metrics. Implemented by prometheus.ts. */
 export interface MetricsObserver extends KeySourceObserver, KeyFallbackObserver {
-  /** A caller's connection was closed at once, since as many as are bearable were open. */
+  /** A client connection was closed because `proxy.maxConnections` was reached. */
   connectionRejected(): void;
-  /** A request that was rejected before its caller was known has no log line, since there were too many. */
+  /** A request that was rejected before its caller was known has no log line, because of the rate limit. */
   logLineSuppressed(): void;
   upstreamStarted(environment: string): void;
   /** Balances {@link upstreamStarted}. */
   upstreamFinished(environment: string): void;
-  /** Once per exchange, whatever happened to it. */
-  requestFinished(exchange: RequestContext): void;
-  gatewayResponded(reply: GatewayResponseEvent): void;
+  /** Once per request, whatever its result. */
+  requestFinished(context: RequestContext): void;
+  gatewayResponded(response: GatewayResponseEvent): void;
   gatewayUnreachable(failure: GatewayUnreachableEvent): void;
   signed(method: MethodName, seconds: number): void;
   signingQueueChanged(depth: number): void;
   logLinesDropped(lines: number): void;
-  /** From now on this one is in use. */
+  /** This certificate is in use from now on. */
   certificateLoaded(certificate: CertificateInUse, validity: Validity): void;
-  /** Those of this user are not in use any more. */
+  /** The certificates of this user are no longer in use. */
   certificateRemoved(user: TlsUser): void;
-  /** A read-only query was sent ahead of a payment. */
+  /** A read-only query was sent ahead of a payment. See canary in docs/glossary.md. */
   canarySent(environment: string, result: CanaryResult): void;
   /**
-   * The configuration was loaded at the start, or again.
+   * The configuration was loaded or reloaded.
    *
    * @param successful whether all of it is in effect
    * @param at seconds since 1970
@@ -55,7 +55,7 @@ export interface MetricsObserver extends KeySourceObserver, KeyFallbackObserver 
   authorizationDecided(caller: string, decision: AuthorizationDecision): void;
 }
 
-/** A certificate chain that is shown, or CAs that are trusted. */
+/** Our own certificate chain, or the CAs we trust. */
 export interface CertificateInUse extends TlsUser {
   readonly part: 'cert' | 'ca';
 }
@@ -63,5 +63,5 @@ export interface CertificateInUse extends TlsUser {
 /** `switched`: the gateway rejected the key and accepted another one. `failed`: there was no clear response. */
 export type CanaryResult = 'accepted' | 'switched' | 'rejected' | 'failed';
 
-/** `would-deny`: a caller in report mode that `enforce` would have refused. */
-export type AuthorizationDecision = 'allowed' | 'refused' | 'would-deny';
+/** `would-deny`: denied in dry-run mode, so the request was let through. */
+export type AuthorizationDecision = 'allowed' | 'denied' | 'would-deny';

@@ -13,7 +13,7 @@ const certificateNames: Readonly<Record<CertificateInUse['role'], Record<Certifi
     gateway: { cert: 'gateway-client', ca: 'gateway-ca' },
   };
 
-/** Turns what happened, told in the domain's words, into counts. `labels` gives those in force. */
+/** Turns events into metrics. @param labels returns the labels of the current configuration */
 export function createMetricsRecorder(metrics: Metrics, labels: () => Labels): MetricsObserver {
   const keys = createKeyMetrics(metrics);
   return {
@@ -21,13 +21,13 @@ export function createMetricsRecorder(metrics: Metrics, labels: () => Labels): M
     logLineSuppressed: () => metrics.logSuppressed.inc({}),
     upstreamStarted: (environment) => metrics.inFlight.inc(labels().environment(environment)),
     upstreamFinished: (environment) => metrics.inFlight.dec(labels().environment(environment)),
-    requestFinished(exchange) {
-      countRequest(metrics, labels(), exchange);
-      recordAcceptedKey(keys, exchange);
+    requestFinished(context) {
+      countRequest(metrics, labels(), context);
+      recordAcceptedKey(keys, context);
     },
     gatewayResponded({ environment, operation, status, seconds, clockSkew }) {
       const route = labels().route(environment, operation);
-      metrics.replies.inc({ ...route, status: statusLabel(status) });
+      metrics.gatewayResponses.inc({ ...route, status: statusLabel(status) });
       metrics.gatewayDuration.observe({ labels: route, value: seconds });
       if (clockSkew !== undefined) metrics.clockSkew.set(labels().environment(environment), clockSkew);
     },
@@ -74,7 +74,7 @@ function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: () => Labels) {
   return {
     ...keys,
     keyLookup: (environment, result) =>
-      metrics.keysTaken.inc({ ...labels().environment(environment), result }),
+      metrics.cacheLookups.inc({ ...labels().environment(environment), result }),
     keyFetched: (source, seconds) =>
       metrics.keyFetch.observe({ labels: { source: toKnownLabel(keySources, source) }, value: seconds }),
     canarySent: (environment, result) =>
@@ -97,7 +97,7 @@ function setOrRemove(gauge: GaugeOf<never>, value: number | undefined): void {
   else gauge.set({}, value);
 }
 
-function countRequest(metrics: Metrics, labels: Labels, exchange: RequestContext): void {
+function countRequest(metrics: Metrics, labels: Labels, context: RequestContext): void {
   const {
     outcome,
     reason = 'none',
@@ -107,24 +107,24 @@ function countRequest(metrics: Metrics, labels: Labels, exchange: RequestContext
     durations,
     traceId,
     traceSampled = false,
-  } = exchange;
-  const route = labels.route(exchange.environment, exchange.operation);
-  const caller = labels.caller(exchange.caller);
-  metrics.requests.inc({ ...route, ...caller, status: statusLabel(exchange.status), reason });
-  metrics.outcomes.inc({ ...route, outcome, fault: responsibleParty(exchange) });
+  } = context;
+  const route = labels.route(context.environment, context.operation);
+  const caller = labels.caller(context.caller);
+  metrics.requests.inc({ ...route, ...caller, status: statusLabel(context.status), reason });
+  metrics.outcomes.inc({ ...route, outcome, fault: responsibleParty(context) });
   if (rejection !== undefined) metrics.rejections.inc({ ...route, cause: rejection });
   if (gatewayResult !== undefined) metrics.results.inc({ ...route, result: gatewayResult });
   if (gatewayErrorCode !== undefined) metrics.errorCodes.inc({ ...route, code: gatewayErrorCode });
-  if (isPaymentServerError(exchange)) metrics.paymentServerErrors.inc(route);
+  if (isPaymentServerError(context)) metrics.paymentServerErrors.inc(route);
   if (durations.total !== undefined) {
     const exemplarLabels = traceId === undefined || !traceSampled ? {} : { trace_id: traceId };
     metrics.requestDuration.observe({ labels: route, value: durations.total, exemplarLabels });
   }
 }
 
-/** Which version signs is what the gateway last accepted, not what is newest. A server error says nothing. */
-function recordAcceptedKey(keys: KeyMetrics, exchange: RequestContext): void {
-  const { environment, login, keyKind, keyVersion, gatewayStatus = 500 } = exchange;
+/** The signing version is the one that the gateway last accepted, not the newest. A server error says nothing about it. */
+function recordAcceptedKey(keys: KeyMetrics, context: RequestContext): void {
+  const { environment, login, keyKind, keyVersion, gatewayStatus = 500 } = context;
   if (gatewayStatus === 401 || gatewayStatus === 403 || gatewayStatus >= 500) return;
   if (environment === undefined || login === undefined) return;
   if (keyKind === undefined || keyVersion === undefined) return;

@@ -3,7 +3,7 @@ import type { Logger } from './logger.ts';
 /** Milliseconds between lines about the same outage. */
 const repeatAfter = 300_000;
 
-export interface OutageLogPorts {
+export interface OutageLogOptions {
   readonly log: Pick<Logger, 'message'>;
   /** Milliseconds, never set back. */
   readonly monotonic: () => number;
@@ -12,40 +12,43 @@ export interface OutageLogPorts {
 }
 
 /**
- * Reports an outage of the key source: one error line at the beginning, again every five minutes while it lasts,
- * one info line at the end, however many reads fail meanwhile.
+ * Logs an outage of the key source: an error line at the beginning and every five minutes, and an info line at the
+ * end, however many reads fail.
  */
 export class OutageLog {
-  readonly #ports: OutageLogPorts;
-  #beganAt: number | undefined;
+  readonly #options: OutageLogOptions;
+  #startedAt: number | undefined;
   #reportedAt = 0;
 
-  constructor(ports: OutageLogPorts) {
-    this.#ports = ports;
+  constructor(options: OutageLogOptions) {
+    this.#options = options;
   }
 
-  /** @param cause why, without a secret */
+  /** @param cause why; must not contain a secret */
   failed(cause: string): void {
-    const now = this.#ports.monotonic();
-    if (this.#beganAt !== undefined && now - this.#reportedAt < repeatAfter) return;
-    this.#beganAt ??= now;
+    const now = this.#options.monotonic();
+    if (this.#startedAt !== undefined && now - this.#reportedAt < repeatAfter) return;
+    this.#startedAt ??= now;
     this.#reportedAt = now;
-    const { log, source } = this.#ports;
+    const { log, source } = this.#options;
     log.message('error', 'key source unavailable', {
       source,
       cause,
-      seconds: this.#secondsSince(this.#beganAt),
+      seconds: this.#secondsSince(this.#startedAt),
     });
   }
 
   answered(): void {
-    if (this.#beganAt === undefined) return;
-    const { log, source } = this.#ports;
-    log.message('info', 'key source available again', { source, seconds: this.#secondsSince(this.#beganAt) });
-    this.#beganAt = undefined;
+    if (this.#startedAt === undefined) return;
+    const { log, source } = this.#options;
+    log.message('info', 'key source available again', {
+      source,
+      seconds: this.#secondsSince(this.#startedAt),
+    });
+    this.#startedAt = undefined;
   }
 
   #secondsSince(moment: number): number {
-    return Math.round((this.#ports.monotonic() - moment) / 1000);
+    return Math.round((this.#options.monotonic() - moment) / 1000);
   }
 }

@@ -15,27 +15,27 @@ export interface Prometheus extends MetricsObserver {
   /** The metrics page in the Prometheus text format, or in OpenMetrics with trace ids as exemplars. */
   page(openMetrics: boolean): Promise<MetricsPage>;
   /**
-   * Takes the names of a configuration that was read again. Counts go on, and earlier names stay known:
-   * exchanges under way still carry them.
+   * Adds the names of a reloaded configuration. Counters continue, and earlier names remain valid labels:
+   * in-flight requests still use them.
    */
   reconfigure(names: LabelDomain): void;
 }
 
 type SourceRegistry = Registry<typeof Registry.OPENMETRICS_CONTENT_TYPE>;
 
-/** prom-client's gauges that are named like counters; `promtool check metrics` objects to them. */
+/** prom-client's gauges that are named like counters; `promtool check metrics` rejects them. */
 const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`);
 
-/** The metrics of one process, in a registry of their own. */
+/** The metrics of one process, in a separate registry. */
 export function createPrometheus(options: PrometheusOptions): Prometheus {
-  // prom-client takes exemplars only in a registry of this type; render() makes both formats from it.
+  // prom-client accepts exemplars only in a registry of this type; render() produces both formats from it.
   const registry: SourceRegistry = new Registry<typeof Registry.OPENMETRICS_CONTENT_TYPE>();
   registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
-  const metrics = createMetrics(makerIn(registry));
+  const metrics = createMetrics(metricFactory(registry));
   collectDefaultMetrics({ register: registry });
   for (const name of misnamed) registry.removeSingleMetric(name);
   metrics.buildInfo.set({ version: options.version, node_version: process.version }, 1);
-  // A gauge without labels starts at 0, as if that were known.
+  // A gauge without labels starts at 0, which would be a wrong value.
   metrics.keySourceUp.remove({});
   metrics.tokenExpiry.remove({});
   metrics.tokenLease.remove({});
@@ -49,21 +49,21 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
     ...createMetricsRecorder(metrics, () => labels),
     page: (openMetrics) => render(registry, openMetrics),
     reconfigure(names) {
-      known = bothOf(known, names);
+      known = merge(known, names);
       labels = createLabels(known);
       initializeSeries(metrics, names);
     },
   };
 }
 
-function bothOf(earlier: LabelDomain, later: LabelDomain): LabelDomain {
+function merge(earlier: LabelDomain, later: LabelDomain): LabelDomain {
   return {
     environments: { ...earlier.environments, ...later.environments },
     callers: [...new Set([...earlier.callers, ...later.callers])],
   };
 }
 
-function makerIn(registry: SourceRegistry): MetricFactory {
+function metricFactory(registry: SourceRegistry): MetricFactory {
   const common = { registers: [registry] };
   return {
     counter: (name, help, labelNames) =>
@@ -83,8 +83,8 @@ function makerIn(registry: SourceRegistry): MetricFactory {
 }
 
 /**
- * Renders views of the metrics in a registry of the format asked for: prom-client 15 cuts `_total` off the
- * name of a counter that it renders as OpenMetrics, for good.
+ * Renders views of the metrics in a registry of the requested format: prom-client 15 permanently removes `_total` from
+ * the name of a counter that it renders as OpenMetrics.
  */
 async function render(source: SourceRegistry, openMetrics: boolean): Promise<MetricsPage> {
   const view = new Registry<typeof source.contentType | typeof Registry.PROMETHEUS_CONTENT_TYPE>();

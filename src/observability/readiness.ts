@@ -1,11 +1,11 @@
 import type { LogState } from './log-destination.ts';
 
 export interface ReadinessInputs extends LogState {
-  /** The instance is shutting down and finishes requests in flight. */
+  /** The instance is shutting down and finishes in-flight requests. */
   readonly draining: boolean;
-  /** The key source has answered once since the start. */
+  /** The key source has responded at least once since the start. */
   readonly keySourceReady: boolean;
-  /** Some keys are cached: enough to go on signing while the source fails. */
+  /** Some keys are cached, so signing continues while the source fails. */
   readonly keysCached: boolean;
 }
 
@@ -13,16 +13,16 @@ export interface Readiness {
   readonly ready: boolean;
   /** Why not; empty when ready. */
   readonly reasons: readonly string[];
-  /** What is wrong and is no reason against requests. */
+  /** Problems that do not make the instance unready. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Whether this instance should be given requests. An outage of the key source alone is no reason against it, nor is a
- * log that cannot be written: one full volume would take every instance out.
+ * Whether this instance should receive requests. An outage of the key source alone does not make it unready, nor does
+ * a log that cannot be written: one full volume would take out every instance.
  */
-export function computeReadiness(vitals: ReadinessInputs): Readiness {
-  const { draining, keySourceReady, keysCached, logLinesDropped, logStalled } = vitals;
+export function computeReadiness(inputs: ReadinessInputs): Readiness {
+  const { draining, keySourceReady, keysCached, logLinesDropped, logStalled } = inputs;
   const reasons = [
     ...(draining ? ['draining'] : []),
     ...(keySourceReady || keysCached ? [] : ['key-source-never-reached']),

@@ -1,4 +1,4 @@
-/** A frame as V8 prints it: names of functions, then file, line and column. */
+/** A frame as V8 prints it: function, then file, line and column. */
 const frame =
   /^ {4}at (?:[\w$.<>[\]# ]{1,120} \()?(?:file:\/\/\/|node:|\/)[^\s():]{1,250}:\d{1,7}:\d{1,7}\)?$/;
 const maxFrames = 20;
@@ -6,8 +6,8 @@ const maxFrames = 20;
 /**
  * The stack of an error without its message, which may hold data.
  *
- * V8 puts the message, which may span lines that look like frames, in front of the frames; so the message
- * is cut off first, and of the rest only lines in the shape of a frame are kept.
+ * V8 prints the message before the frames, and its lines may look like frames. So the message is removed first, and
+ * then only lines in the format of a frame are kept.
  */
 export function safeStackFrames(error: Error): readonly string[] {
   const stack = error.stack ?? '';

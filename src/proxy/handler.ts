@@ -8,6 +8,7 @@ import { ProxyError } from '../errors.ts';
 import { resolveLogin } from '../gateway/login.ts';
 import { validateParameters } from '../gateway/parameters.ts';
 import type { Destination } from '../gateway/router.ts';
+import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import {
@@ -41,6 +42,8 @@ export interface HandlerOptions {
   readonly inflight: InflightRequests;
   readonly forwarder: Forwarder;
   readonly log: Logger;
+  /** At log level `debug` only. */
+  readonly decisions?: DecisionLog;
   readonly metrics: MetricsObserver;
   /** Milliseconds that the client has to read the response. */
   readonly responseReadTimeout: number;
@@ -60,7 +63,8 @@ export function createHandler(
   return async (request, response) => {
     const work = createWork(request, options);
     const { aborted, end } = options.inflight.begin();
-    const delivery = deliver(request, response, work, options);
+    const start = (): Promise<ResponseResult> => deliver(request, response, work, options);
+    const delivery = options.decisions?.forRequest(work.identity.id, start) ?? start();
     let result: ResponseResult | undefined;
     try {
       result = await Promise.race([delivery, aborted]);
@@ -144,6 +148,7 @@ async function processRequest(
     options,
   );
   facts.login = login;
+  options.decisions?.requestRouted(facts, login);
   validateParameters(destination.operation, form);
   const gatewayResponse = await sendWithinLimit(
     { record: upstream, destination, login, form, memory },
@@ -168,7 +173,7 @@ function authorize(
     metrics.authorizationDecided(caller.name, 'would-deny');
     log.message('warn', 'would be denied in enforce mode', { caller: caller.name, ...accessRequest });
   } else {
-    metrics.authorizationDecided(caller.name, 'refused');
+    metrics.authorizationDecided(caller.name, 'denied');
     throw new ProxyError('not-allowed', 'No grant allows this environment, operation and login.');
   }
 }

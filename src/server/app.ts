@@ -4,6 +4,7 @@ import { createAuthenticator } from '../auth/authenticate.ts';
 import type { Config } from '../config/schema.ts';
 import { createRouter } from '../gateway/router.ts';
 import type { KeySelector } from '../keys/key-selector.ts';
+import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import type { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
@@ -16,9 +17,9 @@ import { Forwarder } from '../proxy/outbound/forwarder.ts';
 import type { UpstreamClient } from '../proxy/outbound/upstream-client.ts';
 import { SigningPool } from '../proxy/signing-pool.ts';
 
-/** Everything that reaches outside of the process, or is not the same in two runs. */
+/** Everything that does I/O or differs between two runs. */
 export interface AppOptions {
-  /** Gives the keys, and remembers which the gateway took. */
+  /** Selects keys, and records which ones the gateway accepts. */
   readonly keySelector: KeySelector;
   /** One per environment. */
   readonly upstreams: ReadonlyMap<string, UpstreamClient>;
@@ -27,22 +28,24 @@ export interface AppOptions {
   readonly inflight: InflightRequests;
   readonly metrics: MetricsObserver;
   readonly log: Logger;
+  /** At log level `debug` only. */
+  readonly decisions?: DecisionLog;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
-  /** Milliseconds, never set back. */
+  /** Monotonic milliseconds. */
   readonly monotonic: () => number;
-  /** 128 random bits as text. */
+  /** 128 random bits as a string. */
   readonly nonce: () => string;
   /** 0 to 1. */
   readonly random: () => number;
   readonly newRequestId: () => string;
-  /** Takes out of a text the logins that may not be written. */
+  /** Redacts logins that may not be logged. */
   readonly redact: (text: string) => string;
   readonly userAgent: string;
 }
 
-/** An answer that a browser opens all the same may run nothing; what only concerns pages is left out. */
-const forPrograms: HelmetOptions = {
+/** For API responses: a browser that opens one may run nothing. Headers that only concern web pages are off. */
+const apiHeaders: HelmetOptions = {
   contentSecurityPolicy: {
     directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] },
     useDefaults: false,
@@ -55,21 +58,21 @@ const forPrograms: HelmetOptions = {
   xXssProtection: false,
 };
 
-/** Puts the proxy together. Opens nothing: no port, no file, no connection. */
-export function createApp(config: Config, ports: AppOptions): Express {
-  const signer = new SigningPool(config.signing, ports.metrics, ports.monotonic);
+/** Builds the proxy. Opens no port, file or connection. */
+export function createApp(config: Config, options: AppOptions): Express {
+  const signer = new SigningPool(config.signing, options.metrics, options.monotonic);
   const { maxBodyBytes, maxParameters, timeouts } = config.proxy;
   const handle = createHandler({
-    ...ports,
+    ...options,
     authenticate: createAuthenticator(config.callers),
     resolve: createRouter(config),
     readForm: createFormReader({ maxBodyBytes, maxParameters, timeout: timeouts.body }),
     responseReadTimeout: timeouts.body,
     forwarder: new Forwarder({
-      ...ports,
+      ...options,
       signer,
-      ...(config.keys.rotation.canary ? { canaries: new Canaries(config, ports) } : {}),
+      ...(config.keys.rotation.canary ? { canaries: new Canaries(config, options) } : {}),
     }),
   });
-  return express().disable('x-powered-by').disable('etag').use(helmet(forPrograms)).use(handle);
+  return express().disable('x-powered-by').disable('etag').use(helmet(apiHeaders)).use(handle);
 }

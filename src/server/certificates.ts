@@ -15,107 +15,107 @@ interface Entry {
   readonly user: TlsUser;
   readonly files: TlsFiles;
   readonly material: TlsMaterial;
-  /** For how many looks in a row the files could not be used. */
-  readonly badLooks: number;
+  /** How many checks in a row found the files unusable. */
+  readonly failedChecks: number;
 }
 
-type Renew = (user: TlsUser, material: TlsMaterial) => void;
+type OnRenewed = (user: TlsUser, material: TlsMaterial) => void;
 
-/** The certificates of one configuration, read and found to be usable. */
+/** The certificates of one configuration, all usable. */
 export type Certificates = ReadonlyMap<string, Entry>;
 
 const none: TlsMaterial = {};
-/** While files stay bad: at the second look, and then about each hour. */
-const looksBetweenReports = 60;
+/** While files stay unusable: the second check is reported, then about one per hour. */
+const checksBetweenReports = 60;
 
 export function materialOf(certificates: Certificates, user: TlsUser): TlsMaterial {
   return certificates.get(nameOf(user))?.material ?? none;
 }
 
 /**
- * All certificate, key and CA files in use. Files that were replaced are used from the next look on; files that
- * cannot be used, as when a certificate and its key are written one after the other, leave the ones
- * before in use, and are an error when the next look finds them so again.
+ * All certificate, key and CA files in use. Replaced files take effect at the next check. If they are unusable, as
+ * between writing a certificate and its key, the previous ones stay in use, and it is an error if the next check finds
+ * them unusable too.
  */
 export class CertificateFiles {
-  readonly #ports: CertificateOptions;
+  readonly #options: CertificateOptions;
   #entries = new Map<string, Entry>();
 
-  constructor(ports: CertificateOptions) {
-    this.#ports = ports;
+  constructor(options: CertificateOptions) {
+    this.#options = options;
   }
 
   /**
-   * Reads the files that a configuration names, and changes nothing yet.
+   * Reads the files that a configuration references. Changes nothing yet.
    *
-   * @throws Error for files that cannot be used, unless they are in use already and were replaced
+   * @throws Error for unusable files, unless they are in use already and were replaced
    */
   async prepare(config: Config): Promise<Certificates> {
     const prepared = new Map<string, Entry>();
     for (const { user, files } of tlsFilesOf(config)) {
       const known = this.#entries.get(nameOf(user));
       const isKnown = known !== undefined && isDeepStrictEqual(known.files, files);
-      const entry = isKnown ? await this.#lookAt(known) : await readNew(user, files);
+      const entry = isKnown ? await this.#checkEntry(known) : await readNew(user, files);
       prepared.set(nameOf(user), entry);
     }
     return prepared;
   }
 
-  /** Takes over what was prepared, and shows when it runs out. */
+  /** Replaces the certificates in use, and updates their metrics. */
   use(certificates: Certificates): void {
-    for (const { user } of this.#entries.values()) this.#ports.metrics.certificateRemoved(user);
+    for (const { user } of this.#entries.values()) this.#options.metrics.certificateRemoved(user);
     this.#entries = new Map(certificates);
-    for (const { user, material } of certificates.values()) this.#show(user, material);
+    for (const { user, material } of certificates.values()) this.#updateMetrics(user, material);
   }
 
-  /** Looks at all files at regular intervals, until the function given back is called. @param every milliseconds */
-  lookEach(every: number, renew: Renew): () => void {
-    let looking = false;
+  /** Checks all files at an interval of so many milliseconds. @returns a function that stops it */
+  checkEvery(interval: number, renew: OnRenewed): () => void {
+    let checking = false;
     const timer = setInterval(() => {
-      if (looking) return;
-      looking = true;
-      void this.look(renew).finally(() => {
-        looking = false;
+      if (checking) return;
+      checking = true;
+      void this.check(renew).finally(() => {
+        checking = false;
       });
-    }, every).unref();
+    }, interval).unref();
     return () => clearInterval(timer);
   }
 
-  /** Looks at all files again. @param renew gets each user whose files were replaced */
-  async look(renew: Renew): Promise<void> {
+  /** Checks all files. @param renew is called for each user whose files were replaced */
+  async check(renew: OnRenewed): Promise<void> {
     for (const [name, before] of this.#entries) {
-      const after = await this.#lookAt(before);
-      // Another configuration may have been taken meanwhile.
+      const after = await this.#checkEntry(before);
+      // A reload may have replaced the configuration in the meantime.
       if (after === before || this.#entries.get(name) !== before) continue;
       this.#entries.set(name, after);
       if (after.material === before.material) continue;
       renew(after.user, after.material);
-      this.#show(after.user, after.material);
-      this.#ports.log.message('info', 'certificate files were replaced and are in use', { ...after.user });
+      this.#updateMetrics(after.user, after.material);
+      this.#options.log.message('info', 'certificate files reloaded', { ...after.user });
     }
   }
 
-  async #lookAt(entry: Entry): Promise<Entry> {
+  async #checkEntry(entry: Entry): Promise<Entry> {
     const { user, files, material } = entry;
     const read = await readTlsFiles(files);
     if ('material' in read) {
       const unchanged = isDeepStrictEqual(read.material, material);
-      if (unchanged && entry.badLooks === 0) return entry;
-      return { user, files, material: unchanged ? material : read.material, badLooks: 0 };
+      if (unchanged && entry.failedChecks === 0) return entry;
+      return { user, files, material: unchanged ? material : read.material, failedChecks: 0 };
     }
-    const badLooks = entry.badLooks + 1;
-    if (badLooks % looksBetweenReports === 2) {
+    const badLooks = entry.failedChecks + 1;
+    if (badLooks % checksBetweenReports === 2) {
       const fault = faultsText(files, read.faults);
-      const message = 'certificate files cannot be used: the ones before stay in use';
-      this.#ports.log.message('error', message, { ...user, fault });
+      const message = 'certificate files are unusable; keeping the previous ones';
+      this.#options.log.message('error', message, { ...user, fault });
     }
-    return { ...entry, badLooks };
+    return { ...entry, failedChecks: badLooks };
   }
 
-  #show(user: TlsUser, material: TlsMaterial): void {
+  #updateMetrics(user: TlsUser, material: TlsMaterial): void {
     for (const part of ['cert', 'ca'] as const) {
       const validity = validityOf(material, part);
-      if (validity !== undefined) this.#ports.metrics.certificateLoaded({ ...user, part }, validity);
+      if (validity !== undefined) this.#options.metrics.certificateLoaded({ ...user, part }, validity);
     }
   }
 }
@@ -123,7 +123,7 @@ export class CertificateFiles {
 async function readNew(user: TlsUser, files: TlsFiles): Promise<Entry> {
   const read = await readTlsFiles(files);
   if ('faults' in read) throw new Error(faultsText(files, read.faults));
-  return { user, files, material: read.material, badLooks: 0 };
+  return { user, files, material: read.material, failedChecks: 0 };
 }
 
 function faultsText(files: TlsFiles, faults: readonly TlsFault[]): string {

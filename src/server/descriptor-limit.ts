@@ -2,12 +2,12 @@ import { readFileSync } from 'node:fs';
 import type { Config } from '../config/schema.ts';
 import type { Logger } from '../observability/logger.ts';
 
-/** Files, standard streams, listeners, the event loop's own, and connections to the key source. */
+/** For files, standard streams, listeners, the event loop, and connections to the key source. */
 const reserve = 100;
 
 /**
- * File descriptors that a configuration may need at once: one for each connection of the two listeners, and for
- * each gateway one for every request in flight and every idle connection in the pool.
+ * File descriptors that a configuration may need at once: one for each connection of the two listeners, and for each
+ * gateway one for every in-flight request and every idle pooled connection.
  */
 export function descriptorsNeeded({ proxy, admin, environments }: Config): number {
   const gateways = Object.values(environments).map(({ maxInFlight }) => 2 * maxInFlight);
@@ -15,7 +15,7 @@ export function descriptorsNeeded({ proxy, admin, environments }: Config): numbe
 }
 
 /**
- * The soft limit in the text of `/proc/self/limits`; `undefined` where there is none.
+ * The soft limit in the text of `/proc/self/limits`; `undefined` if there is none.
  *
  * @param text see proc_pid_limits(5)
  */
@@ -24,7 +24,7 @@ export function openFilesLimit(text: string): number | undefined {
   return limit === undefined ? undefined : Number(limit);
 }
 
-/** Logs a warning where the process may open fewer files than its connections may need. */
+/** Logs a warning if the open file limit is below what the connections may need. */
 export function warnOfDescriptorLimit(config: Config, log: Logger): void {
   const limit = openFilesLimit(readLimits());
   const needed = descriptorsNeeded(config);
@@ -36,7 +36,7 @@ export function warnOfDescriptorLimit(config: Config, log: Logger): void {
   );
 }
 
-/** Only Linux has the file; elsewhere nothing is known about the limit. */
+/** Only Linux has the file; elsewhere the limit is unknown. */
 function readLimits(): string {
   try {
     return readFileSync('/proc/self/limits', 'utf8');

@@ -4,6 +4,7 @@ import type { KeysConfig } from '../config/schema.ts';
 import { KeyCache } from '../keys/key-cache.ts';
 import { KeySelector } from '../keys/key-selector.ts';
 import type { KeyRing, KeySource, KeySourceObserver, LoginRef, RingRemoval } from '../keys/key-source.ts';
+import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { OutageLog } from '../observability/outage-log.ts';
@@ -14,16 +15,18 @@ import { createKeySource, type KeySourceOptions } from './key-source.ts';
 export interface KeyServicesOptions extends Omit<KeySourceOptions, 'events' | 'tls'> {
   readonly log: Logger;
   readonly metrics: MetricsObserver;
+  /** At log level `debug` only. */
+  readonly decisions?: DecisionLog;
 }
 
-/** The cached keys of one configuration, where they come from, and which of them the gateway takes. */
+/** The key source, key cache and key selector of one configuration. */
 export interface KeyServices {
   readonly config: KeysConfig;
   readonly source: KeySource;
   readonly cache: KeyCache;
-  readonly rotation: KeySelector;
+  readonly keySelector: KeySelector;
   readonly events: KeySourceObserver;
-  /** What the rotation works with, which outlives a change of the configuration. */
+  /** What the key selector uses. It survives a reload. */
   readonly inUse: InUse;
 }
 
@@ -33,46 +36,49 @@ interface InUse {
 }
 
 /**
- * Opens the key source and a cache around it. Of the stock before it keeps all that is not affected by what
- * changed: the rings and what is known of the gateway's preferences where the secrets are in the same place, the
- * source and its login where only the cache is configured otherwise.
+ * Opens the key source with a cache. Keeps the parts of the previous services that the change does not affect: the
+ * rings and the key history if the keys are in the same place, and the source with its login if only the cache
+ * settings differ.
  *
- * @throws Error for a source that cannot be opened; nothing has been changed then
+ * @throws Error for a source that cannot be opened; the previous services are unchanged then
  */
 export function createKeyServices(
   config: KeysConfig,
   tls: TlsMaterial,
-  ports: KeyServicesOptions,
+  options: KeyServicesOptions,
   previous?: KeyServices,
 ): KeyServices {
-  const before = previous !== undefined && samePlace(previous.config, config) ? previous : undefined;
+  const before = previous !== undefined && sameStore(previous.config, config) ? previous : undefined;
   const keepsSource = before !== undefined && sameSource(before.config, config);
   if (keepsSource) before.source.useTls?.(tls);
   if (keepsSource && isDeepStrictEqual(before.config.cache, config.cache)) return before;
-  const events = before?.events ?? createEvents(ports, config.source);
-  const source = keepsSource ? before.source : createKeySource(config, { ...ports, events, tls });
-  const { monotonic, random } = ports;
+  const events = before?.events ?? createEvents(options, config.source);
+  const source = keepsSource ? before.source : createKeySource(config, { ...options, events, tls });
+  const { monotonic, random } = options;
   const cache = new KeyCache(source, config.cache, { monotonic, random, events, sourceName: config.source });
   if (before !== undefined) cache.adopt(before.cache);
   const inUse = before?.inUse ?? { cache, rotationGracePeriod: config.rotationGracePeriod };
   Object.assign(inUse, { cache, rotationGracePeriod: config.rotationGracePeriod });
-  const rotation = before?.rotation ?? createRotation(inUse, events, ports);
+  const keySelector = before?.keySelector ?? createKeySelector(inUse, events, options);
   if (!keepsSource) source.start();
   cache.start();
-  return { config, source, cache, rotation, events, inUse };
+  return { config, source, cache, keySelector, events, inUse };
 }
 
-function createRotation(
+function createKeySelector(
   inUse: InUse,
   events: KeySourceObserver,
-  { metrics: meter, clock, monotonic }: KeyServicesOptions,
+  { metrics, decisions, clock, monotonic }: KeyServicesOptions,
 ): KeySelector {
   return new KeySelector({
     keys: {
-      get: (address) => inUse.cache.get(address),
-      refresh: (address) => inUse.cache.refresh(address),
+      get: (login) => inUse.cache.get(login),
+      refresh(login) {
+        decisions?.keysRefreshed(login);
+        return inUse.cache.refresh(login);
+      },
     },
-    metrics: { ...events, keyFallback: (...fallback) => meter.keyFallback(...fallback) },
+    metrics: { ...events, keyFallback: (...fallback) => metrics.keyFallback(...fallback) },
     clock,
     monotonic,
     wait: (milliseconds) => pause(milliseconds, undefined, { ref: false }),
@@ -82,14 +88,14 @@ function createRotation(
   });
 }
 
-/** Whether the same login has the same secret in both. */
-function samePlace(a: KeysConfig, b: KeysConfig): boolean {
+/** Whether a login has the same secret in both. */
+function sameStore(a: KeysConfig, b: KeysConfig): boolean {
   if (a.source === 'directory') return b.source === 'directory' && a.directory === b.directory;
   const placeOf = ({ address, namespace, mount, path }: typeof a.vault) => [address, namespace, mount, path];
   return b.source === 'vault' && isDeepStrictEqual(placeOf(a.vault), placeOf(b.vault));
 }
 
-/** A comparison by fields cannot see into the secret that a Vault token is. */
+/** A Vault token is a `Secret`, which a comparison by fields cannot see into. */
 function sameSource(a: KeysConfig, b: KeysConfig): boolean {
   const [token, other] = [tokenOf(a), tokenOf(b)];
   const sameFields = isDeepStrictEqual({ ...a, cache: b.cache }, b);
@@ -100,48 +106,45 @@ function tokenOf(keys: KeysConfig): Secret | undefined {
   return keys.source === 'vault' && keys.vault.auth.method === 'token' ? keys.vault.auth.token : undefined;
 }
 
-/** Key trouble is counted and told: a person has to act on it. */
-function createEvents(
-  { metrics: meter, log, monotonic }: KeyServicesOptions,
-  source: string,
-): KeySourceObserver {
+/** Counts and logs key errors, since an operator must act on them. */
+function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: string): KeySourceObserver {
   const outage = new OutageLog({ log, monotonic, source });
   return {
-    keyLookup: (environment, result) => meter.keyLookup(environment, result),
-    keyFetched: (source, seconds) => meter.keyFetched(source, seconds),
-    keyRingUpdated: (address, ring, removal = 'deleted') => {
-      meter.keyRingUpdated(address, ring, removal);
-      if (ring === undefined) logRemoval(log, address, removal);
-      else logRing(log, address, ring);
+    keyLookup: (environment, result) => metrics.keyLookup(environment, result),
+    keyFetched: (source, seconds) => metrics.keyFetched(source, seconds),
+    keyRingUpdated: (login, ring, removal = 'deleted') => {
+      metrics.keyRingUpdated(login, ring, removal);
+      if (ring === undefined) logRemoval(log, login, removal);
+      else logRing(log, login, ring);
     },
     keySourceUp: (up, cause = 'unknown') => {
-      meter.keySourceUp(up);
+      metrics.keySourceUp(up);
       if (up) outage.answered();
       else outage.failed(cause);
     },
     loginFailed: (problem) => {
-      meter.loginFailed(problem);
+      metrics.loginFailed(problem);
       outage.failed(problem);
     },
-    tokenExpiryChanged: (at, leaseSeconds) => meter.tokenExpiryChanged(at, leaseSeconds),
-    keyProblem: (problem, about) => {
-      meter.keyProblem(problem, about);
-      log.message('error', problem, { ...about });
+    tokenExpiryChanged: (at, leaseSeconds) => metrics.tokenExpiryChanged(at, leaseSeconds),
+    keyProblem: (problem, login) => {
+      metrics.keyProblem(problem, login);
+      log.message('error', problem, { ...login });
     },
   };
 }
 
-function logRing(log: Logger, address: LoginRef, ring: KeyRing): void {
+function logRing(log: Logger, login: LoginRef, ring: KeyRing): void {
   const versions = ring.map(({ kind, version }) => `${kind} ${version}`).join(', ');
-  log.message('info', 'keys changed', { ...address, versions });
+  log.message('info', 'keys updated', { ...login, versions });
   for (const entry of ring) {
     if ('problem' in entry && entry.supersededAt === undefined)
-      log.message('error', entry.problem, { ...address, kind: entry.kind, version: entry.version });
+      log.message('error', entry.problem, { ...login, kind: entry.kind, version: entry.version });
   }
 }
 
-/** A login without keys fails from now on; that a ring left the cache is no trouble. */
-function logRemoval(log: Logger, address: LoginRef, removal: RingRemoval): void {
-  if (removal === 'deleted') log.message('warn', 'keys deleted in the key source', { ...address });
-  else log.message('info', 'keys left the cache', { ...address, cause: removal });
+/** Requests of a login without keys fail. A ring that leaves the cache is harmless. */
+function logRemoval(log: Logger, login: LoginRef, removal: RingRemoval): void {
+  if (removal === 'deleted') log.message('warn', 'keys deleted in the key source', { ...login });
+  else log.message('info', 'keys removed from the cache', { ...login, cause: removal });
 }

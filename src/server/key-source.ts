@@ -8,47 +8,47 @@ export interface KeySourceOptions {
   readonly events: KeySourceObserver;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
-  /** Milliseconds, never set back. */
+  /** Monotonic milliseconds. */
   readonly monotonic: () => number;
   /** 0 to 1. */
   readonly random: () => number;
-  /** Certificates for Vault; read from the files of the configuration unless given. */
+  /** Certificates for Vault; by default read from the files of the configuration. */
   readonly tls?: TlsMaterial;
 }
 
-/** The source that the configuration names, not yet started. */
-export function createKeySource(keys: KeysConfig, ports: KeySourceOptions): KeySource {
+/** Creates the configured key source without starting it. */
+export function createKeySource(keys: KeysConfig, options: KeySourceOptions): KeySource {
   return keys.source === 'vault'
-    ? createVaultSource(keys.vault, keys.rotationGracePeriod, ports)
+    ? createVaultSource(keys.vault, keys.rotationGracePeriod, options)
     : new DirectorySource({
         directory: keys.directory,
         rotationGracePeriod: keys.rotationGracePeriod,
-        now: ports.clock,
+        now: options.clock,
       });
 }
 
-/** Reads one ring for a command that ends afterwards. @throws Refusal `key-source-unavailable` */
+/** Reads one ring for a command. @throws ProxyError `key-source-unavailable` */
 export async function readKeyRingOnce(
   keys: KeysConfig,
-  address: LoginRef,
-  tell: (problem: string) => void,
+  login: LoginRef,
+  report: (problem: string) => void,
 ): Promise<KeyRing | undefined> {
   const source = createKeySource(keys, {
-    events: onlyProblems(tell),
+    events: reportProblems(report),
     clock: () => Date.now(),
     monotonic: () => performance.now(),
     random: () => Math.random(),
   });
   source.start();
   try {
-    return await source.read(address);
+    return await source.read(login);
   } finally {
     await source.stop();
   }
 }
 
-/** A command has no metrics; it tells what a person should know. */
-function onlyProblems(tell: (problem: string) => void): KeySourceObserver {
+/** A command has no metrics; it reports only problems. */
+function reportProblems(report: (problem: string) => void): KeySourceObserver {
   const ignore = (): void => {};
   return {
     keyLookup: ignore,
@@ -56,7 +56,7 @@ function onlyProblems(tell: (problem: string) => void): KeySourceObserver {
     keyRingUpdated: ignore,
     keySourceUp: ignore,
     tokenExpiryChanged: ignore,
-    loginFailed: tell,
-    keyProblem: tell,
+    loginFailed: report,
+    keyProblem: report,
   };
 }

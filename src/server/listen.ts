@@ -1,8 +1,8 @@
 import type { Server } from 'node:http';
 
-export type Listening = readonly [server: Server, at: { host: string; port: number }, scheme: string];
+export type Listening = readonly [server: Server, address: { host: string; port: number }, scheme: string];
 
-/** Both or none: a process that cannot do its whole work should not look as if it could. */
+/** Opens both ports or none: a process that only has one of them must not look healthy. */
 export async function listenOn(
   proxy: Listening,
   admin: Listening,
@@ -24,14 +24,18 @@ export function closeServer(server: Server): Promise<void> {
   });
 }
 
-async function listen(server: Server, at: { host: string; port: number }, scheme: string): Promise<string> {
+async function listen(
+  server: Server,
+  { host, port }: { host: string; port: number },
+  scheme: string,
+): Promise<string> {
   await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(at.port, at.host, () => {
+    server.once('error', reject).listen(port, host, () => {
       server.off('error', reject);
       resolve();
     });
   });
   const address = server.address();
-  const port = typeof address === 'object' && address !== null ? address.port : at.port;
-  return `${scheme}://${at.host.includes(':') ? `[${at.host}]` : at.host}:${port}`;
+  const actualPort = typeof address === 'object' && address !== null ? address.port : port;
+  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${actualPort}`;
 }

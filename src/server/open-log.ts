@@ -2,17 +2,17 @@ import { LogDestination } from '../observability/log-destination.ts';
 import { createLogger, type Logger, type LogLevel } from '../observability/logger.ts';
 import { standardOutput } from './standard-output.ts';
 
-/** Milliseconds that a process which ends may take to write its last lines. */
-const flushDeadline = 300;
+/** Milliseconds to write the last lines at exit. */
+const flushTimeout = 300;
 
 export interface OpenLog {
   readonly log: Logger;
   readonly destination: LogDestination;
-  /** Writes the lines that wait; gives up after {@link flushDeadline}. */
+  /** Writes buffered lines; gives up after {@link flushTimeout}. */
   readonly flush: () => Promise<void>;
 }
 
-/** A log on standard output, which slows nothing down when it cannot be written. */
+/** Opens the log on standard output. A blocked output does not slow down requests. */
 export function openLog(level: LogLevel): OpenLog {
   const destination = new LogDestination({
     output: standardOutput(),
@@ -21,5 +21,5 @@ export function openLog(level: LogLevel): OpenLog {
   const log = createLogger(level, destination);
   destination.watch({ recovered: (lines) => log.message('warn', 'log lines dropped', { lines }) });
   process.once('exit', () => destination.flushSync());
-  return { log, destination, flush: () => destination.flush(flushDeadline) };
+  return { log, destination, flush: () => destination.flush(flushTimeout) };
 }

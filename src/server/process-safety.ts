@@ -1,8 +1,8 @@
 import type { Logger } from '../observability/logger.ts';
 
 /**
- * The first patch of each Node release line in which a kept-alive connection cannot be made to take one
- * reply for another's. Before them, payments are safe all the same: they use a connection of their own.
+ * The first patched version of each Node release line. Earlier ones can mix up responses on keep-alive connections.
+ * Payments are safe even there: they use dedicated connections.
  */
 const patchedNodeVersions: Readonly<Record<string, readonly [minor: number, patch: number]>> = {
   22: [23, 4],
@@ -17,25 +17,25 @@ export function isPatchedNodeVersion(version: string): boolean {
   return minor > first[0] || (minor === first[0] && patch >= first[1]);
 }
 
-/** Milliseconds from a defect to the exit of the process, whatever happens meanwhile. */
-const exitDeadline = 2_000;
+/** Maximum milliseconds from an uncaught exception to the exit of the process. */
+const exitTimeout = 2_000;
 
 export interface CrashHandlers {
-  /** @param abort ends what the process is doing; called once, before a defect ends the process */
+  /** @param abort ends in-flight requests; called once, after an uncaught exception and before the exit */
   beforeExit(abort: () => Promise<void>): void;
 }
 
 /**
- * Warns about an old Node, and ends the process after a defect with exit code 1, without printing what the error
- * holds.
+ * Warns about an unpatched Node version. After an uncaught exception, exits with code 1 without printing the error,
+ * which may contain secrets.
  *
- * @param flush writes the log lines that wait
+ * @param flush writes buffered log lines
  */
 export function installCrashHandlers(log: Logger, flush: () => Promise<void>): CrashHandlers {
   if (!isPatchedNodeVersion(process.version)) {
     log.message(
       'warn',
-      'use Node 22.23.4, 24.22.1, 26.12.1 or later: earlier ones can mix up replies on kept-alive connections',
+      'this Node version may mix up responses on keep-alive connections; upgrade to 22.23.4, 24.22.1, 26.12.1 or later',
       { node: process.version },
     );
   }
@@ -45,17 +45,17 @@ export function installCrashHandlers(log: Logger, flush: () => Promise<void>): C
     try {
       await abort();
     } catch (failure) {
-      reportDefect(log, 'abort', failure);
+      logCrash(log, 'abort', failure);
     }
     await flush();
     process.exit(1);
   };
   process.on('uncaughtException', (error: unknown, origin) => {
-    reportDefect(log, origin, error);
-    // Another one during the abort does not stop it.
+    logCrash(log, origin, error);
+    // A further exception must not stop the abort.
     if (exiting) return;
     exiting = true;
-    setTimeout(() => process.exit(1), exitDeadline);
+    setTimeout(() => process.exit(1), exitTimeout);
     void exit();
   });
   return {
@@ -65,11 +65,11 @@ export function installCrashHandlers(log: Logger, flush: () => Promise<void>): C
   };
 }
 
-function reportDefect(log: Logger, origin: string, error: unknown): void {
+function logCrash(log: Logger, origin: string, error: unknown): void {
   try {
     log.crash(origin, error);
   } catch {
-    // Something was thrown that throws when it is looked at. Node would print it if this handler failed.
+    // The thrown value throws when it is read. If this handler failed, Node would print the value.
     log.crash(origin, undefined);
   }
 }

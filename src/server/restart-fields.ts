@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config/schema.ts';
 
-/** The fields that are read once, at the start: sockets that listen, and the log. */
+/** The fields that are read only at the start: listening sockets and the log. */
 export const startOnly: Readonly<Record<string, (config: Config) => unknown>> = {
   'proxy.host': ({ proxy }) => proxy.host,
   'proxy.port': ({ proxy }) => proxy.port,
-  // Whether there is TLS at all; other files take effect.
+  // Only whether TLS is on; changed files take effect on reload.
   'proxy.tls': ({ proxy }) => proxy.tls === undefined,
-  // Also the timeout of TLS handshakes, which Node fixes when a server is created.
+  // Also the timeout of TLS handshakes, which Node reads when a server is created.
   'proxy.timeouts.headers': ({ proxy }) => proxy.timeouts.headers,
   'admin.host': ({ admin }) => admin.host,
   'admin.port': ({ admin }) => admin.port,
@@ -16,9 +16,9 @@ export const startOnly: Readonly<Record<string, (config: Config) => unknown>> = 
   'log.level': ({ log }) => log.level,
 };
 
-/** The fields of a configuration that differ from those the process started with, and need a restart. */
+/** The fields that differ from those the process started with, and require a restart. */
 export function fieldsForRestart(started: Config, next: Config): readonly string[] {
   return Object.entries(startOnly)
-    .filter(([, valueIn]) => !isDeepStrictEqual(valueIn(started), valueIn(next)))
+    .filter(([, read]) => !isDeepStrictEqual(read(started), read(next)))
     .map(([field]) => field);
 }

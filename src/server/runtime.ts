@@ -11,64 +11,64 @@ import { type AppOptions, createApp } from './app.ts';
 import { type Certificates, materialOf } from './certificates.ts';
 import { createKeyServices, type KeyServices } from './key-services.ts';
 
-/** What stays the same when the configuration is read again. */
+/** What survives a reload of the configuration. */
 export interface RuntimeOptions extends Omit<AppOptions, 'keySelector' | 'upstreams'> {
   readonly logState: () => LogState;
 }
 
-/** One configuration, running. */
+/** Everything of one configuration that runs, except the listeners. */
 export interface Runtime {
   readonly handle: RequestListener;
   readonly keys: KeyServices;
   readiness(draining: boolean): Readiness;
-  /** Other certificates for connections to Vault or to a gateway. */
+  /** Replaces the certificates for connections to Vault or to a gateway. */
   useTls(user: TlsUser, material: TlsMaterial): void;
   /**
-   * Closes idle connections to the gateways and, unless the next runtime goes on with them, the key source;
-   * exchanges under way go on.
+   * Closes idle connections to the gateways and, unless the next runtime uses it, the key source. In-flight requests
+   * continue.
    */
   stop(next?: Runtime): Promise<void>;
 }
 
 /**
- * Starts everything of a configuration that does not listen.
+ * Starts everything of a configuration except the listeners.
  *
- * @param previous the runtime that this one replaces: its cached keys are taken over where they come from the same
- * place, so that reading the configuration again during an outage or a rotation loses nothing
+ * @param previous the runtime that this one replaces; its cached keys are kept if they come from the same place, so
+ * that a reload during an outage or a rotation loses nothing
  */
 export function startRuntime(
   config: Config,
   certificates: Certificates,
-  ports: RuntimeOptions,
+  options: RuntimeOptions,
   previous?: Runtime,
 ): Runtime {
-  const forwarders = new Map(
+  const upstreams = new Map(
     Object.entries(config.environments).map(([name, settings]) => {
       const { ca } = materialOf(certificates, { role: 'gateway', environment: name });
-      return [name, createUpstreamClient(settings, ca, ports.inflight)];
+      return [name, createUpstreamClient(settings, ca, options.inflight)];
     }),
   );
   const tls = materialOf(certificates, { role: 'vault' });
-  const keys = createKeyServices(config.keys, tls, ports, previous?.keys);
+  const keys = createKeyServices(config.keys, tls, options, previous?.keys);
   return {
-    handle: createApp(config, { ...ports, keySelector: keys.rotation, upstreams: forwarders }),
+    handle: createApp(config, { ...options, keySelector: keys.keySelector, upstreams }),
     keys,
     readiness: (draining) =>
       computeReadiness({
         draining,
         keySourceReady: keys.source.ready(),
         keysCached: keys.cache.hasUsableEntries(),
-        ...ports.logState(),
+        ...options.logState(),
       }),
     useTls({ role, environment = '' }, material) {
       if (role === 'vault') keys.source.useTls?.(material);
       const settings = config.environments[environment];
       if (role !== 'gateway' || settings === undefined) return;
-      forwarders.get(environment)?.drain();
-      forwarders.set(environment, createUpstreamClient(settings, material.ca, ports.inflight));
+      upstreams.get(environment)?.drain();
+      upstreams.set(environment, createUpstreamClient(settings, material.ca, options.inflight));
     },
     stop: async (next) => {
-      for (const forwarder of forwarders.values()) forwarder.drain();
+      for (const upstream of upstreams.values()) upstream.drain();
       if (next?.keys.cache !== keys.cache) keys.cache.stop();
       if (next !== undefined && next.keys.inUse !== keys.inUse) keys.cache.retire();
       if (next?.keys.source !== keys.source) await keys.source.stop();
@@ -87,7 +87,7 @@ export function labelDomainOf(config: Config): LabelDomain {
   return { environments: Object.fromEntries(environments), callers: config.callers.map(({ name }) => name) };
 }
 
-/** The logins that appear literally in a configuration, which the log and the metrics may contain. */
+/** The logins that the configuration contains literally. Log and metrics may show them. */
 export function loginsIn(config: Config): string[] {
   const mapped = Object.values(config.environments).flatMap(({ endpoints }) => Object.values(endpoints));
   const granted = config.callers.flatMap(({ allow }) => allow.flatMap(({ logins }) => logins));

@@ -4,6 +4,7 @@ import { performance } from 'node:perf_hooks';
 import type { Config } from '../config/schema.ts';
 import { type AdminAppOptions, createAdminApp } from '../observability/admin-app.ts';
 import { createAdminServer } from '../observability/admin-listener.ts';
+import { createDecisionLog } from '../observability/decision-log.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
 import { sampleRejections } from '../observability/log-sampling.ts';
 import { LoginRedactor } from '../observability/login-redactor.ts';
@@ -31,64 +32,64 @@ import { fieldsForRestart } from './restart-fields.ts';
 import { labelDomainOf, loginsIn, type Runtime, type RuntimeOptions, startRuntime } from './runtime.ts';
 import { abort, shutDown } from './shutdown.ts';
 
-/** The proxy and its operations port, listening. */
+/** The running proxy with its two ports. */
 export interface Service {
   readonly proxyUrl: string;
   readonly adminUrl: string;
   /**
-   * Takes another configuration for the requests to come: all of it but the fields that only a restart can change.
+   * Applies another configuration to new requests, except for the fields that require a restart.
    *
-   * @returns the fields that differ from those the process started with, and need a restart
-   * @throws Error for files that cannot be read; the running configuration stays
+   * @returns the fields that differ from those the process started with, and require a restart
+   * @throws Error for unreadable files; the current configuration stays active
    */
   reload(config: Config): Promise<readonly string[]>;
-  /** Shows whether all of the configuration that was loaded last is in effect. */
+  /** Sets the metric for whether the last loaded configuration is fully in effect. */
   configLoaded(successful: boolean): void;
   /**
-   * A graceful shutdown. Resolves to whether every request in flight finished in time.
+   * Graceful shutdown. Resolves to whether all in-flight requests finished in time.
    *
-   * @param skipDelay when it resolves, the shutdown delay is over
+   * @param skipDelay ends the shutdown delay when it resolves
    */
   stop(skipDelay: Promise<unknown>): Promise<boolean>;
   /**
-   * After a defect: accepts nothing more and ends every request in flight at once. Resolves when each has its log
+   * After a crash: stops accepting requests and aborts all in-flight requests. Resolves when each one has its log
    * line.
    */
   abort(): Promise<void>;
 }
 
 const minute = 60_000;
-/** Bytes read ahead of their turn on the admin port; a scrape or a probe is a few hundred. */
+/** Maximum buffered bytes on the admin port; a scrape or a probe takes a few hundred. */
 const adminMemory = 1_048_576;
 
-/** What a test may want to be different. */
+/** Tests replace some of these. */
 export type ServiceOptions = Pick<RuntimeOptions, 'log'> &
   Partial<Pick<RuntimeOptions, 'clock' | 'monotonic' | 'nonce' | 'random'>> & {
-    /** Where the log writes; without it nothing is known of dropped lines. */
+    /** The destination of the log; without it, dropped log lines are unknown. */
     readonly logDestination?: LogDestination;
-    /** Milliseconds between looks at the certificate files. */
-    readonly certificatesEvery?: number;
+    /** Milliseconds between checks of the certificate files. */
+    readonly certificateCheckInterval?: number;
   };
 
-/** @throws Error of `listen`, and of files that cannot be read */
-export async function startService(config: Config, given: ServiceOptions): Promise<Service> {
+/** @throws Error of `listen`, or for unreadable files */
+export async function startService(config: Config, overrides: ServiceOptions): Promise<Service> {
   const redactor = new LoginRedactor(loginsIn(config));
-  const meter = redactor.meter(createPrometheus({ version: packageVersion(), ...labelDomainOf(config) }));
-  const ports = createPorts(config, given, redactor, meter);
-  const certificates = new CertificateFiles(ports);
+  const metrics = redactor.metrics(createPrometheus({ version: packageVersion(), ...labelDomainOf(config) }));
+  const options = createRuntimeOptions(config, overrides, redactor, metrics);
+  const certificates = new CertificateFiles(options);
   const first = await certificates.prepare(config);
   certificates.use(first);
-  let runtime = startRuntime(config, first, ports);
+  let runtime = startRuntime(config, first, options);
   let draining = false;
-  let inForce = config;
+  let current = config;
   const listener = createListener(config.proxy, {
-    ...ports,
+    ...options,
     handle: (request, response) => runtime.handle(request, response),
-    tls: listenerTexts(first),
-    connectionRejected: () => meter.connectionRejected(),
-    requestRejected: noteRejection(ports),
+    tls: listenerTlsOf(first),
+    connectionRejected: () => metrics.connectionRejected(),
+    requestRejected: recordRejection(options),
   });
-  const admin = createAdmin(config, meter, () => runtime.readiness(draining));
+  const admin = createAdmin(config, metrics, () => runtime.readiness(draining));
   const [proxyUrl, adminUrl] = await listenOn(
     [listener.server, config.proxy, config.proxy.tls === undefined ? 'http' : 'https'],
     [admin, config.admin, 'http'],
@@ -96,9 +97,9 @@ export async function startService(config: Config, given: ServiceOptions): Promi
     await runtime.stop();
     throw error;
   });
-  const stopLooking = certificates.lookEach(given.certificatesEvery ?? minute, (user, material) => {
-    useMaterial(listener, runtime, user, material);
-  });
+  const stopChecking = certificates.checkEvery(overrides.certificateCheckInterval ?? minute, (...renewed) =>
+    useTlsMaterial(listener, runtime, ...renewed),
+  );
   return {
     proxyUrl,
     adminUrl,
@@ -106,62 +107,68 @@ export async function startService(config: Config, given: ServiceOptions): Promi
       const prepared = await certificates.prepare(next);
       if (draining) throw new Error('the process is shutting down');
       redactor.allow(loginsIn(next));
-      const started = startRuntime(next, prepared, ports, runtime);
+      const started = startRuntime(next, prepared, options, runtime);
       void runtime.stop(started);
       runtime = started;
-      inForce = next;
-      meter.reconfigure(labelDomainOf(next));
+      current = next;
+      metrics.reconfigure(labelDomainOf(next));
       certificates.use(prepared);
-      ports.memory.limit = next.proxy.maxBufferedBytes;
-      changeListener(listener, next, listenerTexts(prepared));
+      options.memory.limit = next.proxy.maxBufferedBytes;
+      updateListener(listener, next, listenerTlsOf(prepared));
       return fieldsForRestart(config, next);
     },
-    configLoaded: (successful) => meter.configLoaded(successful, ports.clock() / 1000),
+    configLoaded: (successful) => metrics.configLoaded(successful, options.clock() / 1000),
     async stop(skipDelay) {
       draining = true;
-      const finished = await shutDown({ listener, ...ports, ...inForce.proxy }, skipDelay);
-      stopLooking();
+      const finished = await shutDown({ listener, ...options, ...current.proxy }, skipDelay);
+      stopChecking();
       await runtime.stop();
-      // Open until now: it says that this instance is draining.
+      // Open until now, so that /readyz reports the shutdown.
       await closeServer(admin);
       return finished;
     },
     async abort() {
       draining = true;
-      await abort({ listener, ...ports });
+      await abort({ listener, ...options });
     },
   };
 }
 
-function createAdmin({ admin }: Config, meter: Prometheus, readiness: AdminAppOptions['readiness']): Server {
-  const [text, openMetricsText] = [shareTurn(() => meter.page(false)), shareTurn(() => meter.page(true))];
+function createAdmin(
+  { admin }: Config,
+  metrics: Prometheus,
+  readiness: AdminAppOptions['readiness'],
+): Server {
+  const [text, openMetricsText] = [shareTurn(() => metrics.page(false)), shareTurn(() => metrics.page(true))];
   const page: AdminAppOptions['page'] = (openMetrics) => (openMetrics ? openMetricsText() : text());
   const server = createAdminServer(admin.maxConnections);
-  // One request of a connection at a time, as on the port of the proxy.
+  // One request per connection at a time, as on the proxy port.
   const app = createAdminApp({ page, readiness, allowedHosts: admin.allowedHosts });
   new ConnectionTracker(new MemoryBudget(adminMemory)).serve(server, app);
   return server;
 }
 
-/** What stays the same when the configuration is read again. */
-function createPorts(
+/** What survives a reload of the configuration. */
+function createRuntimeOptions(
   config: Config,
-  { logDestination, ...given }: ServiceOptions,
+  { logDestination, ...overrides }: ServiceOptions,
   redactor: LoginRedactor,
-  meter: MetricsObserver,
+  metrics: MetricsObserver,
 ): RuntimeOptions {
-  logDestination?.watch({ dropped: (lines) => meter.logLinesDropped(lines) });
-  const monotonic = given.monotonic ?? (() => performance.now());
-  const suppressed = (): void => meter.logLineSuppressed();
+  logDestination?.watch({ dropped: (lines) => metrics.logLinesDropped(lines) });
+  const monotonic = overrides.monotonic ?? (() => performance.now());
+  const suppressed = (): void => metrics.logLineSuppressed();
+  const log = sampleRejections(redactor.log(overrides.log), { monotonic, suppressed });
+  const decisions = createDecisionLog(log);
   return {
     clock: () => Date.now(),
     nonce: createNonceGenerator(),
     random: () => Math.random(),
-    ...given,
+    ...overrides,
     monotonic,
-    log: sampleRejections(redactor.log(given.log), { monotonic, suppressed }),
+    log,
     redact: redactor.text,
-    metrics: meter,
+    ...(decisions === undefined ? { metrics } : { decisions, metrics: decisions.observe(metrics) }),
     limiter: new ConcurrencyLimiter(),
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),
     inflight: new InflightRequests(),
@@ -172,33 +179,33 @@ function createPorts(
 }
 
 /** A request that was rejected before it reached the handler. */
-function noteRejection({ log, metrics: meter }: RuntimeOptions): ListenerOptions['requestRejected'] {
-  return (exchange) => {
-    log.requestFinished(exchange);
-    meter.requestFinished(exchange);
+function recordRejection({ log, metrics }: RuntimeOptions): ListenerOptions['requestRejected'] {
+  return (context) => {
+    log.requestFinished(context);
+    metrics.requestFinished(context);
   };
 }
 
-function useMaterial(listener: Listener, runtime: Runtime, user: TlsUser, material: TlsMaterial): void {
-  if (user.role === 'listener') renewListener(listener, textsOf(material));
+function useTlsMaterial(listener: Listener, runtime: Runtime, user: TlsUser, material: TlsMaterial): void {
+  if (user.role === 'listener') renewListener(listener, tlsOf(material));
   else runtime.useTls(user, material);
 }
 
-/** What of a listener can change while it listens. */
-function changeListener(listener: Listener, { proxy }: Config, texts: ListenerTls | undefined): void {
+/** Applies the listener settings that can change without a restart. */
+function updateListener(listener: Listener, { proxy }: Config, tls: ListenerTls | undefined): void {
   setLimits(listener.server, proxy);
-  renewListener(listener, texts);
+  renewListener(listener, tls);
 }
 
-function renewListener(listener: Listener, texts: ListenerTls | undefined): void {
-  if (texts !== undefined) listener.reloadTls(texts);
+function renewListener(listener: Listener, tls: ListenerTls | undefined): void {
+  if (tls !== undefined) listener.reloadTls(tls);
 }
 
-function listenerTexts(certificates: Certificates): ListenerTls | undefined {
-  return textsOf(materialOf(certificates, { role: 'listener' }));
+function listenerTlsOf(certificates: Certificates): ListenerTls | undefined {
+  return tlsOf(materialOf(certificates, { role: 'listener' }));
 }
 
-function textsOf({ cert, key, ca }: TlsMaterial): ListenerTls | undefined {
+function tlsOf({ cert, key, ca }: TlsMaterial): ListenerTls | undefined {
   if (cert === undefined || key === undefined) return undefined;
   return { cert, key, ...(ca === undefined ? {} : { clientCa: ca }) };
 }

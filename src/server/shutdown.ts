@@ -11,15 +11,15 @@ export interface ShutdownParts {
   readonly timeouts: Config['proxy']['timeouts'];
 }
 
-/** Milliseconds between the end of listening and the end of idle connections. */
+/** Milliseconds between closing the port and closing idle connections. */
 const idleGrace = 1_000;
 
 /**
- * A graceful shutdown: requests are served for the shutdown delay, and each connection ends with its next response;
- * then no connection is accepted any more; a second later idle connections end; then requests in flight finish.
+ * Graceful shutdown: keeps serving for the shutdown delay, closing each connection after its next response; then stops
+ * listening; a second later closes idle connections; then waits for in-flight requests.
  *
- * @param skipDelay when it resolves, the shutdown delay is over
- * @returns whether every request in flight finished within `timeouts.shutdown`
+ * @param skipDelay ends the shutdown delay when it resolves
+ * @returns whether all in-flight requests finished within `timeouts.shutdown`
  */
 export async function shutDown(parts: ShutdownParts, skipDelay: Promise<unknown>): Promise<boolean> {
   const { listener, inflight, timeouts } = parts;
@@ -32,12 +32,12 @@ export async function shutDown(parts: ShutdownParts, skipDelay: Promise<unknown>
   const finished = await within(timeouts.shutdown, Promise.all([connections.closed(), inflight.idle()]));
   if (!finished) await abortRequests(parts);
   connections.destroyAll();
-  // Ends the check of header timeouts, which had to go on until here.
+  // Also stops the check of header timeouts, which was needed until here.
   server.close();
   return finished;
 }
 
-/** Ends a service after a defect: each request in flight ends at once, with its true outcome in response and log. */
+/** Stops a service after a crash: aborts all in-flight requests, with their true outcome in response and log. */
 export async function abort(parts: Omit<ShutdownParts, 'timeouts'>): Promise<void> {
   const { listener, inflight } = parts;
   stopListening(listener.server);
@@ -47,7 +47,7 @@ export async function abort(parts: Omit<ShutdownParts, 'timeouts'>): Promise<voi
   await inflight.idle();
 }
 
-/** Milliseconds in which responses to aborted requests are written, after reading bodies that are no longer wanted. */
+/** Milliseconds to write the responses of aborted requests, and to drain their bodies. */
 const abortGrace = 300;
 
 async function abortRequests({ inflight }: Pick<ShutdownParts, 'inflight'>): Promise<void> {
@@ -56,14 +56,13 @@ async function abortRequests({ inflight }: Pick<ShutdownParts, 'inflight'>): Pro
 }
 
 /**
- * Node's HTTP server would also close idle connections at once, and a client that is about to use one would see a
- * reset.
+ * `close` of Node's HTTP server also closes idle connections at once, and a client about to use one would see a reset.
  */
 function stopListening(server: Server): void {
   NetServer.prototype.close.call(server);
 }
 
-/** Whether the work ended within so many milliseconds. */
+/** Whether the work finishes within so many milliseconds. */
 async function within(milliseconds: number, work: Promise<unknown>): Promise<boolean> {
   const timer = new AbortController();
   const late = wait(milliseconds, false, { signal: timer.signal });

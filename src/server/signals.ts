@@ -1,19 +1,19 @@
-/** The signals that `serve` reacts to, from the moment they are caught. */
+/** The signals that `serve` handles. */
 export interface Signals {
   /** Resolves at the first SIGTERM or SIGINT. */
   readonly stop: Promise<void>;
-  /** Resolves when the shutdown delay is not to be waited for. */
+  /** Resolves when the shutdown delay is to be skipped. */
   readonly skipDelay: Promise<void>;
-  /** Calls back at each SIGHUP; at once if one came before. */
+  /** Calls back at each SIGHUP, and at once if one was received before. */
   onReload(reload: () => void): void;
 }
 
 /**
- * The first SIGTERM or SIGINT, also one that comes during the start, begins the shutdown. A second one, or SIGINT
- * (Ctrl-C), skips the shutdown delay. Nothing skips the rest, which takes a bounded time: to end at once would lose
- * payments in flight. A SIGHUP during the start is remembered.
+ * The first SIGTERM or SIGINT starts the shutdown, even during the start. A second one, or SIGINT (Ctrl-C), skips the
+ * shutdown delay. Nothing skips the rest, which takes a bounded time: an immediate exit would lose in-flight payments.
+ * A SIGHUP during the start takes effect after it.
  *
- * @param active otherwise signals keep their default effect
+ * @param active false keeps the default effect of the signals
  */
 export function catchSignals(active: boolean): Signals {
   const stop = Promise.withResolvers<void>();
@@ -43,7 +43,7 @@ export function catchSignals(active: boolean): Signals {
   };
 }
 
-/** By default SIGUSR1 opens a debugger on a port of loopback, which can read every key. */
+/** By default SIGUSR1 opens a debugger on a loopback port, which can read every key. */
 export function ignoreDebuggerSignal(): void {
   process.on('SIGUSR1', () => {});
 }

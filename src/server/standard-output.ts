@@ -3,8 +3,8 @@ import { isatty } from 'node:tty';
 import type { Output, WriteError } from '../observability/log-destination.ts';
 
 /**
- * Standard output, as one that never waits for its reader. A write that blocked would hold the event loop, or a
- * thread of Node's pool, for which the exit of the process waits.
+ * Standard output that never blocks on its reader. A blocked write would hold the event loop, or a thread of Node's
+ * pool, which delays the exit of the process.
  */
 export function standardOutput(): Output {
   const stdout = 1;
@@ -15,7 +15,7 @@ export function standardOutput(): Output {
   return nonBlocking(process.stdout.fd);
 }
 
-/** A full disk or one that fails gives an error; a slow one keeps one thread busy. */
+/** A full or failing disk returns an error; a slow one keeps one thread busy. */
 function file(descriptor: number): Output {
   return {
     write: (bytes, done) => write(descriptor, bytes, (error, written) => done(error ?? undefined, written)),
@@ -23,7 +23,7 @@ function file(descriptor: number): Output {
   };
 }
 
-/** EAGAIN where the reader has stalled. */
+/** Fails with EAGAIN if the reader has stalled. */
 function nonBlocking(descriptor: number): Output {
   const writeNow = (bytes: Buffer): number => writeSync(descriptor, bytes);
   return {
@@ -41,13 +41,13 @@ function nonBlocking(descriptor: number): Output {
   };
 }
 
-/** Opened anew, so that it is non-blocking for this process only: a person may hold the output with Ctrl-S. */
+/** Reopened, so that it is non-blocking for this process only: Ctrl-S may pause the output. */
 function terminal(descriptor: number): Output {
   try {
     const flags = constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
     return nonBlocking(openSync(`/dev/fd/${descriptor}`, flags));
   } catch {
-    // The terminal belongs to another user, or the system has no such folder.
+    // The terminal belongs to another user, or the system has no /dev/fd.
     return file(descriptor);
   }
 }

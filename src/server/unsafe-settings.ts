@@ -1,17 +1,17 @@
 import { fromEnvironment } from '../config/load.ts';
 
-/** Options of Node under which no secret should be used, by name or by the beginning of one. */
-const unsafeOptions: readonly (readonly [name: RegExp, why: string])[] = [
+/** Options of Node that can leak secrets or weaken the proxy, by name or prefix. */
+const unsafeOptions: readonly (readonly [name: RegExp, effect: string])[] = [
   [/^--inspect/, 'opens a debugger, which can read every key'],
   [/^--report-(on-signal|on-fatalerror|uncaught-exception)$/, 'writes environment variables to a file'],
-  [/^--(heapsnapshot-.+|heap-prof|cpu-prof|build-snapshot)$/, 'writes what is in memory to a file'],
-  [/^--abort-on-uncaught-exception$/, 'leaves a core file with the keys that were in memory'],
+  [/^--(heapsnapshot-.+|heap-prof|cpu-prof|build-snapshot)$/, 'writes the memory of the process to a file'],
+  [/^--abort-on-uncaught-exception$/, 'writes a core file that contains keys'],
   [/^--tls-keylog$/, 'writes the secrets of TLS connections to a file'],
-  [/^--trace-tls$/, 'prints what is sent over TLS connections'],
-  [/^--unhandled-rejections$/, 'prints the texts of errors, which may hold card data'],
-  [/^--insecure-http-parser$/, 'accepts requests that another server would read in another way'],
-  [/^--security-revert$/, 'brings a closed security hole back'],
-  [/^--experimental-(default-)?config-file$/, 'sets options that cannot be checked here'],
+  [/^--trace-tls$/, 'prints the data of TLS connections'],
+  [/^--unhandled-rejections$/, 'prints error messages, which may contain card data'],
+  [/^--insecure-http-parser$/, 'accepts requests that other servers parse differently'],
+  [/^--security-revert$/, 'reverts security fixes'],
+  [/^--experimental-(default-)?config-file$/, 'sets options that Countersign cannot check'],
 ];
 
 /** Environment variables of the same kind. */
@@ -23,18 +23,18 @@ const unsafeVariables: readonly (readonly [
   [
     'NODE_TLS_REJECT_UNAUTHORIZED',
     (value) => value === '0',
-    'NODE_TLS_REJECT_UNAUTHORIZED=0 switches the verification of certificates off. Unset it; trust a CA with caFile.',
+    'NODE_TLS_REJECT_UNAUTHORIZED=0 disables certificate verification. Unset it; trust a CA with caFile.',
   ],
   [
     'NODE_DEBUG',
     isSet,
-    'NODE_DEBUG makes Node print the headers of requests, Vault tokens and signatures among them. Unset it.',
+    'NODE_DEBUG makes Node print request headers, including Vault tokens and signatures. Unset it.',
   ],
-  ['NODE_DEBUG_NATIVE', isSet, 'NODE_DEBUG_NATIVE makes Node print its inner workings. Unset it.'],
-  ['DEBUG', isSet, 'DEBUG makes the client of Vault print tokens and keys. Unset it.'],
+  ['NODE_DEBUG_NATIVE', isSet, 'NODE_DEBUG_NATIVE makes Node print internal data. Unset it.'],
+  ['DEBUG', isSet, 'DEBUG makes the Vault client print tokens and keys. Unset it.'],
 ];
 
-/** What is wrong with the settings of the process and what to do about it. Covers NODE_OPTIONS. */
+/** Unsafe settings of the process, and what to do. Includes NODE_OPTIONS. */
 export function unsafeSettings(
   lookUp: (name: string) => string | undefined = fromEnvironment,
   execArgv: readonly string[] = process.execArgv,
@@ -49,14 +49,14 @@ export function unsafeSettings(
 
 function optionProblems(words: readonly string[], place: string): string[] {
   return words.flatMap((word) => {
-    // Node takes _ for - in the name of an option.
+    // Node accepts _ for - in option names.
     const name = (word.split('=')[0] ?? '').replaceAll('_', '-');
     const found = unsafeOptions.find(([pattern]) => pattern.test(name));
     return found === undefined ? [] : [`${name} ${found[1]}. Remove it from ${place}.`];
   });
 }
 
-/** Node's quotes and backslashes may stand anywhere in a word; no option's name needs them. */
+/** NODE_OPTIONS may contain quotes and backslashes anywhere in a word; option names need none. */
 function wordsOf(options: string): string[] {
   return options.replace(/["\\]/g, '').split(/\s+/);
 }

@@ -1,12 +1,12 @@
-import type { Scenario } from './scenario-shape.ts';
+import type { Scenario } from './scenario-schema.ts';
 import type { GatewayKeys } from './signature.ts';
 
-/** The logins of the gateway: what is accepted for each now, and which of them are shut out. */
+/** The logins of the simulated gateway: the keys that it accepts, and which logins are blocked. */
 export class Accounts {
   readonly #keys: Map<string, GatewayKeys>;
-  readonly #refused = new Set<string>();
+  readonly #blocked = new Set<string>();
 
-  /** A login of the scenario without keys is known, and every request of it is refused. */
+  /** A login of the scenario without keys is known, but all its requests are rejected. */
   constructor(logins: Scenario['logins'], keys: ReadonlyMap<string, GatewayKeys>) {
     const none: GatewayKeys = { controlKeys: [], publicKeys: [] };
     this.#keys = new Map(Object.keys(logins).map((login) => [login, keys.get(login) ?? none]));
@@ -16,21 +16,21 @@ export class Accounts {
     return this.#keys.get(login);
   }
 
-  isRefused(login: string): boolean {
-    return this.#refused.has(login);
+  isBlocked(login: string): boolean {
+    return this.#blocked.has(login);
   }
 
-  /** From the next request on: exactly these, so that several at once stand for a rotation under way. */
+  /** Replaces the accepted keys from the next request on. Several keys of a kind simulate a rotation. */
   setKeys(login: string, keys: GatewayKeys): void {
     this.#checkKnown(login);
     this.#keys.set(login, keys);
   }
 
-  /** Answers every request of the login with 403, however right it is, or no longer. */
-  setRefused(login: string, refused: boolean): void {
+  /** Rejects every request of the login with 403, or stops doing so. */
+  setBlocked(login: string, blocked: boolean): void {
     this.#checkKnown(login);
-    if (refused) this.#refused.add(login);
-    else this.#refused.delete(login);
+    if (blocked) this.#blocked.add(login);
+    else this.#blocked.delete(login);
   }
 
   #checkKnown(login: string): void {

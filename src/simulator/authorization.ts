@@ -2,14 +2,14 @@ import type { Pair } from '../oauth1/parameters.ts';
 import { percentDecode } from './percent.ts';
 import { VerificationError } from './verification-error.ts';
 
-/** Interface section 5.4: `name="value"`, a comma between two pairs, an optional space after the comma. */
+/** docs/gateway-interface.md section 5.4: `name="value"`, a comma between two pairs, an optional space after the comma. */
 const field = /([^\s"=,]+)="([^"]*)"(?:[ \t]*,[ \t]*|$)/gy;
 
 /**
- * The parameters of `Authorization: OAuth ...` (RFC 5849 section 3.5.1), decoded, without `realm`, which is
- * optional and no part of the signature (section 3.4.1.3.1).
+ * The parameters of `Authorization: OAuth ...` (RFC 5849 section 3.5.1), decoded, without `realm`, which is optional and
+ * not part of the signature (section 3.4.1.3.1).
  *
- * @throws Rejected `authorization-missing` or `authorization-malformed`.
+ * @throws VerificationError `authorization-missing` or `authorization-malformed`.
  */
 export function parseAuthorization(headers: readonly string[]): Pair[] {
   const [header, ...others] = headers;

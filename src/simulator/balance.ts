@@ -1,28 +1,28 @@
 import type { SimulatorContext } from './context.ts';
-import { jsonReply, type SimulatorResponse } from './response.ts';
-import type { Balance } from './scenario-shape.ts';
+import { jsonResponse, type SimulatorResponse } from './response.ts';
+import type { Balance } from './scenario-schema.ts';
 import { VerificationError } from './verification-error.ts';
 import { parameter, type VerifiedRequest } from './verified-request.ts';
 
 /**
- * Interface section 4.1: the balance that `balance-name` names, or all. What a name without a balance gives is
- * not shown: an empty array is invented.
+ * The balance that `balance-name` names, or all (docs/gateway-interface.md section 4.1). The response for an unknown name
+ * is undocumented; here it is an empty array.
  *
- * @throws Rejected `balance-not-enabled` for a login whose scenario has no balances.
+ * @throws VerificationError `balance-not-enabled` for a login without balances in the scenario
  */
-export function answerBalance(
-  call: VerifiedRequest,
+export function balanceResponse(
+  request: VerifiedRequest,
   { scenario: { logins } }: SimulatorContext,
 ): SimulatorResponse {
-  const balances = Object.hasOwn(logins, call.login) ? logins[call.login]?.balances : undefined;
+  const balances = Object.hasOwn(logins, request.login) ? logins[request.login]?.balances : undefined;
   if (balances === undefined) throw new VerificationError('balance-not-enabled');
-  const name = parameter(call, 'balance-name');
+  const name = parameter(request, 'balance-name');
   const shown = balances.filter((balance) => name === undefined || balance.name === name);
-  const records = shown.map((balance) => record(balance, call.login));
-  return jsonReply(`[${records.join(',')}]`, shown.length === 0 && name !== undefined);
+  const records = shown.map((balance) => record(balance, request.login));
+  return jsonResponse(`[${records.join(',')}]`, shown.length === 0 && name !== undefined);
 }
 
-/** Interface section 2.1. Written by hand because `JSON.stringify` has no three decimals. */
+/** docs/gateway-interface.md section 2.1. Not `JSON.stringify`, which cannot print three decimals. */
 function record(balance: Balance, login: string): string {
   const onHold = balance['total-short-term-hold-amount'] + balance['total-rolling-reserve-amount'];
   const fields = {

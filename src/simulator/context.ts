@@ -1,7 +1,7 @@
 import type { Ledger } from './ledger.ts';
-import type { Scenario } from './scenario-shape.ts';
+import type { Scenario } from './scenario-schema.ts';
 
-/** What the operations answer from. */
+/** What the operations build their responses from. */
 export interface SimulatorContext {
   readonly scenario: Scenario;
   readonly ledger: Ledger;

@@ -1,24 +1,24 @@
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { htmlReply, type SimulatorResponse, writeHead, writeReply } from './response.ts';
-import type { FaultName, Scenario } from './scenario-shape.ts';
+import { htmlResponse, type SimulatorResponse, writeHead, writeResponse } from './response.ts';
+import type { FaultName, Scenario } from './scenario-schema.ts';
 import { parameter, type VerifiedRequest } from './verified-request.ts';
 
 /**
- * How a gateway, or the network before it, can misbehave once a request had its effect: connection reset
- * before the reply, reply one byte at a time, status 500, bytes that are not HTTP.
+ * How a gateway or the network can fail after a request took effect: connection reset before the response, response one
+ * byte at a time, status 500, bytes that are not HTTP.
  */
 export interface Fault {
-  /** Time before anything is sent. */
+  /** Delay before the response. */
   readonly delaySeconds?: number;
   readonly fault?: FaultName | undefined;
 }
 
 const secondsPerByte = 0.1;
 
-/** The first fault of the scenario that is meant for this request. */
-export function scriptedFault(operation: string, call: VerifiedRequest, { faults }: Scenario): Fault {
-  const orderId = parameter(call, 'client_orderid') ?? parameter(call, 'client-order-id');
+/** The first fault of the scenario that matches this request. */
+export function scriptedFault(operation: string, request: VerifiedRequest, { faults }: Scenario): Fault {
+  const orderId = parameter(request, 'client_orderid') ?? parameter(request, 'client-order-id');
   const rule = faults.find(
     (rule) =>
       (rule.operation === undefined || rule.operation === operation) &&
@@ -27,21 +27,21 @@ export function scriptedFault(operation: string, call: VerifiedRequest, { faults
   return rule ?? {};
 }
 
-/** Sends the reply, or what the fault makes of it. */
+/** Sends the response, or simulates the fault. */
 export async function deliver(
   response: ServerResponse,
-  reply: SimulatorResponse,
+  content: SimulatorResponse,
   fault: Fault,
 ): Promise<void> {
   await pause(fault.delaySeconds ?? 0);
   if (response.destroyed) return;
   switch (fault.fault) {
     case undefined:
-      return writeReply(response, reply);
+      return writeResponse(response, content);
     case 'status-500':
-      return writeReply(response, htmlReply(500, 'Internal error'));
+      return writeResponse(response, htmlResponse(500, 'Internal error'));
     case 'drip':
-      return drip(response, reply);
+      return drip(response, content);
     case 'reset':
       response.socket?.resetAndDestroy();
       return;
@@ -50,9 +50,9 @@ export async function deliver(
   }
 }
 
-async function drip(response: ServerResponse, reply: SimulatorResponse): Promise<void> {
-  writeHead(response, reply);
-  for (const byte of Buffer.from(reply.body)) {
+async function drip(response: ServerResponse, content: SimulatorResponse): Promise<void> {
+  writeHead(response, content);
+  for (const byte of Buffer.from(content.body)) {
     await pause(secondsPerByte);
     if (response.destroyed) return;
     response.write(Buffer.of(byte));
@@ -60,7 +60,7 @@ async function drip(response: ServerResponse, reply: SimulatorResponse): Promise
   response.end();
 }
 
-/** Does not keep a process alive that has nothing else to do. */
+/** Does not keep the process alive. */
 async function pause(seconds: number): Promise<void> {
   if (seconds > 0) await sleep(seconds * 1000, undefined, { ref: false });
 }

@@ -1,15 +1,15 @@
-import type { Scenario, Stage } from './scenario-shape.ts';
+import type { Scenario, Stage } from './scenario-schema.ts';
 
 export interface Order {
   readonly login: string;
   readonly endpoint: string;
   readonly clientOrderId: string;
   readonly orderId: string;
-  /** Oldest first; the last one is what a status query shows. */
+  /** Oldest first; a status query shows the last one. */
   readonly stages: readonly Stage[];
 }
 
-/** Interface section 4.2. `orderId` is needed only where `clientOrderId` is not unique for the merchant. */
+/** docs/gateway-interface.md section 4.2. `orderId` is only needed if `clientOrderId` is not unique for the merchant. */
 export interface OrderQuery {
   readonly login: string;
   /** The endpoint of the path, or those of its group. */
@@ -19,28 +19,28 @@ export interface OrderQuery {
 }
 
 interface Capacity {
-  /** How many orders that were added are kept; the oldest go first. */
+  /** Maximum number of added orders; the oldest are dropped first. */
   readonly orders: number;
-  /** How many serial numbers given out with replies are kept, likewise. */
-  readonly replies: number;
+  /** Maximum number of serial numbers of status responses; the oldest are dropped first. */
+  readonly responses: number;
 }
 
-/** The orders of the scenario, the ones that transfers add, and what each status reply showed. */
+/** The orders of the scenario, those that transfers add, and what each status response showed. */
 export class Ledger {
-  readonly #given: readonly Order[];
+  readonly #initial: readonly Order[];
   readonly #added: Order[] = [];
-  readonly #replies = new Map<string, { readonly order: Order; readonly stage: Stage }>();
+  readonly #shown = new Map<string, { readonly order: Order; readonly stage: Stage }>();
   readonly #capacity: Capacity;
   #lastOrderId: bigint;
 
   constructor(orders: Scenario['orders'], capacity: Capacity) {
-    this.#given = orders.map(({ client_orderid, orderid, ...order }) => ({
+    this.#initial = orders.map(({ client_orderid, orderid, ...order }) => ({
       ...order,
       clientOrderId: client_orderid,
       orderId: orderid,
     }));
     this.#capacity = capacity;
-    this.#lastOrderId = this.#given
+    this.#lastOrderId = this.#initial
       .map(({ orderId }) => BigInt(orderId))
       .reduce((last, id) => (id > last ? id : last), 0n);
   }
@@ -55,7 +55,7 @@ export class Ledger {
   }
 
   find({ login, endpoints, clientOrderId, orderId }: OrderQuery): Order | 'unknown' | 'ambiguous' {
-    const [order, ...others] = [...this.#given, ...this.#added].filter(
+    const [order, ...others] = [...this.#initial, ...this.#added].filter(
       (order) =>
         order.login === login &&
         order.clientOrderId === clientOrderId &&
@@ -65,21 +65,21 @@ export class Ledger {
     return order && endpoints.includes(order.endpoint) ? order : 'unknown';
   }
 
-  /** What the order looked like after one request: the one that led to a stage, or an earlier status query. */
+  /** The state of the order after one request: one that led to a stage, or an earlier status query. */
   stageAt(order: Order, serialNumber: string): Stage | undefined {
-    const reply = this.#replies.get(serialNumber);
+    const shown = this.#shown.get(serialNumber);
     return (
       order.stages.find((stage) => stage['serial-number'] === serialNumber) ??
-      (reply?.order === order ? reply.stage : undefined)
+      (shown?.order === order ? shown.stage : undefined)
     );
   }
 
-  /** Keeps what a status reply with this serial number showed. */
-  rememberReply(serialNumber: string, order: Order, stage: Stage): void {
-    this.#replies.set(serialNumber, { order, stage });
-    for (const oldest of this.#replies.keys()) {
-      if (this.#replies.size <= this.#capacity.replies) return;
-      this.#replies.delete(oldest);
+  /** Records what the status response with this serial number showed. */
+  recordResponse(serialNumber: string, order: Order, stage: Stage): void {
+    this.#shown.set(serialNumber, { order, stage });
+    for (const oldest of this.#shown.keys()) {
+      if (this.#shown.size <= this.#capacity.responses) return;
+      this.#shown.delete(oldest);
     }
   }
 }

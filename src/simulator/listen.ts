@@ -2,9 +2,9 @@ import { createServer } from 'node:http';
 import { createSimulator, type Simulator, type SimulatorOptions } from './simulator.ts';
 
 export interface ListenOptions extends SimulatorOptions {
-  /** 127.0.0.1 unless it says otherwise. */
+  /** Default: 127.0.0.1. */
   readonly host?: string;
-  /** 0 takes a free port. */
+  /** 0 picks a free port. */
   readonly port: number;
 }
 
@@ -12,7 +12,7 @@ export interface ListeningSimulator {
   /** `http://host:port`, a base URL for the proxy's configuration. */
   readonly url: string;
   readonly simulator: Simulator;
-  /** Stops listening and ends every connection, also those with a reply under way. */
+  /** Stops listening and closes every connection, even during a response. */
   readonly close: () => Promise<void>;
 }
 

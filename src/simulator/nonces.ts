@@ -1,20 +1,20 @@
 /**
- * The nonces seen within the timestamp window. RFC 5849 section 3.3 lets a server forget a nonce once its
- * timestamp is refused anyway; how the gateway does it is not shown (interface section 5.4).
+ * The nonces seen within the timestamp window. RFC 5849 section 3.3 lets a server forget a nonce once its timestamp is
+ * rejected anyway; what the gateway does is not shown (docs/gateway-interface.md section 5.4).
  */
 export class NonceMemory {
   readonly #expiries = new Map<string, number>();
   readonly #capacity: number;
 
-  /** Beyond `capacity` the oldest are forgotten: memory stays bounded, and those could be replayed. */
+  /** Beyond `capacity` the oldest are dropped: memory stays bounded, but those could be replayed. */
   constructor(capacity: number) {
     this.#capacity = capacity;
   }
 
   /**
-   * Remembers the nonce; `false` if it was seen before. Times in seconds.
+   * Records the nonce; `false` if it was seen before. Times in seconds.
    *
-   * @param expiry when a request with this nonce is refused for its timestamp.
+   * @param expiry when the timestamp of this nonce is rejected
    */
   remember(consumerKey: string, nonce: string, expiry: number, now: number): boolean {
     this.#forget(now);
@@ -28,7 +28,7 @@ export class NonceMemory {
     return this.#expiries.size;
   }
 
-  /** From the oldest on: those past their window, and as many more as the capacity asks for. */
+  /** Drops expired nonces, oldest first, and more if the capacity is reached. */
   #forget(now: number): void {
     for (const [entry, expiry] of this.#expiries) {
       if (expiry >= now && this.#expiries.size < this.#capacity) return;

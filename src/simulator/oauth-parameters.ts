@@ -1,7 +1,7 @@
 import type { Pair } from '../oauth1/parameters.ts';
 import { VerificationError } from './verification-error.ts';
 
-const five = [
+const required = [
   'oauth_consumer_key',
   'oauth_nonce',
   'oauth_signature_method',
@@ -19,15 +19,15 @@ export interface OAuthParameters {
 }
 
 /**
- * Interface section 5.4: the same five parameters with the same values in header and body, the signature in
- * the header alone, and no other OAuth parameter.
+ * The same five parameters with the same values in header and body, the signature only in the header, and no other OAuth
+ * parameter (docs/gateway-interface.md section 5.4).
  *
- * @throws Rejected `oauth-parameter-...` or `header-body-mismatch`.
+ * @throws VerificationError `oauth-parameter-...` or `header-body-mismatch`.
  */
 export function agreedParameters(header: readonly Pair[], body: readonly Pair[]): OAuthParameters {
-  const inHeader = onceEach([...five, 'oauth_signature'], header);
-  const inBody = onceEach(five, body.filter(isOAuth));
-  if (five.some((name) => valueOf(inHeader, name) !== valueOf(inBody, name))) {
+  const inHeader = onceEach([...required, 'oauth_signature'], header);
+  const inBody = onceEach(required, body.filter(isOAuth));
+  if (required.some((name) => valueOf(inHeader, name) !== valueOf(inBody, name))) {
     throw new VerificationError('header-body-mismatch');
   }
   return {

@@ -1,12 +1,12 @@
 const unreserved = /[A-Za-z0-9._~-]/;
 
-/** RFC 3986 section 2.1: each octet as it is written, unreserved characters (section 2.3) bare. */
+/** RFC 3986 section 2.1: the encoding of each octet; unreserved characters (section 2.3) stay as they are. */
 const octets: readonly string[] = Array.from({ length: 256 }, (_, octet) => {
   const character = String.fromCharCode(octet);
   return unreserved.test(character) ? character : `%${octet.toString(16).toUpperCase().padStart(2, '0')}`;
 });
 
-/** RFC 5849 section 3.6, octet by octet of the UTF-8 text. Written apart from the proxy's own encoder. */
+/** RFC 5849 section 3.6, octet by octet of the UTF-8 text. Independent of the proxy's encoder. */
 export function percentEncode(text: string): string {
   let encoded = '';
   for (const octet of Buffer.from(text, 'utf8')) encoded += octets[octet] ?? '';
@@ -14,9 +14,8 @@ export function percentEncode(text: string): string {
 }
 
 /**
- * The reverse, strictly: only unreserved characters and `%XX`, in either case (RFC 3986 section 2.1: upper and
- * lower case are equivalent). `undefined` for anything else, such as a bare `+`, and for bytes that are not
- * UTF-8.
+ * The strict reverse: accepts only unreserved characters and `%XX` in either case (RFC 3986 section 2.1). `undefined` for
+ * anything else, such as `+`, and for bytes that are not UTF-8.
  */
 export function percentDecode(encoded: string): string | undefined {
   if (!/^(?:[A-Za-z0-9._~-]|%[0-9A-Fa-f]{2})*$/.test(encoded)) return undefined;

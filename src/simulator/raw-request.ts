@@ -3,7 +3,7 @@ import { baseUrlOf } from './signature.ts';
 import type { VerifiedRequest } from './verified-request.ts';
 import type { RawRequest } from './verify.ts';
 
-/** What is verified, as it came: raw target, raw body, every Authorization header. */
+/** The request as received: raw target, raw body, every Authorization header. */
 export function receivedFrom(request: Request): RawRequest {
   const [path = '', ...query] = request.originalUrl.split('?');
   const body: unknown = request.body;

@@ -1,49 +1,49 @@
 import type { VerificationFailure } from './verification-error.ts';
 
-/** One kind of request, as the simulator counts them. */
+/** A kind of request that the simulator counts. */
 export interface RequestKey {
   readonly operation: string;
-  /** Of an accepted request; any other may be in anybody's name. */
+  /** Only of accepted requests; others may claim any login. */
   readonly login?: string;
-  /** Index of the accepted key among the login's keys of that kind at that time. */
+  /** Index of the accepted key among the login's keys of that kind at the time. */
   readonly keyIndex?: number;
-  /** Absent from an accepted request. */
+  /** Absent for accepted requests. */
   readonly rejection?: VerificationFailure;
 }
 
-/** Counts requests by kind. Bounded, because every field of a sighting comes from a closed set. */
+/** Counts requests by kind. Bounded, because every field of a key comes from a closed set. */
 export class RequestCounter {
-  readonly #rows = new Map<string, { readonly sighting: RequestKey; count: number }>();
+  readonly #counts = new Map<string, { readonly key: RequestKey; count: number }>();
 
-  add(sighting: RequestKey): void {
-    const { operation, login, keyIndex, rejection } = sighting;
+  add(key: RequestKey): void {
+    const { operation, login, keyIndex, rejection } = key;
     const id = JSON.stringify([operation, login, keyIndex, rejection]);
-    const row = this.#rows.get(id) ?? { sighting, count: 0 };
+    const row = this.#counts.get(id) ?? { key, count: 0 };
     row.count += 1;
-    this.#rows.set(id, row);
+    this.#counts.set(id, row);
   }
 
-  /** How many requests had all of these; `count()` is every request received. */
-  count(wanted: Partial<RequestKey> = {}): number {
-    return this.#sum(({ sighting }) => matches(sighting, wanted));
+  /** The number of requests with all of these; `count()` counts all requests. */
+  count(filter: Partial<RequestKey> = {}): number {
+    return this.#sum(({ key }) => matches(key, filter));
   }
 
-  /** The same, of those that passed every check. */
-  accepted(wanted: Partial<Omit<RequestKey, 'rejection'>> = {}): number {
-    return this.#sum(({ sighting }) => sighting.rejection === undefined && matches(sighting, wanted));
+  /** The same, but only for requests that passed every check. */
+  accepted(filter: Partial<Omit<RequestKey, 'rejection'>> = {}): number {
+    return this.#sum(({ key }) => key.rejection === undefined && matches(key, filter));
   }
 
-  #sum(isWanted: (row: { readonly sighting: RequestKey }) => boolean): number {
-    return [...this.#rows.values()].filter(isWanted).reduce((sum, { count }) => sum + count, 0);
+  #sum(isMatch: (row: { readonly key: RequestKey }) => boolean): number {
+    return [...this.#counts.values()].filter(isMatch).reduce((sum, { count }) => sum + count, 0);
   }
 }
 
-function matches(sighting: RequestKey, wanted: Partial<RequestKey>): boolean {
-  const { operation, login, keyIndex, rejection } = { ...sighting, ...wanted };
+function matches(key: RequestKey, filter: Partial<RequestKey>): boolean {
+  const { operation, login, keyIndex, rejection } = { ...key, ...filter };
   return (
-    sighting.operation === operation &&
-    sighting.login === login &&
-    sighting.keyIndex === keyIndex &&
-    sighting.rejection === rejection
+    key.operation === operation &&
+    key.login === login &&
+    key.keyIndex === keyIndex &&
+    key.rejection === rejection
   );
 }

@@ -2,12 +2,12 @@ import type { ServerResponse } from 'node:http';
 import type { Pair } from '../oauth1/parameters.ts';
 import { percentEncode } from './percent.ts';
 
-/** One answer of the simulated gateway. */
+/** A response of the simulated gateway. */
 export interface SimulatorResponse {
   readonly status: number;
   readonly type: string;
   readonly body: string;
-  /** The interface text does not show this reply: it is sent with `Simulator-Undocumented: true`. */
+  /** The gateway's interface does not show this response: it is sent with `Simulator-Undocumented: true`. */
   readonly undocumented?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -15,21 +15,21 @@ export interface SimulatorResponse {
 const html = 'text/html;charset=utf-8';
 
 /**
- * Interface section 2.2: `name=value` pairs joined by `&`, a line feed after each value, spaces as `+` and all
- * else that is not unreserved as `%XX`.
+ * `name=value` pairs joined by `&`, a line feed after each value, spaces as `+` and everything else that is not
+ * unreserved as `%XX` (docs/gateway-interface.md section 2.2).
  */
-export function formReply(fields: readonly Pair[], invented = false): SimulatorResponse {
+export function formResponse(fields: readonly Pair[], undocumented = false): SimulatorResponse {
   const body = fields.map(([name, value]) => `${formEncode(name)}=${formEncode(value)}\n`).join('&');
-  return { status: 200, type: html, body, undocumented: invented };
+  return { status: 200, type: html, body, undocumented };
 }
 
-/** Interface section 4.1. The type of a balance reply is not shown; JSON has one of its own. */
-export function jsonReply(body: string, invented = false): SimulatorResponse {
-  return { status: 200, type: 'application/json', body, undocumented: invented };
+/** docs/gateway-interface.md section 4.1. The content type of a balance response is not shown; this is the type of JSON. */
+export function jsonResponse(body: string, undocumented = false): SimulatorResponse {
+  return { status: 200, type: 'application/json', body, undocumented };
 }
 
-/** Interface section 7 shows the 403 as HTML that states access is denied; other statuses are invented. */
-export function htmlReply(
+/** The 403 is HTML that states that access is denied (docs/gateway-interface.md section 7); other statuses are undocumented. */
+export function htmlResponse(
   status: number,
   text: string,
   headers: Readonly<Record<string, string>> = {},
@@ -38,20 +38,20 @@ export function htmlReply(
   return { status, type: html, body, undocumented: status !== 403, headers };
 }
 
-/** Bypasses `response.send`, which would rewrite the content type and add an `ETag`. */
-export function writeReply(response: ServerResponse, reply: SimulatorResponse): void {
-  writeHead(response, reply);
-  response.end(reply.body);
+/** Not `response.send`, which would rewrite the content type and add an `ETag`. */
+export function writeResponse(response: ServerResponse, content: SimulatorResponse): void {
+  writeHead(response, content);
+  response.end(content.body);
 }
 
 export function writeHead(
   response: ServerResponse,
-  { status, type, body, undocumented: invented, headers }: SimulatorResponse,
+  { status, type, body, undocumented, headers }: SimulatorResponse,
 ): void {
   response.writeHead(status, {
     'Content-Type': type,
     'Content-Length': Buffer.byteLength(body),
-    ...(invented ? { 'Simulator-Undocumented': 'true' } : {}),
+    ...(undocumented ? { 'Simulator-Undocumented': 'true' } : {}),
     ...headers,
   });
 }

@@ -1,47 +1,48 @@
 import { builtInOperations } from '../gateway/operations.ts';
-import { answerBalance } from './balance.ts';
+import { balanceResponse } from './balance.ts';
 import type { SimulatorContext } from './context.ts';
-import { answerEligibility, answerTransfer } from './invented.ts';
+import { eligibilityResponse } from './eligibility.ts';
 import type { SimulatorResponse } from './response.ts';
-import type { Scenario } from './scenario-shape.ts';
-import { answerStatus } from './status.ts';
+import type { Scenario } from './scenario-schema.ts';
+import { statusResponse } from './status.ts';
+import { transferResponse } from './transfer.ts';
 import type { VerifiedRequest } from './verified-request.ts';
-import type { Expected } from './verify.ts';
+import type { Expectation } from './verify.ts';
 
-/** One operation of the proxy's table, as the simulator serves it. */
-export interface Route extends Expected {
+/** A built-in operation of the proxy, as the simulator serves it. */
+export interface Route extends Expectation {
   readonly operation: string;
-  /** As express writes it: `/gw/api/v4/status/:endpoint`. */
+  /** In express syntax: `/gw/api/v4/status/:endpoint`. */
   readonly path: string;
-  answer(call: VerifiedRequest, world: SimulatorContext): SimulatorResponse;
+  respond(request: VerifiedRequest, context: SimulatorContext): SimulatorResponse;
 }
 
-const answers: ReadonlyMap<string, Route['answer']> = new Map([
-  ['manager-balance', answerBalance],
-  ['order-status', (call, world) => answerStatus(call, [call.path['endpoint'] ?? ''], world)],
-  ['order-status-group', (call, world) => answerStatus(call, membersOf(call, world), world)],
-  ['pan-eligibility-send', answerEligibility],
-  ['transfer', answerTransfer],
-] satisfies [string, Route['answer']][]);
+const responders: ReadonlyMap<string, Route['respond']> = new Map([
+  ['manager-balance', balanceResponse],
+  ['order-status', (request, context) => statusResponse(request, [request.path['endpoint'] ?? ''], context)],
+  ['order-status-group', (request, context) => statusResponse(request, membersOf(request, context), context)],
+  ['pan-eligibility-send', eligibilityResponse],
+  ['transfer', transferResponse],
+] satisfies [string, Route['respond']][]);
 
-/** The built-in operations, with the scenario's signature methods where it names others. */
+/** The built-in operations, with the signature methods of the scenario if it overrides them. */
 export function routesOf({ product, signatures }: Scenario): Route[] {
-  return Object.entries(builtInOperations).flatMap(([operation, { path, signature, loginFrom: login }]) => {
-    const answer = answers.get(operation);
-    return answer === undefined
+  return Object.entries(builtInOperations).flatMap(([operation, { path, signature, loginFrom }]) => {
+    const respond = responders.get(operation);
+    return respond === undefined
       ? []
       : {
           operation,
           path: `/${product}${path.replaceAll(/\{(\w+)\}/g, ':$1')}`,
           signature: signatures[operation] ?? signature,
-          login,
-          answer,
+          loginFrom,
+          respond,
         };
   });
 }
 
-/** How the group path differs from the single one is not shown: here it looks at all endpoints of the group. */
-function membersOf(call: VerifiedRequest, { scenario: { groups } }: SimulatorContext): readonly string[] {
-  const group = call.path['endpointGroup'] ?? '';
+/** How a group query differs from a single one is not shown: here it covers all endpoints of the group. */
+function membersOf(request: VerifiedRequest, { scenario: { groups } }: SimulatorContext): readonly string[] {
+  const group = request.path['endpointGroup'] ?? '';
   return (Object.hasOwn(groups, group) ? groups[group] : undefined) ?? [];
 }

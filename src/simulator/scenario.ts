@@ -1,24 +1,24 @@
 import { parseDocument } from 'yaml';
 import { z } from 'zod';
-import { type Scenario, type ScenarioOrder, scenarioShape } from './scenario-shape.ts';
+import { type Scenario, type ScenarioOrder, scenarioSchema } from './scenario-schema.ts';
 
 /**
- * Reads a scenario from YAML text; config/scenario.yaml explains the format.
+ * Parses a scenario from YAML text; config/scenario.yaml explains the format.
  *
- * @throws Error that lists every problem with its path.
+ * @throws Error that lists every problem with its path
  */
 export function loadScenario(text: string): Scenario {
   const document = parseDocument(text);
-  if (document.errors.length > 0) throw unusable(document.errors.map((error) => error.message));
-  const shaped = scenarioShape.safeParse(document.toJS());
-  if (!shaped.success) throw unusable(shaped.error.issues.map(describe));
-  const problems = contradictions(shaped.data);
-  if (problems.length > 0) throw unusable(problems);
-  return shaped.data;
+  if (document.errors.length > 0) throw scenarioError(document.errors.map((error) => error.message));
+  const parsed = scenarioSchema.safeParse(document.toJS());
+  if (!parsed.success) throw scenarioError(parsed.error.issues.map(describe));
+  const problems = contradictions(parsed.data);
+  if (problems.length > 0) throw scenarioError(problems);
+  return parsed.data;
 }
 
-function unusable(problems: readonly string[]): Error {
-  return new Error(`The scenario cannot be used:\n${problems.map((problem) => `  ${problem}`).join('\n')}`);
+function scenarioError(problems: readonly string[]): Error {
+  return new Error(`Invalid scenario:\n${problems.map((problem) => `  ${problem}`).join('\n')}`);
 }
 
 function describe(issue: z.core.$ZodIssue): string {
@@ -26,7 +26,7 @@ function describe(issue: z.core.$ZodIssue): string {
   return path === '' ? issue.message : `${path}: ${issue.message}`;
 }
 
-/** What a shape cannot say: names that point nowhere, ids given twice. */
+/** Problems across fields: unknown names, duplicate ids. */
 function contradictions({ logins, endpoints, groups, orders }: Scenario): string[] {
   return [
     ...Object.entries(groups).flatMap(([group, members]) =>
@@ -40,8 +40,8 @@ function contradictions({ logins, endpoints, groups, orders }: Scenario): string
         (name) => `orders[${index}].login: ${name} is not in logins`,
       ),
     ]),
-    ...repeated(orders.map((order) => order.orderid)).map((id) => `orders: orderid ${id} is given twice`),
-    ...repeated(orders.flatMap(serialNumbers)).map((id) => `orders: serial-number ${id} is given twice`),
+    ...duplicates(orders.map((order) => order.orderid)).map((id) => `orders: duplicate orderid ${id}`),
+    ...duplicates(orders.flatMap(serialNumbers)).map((id) => `orders: duplicate serial-number ${id}`),
   ];
 }
 
@@ -49,7 +49,7 @@ function missing(names: readonly string[], known: readonly string[]): string[] {
   return names.filter((name) => !known.includes(name));
 }
 
-function repeated(values: readonly string[]): string[] {
+function duplicates(values: readonly string[]): string[] {
   return [...new Set(values.filter((value, index) => values.indexOf(value) !== index))];
 }
 

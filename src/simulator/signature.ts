@@ -4,7 +4,7 @@ import { reveal, type Secret } from '../secret.ts';
 import { percentEncode } from './percent.ts';
 import { VerificationError } from './verification-error.ts';
 
-/** What the gateway accepts for one login. More than one of a kind: a rotation is under way. */
+/** The keys that the gateway accepts for a login. Several of a kind simulate a rotation. */
 export interface GatewayKeys {
   readonly controlKeys: readonly Secret[];
   readonly publicKeys: readonly KeyObject[];
@@ -13,8 +13,9 @@ export interface GatewayKeys {
 export type SignatureMethod = 'HMAC-SHA1' | 'RSA-SHA256';
 
 /**
- * Interface section 5.1, straight from RFC 5849 section 3.4.1: method, URL and parameters, each encoded.
- * `parameters` are those of the body as received, the five OAuth parameters among them.
+ * docs/gateway-interface.md section 5.1 and RFC 5849 section 3.4.1: method, URL and parameters, each encoded.
+ *
+ * @param parameters those of the received body, including the five OAuth parameters
  */
 export function baseStringOf(url: string, parameters: readonly Pair[]): string {
   const encoded = parameters.map(([name, value]) => ({
@@ -28,7 +29,7 @@ export function baseStringOf(url: string, parameters: readonly Pair[]): string {
   return ['POST', url, joined].map(percentEncode).join('&');
 }
 
-/** RFC 5849 section 3.4.1.2: scheme and host in lower case, no default port, no query. */
+/** RFC 5849 section 3.4.1.2: scheme and host in lowercase, no default port, no query. */
 export function baseUrlOf(protocol: string, host: string, path: string): string {
   const defaultPort = protocol === 'https' ? ':443' : ':80';
   const authority = host.toLowerCase();
@@ -37,9 +38,9 @@ export function baseUrlOf(protocol: string, host: string, path: string): string 
 }
 
 /**
- * Which of the login's keys made the signature: its index in the list.
+ * The index of the login's key that made the signature.
  *
- * @throws Rejected `key-missing`, `signature-malformed` or `signature-wrong`.
+ * @throws VerificationError `key-missing`, `signature-malformed` or `signature-wrong`.
  */
 export function acceptingKey(
   method: SignatureMethod,
@@ -58,14 +59,14 @@ export function acceptingKey(
   return index;
 }
 
-/** RFC 5849 section 3.4.2; the token secret is empty (interface section 5.2). */
+/** RFC 5849 section 3.4.2; the token secret is empty (docs/gateway-interface.md section 5.2). */
 function hmacMatches(controlKey: Secret, baseString: string, signature: Buffer): boolean {
   const key = `${percentEncode(reveal(controlKey))}&`;
   const expected = createHmac('sha1', key).update(baseString).digest();
   return expected.length === signature.length && timingSafeEqual(expected, signature);
 }
 
-/** RFC 4648 section 4, canonical. A signature in hexadecimal must not be sent (interface section 5.3). */
+/** RFC 4648 section 4, canonical. Hexadecimal signatures are not allowed (docs/gateway-interface.md section 5.3). */
 function decodeBase64(text: string): Buffer {
   const decoded = Buffer.from(text, 'base64');
   const looksHex = /^(?:[0-9a-f]{2}){20,}$/i.test(text);

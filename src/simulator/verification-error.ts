@@ -1,6 +1,6 @@
 /**
- * Why the simulator refused a request. The gateway answers 403 and does not say why (interface section 7);
- * the simulator answers the same and tells the developer apart from it: see `Simulator-Rejection`.
+ * Why the simulator rejected a request. The gateway responds with 403 and no reason (docs/gateway-interface.md section 7).
+ * So does the simulator, but it adds the reason in the header `Simulator-Rejection`.
  */
 export type VerificationFailure =
   | 'query-present'
@@ -19,16 +19,16 @@ export type VerificationFailure =
   | 'timestamp-outside-window'
   | 'login-mismatch'
   | 'login-unknown'
-  | 'login-refused'
+  | 'login-blocked'
   | 'key-missing'
   | 'signature-malformed'
   | 'signature-wrong'
   | 'nonce-replayed'
   | 'balance-not-enabled';
 
-/** Thrown by the first check that fails. Carries no more than the reason: nothing of the request. */
+/** Thrown by the first failed check. Contains only the reason, and nothing of the request. */
 export class VerificationError extends Error {
-  override readonly name = 'Rejected';
+  override readonly name = 'VerificationError';
   readonly reason: VerificationFailure;
 
   constructor(reason: VerificationFailure) {

@@ -1,16 +1,16 @@
 import type { Pair } from '../oauth1/parameters.ts';
 
-/** A verified request, as the operations see it. */
+/** A verified request, as the operations receive it. */
 export interface VerifiedRequest {
   readonly login: string;
   /** The variable segments of the path, decoded. */
   readonly path: Readonly<Record<string, string>>;
   readonly form: readonly Pair[];
-  /** Interface section 2.2: "unique identifier the service assigns to this particular request". */
+  /** The gateway's ID of this request (docs/gateway-interface.md section 2.2). */
   readonly serialNumber: string;
 }
 
-/** The first parameter of that name; whether the gateway takes the first or the last is not shown. */
+/** The first parameter of that name; whether the gateway uses the first or the last is not shown. */
 export function parameter({ form }: VerifiedRequest, name: string): string | undefined {
   return form.find(([found]) => found === name)?.[1];
 }

@@ -7,7 +7,7 @@ import { agreedParameters, isOAuth } from './oauth-parameters.ts';
 import { acceptingKey, baseStringOf, type SignatureMethod } from './signature.ts';
 import { VerificationError } from './verification-error.ts';
 
-/** One request as it was received. */
+/** A request as received. */
 export interface RawRequest {
   /** Scheme, host and path, as RFC 5849 section 3.4.1.2 puts them into the base string. */
   readonly url: string;
@@ -16,17 +16,17 @@ export interface RawRequest {
   /** Every Authorization header. */
   readonly authorization: readonly string[];
   readonly body: Buffer;
-  /** The login of a path that names one, decoded. */
+  /** The decoded login, if the path contains one. */
   readonly pathLogin?: string;
 }
 
-/** What the operation asks for: its signature method, and where the login stands a second time. */
-export interface Expected {
+/** What the operation requires: its signature method, and where the request repeats the login. */
+export interface Expectation {
   readonly signature: SignatureMethod;
-  readonly login: 'path' | 'body' | 'header';
+  readonly loginFrom: 'path' | 'body' | 'header';
 }
 
-/** What the gateway knows and remembers. */
+/** The state of the gateway for verification. */
 export interface Verifier {
   /** Milliseconds since 1970. */
   readonly clock: () => number;
@@ -45,12 +45,12 @@ export interface Verified {
 }
 
 /**
- * Checks a request as interface section 5 and RFC 5849 section 3.2 say, from the received bytes; shares no
- * step with the proxy's signer. The nonce is spent only by a request that is right in all else.
+ * Verifies a request from its received bytes (docs/gateway-interface.md section 5, RFC 5849 section 3.2). Shares only the
+ * form decoder with the proxy's signer. Records the nonce only if all other checks pass.
  *
- * @throws Rejected by the first check that fails.
+ * @throws VerificationError of the first failed check
  */
-export function verifyRequest(received: RawRequest, expected: Expected, verifier: Verifier): Verified {
+export function verifyRequest(received: RawRequest, expected: Expectation, verifier: Verifier): Verified {
   const parameters = readBody(received);
   const oauth = agreedParameters(parseAuthorization(received.authorization), parameters);
   const login = oauth.consumerKey;
@@ -62,14 +62,14 @@ export function verifyRequest(received: RawRequest, expected: Expected, verifier
   checkLogin(login, expected, received, form);
   const keys = verifier.accounts.keysOf(login);
   if (keys === undefined) throw new VerificationError('login-unknown');
-  if (verifier.accounts.isRefused(login)) throw new VerificationError('login-refused');
+  if (verifier.accounts.isBlocked(login)) throw new VerificationError('login-blocked');
   const baseString = baseStringOf(received.url, parameters);
   const keyIndex = acceptingKey(expected.signature, keys, baseString, oauth.signature);
-  spendNonce(login, oauth.nonce, timestamp, verifier);
+  recordNonce(login, oauth.nonce, timestamp, verifier);
   return { login, keyIndex, form };
 }
 
-/** Interface section 4: a form, and nothing beside it in the URL. */
+/** docs/gateway-interface.md section 4: a form, and no query in the URL. */
 function readBody(received: RawRequest): Pair[] {
   if (received.hasQuery) throw new VerificationError('query-present');
   const mediaType = received.contentType?.split(';')[0]?.trim().toLowerCase();
@@ -81,7 +81,7 @@ function readBody(received: RawRequest): Pair[] {
   }
 }
 
-/** RFC 5849 section 3.3: a positive integer, in seconds. The width of the window is invented. */
+/** RFC 5849 section 3.3: a positive integer, in seconds. The size of the window is undocumented. */
 function checkTimestamp(text: string, { clock, timestampWindowSeconds }: Verifier): number {
   if (!/^[1-9]\d{0,15}$/.test(text)) throw new VerificationError('timestamp-malformed');
   const now = Math.floor(clock() / 1000);
@@ -93,10 +93,10 @@ function checkTimestamp(text: string, { clock, timestampWindowSeconds }: Verifie
   );
 }
 
-/** Interface sections 4.1 and 4.2: the consumer key is the manager login, or the value of `login`. */
+/** docs/gateway-interface.md sections 4.1 and 4.2: the consumer key is the manager login, or the value of `login`. */
 function checkLogin(
   login: string,
-  { login: from }: Expected,
+  { loginFrom: from }: Expectation,
   received: RawRequest,
   form: readonly Pair[],
 ): void {
@@ -106,7 +106,7 @@ function checkLogin(
   if (named.length !== 1 || named[0] !== login) throw new VerificationError('login-mismatch');
 }
 
-function spendNonce(login: string, nonce: string, timestamp: number, verifier: Verifier): void {
+function recordNonce(login: string, nonce: string, timestamp: number, verifier: Verifier): void {
   const expiry = timestamp + verifier.timestampWindowSeconds;
   const now = Math.floor(verifier.clock() / 1000);
   if (!verifier.nonces.remember(login, nonce, expiry, now)) throw new VerificationError('nonce-replayed');

@@ -22,13 +22,13 @@ async function hold(count: number): Promise<void> {
   for (const connection of held) connection.send(halfHead);
 }
 
-/** How many of them the server has closed by then, with an answer or without. */
+/** The number of held connections that the server has closed by then, with or without a response. */
 async function closedAfter(milliseconds: number): Promise<number> {
   let count = 0;
   for (const connection of held) {
     void connection
       .ended()
-      .catch(() => 'after an answer')
+      .catch(() => 'after a response')
       .finally(() => {
         count += 1;
       });
@@ -40,8 +40,8 @@ async function closedAfter(milliseconds: number): Promise<number> {
 const statusOf = async (path: string): Promise<number> =>
   (await fetch(`${edge.proxy.adminUrl}${path}`, { signal: AbortSignal.timeout(2_000) })).status;
 
-describe('400 connections to the admin port with half a head', () => {
-  it('leave at most admin.maxConnections open, and probes, scrapes and payments are served', async () => {
+describe('400 connections to the admin port with incomplete headers', () => {
+  it('leave at most admin.maxConnections open; probes, scrapes and payments are served', async () => {
     await hold(400);
     expect(await closedAfter(2_500)).toBeGreaterThanOrEqual(300);
     expect(await statusOf('/healthz')).toBe(200);
@@ -50,7 +50,7 @@ describe('400 connections to the admin port with half a head', () => {
     expect((await fetch(`${edge.proxy.url}${balance}`, { method: 'POST' })).status).toBe(200);
   });
 
-  it('are all closed when the head did not come in time', async () => {
+  it('are all closed after the header timeout', async () => {
     await hold(400);
     expect(await closedAfter(8_000)).toBe(400);
   }, 15_000);
@@ -60,25 +60,28 @@ describe('the open file limit', () => {
   it.each([
     ['below', 1_000_000_000, 1],
     ['not below', 100, 0],
-  ])('%s what the connections may need: warnings are logged as needed', async (_, maxConnections, count) => {
-    const process = spawnServe({
-      config: configFor(edge.gateway.url, { proxy: { port: 0, maxConnections } }),
-    });
-    try {
-      await process.started();
-      const warnings = process
-        .stdout()
-        .split('\n')
-        .filter((line) => line.includes('the open file limit is below'));
-      expect(warnings).toHaveLength(count);
-      for (const line of warnings) {
-        expect(JSON.parse(line)).toMatchObject({
-          level: 'warn',
-          needed: 1_000_000_000 + 100 + 2 * 500 + 100,
-        });
+  ])(
+    '%s the maximum number of connections: logs a warning only if too low',
+    async (_, maxConnections, count) => {
+      const process = spawnServe({
+        config: configFor(edge.gateway.url, { proxy: { port: 0, maxConnections } }),
+      });
+      try {
+        await process.started();
+        const warnings = process
+          .stdout()
+          .split('\n')
+          .filter((line) => line.includes('the open file limit is below'));
+        expect(warnings).toHaveLength(count);
+        for (const line of warnings) {
+          expect(JSON.parse(line)).toMatchObject({
+            level: 'warn',
+            needed: 1_000_000_000 + 100 + 2 * 500 + 100,
+          });
+        }
+      } finally {
+        await process.clear();
       }
-    } finally {
-      await process.clear();
-    }
-  });
+    },
+  );
 });

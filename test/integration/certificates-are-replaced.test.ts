@@ -49,7 +49,11 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
   }
 
   async function start(options: Parameters<typeof startProxy>[0]): Promise<TestProxy> {
-    const proxy = await startProxy({ certificatesEvery, random: () => 0, ...options });
+    const proxy = await startProxy({
+      certificateCheckInterval: certificatesEvery,
+      random: () => 0,
+      ...options,
+    });
     stops.push(() => proxy.stop());
     return proxy;
   }
@@ -67,7 +71,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
   }
 
   const unusable = (proxy: TestProxy) =>
-    proxy.logLines().filter(({ msg }) => String(msg).startsWith('certificate files cannot be used'));
+    proxy.logLines().filter(({ msg }) => String(msg).startsWith('certificate files are unusable'));
 
   async function startTls(): Promise<TestProxy> {
     install(ca.issue('first'), 'tls');
@@ -127,7 +131,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     const tls = { certFile: at('tls.crt'), keyFile: at('tls.key') };
     const gateway = await startGateway();
     const config = { proxy: { port: 0, tls } };
-    const proxy = await start({ gateway: gateway.url, config, certificatesEvery: day });
+    const proxy = await start({ gateway: gateway.url, config, certificateCheckInterval: day });
     const { certFile, keyFile } = ca.issue('second');
     copyFileSync(certFile, at('tls.crt'));
     await proxy.reload(config);
@@ -166,7 +170,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
       const proxy = await start({
         gateway: gateway.url,
         config,
-        certificatesEvery: how === 'by a look' ? certificatesEvery : day,
+        certificateCheckInterval: how === 'by a look' ? certificatesEvery : day,
       });
       expect((await askBalance(proxy)).status).toBe(200);
       const { port } = old;

@@ -48,7 +48,12 @@ describeWith('openssl')('a certificate that has expired (needs the program opens
   async function start(config: NonNullable<Parameters<typeof startProxy>[0]['config']>): Promise<TestProxy> {
     const gateway = await startFaultyGateway([always(reply('200 OK', '[]'))]);
     stops.push(gateway.close);
-    const proxy = await startProxy({ gateway: gateway.url, config, certificatesEvery, random: () => 0 });
+    const proxy = await startProxy({
+      gateway: gateway.url,
+      config,
+      certificateCheckInterval: certificatesEvery,
+      random: () => 0,
+    });
     stops.push(() => proxy.stop());
     return proxy;
   }

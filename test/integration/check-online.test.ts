@@ -83,16 +83,16 @@ describe('check --online', () => {
     const time = '\\d+ ms +';
     const expected = [
       'CHECK +SUBJECT +RESULT +TIME +DETAIL',
-      `vault +http://127\\.0\\.0\\.1:\\d+ +ok +${time}logged in, token until \\S+Z`,
+      `vault +http://127\\.0\\.0\\.1:\\d+ +ok +${time}logged in; token expires at \\S+Z`,
       `key +sandbox/acme control_key +ok +${time}version 1, \\d+s old`,
-      `key +sandbox/acme private_key +ok +${time}version 1, \\d+s old, RSA of 2048 bits`,
-      `gateway +sandbox +ok +${time}${bench.gateway.url}: connected, without TLS`,
+      `key +sandbox/acme private_key +ok +${time}version 1, \\d+s old, RSA 2048 bits`,
+      `gateway +sandbox +ok +${time}${bench.gateway.url}: connected without TLS`,
     ];
     expect(out.replaceAll(/\n {2,}/g, ' ')).toMatch(new RegExp(`^${expected.join('\n')}$`));
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
   });
 
-  it('asks for the kinds of key that the granted operations need, and no other', async () => {
+  it('reads only the kinds of key that the granted operations require', async () => {
     await bench.forget();
     await bench.put({ control_key: oldControlKey });
     expect(await checks(configWith([grant(['manager-balance'], 'acme')]))).toMatchObject({ code: 0 });
@@ -103,14 +103,14 @@ describe('check --online', () => {
     ]);
   });
 
-  it('fails for a kind of key that only a version before has, which will not be used for long', async () => {
+  it('fails for a kind of key that only a previous version has', async () => {
     await bench.put({ control_key: oldControlKey });
     const { code, rows } = await checks(configWith([grant(['order-status'], 'acme')]));
     expect(code).toBe(1);
-    expect(keyRows(rows)[0]?.[2]).toContain('the newest version lacks this kind of key');
+    expect(keyRows(rows)[0]?.[2]).toContain('the current version has no such key');
   });
 
-  it('fails for a login without keys, and for a newest version that cannot be used', async () => {
+  it('fails for a login without keys, and for an unusable current version', async () => {
     await bench.put({ control_key: '', private_key: oldKey });
     const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme', 'absent')]));
     expect(code).toBe(1);
@@ -120,7 +120,7 @@ describe('check --online', () => {
     ]);
   });
 
-  it('does not look at the logins of a wildcard where Vault does not list them', async () => {
+  it('skips the logins of a wildcard if Vault does not permit listing', async () => {
     const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme', 'ac*')]));
     expect(code).toBe(0);
     expect(keyRows(rows)).toEqual([
@@ -128,12 +128,12 @@ describe('check --online', () => {
       [
         'sandbox/ac* control_key',
         'not-checked',
-        'the grant uses a wildcard, and the logins that are there cannot be listed',
+        'wildcard grant; the key source does not permit listing logins',
       ],
     ]);
   });
 
-  it('looks at each login of a wildcard where it may list them, each once', async () => {
+  it('checks each login of a wildcard once if it may list them', async () => {
     await bench.put({ control_key: newControlKey }, 'acme-2');
     await bench.put({ private_key: 'broken' }, 'other');
     const config = configWith([grant(['*'], 'acme', 'acme*'), grant(['*'], 'nobody*')], {}, 'token');
@@ -141,16 +141,16 @@ describe('check --online', () => {
     expect(code).toBe(0);
     expect(keyRows(rows)).toEqual([
       ['sandbox/acme control_key', 'ok', 'version 1, 0s old'],
-      ['sandbox/acme private_key', 'ok', 'version 1, 0s old, RSA of 2048 bits'],
+      ['sandbox/acme private_key', 'ok', 'version 1, 0s old, RSA 2048 bits'],
       ['sandbox/acme-2 control_key', 'ok', 'version 1, 0s old'],
       ['sandbox/acme-2 private_key', 'not-checked', 'the login has no key of this kind'],
-      ['sandbox/nobody* control_key', 'not-checked', 'no login that is there matches the wildcard'],
-      ['sandbox/nobody* private_key', 'not-checked', 'no login that is there matches the wildcard'],
+      ['sandbox/nobody* control_key', 'not-checked', 'no login matches'],
+      ['sandbox/nobody* private_key', 'not-checked', 'no login matches'],
     ]);
     expect(await checks(configWith([grant(['transfer'], '*')], {}, 'token'))).toMatchObject({ code: 1 });
   });
 
-  it('fails with the reason when Vault refuses the login, and asks for no key then', async () => {
+  it('fails with the reason if Vault rejects the login, and then reads no key', async () => {
     bench.folder.file('bad-token', 'no-such-token');
     bench.vault.seen.length = 0;
     const { code, rows } = await checks(configWith([grant(['*'], 'acme')], {}, 'bad-token'));
@@ -163,7 +163,7 @@ describe('check --online', () => {
     expect(bench.vault.count(/secret\//)).toBe(0);
   });
 
-  it('fails for a Vault that cannot be reached or is sealed', async () => {
+  it('fails if Vault is unreachable or sealed', async () => {
     const auth = { method: 'token', tokenFile: 'token' } as const;
     const keys = { source: 'vault', vault: { address: 'http://127.0.0.1:1', auth } } as const;
     const gone = await checks(configWith([], { keys }));
@@ -179,7 +179,7 @@ describe('check --online', () => {
     ]);
   });
 
-  it('names a policy that does not let the proxy read a key', async () => {
+  it('reports a policy that denies reading a key', async () => {
     const poor = await bench.admin.token({ policies: [], ttl: '1h' });
     bench.folder.file('poor-token', poor);
     const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme')], {}, 'poor-token'));
@@ -189,7 +189,7 @@ describe('check --online', () => {
     ]);
   });
 
-  it('leaves a wrapped secret id to the proxy, since it works only once', async () => {
+  it('skips a wrapped secret ID, since it is single-use', async () => {
     const auth = {
       method: 'approle',
       roleId: 'role',
@@ -217,7 +217,7 @@ describe('check --online', () => {
     const absent = { source: 'directory', directory: `${directory}-absent` } as const;
     expect((await checks(configWith([], { keys: absent }))).rows[0]).toMatchObject({
       result: 'failed',
-      detail: 'the folder cannot be read',
+      detail: 'the directory is not readable',
     });
   });
 
@@ -229,13 +229,13 @@ describe('check --online', () => {
     expect(text).not.toMatch(/BEGIN/);
   });
 
-  it('needs a configuration, which has to be right', async () => {
+  it('requires a valid configuration', async () => {
     const err: string[] = [];
     const io = { out: (line: string) => void err.push(line), err: (line: string) => void err.push(line) };
     expect(await check(['--online'], io)).toBe(2);
     expect(await check(['--json'], io)).toBe(2);
     expect(await check(['--online', '--config', bench.folder.file('bad.yaml', 'a: 1')], io)).toBe(2);
-    expect(err.join('\n')).toContain('--online needs --config FILE');
+    expect(err.join('\n')).toContain('--online requires --config FILE');
   });
 });
 
@@ -260,26 +260,26 @@ describe('the gateway row', () => {
     return { code, ...rows.find((row) => row.check === 'gateway') };
   }
 
-  it('tells the protocol and the end of the certificate', async () => {
+  it('shows the protocol and the expiry of the certificate', async () => {
     const baseUrl = `https://127.0.0.1:${portOf(tls)}`;
     const row = await gatewayRow({ baseUrl, product: 'gw', caFile: ca.file });
     expect(row).toMatchObject({ code: 0, result: 'ok' });
-    expect(row.detail).toMatch(/: TLSv1\.3, certificate until \d{4}-\d\d-\d\d$/);
+    expect(row.detail).toMatch(/: TLSv1\.3, certificate valid until \d{4}-\d\d-\d\d$/);
   });
 
-  it('fails for a certificate of a CA that is not trusted', async () => {
+  it('fails for a certificate of an untrusted CA', async () => {
     const baseUrl = `https://127.0.0.1:${portOf(tls)}`;
     const row = await gatewayRow({ baseUrl, product: 'gw', caFile: otherCa.file });
     expect(row).toMatchObject({ code: 1, result: 'failed' });
     expect(row.detail).toMatch(/: no connection: UNABLE_TO_VERIFY_LEAF_SIGNATURE$/);
   });
 
-  it('fails where nobody listens', async () => {
+  it('fails if the connection is refused', async () => {
     const row = await gatewayRow({ baseUrl: 'http://127.0.0.1:1', product: 'gw' });
     expect(row).toMatchObject({ code: 1, detail: 'http://127.0.0.1:1: no connection: ECONNREFUSED' });
   });
 
-  it('fails at the deadline for connecting where TLS is never answered', async () => {
+  it('fails after the connect timeout if the TLS handshake stalls', async () => {
     const baseUrl = `https://127.0.0.1:${portOf(silent)}`;
     const timeouts = { connect: '200ms' };
     const row = await gatewayRow({ baseUrl, product: 'gw', timeouts });

@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { type RecordingGateway, startRecordingGateway } from '../../scripts/recording/gateway.ts';
 import { balance } from '../support/edge.ts';
 import { until } from '../support/forwarding.ts';
+import { type RecordingGateway, startRecordingGateway } from '../support/recording-gateway.ts';
 import { describeWith } from '../support/requires.ts';
 import { startProxy, type TestProxy } from '../support/service.ts';
 

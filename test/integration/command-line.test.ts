@@ -25,7 +25,7 @@ it('countersign without a command lists the commands', async () => {
   }
 });
 
-it('countersign with a command that is none says so, and ends with 2', async () => {
+it('countersign rejects an unknown command with exit code 2', async () => {
   const { code, out, err } = await run('__proto__');
   expect([code, out]).toEqual([2, '']);
   expect(err).toContain('Usage: countersign COMMAND');

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { startRecordingGateway } from '../../scripts/recording/gateway.ts';
 import { balance, type Edge, startEdge, status, statusForm, transfer } from '../support/edge.ts';
 import { startFaultyGateway } from '../support/faulty-gateway.ts';
 import { counted, post, until } from '../support/forwarding.ts';
 import { configFor, spawnServe } from '../support/process.ts';
 import { formRequest, RawConnection } from '../support/raw-http.ts';
+import { startRecordingGateway } from '../support/recording-gateway.ts';
 
 const stops: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -95,7 +95,7 @@ describe('a flood of pipelined requests', () => {
       const floods = await Promise.all(Array.from({ length: 30 }, () => RawConnection.open(edge.proxy.url)));
       await Promise.all(floods.map((flood) => flood.send(get).gone()));
     }
-    const lines = edge.proxy.logLines().filter(({ msg }) => msg === 'exchange').length;
+    const lines = edge.proxy.logLines().filter(({ msg }) => msg === 'request completed').length;
     expect(await counted(edge.proxy, 'requests_total', { reason: 'method-not-allowed' })).toBe(300);
     expect(await counted(edge.proxy, 'log_lines_suppressed_total')).toBe(300 - lines);
     expect(lines).toBeLessThan(200);

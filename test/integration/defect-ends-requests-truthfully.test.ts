@@ -49,7 +49,7 @@ async function serve(config: object, code = defect): Promise<Served> {
 /** The two log lines that are no exchange do not count. */
 const outcomes = (process: ServeProcess): string[] =>
   process
-    .lines('exchange')
+    .lines('request completed')
     .map(({ outcome, reason }) => `${String(outcome)} ${String(reason)}`)
     .sort();
 
@@ -148,7 +148,7 @@ it('a process with a defect accepts no connection while its requests end', async
   sending.send(formRequest(paths.transfer, 'client_orderid=', ['Content-Length: 1000']));
   await until(async () => process.lines('started').length === 1);
   const ending = endsByDefect(process);
-  await until(() => process.lines('defect: the process ends').length > 0);
+  await until(() => process.lines('uncaught exception, exiting').length > 0);
   expect(await refused(url)).toBe('ECONNREFUSED');
   await ending;
   sending.close();
@@ -162,7 +162,7 @@ it('a process with a defect is not ready while its requests end', async () => {
   sending.send(formRequest(paths.transfer, 'client_orderid=', ['Content-Length: 1000']));
   expect((await fetch(`${adminUrl}/readyz`)).status).toBe(200);
   process.signal('SIGUSR2');
-  await until(() => process.lines('defect: the process ends').length > 0);
+  await until(() => process.lines('uncaught exception, exiting').length > 0);
   const readiness = await fetch(`${adminUrl}/readyz`);
   expect(readiness.status).toBe(503);
   expect(await readiness.json()).toMatchObject({ ready: false, reasons: ['draining'] });

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
-import { makeKeyFolder } from '../../src/cli/shared/demo.ts';
+import { createKeyDirectory } from '../../src/cli/shared/demo.ts';
 import { until } from '../support/forwarding.ts';
 import { spawnServe } from '../support/process.ts';
 
@@ -48,7 +48,7 @@ inMemory('explain without --config works there too, and leaves no key behind', (
 });
 
 it('keys go to the first folder that can be written to', () => {
-  expect(makeKeyFolder([readOnly, folder])).toMatch(new RegExp(`^${folder}/countersign-keys-`));
+  expect(createKeyDirectory([readOnly, folder])).toMatch(new RegExp(`^${folder}/countersign-keys-`));
 });
 
 withMounts('serve says in one sentence what to do where nothing can be written', () => {
@@ -63,12 +63,12 @@ withMounts('serve says in one sentence what to do where nothing can be written',
   });
 });
 
-it('where nothing can be written, the error names each folder and why', () => {
-  expect(() => makeKeyFolder([readOnly, join(folder, 'missing')])).toThrow(
+it('if no directory is writable, the error names each one and why', () => {
+  expect(() => createKeyDirectory([readOnly, join(folder, 'missing')])).toThrow(
     nowhere(`/proc/self (ENOENT) or ${folder}/missing (ENOENT)`),
   );
 });
 
 const nowhere = (folders: string): string =>
-  `Without --config, Countersign writes temporary keys, and it cannot write to ${folders}: ` +
-  'give it a configuration with --config FILE, or set TMPDIR to a writable folder';
+  `Without --config, Countersign writes temporary keys, but it cannot write to ${folders}. ` +
+  'Use --config FILE, or set TMPDIR to a writable directory';

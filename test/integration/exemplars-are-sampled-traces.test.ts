@@ -24,7 +24,7 @@ async function exemplarsAfter(traceparent: string): Promise<string> {
   return page.match(/trace_id="[^"]*"/g)?.join() ?? 'none';
 }
 
-it('a trace that the caller did not sample is no exemplar, and is logged all the same', async () => {
+it('a trace that the caller did not sample is logged, but not an exemplar', async () => {
   const traceId = '11111111111111111111111111111111';
   expect(await exemplarsAfter(`00-${traceId}-00f067aa0ba902b7-00`)).not.toContain(traceId);
   expect(proxy.logLines()).toContainEqual(expect.objectContaining({ traceId }));
@@ -35,7 +35,7 @@ it('a trace that the caller sampled is an exemplar', async () => {
   expect(await exemplarsAfter(`00-${traceId}-00f067aa0ba902b7-01`)).toContain(traceId);
 });
 
-it('a traceparent of a later version is understood', async () => {
+it('a traceparent of a later version is parsed', async () => {
   const traceId = '33333333333333333333333333333333';
   expect(await exemplarsAfter(`01-${traceId}-00f067aa0ba902b7-01-more`)).toContain(traceId);
   expect(proxy.logLines()).toContainEqual(expect.objectContaining({ traceId }));

@@ -65,7 +65,7 @@ describe('countersign explain', () => {
       'https://gateway.test/gw/api/v2/get-balance/manager/acme',
       { controlKey: testControlKey },
     ],
-  ] as const)('prints a request that somebody else can verify: %s', async (target, body, at, key) => {
+  ] as const)('prints a request that an independent verifier accepts: %s', async (target, body, at, key) => {
     const { code, out } = await run(target, body, '--curl', '--show-values', ...fixed);
     const authorization = /-H 'Authorization: (.*)' \\$/m.exec(out)?.[1];
     const data = /--data-raw '(.*)'$/m.exec(out)?.[1] ?? '';
@@ -73,7 +73,7 @@ describe('countersign explain', () => {
     verifyAuthorization({ method: 'POST', url: at, authorization, body: Buffer.from(data) }, key);
   });
 
-  it('masks card data in every step, and shows no key', async () => {
+  it('redacts card data in every step, and shows no key', async () => {
     const { out } = await run(transfer, form, '--curl', ...fixed);
     expect(out).toContain('credit_card_number=xxxxxxxxxxxxxxxx');
     expect(out).toContain('amount=10.42');
@@ -82,13 +82,13 @@ describe('countersign explain', () => {
     for (const line of testPrivateKey.split('\n').slice(1, -2)) expect(out).not.toContain(line);
   });
 
-  it('finds the base string of another library equal, with its nonce and timestamp', async () => {
+  it('finds the base string of another library identical, with its nonce and timestamp', async () => {
     const { code, out } = await run(transfer, form, '--compare', fileOf('theirs', `${theirs}\n`));
-    expect(out).toContain('The expected base string is the same, byte for byte.');
+    expect(out).toContain('The base strings are identical.');
     expect(code).toBe(0);
   });
 
-  it('points at the first byte in which another base string is wrong, and ends with 1', async () => {
+  it('marks the first different byte of a wrong base string, and exits with 1', async () => {
     const wrong = theirs.replace('10.42', '10.43');
     const { code, out } = await run(transfer, form, '--compare', fileOf('theirs', wrong));
     expect(out).toContain(`The first difference is at byte ${theirs.indexOf('10.42') + 4} (counted from 0)`);
@@ -97,11 +97,11 @@ describe('countersign explain', () => {
   });
 
   it.each([
-    ['oauth_nonce=x', transfer, 'It would be refused: reserved-parameter.'],
-    ['a=%zz', transfer, 'It would be refused: malformed-form.'],
-    ['a=1', '/nowhere/gw/api/v4/transfer/1234', 'It would be refused: unknown-route.'],
-    ['login=beta', '/sandbox/gw/api/v4/transfer/1', 'It would be refused: key-missing.'],
-  ])('says why a request would be refused: %s', async (body, target, message) => {
+    ['oauth_nonce=x', transfer, 'The proxy would reject this request (reserved-parameter): '],
+    ['a=%zz', transfer, 'The proxy would reject this request (malformed-form): '],
+    ['a=1', '/nowhere/gw/api/v4/transfer/1234', 'The proxy would reject this request (unknown-route): '],
+    ['login=beta', '/sandbox/gw/api/v4/transfer/1', 'The proxy would reject this request (key-missing): '],
+  ])('shows why the proxy would reject a request: %s', async (body, target, message) => {
     const { code, out, err } = await run(target, body);
     expect([code, out]).toEqual([1, '']);
     expect(err).toContain(message);
@@ -109,9 +109,9 @@ describe('countersign explain', () => {
 
   it.each([
     ['without a target', []],
-    ['with a timestamp that is none', ['--target', transfer, '--timestamp', 'soon']],
+    ['with an invalid timestamp', ['--target', transfer, '--timestamp', 'soon']],
     ['with an unknown option', ['--target', transfer, '--expec', 'x']],
-  ])('%s shows the way to its help, and ends with 2', async (_what, argv) => {
+  ])('%s points to its help, and exits with 2', async (_what, argv) => {
     const err: string[] = [];
     expect(await explain(argv, { out: () => {}, err: (line) => err.push(line) })).toBe(2);
     expect(err.join('\n')).toContain('See: countersign explain --help');

@@ -145,7 +145,7 @@ describe('a gateway that refuses everything', () => {
     const { proxy, putInSource, simulator, pass } = await start();
     await askBalance(proxy);
     putInSource(next);
-    simulator.accounts.setRefused('acme', true);
+    simulator.accounts.setBlocked('acme', true);
     const before = { requests: simulator.seen.count(), reads: await sourceReads(proxy) };
     for (let turn = 0; turn < 5; turn += 1) {
       const answers = await Promise.all(Array.from({ length: 8 }, () => askBalance(proxy)));
@@ -169,7 +169,7 @@ describe('a gateway that refuses everything', () => {
   it('gets nothing more when there is no other key', async () => {
     const { proxy, simulator } = await start();
     await askBalance(proxy);
-    simulator.accounts.setRefused('acme', true);
+    simulator.accounts.setBlocked('acme', true);
     const before = simulator.seen.count();
     for (let turn = 0; turn < 10; turn += 1) expect((await askBalance(proxy)).status).toBe(403);
     expect(simulator.seen.count() - before).toBe(10);
@@ -183,7 +183,7 @@ describe('a gateway that refuses everything', () => {
     const { proxy, simulator, putInSource } = await start();
     await transfer(proxy);
     putInSource(next);
-    simulator.accounts.setRefused('acme', true);
+    simulator.accounts.setBlocked('acme', true);
     const answer = await transfer(proxy);
     expect(answer).toMatchObject({ status: 403 });
     expect(answer.headers['countersign-outcome']).toBe('answered');
@@ -264,7 +264,7 @@ async function untilKeysChange(
   proxy: TestProxy,
   ask: (proxy: TestProxy) => Promise<unknown> = askStatus,
 ): Promise<void> {
-  const changes = (): number => proxy.logLines().filter(({ msg }) => msg === 'keys changed').length;
+  const changes = (): number => proxy.logLines().filter(({ msg }) => msg === 'keys updated').length;
   const before = changes();
   await ask(proxy);
   await until(() => changes() > before);

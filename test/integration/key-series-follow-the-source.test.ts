@@ -79,7 +79,7 @@ describe('without a request for the login', () => {
     await askBalance(proxy);
     expect(await unusable()).toBe(1);
     await until(async () => !(await hasSeries()));
-    expect(logged('keys left the cache')).toEqual([
+    expect(logged('keys removed from the cache')).toEqual([
       expect.objectContaining({ level: 'info', login: 'acme', cause: 'unused' }),
     ]);
   });

@@ -61,10 +61,10 @@ describe('keys verify', () => {
     const { code, out } = await bench.run('verify', ...quick);
     expect(answers(out)).toEqual([
       '3 control_key - accepted (200)',
-      `3 private_key ${short(newFingerprint)} refused (403)`,
+      `3 private_key ${short(newFingerprint)} rejected (403)`,
       '2 control_key - accepted (200)',
       `2 private_key ${short(oldFingerprint)} accepted (200)`,
-      '1 control_key - refused (403): wrong key, or balances are not enabled',
+      '1 control_key - rejected (403): wrong key, or balances are not enabled',
       `1 private_key ${short(oldFingerprint)} accepted (200)`,
     ]);
     expect(code).toBe(1);
@@ -85,7 +85,7 @@ describe('keys verify', () => {
         {
           ...about,
           kind: 'control_key',
-          result: 'refused',
+          result: 'rejected',
           status: 403,
           detail: 'wrong key, or balances are not enabled',
         },
@@ -101,7 +101,7 @@ describe('keys verify', () => {
     await late.put({ private_key: oldKey });
     const { out } = await late.run('verify', ...quick, '--json');
     await late.close();
-    expect(JSON.parse(out).keys[0].detail).toMatch(/^the clocks differ by 3(600|599) s$/);
+    expect(JSON.parse(out).keys[0].detail).toMatch(/^clock skew of 3(600|599) s$/);
   });
 
   it('reports unusable keys, and a status query without an endpoint', async () => {
@@ -114,9 +114,9 @@ describe('keys verify', () => {
     const rows: { result: string; detail?: string }[] = JSON.parse(out).keys;
     expect(rows.map(({ result, detail }) => [result, detail])).toEqual([
       ['unusable', 'the control key is empty'],
-      ['not-asked', 'a status query needs --endpoint ID'],
+      ['skipped', 'a status query requires --endpoint ID'],
       ['accepted', undefined],
-      ['not-asked', 'a status query needs --endpoint ID'],
+      ['skipped', 'a status query requires --endpoint ID'],
     ]);
     const named = await bench.run('verify', ...quick, ...config, '--endpoint', '1235');
     expect(answers(named.out)[3]).toBe(`1 private_key ${short(oldFingerprint)} accepted (200)`);
@@ -127,7 +127,7 @@ describe('keys verify', () => {
     const config = ['--config', bench.writeConfig('wrong-product.yaml', { environments })];
     const { code, out } = await bench.run('verify', ...quick, ...config);
     expect(code).toBe(1);
-    expect(answers(out)[0]).toBe('1 control_key - neither accepted nor refused (404)');
+    expect(answers(out)[0]).toBe('1 control_key - inconclusive (404)');
   });
 
   it('reports no response if the gateway cannot be reached', async () => {
@@ -135,7 +135,7 @@ describe('keys verify', () => {
     const config = ['--config', bench.writeConfig('no-gateway.yaml', { environments })];
     const { code, out } = await bench.run('verify', ...quick, ...config);
     expect(code).toBe(1);
-    expect(answers(out)[0]).toBe('1 control_key - no answer: gateway-unreachable');
+    expect(answers(out)[0]).toBe('1 control_key - no response: gateway-unreachable');
   });
 
   it('never signs an operation that is not a query, even if the configuration says that it is read-only', async () => {
@@ -150,8 +150,8 @@ describe('keys verify', () => {
     const rows: { result: string; detail?: string }[] = JSON.parse(out).keys;
     expect(rows[1]).toMatchObject({
       kind: 'private_key',
-      result: 'not-asked',
-      detail: 'no operation that only looks is signed with this kind of key',
+      result: 'skipped',
+      detail: 'no read-only operation uses this key type',
     });
     expect(bench.gateway.simulator.seen.count({ operation: 'transfer' })).toBe(before);
   });
@@ -182,12 +182,12 @@ describe('keys in a directory', () => {
     expect(await bench.run('verify', ...config, ...quick)).toMatchObject({ code: 0 });
   });
 
-  it.each([['generate'], ['import', '--kind', 'control_key'], ['rollback', '--to', '1']])(
+  it.each([['generate'], ['import', '--kind', 'control_key'], ['rollback', '--to-version', '1']])(
     'are not changed by %s, which says so',
     async (name, ...options) => {
       const { code, out, err } = await bench.run(name, ...directoryConfig(), '--login', 'acme', ...options);
       expect({ code, out }).toEqual({ code: 2, out: '' });
-      expect(err).toContain('which are managed outside of Countersign');
+      expect(err).toContain('which Countersign does not manage');
     },
   );
 });

@@ -37,18 +37,18 @@ describe('on a newest version without content', () => {
 
   it.each([
     ['deleted', 'undelete it ("vault kv undelete"), or restore an earlier version'],
-    ['destroyed', 'restore an earlier version ("countersign keys rollback --to 1")'],
+    ['destroyed', 'restore an earlier version ("countersign keys rollback --to-version 1")'],
   ] as const)('that is %s, keys import and generate fail, and say what to do', async (state, way) => {
     if (state === 'deleted') await bench.admin.deleteVersions(path, [2]);
     else await bench.admin.destroy(path, [2]);
     for (const run of [importKey, () => bench.run('generate', ...small)]) {
       const { code, err, out } = await run();
       expect({ code, out }).toEqual({ code: 1, out: '' });
-      expect(err).toContain(`Version 2 of sandbox/acme, the newest, is ${state}`);
+      expect(err).toContain(`the current version 2 of sandbox/acme is ${state}`);
       expect(err).toContain(way);
       expect(await currentVersion()).toBe(2);
     }
-    expect((await bench.run('rollback', '--login', 'acme', '--to', '1')).code).toBe(0);
+    expect((await bench.run('rollback', '--login', 'acme', '--to-version', '1')).code).toBe(0);
     expect((await importKey()).code).toBe(0);
     expect(await bench.fields()).toMatchObject({ control_key: newControlKey, private_key: oldKey });
   });
@@ -69,11 +69,11 @@ describe('keys list', () => {
     expect(out.replaceAll(/ \d+s /g, ' 0s ').split('\n')).toEqual([
       'sandbox/acme',
       'VERSION  KIND         AGE  KEY',
-      '3        control_key  0s   the one of version 2',
+      '3        control_key  0s   same as version 2',
       '3        private_key  0s   the private key is not a PEM private key',
-      '2        control_key  0s   a key of its own',
+      '2        control_key  0s   unique',
       `2        private_key  0s   ${oldFingerprint}`,
-      '1        control_key  0s   a key of its own',
+      '1        control_key  0s   unique',
       `1        private_key  0s   ${oldFingerprint}`,
     ]);
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
@@ -131,7 +131,7 @@ describe('keys list', () => {
     expect(lines.slice(lines.indexOf('sandbox/beta'))).toEqual([
       'sandbox/beta',
       'VERSION KIND AGE KEY',
-      '2 control_key 0s a key of its own',
+      '2 control_key 0s unique',
     ]);
   });
 
@@ -139,7 +139,7 @@ describe('keys list', () => {
     const { code, err } = await bench.run('list', '--login', 'acmee');
     expect({ code, err }).toEqual({
       code: 1,
-      err: 'countersign keys list: sandbox/acmee has no keys; is the login spelt right?',
+      err: 'countersign keys list: sandbox/acmee has no keys; check the spelling',
     });
   });
 });
@@ -156,7 +156,7 @@ describe('keys generate', () => {
       note: 'kept',
     });
     const publicKey = publicKeyOf(fields);
-    expect(out).toContain('Version 2 of sandbox/acme is written, with a new RSA key of 2048 bits.');
+    expect(out).toContain('Wrote version 2 of sandbox/acme (new RSA key, 2048 bits)');
     expect(out).toContain(publicKey.trimEnd());
     expect(readFileSync(file, 'utf8')).toBe(publicKey);
     const listed = JSON.parse((await bench.run('list', '--login', 'acme', '--json')).out);
@@ -185,20 +185,20 @@ describe('keys generate', () => {
     const { code, err } = await bench.run('generate', '--login', 'gamma', '--bits', '2048');
     expect({ code, err }).toEqual({
       code: 1,
-      err: 'countersign keys generate: sandbox/gamma has no secret in Vault. Is the login spelt right? --create adds it. Nothing was written.',
+      err: 'countersign keys generate: sandbox/gamma has no secret in Vault. Check the spelling, or use --create to create it. Nothing was written.',
     });
     expect((await bench.run('generate', '--login', 'gamma', '--bits', '2048', '--create')).code).toBe(0);
     expect(Object.keys(await bench.fields('gamma'))).toEqual(['private_key']);
     const again = await bench.run('generate', '--login', 'gamma', '--bits', '2048', '--create');
     expect(again).toMatchObject({ code: 1, out: '' });
-    expect(again.err).toContain('sandbox/gamma is there already, at version 1.');
+    expect(again.err).toContain('sandbox/gamma already exists (version 1).');
   });
 
   it('writes nothing if the newest version is not the expected one', async () => {
     await bench.put({ control_key: newControlKey });
     const { code, err } = await bench.run('generate', ...small, '--cas', '1');
     expect(code).toBe(1);
-    expect(err).toContain('Version 1 of sandbox/acme is not the newest');
+    expect(err).toContain('version 1 of sandbox/acme is no longer current');
     expect(err).toContain('Nothing was written.');
     expect(await currentVersion()).toBe(2);
     expect((await bench.run('generate', ...small, '--cas', '2')).code).toBe(0);
@@ -208,7 +208,7 @@ describe('keys generate', () => {
     const file = bench.folder.file('there.pem', 'the key that the gateway was given');
     const { code, err } = await bench.run('generate', ...small, '--public-key', file);
     expect(code).toBe(1);
-    expect(err).toContain('there.pem is there already');
+    expect(err).toContain('there.pem already exists');
     expect(readFileSync(file, 'utf8')).toBe('the key that the gateway was given');
     expect(await currentVersion()).toBe(1);
   });
@@ -218,7 +218,7 @@ describe('keys generate', () => {
     const { code, out, err } = await bench.run('generate', ...small, '--public-key', file);
     expect(code).toBe(1);
     expect(out).toContain('-----BEGIN PUBLIC KEY-----');
-    expect(err).toContain('take it from above. The new version is in Vault.');
+    expect(err).toContain('copy it from the output above. The new version is in Vault.');
     expect(await currentVersion()).toBe(2);
   });
 
@@ -233,7 +233,7 @@ describe('keys import', () => {
     child.stdin.end(`${newControlKey}\n`);
     expect(await ended).toEqual({
       code: 0,
-      out: 'Version 2 of sandbox/acme is written, with a new control key.\n',
+      out: 'Wrote version 2 of sandbox/acme (new control key)\n',
       err: '',
     });
     expect(await bench.fields()).toEqual({ control_key: newControlKey, private_key: oldKey, note: 'kept' });
@@ -250,7 +250,7 @@ describe('keys import', () => {
     expect(await second?.ended).toEqual({
       code: 1,
       out: '',
-      err: 'countersign keys import: Version 1 of sandbox/acme is not the newest: somebody else has written meanwhile. Nothing was written. Look with "countersign keys list", then decide again.\n',
+      err: 'countersign keys import: version 1 of sandbox/acme is no longer current: the secret was changed concurrently. Nothing was written. Check with "countersign keys list" and retry.\n',
     });
     expect(await bench.fields()).toMatchObject({ control_key: 'first' });
     expect(await currentVersion()).toBe(2);
@@ -266,7 +266,7 @@ describe('keys import', () => {
     child.stdin.end('second');
     const { code, err } = await ended;
     expect(code).toBe(1);
-    expect(err).toContain('sandbox/acme is there by now: somebody else has written meanwhile.');
+    expect(err).toContain('sandbox/acme already exists: the secret was changed concurrently.');
     expect(await bench.fields()).toEqual({ control_key: 'first' });
   });
 
@@ -290,8 +290,8 @@ describe('keys import', () => {
     ['private_key', vectorText('keys/rsa-2048-encrypted.pem'), 'needs a passphrase'],
     ['private_key', vectorText('keys/rsa-2048-public.pem'), 'is not a PEM private key'],
     ['control_key', '', 'the control key is empty'],
-    ['control_key', 'two\nlines', 'a control key is one line'],
-    ['control_key', '-----BEGIN PRIVATE KEY-----', 'a control key is one line'],
+    ['control_key', 'two\nlines', 'a control key must be a single line'],
+    ['control_key', '-----BEGIN PRIVATE KEY-----', 'a control key must be a single line'],
   ])('rejects an unusable %s before anything is written', async (kind, text, problem) => {
     const from = ['--from', bench.folder.file('given', text)];
     const { code, err } = await bench.run('import', '--login', 'acme', '--kind', kind, ...from);
@@ -311,7 +311,7 @@ describe('keys import', () => {
       newControlKey,
     );
     expect(code).toBe(2);
-    expect(err).toContain('there is an argument that is no option');
+    expect(err).toContain('unexpected positional argument');
     expect(err).not.toContain(newControlKey);
   });
 });
@@ -319,11 +319,11 @@ describe('keys import', () => {
 describe('keys rollback', () => {
   it('writes exactly the fields of the earlier version as a new version', async () => {
     await bench.put({ control_key: newControlKey, private_key: oldKey, passphrase: 'x', more: 1 });
-    const { code, out } = await bench.run('rollback', '--login', 'acme', '--to', '1');
+    const { code, out } = await bench.run('rollback', '--login', 'acme', '--to-version', '1');
     expect({ code, out }).toEqual({
       code: 0,
       out: [
-        'Version 3 of sandbox/acme is written, with the content of version 1:',
+        'Wrote version 3 of sandbox/acme (content of version 1)',
         '  control_key',
         `  private_key  ${oldFingerprint}`,
       ].join('\n'),
@@ -332,11 +332,11 @@ describe('keys rollback', () => {
   });
 
   it.each([
-    ['2', 'Version 2 is the newest already.'],
-    ['7', 'Version 7 has never been, or is deleted or destroyed.'],
+    ['2', 'version 2 is already current.'],
+    ['7', 'version 7 does not exist or was deleted.'],
   ])('does not go to version %s', async (to, problem) => {
     await bench.put({ control_key: newControlKey });
-    const { code, err } = await bench.run('rollback', '--login', 'acme', '--to', to);
+    const { code, err } = await bench.run('rollback', '--login', 'acme', '--to-version', to);
     expect(code).toBe(1);
     expect(err).toContain(problem);
     expect(await currentVersion()).toBe(2);
@@ -345,27 +345,27 @@ describe('keys rollback', () => {
   it('does not go to a version without a usable key', async () => {
     await bench.put({ control_key: '' });
     await bench.put({ control_key: newControlKey });
-    const { code, err } = await bench.run('rollback', '--login', 'acme', '--to', '2');
+    const { code, err } = await bench.run('rollback', '--login', 'acme', '--to-version', '2');
     expect({ code, err }).toEqual({
       code: 1,
-      err: 'countersign keys rollback: Version 2 has no key that could be used. Nothing was written.',
+      err: 'countersign keys rollback: version 2 has no usable key. Nothing was written.',
     });
   });
 
   it('writes nothing after a concurrent change', async () => {
     await bench.put({ control_key: newControlKey });
     const { code, err } = await bench.run(
-      ...(['rollback', '--login', 'acme', '--to', '1', '--cas', '1'] as const),
+      ...(['rollback', '--login', 'acme', '--to-version', '1', '--cas', '1'] as const),
     );
     expect(code).toBe(1);
-    expect(err).toContain('somebody else has written meanwhile');
+    expect(err).toContain('the secret was changed concurrently');
   });
 });
 
 it.each([
   ['import', (key: string) => ['--login', 'acme', '--kind', 'control_key', '--from', key]],
   ['generate', () => small],
-  ['rollback', () => ['--login', 'acme', '--to', '1']],
+  ['rollback', () => ['--login', 'acme', '--to-version', '1']],
 ] as const)(
   'keys %s does not say "nothing was written" when Vault writes and responds too late',
   async (name, options) => {
@@ -381,7 +381,7 @@ it.each([
       expect(await bench.run(name, '--config', hasty, ...options(key))).toEqual({
         code: 1,
         out: '',
-        err: `countersign keys ${name}: Vault did not respond in time. Whether the new version of sandbox/acme was written is not known: look with "countersign keys list".`,
+        err: `countersign keys ${name}: Vault did not respond in time. The new version of sandbox/acme may have been written: check with "countersign keys list".`,
       });
     } finally {
       bench.vault.heal();
@@ -417,14 +417,14 @@ describe('keys', () => {
   });
 
   it.each([
-    [['list', '--login', '../beta'], 'a login is 1 to 128 of'],
-    [['list', '--environment', 'prod'], 'there is no environment "prod", only: sandbox'],
-    [['list', '--environment', '__proto__'], 'there is no environment'],
-    [['generate'], '--login LOGIN is needed'],
-    [['import', '--login', 'acme'], '--kind is control_key or private_key'],
-    [['rollback', '--login', 'acme'], '--to VERSION is needed'],
-    [['rollback', '--login', 'acme', '--to', 'x'], '--to takes a whole number'],
-    [['remove'], 'there is no "remove"'],
+    [['list', '--login', '../beta'], '--login must be 1 to 128 of'],
+    [['list', '--environment', 'prod'], 'unknown environment "prod"; configured: sandbox'],
+    [['list', '--environment', '__proto__'], 'unknown environment'],
+    [['generate'], '--login LOGIN is required'],
+    [['import', '--login', 'acme'], '--kind must be control_key or private_key'],
+    [['rollback', '--login', 'acme'], '--to-version N is required'],
+    [['rollback', '--login', 'acme', '--to-version', 'x'], '--to-version must be a whole number'],
+    [['remove'], 'unknown subcommand "remove"'],
   ])('responds to %j with a hint and exit code 2', async ([name = '', ...options], hint) => {
     const { code, out, err } = await bench.run(name, ...options);
     expect({ code, out }).toEqual({ code: 2, out: '' });
@@ -439,7 +439,7 @@ describe('keys', () => {
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(110);
   });
 
-  it('teaches both ways to rotate a key', async () => {
+  it('describes both ways to rotate a key', async () => {
     const { code, out } = await bench.run('--help');
     expect(code).toBe(0);
     for (const part of ['Rotating an RSA key: Vault first', 'Rotating a control key: gateway first']) {

@@ -12,14 +12,14 @@ afterEach(async () => {
   await Promise.all(stops.splice(0).map((stop) => stop()));
 });
 
-interface Served {
+interface RunningProxy {
   readonly process: ServeProcess;
   readonly url: string;
   readonly adminUrl: string;
 }
 
-/** Ports are given, since nobody may be able to read the line that tells them. */
-async function serveWith(stdout: number | 'pipe'): Promise<Served> {
+/** With fixed ports, because the log line with the ports may be lost. */
+async function serveWith(stdout: number | 'pipe'): Promise<RunningProxy> {
   const gateway = await startFaultyGateway([once(reply('200 OK', 'status=approved\n'))]);
   stops.push(gateway.close);
   const [proxy, admin] = [await freePort(), await freePort()];
@@ -46,86 +46,86 @@ async function droppedLines(adminUrl: string): Promise<number> {
   return samples(page).get('countersign_log_lines_dropped_total') ?? Number.NaN;
 }
 
-async function transferAnswered(url: string): Promise<void> {
+async function transferSucceeds(url: string): Promise<void> {
   expect(await post(`${url}${paths.transfer}`, transferForm)).toMatchObject({
     status: 200,
     body: 'status=approved\n',
   });
 }
 
-/** Sends requests of which each leaves a line in the log, until lines are dropped. */
-async function fillLog({ url, adminUrl }: Served): Promise<void> {
+/** Sends requests with a log line each, until lines are dropped. */
+async function fillLog({ url, adminUrl }: RunningProxy): Promise<void> {
   const connection = await RawConnection.open(url);
-  const many = 1_000;
+  const batch = 1_000;
   for (let round = 0; round < 20 && !((await droppedLines(adminUrl)) > 0); round += 1) {
-    connection.send(formRequest('/nowhere').repeat(many));
-    for (let count = 0; count < many; count += 1) await connection.answer();
+    connection.send(formRequest('/nowhere').repeat(batch));
+    for (let count = 0; count < batch; count += 1) await connection.answer();
   }
   connection.close();
 }
 
-async function endsInTime(process: ServeProcess): Promise<void> {
+async function exitsInTime(process: ServeProcess): Promise<void> {
   const began = performance.now();
   process.signal('SIGTERM');
   expect(await process.ended).toBe(0);
   expect(performance.now() - began).toBeLessThan(5_000);
 }
 
-it('a full disk under the log stops neither requests nor SIGTERM', async () => {
+it('a full disk for the log stops neither requests nor SIGTERM', async () => {
   const full = openSync('/dev/full', 'w');
-  const served = await serveWith(full);
+  const running = await serveWith(full);
   closeSync(full);
-  await transferAnswered(served.url);
-  await until(async () => (await droppedLines(served.adminUrl)) > 0);
-  await transferAnswered(served.url);
-  const readyz = await fetch(`${served.adminUrl}/readyz`);
+  await transferSucceeds(running.url);
+  await until(async () => (await droppedLines(running.adminUrl)) > 0);
+  await transferSucceeds(running.url);
+  const readyz = await fetch(`${running.adminUrl}/readyz`);
   expect([readyz.status, await readyz.json()]).toEqual([
     200,
     { ready: true, reasons: [], warnings: ['log-lines-dropped'] },
   ]);
-  await endsInTime(served.process);
+  await exitsInTime(running.process);
 });
 
-it('a closed pipe under the log stops neither requests nor SIGTERM', async () => {
-  const served = await serveWith('pipe');
-  served.process.child.stdout?.destroy();
-  await transferAnswered(served.url);
-  await until(async () => (await droppedLines(served.adminUrl)) > 0);
-  await transferAnswered(served.url);
-  await endsInTime(served.process);
+it('a closed log pipe stops neither requests nor SIGTERM', async () => {
+  const running = await serveWith('pipe');
+  running.process.child.stdout?.destroy();
+  await transferSucceeds(running.url);
+  await until(async () => (await droppedLines(running.adminUrl)) > 0);
+  await transferSucceeds(running.url);
+  await exitsInTime(running.process);
 });
 
-it('a reader of the log that stalls stops nothing, and gets whole lines when it reads again', async () => {
-  const served = await serveWith('pipe');
-  const { process, url, adminUrl } = served;
+it('a stalled log reader does not stop requests, and gets whole lines when it continues', async () => {
+  const running = await serveWith('pipe');
+  const { process, url, adminUrl } = running;
   process.child.stdout?.pause();
-  await fillLog(served);
+  await fillLog(running);
   expect(await droppedLines(adminUrl)).toBeGreaterThan(0);
-  await transferAnswered(url);
+  await transferSucceeds(url);
   expect((await fetch(`${adminUrl}/readyz`)).status).toBe(200);
   process.child.stdout?.resume();
   await until(() => process.lines('log lines dropped').length > 0);
-  await transferAnswered(url);
+  await transferSucceeds(url);
   const lost = await droppedLines(adminUrl);
-  await endsInTime(process);
+  await exitsInTime(process);
   const lines = process.stdout().split('\n').slice(0, -1);
   expect(lines.filter((line) => !isJson(line))).toEqual([]);
   expect(process.lines('log lines dropped')).toEqual([expect.objectContaining({ lines: lost })]);
 }, 60_000);
 
-it('a reader of the log that stalls does not keep the process from ending', async () => {
-  const served = await serveWith('pipe');
-  served.process.child.stdout?.pause();
-  await fillLog(served);
+it('a stalled log reader does not keep the process from exiting', async () => {
+  const running = await serveWith('pipe');
+  running.process.child.stdout?.pause();
+  await fillLog(running);
   const began = performance.now();
-  served.process.signal('SIGTERM');
-  await until(() => served.process.child.exitCode !== null);
-  expect(served.process.child.exitCode).toBe(0);
+  running.process.signal('SIGTERM');
+  await until(() => running.process.child.exitCode !== null);
+  expect(running.process.child.exitCode).toBe(0);
   expect(performance.now() - began).toBeLessThan(5_000);
-  served.process.child.stdout?.resume();
+  running.process.child.stdout?.resume();
 }, 60_000);
 
-it('a command whose output cannot be written says so with exit code 1; a reader that has enough is no failure', () => {
+it('a command whose output cannot be written exits with 1; a reader that closes the pipe is not an error', () => {
   const run = (redirection: string) =>
     spawnSync('bash', ['--norc', '-c', `${process.execPath} src/main.ts --help ${redirection}`], {
       env: { PATH: process.env['PATH'] ?? '' },

@@ -17,7 +17,11 @@ let edge: Edge;
 afterEach(() => edge.stop());
 
 async function start(options: Partial<ProxyOptions> = {}): Promise<void> {
-  edge = await startEdge({ keys: { [card]: keys, [grouped]: keys, [other]: keys }, ...options });
+  edge = await startEdge({
+    keys: { [card]: keys, [grouped]: keys, [other]: keys },
+    logLevel: 'debug',
+    ...options,
+  });
 }
 
 const balanceOf = (login: string) => edge.ask(formRequest(`/sandbox/gw/api/v2/get-balance/manager/${login}`));
@@ -69,7 +73,7 @@ describe('a login that looks like a card number', () => {
     };
     expect((await balanceOf(card)).status).toBe(200);
     expect(edge.gateway.requests).toHaveLength(3);
-    expect(edge.proxy.logText().match(/keys changed/g)).toHaveLength(2);
+    expect(edge.proxy.logText().match(/keys updated/g)).toHaveLength(2);
     expect(marksIn(await written(), marks)).toEqual([]);
   });
 });

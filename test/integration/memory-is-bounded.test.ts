@@ -1,11 +1,11 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { startRecordingGateway } from '../../scripts/recording/gateway.ts';
 import { type Edge, startEdge, status, statusForm, transfer } from '../support/edge.ts';
 import { post, until } from '../support/forwarding.ts';
 import { limitMemory, peakMemory } from '../support/memory-limit.ts';
 import { configFor, spawnServe } from '../support/process.ts';
 import { formRequest, RawConnection } from '../support/raw-http.ts';
+import { startRecordingGateway } from '../support/recording-gateway.ts';
 
 const stops: (() => Promise<unknown> | void)[] = [];
 afterEach(async () => {

@@ -56,7 +56,7 @@ async function rotating(options: Partial<ProxyOptions> = {}, canary = true): Pro
   await send();
   await post(`${proxy.url}${eligibility}`, '', { 'Countersign-Login': 'acme' });
   writeKeys(proxy.keysFolder, 'sandbox', 'acme', next);
-  const changes = (): number => proxy.logLines().filter(({ msg }) => msg === 'keys changed').length;
+  const changes = (): number => proxy.logLines().filter(({ msg }) => msg === 'keys updated').length;
   const before = changes();
   await send();
   await until(() => changes() > before);
@@ -120,10 +120,10 @@ it('payments need no canary once the gateway has accepted the latest key', async
 
 it('a canary that is rejected with every key does not change the key of payments', async () => {
   const { proxy, simulator, pass } = await rotating();
-  simulator.accounts.setRefused('acme', true);
+  simulator.accounts.setBlocked('acme', true);
   expect((await transfer(proxy)).status).toBe(403);
   expect(await canaries(proxy, 'rejected')).toBe(1);
-  simulator.accounts.setRefused('acme', false);
+  simulator.accounts.setBlocked('acme', false);
   pass(501);
   expect((await transfer(proxy)).status).toBe(200);
 });

@@ -48,8 +48,8 @@ describe('an unknown path', () => {
     ['a path parameter on a literal', '/sandbox/gw;v=1/api/v2/get-balance/manager/acme'],
     ['a status group without its id', '/sandbox/gw/api/v4/status/group'],
     ['no status endpoint', '/sandbox/gw/api/v4/status'],
-    ['the operations port’s pages', '/metrics'],
-    ['the operations port’s health', '/healthz'],
+    ['a page of the admin port', '/metrics'],
+    ['the health check of the admin port', '/healthz'],
   ])('gets the same response in all cases: %s', async (_, target) => {
     const problem = expectProblem(await edge.ask(formRequest(target, statusForm)), 'unknown-route');
     expect(problem.detail).toBe(

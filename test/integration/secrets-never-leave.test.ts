@@ -67,6 +67,7 @@ async function start(options: Partial<ProxyOptions>): Promise<TestProxy> {
     gateway: 'http://127.0.0.1:9',
     keys: { acme: { controlKey, privateKey: pem } },
     random: () => 0,
+    logLevel: 'debug',
     sandbox: { timeouts: { connect: '100ms', request: '250ms' } },
     ...options,
     config: { callers, ...options.config },
@@ -313,7 +314,7 @@ describe('the output of a whole process', () => {
     const page = await (await fetch(`${adminUrl}/metrics`)).text();
     process.signal('SIGUSR2');
     expect(await process.ended).toBe(1);
-    expect(process.stdout()).toContain('defect: the process ends');
+    expect(process.stdout()).toContain('uncaught exception, exiting');
     expect(marksIn(process.stdout() + process.stderr() + page, marks)).toEqual([]);
   });
 });

@@ -1,11 +1,11 @@
 import { Agent, request as httpRequest } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { type RecordingGateway, startRecordingGateway } from '../../scripts/recording/gateway.ts';
 import { silent, startFaultyGateway } from '../support/faulty-gateway.ts';
 import { paths, post, statusForm, until } from '../support/forwarding.ts';
 import { configFor, type ServeProcess, spawnServe } from '../support/process.ts';
 import { formRequest, RawConnection } from '../support/raw-http.ts';
+import { type RecordingGateway, startRecordingGateway } from '../support/recording-gateway.ts';
 
 const stops: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -27,7 +27,7 @@ async function run(timeouts: object, sandbox: object = {}): Promise<Running> {
 }
 
 const transfer = (nth: number): string => formRequest(paths.transfer, `n=${nth}`);
-const stopping = 'shutting down: requests in flight are finished';
+const stopping = 'shutting down: draining in-flight requests';
 
 describe('after SIGTERM', () => {
   it('requests are served for the shutdown delay, each connection ending with its next response', async () => {
@@ -82,7 +82,7 @@ describe('after SIGTERM', () => {
     for (const bytes of ['', 'POST / HTTP/1.1\r\n', 'CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n', transfer(1)]) {
       (await RawConnection.open(url)).send(bytes);
     }
-    await until(() => process.lines('exchange').length === 2);
+    await until(() => process.lines('request completed').length === 2);
     const began = performance.now();
     process.signal('SIGTERM');
     expect(await process.ended).toBe(0);
@@ -108,7 +108,7 @@ describe('after SIGTERM', () => {
     process.signal('SIGTERM');
     expect(await process.ended).toBe(1);
     expect(performance.now() - began).toBeLessThan(5_000);
-    expect(process.lines('stopped with requests in flight')).toHaveLength(1);
+    expect(process.lines('shutdown timeout: requests still in flight')).toHaveLength(1);
   });
 });
 

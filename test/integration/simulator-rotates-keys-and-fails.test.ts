@@ -52,7 +52,7 @@ describe('the keys of a login', () => {
     expect(seen.accepted({ operation: 'order-status', keyIndex: 1 })).toBe(1);
   });
 
-  it('are refused from the moment they are taken away', async () => {
+  it('are rejected as soon as they are removed', async () => {
     const { url, simulator } = await start();
     expect((await post(url, invoice1())).status).toBe(200);
     simulator.accounts.setKeys('acme', { controlKeys: [], publicKeys: [next.publicKey] });
@@ -63,11 +63,11 @@ describe('the keys of a login', () => {
   it('cannot be set for a login that the scenario does not have', async () => {
     const { simulator } = await start();
     expect(() => simulator.accounts.setKeys('stranger', both)).toThrow(TypeError);
-    expect(() => simulator.accounts.setRefused('stranger', true)).toThrow(TypeError);
+    expect(() => simulator.accounts.setBlocked('stranger', true)).toThrow(TypeError);
   });
 });
 
-it('counts what was received, accepted and refused', async () => {
+it('counts received, accepted and rejected requests', async () => {
   const { url, simulator } = await start();
   await post(url, balanceDraft());
   await post(url, balanceDraft([], 'beta'));
@@ -85,7 +85,7 @@ it('counts what was received, accepted and refused', async () => {
 describe('a fault', () => {
   const withFault = (fault: Fault) => start({ fault: () => fault });
 
-  it('of the scenario comes after the effect: the transfer whose reply is lost is there', async () => {
+  it('of the scenario comes after the effect: the transfer with the lost response exists', async () => {
     const { url, simulator } = await start();
     const transfer = transferDraft([['client_orderid', 'lost-reply']]);
     await expect(post(url, transfer)).rejects.toMatchObject({ code: 'ECONNRESET' });
@@ -101,7 +101,7 @@ describe('a fault', () => {
     expect(replies.map(({ status }) => status)).toEqual([200, 500]);
   });
 
-  it('handed in goes before that of the scenario, and is told what the request was', async () => {
+  it('of the options precedes that of the scenario, and receives the request', async () => {
     const asked: unknown[] = [];
     const { url } = await start({
       fault: (operation, { login, path }) => {
@@ -141,14 +141,14 @@ describe('a fault', () => {
     expect(chunks.map(String)).toEqual(['t', 'y', 'p']);
   });
 
-  it('delays the reply', async () => {
+  it('delays the response', async () => {
     const { url } = await withFault({ delaySeconds: 0.05 });
     const before = performance.now();
     expect((await post(url, invoice1())).status).toBe(200);
     expect(performance.now() - before).toBeGreaterThan(45);
   });
 
-  it('under way does not keep the simulator from closing', async () => {
+  it('in progress does not keep the simulator from closing', async () => {
     const underWay = Promise.withResolvers<void>();
     const { url, close } = await startSimulator({
       fault: () => {
@@ -163,7 +163,7 @@ describe('a fault', () => {
   });
 });
 
-it('a port that is taken is an error', async () => {
+it('a port in use is an error', async () => {
   const { url } = await start();
   await expect(startSimulator({ port: Number(new URL(url).port) })).rejects.toMatchObject({
     code: 'EADDRINUSE',

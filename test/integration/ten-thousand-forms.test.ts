@@ -1,13 +1,9 @@
 import { Agent, request as httpRequest } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import {
-  type Recorded,
-  type RecordingGateway,
-  startRecordingGateway,
-} from '../../scripts/recording/gateway.ts';
 import type { Pair } from '../../src/oauth1/parameters.ts';
 import { formArbitrary } from '../support/form.ts';
+import { type Recorded, type RecordingGateway, startRecordingGateway } from '../support/recording-gateway.ts';
 import { startProxy, type TestProxy, testControlKey } from '../support/service.ts';
 import { publicKeyOf } from '../support/vectors.ts';
 import { type VerificationKey, verifyAuthorization } from '../support/verify.ts';

@@ -38,7 +38,7 @@ describe('promtool', () => {
     expect(status).toBe(0);
   });
 
-  itWith('promtool')('finds that each alert fires and stays silent as its tests say', () => {
+  itWith('promtool')('passes the tests of the rules', () => {
     const { status, output } = promtool(['test', 'rules', ...testFiles]);
     expect(output).not.toContain('FAILED');
     expect(status).toBe(0);
@@ -54,20 +54,20 @@ describe.each(alerts)('$alert', ({ alert, expr, labels, annotations }) => {
     expect([...runbookSections().keys()]).toContain(alert);
   });
 
-  it('has a test in which it fires, with every label that its texts name', () => {
+  it('has a test in which it fires, with every label in its texts', () => {
     const firing = checks
       .flatMap((check) => check.exp_samples)
       .filter((sample) => sample.labels.includes(`alertname="${alert}"`));
     expect(firing.length).toBeGreaterThan(0);
     const named = `${annotations?.summary} ${annotations?.description}`.matchAll(/\$labels\.(\w+)/g);
     for (const [, label = ''] of named) {
-      // A Prometheus that is not set up by the chart may add neither of the two.
+      // Without the chart, Prometheus may add neither of the two.
       if (['namespace', 'release'].includes(label)) continue;
       for (const sample of firing) expect(sample.labels).toContain(`${label}="`);
     }
   });
 
-  it('tells releases apart, and its description names the release where there is one', () => {
+  it('distinguishes releases, and its description names the release if there is one', () => {
     expect(annotations?.description).toMatch(
       /\{\{ with \$labels\.release \}\}Release \{\{ \. \}\} in namespace \{\{ \$labels\.namespace \}\}\.\{\{ end \}\}$/,
     );
@@ -86,7 +86,7 @@ describe.each(alerts)('$alert', ({ alert, expr, labels, annotations }) => {
     );
   });
 
-  it('does not depend on what the process does not expose', async () => {
+  it('uses only exposed metrics', async () => {
     const page = (await createPrometheus({ version: '1', environments: {}, callers: [] }).page(false)).body;
     const recorded = rules.flatMap((other) => other.record ?? []);
     for (const [name] of expr.matchAll(/\b(environment:)?countersign_[\w:]+/g)) {

@@ -39,7 +39,7 @@ async function prepare(): Promise<string> {
   return output + problems;
 }
 
-it('what is prepared twice lets the composed Countersign sign what the simulator accepts', async () => {
+it('after two runs of prepare, Countersign signs requests that the simulator accepts', async () => {
   expect([await prepare(), await prepare()]).toEqual([
     `${vault.address} has keys for acme, beta in sandbox\n`,
     `${vault.address} has keys for acme, beta in sandbox\n`,
@@ -48,7 +48,7 @@ it('what is prepared twice lets the composed Countersign sign what the simulator
     keys: await loadSimulatorKeys(join(folder, 'keys')),
     clock: Date.now,
   });
-  // The file of deploy/compose.yaml, with the addresses and paths of this machine.
+  // The configuration of deploy/compose.yaml with local addresses and paths.
   const composed = readFileSync('deploy/compose/countersign.yaml', 'utf8')
     .replace('http://127.0.0.1:8200', vault.address)
     .replace('http://simulator:8090', simulator.url)
@@ -67,7 +67,7 @@ it('what is prepared twice lets the composed Countersign sign what the simulator
     const status = 'login=acme&client_orderid=invoice-1';
     expect((await post('/v2/get-balance/manager/acme', '', 'countersign-demo')).status).toBe(200);
     expect((await post('/v4/status/1234', status, 'countersign-demo')).status).toBe(200);
-    expect((await post('/v4/status/1234', status, 'somebody')).status).toBe(401);
+    expect((await post('/v4/status/1234', status, 'unknown')).status).toBe(401);
   } finally {
     await service.stop(Promise.resolve());
     await simulator.close();

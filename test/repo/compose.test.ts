@@ -29,26 +29,26 @@ const mounts = names.flatMap((name) =>
     return { name, source, target, mode };
   }),
 );
-/** The file of this checkout that a service sees at a path. */
-function seenBy(service: string, path: string): string | undefined {
+/** The file of this checkout that is mounted in a service at a path. */
+function mountedFile(service: string, path: string): string | undefined {
   const mount = mounts.find(({ name, target }) => name === service && path.startsWith(target));
   return mount === undefined ? undefined : join('deploy', mount.source, path.slice(mount.target.length));
 }
 
-it('every file that is mounted exists, and is mounted read-only', () => {
+it('every mounted file exists and is mounted read-only', () => {
   const files = mounts.filter(({ source }) => source.startsWith('.'));
   expect(files.filter(({ source }) => !existsSync(join('deploy', source)))).toEqual([]);
   expect(files.filter(({ mode }) => mode !== 'ro')).toEqual([]);
 });
 
-it('every volume and every service that is referred to exists', () => {
+it('every referenced volume and service exists', () => {
   const volumes = mounts.filter(({ source }) => !source.startsWith('.')).map(({ source }) => source);
   expect(Object.keys(record(read('compose.yaml'), 'volumes')).sort()).toEqual([...new Set(volumes)].sort());
   const referred = names.flatMap((name) => Object.keys(record(services[name], 'depends_on')));
   expect(referred.filter((name) => !names.includes(name))).toEqual([]);
 });
 
-it('every port is published on loopback alone, and no two are the same', () => {
+it('every port is unique and published on loopback only', () => {
   const ports = names.flatMap((name) => list(services[name], 'ports').map(String));
   expect(ports.filter((port) => !port.startsWith('127.0.0.1:'))).toEqual([]);
   const published = ports.map((port) => port.split(':')[1]);
@@ -60,7 +60,7 @@ it('every image has a version', () => {
   expect(images.filter((image) => !/:v?\d+(\.\d+)+\}$|^countersign:dev$/.test(image))).toEqual([]);
 });
 
-it('the image of Countersign runs as in production: nothing to write to, no capabilities', () => {
+it('the image of Countersign runs as in production: read-only, no capabilities', () => {
   const ours = names.filter((name) => at(services[name], 'image') === 'countersign:dev');
   expect(ours).toEqual(['prepare', 'simulator', 'countersign']);
   for (const name of ours) {
@@ -72,7 +72,7 @@ it('the image of Countersign runs as in production: nothing to write to, no capa
   }
 });
 
-it('a container is stopped as late as a pod, wherever a command or a file starts it', () => {
+it('the stop timeout of containers is the grace period of pods, in every command and file', () => {
   const chart: unknown = parse(readFileSync('helm/countersign/values.yaml', 'utf8'));
   const seconds = at(chart, 'terminationGracePeriodSeconds');
   expect(at(services['countersign'], 'stop_grace_period')).toBe(`${String(seconds)}s`);
@@ -82,7 +82,7 @@ it('a container is stopped as late as a pod, wherever a command or a file starts
   for (const command of commands) expect(command).toContain(`--stop-timeout ${String(seconds)} `);
 });
 
-it('Prometheus looks at the admin port, by a name of the service that owns the network', () => {
+it('Prometheus scrapes the admin port, by an alias of the service that owns the network', () => {
   const [target] = list(read('compose/prometheus.yml'), 'scrape_configs', 0, 'static_configs', 0, 'targets');
   const port = at(read('compose/countersign.yaml'), 'admin', 'port');
   expect(at(services['countersign'], 'network_mode')).toBe('service:vault');
@@ -93,7 +93,7 @@ it('Prometheus looks at the admin port, by a name of the service that owns the n
 itWith('promtool')('promtool accepts the configuration of Prometheus, with the rules that it loads', () => {
   const text = readFileSync('deploy/compose/prometheus.yml', 'utf8');
   const [pattern = ''] = list(parse(text), 'rule_files').map(String);
-  const rules = seenBy('prometheus', pattern) ?? '';
+  const rules = mountedFile('prometheus', pattern) ?? '';
   mkdirSync(folder, { recursive: true });
   const file = join(folder, 'prometheus.yml');
   writeFileSync(file, text.replace(pattern, join(process.cwd(), rules)));
@@ -101,7 +101,7 @@ itWith('promtool')('promtool accepts the configuration of Prometheus, with the r
   expect({ status, output }).toEqual({ status: 0, output: expect.stringContaining('alerts.rules.yaml') });
 });
 
-it('the health check of the image is also in the compose file: an OCI image has none', () => {
+it('the health check of the image is also in the compose file, because OCI images have none', () => {
   const [, options = ''] = /^HEALTHCHECK (.*?) \\$/m.exec(readFileSync('Dockerfile', 'utf8')) ?? [];
   const timing = [...options.matchAll(/--([\w-]+)=(\w+)/g)].map(([, name = '', value = '']) => [
     name.replace('-', '_'),
@@ -113,7 +113,7 @@ it('the health check of the image is also in the compose file: an OCI image has 
   });
 });
 
-it('Grafana sees every dashboard and no other JSON file, which it would log an error for', () => {
+it('Grafana sees every dashboard and no other JSON file', () => {
   const path = String(
     at(read('compose/grafana/dashboards/countersign.yaml'), 'providers', 0, 'options', 'path'),
   );
@@ -126,13 +126,16 @@ it('Grafana sees every dashboard and no other JSON file, which it would log an e
     );
   const dashboards = readdirSync('deploy/grafana').filter((name) => name.endsWith('.json'));
   expect(seen.sort()).toEqual(dashboards.sort());
-  for (const name of dashboards) expect(seenBy('grafana', `${path}/${name}`)).toBe(`deploy/grafana/${name}`);
+  for (const name of dashboards)
+    expect(mountedFile('grafana', `${path}/${name}`)).toBe(`deploy/grafana/${name}`);
 });
 
 it('Grafana finds its data source', () => {
   const source = at(read('compose/grafana/datasources/prometheus.yaml'), 'datasources', 0);
   expect(source).toMatchObject({ uid: 'prometheus', url: 'http://prometheus:9090', isDefault: true });
   for (const kind of ['datasources', 'dashboards']) {
-    expect(seenBy('grafana', `/etc/grafana/provisioning/${kind}`)).toBe(`deploy/compose/grafana/${kind}`);
+    expect(mountedFile('grafana', `/etc/grafana/provisioning/${kind}`)).toBe(
+      `deploy/compose/grafana/${kind}`,
+    );
   }
 });

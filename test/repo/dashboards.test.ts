@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { dashboards } from '../../scripts/dashboards/dashboards.ts';
-import { build, serialise } from '../../scripts/dashboards/panels.ts';
+import { build, serialize } from '../../scripts/dashboards/panels.ts';
 import { createMetrics, type MetricFactory } from '../../src/observability/metric-definitions.ts';
 
 const datasource = z.object({ type: z.literal('prometheus'), uid: z.literal('$datasource') });
@@ -51,29 +51,29 @@ const panels = committed.flatMap(({ file, dashboard }) =>
   ),
 );
 const labels = labelsByMetric();
-/** Labels that Prometheus adds when it scrapes. */
+/** Labels that Prometheus adds to a target. */
 const targetLabels = ['namespace', 'release'];
 
-/** Label names of each metric, as it is declared. */
+/** The declared label names of each metric. */
 function labelsByMetric(): Map<string, readonly string[]> {
   const found = new Map<string, readonly string[]>();
-  const note = (name: string, names: readonly string[]) => {
+  const register = (name: string, names: readonly string[]) => {
     found.set(`countersign_${name}`, names);
     return { inc() {}, dec() {}, set() {}, remove() {}, observe() {} };
   };
-  const maker: MetricFactory = {
-    counter: (name, _help, names) => note(name, names),
-    gauge: (name, _help, names) => note(name, names),
+  const factory: MetricFactory = {
+    counter: (name, _help, names) => register(name, names),
+    gauge: (name, _help, names) => register(name, names),
     histogram: (name, _help, names) => {
-      for (const part of ['bucket', 'count', 'sum']) note(`${name}_${part}`, [...names, 'le']);
-      return note(name, names);
+      for (const part of ['bucket', 'count', 'sum']) register(`${name}_${part}`, [...names, 'le']);
+      return register(name, names);
     },
   };
-  createMetrics(maker);
+  createMetrics(factory);
   return found;
 }
 
-/** Every selector of Countersign's own metrics in a query: name and matchers. */
+/** Every selector of Countersign metrics in a query: name and matchers. */
 function selectors(expr: string): { name: string; matchers: string }[] {
   return [...expr.matchAll(/\b(countersign_\w+)(?:\{([^}]*)\})?/g)].map(([, name = '', matchers = '']) => ({
     name,
@@ -82,8 +82,8 @@ function selectors(expr: string): { name: string; matchers: string }[] {
 }
 
 describe.each(committed)('$file', ({ model, text, dashboard }) => {
-  it('is what its source generates', () => {
-    expect(text).toBe(serialise(build(model)));
+  it('is up to date with its source (npm run generate)', () => {
+    expect(text).toBe(serialize(build(model)));
   });
 
   it('has the variables for data source, release, environment, operation and runbook', () => {
@@ -97,12 +97,12 @@ describe.each(committed)('$file', ({ model, text, dashboard }) => {
     ]);
   });
 
-  it('has an id for every panel, no two alike', () => {
+  it('has a unique ID for every panel', () => {
     const ids = dashboard.panels.map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);
   });
 
-  it('has panels side by side on 24 columns, none over another', () => {
+  it('has panels on 24 columns without overlap', () => {
     const cells = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }) => {
       expect(x + w).toBeLessThanOrEqual(24);
       return Array.from({ length: w * h }, (_, at) => `${x + (at % w)},${y + Math.floor(at / w)}`);
@@ -110,31 +110,31 @@ describe.each(committed)('$file', ({ model, text, dashboard }) => {
     expect(new Set(cells).size).toBe(cells.length);
   });
 
-  it('has no two panels of one title', () => {
+  it('has unique panel titles', () => {
     const titles = dashboard.panels.map(({ title }) => title);
     expect(new Set(titles).size).toBe(titles.length);
   });
 });
 
-it('no two dashboards have one uid, and each has the tag that links them', () => {
+it('dashboards have unique UIDs and the tag that links them', () => {
   expect(new Set(committed.map(({ dashboard }) => dashboard.uid)).size).toBe(committed.length);
   for (const { dashboard } of committed) expect(dashboard.tags).toContain('countersign');
 });
 
-it('every metric is in a panel', () => {
+it('every metric is shown in a panel', () => {
   const shown = panels.flatMap(({ panel }) => panel.targets.flatMap(({ expr }) => selectors(expr)));
   const names = new Set(shown.map(({ name }) => name.replace(/_bucket$/, '')));
   const declared = [...labels.keys()].filter((name) => !/_(bucket|count|sum)$/.test(name));
   expect(declared.filter((name) => !names.has(name))).toEqual([]);
 });
 
-it('an instance that lags behind in a rotation is visible: the signing version is the lowest of all', () => {
-  const versions = panels.find(({ panel }) => panel.title === 'Newest and signing version')?.panel;
+it('an instance that lags behind in a rotation is visible: the active version is the minimum of all', () => {
+  const versions = panels.find(({ panel }) => panel.title === 'Latest vs. active version')?.panel;
   const operators = versions?.targets.map(({ expr }) => expr.replace(/ by .*\((\w+)\{.*/, ' $1'));
   expect(operators).toEqual(['max countersign_key_version', 'min countersign_key_signing_version']);
 });
 
-it('the runbook names only dashboards and panels there are', () => {
+it('the runbook names only existing dashboards and panels', () => {
   const titles = committed.flatMap(({ model, dashboard }) => [
     model.title,
     ...dashboard.panels.map(({ title }) => title),
@@ -144,7 +144,7 @@ it('the runbook names only dashboards and panels there are', () => {
 });
 
 describe.each(panels)('$name', ({ panel }) => {
-  it('asks only for metrics and labels there are', () => {
+  it('uses only existing metrics and labels', () => {
     for (const { expr, legendFormat } of panel.targets) {
       for (const { name, matchers } of selectors(expr)) {
         const known = labels.get(name) ?? [];
@@ -157,7 +157,7 @@ describe.each(panels)('$name', ({ panel }) => {
     }
   });
 
-  it('is filtered by the variables wherever the metric has the label', () => {
+  it('is filtered by the variables if the metric has the label', () => {
     for (const { name, matchers } of panel.targets.flatMap(({ expr }) => selectors(expr))) {
       for (const label of ['environment', 'operation']) {
         if (labels.get(name)?.includes(label)) expect(matchers).toContain(`${label}=~"$${label}`);
@@ -165,7 +165,7 @@ describe.each(panels)('$name', ({ panel }) => {
     }
   });
 
-  it('tells releases apart: each selector is filtered, each result is named', () => {
+  it('distinguishes releases: each selector is filtered, each result is named', () => {
     for (const { expr, legendFormat } of panel.targets) {
       const all = [...expr.matchAll(/\b(?:countersign|process|nodejs)_\w+(\{[^}]*\})?/g)];
       expect(all.length).toBeGreaterThan(0);
@@ -178,7 +178,7 @@ describe.each(panels)('$name', ({ panel }) => {
     }
   });
 
-  it('counts over the interval that fits the resolution, or over the time shown', () => {
+  it('uses $__rate_interval or $__range as the window', () => {
     for (const { expr } of panel.targets) {
       const windows = [...expr.matchAll(/\[([^\]]*)\]/g)].map(([, window]) => window);
       for (const window of windows) expect(['$__rate_interval', '$__range']).toContain(window);
@@ -187,12 +187,12 @@ describe.each(panels)('$name', ({ panel }) => {
     }
   });
 
-  it('has its own letter for each query', () => {
+  it('has a unique letter for each query', () => {
     const letters = panel.targets.map(({ refId }) => refId);
     expect(new Set(letters).size).toBe(letters.length);
   });
 
-  it('links to sections that the runbook has', () => {
+  it('links to existing sections of the runbook', () => {
     const sections = readFileSync('deploy/runbook.md', 'utf8').matchAll(/^## (\w+)$/gm);
     const anchors = [...sections].map(([, name = '']) => `$runbook#${name.toLowerCase()}`);
     for (const { url } of panel.links) expect(anchors).toContain(url);

@@ -20,14 +20,14 @@ whenHelm.each(ciValues)('helm lint --strict and helm template accept the %s valu
   expect(template(values(name))).toMatchObject({ status: 0, stderr: '' });
 });
 
-whenHelm('the packaged chart renders the same as the folder, with rules and dashboards in it', () => {
+whenHelm('the packaged chart renders the same as the directory, with rules and dashboards', () => {
   expect(helm(['package', chart, '--destination', folder])).toMatchObject({ status: 0 });
   const everything = values('everything');
   const packaged = render(everything, undefined, join(folder, 'countersign-0.1.0.tgz'));
   expect(packaged).toEqual(render(everything));
 });
 
-whenHelm('the packaged chart holds no recording, picture, source or test', () => {
+whenHelm('the packaged chart contains no recording, picture, source or test', () => {
   expect(helm(['package', chart, '--destination', folder])).toMatchObject({ status: 0 });
   const archive = join(folder, 'countersign-0.1.0.tgz');
   const packed = execFileSync('tar', ['--list', '--file', archive], { encoding: 'utf8' }).trim().split('\n');
@@ -53,14 +53,17 @@ whenHelm.each([
   ['an admin port that the chart sets itself', ['config.admin.port=1'], '/config/admin'],
   ['no environment', ['config.environments={}'], '/config'],
   ['a Vault token in the open', ['config.keys.vault.auth.token="hvs.x"'], '/config/keys/vault/auth/token'],
-  ['a token life that the kubelet refuses', ['vaultToken.expirationSeconds=60'], '/vaultToken'],
+  ['a token lifetime that Kubernetes rejects', ['vaultToken.expirationSeconds=60'], '/vaultToken'],
   ['an empty peer, which would be everybody', ['networkPolicy.callers=[{}]'], '/networkPolicy/callers/0'],
   ['an upside-down autoscaler', ['autoscaling.enabled=true', 'autoscaling.minReplicas=99'], 'maxReplicas'],
   ['a login that climbs', ['keySecrets[0].login=".."'], '/keySecrets/0/login'],
-])('the chart refuses %s', (_what, settings, message) => {
-  const refused = template([...values('minimal'), ...settings.flatMap((setting) => ['--set-json', setting])]);
-  expect(refused.status).toBe(1);
-  expect(refused.stderr).toContain(message);
+])('the chart rejects %s', (_what, settings, message) => {
+  const rendered = template([
+    ...values('minimal'),
+    ...settings.flatMap((setting) => ['--set-json', setting]),
+  ]);
+  expect(rendered.status).toBe(1);
+  expect(rendered.stderr).toContain(message);
 });
 
 /** What `helm install` prints at the end. */
@@ -72,20 +75,20 @@ function notes(args: readonly string[]): string {
   return String(at(render(args, 'Notes', copy)[0], 'notes'));
 }
 
-whenHelm('the notes say what still has to be done, and no more once it is', () => {
+whenHelm('the notes list missing settings, and only those', () => {
   const fresh = notes(values('default'));
   expect(fresh).toContain('http://pay-countersign.payments.svc:8080/sandbox/gw/api/...');
   expect(fresh.match(/^NOTE: .*$/gm)).toEqual([
-    'NOTE: config.callers is empty, so every request is refused.',
-    'NOTE: config.environments.sandbox.baseUrl is https://sandbox.gateway.example, which is a placeholder.',
-    'NOTE: the image is not pinned: set image.digest.',
+    'NOTE: config.callers is empty, so all requests are rejected.',
+    'NOTE: config.environments.sandbox.baseUrl is https://sandbox.gateway.example, a placeholder.',
+    'NOTE: the image is not pinned. Set image.digest.',
   ]);
   expect(notes(values('vault-kubernetes'))).not.toContain('NOTE:');
   expect(notes(values('vault-kubernetes'))).toContain('vault write auth/kubernetes-prod/role/countersign ');
   expect(notes(values('directory-keys'))).not.toContain('vault write');
 });
 
-whenHelm('the notes name the Vault policy by its file, and as the set-up script calls it', () => {
+whenHelm('the notes name the Vault policy and its file as the setup script does', () => {
   const text = notes(values('vault-kubernetes'));
   const [, policy = '', file = ''] = /^ *vault policy write (\S+) (\S+)$/m.exec(text) ?? [];
   expect(readFileSync(file, 'utf8')).toContain('path "secret/data/gateway/*"');
@@ -94,9 +97,9 @@ whenHelm('the notes name the Vault policy by its file, and as the set-up script 
   expect(text).not.toContain('<');
 });
 
-whenHelm('the notes name the labels of the pods that the network policy lets in', () => {
+whenHelm('the notes name the labels of the pods that the network policy allows', () => {
   expect(notes(values('default'))).toContain(
-    'reach the proxy port, and no others (networkPolicy.callers):\n' +
+    'connect to the proxy port (networkPolicy.callers):\n' +
       '  pods labeled countersign/caller=true in all namespaces\n',
   );
   const callers = [

@@ -7,7 +7,7 @@ import { itWith } from '../support/requires.ts';
 
 const whenHelm = itWith('helm');
 
-/** What the pod's environment variables would hold: something of the right form for each name it is given. */
+/** Environment variables of the pod, with valid values. */
 function lookUpIn(pod: unknown): (name: string) => string | undefined {
   const names = list(pod, 'env').map((variable) => at(variable, 'name'));
   return (name) => (names.includes(name) ? 'a1'.repeat(32) : undefined);
@@ -21,14 +21,14 @@ function filesNamed(value: unknown): string[] {
   );
 }
 
-whenHelm.each(ciValues)('the configuration of the %s values passes the check of the program', (name) => {
+whenHelm.each(ciValues)('the configuration of the %s values is valid', (name) => {
   const args = values(name);
   const lookUp = lookUpIn(container(args));
   const checked = validateConfig(configText(args), { lookUp, builtIn: builtInOperations });
   expect('problems' in checked ? checked.problems : []).toEqual([]);
 });
 
-whenHelm.each(ciValues)('every file that the %s values name lies in a folder that is mounted', (name) => {
+whenHelm.each(ciValues)('every file in the %s values is in a mounted directory', (name) => {
   const args = values(name);
   const folders = list(container(args), 'volumeMounts').map((mount) => String(at(mount, 'mountPath')));
   const homeless = filesNamed(parse(configText(args))).filter(
@@ -51,33 +51,30 @@ whenHelm('listeners, container ports and Services agree', () => {
   expect(targets('pay-countersign-admin')).toMatchObject([{ name: 'admin', targetPort: 'admin' }]);
 });
 
-whenHelm(
-  'metrics are served under every name of the admin Service, and under those that the values add',
-  async () => {
-    const own = '--set=config.admin.allowedHosts={metrics.internal}';
-    const config: unknown = parse(configText([...values('minimal'), own]));
-    expect(at(config, 'admin', 'allowedHosts')).toEqual([
-      'metrics.internal',
-      'pay-countersign-admin',
-      'pay-countersign-admin.payments',
-      'pay-countersign-admin.payments.svc',
-      'pay-countersign-admin.payments.svc.cluster.local',
-    ]);
-    expect(at(renderOne(values('minimal'), 'Service', 'pay-countersign-admin'), 'kind')).toBe('Service');
-  },
-);
+whenHelm('metrics are served for every name of the admin Service and for added names', async () => {
+  const own = '--set=config.admin.allowedHosts={metrics.internal}';
+  const config: unknown = parse(configText([...values('minimal'), own]));
+  expect(at(config, 'admin', 'allowedHosts')).toEqual([
+    'metrics.internal',
+    'pay-countersign-admin',
+    'pay-countersign-admin.payments',
+    'pay-countersign-admin.payments.svc',
+    'pay-countersign-admin.payments.svc.cluster.local',
+  ]);
+  expect(at(renderOne(values('minimal'), 'Service', 'pay-countersign-admin'), 'kind')).toBe('Service');
+});
 
-whenHelm('what the user wrote for a file of his own is kept', () => {
+whenHelm('given file paths are kept', () => {
   const own = '--set=config.keys.vault.auth.jwtFile=/etc/countersign/secrets/jwt/token';
   const config: unknown = parse(configText([...values('vault-kubernetes'), own]));
   expect(at(config, 'keys', 'vault', 'auth', 'jwtFile')).toBe('/etc/countersign/secrets/jwt/token');
 });
 
-whenHelm('large numbers reach the configuration as numbers', () => {
+whenHelm('large numbers are still numbers in the configuration', () => {
   expect(configText(values('everything'))).toMatch(/^ +maxEntries: 2000000$/m);
 });
 
-whenHelm('a changed configuration changes the pods, and nothing else of the values does', () => {
+whenHelm('only a changed configuration changes the pods', () => {
   const checksum = (...args: string[]) =>
     at(
       renderOne([...values('minimal'), ...args], 'Deployment'),
@@ -93,7 +90,7 @@ whenHelm('a changed configuration changes the pods, and nothing else of the valu
   expect(checksum('--set=replicaCount=5')).toBe(checksum());
 });
 
-whenHelm('no rendered object holds a secret: secrets are references', () => {
+whenHelm('no rendered object contains a secret: secrets are references', () => {
   const env = list(container(values('everything')), 'env');
   expect(env[0]).toEqual({
     name: 'VAULT_ROLE_ID',
@@ -102,7 +99,7 @@ whenHelm('no rendered object holds a secret: secrets are references', () => {
   expect(configText(values('everything'))).toContain('roleId: ${VAULT_ROLE_ID}');
 });
 
-whenHelm('each login gets its keys in its own folder, from its own Secret', () => {
+whenHelm('each login has its keys in a separate directory, from a separate Secret', () => {
   const volumes = list(
     renderOne(values('directory-keys'), 'Deployment'),
     'spec',

@@ -22,7 +22,7 @@ const groupsOfFiles = (): unknown[] =>
     .map((name): unknown => parse(readFileSync(join('deploy/prometheus', name), 'utf8')))
     .flatMap((file) => list(file, 'groups'));
 
-it('the chart carries dashboards and rules as links, so that there is one copy of each', () => {
+it('the chart has dashboards and rules as links, without copies', () => {
   expect(readlinkSync(join(chart, 'files/dashboards'))).toBe('../../../deploy/grafana');
   expect(readlinkSync(join(chart, 'files/prometheus'))).toBe('../../../deploy/prometheus');
 });
@@ -51,7 +51,7 @@ whenHelm('the PrometheusRule holds every group of the rule files, unchanged', ()
   expect(list(renderOne(everything, 'PrometheusRule'), 'spec', 'groups')).toEqual(groups);
 });
 
-/** Each threshold of the rule files: its name, its number and the line that it is marked in. */
+/** Each threshold of the rule files: name, number and marked line. */
 const thresholds = namesIn('deploy/prometheus', '.rules.yaml')
   .flatMap((name) => readFileSync(join('deploy/prometheus', name), 'utf8').split('\n'))
   .flatMap((line) => {
@@ -65,7 +65,7 @@ const thresholds = namesIn('deploy/prometheus', '.rules.yaml')
 const expressionsIn = (groups: unknown[]): string[] =>
   groups.flatMap((group) => list(group, 'rules')).map((rule) => String(at(rule, 'expr')));
 
-it('every number that an alert compares with, beside 0 and 1, is a threshold', () => {
+it('every number that an alert compares with, except 0 and 1, is a threshold', () => {
   const lines = namesIn('deploy/prometheus', '.rules.yaml').flatMap((name) =>
     readFileSync(join('deploy/prometheus', name), 'utf8').split('\n'),
   );
@@ -73,7 +73,7 @@ it('every number that an alert compares with, beside 0 and 1, is a threshold', (
   expect(unmarked).toEqual([]);
 });
 
-it('each threshold stands once in its line, and has the same number in the values', () => {
+it('each threshold is unique in its line, and has the same number in the values', () => {
   const defaults = at(
     parse(readFileSync(join(chart, 'values.yaml'), 'utf8')),
     'prometheusRule',
@@ -86,7 +86,7 @@ it('each threshold stands once in its line, and has the same number in the value
 });
 
 whenHelm.each([...new Map(thresholds.map((one) => [one.name, one]))])(
-  'the threshold %s is a value, which changes its own number alone',
+  'the value of threshold %s changes only its number',
   (name, { number }) => {
     const other = Number(number) / 2;
     const given = ['--set-json', `prometheusRule.thresholds.${name}=${other}`];
@@ -112,19 +112,15 @@ whenHelm.each([...new Map(thresholds.map((one) => [one.name, one]))])(
 );
 
 whenHelm.each([
-  [
-    'a threshold that no alert has',
-    'clockSkewMinutes=1',
-    "additional properties 'clockSkewMinutes' not allowed",
-  ],
-  ['a share above 1', 'saturationRatio=80', '/prometheusRule/thresholds/saturationRatio'],
-])('the chart refuses %s', (_what, setting, message) => {
-  const refused = template([...everything, '--set-json', `prometheusRule.thresholds.${setting}`]);
-  expect(refused.status).toBe(1);
-  expect(refused.stderr).toContain(message);
+  ['an unknown threshold', 'clockSkewMinutes=1', "additional properties 'clockSkewMinutes' not allowed"],
+  ['a ratio above 1', 'saturationRatio=80', '/prometheusRule/thresholds/saturationRatio'],
+])('the chart rejects %s', (_what, setting, message) => {
+  const rendered = template([...everything, '--set-json', `prometheusRule.thresholds.${setting}`]);
+  expect(rendered.status).toBe(1);
+  expect(rendered.stderr).toContain(message);
 });
 
-whenHelm('the address of the runbook goes in front of every runbook_url', () => {
+whenHelm('the runbook prefix is added to every runbook_url', () => {
   const prefix = 'https://git.internal/payments/countersign/blob/main/';
   const urls = (args: readonly string[]) =>
     list(renderOne([...everything, ...args], 'PrometheusRule'), 'spec', 'groups')
@@ -152,7 +148,7 @@ whenHelm.each([
   ['', 'pay-countersign-admin'],
   ['--set=nameOverride=signer', 'pay-signer-admin'],
   ['--set=fullnameOverride=gate', 'gate-admin'],
-])('the ServiceMonitor finds the admin Service alone, and calls the job countersign %s', (override, name) => {
+])('the ServiceMonitor selects only the admin Service, and the job is countersign %s', (override, name) => {
   const args = [
     ...values('default'),
     '--set=serviceMonitor.enabled=true',
@@ -177,7 +173,7 @@ whenHelm.each([
   expect(at(monitor, 'spec', 'jobLabel')).toBeUndefined();
 });
 
-whenHelm('relabelings of the values come after those that set job and release', () => {
+whenHelm('relabelings of the values follow those that set job and release', () => {
   const [endpoint] = list(renderOne(everything, 'ServiceMonitor'), 'spec', 'endpoints');
   expect(list(endpoint, 'relabelings')).toEqual([
     expect.objectContaining({ targetLabel: 'job' }),
@@ -186,7 +182,7 @@ whenHelm('relabelings of the values come after those that set job and release', 
   ]);
 });
 
-whenHelm('nothing that needs the Prometheus operator is rendered unless it is asked for', () => {
+whenHelm('objects of the Prometheus operator are rendered only if enabled', () => {
   const kinds = render(values('default')).map((object) => at(object, 'kind'));
   expect(kinds).not.toContain('ServiceMonitor');
   expect(kinds).not.toContain('PrometheusRule');

@@ -9,31 +9,28 @@ const rules = (args: string[], direction: 'ingress' | 'egress') =>
   list(renderOne(args, 'NetworkPolicy'), 'spec', direction);
 const portsOf = (rule: unknown) => list(rule, 'ports').map((port) => at(port, 'port'));
 
-whenHelm(
-  'the proxy port is open to labelled callers, the admin port to monitoring, and each to no other',
-  () => {
-    const [callers, metrics, test, ...others] = rules(values('default'), 'ingress');
-    expect(others).toEqual([]);
-    expect(callers).toEqual({
-      from: [{ namespaceSelector: {}, podSelector: { matchLabels: { 'countersign/caller': 'true' } } }],
-      ports: [{ port: 'proxy', protocol: 'TCP' }],
-    });
-    expect(at(metrics, 'from')).toEqual([
-      { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } },
-    ]);
-    expect(portsOf(metrics)).toEqual(['admin']);
-    const labels = at(renderOne(values('default'), 'Pod'), 'metadata', 'labels');
-    expect(labels).toMatchObject(record(test, 'from', 0, 'podSelector', 'matchLabels'));
-  },
-);
+whenHelm('only labeled callers may connect to the proxy port, and only monitoring to the admin port', () => {
+  const [callers, metrics, test, ...others] = rules(values('default'), 'ingress');
+  expect(others).toEqual([]);
+  expect(callers).toEqual({
+    from: [{ namespaceSelector: {}, podSelector: { matchLabels: { 'countersign/caller': 'true' } } }],
+    ports: [{ port: 'proxy', protocol: 'TCP' }],
+  });
+  expect(at(metrics, 'from')).toEqual([
+    { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } },
+  ]);
+  expect(portsOf(metrics)).toEqual(['admin']);
+  const labels = at(renderOne(values('default'), 'Pod'), 'metadata', 'labels');
+  expect(labels).toMatchObject(record(test, 'from', 0, 'podSelector', 'matchLabels'));
+});
 
-whenHelm('an empty list of callers opens the proxy port to nobody, not to everybody', () => {
+whenHelm('an empty list of callers closes the proxy port', () => {
   const ingress = rules([...values('default'), '--set-json', 'networkPolicy.callers=[]'], 'ingress');
   expect(ingress).toHaveLength(2);
   expect(ingress.every((rule) => list(rule, 'from').length > 0)).toBe(true);
 });
 
-whenHelm('pods reach DNS, Vault and the gateway, and nothing else', () => {
+whenHelm('egress is limited to DNS, Vault and the gateway', () => {
   const egress = rules(values('vault-kubernetes'), 'egress');
   expect(egress.map(portsOf)).toEqual([[53, 53], [8200], [443]]);
   expect(at(egress[2], 'to')).toEqual([{ ipBlock: { cidr: '203.0.113.0/24' } }]);
@@ -43,23 +40,23 @@ whenHelm('pods reach DNS, Vault and the gateway, and nothing else', () => {
   });
 });
 
-whenHelm('without Vault there is no way to Vault', () => {
+whenHelm('without Vault there is no egress to Vault', () => {
   expect(rules(values('directory-keys'), 'egress').map(portsOf)).toEqual([[53, 53], [443]]);
 });
 
-whenHelm('further egress is added as it stands', () => {
+whenHelm('extra egress is added unchanged', () => {
   expect(rules(values('everything'), 'egress').at(-1)).toEqual({
     to: [{ ipBlock: { cidr: '198.51.100.7/32' } }],
     ports: [{ port: 8443, protocol: 'TCP' }],
   });
 });
 
-whenHelm('the cloud metadata address is out of reach by default', () => {
+whenHelm('egress to the cloud metadata address is blocked by default', () => {
   const gateway = rules(values('default'), 'egress').at(-1);
   expect(at(gateway, 'to', 0, 'ipBlock', 'except')).toContain('169.254.0.0/16');
 });
 
-whenHelm('a gateway with an IPv6 address is in reach by default, and private IPv6 addresses are not', () => {
+whenHelm('egress to public IPv6 addresses is allowed by default, to private ones it is not', () => {
   const gateway = list(rules(values('default'), 'egress').at(-1), 'to');
   expect(gateway.map((peer) => at(peer, 'ipBlock', 'cidr'))).toEqual(['0.0.0.0/0', '::/0']);
   const excepted = new BlockList();

@@ -24,8 +24,8 @@ afterEach(() => {
   for (const server of servers.splice(0)) server.close();
 });
 
-/** The operations port as the program has it. */
-async function operationsPort(ready: boolean): Promise<number> {
+/** The admin port with the real app. */
+async function startAdminPort(ready: boolean): Promise<number> {
   const page = async () => ({ contentType: 'text/plain', body: '' });
   const server = createServer(
     createAdminApp({ page, readiness: () => ({ ready, reasons: [], warnings: [] }) }),
@@ -39,11 +39,11 @@ async function operationsPort(ready: boolean): Promise<number> {
 
 const podSpec = (args: string[]) => at(renderOne(args, 'Deployment'), 'spec', 'template', 'spec');
 
-whenHelm('the probes ask for what the operations port answers', async () => {
+whenHelm('the probes use paths that the admin port serves', async () => {
   const pod = container(values('default'));
   const status = async (probe: string, ready: boolean) => {
     const path = String(at(pod, probe, 'httpGet', 'path'));
-    return (await fetch(`http://127.0.0.1:${await operationsPort(ready)}${path}`)).status;
+    return (await fetch(`http://127.0.0.1:${await startAdminPort(ready)}${path}`)).status;
   };
   expect(await status('startupProbe', false)).toBe(200);
   expect(await status('livenessProbe', false)).toBe(200);
@@ -55,7 +55,7 @@ whenHelm('the probes ask for what the operations port answers', async () => {
   expect(ports).toEqual(['admin', 'admin', 'admin']);
 });
 
-whenHelm.each(ciValues)('pods of the %s values are "restricted" by the Pod Security Standards', (name) => {
+whenHelm.each(ciValues)('pods of the %s values meet the "restricted" Pod Security Standard', (name) => {
   const pods = [podSpec(values(name)), at(renderOne(values(name), 'Pod'), 'spec')];
   for (const pod of pods) {
     expect(at(pod, 'securityContext')).toMatchObject({
@@ -92,7 +92,7 @@ whenHelm.each(ciValues)(
   },
 );
 
-whenHelm('the pod runs as the user of the image, by the same command', () => {
+whenHelm('the pod runs as the user of the image, with the same command', () => {
   const dockerfile = readFileSync('Dockerfile', 'utf8');
   const pod = podSpec(values('default'));
   const user = readStages(dockerfile)
@@ -106,7 +106,7 @@ whenHelm('the pod runs as the user of the image, by the same command', () => {
   expect(at(one, 'args')).toEqual([command, option, '/etc/countersign/config/config.yaml']);
 });
 
-whenHelm('a token for Vault alone is projected, with its audience, when the pod logs in by it', () => {
+whenHelm('a token with the audience of Vault is projected only if the pod logs in with it', () => {
   const tokens = (name: string) =>
     list(podSpec(values(name)), 'volumes').filter((volume) => at(volume, 'name') === 'vault-token');
   expect(list(tokens('vault-kubernetes')[0], 'projected', 'sources')).toEqual([
@@ -116,7 +116,7 @@ whenHelm('a token for Vault alone is projected, with its audience, when the pod 
   expect(['minimal', 'everything', 'directory-keys'].flatMap(tokens)).toEqual([]);
 });
 
-whenHelm.each(ciValues)('a stopping pod of the %s values has time for its whole shutdown', (name) => {
+whenHelm.each(ciValues)('the grace period of the %s values covers the whole shutdown', (name) => {
   const pod = podSpec(values(name));
   const preStop = at(pod, 'containers', 0, 'lifecycle', 'preStop', 'sleep', 'seconds');
   const [shutdownDelay, drain] = [5, name === 'vault-kubernetes' ? 50 : 35];
@@ -138,7 +138,7 @@ whenHelm.each([
   [['config.proxy.timeouts.shutdownDelay=1500ms'], 5 + 2 + 1 + 35 + 1 + 5],
   [['config.proxy.timeouts.shutdown=2m'], 5 + 5 + 1 + 120 + 1 + 5],
   [['config.environments.sandbox.timeouts.request=50s'], 5 + 5 + 1 + 50 + 1 + 5],
-])('with %j the shortest grace period that the chart takes is %d s', (settings, shortest) => {
+])('with %j the minimum grace period is %d s', (settings, shortest) => {
   const within = (seconds: number) =>
     template([
       ...values('minimal'),
@@ -148,7 +148,7 @@ whenHelm.each([
   expect(within(shortest - 1).status).toBe(1);
 });
 
-whenHelm('a grace period that is too short is refused with every term of the sum', () => {
+whenHelm('a grace period that is too short is rejected with every term of the sum', () => {
   const { stderr } = template([...values('minimal'), '--set', 'terminationGracePeriodSeconds=45']);
   expect(stderr).toContain(
     'terminationGracePeriodSeconds (45) must be at least 52: preStopSeconds (5) + config.proxy.timeouts.shutdownDelay (5s) + 1s to close idle connections + config.proxy.timeouts.shutdown (35s) + 1s to end + 5s in reserve.',
@@ -159,14 +159,14 @@ whenHelm.each([
   ['config.environments.sandbox.timeouts.request=1m', 'config.environments.sandbox.timeouts.request (1m)'],
   ['config.proxy.timeouts.shutdown=40000ms', 'config.proxy.timeouts.shutdown (40000ms)'],
   ['config.proxy.timeouts.shutdownDelay=1m', 'config.proxy.timeouts.shutdownDelay (1m)'],
-])('the chart refuses %s, which would cut off requests', (setting, message) => {
-  const refused = template([...values('minimal'), '--set', setting]);
-  expect(refused.status).toBe(1);
-  expect(refused.stderr).toContain(message);
+])('the chart rejects %s, which would abort requests', (setting, message) => {
+  const rendered = template([...values('minimal'), '--set', setting]);
+  expect(rendered.status).toBe(1);
+  expect(rendered.stderr).toContain(message);
 });
 
 whenHelm.each(['2', '25%'])(
-  'the disruption budget allows as many pods to be away as it is given: %s',
+  'the disruption budget allows the given number of unavailable pods: %s',
   (given) => {
     const budget = renderOne(
       [...values('default'), '--set', `podDisruptionBudget.maxUnavailable=${given}`],
@@ -183,7 +183,7 @@ whenHelm('a digest pins the image', () => {
   expect(at(container(values('default')), 'image')).toBe('countersign:0.1.0');
 });
 
-whenHelm('the autoscaler alone decides the number of pods when it is on', () => {
+whenHelm('an enabled autoscaler alone sets the number of pods', () => {
   const everything = values('everything');
   expect(at(renderOne(everything, 'Deployment'), 'spec', 'replicas')).toBeUndefined();
   const scaler = renderOne(everything, 'HorizontalPodAutoscaler');
@@ -199,7 +199,7 @@ whenHelm('the autoscaler alone decides the number of pods when it is on', () => 
   expect(at(renderOne(values('default'), 'Deployment'), 'spec', 'replicas')).toBe(2);
 });
 
-whenHelm('every selector of the chart finds the pods of the Deployment', () => {
+whenHelm('every selector of the chart matches the pods of the Deployment', () => {
   const everything = values('everything');
   const labels = at(renderOne(everything, 'Deployment'), 'spec', 'template', 'metadata', 'labels');
   const selectors = [
@@ -221,7 +221,7 @@ whenHelm.each([
   [true, 0],
   [false, 1],
 ])('the test hook, against pods whose readiness is %s, exits %d', async (ready, status) => {
-  const port = await operationsPort(ready);
+  const port = await startAdminPort(ready);
   const pod = at(renderOne(values('default'), 'Pod'), 'spec', 'containers', 0);
   const [, ...command] = [...list(pod, 'command'), ...list(pod, 'args')].map(String);
   const env = {

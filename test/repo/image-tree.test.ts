@@ -2,7 +2,7 @@ import { type ChildProcessWithoutNullStreams as Child, spawn } from 'node:child_
 import { once } from 'node:events';
 import { chmodSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { buildTree, execForm, makeReadOnly } from '../support/image.ts';
@@ -13,7 +13,7 @@ const keys = join(folder, 'keys');
 const children: Child[] = [];
 let tree = '';
 
-/** The steps of the Dockerfile, in a folder that the image's user may only read. */
+/** Runs the steps of the Dockerfile in a directory that is read-only for the user of the image. */
 beforeAll(() => {
   chmodSync(folder, 0o755);
   tree = buildTree(process.cwd(), join(folder, 'stages'));
@@ -35,25 +35,28 @@ afterEach(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Starts what the image would start, as its user where this machine lets us, with an empty environment. */
+/** Starts a command of the image, as its user if possible, with nothing in its environment but a path to Node. */
 function run(command: readonly string[]): Child {
-  const [, ...words] = command.map((word) => (word.startsWith('/app/') ? join(tree, word) : word));
+  const [program = '', ...words] = command.map((word) =>
+    /^\/(app|usr)\//.test(word) ? join(tree, word) : word,
+  );
   const user = process.getuid?.() === 0 ? { uid: 65_532, gid: 65_532 } : {};
-  const child = spawn(process.execPath, words, {
+  const child = spawn(program === 'node' ? process.execPath : program, words, {
     cwd: join(tree, 'app'),
-    env: { NODE_ENV: 'production' },
+    env: { NODE_ENV: 'production', PATH: dirname(process.execPath) },
     ...user,
   });
   children.push(child);
   return child;
 }
 
-const countersign = (...args: string[]): Child => run([...execForm(dockerfile, 'ENTRYPOINT'), ...args]);
+const [node = '', ...entryPoint] = execForm(dockerfile, 'ENTRYPOINT');
+const countersign = (...args: string[]): Child => run([node, ...entryPoint, ...args]);
 
-/** The first match in what the process prints; what it printed instead, if it ends without one. */
+/** The first match in the output. @throws Error with the output if the process exits without a match */
 async function printed(child: Child, pattern: RegExp): Promise<string[]> {
   let output = '';
-  for await (const chunk of child.stdout) {
+  for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
     output += String(chunk);
     const found = pattern.exec(output);
     if (found !== null) return found.slice(1);
@@ -62,9 +65,11 @@ async function printed(child: Child, pattern: RegExp): Promise<string[]> {
 }
 
 /** The proxy in front of the simulator, both from the tree. */
-async function serve(): Promise<{ child: Child; proxy: string; admin: string }> {
+async function serve(
+  nodeOptions: readonly string[] = [],
+): Promise<{ child: Child; proxy: string; admin: string; file: string }> {
   const simulator = countersign('simulate', '--keys', keys, '--port', '0');
-  const [gateway] = await printed(simulator, /listens on (http:\/\/[\d.:]+)/);
+  const [gateway] = await printed(simulator, /Gateway simulator: (http:\/\/[\d.:]+)/);
   const file = join(folder, 'config.yaml');
   writeFileSync(
     file,
@@ -78,12 +83,12 @@ callers:
     allow: [{ environments: ["*"], operations: ["*"], logins: ["*"] }]
 `,
   );
-  const child = countersign('serve', '--config', file);
+  const child = run([node, ...nodeOptions, ...entryPoint, 'serve', '--config', file]);
   const [proxy = '', admin = ''] = await printed(child, /"proxy":"([^"]+)","admin":"([^"]+)"/);
-  return { child, proxy, admin };
+  return { child, proxy, admin, file };
 }
 
-it('the tree signs a balance query and an order status, and stops in order', async () => {
+it('the image signs a balance query and an order status, and shuts down gracefully', async () => {
   const { child, proxy } = await serve();
   const post = (path: string, body: string) =>
     fetch(`${proxy}/sandbox/gw/api${path}`, { method: 'POST', body: new URLSearchParams(body) });
@@ -101,7 +106,7 @@ it('the tree signs a balance query and an order status, and stops in order', asy
   expect(await once(child, 'exit')).toEqual([0, null]);
 });
 
-it('the health check passes while the process answers, and fails when it does not', async () => {
+it('the health check passes while the process responds, and fails when it does not', async () => {
   const { admin } = await serve();
   const check = async (port: string) => {
     const words = execForm(dockerfile, 'HEALTHCHECK').map((word) => word.replace(':9090', `:${port}`));
@@ -111,17 +116,50 @@ it('the health check passes while the process answers, and fails when it does no
   expect(await check('1')).toBe(1);
 });
 
-it('a file that is missing is told, with the exit code of a wrong configuration', async () => {
+it('a missing file is reported, with the exit code of an invalid configuration', async () => {
   const child = run([...execForm(dockerfile, 'ENTRYPOINT'), ...execForm(dockerfile, 'CMD')]);
   expect(await text(child.stderr)).toContain('does not exist');
   expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(2);
 });
 
-it('the tree holds compiled code, data files and production dependencies, and nothing else', () => {
+it('other commands run in place of the default one, and in a container that runs', async () => {
+  const { file } = await serve();
+  const own = countersign('check', '--config', file);
+  const inside = run(['/usr/local/bin/countersign', 'check', '--config', file]);
+  const [first, second] = await Promise.all([text(own.stdout), text(inside.stdout)]);
+  expect(first).toContain('sandbox');
+  expect(second).toBe(first);
+  const { version }: { version: string } = JSON.parse(readFileSync('package.json', 'utf8'));
+  expect(await text(run(['/usr/local/bin/countersign', '--version']).stdout)).toBe(`${version}\n`);
+});
+
+it('a stack trace in the log leads to the lines of src', async () => {
+  const breaksHmac = `import crypto from 'node:crypto'; import { syncBuiltinESMExports } from 'node:module';
+    crypto.createHmac = () => { throw new Error('broken'); }; syncBuiltinESMExports();`;
+  const { child, proxy } = await serve([
+    '--import',
+    `data:text/javascript,${encodeURIComponent(breaksHmac)}`,
+  ]);
+  const frame = printed(child, /"stack":\[.*?at [^"]*?\/app\/(src\/oauth1\/[\w-]+\.ts):(\d+):\d+/);
+  const response = await fetch(`${proxy}/sandbox/gw/api/v2/get-balance/manager/acme`, {
+    method: 'POST',
+    body: new URLSearchParams('balance-name=Main USD'),
+  });
+  expect(response.status).toBe(500);
+  const [file = '', line] = await frame;
+  expect(readFileSync(file, 'utf8').split('\n')[Number(line) - 1]).toContain('createHmac(');
+});
+
+it('the image contains only compiled code, data files and production dependencies', () => {
   const app = join(tree, 'app');
   expect(readdirSync(app).sort()).toEqual(['LICENSE', 'config', 'dist', 'node_modules', 'package.json']);
   const files = readdirSync(app, { recursive: true, encoding: 'utf8' });
-  expect(files.filter((file) => file.startsWith('dist') && /\.(ts|map)$/.test(file))).toEqual([]);
+  const built = files.filter((file) => file.startsWith('dist/'));
+  expect(built.filter((file) => /\.m?ts$/.test(file))).toEqual([]);
+  const programs = built.filter((file) => /\.c?js$/.test(file));
+  expect(built.filter((file) => file.endsWith('.map')).sort()).toEqual(
+    programs.map((file) => `${file}.map`).sort(),
+  );
   expect(files.filter((file) => file.endsWith('.node'))).toEqual([]);
   const installed = packagesOf(join(app, 'node_modules/.package-lock.json'));
   const wanted = packagesOf('package-lock.json').filter(([, { dev, optional, devOptional }]) =>

@@ -8,21 +8,21 @@ const last = readStages(dockerfile).at(-1);
 const textsOf = (name: string): string[] =>
   instructions.filter((one) => one.name === name).map(({ text }) => text);
 
-it('every base image and its digest are arguments, and no digest is made up', () => {
+it('every base image and its digest are arguments without a default digest', () => {
   expect(textsOf('ARG')).toContain('NODE_DIGEST=');
   const froms = readStages(dockerfile).map(({ from }) => from);
   expect(new Set(froms)).toEqual(new Set(['${NODE_IMAGE}${NODE_DIGEST:+@${NODE_DIGEST}}']));
   expect(dockerfile).not.toMatch(/sha256:[0-9a-f]/);
 });
 
-it('the process is node itself, in exec form, so that it gets the signals', () => {
+it('the process is node in exec form, so that it receives signals', () => {
   expect(execForm(dockerfile, 'ENTRYPOINT')).toEqual([
     'node',
     '--disable-sigusr1',
     '--disable-proto=delete',
     '--disallow-code-generation-from-strings',
     '--no-addons',
-    '/app/dist/main.js',
+    '/app/dist/bin.cjs',
   ]);
   expect(execForm(dockerfile, 'CMD')[0]).toBe('serve');
   expect(execForm(dockerfile, 'HEALTHCHECK')[0]).toBe('node');
@@ -33,12 +33,12 @@ it('the user is a number other than root', () => {
   expect(users).toEqual(['65532:65532']);
 });
 
-it('no argument, variable or label holds a secret', () => {
+it('no argument, variable or label contains a secret', () => {
   const settings = ['ARG', 'ENV', 'LABEL'].flatMap(textsOf).join('\n');
   expect(settings).not.toMatch(/token|secret|password|passphrase|api.?key|private/i);
 });
 
-it('the image is labelled with what it is', () => {
+it('the image has the OCI labels', () => {
   const names = textsOf('LABEL')
     .join(' ')
     .match(/org\.opencontainers\.image\.\w+(?==)/g);
@@ -68,7 +68,7 @@ it.each([
   expect(admits(readFileSync('.dockerignore', 'utf8'), path)).toBe(seen);
 });
 
-it('everything that the build copies from the checkout is let through', () => {
+it('.dockerignore admits everything that the build copies', () => {
   const dockerignore = readFileSync('.dockerignore', 'utf8');
   const copied = textsOf('COPY')
     .filter((text) => !text.startsWith('--from='))

@@ -23,13 +23,16 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'type keys/key-source',
     'keys/login-ref',
     'oauth1',
+    'type observability/decision-log',
     'type observability/logger',
     'type observability/metrics-observer',
   ],
   observability: [
     'request-context',
+    'type keys/key-history',
     'type keys/key-retry',
     'type keys/key-source',
+    'type keys/selection-reason',
     'type oauth1/methods',
     'type tls',
   ],
@@ -112,6 +115,69 @@ describe('imports', () => {
       /^src\/simulator\/signature\.ts$/,
     ];
     expect(revealing.filter((path) => !places.some((place) => place.test(path)))).toEqual([]);
+  });
+});
+
+/**
+ * The same for files outside src: folders or files of the project, and what they may import besides their own folder.
+ * The first entry that has the file counts. Nobody imports a test.
+ */
+const allowedOutside: readonly (readonly [from: string, to: readonly string[]])[] = [
+  ['deploy', []],
+  ['scripts/docs', ['src']],
+  ['scripts/dashboards', []],
+  ['scripts/pictures', ['scripts/dashboards']],
+  ['scripts/recording', ['src', 'test/support']],
+  ['scripts', ['scripts', 'test/support']],
+  ['test/support', ['src']],
+  ['test/bench', ['src', 'test/support']],
+  ['test/faults', ['test/support']],
+  ['test/rotation-model', ['src']],
+  ['test/unit', ['src', 'scripts', 'test/support', 'test/faults', 'test/rotation-model']],
+  ['test/integration', ['src', 'scripts', 'test/support', 'test/faults']],
+  ['test/repo', ['src', 'scripts', 'test/support']],
+];
+
+describe('imports outside of src', () => {
+  const outside = sourcesIn('{deploy,scripts,test}/**/*.{ts,mts}');
+  const ownImports = ({ imports }: Source): Import[] =>
+    imports.filter(({ of }) => /^(src|deploy|scripts|test)\//.test(of));
+  const isIn = (folder: string, path: string): boolean => path.startsWith(`${folder}/`);
+
+  it('are seen in every folder that has any', () => {
+    expect(outside.filter((source) => ownImports(source).length > 0).length).toBeGreaterThan(150);
+  });
+
+  it('go only where the table allows', () => {
+    const wrong = outside.flatMap((source) => {
+      const [from, to] = allowedOutside.find(([folder]) => isIn(folder, source.path)) ?? ['', []];
+      return ownImports(source)
+        .filter(({ of }) => ![from, ...to].some((folder) => isIn(folder, of)))
+        .map(({ of }) => `${source.path} -> ${of}`);
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  it('do not lead to a test', () => {
+    const wrong = [...sources, ...outside].flatMap((source) =>
+      ownImports(source)
+        .filter(({ of }) => of.endsWith('.test.ts'))
+        .map(({ of }) => `${source.path} -> ${of}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it('of the table are all needed', () => {
+    const unused = allowedOutside.flatMap(([from, to]) => {
+      const fromHere = outside.filter(
+        ({ path }) => allowedOutside.find(([folder]) => isIn(folder, path))?.[0] === from,
+      );
+      const targets = fromHere.flatMap(ownImports).map(({ of }) => of);
+      return to
+        .filter((folder) => !targets.some((target) => isIn(folder, target)))
+        .map((folder) => `${from}: ${folder}`);
+    });
+    expect(unused).toEqual([]);
   });
 });
 

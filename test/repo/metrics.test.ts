@@ -23,7 +23,7 @@ function create(): Prometheus {
   });
 }
 
-function exchange(fields: Partial<RequestContext>): RequestContext {
+function request(fields: Partial<RequestContext>): RequestContext {
   return {
     id: randomUUID(),
     startedAt: 0,
@@ -38,11 +38,11 @@ function isReason(text: string): text is Reason {
   return Object.hasOwn(errorTable, text);
 }
 
-itWith('promtool')('promtool accepts the page, before any request and after one', async () => {
+itWith('promtool')('promtool accepts the page, before and after a request', async () => {
   const metrics = create();
   const check = async () => promtool(['check', 'metrics'], (await metrics.page(false)).body);
   expect(await check()).toEqual({ status: 0, output: '' });
-  metrics.requestFinished(exchange({ environment: 'sandbox', operation: 'transfer', status: 200 }));
+  metrics.requestFinished(request({ environment: 'sandbox', operation: 'transfer', status: 200 }));
   metrics.gatewayResponded({
     environment: 'sandbox',
     operation: 'transfer',
@@ -60,10 +60,10 @@ it('ten thousand random callers, environments, operations and logins add only no
   const own = async () =>
     [...samples((await metrics.page(false)).body).keys()].filter((name) => name.startsWith('countersign_'));
   const random = () => randomUUID();
-  const strange = () => {
+  const recordUnknownNames = () => {
     metrics.upstreamStarted(random());
     metrics.requestFinished(
-      exchange({
+      request({
         caller: random(),
         environment: random(),
         operation: random(),
@@ -72,26 +72,26 @@ it('ten thousand random callers, environments, operations and logins add only no
       }),
     );
     metrics.gatewayResponded({ environment: random(), operation: random(), status: 200, seconds: 0.1 });
-    metrics.authorizationDecided(random(), 'refused');
+    metrics.authorizationDecided(random(), 'denied');
     metrics.keyLookup(random(), 'missing');
     metrics.keyFetched(random(), 0.1);
     metrics.keyProblem(random(), { environment: random(), login: random() });
     metrics.keyFallback({ environment: random(), login: random() }, 'control_key', 'newer');
   };
-  strange();
+  recordUnknownNames();
   const afterOne = await own();
-  for (let at = 0; at < 10_000; at += 1) strange();
+  for (let at = 0; at < 10_000; at += 1) recordUnknownNames();
   expect(await own()).toEqual(afterOne);
 });
 
 it.each<[string, (metrics: Prometheus) => void]>([
-  ['a request without a route', (metrics) => metrics.requestFinished(exchange({ status: 404 }))],
-  ['a problem of all keys', (metrics) => metrics.keyProblem('cannot log in')],
+  ['a request without a route', (metrics) => metrics.requestFinished(request({ status: 404 }))],
+  ['a problem with all keys', (metrics) => metrics.keyProblem('cannot log in')],
   [
     'a certificate of the listener',
     (metrics) => metrics.certificateLoaded({ role: 'listener', part: 'cert' }, { from: 0, until: 1 }),
   ],
-])('HELP explains the value none of environment: %s', async (_name, record) => {
+])('HELP explains environment=none: %s', async (_name, record) => {
   const metrics = create();
   record(metrics);
   const page = (await metrics.page(false)).body;
@@ -104,14 +104,14 @@ it.each<[string, (metrics: Prometheus) => void]>([
   }
 });
 
-it('two environments with every operation and a refusal of every reason stay below 3000 series', async () => {
+it('two environments with every operation and every error reason stay below 3000 series', async () => {
   const metrics = create();
   for (const environment of ['sandbox', 'production']) {
     for (const operation of operations) {
       for (const reason of Object.keys(errorTable).filter(isReason)) {
         const { status, outcome } = errorTable[reason];
         const known = { environment, operation, caller: 'billing', status, outcome };
-        metrics.requestFinished(exchange({ ...known, reason }));
+        metrics.requestFinished(request({ ...known, reason }));
       }
     }
   }

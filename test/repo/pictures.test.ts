@@ -14,11 +14,11 @@ const pictures = Object.entries(dashboards).map(([file, model]) => ({
 }));
 
 describe.each(pictures)('the picture of $file', ({ file, model, svg }) => {
-  it('is what draw.ts draws from the recording', () => {
+  it('is up to date with the recording (npm run generate)', () => {
     expect(picture(model, readRecording(file))).toBe(svg);
   });
 
-  it('has a place for every section and every panel', () => {
+  it('has every section and every panel', () => {
     const titles = model.sections.flatMap(({ title, panels }) => [
       `⌄ ${title}`,
       ...panels.map((one) => one.title),
@@ -30,13 +30,13 @@ describe.each(pictures)('the picture of $file', ({ file, model, svg }) => {
     expect(svg).not.toContain('No data');
   });
 
-  it('says what it is', () => {
+  it('states that it is not a screenshot', () => {
     expect(svg).toContain(
       'Drawn from recorded data by scripts/draw-dashboards.ts, not a Grafana screenshot.',
     );
   });
 
-  it('is one file of at most 200 KiB that runs nothing and refers to nothing', () => {
+  it('is at most 200 KiB, without scripts and references', () => {
     expect(Buffer.byteLength(svg)).toBeLessThan(200 * 1024);
     expect(svg.replace('xmlns="http://www.w3.org/2000/svg"', '')).not.toMatch(
       /href|url\(|https?:|<(script|image|style|foreignObject)/i,
@@ -73,34 +73,34 @@ describe('a picture', () => {
       { ...recording, panels: { Rate: [{ expr: 'up', series: [{ labels: {}, values }] }] } },
     );
 
-  it('is refused where the recording has no such panel', () => {
+  it('is rejected if the recording has no such panel', () => {
     expect(() => picture(dashboard, { ...recording, panels: {} })).toThrow(/"Rate".*recorded/);
   });
 
-  it('is refused where the recording is of another query', () => {
+  it('is rejected if the recording is of another query', () => {
     const other = { ...dashboard, sections: [{ title: 'All', panels: [{ ...panel, queries: [] }] }] };
     expect(() => picture(other, recording)).toThrow(/"Rate".*recorded/);
   });
 
-  it('breaks a line off where there is no value, and goes on after it', () => {
+  it('interrupts a line at a missing value', () => {
     const lines = [...picture(dashboard, recording).matchAll(/<path d="([^"]+)" fill="none"/g)];
     expect(lines).toHaveLength(2);
   });
 
-  it('has higher values higher up', () => {
+  it('draws higher values higher up', () => {
     const [, rise = ''] = /<path d="M[^l]+l([^"]+)" fill="none"/.exec(picture(dashboard, recording)) ?? [];
     const [right, down] = rise.split(',').map(Number);
     expect(right).toBeGreaterThan(0);
     expect(down).toBeLessThan(0);
   });
 
-  it('names series by the labels of the legend, and lets no text become an element', () => {
+  it('names series by the labels of the legend, and escapes text', () => {
     const drawn = picture(dashboard, recording);
     expect(drawn).toContain('>ours of &lt;b></text>');
     expect(drawn).toContain('something &amp; more');
   });
 
-  it('tells times in UTC', () => {
+  it('shows times in UTC', () => {
     expect(picture(dashboard, recording)).toContain('08:00:00 to 08:02:00 UTC');
     expect(picture(dashboard, recording)).toContain('08:01:00 something');
   });
@@ -127,7 +127,7 @@ describe('a picture', () => {
     expect(format(unit, value)).toBe(text);
   });
 
-  it('knows no unit that Grafana writes in a way of its own', () => {
+  it('rejects unknown units', () => {
     expect(() => format('dateTimeAsIso', 1)).toThrow(TypeError);
   });
 

@@ -38,7 +38,7 @@ describe('the runbook', () => {
     expect(sections.map(([heading]) => heading)).toEqual(expect.arrayContaining(alerts));
   });
 
-  it('has no other section than those of alerts and those that the index leads to', () => {
+  it('has only sections of alerts and sections that the index links to', () => {
     const others = sections.map(([heading]) => heading).filter((heading) => !alerts.includes(heading));
     const targets = new Set(indexRows('Reasons').map((row) => row.at(-1)));
     for (const heading of others) expect([...targets]).toContain(`[${heading}](${anchorOf(heading)})`);
@@ -88,7 +88,7 @@ describe('the queries', () => {
   const metrics = metricLabels();
 
   it.each(queries)('%s names metrics and labels that exist', (query) => {
-    // What stands between quotes is a label value.
+    // Text in quotes is a label value.
     const bare = query.replaceAll(/"[^"]*"/g, '""');
     const names = [...bare.matchAll(/\b(?:environment:)?countersign_\w+(?::\w+)?|\bup\b/g)].map(
       ([name]) => name,
@@ -120,7 +120,7 @@ describe('the log searches', () => {
       .flatMap((line) => Object.keys(JSON.parse(line))),
   );
 
-  itWith('jq').each(searches)('%s finds lines of a sample log', (search) => {
+  itWith('jq').each(searches)('%s finds lines in a sample log', (search) => {
     const { status, stdout, stderr } = spawnSync('sh', ['-c', search], { input: log, encoding: 'utf8' });
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     expect(stdout).not.toBe('');
@@ -139,7 +139,7 @@ describe('the log searches', () => {
     expect([...fields]).toEqual(expect.arrayContaining([...shown, ...tested]));
   });
 
-  it.each(searches)('%s names messages and values that the code writes', (search) => {
+  it.each(searches)('%s names messages and values of the code', (search) => {
     for (const [, value = ''] of search.matchAll(
       /\.(?:msg|reason|rejection|outcome|level) (?:==|!=) "([^"]*)"/g,
     ))
@@ -148,7 +148,7 @@ describe('the log searches', () => {
       expect(source).toMatch(new RegExp(`['\`]${start}`));
   });
 
-  it('run on messages that the code writes', () => {
+  it('use messages of the code', () => {
     for (const [, message] of sampleNotes) {
       const [words = ''] = message.split(/: (?=Vault)| at \d/);
       expect(source).toContain(words);
@@ -161,11 +161,11 @@ const causes = ['current-key', 'other-key', 'clock-skew', ...networkFailures];
 describe('the index', () => {
   const anchors = sections.map(([heading]) => `[${heading}](${anchorOf(heading)})`);
 
-  it.each(['Reasons', 'Causes', 'Readiness', 'Key problems'])('%s leads to sections', (table) => {
+  it.each(['Reasons', 'Causes', 'Readiness', 'Key problems'])('%s links to sections', (table) => {
     for (const row of indexRows(table)) expect(anchors).toContain(row.at(-1));
   });
 
-  it('has every reason of a response with its status, and its section names it', () => {
+  it('has every error reason with its status, and its section names it', () => {
     const rows = indexRows('Reasons').map(([reason = '', status]) => [reason, Number(status)]);
     expect(Object.fromEntries(rows)).toEqual(
       Object.fromEntries(Object.entries(errorTable).map(([reason, { status }]) => [reason, status])),
@@ -175,7 +175,7 @@ describe('the index', () => {
       expect(text.get(target)).toContain(`\`${reason}\``);
   });
 
-  it('has every cause of a rejection and of a connection that failed', () => {
+  it('has every cause of a rejection and of a failed connection', () => {
     expect(indexRows('Causes').map(([cause]) => cause)).toEqual(causes);
     for (const cause of causes) expect(source).toContain(`'${cause}'`);
   });
@@ -186,7 +186,7 @@ describe('the index', () => {
     expect(indexRows('Readiness').map(([reason]) => reason)).toEqual([...reasons, ...warnings]);
   });
 
-  it('has every problem of a key and of Vault, and no message that the code does not write', () => {
+  it('has every key and Vault error, and only messages of the code', () => {
     const parser = readFileSync('src/keys/key.ts', 'utf8');
     const ofKeys = [
       ...parser.matchAll(/['`]((?:the (?:control|private) key|the passphrase|RSA key) [^'`]*)['`]/g),
@@ -201,7 +201,7 @@ describe('the index', () => {
   });
 });
 
-/** The labels of each metric of Countersign's own, by its full name. */
+/** The labels of each Countersign metric, by its full name. */
 function metricLabels(): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, readonly string[]>();
   const note = (name: string, labels: readonly string[]) => {
@@ -216,11 +216,11 @@ function metricLabels(): ReadonlyMap<string, readonly string[]> {
   return found;
 }
 
-/** @throws Error for a metric that does not exist */
+/** @throws Error for an unknown metric */
 function labelsOf(name: string, metrics: ReadonlyMap<string, readonly string[]>): readonly string[] {
   if (name === 'up') return [];
   if (recorded.includes(name)) return ['environment'];
   const labels = metrics.get(name) ?? metrics.get(name.replace(/_(bucket|count|sum)$/, ''));
-  if (labels === undefined) throw new Error(`there is no metric ${name}`);
+  if (labels === undefined) throw new Error(`unknown metric ${name}`);
   return labels;
 }

@@ -178,7 +178,7 @@ esac
       'vault write auth/approle/role/countersign token_policies=countersign-proxy token_ttl=1h token_max_ttl=24h secret_id_ttl=0',
     ]);
     for (const name of names) expect(readFileSync(join(state, `${name}.hcl`), 'utf8')).toBe(policy(name));
-    expect(stdout).toContain('the role id is the-role-id');
+    expect(stdout).toContain('the role ID is the-role-id');
     expect(stdout).toContain('vault write -wrap-ttl=10m -force auth/approle/role/countersign/secret-id');
   });
 

@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { parse } from 'yaml';
 import { z } from 'zod';
 
-/** In which promtool test an alert fires, and when in the same test it no longer does, its cause being mended. */
+/** The promtool test in which an alert fires and resolves after its cause is fixed. */
 export interface AlertLifecycle {
   readonly alert: string;
   readonly severity: string;
@@ -33,7 +33,7 @@ const testFile = z.object({
 });
 type Check = z.output<typeof check>;
 
-/** Every alert of the rule files, each with the first promtool test that shows its whole life. */
+/** Every alert of the rule files, with the first promtool test in which it fires and resolves. */
 export function alertLifecycles(folder: string): readonly AlertLifecycle[] {
   const tests = globSync(`${folder}/*.test.yaml`)
     .sort()
@@ -48,15 +48,18 @@ export function alertLifecycles(folder: string): readonly AlertLifecycle[] {
       if (alert === undefined) return [];
       const severity = labels['severity'] ?? 'none';
       const shown = tests.flatMap(({ file, name, promql_expr_test }) => {
-        const times = lifeIn(promql_expr_test, alert);
+        const times = lifecycleIn(promql_expr_test, alert);
         return times === undefined ? [] : [{ file, name, ...times }];
       });
       return [{ alert, severity, ...(shown[0] === undefined ? {} : { test: shown[0] }) }];
     });
 }
 
-function lifeIn(checks: readonly Check[], alert: string): { fires: string; resolves: string } | undefined {
-  const ours = checks.filter(({ expr }) => asksFor(alert).test(expr));
+function lifecycleIn(
+  checks: readonly Check[],
+  alert: string,
+): { fires: string; resolves: string } | undefined {
+  const ours = checks.filter(({ expr }) => queryFor(alert).test(expr));
   const fires = ours.find(({ exp_samples }) =>
     exp_samples.some(({ labels }) => labels.startsWith(`ALERTS{alertname="${alert}", alertstate="firing"`)),
   );
@@ -66,8 +69,8 @@ function lifeIn(checks: readonly Check[], alert: string): { fires: string; resol
   return { fires: fires.eval_time, resolves: resolves.eval_time };
 }
 
-/** Whatever its labels: a query for one label value that is empty says nothing about the others. */
-function asksFor(alert: string): RegExp {
+/** Only queries without further labels: no result for one label value says nothing about the others. */
+function queryFor(alert: string): RegExp {
   return new RegExp(`^ALERTS\\{alertname=~?"([^"]*\\|)?${alert}(\\|[^"]*)?"(, alertstate="firing")?\\}$`);
 }
 

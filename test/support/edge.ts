@@ -1,5 +1,5 @@
-import { type RecordingGateway, startRecordingGateway } from '../../scripts/recording/gateway.ts';
 import { formRequest, type RawAnswer, RawConnection } from './raw-http.ts';
+import { type RecordingGateway, startRecordingGateway } from './recording-gateway.ts';
 import { type ProxyOptions, startProxy, type TestProxy } from './service.ts';
 
 export const balance = '/sandbox/gw/api/v2/get-balance/manager/acme';
@@ -32,7 +32,7 @@ export async function startEdge(options: Partial<ProxyOptions> = {}): Promise<Ed
     },
     exchanges: async (count) => {
       for (;;) {
-        const lines = proxy.logLines().filter(({ msg }) => msg === 'exchange');
+        const lines = proxy.logLines().filter(({ msg }) => msg === 'request completed');
         if (lines.length >= count) return lines;
         await new Promise((resolve) => setTimeout(resolve, 10));
       }

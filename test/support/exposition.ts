@@ -1,4 +1,4 @@
-/** The samples of a metrics page in the text format: series as written there -> value. */
+/** The samples of a metrics page in the text format: series -> value. */
 export function samples(page: string): Map<string, number> {
   const lines = page.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
   return new Map(
@@ -9,7 +9,7 @@ export function samples(page: string): Map<string, number> {
   );
 }
 
-/** `name{a="1",b="2"}`, in the order of the labels given. */
+/** `name{a="1",b="2"}`, in the given order of labels. */
 export function series(name: string, labels: Readonly<Record<string, string>>): string {
   const parts = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
   return `${name}{${parts.join(',')}}`;

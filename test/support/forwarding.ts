@@ -64,7 +64,8 @@ export function verdict({ status, headers, body }: Answer): string {
 
 /** The log lines of exchanges, once there are so many. */
 export async function exchanges(proxy: TestProxy, count = 1): Promise<Record<string, unknown>[]> {
-  const lines = (): Record<string, unknown>[] => proxy.logLines().filter(({ msg }) => msg === 'exchange');
+  const lines = (): Record<string, unknown>[] =>
+    proxy.logLines().filter(({ msg }) => msg === 'request completed');
   await until(() => lines().length >= count);
   return lines();
 }

@@ -8,7 +8,7 @@ export const chart = 'helm/countersign';
 export interface Ran {
   readonly status: number | null;
   readonly stdout: string;
-  /** Without the lines that say which folders of the chart are links. */
+  /** Without messages about symbolic links in the chart. */
   readonly stderr: string;
 }
 
@@ -17,20 +17,20 @@ export function helm(args: readonly string[]): Ran {
   return { status, stdout, stderr: stderr.replaceAll(/^.*found symbolic link in path.*\n/gm, '') };
 }
 
-/** The values files that people are shown, by name: default, minimal, ... */
+/** The example values files by name: default, minimal, ... */
 export const ciValues: readonly string[] = readdirSync(join(chart, 'ci'))
   .map((file) => file.replace(/-values\.yaml$/, ''))
   .sort();
 
-/** Arguments that choose a values file. Its name is one of {@link ciValues}. */
+/** Arguments for a values file. @param name one of {@link ciValues} */
 export const values = (name: string): string[] => ['--values', join(chart, 'ci', `${name}-values.yaml`)];
 
-/** `helm template`, for a Kubernetes that the chart supports whatever the helm binary assumes. */
+/** `helm template`, for a Kubernetes version that the chart supports. */
 export function template(args: readonly string[], from: string = chart): Ran {
   return helm(['template', 'pay', from, '--namespace', 'payments', '--kube-version', '1.34.0', ...args]);
 }
 
-/** The rendered objects, of one kind or all; throws with helm's own words when it refuses. */
+/** The rendered objects, of one kind or all. @throws Error with the message of helm */
 export function render(args: readonly string[], kind?: string, from?: string): unknown[] {
   const { status, stdout, stderr } = template(args, from);
   if (status !== 0) throw new Error(stderr);
@@ -39,7 +39,7 @@ export function render(args: readonly string[], kind?: string, from?: string): u
   return objects.filter((object) => object !== null && (kind === undefined || at(object, 'kind') === kind));
 }
 
-/** The one object of a kind (and a name). */
+/** The only object of a kind (and a name). */
 export function renderOne(args: readonly string[], kind: string, name?: string): unknown {
   const found = render(args, kind).filter(
     (one) => name === undefined || at(one, 'metadata', 'name') === name,
@@ -59,13 +59,13 @@ export function at(value: unknown, ...path: readonly (string | number)[]): unkno
 const isRecord = (value: unknown): value is Record<string | number, unknown> =>
   typeof value === 'object' && value !== null;
 
-/** The object at a path; an empty one where there is none. */
+/** The object at a path, or an empty one. */
 export function record(value: unknown, ...path: readonly (string | number)[]): Record<string, unknown> {
   const found = at(value, ...path);
   return isRecord(found) ? found : {};
 }
 
-/** The list at a path; an empty one where there is none. */
+/** The list at a path, or an empty one. */
 export function list(value: unknown, ...path: readonly (string | number)[]): unknown[] {
   const found = at(value, ...path);
   return Array.isArray(found) ? found : [];

@@ -72,7 +72,7 @@ export function buildTree(root: string, into: string): string {
         copy(text, here, (from) => (from === undefined ? root : join(into, from)), dockerignore);
       } else if (name === 'RUN') {
         const modulesAreTaken = taken.includes(`--from=${stage.name} ${cwd}/node_modules`);
-        run(text, here('.'), modulesAreTaken ? undefined : join(root, 'node_modules'));
+        run(text, here, modulesAreTaken ? undefined : join(root, 'node_modules'));
       }
     }
   }
@@ -98,9 +98,16 @@ function copy(
   }
 }
 
-function run(text: string, cwd: string, modules: string | undefined): void {
+function run(text: string, here: (path: string) => string, modules: string | undefined): void {
+  const cwd = here('.');
   const command = text.replace(/^(--mount=\S+ )+/, '');
   if (cleansBase(command)) return;
+  const [, target, link] = /^ln -s (\S+) (\/\S+)$/.exec(command) ?? [];
+  if (target !== undefined && link !== undefined) {
+    mkdirSync(dirname(here(link)), { recursive: true });
+    symlinkSync(target, here(link));
+    return;
+  }
   if (command.startsWith('node dist/')) {
     execFileSync(process.execPath, command.split(' ').slice(1), { cwd, stdio: 'pipe' });
     return;

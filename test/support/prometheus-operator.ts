@@ -2,7 +2,8 @@ import { at, list, record } from './helm.ts';
 import type { ScrapeConfig } from './prometheus-server.ts';
 
 /**
- * What the Prometheus operator makes of a ServiceMonitor, for one target: service discovery gives `__meta_` labels,
+ * The scrape configuration that the Prometheus operator generates from a ServiceMonitor, for one target: service
+ * discovery adds `__meta_` labels,
  * the operator's own relabelings come first, then those of the endpoint (generateServiceMonitorConfig in its
  * pkg/prometheus/promcfg.go).
  *
@@ -52,7 +53,7 @@ function sanitized(label: string): string {
   return label.replaceAll(/[^A-Za-z0-9_]/g, '_');
 }
 
-/** The operator's names are in camel case, those of Prometheus are not. */
+/** The operator uses camel case, Prometheus uses snake case. */
 function relabeling(entry: unknown): object {
   return Object.fromEntries(
     Object.entries(record(entry)).map(([name, value]) => [

@@ -16,9 +16,9 @@ const vector = z.object({
 export type Sample = z.output<typeof vector>['result'][number];
 
 export interface PrometheusServer {
-  /** An instant query, now. */
+  /** An instant query. */
   query(expr: string): Promise<Sample[]>;
-  /** `data` of any path of the API. */
+  /** `data` in the response of an API path. */
   api(path: string): Promise<unknown>;
   stop(): Promise<void>;
 }
@@ -41,7 +41,7 @@ export function plainScrape(adminUrl: string): ScrapeConfig {
   return { job_name: 'countersign', static_configs: [{ targets: [new URL(adminUrl).host] }] };
 }
 
-/** A real Prometheus on a free port of loopback, which scrapes every second. */
+/** A real Prometheus on a free loopback port, with a scrape interval of one second. */
 export async function startPrometheus(
   scrapes: readonly ScrapeConfig[],
   ruleFiles: readonly string[],
@@ -69,8 +69,8 @@ export async function startPrometheus(
   const ended = once(server, 'exit');
   const api = async (path: string): Promise<unknown> => {
     const response = await fetch(`http://${address}/api/v1/${path}`);
-    const reply = z.object({ status: z.string(), error: z.string().optional(), data: z.unknown() });
-    const { status, error, data } = reply.parse(await response.json());
+    const responseBody = z.object({ status: z.string(), error: z.string().optional(), data: z.unknown() });
+    const { status, error, data } = responseBody.parse(await response.json());
     if (status !== 'success') throw new Error(`${path}: ${error}`);
     return data;
   };
@@ -89,12 +89,12 @@ export async function startPrometheus(
   };
 }
 
-/** Asks again every quarter of a second, for 15 seconds at most; an error is a no. */
+/** Polls every 250 ms for up to 15 seconds; an error counts as false. */
 export async function until(condition: () => Promise<boolean>): Promise<void> {
   const end = Date.now() + 15_000;
   for (;;) {
     if (await condition().catch(() => false)) return;
-    if (Date.now() > end) throw new Error('waited in vain for 15 seconds');
+    if (Date.now() > end) throw new Error('timed out after 15 seconds');
     await wait(250);
   }
 }

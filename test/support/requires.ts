@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { describe, it } from '@jest/globals';
 
-/** Programs that only checks need: how to ask for their version, and where they come from. */
+/** Programs that only tests need: version argument and origin. */
 const programs = {
   jq: ['--version', 'Debian package jq'],
   helm: ['version', 'go install helm.sh/helm/v3/cmd/helm'],
@@ -12,19 +12,19 @@ const programs = {
 
 type Program = keyof typeof programs;
 
-/** `it` where the program is installed; else a skipped test, and a line that says so. */
+/** `it` if the program is installed; otherwise `it.skip` with a message. */
 export function itWith(program: Program): typeof it | typeof it.skip {
   return isInstalled(program) ? it : it.skip;
 }
 
-/** The same for a group of tests. */
+/** The same for `describe`. */
 export function describeWith(program: Program): typeof describe | typeof describe.skip {
   return isInstalled(program) ? describe : describe.skip;
 }
 
 function isInstalled(program: Program): boolean {
-  const [askVersion, origin] = programs[program];
-  const found = spawnSync(program, [askVersion]).error === undefined;
+  const [versionArgument, origin] = programs[program];
+  const found = spawnSync(program, [versionArgument]).error === undefined;
   if (!found) process.stderr.write(`skipped: ${program} is not installed (${origin})\n`);
   return found;
 }

@@ -2,10 +2,9 @@ import { readFileSync } from 'node:fs';
 
 const runbook = readFileSync(new URL('../../deploy/runbook.md', import.meta.url), 'utf8');
 
-/** The whole text. */
 export const runbookText = (): string => runbook;
 
-/** Each section by its heading; the index is not one of them. */
+/** Each section by its heading, without the index. */
 export function runbookSections(): ReadonlyMap<string, string> {
   const sections = runbook
     .split(/^## /m)
@@ -14,12 +13,12 @@ export function runbookSections(): ReadonlyMap<string, string> {
   return new Map(sections.filter(([heading]) => heading !== 'Index'));
 }
 
-/** The anchor that GitHub gives a heading of plain words. */
+/** The GitHub anchor of a heading of plain words. */
 export function anchorOf(heading: string): string {
   return `#${heading.toLowerCase().replaceAll(' ', '-')}`;
 }
 
-/** The fenced blocks of a language in a text. */
+/** The fenced code blocks of a language. */
 export function blocks(text: string, language: 'promql' | 'sh'): string[] {
   const fences = text.matchAll(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, 'gm'));
   return [...fences].map(([, block = '']) => block.trim());

@@ -7,28 +7,24 @@ type Note = readonly ['info' | 'warn' | 'error', string, LogFields];
 
 const acme = { environment: 'production', login: 'acme' };
 
-/** Messages as the code writes them; runbook.test.ts finds each in src/. */
+/** Messages of the code; runbook.test.ts checks that each is in src/. */
 export const sampleNotes: readonly Note[] = [
   ['info', 'started', { proxy: 'https://10.0.0.1:8443', admin: 'http://10.0.0.1:9090', node: 'v26.12.1' }],
-  ['info', 'keys changed', { ...acme, versions: 'private_key 5, private_key 4' }],
+  ['info', 'keys updated', { ...acme, versions: 'private_key 5, private_key 4' }],
   ['warn', 'keys deleted in the key source', acme],
-  ['info', 'keys left the cache', { ...acme, cause: 'unused' }],
+  ['info', 'keys removed from the cache', { ...acme, cause: 'unused' }],
   ['error', 'the private key is not a PEM private key', { ...acme, kind: 'private_key', version: 6 }],
   ['error', 'key read failed: Vault denied permission (HTTP 403)', acme],
   ['error', 'Vault login failed: Vault rejected the credentials (HTTP 400)', {}],
   ['error', 'the configured Vault token expires at 2026-12-01T00:00:00.000Z; replace it', {}],
   ['error', 'key source unavailable', { source: 'vault', cause: 'Vault is sealed (HTTP 503)', seconds: 300 }],
   ['info', 'key source available again', { source: 'vault', seconds: 412 }],
-  [
-    'error',
-    'certificate files cannot be used: the ones before stay in use',
-    { role: 'listener', fault: 'x' },
-  ],
-  ['info', 'certificate files were replaced and are in use', { role: 'gateway', environment: 'production' }],
+  ['error', 'certificate files are unusable; keeping the previous ones', { role: 'listener', fault: 'x' }],
+  ['info', 'certificate files reloaded', { role: 'gateway', environment: 'production' }],
   ['warn', 'log lines dropped', { lines: 12 }],
-  ['error', 'configuration not reloaded: the running one stays', {}],
-  ['warn', 'configuration reloaded, but some fields need a restart', { fields: 'proxy.port' }],
-  ['info', 'shutting down: requests in flight are finished', {}],
+  ['error', 'configuration reload failed; keeping the current one', {}],
+  ['warn', 'configuration reloaded; some fields require a restart', { fields: 'proxy.port' }],
+  ['info', 'shutting down: draining in-flight requests', {}],
   ['info', 'stopped', {}],
 ];
 
@@ -52,7 +48,7 @@ const full: RequestContext = {
   durations: { total: 3, key: 0.001, sign: 0.004, gateway: 2.9 },
 };
 
-/** A log with a line of every kind that the runbook searches for, written by the log itself. */
+/** A log with every kind of line that the runbook searches for. */
 export function sampleLog(): string {
   const lines: string[] = [];
   const log = createLogger('debug', { write: (line: string) => void lines.push(line) });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { z } from 'zod';
 import { configSchema } from '../../src/config/schema.ts';
-import { createLogger } from '../../src/observability/logger.ts';
+import { createLogger, type LogLevel } from '../../src/observability/logger.ts';
 import { type ServiceOptions, startService } from '../../src/server/service.ts';
 
 type ConfigInput = z.input<typeof configSchema>;
@@ -21,6 +21,8 @@ export interface ProxyOptions extends Partial<Omit<ServiceOptions, 'log'>> {
   readonly config?: Partial<ConfigInput>;
   /** Laid over the fields of the environment `sandbox`. */
   readonly sandbox?: Partial<ConfigInput['environments'][string]>;
+  /** `info` unless given. */
+  readonly logLevel?: LogLevel;
   /** Keys by login; `acme` with both kinds unless given. */
   readonly keys?: Readonly<Record<string, TestKeys>>;
 }
@@ -49,7 +51,7 @@ export async function startProxy(options: ProxyOptions): Promise<TestProxy> {
   const keys = options.keys ?? { acme: { controlKey: testControlKey, privateKey: testPrivateKey } };
   for (const [login, both] of Object.entries(keys)) writeKeys(keysFolder, 'sandbox', login, both);
   const chunks: string[] = [];
-  const log = createLogger('debug', { write: (text: string) => void chunks.push(text) });
+  const log = createLogger(options.logLevel ?? 'info', { write: (text: string) => void chunks.push(text) });
   const configOf = (overrides: Partial<ConfigInput>) =>
     configSchema.parse({
       proxy: { port: 0 },

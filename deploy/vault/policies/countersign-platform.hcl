@@ -1,16 +1,16 @@
-# What the platform team may do with `countersign keys`. Whoever holds this can read private keys: a write keeps
-# the secret's other fields, so it reads them, and `verify` signs with them.
+# For the platform team, which uses `countersign keys`. This policy allows reading private keys: a write preserves the
+# other fields of the secret, so it reads them, and `verify` signs with them.
 
 path "secret/data/gateway/*" {
   capabilities = ["create", "read", "update"]
 }
 
-# Versions and their ages; which logins there are.
+# List logins and versions with their age.
 path "secret/metadata/gateway/*" {
   capabilities = ["read", "list"]
 }
 
-# For a key that has leaked: takes versions out, and back in what was only deleted.
+# For leaked keys: delete, undelete and destroy versions.
 path "secret/delete/gateway/*" {
   capabilities = ["update"]
 }

@@ -1,4 +1,4 @@
-# What Countersign itself may do: read keys. It neither lists, nor writes, nor sees metadata.
+# For Countersign: read keys. No list, no write, no metadata.
 
 path "secret/data/gateway/*" {
   capabilities = ["read"]

@@ -1,6 +1,6 @@
 {{/*
-Refuses values that Kubernetes, Prometheus or the program would refuse or misread later, all at once. Here stands what
-values.schema.json cannot compare, or could only refuse without saying what to do.
+Rejects values that Kubernetes, Prometheus or Countersign would reject or misread later, all at once. For checks that
+values.schema.json cannot express, or only without a helpful message.
 */}}
 {{- define "countersign.checkValues" -}}
 {{- $checks := list "checkNames" "checkPorts" "checkScrape" "checkDuplicates" "checkEnv" "checkVariables" -}}
@@ -16,11 +16,11 @@ values.schema.json cannot compare, or could only refuse without saying what to d
 {{- include "countersign.checkGracePeriod" . -}}
 {{- end }}
 
-{{/* The names of Services are DNS labels that begin with a letter. */}}
+{{/* Service names are DNS labels that begin with a letter. */}}
 {{- define "countersign.checkNames" -}}
 {{- $name := include "countersign.fullname" . -}}
 {{- if not (regexMatch "^[a-z]([a-z0-9-]*[a-z0-9])?$" $name) -}}
-{{- list (printf "Kubernetes refuses %q as the name of a Service: set fullnameOverride to a name of lower-case letters, digits and hyphens that begins with a letter" $name) | toYaml -}}
+{{- list (printf "Kubernetes rejects %q as a Service name: set fullnameOverride to a name of lower-case letters, digits and hyphens that begins with a letter" $name) | toYaml -}}
 {{- end -}}
 {{- end }}
 
@@ -33,18 +33,18 @@ values.schema.json cannot compare, or could only refuse without saying what to d
 {{- define "countersign.checkScrape" -}}
 {{- with .Values.serviceMonitor -}}
 {{- if gt (include "countersign.milliseconds" .scrapeTimeout | int64) (include "countersign.milliseconds" .interval | int64) -}}
-{{- list (printf "serviceMonitor.scrapeTimeout (%s) is longer than serviceMonitor.interval (%s), which Prometheus refuses: shorten the timeout or lengthen the interval" .scrapeTimeout .interval) | toYaml -}}
+{{- list (printf "serviceMonitor.scrapeTimeout (%s) is longer than serviceMonitor.interval (%s), which Prometheus rejects: shorten the timeout or lengthen the interval" .scrapeTimeout .interval) | toYaml -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
 
-{{/* Two volumes cannot have one name, nor two keys one file. */}}
+{{/* Volume names and key files must be unique. */}}
 {{- define "countersign.checkDuplicates" -}}
 {{- $problems := list -}}
 {{- $names := list -}}
 {{- range .Values.secretFiles -}}
 {{- if has .name $names -}}
-{{- $problems = append $problems (printf "secretFiles has two entries named %q: give each its own name, which is its folder" .name) -}}
+{{- $problems = append $problems (printf "secretFiles has two entries named %q: give each a unique name, which is its directory" .name) -}}
 {{- end -}}
 {{- $names = append $names .name -}}
 {{- end -}}
@@ -61,18 +61,18 @@ values.schema.json cannot compare, or could only refuse without saying what to d
 {{- with $problems }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
-{{/* Kubernetes takes only text as the value of a variable, and YAML reads 8 and true as something else. */}}
+{{/* Values of environment variables must be strings, and YAML reads 8 and true as other types. */}}
 {{- define "countersign.checkEnv" -}}
 {{- $problems := list -}}
 {{- range .Values.extraEnv -}}
 {{- if and (hasKey . "value") (not (kindIs "string" .value)) -}}
-{{- $problems = append $problems (printf "the value of %s in extraEnv is not text: quote it, value: \"%v\" (or --set-string)" .name .value) -}}
+{{- $problems = append $problems (printf "the value of %s in extraEnv is not a string: quote it, value: \"%v\" (or --set-string)" .name .value) -}}
 {{- end -}}
 {{- end -}}
 {{- with $problems }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
-{{/* Each ${NAME} of the configuration is a variable of the container; $${ is a literal ${. */}}
+{{/* Each ${NAME} in the configuration must be an environment variable of the container; $${ is a literal ${. */}}
 {{- define "countersign.checkVariables" -}}
 {{- $problems := list -}}
 {{- $provided := list -}}
@@ -82,7 +82,7 @@ values.schema.json cannot compare, or could only refuse without saying what to d
 {{- range regexFindAll "\\$\\$\\{|\\$\\{[A-Za-z_][A-Za-z0-9_]*\\}" (include "countersign.givenConfig" .) -1 | uniq -}}
 {{- $name := trimAll "${}" . -}}
 {{- if and $name (not (has $name $provided)) -}}
-{{- $problems = append $problems (printf "config has %s, and nothing provides %s: add { name: %s, secretName: ..., key: ... } to secretEnv" . $name $name) -}}
+{{- $problems = append $problems (printf "config uses %s, but %s is not set: add { name: %s, secretName: ..., key: ... } to secretEnv" . $name $name) -}}
 {{- end -}}
 {{- end -}}
 {{- with $problems }}{{ toYaml . }}{{ end -}}

@@ -1,22 +1,22 @@
-{{/* What the user wrote, or the placeholder. */}}
+{{/* The given configuration, or the placeholder. */}}
 {{- define "countersign.givenConfig" -}}
 {{- if .Values.config }}{{ toYaml .Values.config }}{{ else }}{{ .Files.Get "files/placeholder-config.yaml" }}{{ end }}
 {{- end }}
 
-{{/* "true" when the pod logs in to Vault with its service account, else nothing. */}}
+{{/* "true" if the pod logs in to Vault with its service account, else empty. */}}
 {{- define "countersign.kubernetesAuth" -}}
 {{- $keys := (include "countersign.givenConfig" . | fromYaml).keys -}}
 {{- if and (eq $keys.source "vault") (eq (dig "auth" "method" "" (default dict $keys.vault)) "kubernetes") -}}true{{- end }}
 {{- end }}
 
-{{/* The names of the admin Service, under which /metrics is served besides the addresses of the pods. */}}
+{{/* Host names of the admin Service, for admin.allowedHosts. */}}
 {{- define "countersign.adminHosts" -}}
 {{- $service := printf "%s-admin" (include "countersign.fullname" .) -}}
 {{- $namespaced := printf "%s.%s" $service .Release.Namespace -}}
 {{- list $service $namespaced (printf "%s.svc" $namespaced) (printf "%s.svc.cluster.local" $namespaced) | toYaml -}}
 {{- end }}
 
-{{/* The configuration file: what was given, and what only the chart can know. */}}
+{{/* The configuration file: the given configuration with the settings of the chart. */}}
 {{- define "countersign.config" -}}
 {{- $config := include "countersign.givenConfig" . | fromYaml -}}
 {{- $proxy := dict "host" "0.0.0.0" "port" .Values.ports.proxy -}}
@@ -46,9 +46,9 @@
 {{- end }}
 
 {{/*
-Refuses a grace period that ends before the process does. A stop takes preStopSeconds, the shutdown delay, a second in
-which idle connections are closed, the shutdown timeout (or an upstream request that began with the last request, where that is longer),
-and a second for the rest; 5 seconds are kept in reserve.
+Rejects a grace period that is shorter than a shutdown. A shutdown takes preStopSeconds, the shutdown delay, 1 s for idle
+connections, the shutdown timeout (or the timeout of an upstream request, if that is longer), and 1 s to exit; 5 s are
+kept in reserve.
 */}}
 {{- define "countersign.checkGracePeriod" -}}
 {{- $config := include "countersign.givenConfig" . | fromYaml -}}

@@ -53,16 +53,16 @@ app.kubernetes.io/component: test
 {{- define "countersign.secretDir" -}}/etc/countersign/secrets{{- end }}
 {{- define "countersign.tokenDir" -}}/var/run/secrets/countersign/vault{{- end }}
 
-{{/* A peer of a NetworkPolicy, for a person: pods labeled a=b in namespaces labeled c=d. */}}
-{{- define "countersign.peerInWords" -}}
+{{/* Describes a NetworkPolicy peer: pods labeled a=b in namespaces labeled c=d. */}}
+{{- define "countersign.describePeer" -}}
 {{- if .ipBlock -}}
 addresses in {{ .ipBlock.cidr }}{{ with .ipBlock.except }} except {{ join ", " . }}{{ end }}
 {{- else -}}
-{{ include "countersign.selectorInWords" (dict "what" "pods" "selector" .podSelector) }} in {{ if hasKey . "namespaceSelector" }}{{ include "countersign.selectorInWords" (dict "what" "namespaces" "selector" .namespaceSelector) }}{{ else }}this namespace{{ end }}
+{{ include "countersign.describeSelector" (dict "what" "pods" "selector" .podSelector) }} in {{ if hasKey . "namespaceSelector" }}{{ include "countersign.describeSelector" (dict "what" "namespaces" "selector" .namespaceSelector) }}{{ else }}this namespace{{ end }}
 {{- end -}}
 {{- end }}
 
-{{- define "countersign.selectorInWords" -}}
+{{- define "countersign.describeSelector" -}}
 {{- $labels := list -}}
 {{- range $name, $value := dig "matchLabels" dict (default dict .selector) -}}
 {{- $labels = append $labels (printf "%s=%s" $name $value) -}}

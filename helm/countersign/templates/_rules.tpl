@@ -1,6 +1,6 @@
 {{/*
-A rule file with the thresholds and the address of the runbook that the values give. A line of an expression says which
-of its numbers are thresholds: `> 0.02 # threshold: gatewayRejectionsRatio=0.02`.
+A rule file with the thresholds and the runbook URL from the values. A comment on a line of an expression marks its
+thresholds: `> 0.02 # threshold: gatewayRejectionsRatio=0.02`.
 */}}
 {{- define "countersign.rules" -}}
 {{- $thresholds := .values.thresholds -}}

@@ -1,4 +1,4 @@
-{{/* Volumes are mounted as folders, never as single files: a changed Secret reaches a folder only. */}}
+{{/* Volumes are mounted as directories, because changes of a Secret do not reach files mounted with subPath. */}}
 {{- define "countersign.mounts" -}}
 - { name: config, mountPath: /etc/countersign/config, readOnly: true }
 {{- if .Values.tls.enabled }}

@@ -5,42 +5,53 @@ import { builtInOperations, resolveOperations } from '../../gateway/operations.t
 import { formatProblems } from '../shared/config-report.ts';
 import { demoConfigFile } from '../shared/demo.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { parseOptions } from '../shared/parse-options.ts';
+import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { checkOnline } from './online.ts';
+
+const options = {
+  config: {
+    type: 'string',
+    value: 'FILE',
+    description: 'Configuration file to check (default: the embedded one)',
+  },
+  'no-file-checks': {
+    type: 'boolean',
+    default: false,
+    description: 'Skip the check that referenced files are readable (for CI)',
+  },
+  online: {
+    type: 'boolean',
+    default: false,
+    description:
+      'Also log in to Vault, read every key that the grants require, and connect to each gateway; prints a table of the results',
+  },
+  json: { type: 'boolean', default: false, description: 'With --online: print JSON' },
+  schema: {
+    type: 'boolean',
+    default: false,
+    description: 'Print the JSON Schema of the configuration file, for editors',
+  },
+} as const;
 
 const usage = `Usage: countersign check [--config FILE] [--no-file-checks]
        countersign check --online --config FILE [--json]
        countersign check --schema
 
-Validates a configuration and reports every problem with its line; certificates have to match their keys and to
-be in date.
+Validates a configuration and reports every problem with its line. Certificates must be valid now and
+match their keys.
 
-  --config FILE   the file to check (default: the embedded one)
-  --no-file-checks    do not look at the files it names, as on a build machine
-  --online        also log in to Vault, read every key that the callers' grants need, and connect to each
-                  gateway; a table of what was found
-  --json          with --online: print JSON
-  --schema        print the JSON Schema of the configuration, for editors
-  --help          this text
+${optionsHelp(options)}
 
-Exit code: 0 all is well, 1 something failed online, 2 problems or wrong usage.`;
+Exit codes: 0 ok, 1 an online check failed, 2 invalid configuration or usage.`;
 
-const options = {
-  config: { type: 'string' },
-  'no-file-checks': { type: 'boolean', default: false },
-  online: { type: 'boolean', default: false },
-  json: { type: 'boolean', default: false },
-  schema: { type: 'boolean', default: false },
-} as const;
-
-/** Checks a configuration, without a network unless asked to. Gives the exit code. */
+/** Validates a configuration; uses the network only with `--online`. @returns the exit code */
 export async function check(argv: readonly string[], io: Io): Promise<number> {
-  const given = parseOptions('check', argv, options, usage, io);
-  if ('exit' in given) return given.exit;
-  const { config, online, json, schema, 'no-file-checks': skipFiles } = given.values;
+  const parsed = parseOptions('check', argv, options, usage, io);
+  if ('exit' in parsed) return parsed.exit;
+  const { config, online, json, schema, 'no-file-checks': skipFiles } = parsed.values;
   if ((online && config === undefined) || (json && !online)) {
     io.err(
-      'countersign check: --online needs --config FILE, and --json goes with --online\nSee: countersign check --help',
+      'countersign check: --online requires --config FILE, and --json requires --online\nSee: countersign check --help',
     );
     return exitCode.usage;
   }
@@ -49,20 +60,20 @@ export async function check(argv: readonly string[], io: Io): Promise<number> {
     return exitCode.done;
   }
   const file = config ?? demoConfigFile;
-  const lookUp = config === undefined ? forEmbedded : fromEnvironment;
-  const read = await loadConfig(file, builtInOperations, {
+  const lookUp = config === undefined ? demoVariables : fromEnvironment;
+  const loaded = await loadConfig(file, builtInOperations, {
     lookUp,
     skipFiles,
     certificatesAt: Date.now(),
   });
-  if (online && 'config' in read) return checkOnline(read.config, json, io);
-  const lines = 'problems' in read ? formatProblems(file, read.problems) : summary(file, read.config);
+  if (online && 'config' in loaded) return checkOnline(loaded.config, json, io);
+  const lines = 'problems' in loaded ? formatProblems(file, loaded.problems) : summary(file, loaded.config);
   for (const line of lines) io.out(line);
-  return 'problems' in read ? exitCode.usage : exitCode.done;
+  return 'problems' in loaded ? exitCode.usage : exitCode.done;
 }
 
-/** What `serve` sets for the embedded configuration, which needs no more than to be well-formed here. */
-function forEmbedded(name: string): string | undefined {
+/** Stands for the variables that `serve` sets for the embedded configuration. Only their form matters here. */
+function demoVariables(name: string): string | undefined {
   if (name === 'COUNTERSIGN_KEYS') return 'keys';
   return name === 'COUNTERSIGN_GATEWAY' ? 'http://127.0.0.1:8090' : undefined;
 }
@@ -77,7 +88,7 @@ function summary(file: string, config: Config): string[] {
     `${file}: no problems`,
     `environments  ${environments.join(', ')}`,
     `operations    ${[...operations].join(', ')}`,
-    `callers       ${config.callers.map(({ name }) => name).join(', ') || 'none: nothing will be let through'}`,
+    `callers       ${config.callers.map(({ name }) => name).join(', ') || 'none (all requests will be rejected)'}`,
     `keys          ${keys.source === 'vault' ? `vault at ${keys.vault.address}` : `directory ${keys.directory}`}`,
   ];
 }

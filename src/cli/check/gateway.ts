@@ -4,7 +4,7 @@ import { connect as connectTls, TLSSocket } from 'node:tls';
 import { codeOf } from '../shared/parse-options.ts';
 
 /**
- * Connects to the address of a gateway as the proxy would, and hangs up. Gives what there is to tell of it.
+ * Connects to a gateway as the proxy would, and disconnects. Returns what is known of the connection.
  *
  * @param ca PEM of a CA to trust instead of the public ones
  * @param timeout milliseconds, TLS included
@@ -30,7 +30,7 @@ export async function probeConnection(
   }
 }
 
-/** As in proxy/forward.ts: verified, and with the same lowest version. */
+/** As in proxy/outbound/upstream-client.ts: verified, and with the same minimum version. */
 function openTls(host: string, port: number, ca: string | undefined): TLSSocket {
   return connectTls({
     host,
@@ -43,9 +43,9 @@ function openTls(host: string, port: number, ca: string | undefined): TLSSocket 
 }
 
 function describe(socket: Socket): string {
-  if (!(socket instanceof TLSSocket)) return 'connected, without TLS';
-  const until = new Date(socket.getPeerCertificate().valid_to);
-  return `${socket.getProtocol() ?? 'TLS'}, certificate until ${until.toISOString().slice(0, 10)}`;
+  if (!(socket instanceof TLSSocket)) return 'connected without TLS';
+  const expiry = new Date(socket.getPeerCertificate().valid_to);
+  return `${socket.getProtocol() ?? 'TLS'}, certificate valid until ${expiry.toISOString().slice(0, 10)}`;
 }
 
 function problemOf(error: unknown, timeout: number): string {

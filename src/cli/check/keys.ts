@@ -7,64 +7,65 @@ import type { KeyInventory } from '../shared/inventory.ts';
 import { isPattern, type RequiredKey, requiredKeys } from './required-keys.ts';
 import { type CheckResult, runCheck } from './result.ts';
 
-type ReadRing = (address: LoginRef) => Promise<KeyRing | undefined>;
+type ReadRing = (login: LoginRef) => Promise<KeyRing | undefined>;
 
-/** A row for each key that the grants need: whether it is there and can be used. */
+/** Checks that each key that the grants require exists and is usable. */
 export async function checkKeys(
   config: Config,
   source: KeySource,
   inventory: KeyInventory,
 ): Promise<CheckResult[]> {
-  const readRing = memoize((address) => source.read(address));
+  const readRing = memoize((login) => source.read(login));
   const rows: CheckResult[] = [];
-  for (const granted of requiredKeys(config)) {
-    rows.push(...(await (isPattern(granted) ? checkPattern : checkLogin)(granted, readRing, inventory)));
+  for (const required of requiredKeys(config)) {
+    rows.push(...(await (isPattern(required) ? checkPattern : checkLogin)(required, readRing, inventory)));
   }
   return rows.filter((row, at) => rows.findIndex(({ subject }) => subject === row.subject) === at);
 }
 
 async function checkLogin({ environment, logins: login, kind }: RequiredKey, readRing: ReadRing) {
   const subject = `${environment}/${login} ${kind}`;
-  const look = async (): Promise<string> => {
+  const describeNewest = async (): Promise<string> => {
     const ring = await readRing({ environment, login });
     const [newest] = ring?.filter((entry) => entry.kind === kind) ?? [];
-    if (newest === undefined) throw new Error(ring === undefined ? 'the login has no keys' : noSuchKey);
-    if (newest.supersededAt !== undefined) throw new Error(endsSoon);
+    if (newest === undefined) throw new Error(ring === undefined ? 'the login has no keys' : kindMissing);
+    if (newest.supersededAt !== undefined) throw new Error(kindSuperseded);
     if ('problem' in newest) throw new Error(`version ${newest.version}: ${newest.problem}`);
     const { bits } = describeKey(newest);
-    const since = newest.createdAt === undefined ? '' : `, ${age(newest.createdAt, Date.now())} old`;
-    return `version ${newest.version}${since}${bits === undefined ? '' : `, RSA of ${bits} bits`}`;
+    const keyAge = newest.createdAt === undefined ? '' : `, ${age(newest.createdAt, Date.now())} old`;
+    return `version ${newest.version}${keyAge}${bits === undefined ? '' : `, RSA ${bits} bits`}`;
   };
-  return [await runCheck({ check: 'key', subject }, look, operatorMessage)];
+  return [await runCheck({ check: 'key', subject }, describeNewest, operatorMessage)];
 }
 
-const noSuchKey = 'the login has no key of this kind';
-const endsSoon = 'the newest version lacks this kind of key; that of a version before is used for a while';
+const kindMissing = 'the login has no key of this kind';
+const kindSuperseded =
+  "the current version has no such key; the previous version's is used until the grace period ends";
 
-/** A login that only a pattern names need not have every kind of key; what it has must be usable. */
-async function checkPattern(granted: RequiredKey, readRing: ReadRing, inventory: KeyInventory) {
-  const { environment, logins: pattern, kind } = granted;
+/** A login that only a pattern matches need not have every kind of key, but those it has must be usable. */
+async function checkPattern(required: RequiredKey, readRing: ReadRing, inventory: KeyInventory) {
+  const { environment, logins: pattern, kind } = required;
   const row = { check: 'key', subject: `${environment}/${pattern} ${kind}`, result: 'not-checked' } as const;
   const known = await inventory.logins(environment).catch(() => undefined);
   if (known === undefined) {
-    return [{ ...row, detail: 'the grant uses a wildcard, and the logins that are there cannot be listed' }];
+    return [{ ...row, detail: 'wildcard grant; the key source does not permit listing logins' }];
   }
   const logins = known.filter((login) => login.startsWith(pattern.slice(0, -1)));
   const rows: CheckResult[] = [];
   for (const login of logins) {
     const [found] = await checkLogin({ environment, logins: login, kind }, readRing);
     if (found !== undefined)
-      rows.push(found.detail === noSuchKey ? { ...found, result: 'not-checked' } : found);
+      rows.push(found.detail === kindMissing ? { ...found, result: 'not-checked' } : found);
   }
-  return rows.length === 0 ? [{ ...row, detail: 'no login that is there matches the wildcard' }] : rows;
+  return rows.length === 0 ? [{ ...row, detail: 'no login matches' }] : rows;
 }
 
-/** Reads each address once. */
+/** Reads the ring of each login once. */
 function memoize(read: ReadRing): ReadRing {
   const rings = new Map<string, Promise<KeyRing | undefined>>();
-  return (address) => {
-    const name = loginRefString(address);
-    const ring = rings.get(name) ?? read(address);
+  return (login) => {
+    const name = loginRefString(login);
+    const ring = rings.get(name) ?? read(login);
     rings.set(name, ring);
     return ring;
   };

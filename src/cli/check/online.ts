@@ -11,8 +11,10 @@ import { checkKeys } from './keys.ts';
 import { type CheckResult, runCheck } from './result.ts';
 
 /**
- * Looks whether a configuration works from here: logs in to the key source, reads every key that the grants
- * need, connects to each gateway. Prints a table, or JSON. Gives the exit code: 1 where anything failed.
+ * Checks whether a configuration works on this machine: logs in to the key source, reads every key that the grants
+ * require, and connects to each gateway. Prints a table, or JSON.
+ *
+ * @returns the exit code: 1 if any check failed
  */
 export async function checkOnline(config: Config, json: boolean, io: Io): Promise<number> {
   const gateways = Promise.all(
@@ -40,16 +42,16 @@ function checkGateway(name: string, settings: EnvironmentConfig): Promise<CheckR
   return runCheck({ check: 'gateway', subject: name }, connect, explain);
 }
 
-/** The key source's own row, and those of the keys where it can be asked. */
+/** The result for the key source and, if it can be read, those for the keys. */
 async function checkSource(config: Config): Promise<CheckResult[]> {
   const { keys } = config;
-  const about = {
+  const sourceCheck = {
     check: keys.source,
     subject: keys.source === 'vault' ? keys.vault.address : keys.directory,
   };
-  if (isUsedUpByLogin(keys)) {
-    const detail = 'a wrapped secret id works once; it is left to the proxy';
-    return [{ ...about, result: 'not-checked', detail }];
+  if (isSingleUse(keys)) {
+    const detail = 'wrapped secret IDs are single-use; skipped';
+    return [{ ...sourceCheck, result: 'not-checked', detail }];
   }
   const login = new LoginProbe();
   const source = createKeySource(keys, {
@@ -61,15 +63,15 @@ async function checkSource(config: Config): Promise<CheckResult[]> {
   const inventory = openInventory(keys);
   try {
     source.start();
-    const enter = keys.source === 'vault' ? () => login.outcome : async () => assertReadable(source);
-    const row = await runCheck(about, enter, messageOf);
-    return row.result === 'failed' ? [row] : [row, ...(await checkKeys(config, source, inventory))];
+    const connect = keys.source === 'vault' ? () => login.result : async () => assertReadable(source);
+    const result = await runCheck(sourceCheck, connect, messageOf);
+    return result.result === 'failed' ? [result] : [result, ...(await checkKeys(config, source, inventory))];
   } finally {
     await Promise.all([source.stop(), inventory.close()]);
   }
 }
 
-function isUsedUpByLogin(keys: KeysConfig): boolean {
+function isSingleUse(keys: KeysConfig): boolean {
   return (
     keys.source === 'vault' &&
     keys.vault.auth.method === 'approle' &&
@@ -78,30 +80,32 @@ function isUsedUpByLogin(keys: KeysConfig): boolean {
 }
 
 function assertReadable(source: KeySource): string {
-  if (!source.ready()) throw new Error('the folder cannot be read');
-  return 'the folder can be read';
+  if (!source.ready()) throw new Error('the directory is not readable');
+  return 'directory is readable';
 }
 
-/** Learns from what a started Vault source tells how its first login went; that event comes first. */
+/** Observes the first login of a Vault source. Its event is the first one. */
 class LoginProbe implements KeySourceObserver {
-  /** What there is to tell of the token. Rejects with the problem. */
-  readonly outcome: Promise<string>;
-  readonly #entered: (detail: string) => void;
+  /** Describes the token. Rejects if the login failed. */
+  readonly result: Promise<string>;
+  readonly #succeeded: (detail: string) => void;
   readonly #failed: (error: Error) => void;
 
   constructor() {
     const { promise, resolve, reject } = Promise.withResolvers<string>();
-    // Whoever waits for the outcome hears of it; nobody does where the source is a directory.
+    // With a directory, nothing awaits the result.
     promise.catch(() => {});
-    this.outcome = promise;
-    this.#entered = resolve;
+    this.result = promise;
+    this.#succeeded = resolve;
     this.#failed = reject;
   }
 
   tokenExpiryChanged(at: number | undefined): void {
-    const end =
-      at === undefined ? 'without an end' : `until ${new Date(at * 1000).toISOString().slice(0, 19)}Z`;
-    this.#entered(`logged in, token ${end}`);
+    const expiry =
+      at === undefined
+        ? 'token does not expire'
+        : `token expires at ${new Date(at * 1000).toISOString().slice(0, 19)}Z`;
+    this.#succeeded(`logged in; ${expiry}`);
   }
 
   loginFailed(problem: string): void {

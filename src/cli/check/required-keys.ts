@@ -2,15 +2,15 @@ import type { Config } from '../../config/schema.ts';
 import { resolveOperations } from '../../gateway/operations.ts';
 import { type KeyKind, methods } from '../../oauth1/methods.ts';
 
-/** A key that some caller's grants need. */
+/** A key that a caller's grants require. */
 export interface RequiredKey {
   readonly environment: string;
-  /** A login, or the beginning of logins and `*`. */
+  /** A login, or a login prefix followed by `*`. */
   readonly logins: string;
   readonly kind: KeyKind;
 }
 
-/** Every kind of key that the grants need, each once, exact logins before patterns. */
+/** Every kind of key that the grants require, without duplicates, exact logins before patterns. */
 export function requiredKeys(config: Config): RequiredKey[] {
   const granted = config.callers.flatMap(({ allow }) =>
     allow.flatMap((grant) =>

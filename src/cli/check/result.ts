@@ -1,4 +1,4 @@
-/** One thing that `check --online` looked at. The names are those of `--json`. */
+/** The result of one check of `check --online`. The names are those of `--json`. */
 export interface CheckResult {
   readonly check: 'vault' | 'directory' | 'key' | 'gateway';
   readonly subject: string;
@@ -7,9 +7,9 @@ export interface CheckResult {
   readonly detail: string;
 }
 
-/** Makes a row of some work: its text where it is done, the error's where it fails. */
+/** Runs a check and times it. The detail is its text, or that of its error. */
 export async function runCheck(
-  about: Pick<CheckResult, 'check' | 'subject'>,
+  row: Pick<CheckResult, 'check' | 'subject'>,
   work: () => Promise<string>,
   explain: (error: unknown) => string,
 ): Promise<CheckResult> {
@@ -17,8 +17,8 @@ export async function runCheck(
   const milliseconds = () => Math.round(performance.now() - startedAt);
   try {
     const detail = await work();
-    return { ...about, result: 'ok', milliseconds: milliseconds(), detail };
+    return { ...row, result: 'ok', milliseconds: milliseconds(), detail };
   } catch (error) {
-    return { ...about, result: 'failed', milliseconds: milliseconds(), detail: explain(error) };
+    return { ...row, result: 'failed', milliseconds: milliseconds(), detail: explain(error) };
   }
 }

@@ -1,12 +1,11 @@
 import { redactBaseString } from '../../redact-card-data.ts';
 
-/** How much of either text is shown around the first difference. */
+/** Characters shown before and after the first difference. */
 const context = 24;
 
-/** Lines that say where two base strings part, and what that usually means. */
+/** Compares two base strings. The lines show the first difference and its usual cause. */
 export function compareBaseStrings(ours: string, theirs: string): { equal: boolean; lines: string[] } {
-  if (ours === theirs)
-    return { equal: true, lines: ['The expected base string is the same, byte for byte.'] };
+  if (ours === theirs) return { equal: true, lines: ['The base strings are identical.'] };
   const at = firstDifference(Buffer.from(ours), Buffer.from(theirs));
   return {
     equal: false,
@@ -30,7 +29,7 @@ function excerpt(text: string, at: number): string {
   return text.slice(Math.max(0, at - context), at + context);
 }
 
-/** Which of the three parts, and in the third, which parameter. */
+/** Names the part of the base string and, in the third part, the parameter. */
 function describePosition(text: string, at: number): string {
   const before = text.slice(0, at).split('&');
   if (before.length === 1) return 'in the method';
@@ -41,22 +40,19 @@ function describePosition(text: string, at: number): string {
   return `in parameter ${index + 1} in sorted order, "${name}"`;
 }
 
-/** What bites signers, in the order in which it is worth looking. */
+/** Common mistakes of signers, most likely first. */
 function hints(ours: string, theirs: string, at: number): string[] {
   const mine = ours.slice(Math.max(0, at - 4), at + 6);
   const other = theirs.slice(Math.max(0, at - 4), at + 6);
   const hints: [boolean, string][] = [
-    [
-      ours.toLowerCase() === theirs.toLowerCase(),
-      'They differ in upper and lower case only: %XX must be upper case.',
-    ],
+    [ours.toLowerCase() === theirs.toLowerCase(), 'They differ only in case: %XX must be uppercase.'],
     [
       /^[^&]*&[^&]*%3A(80|443)(%2F|&)/.test(theirs),
-      'The expected URL has its default port: RFC 5849 leaves it out.',
+      'The expected URL includes its default port: RFC 5849 omits it.',
     ],
     [
       mine.includes('%2520') && other.includes('%2B'),
-      'A space is %20 and then %2520; "+" is only for forms.',
+      'Encode spaces as %20 (doubly encoded %2520), not as +.',
     ],
     [
       /oauth_timestamp%3D\d{13}\b/.test(theirs),
@@ -72,7 +68,7 @@ function hints(ours: string, theirs: string, at: number): string[] {
     ],
     [
       ours.length < theirs.length && ours === theirs.slice(0, ours.length),
-      'The expected one goes on after our end.',
+      'The expected base string is longer.',
     ],
   ];
   return hints.filter(([applies]) => applies).map(([, hint]) => `Hint: ${hint}`);

@@ -12,38 +12,48 @@ import { methods } from '../../oauth1/methods.ts';
 import type { Unsigned } from '../../oauth1/sign.ts';
 import { readKeyRingOnce } from '../../server/key-source.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { messageOf, parseOptions } from '../shared/parse-options.ts';
+import { messageOf, optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { withConfig } from '../shared/with-config.ts';
 import { compareBaseStrings } from './diff.ts';
-import { explanation } from './render.ts';
+import { renderExplanation } from './render.ts';
+
+const options = {
+  target: {
+    type: 'string',
+    value: 'PATH',
+    description: 'Request path as sent to the proxy, such as /sandbox/gw/api/v4/transfer/1234',
+  },
+  form: { type: 'string', value: 'FILE', description: 'Form as sent to the proxy (default: standard input)' },
+  config: {
+    type: 'string',
+    value: 'FILE',
+    description: 'Configuration file (default: the embedded one, with throwaway keys)',
+  },
+  login: { type: 'string', value: 'LOGIN', description: 'Value for the Countersign-Login header' },
+  compare: {
+    type: 'string',
+    value: 'FILE',
+    description:
+      'A base string to compare with; exits with 1 and shows the first difference. Its nonce and timestamp are the default',
+  },
+  nonce: { type: 'string', value: 'TEXT', description: 'Nonce (default: random)' },
+  timestamp: { type: 'string', value: 'SECONDS', description: 'Unix timestamp (default: now)' },
+  curl: {
+    type: 'boolean',
+    default: false,
+    description: 'Print a curl command that sends the signed request directly to the gateway',
+  },
+  'show-values': { type: 'boolean', default: false, description: 'Do not redact card data' },
+} as const;
 
 const usage = `Usage: countersign explain --target PATH [--form FILE] [options]
 
-Shows how a form is signed, step by step. Nothing is sent. Card data is masked.
+Explains step by step how a form is signed. Sends nothing to the gateway. Redacts card data.
 
-  --target PATH    as it is posted to the proxy, such as /sandbox/gw/api/v4/transfer/1234
-  --form FILE      the form as it is posted (default: standard input)
-  --config FILE    the configuration (default: the embedded one, with throw-away keys)
-  --login LOGIN    stands for the header Countersign-Login
-  --compare FILE    somebody else's base string: shows the first byte that differs, exit code 1 if one does;
-                   nonce and timestamp are taken from it
-  --nonce TEXT     instead of a random one
-  --timestamp N    instead of now, in seconds
-  --curl           prints a command that sends the request straight to the gateway
-  --show-values    does not mask card data
-  --help           prints this`;
+${optionsHelp(options)}
 
-const options = {
-  target: { type: 'string' },
-  form: { type: 'string' },
-  config: { type: 'string' },
-  login: { type: 'string' },
-  compare: { type: 'string' },
-  nonce: { type: 'string' },
-  timestamp: { type: 'string' },
-  curl: { type: 'boolean', default: false },
-  'show-values': { type: 'boolean', default: false },
-} as const;
+Exit codes: 0 ok, 1 the base string differs or the proxy would reject the request, 2 invalid configuration
+or usage.`;
 
 interface ExplainRequest {
   readonly target: string;
@@ -57,49 +67,50 @@ interface ExplainRequest {
   readonly showValues: boolean;
 }
 
-/** Gives the exit code: 1 where the base string is not the expected one, or the request would be refused. */
+/** @returns the exit code: 1 if the base string differs, or the proxy would reject the request */
 export async function explain(argv: readonly string[], io: Io): Promise<number> {
-  const read = parseOptions('explain', argv, options, usage, io);
-  if ('exit' in read) return read.exit;
-  const { values } = read;
+  const parsed = parseOptions('explain', argv, options, usage, io);
+  if ('exit' in parsed) return parsed.exit;
+  const { values } = parsed;
   const { target, timestamp } = values;
   if (target === undefined || (timestamp !== undefined && !/^[1-9]\d{0,11}$/.test(timestamp))) {
     io.err(
-      'countersign explain: --target PATH is needed, and --timestamp takes seconds\nSee: countersign explain --help',
+      'countersign explain: --target PATH is required, and --timestamp must be Unix seconds\nSee: countersign explain --help',
     );
     return exitCode.usage;
   }
   try {
     const body =
       values.form === undefined ? Buffer.from(await text(process.stdin)) : await readFile(values.form);
-    const expected = values.compare === undefined ? undefined : (await readFile(values.compare, 'utf8')).trim();
-    const wanted = {
+    const expected =
+      values.compare === undefined ? undefined : (await readFile(values.compare, 'utf8')).trim();
+    const request = {
       target,
       body: withoutLastLineFeed(body),
       login: values.login,
       expected,
-      nonce: values.nonce ?? signedWith(expected, 'oauth_nonce') ?? randomBytes(16).toString('hex'),
+      nonce: values.nonce ?? signedParameter(expected, 'oauth_nonce') ?? randomBytes(16).toString('hex'),
       timestamp: Number(
-        timestamp ?? signedWith(expected, 'oauth_timestamp') ?? Math.floor(Date.now() / 1000),
+        timestamp ?? signedParameter(expected, 'oauth_timestamp') ?? Math.floor(Date.now() / 1000),
       ),
       curl: values.curl,
       showValues: values['show-values'],
     };
-    return await withConfig(values.config, io, (config) => explainWith(config, wanted, io));
+    return await withConfig(values.config, io, (config) => explainWith(config, request, io));
   } catch (error) {
     io.err(
       error instanceof ProxyError
-        ? `It would be refused: ${error.reason}. ${error.detail}`
+        ? `The proxy would reject this request (${error.reason}): ${error.detail}`
         : messageOf(error),
     );
     return exitCode.failed;
   }
 }
 
-async function explainWith(config: Config, wanted: ExplainRequest, io: Io): Promise<number> {
-  const form = decodeForm(wanted.body);
-  const destination = createRouter(config)(wanted.target);
-  const login = resolveLogin(destination, form, wanted.login);
+async function explainWith(config: Config, request: ExplainRequest, io: Io): Promise<number> {
+  const form = decodeForm(request.body);
+  const destination = createRouter(config)(request.target);
+  const login = resolveLogin(destination, form, request.login);
   validateParameters(destination.operation, form);
   const unsigned: Unsigned = {
     method: 'POST',
@@ -107,24 +118,24 @@ async function explainWith(config: Config, wanted: ExplainRequest, io: Io): Prom
     form,
     signatureMethod: destination.operation.signature,
     consumerKey: login,
-    nonce: wanted.nonce,
-    timestamp: wanted.timestamp,
+    nonce: request.nonce,
+    timestamp: request.timestamp,
   };
   const key = await currentKey(config, destination, login, io);
-  const { lines, baseString } = await explanation({ ...wanted, destination, login, unsigned, key });
+  const { lines, baseString } = await renderExplanation({ ...request, destination, login, unsigned, key });
   for (const line of lines) io.out(line);
-  if (wanted.expected === undefined) return exitCode.done;
-  const { equal, lines: comparison } = compareBaseStrings(baseString, wanted.expected);
+  if (request.expected === undefined) return exitCode.done;
+  const { equal, lines: comparison } = compareBaseStrings(baseString, request.expected);
   for (const line of comparison) io.out(line);
   return equal ? exitCode.done : exitCode.failed;
 }
 
-/** The key that a first request would be signed with. */
+/** The key that would sign the first request. */
 async function currentKey(config: Config, { environment, operation }: Destination, login: string, io: Io) {
-  const address = { environment, login };
-  const ring = (await readKeyRingOnce(config.keys, address, (problem) => io.err(problem))) ?? [];
+  const loginRef = { environment, login };
+  const ring = (await readKeyRingOnce(config.keys, loginRef, (problem) => io.err(problem))) ?? [];
   const [newest] = usableKeys(
-    address,
+    loginRef,
     ring,
     methods[operation.signature].kind,
     Date.now(),
@@ -133,12 +144,12 @@ async function currentKey(config: Config, { environment, operation }: Destinatio
   return newest;
 }
 
-/** A parameter of somebody else's base string, in which `=` is `%3D` and `&` is `%26`. */
-function signedWith(expected: string | undefined, name: string): string | undefined {
+/** A parameter of the expected base string, in which `=` is `%3D` and `&` is `%26`. */
+function signedParameter(expected: string | undefined, name: string): string | undefined {
   return new RegExp(`(?:%26|&)${name}%3D([\\w.~-]+)`).exec(expected ?? '')?.[1];
 }
 
-/** Editors end a file with one; no form does. */
+/** Editors add one at the end of a file; it is not part of the form. */
 function withoutLastLineFeed(body: Buffer): Buffer {
   const end = body.at(-1) === 0x0a ? (body.at(-2) === 0x0d ? -2 : -1) : undefined;
   return body.subarray(0, end);

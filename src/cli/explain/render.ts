@@ -5,7 +5,7 @@ import { encodePairs, joinPairs } from '../../oauth1/parameters.ts';
 import { authorizationHeader, prepare, type Unsigned } from '../../oauth1/sign.ts';
 import { redactBaseString, redactParameters } from '../../redact-card-data.ts';
 
-export interface Explained {
+export interface Explanation {
   readonly destination: Destination;
   readonly login: string;
   readonly unsigned: Unsigned;
@@ -14,10 +14,12 @@ export interface Explained {
   readonly showValues: boolean;
 }
 
-/** The steps of interface section 5.1 for one request, as lines to print; and the real base string. */
-export async function explanation(explained: Explained): Promise<{ lines: string[]; baseString: string }> {
+/** The signing steps of a request (docs/gateway-interface.md section 5.1) as lines to print, and the base string. */
+export async function renderExplanation(
+  explained: Explanation,
+): Promise<{ lines: string[]; baseString: string }> {
   const { destination, login, unsigned, key, curl, showValues } = explained;
-  const parameters = showValues ? same : redactParameters;
+  const parameters = showValues ? unchanged : redactParameters;
   const prepared = prepare(unsigned);
   const signature = await methods[unsigned.signatureMethod].sign(prepared.baseString, key.key, '');
   const header = authorizationHeader(prepared.oauth, signature);
@@ -25,16 +27,16 @@ export async function explanation(explained: Explained): Promise<{ lines: string
     `Request      POST ${destination.url.href}`,
     `             environment ${destination.environment}, operation ${destination.operation.name}, login ${login}`,
     '',
-    'Parameters of the caller, decoded and encoded again (RFC 3986), in the order sent',
-    ...listed(parameters(joinPairs(encodePairs(unsigned.form)))),
+    'Form parameters, decoded and re-encoded (RFC 3986), in the order sent',
+    ...list(parameters(joinPairs(encodePairs(unsigned.form)))),
     '',
-    'Parameters with those of OAuth, sorted by encoded name, then value',
-    ...listed(parameters(prepared.normalizedParameters)),
+    'Form and OAuth parameters, sorted by encoded name, then value',
+    ...list(parameters(prepared.normalizedParameters)),
     '',
     'Base string',
     `  ${showValues ? prepared.baseString : redactBaseString(prepared.baseString)}`,
     '',
-    `Key          ${unsigned.signatureMethod} with the ${described(key)}`,
+    `Key          ${unsigned.signatureMethod} with the ${describeSigningKey(key)}`,
     '',
     'Header',
     `  Authorization: ${header}`,
@@ -49,17 +51,17 @@ export async function explanation(explained: Explained): Promise<{ lines: string
   return { lines: curl ? [...lines, ...command] : lines, baseString: prepared.baseString };
 }
 
-function listed(parameters: string): string[] {
+function list(parameters: string): string[] {
   return parameters === '' ? ['  (none)'] : parameters.split('&').map((pair) => `  ${pair}`);
 }
 
-function described({ kind, version, fingerprint, createdAt }: UsableKey): string {
-  const since = createdAt === undefined ? '' : `, of ${createdAt.toISOString()}`;
+function describeSigningKey({ kind, version, fingerprint, createdAt }: UsableKey): string {
+  const since = createdAt === undefined ? '' : `, created ${createdAt.toISOString()}`;
   return kind === 'control_key'
     ? `control key, version ${version}${since}`
     : `RSA key, version ${version}${since}\n             public key SHA-256 ${fingerprint}`;
 }
 
-function same(text: string): string {
+function unchanged(text: string): string {
   return text;
 }

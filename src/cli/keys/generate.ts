@@ -3,11 +3,10 @@ import { promisify } from 'node:util';
 import { Secret } from '../../secret.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { parseOptions } from '../shared/parse-options.ts';
-import { commonOptions, commonUsage, loginRefOf, withKeysContext, withVaultAdmin } from './options.ts';
+import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { commonOptions, loginRefOf, withKeysContext, withVaultAdmin } from './options.ts';
 import {
   addOptions,
-  addUsage,
   checkAndSet,
   checkNewFile,
   reportWritten,
@@ -15,40 +14,46 @@ import {
   versionToExtend,
 } from './write.ts';
 
+const options = {
+  ...commonOptions,
+  bits: { type: 'string', value: 'N', default: '4096', description: 'Key length, 2048 to 8192' },
+  ...addOptions,
+} as const;
+
 const usage = `Usage: countersign keys generate --config FILE --environment NAME --login LOGIN [options]
 
-Makes an RSA key pair and writes the private key to Vault as a new version of the login's secret; its other
-fields stay. The private key is nowhere else. Prints the public key and its fingerprint, which the
-gateway's support manager needs.
+Generates an RSA key pair and stores the private key in Vault as a new version of the login's secret. Other
+fields are kept; the private key is stored nowhere else. Prints the public key and its fingerprint for the
+gateway's support manager.
 
-${commonUsage}
-  --bits N            length of the key, 2048 to 8192 (default: 4096)
-${addUsage}`;
-
-const options = { ...commonOptions, ...addOptions, bits: { type: 'string', default: '4096' } } as const;
+${optionsHelp(options)}`;
 
 export async function generateKey(argv: readonly string[], io: Io): Promise<number> {
-  const read = parseOptions('keys generate', argv, options, usage, io);
-  if ('exit' in read) return read.exit;
-  const { values } = read;
+  const parsed = parseOptions('keys generate', argv, options, usage, io);
+  if ('exit' in parsed) return parsed.exit;
+  const { values } = parsed;
   const bits = bitsOf(values.bits);
-  return withKeysContext(values, io, (place) =>
-    withVaultAdmin(place, async (store) => {
-      const address = loginRefOf(place, values);
+  return withKeysContext(values, io, (context) =>
+    withVaultAdmin(context, async (admin) => {
+      const login = loginRefOf(context, values);
       await checkNewFile(values['public-key']);
-      const before = await versionToExtend(store, address, values);
+      const previousVersion = await versionToExtend(admin, login, values);
       const pem = await newPrivateKey(bits);
-      const facts = validateNewKey({ private_key: pem });
+      const description = validateNewKey({ private_key: pem });
       const fields = { private_key: new Secret(pem), passphrase: undefined };
-      const version = await checkAndSet(address, before, () => store.write(address, fields, before));
-      return reportWritten({ ...facts, address, version, previousVersion: before }, values, io);
+      const version = await checkAndSet(login, previousVersion, () =>
+        admin.write(login, fields, previousVersion),
+      );
+      return reportWritten({ ...description, login, version, previousVersion }, values, io);
     }),
   );
 }
 
 function bitsOf(text: string): number {
   const bits = /^\d{4}$/.test(text) ? Number(text) : 0;
-  if (bits < 2048 || bits > 8192) throw new CliError('--bits takes 2048 to 8192', exitCode.usage);
+  if (bits < 2048 || bits > 8192) {
+    throw new CliError('--bits must be between 2048 and 8192', exitCode.usage);
+  }
   return bits;
 }
 

@@ -5,12 +5,11 @@ import type { KeyKind } from '../../oauth1/methods.ts';
 import { Secret } from '../../secret.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { parseOptions } from '../shared/parse-options.ts';
+import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { promptSecret } from '../shared/prompt.ts';
-import { commonOptions, commonUsage, loginRefOf, withKeysContext, withVaultAdmin } from './options.ts';
+import { commonOptions, loginRefOf, withKeysContext, withVaultAdmin } from './options.ts';
 import {
   addOptions,
-  addUsage,
   checkAndSet,
   checkNewFile,
   reportWritten,
@@ -18,53 +17,61 @@ import {
   versionToExtend,
 } from './write.ts';
 
-const usage = `Usage: countersign keys import --config FILE --environment NAME --login LOGIN --kind KIND [options]
-
-Writes a key that somebody else made to Vault, as a new version of the login's secret; its other fields
-stay. The key is read from standard input, at a terminal without being shown; it is never an argument.
-A key that could not be used is refused, and nothing is written.
-
-${commonUsage}
-  --kind KIND         control_key, or private_key (RSA, PEM: PKCS#1 or PKCS#8)
-  --from FILE         the key, instead of standard input
-  --passphrase-file FILE  passphrase of an encrypted private key; goes to Vault beside it
-${addUsage}`;
-
 const options = {
   ...commonOptions,
+  kind: {
+    type: 'string',
+    value: 'KIND',
+    description: 'control_key, or private_key (RSA, PEM: PKCS#1 or PKCS#8)',
+  },
+  from: { type: 'string', value: 'FILE', description: 'File that holds the key (default: standard input)' },
+  'passphrase-file': {
+    type: 'string',
+    value: 'FILE',
+    description: 'File that holds the passphrase of an encrypted private key; stored in Vault with the key',
+  },
   ...addOptions,
-  kind: { type: 'string' },
-  from: { type: 'string' },
-  'passphrase-file': { type: 'string' },
 } as const;
 
+const usage = `Usage: countersign keys import --config FILE --environment NAME --login LOGIN --kind KIND [options]
+
+Imports an existing key into Vault as a new version of the login's secret; other fields are kept. Reads the
+key from standard input (hidden on a terminal), never from an argument. Unusable keys are rejected and
+nothing is written.
+
+${optionsHelp(options)}`;
+
 export async function importKey(argv: readonly string[], io: Io): Promise<number> {
-  const read = parseOptions('keys import', argv, options, usage, io);
-  if ('exit' in read) return read.exit;
-  const { values } = read;
+  const parsed = parseOptions('keys import', argv, options, usage, io);
+  if ('exit' in parsed) return parsed.exit;
+  const { values } = parsed;
   const { kind } = values;
   if (kind !== 'control_key' && kind !== 'private_key') {
-    throw new CliError('--kind is control_key or private_key', exitCode.usage);
+    throw new CliError('--kind must be control_key or private_key', exitCode.usage);
   }
-  return withKeysContext(values, io, (place) =>
-    withVaultAdmin(place, async (store) => {
-      const address = loginRefOf(place, values);
+  return withKeysContext(values, io, (context) =>
+    withVaultAdmin(context, async (admin) => {
+      const login = loginRefOf(context, values);
       await checkNewFile(values['public-key']);
-      const before = await versionToExtend(store, address, values);
-      const given = withoutLineBreak(await keyText(kind, values.from, io));
-      const fields = fieldsOf(kind, given, await passphraseIn(values['passphrase-file']));
-      const facts = validateNewKey(fields);
-      const version = await checkAndSet(address, before, () => store.write(address, hidden(fields), before));
-      return reportWritten({ ...facts, address, version, previousVersion: before }, values, io);
+      const previousVersion = await versionToExtend(admin, login, values);
+      const key = withoutLineBreak(await readKey(kind, values.from, io));
+      const fields = fieldsOf(kind, key, await readPassphrase(values['passphrase-file']));
+      const description = validateNewKey(fields);
+      const version = await checkAndSet(login, previousVersion, () =>
+        admin.write(login, hideSecrets(fields), previousVersion),
+      );
+      return reportWritten({ ...description, login, version, previousVersion }, values, io);
     }),
   );
 }
 
-function keyText(kind: KeyKind, file: string | undefined, io: Io): Promise<string> {
+function readKey(kind: KeyKind, file: string | undefined, io: Io): Promise<string> {
   if (file !== undefined) return readFile(file, 'utf8');
   if (!process.stdin.isTTY) return text(process.stdin);
   const isControlKey = kind === 'control_key';
-  const prompt = isControlKey ? 'Control key, then Enter (not shown):' : 'Private key in PEM (not shown):';
+  const prompt = isControlKey
+    ? 'Control key, then Enter (input hidden):'
+    : 'Private key in PEM (input hidden):';
   const end = isControlKey ? /\n$/ : /-----END [A-Z ]*PRIVATE KEY-----\s*$/;
   return promptSecret(
     process.stdin,
@@ -73,18 +80,18 @@ function keyText(kind: KeyKind, file: string | undefined, io: Io): Promise<strin
   );
 }
 
-async function passphraseIn(file: string | undefined): Promise<string | undefined> {
+async function readPassphrase(file: string | undefined): Promise<string | undefined> {
   return file === undefined ? undefined : withoutLineBreak(await readFile(file, 'utf8'));
 }
 
-/** A private key takes the place of the one before together with its passphrase, also when it has none. */
-function fieldsOf(kind: KeyKind, given: string, passphrase: string | undefined): KeyFields {
-  if (kind === 'private_key') return { private_key: `${given}\n`, passphrase };
-  if (!/[\r\n]|^-----BEGIN/.test(given)) return { control_key: given };
-  throw new CliError('a control key is one line; this looks like something else. Nothing was written.');
+/** A private key replaces the previous one together with its passphrase, even if it has none. */
+function fieldsOf(kind: KeyKind, key: string, passphrase: string | undefined): KeyFields {
+  if (kind === 'private_key') return { private_key: `${key}\n`, passphrase };
+  if (!/[\r\n]|^-----BEGIN/.test(key)) return { control_key: key };
+  throw new CliError('a control key must be a single line. Nothing was written.');
 }
 
-function hidden(fields: KeyFields): Record<string, unknown> {
+function hideSecrets(fields: KeyFields): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(fields).map(([name, value]) => [
       name,
@@ -93,7 +100,7 @@ function hidden(fields: KeyFields): Record<string, unknown> {
   );
 }
 
-/** What ends a file or a line is not part of what is in it. */
+/** Strips the trailing newline of a file or a typed line. */
 function withoutLineBreak(content: string): string {
   return content.replace(/\r?\n$/, '');
 }

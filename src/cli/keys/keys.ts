@@ -16,46 +16,49 @@ const subcommands = new Map<string, Subcommand>([
   ['rollback', rollBack],
 ]);
 
-const usage = `Usage: countersign keys list | generate | import | verify | rollback [options]
+const usage = `Usage: countersign keys SUBCOMMAND --config FILE --environment NAME [options]
 
-  list      shows versions, ages and fingerprints
-  generate  makes an RSA key pair: the private key goes to Vault, the public key is printed
-  import    writes a control key or a private key that somebody else made to Vault
-  verify    asks the gateway which versions it accepts
-  rollback  writes an earlier version again
+Subcommands:
+  list      List versions, ages and fingerprints
+  generate  Generate an RSA key pair and store the private key in Vault
+  import    Import an existing control key or private key
+  verify    Test which key versions the gateway accepts
+  rollback  Restore an earlier version
 
-countersign keys COMMAND --help tells more. A private key is never printed, never an argument and never in a
-file that Countersign makes. What writes, refuses if somebody else has written meanwhile.
+Run "countersign keys SUBCOMMAND --help" for details. Private keys are never printed, never passed as
+arguments and never written to a file. Writes use check-and-set and fail if the secret changed concurrently.
 
 Rotating an RSA key: Vault first
   1. countersign keys generate --config FILE --environment NAME --login LOGIN --public-key new.pem
-     The gateway does not know the new key yet. Countersign signs a query with it within a minute, gets a 403,
-     signs the query again with the version before and stays with that one: no query fails. A payment is not
-     signed again by itself; it keeps to the version that the gateway took last.
+     The gateway does not know the new key yet. Within a minute Countersign signs a query with it, gets a 403,
+     retries with the previous version and keeps using it: no query fails. Payments are not retried; they keep
+     using the last accepted version.
   2. Send new.pem and its fingerprint to the gateway's support manager.
-  3. countersign keys verify ...: says when the gateway accepts the new version. Countersign goes over to it
-     at the first 403 of the old one. Keep to keys.rotationGracePeriod (24 h); then the old one
-     is not tried any more.
-     Payments in flight at the switch get that 403, and nothing is done. To avoid that, set
-     keys.rotation.canary, or send one status query through each instance, also those started since step 1.
-  4. If it does not come to that: countersign keys rollback ... --to VERSION
+  3. countersign keys verify ... shows when the gateway accepts the new version. Countersign switches at the
+     first 403 of the old one. Finish within 24 h (keys.rotationGracePeriod); after that the old version is
+     not tried. Payments in flight at the switch get that 403 and are not processed. To avoid that, set
+     keys.rotation.canary, or send a status query through each instance, also those started since step 1.
+  4. To abort: countersign keys rollback ... --to-version N
 
 Rotating a control key: gateway first
   1. Get the new control key from the gateway.
-  2. countersign keys import ... --kind control_key, and paste it. Until then queries get 403; the first one
-     after it is signed again with the new key.
+  2. countersign keys import ... --kind control_key, then paste it. Until then queries get 403; the next one
+     after that is retried with the new key.
   3. countersign keys verify ...
 
-What to watch meanwhile (dashboard "keys and rotation")
-  countersign_key_version          newest version that an instance has read
-  countersign_key_signing_version  version that signs; the lower one while the gateway refuses the newest
-  countersign_key_fallbacks_total  how often an instance went over to another version
-  countersign_key_canaries_total   read-only queries sent ahead of payments (keys.rotation.canary)
-  countersign_gateway_rejections_total     403 of the gateway; cause "other-key" means that another version helped
+Metrics to watch (dashboard "Keys and rotation")
+  countersign_key_version               latest version that an instance has read
+  countersign_key_signing_version       version used for signing; lower while the gateway rejects the latest
+  countersign_key_fallbacks_total       requests accepted with another version after a 403
+  countersign_key_canaries_total        read-only queries sent ahead of payments (keys.rotation.canary)
+  countersign_gateway_rejections_total  403s of the gateway; cause "other-key": another version was accepted
 
-Exit codes: 0 done, 1 failed (and what was written, is said), 2 wrong usage.`;
+Options:
+  --help  Show this help
 
-/** What the platform team does with keys. Gives the exit code. */
+Exit codes: 0 ok, 1 failure (the message states what was written), 2 invalid configuration or usage.`;
+
+/** Manages keys, for the platform team. @returns the exit code */
 export async function keys([name = '--help', ...argv]: readonly string[], io: Io): Promise<number> {
   if (name === '--help') {
     io.out(usage);
@@ -63,7 +66,7 @@ export async function keys([name = '--help', ...argv]: readonly string[], io: Io
   }
   const subcommand = subcommands.get(name);
   if (subcommand === undefined) {
-    io.err(`countersign keys: there is no "${name}".\nSee: countersign keys --help`);
+    io.err(`countersign keys: unknown subcommand "${name}"\nSee: countersign keys --help`);
     return exitCode.usage;
   }
   try {

@@ -5,27 +5,31 @@ import type { LoginRef } from '../../keys/key-source.ts';
 import type { VaultAdmin } from '../../keys/vault/admin.ts';
 import { Secret } from '../../secret.ts';
 import { CliError } from '../shared/cli-error.ts';
-import { openStore } from '../shared/inventory.ts';
+import { createAdmin } from '../shared/inventory.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { withConfig } from '../shared/with-config.ts';
 
 /** Options of every subcommand of `keys`. */
 export const commonOptions = {
-  config: { type: 'string' },
-  environment: { type: 'string' },
-  login: { type: 'string' },
-  'token-file': { type: 'string' },
-  'token-env': { type: 'string' },
-  json: { type: 'boolean', default: false },
+  config: {
+    type: 'string',
+    value: 'FILE',
+    description: "The proxy's configuration file; referenced files need not exist locally",
+  },
+  environment: { type: 'string', value: 'NAME', description: 'Environment of the configuration' },
+  login: { type: 'string', value: 'LOGIN', description: 'Login to operate on' },
+  'token-file': {
+    type: 'string',
+    value: 'FILE',
+    description: 'Authenticate to Vault with this token file instead of the configured method',
+  },
+  'token-env': {
+    type: 'string',
+    value: 'NAME',
+    description: 'Authenticate to Vault with the token in this environment variable',
+  },
+  json: { type: 'boolean', default: false, description: 'Print JSON' },
 } as const;
-
-export const commonUsage = `  --config FILE       the configuration that the proxy runs with; files it names need not be here
-  --environment NAME  one of its environments
-  --login LOGIN       the login whose keys are meant
-  --token-file FILE   log in to Vault with the token in this file, not as the configuration says
-  --token-env NAME    the same, with the token in this environment variable
-  --json              print JSON
-  --help              print this`;
 
 export interface CommonValues {
   readonly config?: string;
@@ -36,62 +40,62 @@ export interface CommonValues {
   readonly json: boolean;
 }
 
-/** Where a subcommand works. */
+/** What the options of a subcommand select. */
 export interface KeysContext {
   readonly config: Config;
-  /** As configured, with the token of the command line where there is one. */
+  /** As configured, but with the token of the command line if one is given. */
   readonly keys: KeysConfig;
   readonly environment: string;
   readonly settings: EnvironmentConfig;
   readonly json: boolean;
 }
 
-/** Does a subcommand's work in the configuration that the options name. @throws Stop for wrong options. */
+/** Runs a subcommand with the configuration that the options name. @throws CliError for invalid options */
 export async function withKeysContext(
   values: CommonValues,
   io: Io,
-  work: (place: KeysContext) => Promise<number>,
+  work: (context: KeysContext) => Promise<number>,
 ): Promise<number> {
   const { config: file, environment } = values;
   if (file === undefined || environment === undefined) {
-    throw new CliError('--config FILE and --environment NAME are needed', exitCode.usage);
+    throw new CliError('--config FILE and --environment NAME are required', exitCode.usage);
   }
-  const atConfig = (config: Config): Promise<number> => {
+  const withSettings = (config: Config): Promise<number> => {
     const settings = config.environments[environment];
     if (settings === undefined) {
       const names = Object.keys(config.environments).join(', ');
-      throw new CliError(`there is no environment "${environment}", only: ${names}`, exitCode.usage);
+      throw new CliError(`unknown environment "${environment}"; configured: ${names}`, exitCode.usage);
     }
     return work({ config, keys: withToken(config.keys, values), environment, settings, json: values.json });
   };
-  return withConfig(file, io, atConfig, { skipFiles: true });
+  return withConfig(file, io, withSettings, { skipFiles: true });
 }
 
-/** @throws Stop where no login is named, or one that cannot be. */
+/** @throws CliError for a missing or invalid login */
 export function loginRefOf({ environment }: KeysContext, { login }: CommonValues): LoginRef {
-  if (login === undefined) throw new CliError('--login LOGIN is needed', exitCode.usage);
+  if (login === undefined) throw new CliError('--login LOGIN is required', exitCode.usage);
   if (!isIdentifier(login)) {
-    throw new CliError('a login is 1 to 128 of A-Z a-z 0-9 . _ ~ @ -', exitCode.usage);
+    throw new CliError('--login must be 1 to 128 of A-Z a-z 0-9 . _ ~ @ -', exitCode.usage);
   }
   return { environment, login };
 }
 
-/** Writing is for keys in Vault. @throws Stop for a directory of keys. */
+/** Runs a subcommand that writes to Vault. @throws CliError if the keys are in a directory */
 export async function withVaultAdmin(
-  place: KeysContext,
-  work: (store: VaultAdmin) => Promise<number>,
+  context: KeysContext,
+  work: (admin: VaultAdmin) => Promise<number>,
 ): Promise<number> {
-  if (place.keys.source === 'directory') {
+  if (context.keys.source === 'directory') {
     throw new CliError(
-      `the keys of this configuration are files in ${place.keys.directory}, which are managed outside of Countersign: change them where they come from`,
+      `the keys of this configuration are files in ${context.keys.directory}, which Countersign does not manage: change them at their source`,
       exitCode.usage,
     );
   }
-  const store = openStore(place.keys.vault);
+  const admin = createAdmin(context.keys.vault);
   try {
-    return await work(store);
+    return await work(admin);
   } finally {
-    await store.close();
+    await admin.close();
   }
 }
 
@@ -101,11 +105,11 @@ function withToken(keys: KeysConfig, values: CommonValues): KeysConfig {
   return { ...keys, vault: { ...keys.vault, auth } };
 }
 
-/** A token of the environment is taken only when it is asked for by name. */
+/** A token in the environment is used only if an option names it. */
 function tokenAuth(values: CommonValues): VaultConfig['auth'] | undefined {
   const { 'token-file': tokenFile, 'token-env': name } = values;
   if (tokenFile !== undefined && name !== undefined) {
-    throw new CliError('--token-file and --token-env exclude each other', exitCode.usage);
+    throw new CliError('--token-file and --token-env are mutually exclusive', exitCode.usage);
   }
   if (tokenFile !== undefined) return { method: 'token', tokenFile };
   if (name === undefined) return undefined;

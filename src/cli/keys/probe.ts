@@ -9,37 +9,37 @@ import { buildUpstreamRequest } from '../../proxy/outbound/signed-request.ts';
 import type { UpstreamClient } from '../../proxy/outbound/upstream-client.ts';
 import { type GatewayResponse, UpstreamError } from '../../proxy/outbound/upstream-request.ts';
 
-/** What the gateway made of one key. */
+/** What the gateway responded to a query signed with one key. */
 export interface ProbeResult {
-  readonly result: 'accepted' | 'refused' | 'unclear' | 'no-answer' | 'unusable' | 'not-asked';
+  readonly result: 'accepted' | 'rejected' | 'inconclusive' | 'no-response' | 'unusable' | 'skipped';
   /** HTTP status. */
   readonly status?: number;
   readonly detail?: string;
 }
 
-/** Where it is asked, with the environment's own timeouts. */
+/** The gateway to query, with the environment's own timeouts. */
 export interface ProbeContext {
   readonly config: Config;
   readonly settings: EnvironmentConfig;
-  readonly forwarder: UpstreamClient;
+  readonly upstream: UpstreamClient;
   readonly userAgent: string;
 }
 
-/** Seconds by which clocks may differ before it is worth a word; as the alert has it. */
+/** Seconds of clock skew worth reporting; the same as in the alert. */
 const notableSkew = 30;
 
-/** Asks the gateway one harmless thing, signed with this key. Once: nothing is repeated. */
+/** Sends one read-only query signed with this key. No retries. */
 export async function probeKey(
   query: QueryAbout,
   { kind, key }: UsableKey,
-  asker: ProbeContext,
+  context: ProbeContext,
 ): Promise<ProbeResult> {
-  const readOnly = readOnlyQuery(asker.config, query, signatureFor(kind));
+  const readOnly = readOnlyQuery(context.config, query, signatureFor(kind));
   if (readOnly === 'no-operation') {
-    return { result: 'not-asked', detail: 'no operation that only looks is signed with this kind of key' };
+    return { result: 'skipped', detail: 'no read-only operation uses this key type' };
   }
   if (readOnly === 'no-endpoint') {
-    return { result: 'not-asked', detail: 'a status query needs --endpoint ID' };
+    return { result: 'skipped', detail: 'a status query requires --endpoint ID' };
   }
   const { destination, form } = readOnly;
   const unsigned = {
@@ -52,16 +52,19 @@ export async function probeKey(
     timestamp: Math.floor(Date.now() / 1000),
   };
   const signed = await sign(unsigned, key);
-  const { connect, request: exchange } = asker.settings.timeouts;
-  const post = buildUpstreamRequest(destination.url, signed, asker.userAgent);
+  const { connect, request: total } = context.settings.timeouts;
+  const request = buildUpstreamRequest(destination.url, signed, context.userAgent);
   try {
     const memory = unlimitedMemory().reservation();
-    return verdictOn(
-      await asker.forwarder.send(post, { dedicatedConnection: true, connect, total: exchange, memory }),
-      kind,
-    );
+    const response = await context.upstream.send(request, {
+      dedicatedConnection: true,
+      connect,
+      total,
+      memory,
+    });
+    return resultOf(response, kind);
   } catch (error) {
-    if (error instanceof UpstreamError) return { result: 'no-answer', detail: error.reason };
+    if (error instanceof UpstreamError) return { result: 'no-response', detail: error.reason };
     throw error;
   }
 }
@@ -70,15 +73,15 @@ function signatureFor(kind: KeyKind): MethodName {
   return kind === 'control_key' ? 'HMAC-SHA1' : 'RSA-SHA256';
 }
 
-/** Interface sections 4.1, 4.2 and 7: 200 is the answer to a right signature, 403 to a wrong one. */
-function verdictOn({ status, headers, rest }: GatewayResponse, kind: KeyKind): ProbeResult {
+/** docs/gateway-interface.md sections 4.1, 4.2 and 7: 200 for a valid signature, 403 for an invalid one. */
+function resultOf({ status, headers, rest }: GatewayResponse, kind: KeyKind): ProbeResult {
   rest?.destroy();
   if (status === 200) return { result: 'accepted', status };
-  if (status !== 401 && status !== 403) return { result: 'unclear', status };
+  if (status !== 401 && status !== 403) return { result: 'inconclusive', status };
   const skew = (Date.parse(headers.date ?? '') - Date.now()) / 1000;
   const notes = [
     ...(kind === 'control_key' ? ['wrong key, or balances are not enabled'] : []),
-    ...(Math.abs(skew) > notableSkew ? [`the clocks differ by ${Math.round(Math.abs(skew))} s`] : []),
+    ...(Math.abs(skew) > notableSkew ? [`clock skew of ${Math.round(Math.abs(skew))} s`] : []),
   ];
-  return { result: 'refused', status, ...(notes.length === 0 ? {} : { detail: notes.join('; ') }) };
+  return { result: 'rejected', status, ...(notes.length === 0 ? {} : { detail: notes.join('; ') }) };
 }

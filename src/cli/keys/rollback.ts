@@ -3,44 +3,46 @@ import { loginRefString } from '../../keys/login-ref.ts';
 import type { StoredVersion } from '../../keys/vault/admin.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { parseOptions } from '../shared/parse-options.ts';
-import { commonOptions, commonUsage, loginRefOf, withKeysContext, withVaultAdmin } from './options.ts';
-import { checkAndSet, expectedVersion, wholeNumber, writeOptions, writeUsage } from './write.ts';
+import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { commonOptions, loginRefOf, withKeysContext, withVaultAdmin } from './options.ts';
+import { checkAndSet, expectedVersion, wholeNumber, writeOptions } from './write.ts';
 
-const usage = `Usage: countersign keys rollback --config FILE --environment NAME --login LOGIN --to VERSION [options]
+const options = {
+  ...commonOptions,
+  'to-version': { type: 'string', value: 'N', description: 'Version to restore' },
+  ...writeOptions,
+} as const;
 
-Writes what an earlier version of the login's secret held, all of its fields, as a new version. Never bring
-back a key that has leaked.
+const usage = `Usage: countersign keys rollback --config FILE --environment NAME --login LOGIN --to-version N [options]
 
-${commonUsage}
-  --to VERSION        the earlier version
-${writeUsage}`;
+Restores all fields of an earlier version of the login's secret as a new version. Never restore a leaked key.
 
-const options = { ...commonOptions, ...writeOptions, to: { type: 'string' } } as const;
+${optionsHelp(options)}`;
 
 export async function rollBack(argv: readonly string[], io: Io): Promise<number> {
-  const read = parseOptions('keys rollback', argv, options, usage, io);
-  if ('exit' in read) return read.exit;
-  const { values } = read;
-  const to = wholeNumber(values.to, '--to');
-  if (to === undefined) throw new CliError('--to VERSION is needed', exitCode.usage);
-  return withKeysContext(values, io, (place) =>
-    withVaultAdmin(place, async (store) => {
-      const address = loginRefOf(place, values);
-      const { current: before } = await expectedVersion(store, address, values);
-      if (to === before) throw new CliError(`Version ${to} is the newest already. Nothing was written.`);
-      const old = usable(await store.readVersion(address, to), to);
-      const version = await checkAndSet(address, before, () => store.replace(address, old.fields, before));
+  const parsed = parseOptions('keys rollback', argv, options, usage, io);
+  if ('exit' in parsed) return parsed.exit;
+  const { values } = parsed;
+  const restored = wholeNumber(values['to-version'], '--to-version');
+  if (restored === undefined) throw new CliError('--to-version N is required', exitCode.usage);
+  return withKeysContext(values, io, (context) =>
+    withVaultAdmin(context, async (admin) => {
+      const login = loginRefOf(context, values);
+      const { current: previousVersion } = await expectedVersion(admin, login, values);
+      if (restored === previousVersion) {
+        throw new CliError(`version ${restored} is already current. Nothing was written.`);
+      }
+      const old = assertUsable(await admin.readVersion(login, restored), restored);
+      const version = await checkAndSet(login, previousVersion, () =>
+        admin.replace(login, old.fields, previousVersion),
+      );
       const keys = old.keys.map(describeKey);
       if (values.json) {
-        io.out(
-          JSON.stringify({ ...address, version, previousVersion: before, contentOf: to, keys }, null, 2),
-        );
+        const result = { ...login, version, previousVersion, contentOf: restored, keys };
+        io.out(JSON.stringify(result, null, 2));
         return exitCode.done;
       }
-      io.out(
-        `Version ${version} of ${loginRefString(address)} is written, with the content of version ${to}:`,
-      );
+      io.out(`Wrote version ${version} of ${loginRefString(login)} (content of version ${restored})`);
       for (const { kind, fingerprint, problem } of keys) {
         io.out(`  ${[kind, problem ?? fingerprint].filter((part) => part !== undefined).join('  ')}`);
       }
@@ -49,11 +51,11 @@ export async function rollBack(argv: readonly string[], io: Io): Promise<number>
   );
 }
 
-/** @throws Stop for a version that would leave the login without a key. */
-function usable(old: StoredVersion | undefined, to: number): StoredVersion {
+/** @throws CliError for a version that would leave the login without a usable key */
+function assertUsable(old: StoredVersion | undefined, version: number): StoredVersion {
   if (old === undefined) {
-    throw new CliError(`Version ${to} has never been, or is deleted or destroyed. Nothing was written.`);
+    throw new CliError(`version ${version} does not exist or was deleted. Nothing was written.`);
   }
   if (old.keys.some((entry) => 'key' in entry)) return old;
-  throw new CliError(`Version ${to} has no key that could be used. Nothing was written.`);
+  throw new CliError(`version ${version} has no usable key. Nothing was written.`);
 }

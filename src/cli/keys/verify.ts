@@ -9,78 +9,93 @@ import { packageVersion } from '../../util/package-info.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { type KeyVersionEntry, openInventory } from '../shared/inventory.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { parseOptions } from '../shared/parse-options.ts';
+import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { table } from '../shared/table.ts';
 import {
   type CommonValues,
   commonOptions,
-  commonUsage,
   type KeysContext,
   loginRefOf,
   withKeysContext,
 } from './options.ts';
 import { type ProbeResult, probeKey } from './probe.ts';
 
-const usage = `Usage: countersign keys verify --config FILE --environment NAME --login LOGIN [options]
-
-Asks the gateway, once with each key that Vault has for the login, something that changes nothing: an order's
-status (RSA keys) or the manager's balances (control keys). Says which keys the gateway accepts. A status of
-"order not found" is an accepted key.
-
-Exit code: 0 the gateway accepts every key of the current version, 1 it does not. So, in a rotation:
-  until countersign keys verify ...; do sleep 60; done
-
-${commonUsage}
-  --endpoint ID       endpoint for the status query (default: one that the configuration maps to the login)
-  --client-orderid ID  order for the status query (default: a random one, which is not there)
-  --interval SECONDS     between two queries, 0 to 60 (default: 1)`;
-
 const options = {
   ...commonOptions,
-  endpoint: { type: 'string' },
-  'client-orderid': { type: 'string' },
-  interval: { type: 'string', default: '1' },
+  endpoint: {
+    type: 'string',
+    value: 'ID',
+    description: 'Endpoint of the status query (default: an endpoint mapped to the login)',
+  },
+  'client-orderid': {
+    type: 'string',
+    value: 'ID',
+    description: 'Order of the status query (default: random, nonexistent)',
+  },
+  interval: {
+    type: 'string',
+    value: 'SECONDS',
+    default: '1',
+    description: 'Delay between queries, 0 to 60',
+  },
 } as const;
 
-/** One key and what the gateway said to it. */
-interface Verified extends ProbeResult {
-  readonly held: KeyVersionEntry;
-  readonly entry: UsableKey | UnusableKey;
+const usage = `Usage: countersign keys verify --config FILE --environment NAME --login LOGIN [options]
+
+Sends the gateway a read-only request signed with each key that Vault has for the login: an order status
+query (RSA keys) or a manager balance query (control keys). Shows which keys the gateway accepts. "Order not
+found" counts as accepted.
+
+${optionsHelp(options)}
+
+Exit codes: 0 the gateway accepts every key of the current version, 1 it does not or a failure, 2 invalid
+configuration or usage. During a rotation: until countersign keys verify ...; do sleep 60; done`;
+
+/** A key and what the gateway responded to it. */
+interface VerifiedKey extends ProbeResult {
+  readonly entry: KeyVersionEntry;
+  readonly key: UsableKey | UnusableKey;
 }
 
 export async function verifyKeys(argv: readonly string[], io: Io): Promise<number> {
-  const read = parseOptions('keys verify', argv, options, usage, io);
-  if ('exit' in read) return read.exit;
-  const { values } = read;
-  if (!/^\d{1,2}$/.test(values.interval) || Number(values.interval) > 60) {
-    throw new CliError('--interval takes 0 to 60 seconds', exitCode.usage);
-  }
-  return withKeysContext(values, io, async (place) => {
-    const { environment, login } = loginRefOf(place, values);
-    const versions = await heldVersions(place, login);
+  const parsed = parseOptions('keys verify', argv, options, usage, io);
+  if ('exit' in parsed) return parsed.exit;
+  const { values } = parsed;
+  const interval = intervalOf(values.interval);
+  return withKeysContext(values, io, async (context) => {
+    const { environment, login } = loginRefOf(context, values);
+    const versions = await readVersions(context, login);
     const query: QueryAbout = {
       environment,
       login,
-      endpoint: values.endpoint ?? endpointOf(place.config, { environment, login }),
+      endpoint: values.endpoint ?? endpointOf(context.config, { environment, login }),
       clientOrderId: values['client-orderid'] ?? `countersign-verify-${randomBytes(8).toString('hex')}`,
     };
-    const verified = await verifyAll(versions, place, query, Number(values.interval) * 1000);
+    const verified = await verifyAll(versions, context, query, interval);
     print(verified, query, values, io);
-    const current = verified.filter(({ held }) => held.state === 'current');
+    const current = verified.filter(({ entry }) => entry.state === 'current');
     const accepted = current.length > 0 && current.every(({ result }) => result === 'accepted');
     return accepted ? exitCode.done : exitCode.failed;
   });
 }
 
-async function heldVersions(
+/** Milliseconds. */
+function intervalOf(text: string): number {
+  if (!/^\d{1,2}$/.test(text) || Number(text) > 60) {
+    throw new CliError('--interval must be between 0 and 60', exitCode.usage);
+  }
+  return Number(text) * 1000;
+}
+
+async function readVersions(
   { keys, environment }: KeysContext,
   login: string,
 ): Promise<readonly KeyVersionEntry[]> {
   const inventory = openInventory(keys);
   try {
     const versions = await inventory.versions({ environment, login });
-    if (versions.some((held) => held.keys.length > 0)) return versions;
-    throw new CliError(`${environment}/${login} has no keys; is the login spelt right?`);
+    if (versions.some((entry) => entry.keys.length > 0)) return versions;
+    throw new CliError(`${environment}/${login} has no keys; check the spelling`);
   } finally {
     await inventory.close();
   }
@@ -88,57 +103,56 @@ async function heldVersions(
 
 async function verifyAll(
   versions: readonly KeyVersionEntry[],
-  place: KeysContext,
+  { config, settings }: KeysContext,
   query: QueryAbout,
   interval: number,
-): Promise<Verified[]> {
-  const { config, settings } = place;
+): Promise<VerifiedKey[]> {
   const ca = settings.caFile === undefined ? undefined : await readFile(settings.caFile, 'utf8');
-  const forwarder = createUpstreamClient(settings, ca);
-  const asker = { config, settings, forwarder, userAgent: `countersign/${packageVersion()}` };
-  const verified: Verified[] = [];
-  for (const { held, entry } of versions.flatMap((one) =>
-    one.keys.map((key) => ({ held: one, entry: key })),
+  const upstream = createUpstreamClient(settings, ca);
+  const probeContext = { config, settings, upstream, userAgent: `countersign/${packageVersion()}` };
+  const verified: VerifiedKey[] = [];
+  for (const { entry, key } of versions.flatMap((version) =>
+    version.keys.map((key) => ({ entry: version, key })),
   )) {
-    if ('problem' in entry) {
-      verified.push({ held, entry, result: 'unusable', detail: entry.problem });
+    if ('problem' in key) {
+      verified.push({ entry, key, result: 'unusable', detail: key.problem });
       continue;
     }
-    const known = verified.find((one) => findEqualKey(entry, [one.entry]) !== undefined);
+    const known = verified.find((other) => findEqualKey(key, [other.key]) !== undefined);
     if (known === undefined && verified.length > 0) await wait(interval);
-    verified.push({ ...(known ?? (await probeKey(query, entry, asker))), held, entry });
+    verified.push({ ...(known ?? (await probeKey(query, key, probeContext))), entry, key });
   }
   return verified;
 }
 
-function print(verified: readonly Verified[], query: QueryAbout, { json }: CommonValues, io: Io): void {
+function print(verified: readonly VerifiedKey[], query: QueryAbout, { json }: CommonValues, io: Io): void {
   const { environment, login } = query;
   if (json) {
     io.out(JSON.stringify({ environment, login, keys: verified.map(jsonOf) }, null, 2));
     return;
   }
   io.out(`${environment}/${login}`);
-  const rows = verified.map(({ held, entry, result, status, detail }) => [
-    String(held.version),
-    entry.kind,
-    age(held.createdAt, Date.now()),
-    describeKey(entry).fingerprint?.slice(0, 16) ?? '-',
-    `${answers[result]}${status === undefined ? '' : ` (${status})`}${detail === undefined ? '' : `: ${detail}`}`,
+  const rows = verified.map(({ entry, key, result, status, detail }) => [
+    String(entry.version),
+    key.kind,
+    age(entry.createdAt, Date.now()),
+    describeKey(key).fingerprint?.slice(0, 16) ?? '-',
+    `${resultTexts[result]}${status === undefined ? '' : ` (${status})`}${detail === undefined ? '' : `: ${detail}`}`,
   ]);
-  for (const line of table(['VERSION', 'KIND', 'AGE', 'FINGERPRINT', 'ANSWER'], rows)) io.out(line);
+  for (const line of table(['VERSION', 'KIND', 'AGE', 'FINGERPRINT', 'RESULT'], rows)) io.out(line);
 }
 
-const answers: Readonly<Record<ProbeResult['result'], string>> = {
+const resultTexts: Readonly<Record<ProbeResult['result'], string>> = {
   accepted: 'accepted',
-  refused: 'refused',
-  unclear: 'neither accepted nor refused',
-  'no-answer': 'no answer',
+  rejected: 'rejected',
+  inconclusive: 'inconclusive',
+  'no-response': 'no response',
   unusable: 'unusable',
-  'not-asked': 'not asked',
+  skipped: 'skipped',
 };
 
-function jsonOf({ held, entry, result, status, detail }: Verified) {
-  const { version, createdAt, state } = held;
-  const { kind, fingerprint } = describeKey(entry);
+function jsonOf({ entry, key, result, status, detail }: VerifiedKey) {
+  const { version, createdAt, state } = entry;
+  const { kind, fingerprint } = describeKey(key);
   return { version, kind, createdAt: createdAt?.toISOString(), state, fingerprint, result, status, detail };
 }

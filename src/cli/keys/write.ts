@@ -13,18 +13,27 @@ import type { CommonValues } from './options.ts';
 
 /** Options of the subcommands that write. */
 export const writeOptions = {
-  cas: { type: 'string' },
-} as const;
-export const addOptions = {
-  ...writeOptions,
-  create: { type: 'boolean', default: false },
-  'public-key': { type: 'string' },
+  cas: {
+    type: 'string',
+    value: 'N',
+    description: 'Check-and-set: expected current version (default: the current one)',
+  },
 } as const;
 
-export const writeUsage = `  --cas N  write only if N is the newest version (default: the one that is newest now)`;
-export const addUsage = `${writeUsage}
-  --create            for a login that has no secret yet; without it the login must have one
-  --public-key FILE   also write the public key into this new file`;
+/** Options of the subcommands that add a key. */
+export const addOptions = {
+  ...writeOptions,
+  create: {
+    type: 'boolean',
+    default: false,
+    description: 'Create the secret of a new login; without it, the login must already have one',
+  },
+  'public-key': {
+    type: 'string',
+    value: 'FILE',
+    description: 'Also save the public key to FILE (must not exist)',
+  },
+} as const;
 
 export interface WriteValues extends CommonValues {
   readonly cas?: string;
@@ -32,28 +41,27 @@ export interface WriteValues extends CommonValues {
 }
 
 /**
- * The number of the newest version, which has to be the newest still when the next one is written; 0 for a
- * login that is to be created.
+ * The current version, which the next write must still find; 0 for a login that is to be created.
  *
- * @throws Stop where the login is there and should not be, or the other way round.
+ * @throws CliError if `--create` is given for an existing login, or missing for a new one
  */
 export async function expectedVersion(
-  store: VaultAdmin,
-  address: LoginRef,
+  admin: VaultAdmin,
+  login: LoginRef,
   values: WriteValues,
 ): Promise<{ readonly current: number; readonly history: History | undefined }> {
-  const expected = wholeNumber(values['cas'], '--cas');
-  const history = await store.versions(address);
+  const expected = wholeNumber(values.cas, '--cas');
+  const history = await admin.versions(login);
   const current = history?.current ?? 0;
-  const name = loginRefString(address);
+  const name = loginRefString(login);
   if (current === 0 && !values.create) {
     throw new CliError(
-      `${name} has no secret in Vault. Is the login spelt right? --create adds it. Nothing was written.`,
+      `${name} has no secret in Vault. Check the spelling, or use --create to create it. Nothing was written.`,
     );
   }
   if (current > 0 && values.create) {
     throw new CliError(
-      `${name} is there already, at version ${current}. Without --create a new version is written. Nothing was written.`,
+      `${name} already exists (version ${current}). Omit --create to add a version. Nothing was written.`,
     );
   }
   if (expected !== undefined && expected !== current) throw casConflict(name, expected);
@@ -61,58 +69,58 @@ export async function expectedVersion(
 }
 
 /**
- * As {@link expectedVersion}, for a command that keeps the other fields of the newest version: they have to be
- * readable, or the login's other key would be lost.
+ * As {@link expectedVersion}, for a command that keeps the other fields of the current version. They must be readable,
+ * or the login's other key would be lost.
  *
- * @throws Stop where the newest version is deleted or destroyed and may still be replaced by an earlier one.
+ * @throws CliError if the current version is deleted or destroyed and an earlier one may be restored
  */
 export async function versionToExtend(
-  store: VaultAdmin,
-  address: LoginRef,
+  admin: VaultAdmin,
+  login: LoginRef,
   values: WriteValues,
 ): Promise<number> {
-  const { current, history } = await expectedVersion(store, address, values);
+  const { current, history } = await expectedVersion(admin, login, values);
   const states = (history?.versions ?? []).map((info) => ({ version: info.version, state: stateOf(info) }));
   const newest = states.find(({ version }) => version === current);
-  const living = states.find(({ state }) => state === 'living')?.version;
-  if (newest === undefined || newest.state === 'living') return current;
-  // Where all is destroyed there is nothing left to lose.
+  const usable = states.find(({ state }) => state === 'usable')?.version;
+  if (newest === undefined || newest.state === 'usable') return current;
+  // If all versions are destroyed, there is nothing left to lose.
   if (newest.state === 'destroyed' && states.every(({ state }) => state === 'destroyed')) return current;
-  const ways = [
+  const remedies = [
     ...(newest.state === 'deleted' ? ['undelete it ("vault kv undelete")'] : []),
-    ...(living === undefined
+    ...(usable === undefined
       ? []
-      : [`restore an earlier version ("countersign keys rollback --to ${living}")`]),
-    ...(newest.state === 'destroyed' && living === undefined ? ['undelete an earlier version'] : []),
+      : [`restore an earlier version ("countersign keys rollback --to-version ${usable}")`]),
+    ...(newest.state === 'destroyed' && usable === undefined ? ['undelete an earlier version'] : []),
   ];
   throw new CliError(
-    `Version ${current} of ${loginRefString(address)}, the newest, is ${newest.state}: a new version would not keep the login's other key. Nothing was written. First ${ways.join(', or ')}; then run this command again.`,
+    `the current version ${current} of ${loginRefString(login)} is ${newest.state}: a new version would lose the login's other key. Nothing was written. First ${remedies.join(', or ')}; then retry.`,
   );
 }
 
-function stateOf({ destroyed, deletedAt }: VersionInfo): 'living' | 'deleted' | 'destroyed' {
+function stateOf({ destroyed, deletedAt }: VersionInfo): 'usable' | 'deleted' | 'destroyed' {
   if (destroyed) return 'destroyed';
-  return deletedAt !== undefined && deletedAt.getTime() <= Date.now() ? 'deleted' : 'living';
+  return deletedAt !== undefined && deletedAt.getTime() <= Date.now() ? 'deleted' : 'usable';
 }
 
-/** @throws Stop for a text that is no whole number above zero. */
+/** @throws CliError unless the text is a whole number above zero */
 export function wholeNumber(text: string | undefined, option: string): number | undefined {
   if (text === undefined) return undefined;
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new CliError(`${option} takes a whole number`, exitCode.usage);
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new CliError(`${option} must be a whole number`, exitCode.usage);
   return Number(text);
 }
 
-/** Does the one write of a command, and says what is certain when it fails. @throws Stop */
+/** Runs the write of a command. @throws CliError that states whether something was written */
 export async function checkAndSet(
-  address: LoginRef,
-  before: number,
+  login: LoginRef,
+  previousVersion: number,
   write: () => Promise<number>,
 ): Promise<number> {
-  const name = loginRefString(address);
+  const name = loginRefString(login);
   try {
     return await write();
   } catch (error) {
-    if (isVaultError(error, 'cas-mismatch')) throw casConflict(name, before);
+    if (isVaultError(error, 'cas-mismatch')) throw casConflict(name, previousVersion);
     const uncertain = isVaultError(
       error,
       'unreachable',
@@ -123,20 +131,20 @@ export async function checkAndSet(
     );
     if (!uncertain) throw new CliError(`${messageOf(error)}. Nothing was written.`);
     throw new CliError(
-      `${error.message}. Whether the new version of ${name} was written is not known: look with "countersign keys list".`,
+      `${error.message}. The new version of ${name} may have been written: check with "countersign keys list".`,
     );
   }
 }
 
 function casConflict(name: string, expected: number): CliError {
-  const what =
-    expected === 0 ? `${name} is there by now` : `Version ${expected} of ${name} is not the newest`;
+  const conflict =
+    expected === 0 ? `${name} already exists` : `version ${expected} of ${name} is no longer current`;
   return new CliError(
-    `${what}: somebody else has written meanwhile. Nothing was written. Look with "countersign keys list", then decide again.`,
+    `${conflict}: the secret was changed concurrently. Nothing was written. Check with "countersign keys list" and retry.`,
   );
 }
 
-/** What may be told of a new key. @throws Stop for one that could not be used, before anything is written. */
+/** Describes a new key before it is written. @throws CliError for an unusable key */
 export function validateNewKey(fields: KeyFields): KeyDescription {
   const [entry] = parseKeys(fields, { version: 0 });
   if (entry === undefined) throw new TypeError('no key was given');
@@ -144,36 +152,36 @@ export function validateNewKey(fields: KeyFields): KeyDescription {
   return describeKey(entry);
 }
 
-/** @throws Stop for a file that is there: it may be the public key that the gateway was given. */
+/** @throws CliError for an existing file: it may be the public key that the gateway received */
 export async function checkNewFile(file: string | undefined): Promise<void> {
   if (file === undefined) return;
-  const isThere = await access(file).then(
+  const exists = await access(file).then(
     () => true,
     () => false,
   );
-  if (isThere) throw new CliError(`${file} is there already. Name a new file. Nothing was written.`);
+  if (exists) throw new CliError(`${file} already exists. Name a new file. Nothing was written.`);
 }
 
-/** What was written. */
+/** The written version. */
 export interface WriteResult extends KeyDescription {
-  readonly address: LoginRef;
+  readonly login: LoginRef;
   readonly version: number;
   readonly previousVersion: number;
 }
 
-/** Prints what was written, and puts the public key into a file where one is named. Gives the exit code. */
+/** Prints what was written, and saves the public key if a file is named. @returns the exit code */
 export async function reportWritten(
   written: WriteResult,
   { json, 'public-key': file }: CommonValues & { readonly 'public-key'?: string },
   io: Io,
 ): Promise<number> {
-  const { address, version, previousVersion: before, kind, bits, fingerprint, publicKey } = written;
+  const { login, version, previousVersion, kind, bits, fingerprint, publicKey } = written;
   if (json) {
-    const facts = { version, previousVersion: before, kind, bits, fingerprint, publicKey };
-    io.out(JSON.stringify({ ...address, ...facts }, null, 2));
+    const result = { ...login, version, previousVersion, kind, bits, fingerprint, publicKey };
+    io.out(JSON.stringify(result, null, 2));
   } else {
-    const what = publicKey === undefined ? 'a new control key' : `a new RSA key of ${bits} bits`;
-    io.out(`Version ${version} of ${loginRefString(address)} is written, with ${what}.`);
+    const content = publicKey === undefined ? 'new control key' : `new RSA key, ${bits} bits`;
+    io.out(`Wrote version ${version} of ${loginRefString(login)} (${content})`);
     if (publicKey !== undefined) io.out(`Public key, SHA-256 ${fingerprint}\n${publicKey}`);
   }
   if (file === undefined || publicKey === undefined) return exitCode.done;
@@ -182,7 +190,7 @@ export async function reportWritten(
     return exitCode.done;
   } catch (error) {
     io.err(
-      `The public key could not be written to ${file} (${messageOf(error)}): take it from above. The new version is in Vault.`,
+      `Failed to write the public key to ${file} (${messageOf(error)}): copy it from the output above. The new version is in Vault.`,
     );
     return exitCode.failed;
   }

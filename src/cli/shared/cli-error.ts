@@ -2,9 +2,9 @@ import { ProxyError } from '../../errors.ts';
 import { exitCode } from './io.ts';
 import { messageOf } from './parse-options.ts';
 
-/** Ends a command: what to tell the person, and the exit code. Holds no secret. */
+/** Ends a command with a message for the operator and an exit code. Holds no secret. */
 export class CliError extends Error {
-  override readonly name = 'Stop';
+  override readonly name = 'CliError';
   readonly exit: number;
 
   constructor(message: string, exit: number = exitCode.failed) {
@@ -13,7 +13,7 @@ export class CliError extends Error {
   }
 }
 
-/** What to tell a person about an error. An operator sees the cause, which a caller does not. */
+/** The message of an error for an operator, who sees the cause, unlike a caller. */
 export function operatorMessage(error: unknown): string {
   if (!(error instanceof ProxyError)) return messageOf(error);
   return error.cause instanceof Error ? error.cause.message : error.detail;

@@ -1,6 +1,6 @@
 import type { Problem } from '../../config/problem.ts';
 
-/** The problems of a configuration file as lines to print: place, path, what is wrong; then how many. */
+/** The problems of a configuration file as lines to print: file and line, path, message; then their number. */
 export function formatProblems(file: string, problems: readonly Problem[]): string[] {
   const places = problems.map(({ line }) => (line === 0 ? `${file}:` : `${file}:${line}:`));
   const width = Math.max(...places.map(({ length }) => length));

@@ -6,20 +6,20 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { type ListeningSimulator, listenSimulator } from '../../simulator/listen.ts';
 import { loadScenario } from '../../simulator/scenario.ts';
-import type { Scenario } from '../../simulator/scenario-shape.ts';
+import type { Scenario } from '../../simulator/scenario-schema.ts';
 import { packageRoot } from '../../util/package-info.ts';
 import { CliError } from './cli-error.ts';
 import { codeOf } from './parse-options.ts';
 import { loadSimulatorKeys } from './simulator-keys.ts';
 
-/** What runs without `--config`. */
+/** The configuration used without `--config`. */
 export const demoConfigFile = fileURLToPath(new URL('config/embedded.yaml', packageRoot));
 
-/** The one environment of that configuration. */
+/** The only environment of that configuration. */
 const environment = 'sandbox';
 const gatewayPort = 8090;
 
-/** Keys for whoever has none: thrown away afterwards. */
+/** Throwaway keys for the demo. */
 export interface DemoKeys {
   /** Values of the variables in config/embedded.yaml. */
   readonly variables: Readonly<Record<string, string>>;
@@ -27,15 +27,15 @@ export interface DemoKeys {
   remove(): void;
 }
 
-/** Memory as a file system; writable in containers whose root is read-only. */
+/** A file system in memory; writable in containers with a read-only root. */
 const sharedMemory = '/dev/shm';
 
 /**
- * Makes a folder in the first of these that can be written to.
+ * Creates a directory in the first writable one of these.
  *
- * @throws Stop that says why there is none, and what to do
+ * @throws CliError if none is writable
  */
-export function makeKeyFolder(parents: readonly string[]): string {
+export function createKeyDirectory(parents: readonly string[]): string {
   const failures: string[] = [];
   for (const parent of parents) {
     try {
@@ -45,29 +45,29 @@ export function makeKeyFolder(parents: readonly string[]): string {
     }
   }
   throw new CliError(
-    `Without --config, Countersign writes temporary keys, and it cannot write to ${failures.join(' or ')}: ` +
-      'give it a configuration with --config FILE, or set TMPDIR to a writable folder',
+    `Without --config, Countersign writes temporary keys, but it cannot write to ${failures.join(' or ')}. ` +
+      'Use --config FILE, or set TMPDIR to a writable directory',
   );
 }
 
-/** Makes new keys for each login of the default scenario, in a folder that only this user can read. */
+/** Generates keys for each login of the default scenario, in a directory that only this user can read. */
 export async function generateDemoKeys(): Promise<DemoKeys> {
-  const folder = makeKeyFolder([tmpdir(), sharedMemory]);
-  const remove = (): void => rmSync(folder, { recursive: true, force: true });
+  const directory = createKeyDirectory([tmpdir(), sharedMemory]);
+  const remove = (): void => rmSync(directory, { recursive: true, force: true });
   const logins = Object.keys(defaultScenario().logins);
-  await Promise.all(logins.map((login) => writeKeys(join(folder, environment, login)))).catch(
+  await Promise.all(logins.map((login) => writeKeys(join(directory, environment, login)))).catch(
     (error: unknown) => {
       remove();
       throw error;
     },
   );
   return {
-    variables: { COUNTERSIGN_KEYS: folder, COUNTERSIGN_GATEWAY: `http://127.0.0.1:${gatewayPort}` },
+    variables: { COUNTERSIGN_KEYS: directory, COUNTERSIGN_GATEWAY: `http://127.0.0.1:${gatewayPort}` },
     remove,
   };
 }
 
-/** A gateway for whoever has none: the simulator, which accepts what these keys sign. */
+/** Starts the gateway simulator, which accepts these keys. */
 export async function startDemoGateway(keys: DemoKeys): Promise<ListeningSimulator> {
   const accepted = await loadSimulatorKeys(keys.variables.COUNTERSIGN_KEYS ?? '');
   return listenSimulator({
@@ -82,12 +82,12 @@ function defaultScenario(): Scenario {
   return loadScenario(readFileSync(new URL('config/scenario.yaml', packageRoot), 'utf8'));
 }
 
-/** New secrets of a login, where the directory source looks for them. */
-async function writeKeys(home: string): Promise<void> {
+/** Writes new keys of a login to where the directory source reads them. */
+async function writeKeys(directory: string): Promise<void> {
   const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: 2048 });
-  mkdirSync(home, { recursive: true, mode: 0o700 });
-  writeFileSync(join(home, 'control_key'), randomBytes(24).toString('base64url'), { mode: 0o600 });
-  writeFileSync(join(home, 'private_key.pem'), privateKey.export({ type: 'pkcs8', format: 'pem' }), {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  writeFileSync(join(directory, 'control_key'), randomBytes(24).toString('base64url'), { mode: 0o600 });
+  writeFileSync(join(directory, 'private_key.pem'), privateKey.export({ type: 'pkcs8', format: 'pem' }), {
     mode: 0o600,
   });
 }

@@ -11,27 +11,27 @@ export interface KeyVersionEntry {
   readonly version: number;
   readonly createdAt?: Date;
   readonly state: 'current' | 'superseded' | 'deleted' | 'destroyed';
-  /** Empty for a version that is gone. */
+  /** Empty for a version that was deleted or destroyed. */
   readonly keys: KeyRing;
 }
 
-/** What is kept for logins, as a person wants to look at it. */
+/** The stored keys of logins, for the operator. */
 export interface KeyInventory {
   /** Logins of an environment that have or had keys. */
   logins(environment: string): Promise<readonly string[]>;
-  /** Newest first; none for a login that is not known. */
-  versions(address: LoginRef): Promise<readonly KeyVersionEntry[]>;
+  /** Newest first; none for an unknown login. */
+  versions(login: LoginRef): Promise<readonly KeyVersionEntry[]>;
   close(): void | Promise<void>;
 }
 
 export function openInventory(keys: KeysConfig): KeyInventory {
   return keys.source === 'vault'
-    ? vaultInventory(openStore(keys.vault))
+    ? vaultInventory(createAdmin(keys.vault))
     : directoryInventory(keys.directory, keys.rotationGracePeriod);
 }
 
-/** Errors are thrown at whoever asked; there is nothing else to tell. */
-export function openStore(vault: Extract<KeysConfig, { source: 'vault' }>['vault']): VaultAdmin {
+/** Errors are thrown to the command, so the events have no listener. */
+export function createAdmin(vault: Extract<KeysConfig, { source: 'vault' }>['vault']): VaultAdmin {
   const events = {
     keyProblem: () => {},
     keySourceUp: () => {},
@@ -46,10 +46,10 @@ export function openStore(vault: Extract<KeysConfig, { source: 'vault' }>['vault
   });
 }
 
-export function vaultInventory(store: VaultAdmin): KeyInventory {
-  async function held(address: LoginRef, info: VersionInfo, current: number): Promise<KeyVersionEntry> {
+export function vaultInventory(admin: VaultAdmin): KeyInventory {
+  async function readEntry(login: LoginRef, info: VersionInfo, current: number): Promise<KeyVersionEntry> {
     const { version, createdAt } = info;
-    const stored = info.destroyed ? undefined : await store.readVersion(address, version);
+    const stored = info.destroyed ? undefined : await admin.readVersion(login, version);
     if (stored === undefined) {
       return { version, createdAt, state: info.destroyed ? 'destroyed' : 'deleted', keys: [] };
     }
@@ -57,17 +57,17 @@ export function vaultInventory(store: VaultAdmin): KeyInventory {
   }
 
   return {
-    logins: (environment) => store.list(environment),
-    async versions(address) {
-      const history = await store.versions(address);
+    logins: (environment) => admin.list(environment),
+    async versions(login) {
+      const history = await admin.versions(login);
       if (history === undefined) return [];
-      return Promise.all(history.versions.map((info) => held(address, info, history.current)));
+      return Promise.all(history.versions.map((info) => readEntry(login, info, history.current)));
     },
-    close: () => store.close(),
+    close: () => admin.close(),
   };
 }
 
-/** Files have no history: there is the current version alone. */
+/** Files have no history, only the current version. */
 function directoryInventory(directory: string, rotationGracePeriod: number): KeyInventory {
   const source = new DirectorySource({
     directory,
@@ -76,15 +76,15 @@ function directoryInventory(directory: string, rotationGracePeriod: number): Key
   });
   return {
     logins: (environment) => listSubdirectories(join(directory, environment)),
-    async versions(address) {
-      const keys = (await source.read(address)) ?? [];
+    async versions(login) {
+      const keys = (await source.read(login)) ?? [];
       const [first] = keys;
-      return first === undefined ? [] : [{ ...ofVersion(first), state: 'current', keys }];
+      return first === undefined ? [] : [{ ...versionOf(first), state: 'current', keys }];
     },
     close: () => source.stop(),
   };
 }
 
-function ofVersion({ version, createdAt }: KeyRing[number]): Pick<KeyVersionEntry, 'version' | 'createdAt'> {
+function versionOf({ version, createdAt }: KeyRing[number]): Pick<KeyVersionEntry, 'version' | 'createdAt'> {
   return createdAt === undefined ? { version } : { version, createdAt };
 }

@@ -1,4 +1,4 @@
-/** Where a command prints: results to `out`, everything else to `err`, line by line. */
+/** Where a command prints, line by line: results to `out`, everything else to `err`. */
 export interface Io {
   readonly out: (line: string) => void;
   readonly err: (line: string) => void;

@@ -1,20 +1,32 @@
-import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
+import { type ParseArgsOptionDescriptor, type ParseArgsOptionsConfig, parseArgs } from 'node:util';
 import { exitCode, type Io } from './io.ts';
+import { wrapWords } from './table.ts';
 
-/** Every command knows `--help`. */
-const help = { help: { type: 'boolean' } } as const;
+/** The options of a command: what `parseArgs` accepts, and what the help shows. */
+export type OptionTable = Readonly<
+  Record<
+    string,
+    ParseArgsOptionDescriptor & {
+      /** What stands for the value in the help, such as `FILE`. */
+      readonly value?: string;
+      readonly description: string;
+    }
+  >
+>;
+
+/** Every command has `--help`. */
+const help = { help: { type: 'boolean', description: 'Show this help' } } as const;
 
 type Values<T extends ParseArgsOptionsConfig> = ReturnType<
   typeof parseArgs<{ args: string[]; options: T & typeof help }>
 >['values'];
 
 /**
- * Reads the options of a command, or answers on its behalf: `--help` with `usage`, unknown options with a
- * hint.
+ * Parses the options of a command. Prints `usage` for `--help`, and a hint for unknown options.
  *
  * @returns the values, or the exit code of a command that has nothing more to do
  */
-export function parseOptions<T extends ParseArgsOptionsConfig>(
+export function parseOptions<T extends OptionTable>(
   command: string,
   argv: readonly string[],
   options: T,
@@ -35,17 +47,34 @@ export function parseOptions<T extends ParseArgsOptionsConfig>(
   }
 }
 
-/** An argument without an option before it is not repeated: it may be a key that does not belong here. */
+/** Characters in a line of the help. */
+const lineLength = 110;
+
+/** The `Options:` block of a usage text, with one column for all options. */
+export function optionsHelp(options: OptionTable): string {
+  const rows = Object.entries<OptionTable[string]>({ ...options, ...help }).map(([name, option]) => ({
+    flag: `  --${name}${option.value === undefined ? '' : ` ${option.value}`}  `,
+    text: `${option.description}${typeof option.default === 'string' ? ` (default: ${option.default})` : ''}`,
+  }));
+  const width = Math.max(...rows.map(({ flag }) => flag.length));
+  const lines = rows.flatMap(({ flag, text }) => {
+    const [first = '', ...more] = wrapWords(text, lineLength - width);
+    return [`${flag.padEnd(width)}${first}`, ...more.map((line) => `${' '.repeat(width)}${line}`)];
+  });
+  return ['Options:', ...lines].join('\n');
+}
+
+/** Does not repeat a positional argument: it may be a key. */
 function describeParseError(error: unknown): string {
   const positional = codeOf(error) === 'ERR_PARSE_ARGS_UNEXPECTED_POSITIONAL';
-  return positional ? 'there is an argument that is no option' : messageOf(error);
+  return positional ? 'unexpected positional argument' : messageOf(error);
 }
 
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Such as `ECONNREFUSED`, of an error of Node's. */
+/** The `code` of an error of Node, such as `ECONNREFUSED`. */
 export function codeOf(error: unknown): string {
   const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
   return typeof code === 'string' ? code : 'no code';

@@ -11,25 +11,25 @@ const controlD = '\u0004';
 const backspaces = ['\u007f', '\b'];
 
 /**
- * Reads from a terminal that shows nothing of it. Pasted text comes as a whole, so it is asked after each
- * piece, not after each line: what is left of a paste would go to the shell, and into its history.
+ * Reads from a terminal with echo off. Checks for completeness after each chunk and not after each line: the rest of
+ * a pasted text would go to the shell and into its history.
  *
- * @param ask prints what is wanted; called once nothing is shown any more.
- * @throws Stop for Ctrl-C.
+ * @param printPrompt prints the prompt; called after echo is off
+ * @throws CliError for Ctrl-C
  */
 export async function promptSecret(
   terminal: Terminal,
-  ask: () => void,
+  printPrompt: () => void,
   isComplete: (text: string) => boolean,
 ): Promise<string> {
   terminal.setEncoding('utf8');
   terminal.setRawMode(true);
   try {
-    ask();
+    printPrompt();
     let text = '';
-    for await (const piece of terminal) {
-      for (const character of String(piece)) {
-        if (character === controlC) throw new CliError('interrupted. Nothing was written.');
+    for await (const chunk of terminal) {
+      for (const character of String(chunk)) {
+        if (character === controlC) throw new CliError('Interrupted. Nothing was written.');
         if (character === controlD) return text;
         text = typed(text, character);
       }
@@ -41,7 +41,7 @@ export async function promptSecret(
   }
 }
 
-/** In raw mode nobody else does this: Enter is a carriage return, and backspace a character. */
+/** Raw mode leaves this to us: Enter is a carriage return, and backspace is a character. */
 function typed(text: string, character: string): string {
   if (backspaces.includes(character)) return text.slice(0, -1);
   return text + (character === '\r' ? '\n' : character);

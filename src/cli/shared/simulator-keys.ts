@@ -3,21 +3,23 @@ import { join } from 'node:path';
 import { listSubdirectories } from '../../keys/directory/list.ts';
 import { DirectorySource } from '../../keys/directory/source.ts';
 import type { LoginRef, UnusableKey, UsableKey } from '../../keys/key-source.ts';
+import { loginRefString } from '../../keys/login-ref.ts';
 import type { GatewayKeys } from '../../simulator/signature.ts';
+import { messageOf } from './parse-options.ts';
 
 /**
- * What a gateway needs so as to accept every key of the proxy's key directory: control keys and public keys,
- * by login. The keys of a login that stands under several environments are all accepted.
+ * The keys that the simulator accepts: control keys and public keys of the proxy's key directory, by login. If a login
+ * is in several environments, all its keys are accepted.
  *
- * @throws Error for a directory that cannot be read, or a key that cannot be used; it names the login.
+ * @throws Error for an unreadable directory or an unusable key; it names the login
  */
 export async function loadSimulatorKeys(directory: string): Promise<ReadonlyMap<string, GatewayKeys>> {
   const source = new DirectorySource({ directory, rotationGracePeriod: 0, now: () => 0 });
   const keys = new Map<string, GatewayKeys>();
   for (const environment of await listSubdirectories(directory)) {
     for (const login of await listSubdirectories(join(directory, environment))) {
-      const known = keys.get(login) ?? { controlKeys: [], publicKeys: [] };
-      keys.set(login, (await usableKeys(source, { environment, login })).reduce(withKey, known));
+      const previous = keys.get(login) ?? { controlKeys: [], publicKeys: [] };
+      keys.set(login, (await usableKeys(source, { environment, login })).reduce(withKey, previous));
     }
   }
   return keys;
@@ -29,17 +31,17 @@ function withKey(keys: GatewayKeys, { key }: UsableKey): GatewayKeys {
     : { ...keys, publicKeys: [...keys.publicKeys, createPublicKey(key.privateKey)] };
 }
 
-async function usableKeys(source: DirectorySource, address: LoginRef): Promise<UsableKey[]> {
-  const owner = `${address.environment}/${address.login}`;
+async function usableKeys(source: DirectorySource, login: LoginRef): Promise<UsableKey[]> {
   try {
-    return ((await source.read(address)) ?? []).map(usable);
+    return ((await source.read(login)) ?? []).map(assertUsable);
   } catch (error) {
-    const problem = error instanceof Error ? error.message : String(error);
-    throw new Error(`The keys of ${owner} cannot be used: ${problem}`, { cause: error });
+    throw new Error(`The keys of ${loginRefString(login)} cannot be used: ${messageOf(error)}`, {
+      cause: error,
+    });
   }
 }
 
-function usable(key: UsableKey | UnusableKey): UsableKey {
+function assertUsable(key: UsableKey | UnusableKey): UsableKey {
   if ('problem' in key) throw new Error(key.problem);
   return key;
 }

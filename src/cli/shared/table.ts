@@ -1,9 +1,9 @@
-/** Columns of a terminal that shows a table without breaking its lines. */
-const columns = 100;
-/** Even beside long names the last column stays wide enough to be read. */
-const narrowest = 24;
+/** Characters in a line of a table, so that a terminal does not wrap it. */
+const lineLength = 100;
+/** Minimum width of the last column, even next to long names. */
+const minLastWidth = 24;
 
-/** Lines of a plain text table; the last column is broken between words where it is too long. */
+/** Lines of a plain text table. The last column is wrapped between words if it is too long. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const last = head.length - 1;
   const widths = head
@@ -12,12 +12,13 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   const indent = widths.reduce((sum, width) => sum + width + 2, 0);
   return [head, ...rows].flatMap((cells) => {
     const lead = widths.map((width, column) => (cells[column] ?? '').padEnd(width + 2)).join('');
-    const [first = '', ...more] = wrapped(cells[last] ?? '', Math.max(narrowest, columns - indent));
+    const [first = '', ...more] = wrapWords(cells[last] ?? '', Math.max(minLastWidth, lineLength - indent));
     return [`${lead}${first}`.trimEnd(), ...more.map((line) => ' '.repeat(indent) + line)];
   });
 }
 
-function wrapped(text: string, width: number): string[] {
+/** Breaks a text into lines of at most `width` characters. A longer word gets its own line. */
+export function wrapWords(text: string, width: number): string[] {
   return text.split(' ').reduce<string[]>((lines, word) => {
     const line = lines.at(-1);
     if (line === undefined || line.length + 1 + word.length > width) return [...lines, word];

@@ -6,8 +6,8 @@ import { demoConfigFile, generateDemoKeys } from './demo.ts';
 import { exitCode, type Io } from './io.ts';
 
 /**
- * Does a command's work with a configuration: the file's, or without one the embedded default
- * with throw-away keys, which are gone afterwards. Problems of the file are printed; exit code 2.
+ * Runs a command with the configuration of a file, or without one with the embedded default and throwaway keys,
+ * which are deleted afterwards. Prints the problems of an invalid file; exit code 2.
  */
 export async function withConfig(
   file: string | undefined,
@@ -30,8 +30,8 @@ async function withFile(
   io: Io,
   work: (config: Config) => Promise<number>,
 ): Promise<number> {
-  const read = await loadConfig(file, builtInOperations, options);
-  if ('config' in read) return work(read.config);
-  for (const line of formatProblems(file, read.problems)) io.err(line);
+  const loaded = await loadConfig(file, builtInOperations, options);
+  if ('config' in loaded) return work(loaded.config);
+  for (const line of formatProblems(file, loaded.problems)) io.err(line);
   return exitCode.usage;
 }

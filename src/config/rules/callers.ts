@@ -8,7 +8,7 @@ interface Located<T> {
   readonly value: T;
 }
 
-/** Callers among themselves, and with the listener, environments and operations they need. */
+/** Rules across callers, and with the listener, environments and operations that they reference. */
 export function callerFindings(parts: Parts, operations: ReadonlySet<string>): Finding[] {
   const callers = located(['callers'], parts.callers);
   const names = callers.flatMap(({ path, value: { name } }) =>
@@ -20,8 +20,8 @@ export function callerFindings(parts: Parts, operations: ReadonlySet<string>): F
   const grants = callers.flatMap(({ path, value }) => located([...path, 'allow'], value.allow));
   const environments = new Set(parts.environments.keys());
   return [
-    ...repeated(names, (name) => name, 'is the name of another caller too'),
-    ...repeated(credentials, identity, 'is a credential that stands here already'),
+    ...duplicates(names, (name) => name, 'duplicate caller name'),
+    ...duplicates(credentials, identity, 'duplicate credential'),
     ...credentials.flatMap((credential) => listenerFindings(credential, parts.proxy)),
     ...grants.flatMap(({ path, value }) => [
       ...unknownNames([...path, 'environments'], value.environments, environments, 'environment'),
@@ -30,24 +30,24 @@ export function callerFindings(parts: Parts, operations: ReadonlySet<string>): F
   ];
 }
 
-/** The parts of a list that are right in themselves, each with its place. */
+/** The valid parts of a list, each with its path. */
 function located<T>(path: Path, values: readonly (T | undefined)[]): Located<T>[] {
   return values.flatMap((value, index) => (value === undefined ? [] : [{ path: [...path, index], value }]));
 }
 
-/** The second and every further place that has what another has. */
-function repeated<T>(places: readonly Located<T>[], key: (value: T) => string, what: string): Finding[] {
+/** Every value after the first with the same key. */
+function duplicates<T>(values: readonly Located<T>[], key: (value: T) => string, problem: string): Finding[] {
   const first = new Map<string, Path>();
-  return places.flatMap(({ path, value }) => {
+  return values.flatMap(({ path, value }) => {
     const before = first.get(key(value));
     first.set(key(value), before ?? path);
     return before === undefined
       ? []
-      : [{ path, message: `${what} (${pathText(before)}): remove one of the two` }];
+      : [{ path, message: `${problem} (${pathText(before)}): remove one of the two` }];
   });
 }
 
-/** DNS names are the same in either case (RFC 4343). */
+/** DNS names are case-insensitive (RFC 4343). */
 function identity(credential: Credential): string {
   return 'certificateDns' in credential
     ? `dns ${credential.certificateDns.toLowerCase()}`
@@ -58,12 +58,15 @@ function listenerFindings({ path, value }: Located<Credential>, proxy: Parts['pr
   if (proxy === undefined) return [];
   if ('anonymous' in value && !isLoopback(proxy.host) && !proxy.allowAnonymous) {
     return [
-      { path, message: 'lets everybody in: let proxy.host be 127.0.0.1, or set proxy.allowAnonymous: true' },
+      {
+        path,
+        message: 'allows anonymous access: set proxy.host to 127.0.0.1, or set proxy.allowAnonymous: true',
+      },
     ];
   }
   const certificate = 'certificateUri' in value || 'certificateDns' in value;
   if (certificate && proxy.tls?.clientCaFile === undefined) {
-    return [{ path, message: 'needs proxy.tls.clientCaFile, by which client certificates are verified' }];
+    return [{ path, message: 'requires proxy.tls.clientCaFile to verify client certificates' }];
   }
   return [];
 }
@@ -76,5 +79,5 @@ function unknownNames(
 ): Finding[] {
   return located(path, names)
     .filter(({ value }) => value !== '*' && !known.has(value))
-    .map(({ path, value }) => ({ path, message: `names no ${what}${didYouMean(value, known)}` }));
+    .map(({ path, value }) => ({ path, message: `unknown ${what}${didYouMean(value, known)}` }));
 }

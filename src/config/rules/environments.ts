@@ -3,8 +3,8 @@ import type { Finding } from '../problem.ts';
 import { canonicalUrl, isPlaintextRemote } from '../url.ts';
 
 /**
- * The fence between environments: a request signed for one must not arrive at another. And what is signed must
- * not be read on the way.
+ * Keeps environments apart: a request signed for one must not reach another. Signed requests must also be encrypted
+ * in transit.
  */
 export function environmentFindings({ environments, canary }: Parts): Finding[] {
   return [
@@ -14,13 +14,13 @@ export function environmentFindings({ environments, canary }: Parts): Finding[] 
   ];
 }
 
-/** Without an endpoint there would be no canary for RSA keys, and no sign of it. */
+/** Without an endpoint there would silently be no canary for RSA keys. */
 function missingEndpoints(environments: Parts['environments']): Finding[] {
   return [...environments]
     .filter(([, { hasEndpoint }]) => !hasEndpoint)
     .map(([name]) => ({
       path: ['environments', name],
-      message: 'needs canaryEndpoint or endpoints, because keys.rotation.canary is true',
+      message: 'requires canaryEndpoint or endpoints, because keys.rotation.canary is true',
     }));
 }
 
@@ -28,9 +28,9 @@ function sharedAddresses(environments: Parts['environments']): Finding[] {
   const owners = new Map<string, string>();
   return [...environments].flatMap(([name, { baseUrl }]) => {
     if (baseUrl === undefined) return [];
-    const place = canonicalUrl(baseUrl);
-    const owner = owners.get(place);
-    owners.set(place, owner ?? name);
+    const url = canonicalUrl(baseUrl);
+    const owner = owners.get(url);
+    owners.set(url, owner ?? name);
     return owner === undefined ? [] : [{ path: ['environments', name, 'baseUrl'], message: shared(owner) }];
   });
 }
@@ -43,10 +43,10 @@ function plainAddresses(environments: Parts['environments']): Finding[] {
     )
     .map(([name]) => ({
       path: ['environments', name, 'baseUrl'],
-      message: 'must be https: beyond this machine, or set allowInsecureHttp: true beside it',
+      message: 'must use https unless the host is loopback, or set allowInsecureHttp: true',
     }));
 }
 
 function shared(owner: string): string {
-  return `is the address of "${owner}" too, so keys of one could sign for the other: give each its own`;
+  return `is also the URL of "${owner}", so keys of one could sign for the other: use separate URLs`;
 }

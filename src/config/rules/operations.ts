@@ -4,13 +4,13 @@ import type { OperationConfig, OperationOverride } from '../schema.ts';
 
 export type BuiltIn = Readonly<Record<string, OperationConfig>>;
 
-/** The operations of one layer: built in, of the configuration, of one environment. */
+/** One layer of operations: built in, of the configuration, or of an environment. */
 interface Layer {
   readonly path: Path;
   readonly operations: Overrides;
 }
 
-/** Names a grant may use: built in, or added for all environments or for one. */
+/** Names that a grant may use: built in, or added for all environments or for one. */
 export function operationNames(parts: Parts, builtIn: BuiltIn): ReadonlySet<string> {
   return new Set(
     layersOf(parts, builtIn)
@@ -26,7 +26,7 @@ export function operationFindings(parts: Parts, builtIn: BuiltIn): Finding[] {
   ]);
 }
 
-/** One stack of layers for each environment, lowest first; at least the one that all of them share. */
+/** The layers of each environment, lowest first, and those that all environments share. */
 function layersOf(parts: Parts, builtIn: BuiltIn): Layer[][] {
   const shared: Layer[] = [
     { path: [], operations: new Map(Object.entries(builtIn)) },
@@ -39,19 +39,19 @@ function layersOf(parts: Parts, builtIn: BuiltIn): Layer[][] {
   return [shared, ...own.map((layer) => [...shared, layer])];
 }
 
-/** What no layer below knows is a new operation, and has nothing to take these fields from. */
+/** An operation that no lower layer has is new, and inherits no fields. */
 function incomplete(layer: Layer, below: readonly Layer[]): Finding[] {
   return [...layer.operations].flatMap(([name, fields]) => {
     if (fields === undefined || below.some(({ operations }) => operations.has(name))) return [];
     const missing = (['path', 'signature', 'loginFrom'] as const).filter(
       (field) => fields[field] === undefined,
     );
-    const message = `is not a built-in operation, so it also needs ${missing.join(', ')}`;
+    const message = `is not a built-in operation, so it also requires ${missing.join(', ')}`;
     return missing.length === 0 ? [] : [{ path: [...layer.path, name], message }];
   });
 }
 
-/** What only shows once the layers are laid over each other. */
+/** Problems that only the merged layers show. */
 function inconsistent(layers: readonly Layer[]): Finding[] {
   const names = new Set(layers.flatMap(({ operations }) => [...operations.keys()]));
   const owners = new Map<string, string>();
@@ -65,15 +65,13 @@ function inconsistent(layers: readonly Layer[]): Finding[] {
     return [
       ...(login !== 'path' || path.includes('{login}')
         ? []
-        : [{ path: at, message: 'takes the login from the path, so its path must hold {login}' }]),
-      ...(owner === undefined
-        ? []
-        : [{ path: at, message: `has the path of "${owner}" too: no request could tell them apart` }]),
+        : [{ path: at, message: 'takes the login from the path, so its path must contain {login}' }]),
+      ...(owner === undefined ? [] : [{ path: at, message: `conflicts with the path of "${owner}"` }]),
     ];
   });
 }
 
-/** A layer with a fault of its own hides the operation: nothing is said about it here. */
+/** Empty for an operation that is invalid in one layer. */
 function merged(layers: readonly Layer[], name: string): OperationOverride {
   const fields = layers
     .filter(({ operations }) => operations.has(name))
@@ -81,7 +79,7 @@ function merged(layers: readonly Layer[], name: string): OperationOverride {
   return fields.includes(undefined) ? {} : Object.assign({}, ...fields);
 }
 
-/** The topmost layer that sets what the findings are about. */
+/** The topmost layer that sets one of the checked fields. */
 function placeOf(layers: readonly Layer[], name: string): Path {
   const layer = layers.findLast(({ operations }) => {
     const fields = operations.get(name);

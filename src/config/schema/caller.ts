@@ -2,37 +2,37 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { text } from './values.ts';
 
-const tokenOfNothing = createHash('sha256').digest('hex');
+const emptyTokenDigest = createHash('sha256').digest('hex');
 
-/** One way to prove who calls. */
+/** One way for a caller to authenticate. */
 export const credential = z.union(
   [
     z.strictObject({
       tokenSha256: z
         .string()
-        .regex(/^[0-9a-f]{64}$/, 'must be 64 lower-case hex digits: printf %s "$TOKEN" | sha256sum')
-        .refine((digest) => digest !== tokenOfNothing, 'is the digest of an empty token: make a new one')
-        .describe('SHA-256 of a bearer token, 64 lower-case hex digits.'),
+        .regex(/^[0-9a-f]{64}$/, 'must be 64 lowercase hex digits: printf %s "$TOKEN" | sha256sum')
+        .refine((digest) => digest !== emptyTokenDigest, 'is the digest of an empty token: create a new one')
+        .describe('SHA-256 of a bearer token, 64 lowercase hex digits.'),
     }),
     z.strictObject({
-      certificateUri: text.describe('URI in the client certificate, such as a SPIFFE id.'),
+      certificateUri: text.describe('URI in the client certificate, such as a SPIFFE ID.'),
     }),
     z.strictObject({ certificateDns: text.describe('DNS name in the client certificate.') }),
-    z.strictObject({ anonymous: z.literal(true).describe('Whoever can connect.') }),
+    z.strictObject({ anonymous: z.literal(true).describe('Any client, without credentials.') }),
   ],
   { error: 'must be exactly one of tokenSha256, certificateUri, certificateDns and anonymous: true' },
 );
 
 const loginPattern = z
   .string()
-  .regex(/^[A-Za-z0-9._~@-]{0,128}\*?$/, 'must be a login, or the beginning of one and "*"')
+  .regex(/^[A-Za-z0-9._~@-]{0,128}\*?$/, 'must be a login, or a login prefix followed by *')
   .min(1);
 
-/** Every combination of an environment, an operation and a login of its lists. */
+/** Allows every combination of an environment, an operation and a login of its lists. */
 const grant = z.strictObject({
   environments: z.array(text).min(1).describe('Names of environments, or "*".'),
   operations: z.array(text).min(1).describe('Names of operations, or "*".'),
-  logins: z.array(loginPattern).min(1).describe('Logins, or beginnings of logins that end in "*".'),
+  logins: z.array(loginPattern).min(1).describe('Logins, or login prefixes followed by "*".'),
 });
 
 export const caller = z.strictObject({
@@ -43,7 +43,7 @@ export const caller = z.strictObject({
   mode: z
     .enum(['enforce', 'dry-run'])
     .default('enforce')
-    .describe('report: lets through what the grants do not allow, but logs and counts it.'),
-  credentials: z.array(credential).min(1).describe('How the caller proves who it is; any one is enough.'),
-  allow: z.array(grant).default([]).describe('What the caller may do; nothing else.'),
+    .describe('dry-run: log and count requests that the grants do not allow, but let them through.'),
+  credentials: z.array(credential).min(1).describe('How the caller authenticates; any one is sufficient.'),
+  allow: z.array(grant).default([]).describe('Grants: what the caller may do. Everything else is denied.'),
 });

@@ -1,67 +1,72 @@
 import { z } from 'zod';
-import { webAddress } from '../url.ts';
+import { httpUrl } from '../url.ts';
 import { operationOverrides } from './operation.ts';
 import {
   count,
-  deadline,
   dictionary,
   environmentName,
   filePath,
   identifier,
+  timeout,
   withoutPrototype,
 } from './values.ts';
 
 const timeouts = z
   .strictObject({
-    connect: deadline('3s').describe('From the first packet to an open connection, TLS included.'),
-    request: deadline('30s').describe('The whole upstream request, every attempt included.'),
+    connect: timeout('3s').describe('Maximum time to open a connection, TLS included.'),
+    request: timeout('30s').describe('Maximum time for the whole upstream request, all attempts included.'),
   })
   .refine(({ connect, request }) => connect <= request, {
     path: ['connect'],
-    message: 'must not be longer than request, which would end first',
+    message: 'must not be longer than request, which would expire first',
   });
 
-/** Names of RFC 9110 section 7.6.1 that belong to one connection, and those Countersign answers with itself. */
+/** Connection-specific headers of RFC 9110 section 7.6.1, and those that Countersign sets. */
 const ownHeaders =
   /^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|x-request-id|countersign-.*)$/i;
 const responseHeader = z
   .string()
   .regex(/^[A-Za-z0-9-]+$/, 'must be a header name')
-  .refine((name) => !ownHeaders.test(name), 'must not be a header that Countersign or HTTP itself sets');
+  .refine(
+    (name) => !ownHeaders.test(name),
+    'must not be a connection-specific header or one that Countersign sets',
+  );
 
 export const environment = z.strictObject({
-  baseUrl: webAddress.describe('Address of the gateway: https://host[:port][/path].'),
+  baseUrl: httpUrl.describe('URL of the gateway: https://host[:port][/path].'),
   product: z
     .string()
     .regex(/^[A-Za-z0-9_~-]{1,64}$/, 'must be one path segment such as gw')
-    .describe('First path segment of the gateway, "gw" in its interface.'),
-  timeouts: timeouts.prefault({}).describe('How long the gateway may take.'),
+    .describe('Product name: the first path segment at the gateway, such as gw.'),
+  timeouts: timeouts.prefault({}).describe('Time limits for the gateway.'),
   keepAlive: z
     .boolean()
     .default(true)
-    .describe('Reuse connections for read-only requests; false: a new connection for each request.'),
-  connectionMaxAge: deadline('5m').describe(
-    'Maximum age of a pooled connection; a new one follows a change of the DNS entry.',
+    .describe('Reuse connections for read-only requests; false: open a new connection for each request.'),
+  connectionMaxAge: timeout('5m').describe(
+    'Maximum age of a pooled connection; new connections pick up DNS changes.',
   ),
-  maxInFlight: count.prefault(500).describe('Exchanges at once; more are refused as overloaded.'),
+  maxInFlight: count
+    .prefault(500)
+    .describe('Maximum concurrent requests; excess requests get 503 `overloaded`.'),
   endpoints: dictionary(identifier, identifier)
     .prefault({})
-    .describe('Endpoint or endpoint group id -> the login that uses it.'),
+    .describe('Maps endpoint or endpoint group ID to login.'),
   canaryEndpoint: identifier
     .optional()
     .describe(
-      'Endpoint id for the canary of RSA keys (keys.rotation.canary) of logins without an entry in endpoints.',
+      'Endpoint ID of the RSA canary query (keys.rotation.canary) for logins without an entry in endpoints.',
     ),
-  operations: operationOverrides.describe('Overrides of operations, or further ones, for this environment.'),
+  operations: operationOverrides.describe('Additional operations, or overrides, for this environment.'),
   responseHeaders: z
     .array(responseHeader)
     .default([])
-    .describe('Headers of the gateway that are given back besides the usual ones.'),
+    .describe('Additional gateway response headers to forward.'),
   caFile: filePath.optional().describe('PEM file of the CA that signed the gateway certificate.'),
-  allowInsecureHttp: z.boolean().default(false).describe('Whether baseUrl may be http: beyond this machine.'),
+  allowInsecureHttp: z.boolean().default(false).describe('Allow an http: baseUrl on a non-loopback host.'),
 });
 
 export const environments = z
   .record(environmentName, environment)
-  .refine((entries) => Object.keys(entries).length > 0, 'needs at least one environment')
+  .refine((entries) => Object.keys(entries).length > 0, 'requires at least one environment')
   .transform(withoutPrototype);

@@ -1,59 +1,59 @@
 import { z } from 'zod';
-import { isPlaintextRemote, webAddress } from '../url.ts';
-import { count, deadline, duration, filePath, secret, text } from './values.ts';
+import { httpUrl, isPlaintextRemote } from '../url.ts';
+import { count, duration, filePath, secret, text, timeout } from './values.ts';
 
-/** Vault paths are not encoded on their way out: only what cannot reach another path. */
+/** Vault paths are not encoded, so only characters that cannot reach another path are allowed. */
 const segments = /^(?!\.{1,2}(\/|$))[\w.-]+(\/(?!\.{1,2}(\/|$))[\w.-]+)*$/;
 const mount = z.string().regex(segments, 'must be a mount path such as secret or team/kv');
 
-/** Refuses an object unless exactly one of two fields is given. */
+/** Requires exactly one of two fields. */
 function exactlyOne<F extends string>(one: F, other: F) {
   return [
     (fields: Partial<Record<F, unknown>>) => (fields[one] === undefined) !== (fields[other] === undefined),
-    `needs exactly one of ${one} and ${other}`,
+    `requires exactly one of ${one} and ${other}`,
   ] as const;
 }
 
 const token = z
   .strictObject({
-    method: z.literal('token').describe('A Vault token that somebody else obtained.'),
-    token: secret.optional().describe('The token, as ${NAME} from the environment.'),
-    tokenFile: filePath.optional().describe('File that holds the token; read again at each login.'),
+    method: z.literal('token').describe('A pre-issued Vault token.'),
+    token: secret.optional().describe('The token, as ${NAME} from an environment variable.'),
+    tokenFile: filePath.optional().describe('File that holds the token; reread at each login.'),
   })
   .refine(...exactlyOne('token', 'tokenFile'));
 
 const appRole = z
   .strictObject({
     method: z.literal('approle').describe('Vault AppRole.'),
-    mount: mount.default('approle').describe('Where the auth method is mounted.'),
-    roleId: text.optional().describe('Role id.'),
-    roleIdFile: filePath.optional().describe('File that holds the role id; read again at each login.'),
-    secretIdFile: filePath.optional().describe('File that holds the secret id; read again at each login.'),
+    mount: mount.default('approle').describe('Mount path of the auth method.'),
+    roleId: text.optional().describe('Role ID.'),
+    roleIdFile: filePath.optional().describe('File that holds the role ID; reread at each login.'),
+    secretIdFile: filePath.optional().describe('File that holds the secret ID; reread at each login.'),
     wrappedSecretIdFile: filePath
       .optional()
-      .describe('File that holds a response-wrapping token for the secret id; read again at each login.'),
+      .describe('File that holds a response-wrapping token for the secret ID; reread at each login.'),
   })
   .refine(...exactlyOne('roleId', 'roleIdFile'))
   .refine(...exactlyOne('secretIdFile', 'wrappedSecretIdFile'));
 
 const kubernetes = z.strictObject({
   method: z.literal('kubernetes').describe('Kubernetes service account.'),
-  mount: mount.default('kubernetes').describe('Where the auth method is mounted.'),
+  mount: mount.default('kubernetes').describe('Mount path of the auth method.'),
   role: text.describe('Role of the auth method.'),
   jwtFile: filePath
     .default('/var/run/secrets/kubernetes.io/serviceaccount/token')
-    .describe('File that holds the service account token; read again at each login.'),
+    .describe('File that holds the service account token; reread at each login.'),
 });
 
 /**
- * Every (environment, login) has to lead to a path of its own, or one environment could sign with the key of
- * another. In one segment the two need something between them that no environment name holds.
+ * Every pair of environment and login must have a separate path, or one environment could sign with the key of
+ * another. Within one segment, the two need a separator that no environment name contains.
  */
 const secretPath = z
   .string()
   .regex(/^(?!.*\{(environment|login)\}.*\{\1\})(?=.*\{environment\})(?=.*\{login\})/, {
     abort: true,
-    error: 'must hold {environment} and {login}, each once, such as gateway/{environment}/{login}',
+    error: 'must contain {environment} and {login}, each once, such as gateway/{environment}/{login}',
   })
   .refine((value) => segments.test(value.replaceAll(/\{(environment|login)\}/g, 'x')), {
     abort: true,
@@ -61,18 +61,18 @@ const secretPath = z
   })
   .refine(
     (value) => /\}.*[/._~@].*\{/.test(value),
-    'needs "/", "." or "_" between {environment} and {login}, so that no two keys share a path',
+    'requires "/", "." or "_" between {environment} and {login}, so that no two keys share a path',
   );
 
 export const vault = z
   .strictObject({
-    address: webAddress
-      .refine((value) => !isPlaintextRemote(value), 'must be https: beyond this machine')
-      .describe('Address of Vault: https://host[:port].'),
-    mount: mount.default('secret').describe('Where the KV version 2 engine is mounted.'),
+    address: httpUrl
+      .refine((value) => !isPlaintextRemote(value), 'must use https unless the host is loopback')
+      .describe('URL of Vault: https://host[:port].'),
+    mount: mount.default('secret').describe('Mount path of the KV version 2 engine.'),
     path: secretPath
       .default('gateway/{environment}/{login}')
-      .describe('Path of a login below the mount; holds {environment} and {login}.'),
+      .describe('Path of a login below the mount; must contain {environment} and {login}.'),
     namespace: z
       .string()
       .regex(segments, 'must be a namespace such as team/payments')
@@ -80,32 +80,32 @@ export const vault = z
       .describe('Vault Enterprise namespace.'),
     caFile: filePath.optional().describe('PEM file of the CA that signed the Vault certificate.'),
     certFile: filePath.optional().describe('PEM file of the client certificate for Vault.'),
-    keyFile: filePath.optional().describe('PEM file of the key of certFile.'),
-    timeout: deadline('5s').describe('Deadline over one whole exchange with Vault.'),
+    keyFile: filePath.optional().describe('PEM file of the private key of certFile.'),
+    timeout: timeout('5s').describe('Maximum time for one request to Vault and its response.'),
     auth: z.discriminatedUnion('method', [token, appRole, kubernetes]).describe('How to log in.'),
   })
   .refine(
     ({ certFile, keyFile }) => (certFile === undefined) === (keyFile === undefined),
-    'needs certFile and keyFile together, or neither',
+    'requires both certFile and keyFile, or neither',
   );
 
 const cache = z
   .strictObject({
     ttl: duration('60s').describe(
-      'How long a key is used without asking the source again; without requests for its login it is read again after five times that.',
+      'How long a cached key is fresh; after that, the next request refreshes it. Without requests it is refreshed after five times as long.',
     ),
     staleIfError: duration('12h').describe(
-      'How long it is used while the source does not answer, and kept while no request uses it.',
+      'How long a cached key may be used while the key source is unavailable, and kept without requests.',
     ),
-    negativeTtl: duration('10s').describe('How long it is remembered that a login has no key.'),
-    maxEntries: count.prefault(10_000).describe('Logins remembered at most.'),
+    negativeTtl: duration('10s').describe('How long a missing key is cached.'),
+    maxEntries: count.prefault(10_000).describe('Maximum number of cached logins.'),
   })
-  .refine(({ ttl: fresh, staleIfError: stale }) => fresh <= stale, {
+  .refine(({ ttl, staleIfError }) => ttl <= staleIfError, {
     path: ['staleIfError'],
     message: 'must not be shorter than ttl',
   })
   .prefault({})
-  .describe('Keys in memory.');
+  .describe('The key cache in memory.');
 
 const rotationGracePeriod = duration('24h').describe(
   'How long a superseded key may still be tried after a 403.',
@@ -117,7 +117,7 @@ const rotation = z
       .boolean()
       .default(false)
       .describe(
-        'Whether a read-only query is sent ahead of a payment while the gateway has not accepted the latest key.',
+        'Send a read-only query ahead of a payment while the gateway has not accepted the latest key.',
       ),
   })
   .prefault({})
@@ -132,8 +132,10 @@ export const keys = z.discriminatedUnion('source', [
     rotation,
   }),
   z.strictObject({
-    source: z.literal('directory').describe('Keys mounted as files.'),
-    directory: text.describe('Folder of {environment}/{login}/control_key and private_key.pem.'),
+    source: z.literal('directory').describe('Keys in files.'),
+    directory: text.describe(
+      'Directory that contains {environment}/{login}/control_key and private_key.pem.',
+    ),
     cache,
     rotationGracePeriod,
     rotation,

@@ -5,38 +5,38 @@ const path = z
   .string()
   .regex(
     /^\/api(\/([A-Za-z0-9_~-][A-Za-z0-9._~-]*|\{(login|endpoint|endpointGroup)\}))+$/,
-    'must look like /api/v4/status/{endpoint}; it may hold {login}, {endpoint} and {endpointGroup}',
+    'must look like /api/v4/status/{endpoint}; it may contain {login}, {endpoint} and {endpointGroup}',
   )
   .refine((value) => {
     const placeholders = value.match(/\{\w+\}/g) ?? [];
     return new Set(placeholders).size === placeholders.length;
-  }, 'must hold each of {login}, {endpoint} and {endpointGroup} at most once');
+  }, 'must contain each of {login}, {endpoint} and {endpointGroup} at most once');
 
 const parameter = z.strictObject({
-  required: z.boolean().default(false).describe('Whether a form without it is refused.'),
-  maxLength: count.optional().describe('Characters (Unicode code points) at most.'),
+  required: z.boolean().default(false).describe('Reject forms without it.'),
+  maxLength: count.optional().describe('Maximum length in characters (Unicode code points).'),
 });
 
-/** One operation of the gateway: data, so that a new one needs no code. */
+/** An operation of the gateway. It is data: a new operation needs no code. */
 export const operation = z.strictObject({
   path: path.describe(
-    'Path after /{product}; {login}, {endpoint} and {endpointGroup} stand for one segment.',
+    'Path after /{product}; {login}, {endpoint} and {endpointGroup} match one segment each.',
   ),
-  signature: z.enum(['HMAC-SHA1', 'RSA-SHA256']).describe('How the gateway wants it signed.'),
+  signature: z.enum(['HMAC-SHA1', 'RSA-SHA256']).describe('Signature method that the gateway requires.'),
   loginFrom: z
     .enum(['path', 'body', 'header'])
     .describe(
-      'Where the login stands: in the path, in the body parameter "login", or in the header Countersign-Login and the endpoints map.',
+      'Where the login comes from: the path, the body parameter "login", or the Countersign-Login header and the endpoints map.',
     ),
-  readOnly: z.boolean().describe('Whether it is a read, which is safe to send again.'),
+  readOnly: z.boolean().describe('The operation changes nothing at the gateway, so it may be retried.'),
   retryOn403: z
     .boolean()
-    .describe('Whether a 403 is answered by signing again with another key version, though not readOnly.'),
+    .describe('Retry with another key version after a 403 even if the operation is not read-only.'),
   parameters: dictionary(z.string().min(1), parameter).describe(
-    'Form parameters that are checked before signing, by name.',
+    'Form parameters to validate before signing, by name.',
   ),
 });
 
-/** Exact: a field left out is absent, so it cannot hide the field below it as `undefined`. */
+/** Exact: an omitted field is absent, so it cannot override a lower layer with `undefined`. */
 export const operationOverride = operation.exactPartial();
 export const operationOverrides = dictionary(operationName, operationOverride).prefault({});

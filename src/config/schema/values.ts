@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { environmentPattern, identifierPattern } from '../../identifiers.ts';
 import { Secret } from '../../secret.ts';
 
-/** Node's timers hold at most 2^31 - 1 milliseconds, which is a little more than 24 days. */
-const longest = 24 * 86_400_000;
+/** Node's timers hold at most 2^31 - 1 milliseconds, slightly more than 24 days. */
+const maxDuration = 24 * 86_400_000;
 const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** `500ms`, `3s`, `15m`, `12h`, `7d` -> milliseconds. */
@@ -14,13 +14,13 @@ export function duration(fallback: string) {
       abort: true,
       error: 'must be a duration such as 500ms, 3s, 15m, 12h or 7d',
     })
-    .refine((text) => milliseconds(text) <= longest, 'must be at most 24d')
+    .refine((text) => milliseconds(text) <= maxDuration, 'must be at most 24d')
     .default(fallback)
     .transform(milliseconds);
 }
 
-/** A duration that ends a wait: zero would mean "wait for ever" to Node. */
-export function deadline(fallback: string) {
+/** A duration above zero: Node would take zero as no timeout. */
+export function timeout(fallback: string) {
   return duration(fallback).refine((value) => value > 0, 'must be more than zero');
 }
 
@@ -28,14 +28,13 @@ function milliseconds(text: string): number {
   return Number.parseInt(text, 10) * (units[text.replace(/^\d+/, '')] ?? 0);
 }
 
-/** Digits are taken too, since the value of a variable is always text: `port: ${PORT}`. */
+/** Accepts digits in a string too, since a variable's value is always a string: `port: ${PORT}`. */
 export function wholeNumber(min: number, max: number) {
   const fromDigits = (value: unknown) =>
     typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value;
   return z.preprocess(fromDigits, z.int().min(min).max(max));
 }
 
-/** Not bounded by anything but sense. */
 export const count = wholeNumber(1, 1_000_000_000);
 export const port = wholeNumber(0, 65_535);
 export const text = z.string().min(1);
@@ -46,25 +45,25 @@ export const hostName = z
     /^(?!.{254})[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/,
     'must be a host name without scheme and port',
   );
-/** Relative to the folder of the configuration file. */
+/** Relative to the directory of the configuration file. */
 export const filePath = z.string().min(1);
 export const secret = z
   .string()
   .min(1)
   .transform((value) => new Secret(value));
 
-/** Logins and endpoints: what may stand in a path segment. Neither `.` nor `..`. */
+/** Logins and endpoints: valid as a path segment, but neither `.` nor `..`. */
 export const identifier = z
   .string()
   .regex(identifierPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ ~ @ - and not "." or ".."');
 export const environmentName = z
   .string()
-  .regex(environmentPattern, 'must be named with 1 to 32 of a-z 0-9 -, starting with a letter');
+  .regex(environmentPattern, 'must have a name of 1 to 32 of a-z 0-9 -, starting with a letter');
 export const operationName = z
   .string()
-  .regex(/^[a-z][a-z0-9-]{0,63}$/, 'must be named with 1 to 64 of a-z 0-9 -, starting with a letter');
+  .regex(/^[a-z][a-z0-9-]{0,63}$/, 'must have a name of 1 to 64 of a-z 0-9 -, starting with a letter');
 
-/** Its result has no prototype: a name out of a request can only find what stands in the file. */
+/** The result has no prototype: a name from a request can only find entries of the file. */
 export function dictionary<V extends z.ZodType>(key: z.ZodString, value: V) {
   return z.record(key, value).transform(withoutPrototype);
 }

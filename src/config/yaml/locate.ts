@@ -1,7 +1,7 @@
 import { type Document, isAlias, isMap, isPair, isSeq, type Scalar } from 'yaml';
 import type { Path } from '../problem.ts';
 
-/** The place that yaml's visitor has come to, from the nodes above it and itself. Keys are all text. */
+/** The path of a node, from its ancestors and itself. All keys are strings. */
 export function pathOf(nodes: readonly unknown[]): Path {
   return nodes.flatMap((node, depth): PropertyKey[] => {
     if (isPair<Scalar>(node)) return [String(node.key.value)];
@@ -9,7 +9,7 @@ export function pathOf(nodes: readonly unknown[]): Path {
   });
 }
 
-/** Where a place begins, in characters: at the key in a mapping, at the item in a sequence. */
+/** Where a path starts, in characters: at the key of a mapping, or at the item of a sequence. */
 export function offsetOf(document: Document.Parsed, path: Path): number {
   let node: unknown = document.contents;
   let offset = 0;

@@ -2,17 +2,17 @@ import { type Document, type ErrorCode, isNode, LineCounter, parseDocument, type
 import { type EnvLookup, substituteEnv } from '../env-substitution.ts';
 import { type Path, type Problem, pathText } from '../problem.ts';
 import { offsetOf, pathOf } from './locate.ts';
-import { faultText } from './messages.ts';
+import { yamlMessage } from './messages.ts';
 
 export interface ReadDocument {
-  /** Plain data with its variables replaced; absent where the YAML is too broken to be looked at further. */
+  /** Plain data with variables replaced; absent if the YAML cannot be processed further. */
   readonly content?: { readonly value: unknown };
   readonly problems: readonly Problem[];
-  /** The 1-based line of a place, or of the last step towards it that is there. */
+  /** The line of a path from 1, or of its last step that exists. */
   readonly lineOf: (path: Path) => number;
 }
 
-/** The first four because a `%YAML 1.1` directive in the file would change what is left open. */
+/** The first four are explicit because a `%YAML 1.1` directive in the file would change their defaults. */
 const dialect = {
   version: '1.2',
   schema: 'core',
@@ -22,25 +22,25 @@ const dialect = {
   prettyErrors: false,
   logLevel: 'error',
 } as const;
-/** In nodes, of which yaml makes two for each level of a mapping. */
-const deepest = 40;
+/** Nodes; yaml makes two for each level of a mapping. */
+const maxDepth = 40;
 
 /**
- * Reads YAML 1.2 (core schema, text keys, no tags). Variables are replaced in values that are text, after
- * parsing, so that no variable can add structure. Never throws.
+ * Parses YAML 1.2 (core schema, string keys, no tags). Replaces variables in string values after parsing, so that no
+ * variable can add structure. Never throws.
  */
 export function readDocument(text: string, lookUp: EnvLookup): ReadDocument {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, ...dialect });
   const lineAt = (offset: number) => Math.max(1, lines.linePos(offset).line);
   const lineOf = (path: Path) => lineAt(offsetOf(document, path));
-  const faults = [...document.errors, ...document.warnings];
-  const problems = faults.map(({ code, pos }) => ({
+  const issues = [...document.errors, ...document.warnings];
+  const problems = issues.map(({ code, pos }) => ({
     path: '',
     line: lineAt(pos[0]),
-    message: faultText(code),
+    message: yamlMessage(code),
   }));
-  if (faults.some(({ code }) => code !== 'DUPLICATE_KEY')) return { problems, lineOf };
+  if (issues.some(({ code }) => code !== 'DUPLICATE_KEY')) return { problems, lineOf };
 
   const problemAt: Report = (message, nodes) => {
     const node = nodes.at(-1);
@@ -51,26 +51,26 @@ export function readDocument(text: string, lookUp: EnvLookup): ReadDocument {
   replaceVariablesIn(document, lookUp, problemAt);
   const content = dataOf(document);
   if (content !== undefined) return { content, problems, lineOf };
-  problemAt('repeats itself too often through aliases (*name): write some of it out', []);
+  problemAt('expands too many aliases (*name): write some of them out', []);
   return { problems, lineOf };
 }
 
-/** Takes what is wrong with the last of these nodes; the others are those above it. */
+/** Reports a problem of the last of these nodes; the others are its ancestors. */
 type Report = (message: string, nodes: readonly unknown[]) => void;
 
-/** Whether nothing in the document would make the next steps throw. */
+/** Whether the next steps can process the document without throwing. */
 function isSound(document: Document.Parsed, report: Report): boolean {
   let sound = true;
   const fail = (code: ErrorCode, nodes: readonly unknown[]) => {
     sound = false;
-    report(faultText(code), nodes);
+    report(yamlMessage(code), nodes);
   };
   visit(document, {
     Alias(_, alias, above) {
       if (alias.resolve(document) === undefined) fail('BAD_ALIAS', [...above, alias]);
     },
     Collection(_, collection, above) {
-      if (above.length <= deepest) return undefined;
+      if (above.length <= maxDepth) return undefined;
       fail('RESOURCE_EXHAUSTION', [...above, collection]);
       return visit.SKIP;
     },
@@ -78,19 +78,19 @@ function isSound(document: Document.Parsed, report: Report): boolean {
   return sound;
 }
 
-/** In place. Keys are left as they stand. */
+/** In place. Keys stay unchanged. */
 function replaceVariablesIn(document: Document.Parsed, lookUp: EnvLookup, report: Report): void {
   visit(document, {
     Scalar(position, scalar, above) {
-      const messages = position === 'key' ? keyFaults(scalar) : replaceIn(scalar, lookUp);
+      const messages = position === 'key' ? keyProblems(scalar) : replaceIn(scalar, lookUp);
       for (const message of messages) report(message, [...above, scalar]);
     },
   });
 }
 
-/** Zod passes over this key in silence, and it is nothing but trouble everywhere else. */
-function keyFaults({ value }: Scalar): string[] {
-  return value === '__proto__' ? ['is not a name that can be used'] : [];
+/** Zod silently ignores this key, and it is dangerous elsewhere. */
+function keyProblems({ value }: Scalar): string[] {
+  return value === '__proto__' ? ['is not a valid name'] : [];
 }
 
 function replaceIn(scalar: Scalar, lookUp: EnvLookup): string[] {

@@ -6,6 +6,7 @@ import type { Verdict } from '../../keys/key-retry.ts';
 import type { KeySelector } from '../../keys/key-selector.ts';
 import type { LoginRef, UsableKey } from '../../keys/key-source.ts';
 import { methods } from '../../oauth1/methods.ts';
+import type { DecisionLog } from '../../observability/decision-log.ts';
 import type { MetricsObserver } from '../../observability/metrics-observer.ts';
 import type { UpstreamRecord } from '../../request-context.ts';
 import type { Canaries } from './canary.ts';
@@ -22,6 +23,8 @@ export interface ForwarderOptions extends SigningOptions {
   /** Sends canaries ahead of payments. Absent if that is not configured. */
   readonly canaries?: Canaries;
   readonly metrics: MetricsObserver;
+  /** At log level `debug` only. */
+  readonly decisions?: DecisionLog;
   /** 0 to 1. */
   readonly random: () => number;
 }
@@ -120,10 +123,13 @@ export class Forwarder {
       } catch (failure) {
         if (!(failure instanceof UpstreamError)) throw failure;
         this.#recordUnreachable(request, failure);
+        const { name: operation } = request.destination.operation;
+        this.#options.decisions?.attemptFailed(operation, failure);
         const delay = 50 + 150 * this.#options.random();
         const timeLeft = this.#options.monotonic() + delay < deadline;
         if (!timeLeft || !shouldRetry(failure, budget)) throw proxyErrorFor(failure, request.destination);
         dedicatedConnection = true;
+        this.#options.decisions?.retryScheduled(operation, delay);
         await wait(delay);
       }
     }
@@ -141,11 +147,12 @@ export class Forwarder {
    * may switch to another key.
    */
   async #sign(request: ValidatedRequest, use: MutableUse): Promise<SignedHttpRequest> {
-    const { keySelector, monotonic } = this.#options;
+    const { keySelector, monotonic, decisions } = this.#options;
     const login = loginRefOf(request);
     for (;;) {
       const startedAt = monotonic();
       recordKey(request.record, use.key);
+      decisions?.keySelected(login, use, keySelector.reasonFor(login, use.key));
       const signed = await signRequest(request, use.key, this.#options);
       use.sentAt = monotonic();
       const { durations } = request.record;

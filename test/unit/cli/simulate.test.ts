@@ -33,7 +33,7 @@ async function run(...argv: string[]) {
 }
 
 describe('the keys of the gateway', () => {
-  it('are the control keys and the public halves of the key directory', async () => {
+  it('are the control keys and the public keys of the key directory', async () => {
     addLogin('sandbox', 'acme');
     const keys = (await loadSimulatorKeys(folder)).get('acme');
     expect(keys?.controlKeys.map(reveal)).toEqual([controlKey]);
@@ -48,21 +48,21 @@ describe('the keys of the gateway', () => {
     expect(keys?.controlKeys.map(reveal).sort()).toEqual([controlKey, 'other'].sort());
   });
 
-  it('that cannot be used are an error that names the login and nothing of the key', async () => {
+  it('that are unusable are an error that names the login but shows nothing of the key', async () => {
     writeFileSync(join(addLogin('sandbox', 'acme'), 'private_key.pem'), 'canary');
     await expect(loadSimulatorKeys(folder)).rejects.toThrow(
       'The keys of sandbox/acme cannot be used: the private key is not a PEM private key',
     );
   });
 
-  it('in a folder that no login can have are an error that names it', async () => {
+  it('in a directory with an invalid login name are an error that names it', async () => {
     addLogin('sandbox', 'lost+found');
     await expect(loadSimulatorKeys(folder)).rejects.toThrow(
       'The keys of sandbox/lost+found cannot be used: not a login',
     );
   });
 
-  it('leave out files and hidden folders', async () => {
+  it('exclude files and hidden directories', async () => {
     addLogin('sandbox', 'acme');
     addLogin('..2026_01_15', 'ghost');
     writeFileSync(join(folder, 'README'), '');
@@ -78,18 +78,18 @@ describe('countersign simulate', () => {
   });
 
   it.each([
-    ['without keys', [], '--keys is missing'],
+    ['without keys', [], '--keys DIR is required'],
     ['with an unknown option', ['--key', 'x'], "Unknown option '--key'"],
-    ['with a port that is none', ['--keys', '.', '--port', '65536'], '--port must be 0 to 65535'],
-    ['with a scenario that is not there', ['--keys', '.', '--scenario', '/none.yaml'], 'ENOENT'],
-    ['with a key directory that is not there', ['--keys', '/none'], 'ENOENT'],
-  ])('%s is a wrong usage', async (_, argv, message) => {
+    ['with an invalid port', ['--keys', '.', '--port', '65536'], '--port must be between 0 and 65535'],
+    ['with a missing scenario', ['--keys', '.', '--scenario', '/none.yaml'], 'ENOENT'],
+    ['with a missing key directory', ['--keys', '/none'], 'ENOENT'],
+  ])('%s is a usage error', async (_, argv, message) => {
     const { code, err } = await run(...argv);
     expect(code).toBe(2);
     expect(err).toContain(message);
   });
 
-  it('with a scenario that cannot be used lists its problems', async () => {
+  it('with an invalid scenario lists its problems', async () => {
     const file = join(folder, 'scenario.yaml');
     writeFileSync(file, 'logins: []');
     const { code, err } = await run('--keys', folder, '--scenario', file);
@@ -97,19 +97,19 @@ describe('countersign simulate', () => {
     expect(err).toContain('logins: ');
   });
 
-  it('on an address that it cannot have fails', async () => {
+  it('fails on an unavailable address', async () => {
     const { code, err } = await run('--keys', folder, '--host', '192.0.2.1', '--port', '0');
     expect(code).toBe(1);
     expect(err).toContain('Login acme has no key in');
     expect(err).toContain('EADDRNOTAVAIL');
   });
 
-  it('serves until it is told to stop, and logs which check failed', async () => {
+  it('serves until a signal, and logs which check failed', async () => {
     addLogin('sandbox', 'acme');
     addLogin('sandbox', 'beta');
     const { child, line } = start('--keys', folder, '--port', '0');
     const greeting = await line();
-    expect(greeting).toMatch(/^The gateway simulator listens on http:\/\/127\.0\.0\.1:\d+\/gw$/);
+    expect(greeting).toMatch(/^Gateway simulator: http:\/\/127\.0\.0\.1:\d+\/gw$/);
     const url = greeting.slice(greeting.indexOf('http'), -'/gw'.length);
     const now = String(Math.floor(Date.now() / 1000));
     const right = [balanceDraft(), statusDraft([['client_orderid', 'invoice-1']])];
@@ -124,7 +124,7 @@ describe('countersign simulate', () => {
   });
 });
 
-/** The command as a process of its own, since it lives until a signal. */
+/** The command in a separate process, since it runs until a signal. */
 function start(...argv: string[]): { child: ChildProcess; line: () => Promise<string> } {
   const script = `
     import { simulate } from ${JSON.stringify(fileURLToPath(new URL('../../../src/cli/simulate.ts', import.meta.url)))};

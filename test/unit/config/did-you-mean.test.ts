@@ -12,7 +12,7 @@ describe('suggesting a name', () => {
     expect(didYouMean(name, known)).toBe(`; did you mean "${nearest}"?`);
   });
 
-  it.each(['', 'colour', 'x'.repeat(100_000)])('makes none where nothing is near', (name) => {
+  it.each(['', 'colour', 'x'.repeat(100_000)])('makes none if no name is close', (name) => {
     expect(didYouMean(name, ['host', 'port', 'tls'])).toBe('');
   });
 });

@@ -79,23 +79,25 @@ describe('reading a configuration', () => {
         {
           path: 'proxy.tls.keyFile',
           line: 1,
-          message: 'names a file that does not exist: check the path and the folder it starts from',
+          message:
+            'names a file that does not exist: check the path; relative paths start at the directory of the configuration file',
         },
         {
           path: 'environments.sandbox.caFile',
           line: 6,
-          message: 'names a file that is a folder or a device: name a file',
+          message: 'names a file that is a directory or a device: name a regular file',
         },
         {
           path: 'keys.vault.auth.tokenFile',
           line: 14,
-          message: 'names a file that does not exist: check the path and the folder it starts from',
+          message:
+            'names a file that does not exist: check the path; relative paths start at the directory of the configuration file',
         },
       ],
     });
   });
 
-  it('does not look for the files when it is told not to', async () => {
+  it('does not check the files if skipFiles is set', async () => {
     expect(await read('wrong.yaml', true)).toHaveProperty('config');
   });
 
@@ -104,8 +106,11 @@ describe('reading a configuration', () => {
   });
 
   it.each([
-    ['missing.yaml', 'does not exist: check the path and the folder it starts from'],
-    ['tls', 'is a folder or a device: name a file'],
+    [
+      'missing.yaml',
+      'does not exist: check the path; relative paths start at the directory of the configuration file',
+    ],
+    ['tls', 'is a directory or a device: name a regular file'],
     ['token/x', 'cannot be read (ENOTDIR)'],
   ])('reports that %s cannot be read', async (name, message) => {
     expect(await read(name)).toEqual({ problems: [{ path: '', line: 0, message }] });

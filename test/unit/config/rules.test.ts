@@ -16,7 +16,7 @@ environments:
   a: { baseUrl: "${one}", product: gw }
   b: { baseUrl: "${other}", product: other }`;
     expect(problemsOf(text)).toEqual([
-      '4 environments.b.baseUrl: is the address of "a" too, so keys of one could sign for the other: give each its own',
+      '4 environments.b.baseUrl: is also the URL of "a", so keys of one could sign for the other: use separate URLs',
     ]);
   });
 
@@ -27,8 +27,8 @@ environments:
   b: { baseUrl: "https://gateway.example", product: gw }
   c: { baseUrl: "https://gateway.example", product: gw }`;
     expect(problemsOf(text)).toEqual([
-      expect.stringContaining('4 environments.b.baseUrl: is the address of "a" too'),
-      expect.stringContaining('5 environments.c.baseUrl: is the address of "a" too'),
+      expect.stringContaining('4 environments.b.baseUrl: is also the URL of "a"'),
+      expect.stringContaining('5 environments.c.baseUrl: is also the URL of "a"'),
     ]);
   });
 
@@ -64,7 +64,7 @@ environments:
 
   it('needs an endpoint in each environment', () => {
     expect(problemsOf(canary(''))).toEqual([
-      '3 environments.sandbox: needs canaryEndpoint or endpoints, because keys.rotation.canary is true',
+      '3 environments.sandbox: requires canaryEndpoint or endpoints, because keys.rotation.canary is true',
     ]);
   });
 });
@@ -84,18 +84,18 @@ operations: {${shared}}`;
     ).toEqual([]);
   });
 
-  it('takes a new operation that says path, signature and login', () => {
+  it('accepts a new operation with path, signature and loginFrom', () => {
     const added = 'refund: { path: "/api/v4/return/{endpoint}", signature: RSA-SHA256, loginFrom: header }';
     expect(problemsOf(operations(added))).toEqual([]);
     expect(problemsOf(operations('', added))).toEqual([]);
   });
 
-  it('says which of them a new operation lacks, once', () => {
+  it('reports the missing fields of a new operation once', () => {
     expect(problemsOf(operations('refund: { signature: RSA-SHA256 }'))).toEqual([
-      '7 operations.refund: is not a built-in operation, so it also needs path, loginFrom',
+      '7 operations.refund: is not a built-in operation, so it also requires path, loginFrom',
     ]);
     expect(problemsOf(operations('', 'refund: { path: /api/v4/return, loginFrom: body }'))).toEqual([
-      '6 environments.sandbox.operations.refund: is not a built-in operation, so it also needs signature',
+      '6 environments.sandbox.operations.refund: is not a built-in operation, so it also requires signature',
     ]);
   });
 
@@ -104,18 +104,18 @@ operations: {${shared}}`;
     expect(problemsOf(operations(added, 'refund: { signature: HMAC-SHA1 }'))).toEqual([]);
   });
 
-  it('needs {login} in the path where the login is taken from the path', () => {
+  it('requires {login} in the path if loginFrom is path', () => {
     expect(problemsOf(operations('', 'transfer: { loginFrom: path }'))).toEqual([
-      '6 environments.sandbox.operations.transfer: takes the login from the path, so its path must hold {login}',
+      '6 environments.sandbox.operations.transfer: takes the login from the path, so its path must contain {login}',
     ]);
     expect(problemsOf(operations('manager-balance: { path: /api/v2/balance }'))).toEqual([
-      '7 operations.manager-balance: takes the login from the path, so its path must hold {login}',
+      '7 operations.manager-balance: takes the login from the path, so its path must contain {login}',
     ]);
   });
 
-  it.each(['/api/{login}/{login}', '/api/{endpoint}/x/{endpoint}'])('refuses the path %s', (path) => {
+  it.each(['/api/{login}/{login}', '/api/{endpoint}/x/{endpoint}'])('rejects the path %s', (path) => {
     expect(problemsOf(operations(`transfer: { path: "${path}" }`))).toEqual([
-      '7 operations.transfer.path: must hold each of {login}, {endpoint} and {endpointGroup} at most once',
+      '7 operations.transfer.path: must contain each of {login}, {endpoint} and {endpointGroup} at most once',
     ]);
   });
 
@@ -129,28 +129,28 @@ operations: {${shared}}`;
     '/api/a{login}',
     '/api/a?b',
     '/api/%41',
-  ])('refuses the path %s', (path) => {
+  ])('rejects the path %s', (path) => {
     expect(problemsOf(operations(`transfer: { path: "${path}" }`))).toEqual([
       expect.stringContaining('7 operations.transfer.path: must look like'),
     ]);
   });
 
-  it('refuses two operations that no request could tell apart', () => {
+  it('rejects two operations with the same path', () => {
     const own = 'state: { path: "/api/v4/status/{endpointGroup}", signature: RSA-SHA256, loginFrom: body }';
     expect(problemsOf(operations('', own))).toEqual([
-      '6 environments.sandbox.operations.state: has the path of "order-status" too: no request could tell them apart',
+      '6 environments.sandbox.operations.state: conflicts with the path of "order-status"',
     ]);
   });
 });
 
 describe('callers of a configuration', () => {
-  it('refuses a grant for what does not exist, and suggests what does', () => {
+  it('rejects a grant for an unknown name, and suggests a known one', () => {
     const allow =
       '[{ environments: [sandbx, "*"], operations: [order-statu, bogus-entirely, transfer], logins: ["*"] }]';
     expect(problemsOf(`${minimal}callers:\n${caller('a', `tokenSha256: ${digest}`, allow)}`)).toEqual([
-      '6 callers[0].allow[0].environments[0]: names no environment; did you mean "sandbox"?',
-      '6 callers[0].allow[0].operations[0]: names no operation; did you mean "order-status"?',
-      '6 callers[0].allow[0].operations[1]: names no operation',
+      '6 callers[0].allow[0].environments[0]: unknown environment; did you mean "sandbox"?',
+      '6 callers[0].allow[0].operations[0]: unknown operation; did you mean "order-status"?',
+      '6 callers[0].allow[0].operations[1]: unknown operation',
     ]);
   });
 
@@ -173,11 +173,11 @@ ${caller('a', `tokenSha256: ${digest}`, '[{ environments: [sandbox], operations:
     expect(problemsOf(`${minimal}callers:\n${caller('a', `tokenSha256: ${digest}`, allow)}`)).toHaveLength(2);
   });
 
-  it('refuses two callers of one name', () => {
+  it('rejects two callers with the same name', () => {
     const other = 'f'.repeat(64);
     const text = `${minimal}callers:\n${caller('a', `tokenSha256: ${digest}`)}${caller('a', `tokenSha256: ${other}`)}`;
     expect(problemsOf(text)).toEqual([
-      '7 callers[1].name: is the name of another caller too (callers[0].name): remove one of the two',
+      '7 callers[1].name: duplicate caller name (callers[0].name): remove one of the two',
     ]);
   });
 
@@ -189,7 +189,7 @@ ${caller('a', `tokenSha256: ${digest}`, '[{ environments: [sandbox], operations:
   ])('refuses one credential of two callers: %s', (one, other) => {
     const tls = 'proxy: { tls: { certFile: c, keyFile: k, clientCaFile: a } }\n';
     expect(problemsOf(`${minimal}${tls}callers:\n${caller('a', one)}${caller('b', other)}`)).toEqual([
-      '8 callers[1].credentials[0]: is a credential that stands here already (callers[0].credentials[0]): remove one of the two',
+      '8 callers[1].credentials[0]: duplicate credential (callers[0].credentials[0]): remove one of the two',
     ]);
   });
 
@@ -205,7 +205,7 @@ ${caller('a', `tokenSha256: ${digest}`, '[{ environments: [sandbox], operations:
   ])('with the proxy on %s, an anonymous caller is possible: %s', (host, possible) => {
     const text = `${minimal}proxy: { host: "${host}" }\ncallers:\n${caller('a', 'anonymous: true')}`;
     expect(problemsOf(text)).toEqual(
-      possible ? [] : [expect.stringContaining('7 callers[0].credentials[0]: lets everybody in')],
+      possible ? [] : [expect.stringContaining('7 callers[0].credentials[0]: allows anonymous access')],
     );
   });
 
@@ -219,7 +219,7 @@ ${caller('a', `tokenSha256: ${digest}`, '[{ environments: [sandbox], operations:
     (credential) => {
       const tls = 'proxy: { tls: { certFile: c, keyFile: k } }\n';
       expect(problemsOf(`${minimal}${tls}callers:\n${caller('a', credential)}`)).toEqual([
-        expect.stringContaining('7 callers[0].credentials[0]: needs proxy.tls.clientCaFile'),
+        expect.stringContaining('7 callers[0].credentials[0]: requires proxy.tls.clientCaFile'),
       ]);
     },
   );

@@ -38,7 +38,7 @@ describe('the shape of a configuration', () => {
   });
 
   it.each([
-    ['3', 'must be text: put it in quotes'],
+    ['3', 'must be a string: put it in quotes'],
     ['3 s', 'must be a duration such as 500ms, 3s, 15m, 12h or 7d'],
     ['-3s', 'must be a duration such as 500ms, 3s, 15m, 12h or 7d'],
     ['1w', 'must be a duration such as 500ms, 3s, 15m, 12h or 7d'],
@@ -49,7 +49,7 @@ describe('the shape of a configuration', () => {
     );
   });
 
-  it('refuses a deadline of zero, which would mean no deadline at all', () => {
+  it('rejects a timeout of zero, which would mean no timeout', () => {
     expect(problemsOf(`${minimal}proxy: { timeouts: { headers: 0s } }`)).toEqual([
       '5 proxy.timeouts.headers: must be more than zero',
     ]);
@@ -59,7 +59,7 @@ describe('the shape of a configuration', () => {
     expect(configOf(`${minimal}proxy: { port: "\${PORT}" }`, { PORT: '8081' }).proxy.port).toBe(8081);
   });
 
-  it.each(['', '1e3', '0x10', '80.5', '-1', '70000', ' 80'])('refuses %j as a port', (value) => {
+  it.each(['', '1e3', '0x10', '80.5', '-1', '70000', ' 80'])('rejects %j as a port', (value) => {
     expect(problemsOf(`${minimal}proxy: { port: "\${PORT}" }`, { PORT: value })).toHaveLength(1);
   });
 
@@ -71,33 +71,33 @@ describe('the shape of a configuration', () => {
     ]);
   });
 
-  it('tells a key that belongs to another choice from one that is unknown', () => {
+  it('distinguishes a key of another alternative from an unknown key', () => {
     expect(problemsOf(withKeys('{ source: directory, directory: d, vault: {}, direcory: e }'))).toEqual([
-      '2 keys.vault: does not go with what stands beside it: remove it',
+      '2 keys.vault: is not allowed in combination with its sibling keys: remove it',
       '2 keys.direcory: is not a known key; did you mean "directory"?',
     ]);
   });
 
-  it('says what is missing, empty, or of another type', () => {
+  it('reports missing, empty and wrongly typed values', () => {
     const text =
       'environments:\n  sandbox:\n    baseUrl: 5\n    endpoints:\ncallers: {}\nkeys: 1\nproxy: { allowAnonymous: 1 }';
     expect(problemsOf(text)).toEqual([
-      '2 environments.sandbox.product: is missing: it must be text',
-      '3 environments.sandbox.baseUrl: must be text: put it in quotes',
-      '4 environments.sandbox.endpoints: is empty: give it a mapping of names to values, or remove the key',
+      '2 environments.sandbox.product: is missing: it must be a string',
+      '3 environments.sandbox.baseUrl: must be a string: put it in quotes',
+      '4 environments.sandbox.endpoints: is empty: set it to a mapping of names to values, or remove the key',
       '5 callers: must be a list',
       '6 keys: must be a mapping of keys to values',
       '7 proxy.allowAnonymous: must be true or false',
     ]);
   });
 
-  it.each(['', 'null', '[]', 'text', '5'])('says what a file holds when it holds %j', (text) => {
-    expect(problemsOf(text)).toEqual(['1 : must be a mapping that holds at least environments and keys']);
+  it.each(['', 'null', '[]', 'text', '5'])('reports what the file must contain if it contains %j', (text) => {
+    expect(problemsOf(text)).toEqual(['1 : must be a mapping that contains at least environments and keys']);
   });
 
-  it('needs at least one environment', () => {
+  it('requires at least one environment', () => {
     expect(problemsOf('environments: {}\nkeys: { source: directory, directory: d }')).toEqual([
-      '1 environments: needs at least one environment',
+      '1 environments: requires at least one environment',
     ]);
   });
 
@@ -121,19 +121,19 @@ describe('the shape of a configuration', () => {
     ['https://gateway.example\\\\evil', 'must be an absolute URL'],
     ['https://gate way.example', 'must be an absolute URL'],
     ['https://gateway.example:99999', 'must be an absolute URL'],
-    ['https://user:hunter2@gateway.example', 'must not hold credentials'],
-    ['https://@gateway.example', 'must not hold credentials'],
-    ['https://gateway.example/?a=b', 'must not have a query'],
-    ['https://gateway.example/?', 'must not have a query'],
-    ['https://gateway.example/#a', 'must not have a fragment'],
-    ['https://gateway.example./', 'must not have a dot at the end of the host'],
+    ['https://user:hunter2@gateway.example', 'must not contain credentials'],
+    ['https://@gateway.example', 'must not contain credentials'],
+    ['https://gateway.example/?a=b', 'must not contain a query'],
+    ['https://gateway.example/?', 'must not contain a query'],
+    ['https://gateway.example/#a', 'must not contain a fragment'],
+    ['https://gateway.example./', 'must not have a trailing dot in the host'],
     ['https://gateway.example/a/../b', 'must have a plain path'],
     ['https://gateway.example/%2e%2e/b', 'must have a plain path'],
     ['https://gateway.example/ü', 'must have a plain path'],
-    ['http://gateway.example', 'must be https: beyond this machine'],
-    ['http://localhost.gateway.example', 'must be https: beyond this machine'],
-    ['http://127.gateway.example', 'must be https: beyond this machine'],
-    ['http://10.0.0.1', 'must be https: beyond this machine'],
+    ['http://gateway.example', 'must use https unless the host is loopback'],
+    ['http://localhost.gateway.example', 'must use https unless the host is loopback'],
+    ['http://127.gateway.example', 'must use https unless the host is loopback'],
+    ['http://10.0.0.1', 'must use https unless the host is loopback'],
   ])('refuses the base URL %s', (baseUrl, message) => {
     const problems = problemsOf(withEnvironment(`product: gw, baseUrl: "${baseUrl}"`));
     expect(problems).toEqual([expect.stringContaining(`3 environments.sandbox.baseUrl: ${message}`)]);
@@ -157,7 +157,7 @@ describe('the shape of a configuration', () => {
     expect(problemsOf(text)).toEqual([]);
   });
 
-  it('refuses a connect deadline beyond the exchange deadline', () => {
+  it('rejects a connect timeout longer than the request timeout', () => {
     const text = withEnvironment('baseUrl: "https://g", product: gw, timeouts: { connect: 5s, request: 4s }');
     expect(problemsOf(text)).toEqual([expect.stringContaining('3 environments.sandbox.timeouts.connect: ')]);
   });
@@ -171,13 +171,13 @@ describe('the shape of a configuration', () => {
     },
   );
 
-  it('refuses a cache that would go stale before it is no longer fresh', () => {
+  it('rejects a staleIfError shorter than the ttl', () => {
     expect(
       problemsOf(withKeys('{ source: directory, directory: d, cache: { ttl: 2m, staleIfError: 1m } }')),
     ).toEqual(['2 keys.cache.staleIfError: must not be shorter than ttl']);
   });
 
-  it('says which credentials there are when it meets another', () => {
+  it('lists the kinds of credentials if it finds another', () => {
     const credentials = `[{ tokenSha: x }, {}, 3, { certificateUri: u, certificateDns: d }]`;
     const expected = 'must be exactly one of tokenSha256, certificateUri, certificateDns and anonymous: true';
     expect(problemsOf(`${minimal}callers: [{ name: a, credentials: ${credentials} }]`)).toEqual(
@@ -186,8 +186,8 @@ describe('the shape of a configuration', () => {
   });
 
   it.each([
-    ['tokenSha256: "2F"', 'tokenSha256: must be 64 lower-case hex digits'],
-    ['tokenSha256: 12', 'tokenSha256: must be text: put it in quotes'],
+    ['tokenSha256: "2F"', 'tokenSha256: must be 64 lowercase hex digits'],
+    ['tokenSha256: 12', 'tokenSha256: must be a string: put it in quotes'],
     [
       'tokenSha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855',
       'tokenSha256: is the digest of an empty token',
@@ -199,7 +199,7 @@ describe('the shape of a configuration', () => {
     ]);
   });
 
-  it.each(['a*b', '*a', '**', 'ä', 'a/b', ''])('refuses the login pattern %j', (pattern) => {
+  it.each(['a*b', '*a', '**', 'ä', 'a/b', ''])('rejects the login pattern %j', (pattern) => {
     const grant = `{ environments: ["*"], operations: ["*"], logins: ["${pattern}"] }`;
     const caller = `{ name: a, credentials: [{ tokenSha256: ${digest} }], allow: [${grant}] }`;
     expect(problemsOf(`${minimal}callers: [${caller}]`)).toEqual([
@@ -216,20 +216,20 @@ describe('the Vault part of a configuration', () => {
   });
 
   it.each([
-    ['method: token', ['needs exactly one of token and tokenFile']],
-    ['method: token, token: t, tokenFile: f', ['needs exactly one of token and tokenFile']],
+    ['method: token', ['requires exactly one of token and tokenFile']],
+    ['method: token, token: t, tokenFile: f', ['requires exactly one of token and tokenFile']],
     [
       'method: approle',
       [
-        'needs exactly one of roleId and roleIdFile',
-        'needs exactly one of secretIdFile and wrappedSecretIdFile',
+        'requires exactly one of roleId and roleIdFile',
+        'requires exactly one of secretIdFile and wrappedSecretIdFile',
       ],
     ],
     [
       'method: approle, roleId: r, roleIdFile: f, secretIdFile: s',
-      ['needs exactly one of roleId and roleIdFile'],
+      ['requires exactly one of roleId and roleIdFile'],
     ],
-    ['method: approle, roleId: r', ['needs exactly one of secretIdFile and wrappedSecretIdFile']],
+    ['method: approle, roleId: r', ['requires exactly one of secretIdFile and wrappedSecretIdFile']],
   ])('refuses the login %s', (auth, messages) => {
     expect(problemsOf(withVault('', auth))).toEqual(
       messages.map((message) => `2 keys.vault.auth: ${message}`),
@@ -262,10 +262,10 @@ describe('the Vault part of a configuration', () => {
   });
 
   it.each([
-    ['gateway/{login}', 'must hold {environment} and {login}, each once'],
-    ['gateway/{environment}', 'must hold {environment} and {login}, each once'],
-    ['{environment}/{login}/{login}', 'must hold {environment} and {login}, each once'],
-    ['{environment}/{login}/{environment}', 'must hold {environment} and {login}, each once'],
+    ['gateway/{login}', 'must contain {environment} and {login}, each once'],
+    ['gateway/{environment}', 'must contain {environment} and {login}, each once'],
+    ['{environment}/{login}/{login}', 'must contain {environment} and {login}, each once'],
+    ['{environment}/{login}/{environment}', 'must contain {environment} and {login}, each once'],
     ['{environment}/../{login}', 'must be plain segments'],
     ['./{environment}/{login}', 'must be plain segments'],
     ['{environment}//{login}', 'must be plain segments'],
@@ -286,7 +286,7 @@ describe('the Vault part of a configuration', () => {
     'refuses the path %s, by which two environments could share a key',
     (path) => {
       expect(problemsOf(withVault(`path: "${path}"`))).toEqual([
-        expect.stringContaining('2 keys.vault.path: needs "/", "." or "_" between'),
+        expect.stringContaining('2 keys.vault.path: requires "/", "." or "_" between'),
       ]);
     },
   );

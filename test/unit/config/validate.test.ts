@@ -34,17 +34,17 @@ callers:
     expect(problemsOf(text)).toEqual([
       '2 proxy.prot: is not a known key; did you mean "port"?',
       '5 environments.production.baseUrl: must be an absolute URL such as https://gateway.example',
-      '9 environments.sandbox.product: needs the environment variable PRODUCT, which is not set',
-      '10 : is a key that stands here already: remove one of the two',
-      '17 callers[0].allow[0].environments[0]: names no environment; did you mean "production"?',
+      '9 environments.sandbox.product: requires the environment variable PRODUCT, which is not set',
+      '10 : duplicate key: remove one of the two',
+      '17 callers[0].allow[0].environments[0]: unknown environment; did you mean "production"?',
     ]);
   });
 
-  it('says of a variable that is not set only that', () => {
+  it('reports only the unset variable, not its consequences', () => {
     const text =
       'environments: { a: { baseUrl: "${URL}", product: gw } }\nkeys: { source: directory, directory: d }';
     expect(problemsOf(text)).toEqual([
-      '1 environments.a.baseUrl: needs the environment variable URL, which is not set',
+      '1 environments.a.baseUrl: requires the environment variable URL, which is not set',
     ]);
   });
 
@@ -112,7 +112,7 @@ describe('whatever the text is', () => {
     }
   });
 
-  it('no message repeats the value of a variable, wherever it stands', () => {
+  it('no message repeats the value of a variable, wherever it is used', () => {
     const marked = [
       'hvs.Marked-Secret',
       'https://Marked-Secret@host',

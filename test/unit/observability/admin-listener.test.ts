@@ -14,7 +14,7 @@ afterEach(async () => {
   await closed;
 });
 
-/** Opens as many connections as wanted, one after the other. */
+/** @returns a function that opens one more connection */
 async function serve(limit: number, handle: RequestListener, timeouts: Partial<AdminTimeouts> = {}) {
   server = createAdminServer(limit, timeouts);
   server.on('request', handle);
@@ -29,10 +29,10 @@ async function serve(limit: number, handle: RequestListener, timeouts: Partial<A
   };
 }
 
-describe('one connection more than the limit', () => {
+describe('a connection above the limit', () => {
   it('closes the oldest one without a request in flight', async () => {
-    const going = Promise.withResolvers<void>();
-    const open = await serve(2, (_request, response) => void going.promise.then(() => response.end('OK')));
+    const finished = Promise.withResolvers<void>();
+    const open = await serve(2, (_request, response) => void finished.promise.then(() => response.end('OK')));
     const busy = await open();
     const requested = once(server, 'request');
     busy.send(get);
@@ -41,12 +41,12 @@ describe('one connection more than the limit', () => {
     const newcomer = await open();
     expect(await idle.gone()).toBe('FIN');
     newcomer.send(get);
-    going.resolve();
+    finished.resolve();
     expect((await busy.answer()).status).toBe(200);
     expect((await newcomer.answer()).status).toBe(200);
   });
 
-  it('is itself closed where all others have a request in flight', async () => {
+  it('is closed itself if all others have a request in flight', async () => {
     const open = await serve(1, () => {});
     const busy = await open();
     const requested = once(server, 'request');
@@ -56,21 +56,21 @@ describe('one connection more than the limit', () => {
     expect(await Promise.race([busy.gone(), wait(50, 'open')])).toBe('open');
   });
 
-  it('closes one whose request has been answered', async () => {
+  it('closes one with a completed request', async () => {
     const open = await serve(1, (_request, response) => response.end('OK'));
-    const answered = await open();
-    await answered.send(get).answer();
+    const completed = await open();
+    await completed.send(get).answer();
     const newcomer = await open();
-    expect(await answered.gone()).toBe('FIN');
+    expect(await completed.gone()).toBe('FIN');
     expect((await newcomer.send(get).answer()).status).toBe(200);
   });
 });
 
 it('a connection whose client does not read its response is closed after the idle timeout', async () => {
   const open = await serve(1, (_request, response) => response.end(Buffer.alloc(32_000_000)), { idle: 100 });
-  const deaf = await open();
+  const connection = await open();
   const requested = once(server, 'request');
-  deaf.pause().send(get);
+  connection.pause().send(get);
   const [{ socket }, response] = await requested;
   const began = performance.now();
   await once(socket, 'close');

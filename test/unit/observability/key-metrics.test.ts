@@ -5,9 +5,9 @@ import { createPrometheus, type Prometheus } from '../../../src/observability/pr
 import { Secret } from '../../../src/secret.ts';
 import { samples, series } from '../../support/exposition.ts';
 
-const address = { environment: 'sandbox', login: 'acme' };
-const controlLabels = { ...address, kind: 'control_key' };
-const privateLabels = { ...address, kind: 'private_key' };
+const login = { environment: 'sandbox', login: 'acme' };
+const controlLabels = { ...login, kind: 'control_key' };
+const privateLabels = { ...login, kind: 'private_key' };
 const createdAt = new Date('2026-01-02T03:04:05Z');
 
 const control = (version: number): UsableKey => ({
@@ -39,13 +39,13 @@ async function keySeries(): Promise<string[]> {
 }
 
 function use(ring: KeyRing | undefined): void {
-  metrics.keyRingUpdated(address, ring);
+  metrics.keyRingUpdated(login, ring);
 }
 
 /** @param gatewayStatus none where no response came */
-function answered(keyVersion: number, gatewayStatus?: number): void {
+function responded(keyVersion: number, gatewayStatus?: number): void {
   metrics.requestFinished({
-    ...address,
+    ...login,
     id: 'x',
     startedAt: 0,
     keyVersion,
@@ -58,7 +58,7 @@ function answered(keyVersion: number, gatewayStatus?: number): void {
 }
 
 describe('a ring in use', () => {
-  it('is shown by kind: newest version, version that signs, age', async () => {
+  it('is shown by kind: latest version, signing version, age', async () => {
     use([control(4), rsa(4), control(3), rsa(2)]);
     expect(await value('version', controlLabels)).toBe(4);
     expect(await value('version', privateLabels)).toBe(4);
@@ -68,7 +68,7 @@ describe('a ring in use', () => {
     expect(await value('fallbacks_total', { ...controlLabels, to: 'older' })).toBe(0);
   });
 
-  it('is shown by the newest version that can be used, and by how many cannot', async () => {
+  it('is shown by the latest usable version and the number of unusable ones', async () => {
     use([broken, control(3)]);
     expect(await value('version', controlLabels)).toBe(3);
     expect(await value('unusable_versions', controlLabels)).toBe(1);
@@ -82,7 +82,7 @@ describe('a ring in use', () => {
     expect(await value('unusable_versions', controlLabels)).toBe(0);
   });
 
-  it('leaves no series when the login or one kind of its keys is gone', async () => {
+  it('leaves no series after the login or one kind of its keys was removed', async () => {
     use([control(4), rsa(4)]);
     use([rsa(5)]);
     expect(await value('version', controlLabels)).toBeUndefined();
@@ -92,28 +92,28 @@ describe('a ring in use', () => {
   });
 });
 
-describe('the version that signs', () => {
-  it('is the one the gateway accepts while it refuses the newest', async () => {
+describe('the signing version', () => {
+  it('is the one the gateway accepts while it rejects the latest', async () => {
     use([control(4), control(3)]);
-    answered(4, 403);
+    responded(4, 403);
     expect(await value('signing_version', controlLabels)).toBe(4);
-    answered(3, 200);
+    responded(3, 200);
     use([control(4), control(3)]);
     expect(await value('signing_version', controlLabels)).toBe(3);
-    answered(4, 200);
+    responded(4, 200);
     expect(await value('signing_version', controlLabels)).toBe(4);
   });
 
-  it.each([401, 403, 500, 503, 599, undefined])('is left as it is by a %p', async (status) => {
+  it.each([401, 403, 500, 503, 599, undefined])('does not change after a %p', async (status) => {
     use([control(4), control(3)]);
-    answered(4, 200);
-    answered(3, status);
+    responded(4, 200);
+    responded(3, status);
     expect(await value('signing_version', controlLabels)).toBe(4);
   });
 
-  it('starts anew with a new version', async () => {
+  it('is reset by a new version', async () => {
     use([control(4), control(3)]);
-    answered(3, 200);
+    responded(3, 200);
     use([control(5), control(4)]);
     expect(await value('signing_version', controlLabels)).toBe(5);
   });
@@ -121,18 +121,18 @@ describe('the version that signs', () => {
 
 it('a fallback is counted for a ring in use and for no other', async () => {
   use([control(4), control(3)]);
-  metrics.keyFallback(address, 'control_key', 'older');
-  metrics.keyFallback({ ...address, login: 'stranger' }, 'control_key', 'older');
+  metrics.keyFallback(login, 'control_key', 'older');
+  metrics.keyFallback({ ...login, login: 'stranger' }, 'control_key', 'older');
   expect(await value('fallbacks_total', { ...controlLabels, to: 'older' })).toBe(1);
   expect(await keySeries()).not.toContainEqual(expect.stringContaining('stranger'));
 });
 
-it('logins beyond the bound are not shown, and have room again when others are gone', async () => {
+it('logins beyond the limit are not shown until others are removed', async () => {
   for (let at = 0; at < 1200; at += 1)
-    metrics.keyRingUpdated({ ...address, login: `m${at}` }, [control(1), rsa(1)]);
+    metrics.keyRingUpdated({ ...login, login: `m${at}` }, [control(1), rsa(1)]);
   const shown = (await keySeries()).filter((name) => name.startsWith('countersign_key_version'));
   expect(shown).toHaveLength(2000);
-  metrics.keyRingUpdated({ ...address, login: 'm0' }, undefined);
+  metrics.keyRingUpdated({ ...login, login: 'm0' }, undefined);
   use([control(1), rsa(1)]);
   expect(await value('version', privateLabels)).toBe(1);
 });

@@ -8,7 +8,7 @@ const labels = createLabels({
 });
 
 describe('a label', () => {
-  it('is the name where configuration knows it', () => {
+  it('is the name if it is configured', () => {
     expect(labels.route('sandbox', 'transfer')).toEqual({ environment: 'sandbox', operation: 'transfer' });
     expect(labels.caller('billing')).toEqual({ caller: 'billing' });
   });
@@ -18,7 +18,7 @@ describe('a label', () => {
     expect(labels.caller(name)).toEqual({ caller: 'other' });
   });
 
-  it('of what is not known yet is none', () => {
+  it('of an unknown value is none', () => {
     expect(labels.route(undefined, undefined)).toEqual({ environment: 'none', operation: 'none' });
     expect(labels.environment(undefined)).toEqual({ environment: 'none' });
   });
@@ -33,12 +33,12 @@ describe('a label', () => {
     expect(statusLabel(status)).toBe(label);
   });
 
-  it('exists for the status of every refusal', () => {
+  it('exists for the status of every error', () => {
     for (const { status } of Object.values(errorTable)) expect(statusLabel(status)).toBe(String(status));
   });
 });
 
-describe('who has to act', () => {
+describe('the responsible party', () => {
   it.each<[Reason | undefined, number | undefined, string]>([
     [undefined, 200, 'none'],
     [undefined, 403, 'none'],

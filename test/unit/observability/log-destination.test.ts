@@ -3,12 +3,12 @@ import { describe, expect, it, jest } from '@jest/globals';
 import * as fc from 'fast-check';
 import { LogDestination, type WriteError } from '../../../src/observability/log-destination.ts';
 
-/** What one write does: take so many bytes, or fail. */
+/** What one write does: write a number of bytes, or fail. */
 type Step = number | 'ENOSPC' | 'EIO' | 'EPIPE' | 'EAGAIN';
 
 const everything = Number.POSITIVE_INFINITY;
 
-/** An output that follows a script, and then takes everything. */
+/** An output that follows a script, and then writes everything. */
 class ScriptedOutput {
   readonly steps: Step[];
   readonly writes: string[] = [];
@@ -50,14 +50,14 @@ function open(steps: readonly Step[] = [], options: { capacity?: number; later?:
   const output = new ScriptedOutput(steps, later);
   const clock = { now: 0 };
   const destination = new LogDestination({ output, monotonic: () => clock.now, ...rest });
-  const told = { dropped: 0, recovered: [] as number[] };
+  const reported = { dropped: 0, recovered: [] as number[] };
   destination.watch({
     dropped: (lines) => {
-      told.dropped += lines;
+      reported.dropped += lines;
     },
-    recovered: (lines) => told.recovered.push(lines),
+    recovered: (lines) => reported.recovered.push(lines),
   });
-  return { output, clock, destination, told };
+  return { output, clock, destination, reported };
 }
 
 describe('log lines', () => {
@@ -70,27 +70,27 @@ describe('log lines', () => {
   });
 
   it.each(['ENOSPC', 'EIO', 'EPIPE'] as const)('are dropped and counted after %s', async (code) => {
-    const { output, destination, told } = open([code]);
+    const { output, destination, reported } = open([code]);
     destination.write('a\n');
     destination.write('b\n');
     await destination.flush(1_000);
-    expect(told).toEqual({ dropped: 2, recovered: [] });
+    expect(reported).toEqual({ dropped: 2, recovered: [] });
     destination.write('c\n');
     await destination.flush(1_000);
     expect(output.text).toBe('c\n');
-    expect(told).toEqual({ dropped: 2, recovered: [2] });
+    expect(reported).toEqual({ dropped: 2, recovered: [2] });
   });
 
   it('wait while the reader has stalled', async () => {
-    const { output, destination, told } = open(['EAGAIN', 'EAGAIN', 3]);
+    const { output, destination, reported } = open(['EAGAIN', 'EAGAIN', 3]);
     destination.write('first\n');
     destination.write('second\n');
     await destination.flush(1_000);
     expect(output.writes).toEqual(['fir', 'st\nsecond\n']);
-    expect(told.dropped).toBe(0);
+    expect(reported.dropped).toBe(0);
   });
 
-  it('are tried soon again after a reader that had stalled for long', () => {
+  it('are retried with a short delay after a long stall', () => {
     jest.useFakeTimers();
     try {
       const { output, destination } = open(['EAGAIN', 'EAGAIN', 'EAGAIN', 2, 'EAGAIN']);
@@ -105,19 +105,19 @@ describe('log lines', () => {
     }
   });
 
-  it('beyond the capacity, which is in bytes, are dropped and counted', async () => {
-    const { output, destination, told } = open(['EAGAIN'], { capacity: 9 });
+  it('above the capacity in bytes are dropped and counted', async () => {
+    const { output, destination, reported } = open(['EAGAIN'], { capacity: 9 });
     for (const line of ['äää\n', 'b\n', 'c\n', 'd\n']) destination.write(line);
     await destination.flush(1_000);
     expect(output.text).toBe('äää\nb\n');
-    expect(told).toEqual({ dropped: 2, recovered: [2] });
+    expect(reported).toEqual({ dropped: 2, recovered: [2] });
     destination.write('e\n');
     await destination.flush(1_000);
     expect(output.text.endsWith('b\ne\n')).toBe(true);
   });
 
-  it('of which the beginning was written are ended before any other', async () => {
-    const { output, destination, told } = open([4, 'ENOSPC', 'ENOSPC']);
+  it('that are partly written are completed before any other', async () => {
+    const { output, destination, reported } = open([4, 'ENOSPC', 'ENOSPC']);
     for (const line of ['first\n', 'second\n']) destination.write(line);
     await destination.flush(100);
     expect(output.text).toBe('firs');
@@ -126,7 +126,7 @@ describe('log lines', () => {
     destination.write('fourth\n');
     await destination.flush(1_000);
     expect(output.text).toBe('first\nfourth\n');
-    expect(told).toEqual({ dropped: 2, recovered: [2] });
+    expect(reported).toEqual({ dropped: 2, recovered: [2] });
   });
 
   it('are whole, in order, and all accounted for, whatever the output does', async () => {
@@ -141,7 +141,7 @@ describe('log lines', () => {
         turns,
         fc.boolean(),
         async (steps, sizes, later) => {
-          const { output, destination, told } = open(steps, { capacity: 100, later });
+          const { output, destination, reported } = open(steps, { capacity: 100, later });
           let count = 0;
           for (const turn of sizes) {
             for (const size of turn) destination.write(`${count++}:${'x'.repeat(size)}.\n`);
@@ -155,7 +155,7 @@ describe('log lines', () => {
           expect(lines.filter((line) => !/^\d+:x+\.$/.test(line))).toEqual([]);
           const numbers = lines.map((line) => Number.parseInt(line, 10));
           expect(numbers).toEqual([...numbers].sort((a, b) => a - b));
-          expect(lines.length + told.dropped).toBe(count);
+          expect(lines.length + reported.dropped).toBe(count);
         },
       ),
       { numRuns: 200 },
@@ -164,7 +164,7 @@ describe('log lines', () => {
 });
 
 describe('the state', () => {
-  it('tells of dropped lines for five minutes', async () => {
+  it('shows dropped lines for five minutes', async () => {
     const { clock, destination } = open(['ENOSPC']);
     expect(destination.state().logLinesDropped).toBe(false);
     destination.write('a\n');
@@ -175,7 +175,7 @@ describe('the state', () => {
     expect(destination.state().logLinesDropped).toBe(false);
   });
 
-  it('tells of a reader that has stalled for five seconds, until it reads again', async () => {
+  it('shows a reader that has stalled for five seconds, until it reads again', async () => {
     const { output, clock, destination } = open(Array<Step>(50).fill('EAGAIN'));
     destination.write('a\n');
     await wait(20);
@@ -187,18 +187,18 @@ describe('the state', () => {
     expect(destination.state().logStalled).toBe(false);
   });
 
-  it('is told to a listener that comes later', async () => {
+  it('is reported to a listener that is added later', async () => {
     const { destination } = open(['EIO']);
     destination.write('a\n');
     await destination.flush(1_000);
-    const heard: number[] = [];
-    destination.watch({ dropped: (lines) => heard.push(lines) });
-    expect(heard).toEqual([1]);
+    const received: number[] = [];
+    destination.watch({ dropped: (lines) => received.push(lines) });
+    expect(received).toEqual([1]);
   });
 });
 
 describe('at the exit', () => {
-  it('flush gives up after its time', async () => {
+  it('flush gives up after its timeout', async () => {
     const { destination } = open(Array<Step>(100).fill('EAGAIN'));
     destination.write('a\n');
     const began = performance.now();
@@ -206,7 +206,7 @@ describe('at the exit', () => {
     expect(performance.now() - began).toBeLessThan(1_000);
   });
 
-  it('what waits is written at once, the rest of a line first', async () => {
+  it('waiting lines are written immediately, the rest of a partly written line first', async () => {
     const { output, destination } = open([2, 'EAGAIN']);
     destination.write('first\n');
     await wait(1);
@@ -222,7 +222,7 @@ describe('at the exit', () => {
     expect(output.text).toBe('');
   });
 
-  it('what a write in progress has is not written twice', async () => {
+  it('lines of a write in progress are not written twice', async () => {
     const { output, destination } = open([], { later: true });
     const written: string[] = [];
     output.writeSync = (bytes) => {

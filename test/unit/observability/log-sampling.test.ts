@@ -20,14 +20,14 @@ beforeEach(() => {
 });
 
 function write(count: number, fields: Partial<RequestContext>): void {
-  const exchange: RequestContext = {
+  const context: RequestContext = {
     id: 'id',
     startedAt: 0,
     outcome: 'not-sent',
     attempts: 0,
     durations: {},
   };
-  for (let nth = 0; nth < count; nth += 1) log.requestFinished({ ...exchange, ...fields });
+  for (let nth = 0; nth < count; nth += 1) log.requestFinished({ ...context, ...fields });
 }
 
 describe('log lines of rejected requests', () => {
@@ -36,7 +36,7 @@ describe('log lines of rejected requests', () => {
     expect([lines.length, suppressed]).toEqual([100, 150]);
   });
 
-  it('are written again a second later, with the number of those that were not', () => {
+  it('are written again a second later, with the number of suppressed ones', () => {
     write(150, { reason: 'bad-request' });
     now = 1000;
     write(50, { reason: 'bad-request' });

@@ -34,13 +34,13 @@ function capture(level: LogLevel = 'info') {
   return { log, lines, entries: () => lines.map(parse) };
 }
 
-function logged(exchange: RequestContext): Record<string, unknown> {
+function logged(context: RequestContext): Record<string, unknown> {
   const { log, entries } = capture();
-  log.requestFinished(exchange);
+  log.requestFinished(context);
   return entries()[0] ?? {};
 }
 
-describe('the line of an exchange', () => {
+describe('the access line of a request', () => {
   it('is one line of JSON with every known field, durations in milliseconds', () => {
     const { log, lines, entries } = capture();
     log.requestFinished(whole);
@@ -49,7 +49,7 @@ describe('the line of an exchange', () => {
     expect(entries()[0]).toEqual({
       level: 'info',
       time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
-      msg: 'exchange',
+      msg: 'request completed',
       requestId: whole.id,
       traceId: whole.traceId,
       caller: 'billing',
@@ -74,7 +74,7 @@ describe('the line of an exchange', () => {
     });
   });
 
-  it('leaves out what is not known', () => {
+  it('omits unknown fields', () => {
     expect(Object.keys(logged(bare)).sort()).toEqual([
       'attempts',
       'level',
@@ -85,22 +85,22 @@ describe('the line of an exchange', () => {
     ]);
   });
 
-  it('leaves out a field that is not in the allow-list', () => {
+  it('omits fields that are not in the allow-list', () => {
     expect(JSON.stringify(logged({ ...bare, body: 'cvv2=123' } as RequestContext))).not.toContain('cvv2');
   });
 });
 
-describe('the level of an exchange', () => {
+describe('the level of an access line', () => {
   it.each<[string, Partial<RequestContext>, string]>([
-    ['an answer', { status: 200, outcome: 'answered' }, 'info'],
-    ['a mistake of the caller', { status: 400, reason: 'malformed-form' }, 'info'],
+    ['a gateway response', { status: 200, outcome: 'answered' }, 'info'],
+    ['a client error', { status: 400, reason: 'malformed-form' }, 'info'],
     ['a 403 of the gateway', { status: 403, gatewayStatus: 403, outcome: 'answered' }, 'warn'],
-    ['a caller that is not known', { status: 401, reason: 'caller-unknown' }, 'warn'],
-    ['a caller that may not', { status: 403, reason: 'not-allowed' }, 'warn'],
+    ['an unknown caller', { status: 401, reason: 'caller-unknown' }, 'warn'],
+    ['a denied caller', { status: 403, reason: 'not-allowed' }, 'warn'],
     ['a failing gateway', { status: 500, gatewayStatus: 500, outcome: 'answered' }, 'warn'],
     ['no key', { status: 503, reason: 'key-source-unavailable' }, 'warn'],
     ['an unknown outcome', { status: 504, reason: 'gateway-timeout', outcome: 'unknown' }, 'error'],
-    ['a defect', { status: 500, reason: 'internal' }, 'error'],
+    ['an internal error', { status: 500, reason: 'internal' }, 'error'],
   ])('of %s', (_name, fields, level) => {
     expect(logged({ ...bare, ...fields }).level).toBe(level);
   });
@@ -134,7 +134,7 @@ describe('an internal error', () => {
     });
   });
 
-  it('is logged by type where something else than an error was thrown', () => {
+  it('is logged by type if the thrown value is not an Error', () => {
     const { log, lines, entries } = capture();
     log.internalError(bare, 'control-key');
     expect(entries()[0]).toMatchObject({ error: 'thrown string' });
@@ -148,8 +148,28 @@ describe('an internal error', () => {
   });
 });
 
-it('a note has a level, a message and plain fields', () => {
+describe('a debug line', () => {
+  it('holds only fields of the allow-list', () => {
+    const { log, entries, lines } = capture('debug');
+    const fields = { keyVersion: 7, reason: 'newest', key: 'cvv2=123' };
+    log.debug?.('key selected', fields);
+    expect(entries()[0]).toMatchObject({
+      level: 'debug',
+      msg: 'key selected',
+      keyVersion: 7,
+      reason: 'newest',
+    });
+    expect(lines.join('')).not.toContain('cvv2');
+  });
+
+  it('is absent at every other level', () => {
+    for (const level of ['info', 'warn', 'error', 'silent'] as const)
+      expect(capture(level).log.debug).toBeUndefined();
+  });
+});
+
+it('a message has a level, a text and plain fields', () => {
   const { log, entries } = capture();
-  log.message('warn', 'configuration kept', { problems: 2 });
-  expect(entries()[0]).toMatchObject({ level: 'warn', msg: 'configuration kept', problems: 2 });
+  log.message('warn', 'some message', { problems: 2 });
+  expect(entries()[0]).toMatchObject({ level: 'warn', msg: 'some message', problems: 2 });
 });

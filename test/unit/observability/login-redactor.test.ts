@@ -51,7 +51,7 @@ describe('a login', () => {
     expect(holdsCardNumber(login)).toBe(false);
   });
 
-  it('looks like one with every check digit that is right, and with no other', () => {
+  it('looks like one with the correct check digit only', () => {
     const digits = fc.stringMatching(/^\d{12,18}$/);
     fc.assert(
       fc.property(digits, fc.nat(9), (body, last) => {
@@ -64,7 +64,7 @@ describe('a login', () => {
 describe('a text', () => {
   const redactor = new LoginRedactor(['5555555555554444']);
 
-  it('keeps everything but the words that look like card numbers and are not configured', () => {
+  it('is kept, except words that look like card numbers and are not configured', () => {
     expect(redactor.text('The keys of login "4111-1111-1111-1111" in sandbox/4111111111111111.')).toBe(
       `The keys of login "${redactedLogin}" in sandbox/${redactedLogin}`,
     );
@@ -74,7 +74,7 @@ describe('a text', () => {
     expect(redactor.text('Login "acme" has no keys.')).toBe('Login "acme" has no keys.');
   });
 
-  it('of half a megabyte is scanned within a second, whatever it holds', () => {
+  it('of half a megabyte is scanned within a second', () => {
     for (const part of ['1-', '12-345.', '0', '1', '4111111111112-']) {
       const text = part.repeat(500_000 / part.length);
       const began = performance.now();
@@ -97,14 +97,26 @@ describe('a text', () => {
   });
 });
 
-it('the meter hears of no fallback of a login that looks like a card number, unless it is configured', () => {
+it('every text of a debug line is redacted, and there are none at another level', () => {
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push(line) };
+  const redactor = new LoginRedactor([]);
+  expect(redactor.log(createLogger('info', destination)).debug).toBeUndefined();
+  const log = redactor.log(createLogger('debug', destination));
+  log.debug?.('of 4111111111111111', { login: '4111111111111111', environment: '4111111111111111', ms: 1 });
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+    { msg: `of ${redactedLogin}`, login: redactedLogin, environment: redactedLogin, ms: 1 },
+  ]);
+});
+
+it('fallbacks of a login that looks like a card number are not counted, unless it is configured', () => {
   const logins: string[] = [];
-  const meter: MetricsObserver = new LoginRedactor(['5555555555554444']).meter({
+  const metrics: MetricsObserver = new LoginRedactor(['5555555555554444']).metrics({
     ...createPrometheus({ version: '1', environments: {}, callers: [] }),
     keyFallback: ({ login }) => void logins.push(login),
   });
   for (const login of ['4111111111111111', '5555555555554444', 'acme']) {
-    meter.keyFallback({ environment: 'sandbox', login }, 'private_key', 'older');
+    metrics.keyFallback({ environment: 'sandbox', login }, 'private_key', 'older');
   }
   expect(logins).toEqual(['5555555555554444', 'acme']);
 });

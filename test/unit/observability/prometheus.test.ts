@@ -33,7 +33,7 @@ function ended(fields: Partial<RequestContext> = {}): RequestContext {
   };
 }
 
-describe('an exchange that ended', () => {
+describe('a finished request', () => {
   it('is counted by route, caller, status, reason, outcome and fault', async () => {
     const metrics = create();
     metrics.requestFinished(ended({ caller: 'billing', status: 200, gatewayStatus: 200 }));
@@ -64,7 +64,7 @@ describe('an exchange that ended', () => {
     expect((await read(metrics)).get(series('countersign_requests_total', labels))).toBe(1);
   });
 
-  it('tells rejections of the gateway and its error codes apart', async () => {
+  it('is counted by gateway rejection and by error code', async () => {
     const metrics = create();
     metrics.requestFinished(ended({ rejection: 'clock-skew' }));
     metrics.requestFinished(ended({ gatewayErrorCode: '124' }));
@@ -89,7 +89,7 @@ describe('an exchange that ended', () => {
     expect(page.get(series(bucket, { le: '0.5', ...route }))).toBe(1);
   });
 
-  it('is told apart from a timeout where it took longer than the default deadline of 30 s', async () => {
+  it('has buckets above the default timeout of 30 s', async () => {
     const metrics = create();
     metrics.requestFinished(ended({ durations: { total: 44 } }));
     metrics.requestFinished(ended({ durations: { total: 59 } }));
@@ -105,7 +105,7 @@ describe('an exchange that ended', () => {
 });
 
 describe('the gateway', () => {
-  it('is counted reply by reply, with its duration and its clock', async () => {
+  it('is counted per response, with duration and clock skew', async () => {
     const metrics = create();
     metrics.gatewayResponded({ ...route, status: 403, seconds: 0.2, clockSkew: -90 });
     metrics.gatewayResponded({ ...route, status: 200, seconds: 0.2 });
@@ -117,17 +117,17 @@ describe('the gateway', () => {
     expect(page.get('countersign_gateway_clock_skew_seconds{environment="sandbox"}')).toBe(-90);
   });
 
-  it('adds no series with statuses of its own', async () => {
+  it('adds no series for unregistered statuses', async () => {
     const metrics = create();
     for (let status = 600; status < 999; status += 1)
       metrics.gatewayResponded({ ...route, status, seconds: 1 });
-    const replies = series('countersign_gateway_responses_total', { ...route, status: 'other' });
-    expect((await read(metrics)).get(replies)).toBe(399);
+    const responses = series('countersign_gateway_responses_total', { ...route, status: 'other' });
+    expect((await read(metrics)).get(responses)).toBe(399);
   });
 });
 
 describe('the process', () => {
-  it('shows what is under way, and how much may be', async () => {
+  it('shows in-flight requests and their limit', async () => {
     const metrics = create();
     metrics.upstreamStarted('sandbox');
     metrics.upstreamStarted('sandbox');
@@ -160,7 +160,7 @@ describe('the process', () => {
     ).toBe(1);
   });
 
-  it('says nothing about the key source until it has been asked', async () => {
+  it('has no key source metrics before the first read', async () => {
     const metrics = create();
     const before = await read(metrics);
     expect(before.has('countersign_key_source_up')).toBe(false);
@@ -183,8 +183,8 @@ describe('the process', () => {
   });
 });
 
-describe('a configuration that was read again', () => {
-  it('has its names in labels, and counts go on', async () => {
+describe('a reloaded configuration', () => {
+  it('adds its names to the labels, and counters continue', async () => {
     const metrics = create();
     metrics.keyLookup('sandbox', 'fresh');
     metrics.keyLookup('staging', 'fresh');
@@ -200,7 +200,7 @@ describe('a configuration that was read again', () => {
     expect(page.get('countersign_requests_in_flight_limit{environment="staging"}')).toBe(50);
   });
 
-  it('does not lose the end of an exchange whose environment it dropped', async () => {
+  it('still counts the end of a request whose environment it removed', async () => {
     const metrics = create();
     metrics.upstreamStarted('sandbox');
     metrics.reconfigure({ ...names, environments: { production: names.environments.production } });
@@ -227,7 +227,7 @@ describe('the page', () => {
     expect(plain.body).not.toContain(traceId);
   });
 
-  it('keeps the names of counters in either format, in whatever order they are asked for', async () => {
+  it('keeps the names of counters in either format and any order of requests', async () => {
     const metrics = create();
     const own = (body: string) => body.split('\n').filter((line) => line.includes('countersign_'));
     const plain = own((await metrics.page(false)).body);

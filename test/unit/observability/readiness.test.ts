@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { computeReadiness, type ReadinessInputs } from '../../../src/observability/readiness.ts';
 
-const well: ReadinessInputs = {
+const healthy: ReadinessInputs = {
   draining: false,
   keySourceReady: true,
   keysCached: false,
@@ -10,25 +10,25 @@ const well: ReadinessInputs = {
 };
 
 it.each<[string, ReadinessInputs, readonly string[]]>([
-  ['whose key source has answered is ready', well, []],
+  ['whose key source has responded is ready', healthy, []],
   [
     'with cached keys is ready though the source fails',
-    { ...well, keySourceReady: false, keysCached: true },
+    { ...healthy, keySourceReady: false, keysCached: true },
     [],
   ],
-  ['that never had a key is not', { ...well, keySourceReady: false }, ['key-source-never-reached']],
-  ['that is draining is not', { ...well, draining: true }, ['draining']],
+  ['that never got a key is not', { ...healthy, keySourceReady: false }, ['key-source-never-reached']],
+  ['that is draining is not', { ...healthy, draining: true }, ['draining']],
   [
-    'tells all its reasons',
-    { ...well, draining: true, keySourceReady: false },
+    'has all reasons',
+    { ...healthy, draining: true, keySourceReady: false },
     ['draining', 'key-source-never-reached'],
   ],
-])('an instance %s', (_name, vitals, reasons) => {
-  expect(computeReadiness(vitals)).toEqual({ ready: reasons.length === 0, reasons, warnings: [] });
+])('an instance %s', (_name, inputs, reasons) => {
+  expect(computeReadiness(inputs)).toEqual({ ready: reasons.length === 0, reasons, warnings: [] });
 });
 
 it('an instance whose log cannot be written is ready, with warnings', () => {
-  expect(computeReadiness({ ...well, logLinesDropped: true, logStalled: true })).toEqual({
+  expect(computeReadiness({ ...healthy, logLinesDropped: true, logStalled: true })).toEqual({
     ready: true,
     reasons: [],
     warnings: ['log-lines-dropped', 'log-stalled'],

@@ -12,19 +12,19 @@ it('the frames of a real error are kept, innermost first', () => {
   expect(safeStackFrames(failing())[0]).toMatch(/^at failing \(.*stack-trace\.test\.ts:\d+:\d+\)$/);
 });
 
-it('a message that looks like frames is cut off', () => {
+it('a message that looks like frames is removed', () => {
   const error = new Error('x\n    at card4111 (/y:1:1)\n    at file:///cvv:1:1');
   expect(safeStackFrames(error).join('\n')).not.toMatch(/4111|cvv/);
 });
 
-it('a line that does not have the shape of a frame is dropped', () => {
+it('a line that is not in the format of a frame is dropped', () => {
   const stack = 'Error: was\n    at a (/src/b.ts:1:2)\nsecret\n    at "q" (/c:1:1)\n    at /d e:1:1';
   expect(safeStackFrames(withStack('is', stack))).toEqual(['at a (/src/b.ts:1:2)']);
 });
 
 it('frames of methods, constructors, async functions and node itself are kept', () => {
   const frames = [
-    'at new Refusal (file:///app/src/errors.ts:86:5)',
+    'at new ProxyError (file:///app/src/errors.ts:86:5)',
     'at async Keys.<anonymous> (/app/src/keys/key-cache.ts:20:13)',
     'at Object.read [as get] (/app/src/keys/vault.ts:3:1)',
     'at node:internal/process/task_queues:105:5',

@@ -26,7 +26,7 @@ describe('a reload', () => {
     expect(fieldsForRestart(configOf(overrides), configOf(overrides))).toEqual([]);
   });
 
-  it('that names other certificate files needs none', () => {
+  it('that names other certificate files requires none', () => {
     const other = { ...tls, certFile: '/tls/b.crt', clientCaFile: '/tls/ca.crt' };
     expect(fieldsForRestart(configOf({ proxy: { tls } }), configOf({ proxy: { tls: other } }))).toEqual([]);
   });

@@ -15,30 +15,30 @@ describe('the ledger', () => {
     const { clientOrderId: client_orderid, ...given } = order('a');
     const ledger = new Ledger([{ ...given, client_orderid, orderid: '9007199254740993' }], {
       orders: 1,
-      replies: 1,
+      responses: 1,
     });
     expect(ledger.add(order('b')).orderId).toBe('9007199254740994');
   });
 
   it('keeps as many added orders as it may, and lets the oldest go', () => {
-    const ledger = new Ledger([], { orders: 2, replies: 1 });
+    const ledger = new Ledger([], { orders: 2, responses: 1 });
     const [, second] = ['a', 'b', 'c'].map((id) => ledger.add(order(id)));
     expect(find(ledger, 'a')).toBe('unknown');
     expect(find(ledger, 'b')).toBe(second);
   });
 
   it('calls a client_orderid ambiguous across all endpoints of the merchant', () => {
-    const ledger = new Ledger([], { orders: 2, replies: 1 });
+    const ledger = new Ledger([], { orders: 2, responses: 1 });
     ledger.add(order('a'));
     ledger.add({ ...order('a'), endpoint: '2' });
     expect(find(ledger, 'a')).toBe('ambiguous');
   });
 
   it('keeps as many replies as it may, and lets the oldest go', () => {
-    const ledger = new Ledger([], { orders: 1, replies: 2 });
+    const ledger = new Ledger([], { orders: 1, responses: 2 });
     const added: Order = ledger.add(order('a'));
     const [stage = {}] = added.stages;
-    for (const serial of ['1', '2', '3']) ledger.rememberReply(serial, added, stage);
+    for (const serial of ['1', '2', '3']) ledger.recordResponse(serial, added, stage);
     expect(ledger.stageAt(added, '1')).toBeUndefined();
     expect(ledger.stageAt(added, '3')).toBe(stage);
   });

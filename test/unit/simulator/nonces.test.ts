@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { NonceMemory } from '../../../src/simulator/nonces.ts';
 
 describe('the nonce memory', () => {
-  it('knows a nonce again until its request would be refused for the timestamp', () => {
+  it('recognizes a nonce until its timestamp would be rejected', () => {
     const nonces = new NonceMemory(10);
     expect(nonces.remember('acme', 'n', 400, 100)).toBe(true);
     expect(nonces.remember('acme', 'n', 400, 400)).toBe(false);

@@ -33,7 +33,7 @@ describe('a scenario', () => {
     ]);
   });
 
-  it('needs no more than logins', () => {
+  it('requires only logins', () => {
     expect(loadScenario('logins: {}')).toMatchObject({
       product: 'gw',
       timestampWindowSeconds: 300,
@@ -41,11 +41,11 @@ describe('a scenario', () => {
     });
   });
 
-  it('that is not YAML says where', () => {
+  it('that is not YAML is reported with the place', () => {
     expect(problemsOf('logins: [')[0]).toContain('line 1');
   });
 
-  it('that is empty says what it should be', () => {
+  it('that is empty is reported with the expected type', () => {
     expect(problemsOf('')).toEqual(['Invalid input: expected object, received null']);
   });
 
@@ -60,23 +60,23 @@ describe('a scenario', () => {
     [
       'an endpoint without quotes',
       'logins: {}\nendpoints: [1234]',
-      'endpoints[0]: must be a text; put numbers in quotes',
+      'endpoints[0]: must be a string: put numbers in quotes',
     ],
     [
       'an amount without quotes',
       order('', 'status: approved, amount: 1.50'),
-      'orders[0].stages[0].amount: must be a text; put numbers in quotes',
+      'orders[0].stages[0].amount: must be a string: put numbers in quotes',
     ],
     ['a stage without a status', order('', 'amount: "1"'), 'orders[0].stages[0]: must have a status'],
     [
       'a declined order without a message',
       order('', 'status: declined, error-code: "1"'),
-      'orders[0].stages[0]: must have error-message and error-code: declined, error and filtered carry them',
+      'orders[0].stages[0]: must have error-message and error-code, because its status is declined, error or filtered',
     ],
     [
       'a field that the simulator gives itself',
       order('', 'status: approved, type: x'),
-      'orders[0].stages[0]: must leave out type, by-request-sn, merchant-order-id',
+      'orders[0].stages[0]: must omit type, by-request-sn, merchant-order-id',
     ],
     ['an unknown signature', `${least}signatures: { transfer: RSA-SHA1 }`, 'signatures.transfer: '],
     ['an unknown operation', `${least}signatures: { refund: HMAC-SHA1 }`, 'signatures'],
@@ -85,7 +85,7 @@ describe('a scenario', () => {
     expect(problemsOf(text)).toEqual([expect.stringContaining(problem)]);
   });
 
-  it('with names that point nowhere and ids given twice lists all of them', () => {
+  it('with unknown names and duplicate ids lists all of them', () => {
     const one = (login: string, endpoint: string) =>
       `  - { login: ${login}, endpoint: "${endpoint}", client_orderid: a, orderid: "7", stages: [{ status: x, serial-number: s }] }\n`;
     const text = `${least}groups: { "77": ["1", "3"] }\norders:\n${one('acme', '2')}${one('beta', '1')}`;
@@ -93,8 +93,8 @@ describe('a scenario', () => {
       'groups.77: endpoint 3 is not in endpoints',
       'orders[0].endpoint: 2 is not in endpoints',
       'orders[1].login: beta is not in logins',
-      'orders: orderid 7 is given twice',
-      'orders: serial-number s is given twice',
+      'orders: duplicate orderid 7',
+      'orders: duplicate serial-number s',
     ]);
   });
 });

@@ -49,17 +49,17 @@ describe('countersign check', () => {
       code: 2,
       out: [
         `${file}:2:  proxy.hots: is not a known key; did you mean "host"?`,
-        `${file}:5:  environments.production.baseUrl: must be https: beyond this machine, or set allowInsecureHttp: true beside it`,
-        `${file}:9:  environments.sandbox.product: needs the environment variable COUNTERSIGN_TEST_NOT_SET, which is not set`,
+        `${file}:5:  environments.production.baseUrl: must use https unless the host is loopback, or set allowInsecureHttp: true`,
+        `${file}:9:  environments.sandbox.product: requires the environment variable COUNTERSIGN_TEST_NOT_SET, which is not set`,
         `${file}:13: keys.rotationGracePeriod: must be a duration such as 500ms, 3s, 15m, 12h or 7d`,
-        `${file}:17: callers[0].allow[0].environments[0]: names no environment; did you mean "production"?`,
+        `${file}:17: callers[0].allow[0].environments[0]: unknown environment; did you mean "production"?`,
         '5 problems',
       ],
       err: [],
     });
   });
 
-  it('sums up a configuration that is right, by default the embedded one', async () => {
+  it('summarizes a valid configuration, by default the embedded one', async () => {
     const { code, out } = await run();
     expect(code).toBe(0);
     expect(out).toEqual([
@@ -71,7 +71,7 @@ describe('countersign check', () => {
     ]);
   });
 
-  it('counts operations that one environment adds, and says when nobody may call', async () => {
+  it('lists operations that one environment adds, and warns if there are no callers', async () => {
     const file = fileOf(`environments:
   a: { baseUrl: "https://a.example", product: gw }
   b:
@@ -83,12 +83,12 @@ keys: { source: vault, vault: { address: "https://vault.example", auth: { method
     expect((await run('--config', file, '--no-file-checks')).out.slice(1)).toEqual([
       'environments  a, b',
       'operations    manager-balance, order-status, order-status-group, pan-eligibility-send, transfer, refund',
-      'callers       none: nothing will be let through',
+      'callers       none (all requests will be rejected)',
       'keys          vault at https://vault.example',
     ]);
   });
 
-  it('looks whether the files can be read unless it is told not to', async () => {
+  it('checks that files are readable, unless --no-file-checks is given', async () => {
     const file = fileOf(`environments: { a: { baseUrl: "https://a.example", product: gw, caFile: ca.pem } }
 keys: { source: directory, directory: keys }
 `);
@@ -101,11 +101,14 @@ keys: { source: directory, directory: keys }
     expect((await run('--config', file, '--no-file-checks')).code).toBe(0);
   });
 
-  it('reports a file that is not there, without a line', async () => {
+  it('reports a missing file without a line', async () => {
     const file = join(folder, 'missing.yaml');
     expect(await run('--config', file)).toMatchObject({
       code: 2,
-      out: [`${file}: does not exist: check the path and the folder it starts from`, '1 problem'],
+      out: [
+        `${file}: does not exist: check the path; relative paths start at the directory of the configuration file`,
+        '1 problem',
+      ],
     });
   });
 
@@ -117,14 +120,14 @@ keys: { source: directory, directory: keys }
     );
   });
 
-  it('explains itself', async () => {
+  it('has a help', async () => {
     const { code, out } = await run('--help');
     expect(code).toBe(0);
     expect(out.join('\n')).toContain('Usage: countersign check [--config FILE]');
   });
 
   it.each([['--confg', 'x'], ['--config'], ['file.yaml'], ['--online'], ['--json']])(
-    'refuses %s with a hint',
+    'rejects %s with a hint',
     async (...argv) => {
       const { code, out, err } = await run(...argv);
       expect({ code, out }).toEqual({ code: 2, out: [] });
@@ -132,7 +135,7 @@ keys: { source: directory, directory: keys }
     },
   );
 
-  it('does not repeat an argument that is no option: it may be a token', async () => {
+  it('does not repeat a positional argument: it may be a token', async () => {
     const { err } = await run('hvs.marked');
     expect(err.join('\n')).not.toContain('marked');
   });

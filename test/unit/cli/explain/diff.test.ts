@@ -6,14 +6,14 @@ const ours = `POST&${url}&amount%3D10.42%26order_desc%3Da%2520b%26oauth_timestam
 const compared = (theirs: string): string => compareBaseStrings(ours, theirs).lines.join('\n');
 
 describe('two base strings', () => {
-  it('that are the same are said to be', () => {
+  it('that are identical are reported as such', () => {
     expect(compareBaseStrings(ours, ours)).toEqual({
       equal: true,
-      lines: ['The expected base string is the same, byte for byte.'],
+      lines: ['The base strings are identical.'],
     });
   });
 
-  it('part at the first byte that differs, which is pointed at', () => {
+  it('differ at the first different byte, which is marked', () => {
     const { equal, lines } = compareBaseStrings(ours, ours.replace('10.42', '10.43'));
     const at = ours.indexOf('10.42') + 4;
     expect(equal).toBe(false);
@@ -29,17 +29,17 @@ describe('two base strings', () => {
     ['in the URL', ours.replace('gateway', 'gatevay')],
     ['in parameter 2 in sorted order, "order_desc"', ours.replace('a%2520b', 'a%2520c')],
     ['in parameter 3 in sorted order, "oauth_timestamp"', ours.slice(0, -1)],
-  ])('part %s', (place, theirs) => {
+  ])('differ %s', (place, theirs) => {
     expect(compared(theirs)).toContain(place);
   });
 
   it.each([
-    ['upper and lower case', ours.replace('%2520', '%2520').replaceAll('%3D', '%3d')],
+    ['differ only in case', ours.replace('%2520', '%2520').replaceAll('%3D', '%3d')],
     ['default port', ours.replace('gateway.test%2F', 'gateway.test%3A443%2F')],
-    ['"+" is only for forms', ours.replace('a%2520b', 'a%2Bb')],
+    ['Encode spaces as %20', ours.replace('a%2520b', 'a%2Bb')],
     ['milliseconds', `${ours}000`],
     ['oauth_signature', `${ours}%26oauth_signature%3Dx`],
-    ['goes on after our end', `${ours}%26x%3D1`],
+    ['base string is longer', `${ours}%26x%3D1`],
     ['is reserved', ours.replace('a%2520b', '*%2520b')],
   ])('are explained by a hint: %s', (hint, theirs) => {
     expect(compared(theirs)).toMatch(new RegExp(`^Hint: .*${hint.replace('+', '\\+')}`, 'm'));

@@ -42,7 +42,7 @@ describe('readHidden', () => {
 
   it('gives up at Ctrl-C, and shows again afterwards', async () => {
     const { given, modes } = terminal('ke\u0003');
-    await expect(promptSecret(given, () => {}, line)).rejects.toThrow('interrupted. Nothing was written.');
+    await expect(promptSecret(given, () => {}, line)).rejects.toThrow('Interrupted. Nothing was written.');
     expect(modes).toEqual([true, false]);
   });
 

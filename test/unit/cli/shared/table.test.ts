@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { table } from '../../../../src/cli/shared/table.ts';
 
 describe('a table', () => {
-  it('has columns as wide as what stands in them', () => {
+  it('makes columns as wide as their content', () => {
     expect(
       table(
         ['A', 'LONG', 'LAST'],

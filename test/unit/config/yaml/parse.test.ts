@@ -29,10 +29,10 @@ describe('reading YAML', () => {
     expect(read('"${V}": 1', { V: 'x' }).content).toEqual({ value: { '${V}': 1 } });
   });
 
-  it('says which variable is not set, and where', () => {
+  it('reports which variable is not set, and where', () => {
     expect(read('a:\n  - b: 1\n  - c: "${X} and ${Y}"').problems).toEqual([
-      { path: 'a[1].c', line: 3, message: 'needs the environment variable X, which is not set' },
-      { path: 'a[1].c', line: 3, message: 'needs the environment variable Y, which is not set' },
+      { path: 'a[1].c', line: 3, message: 'requires the environment variable X, which is not set' },
+      { path: 'a[1].c', line: 3, message: 'requires the environment variable Y, which is not set' },
     ]);
   });
 
@@ -54,33 +54,33 @@ describe('reading YAML', () => {
   });
 
   it.each([
-    ['a key that stands twice', 'a: 1\na: 2', '2 is a key that stands here already: remove one of the two'],
+    ['a duplicate key', 'a: 1\na: 2', '2 duplicate key: remove one of the two'],
     ['a tab', 'a:\n\tb: 1', '2 is indented with a tab: use spaces'],
     ['a tag', 'a: 1\nb: !!binary aGk=', '2 has a tag (!name): remove it, or put the value in quotes'],
-    ['a key of its own kind', 'a: 1\n? [b]\n: 2', '2 is a key that is no text: put it in quotes'],
-    ['a second document', 'a: 1\n---\nb: 2', '2 begins a second document: remove the "---"'],
-    ['a dangling alias', 'a: 1\nb: *c', '2 refers to an anchor (&name) that does not stand above it'],
+    ['a complex key', 'a: 1\n? [b]\n: 2', '2 key must be a string: put it in quotes'],
+    ['a second document', 'a: 1\n---\nb: 2', '2 starts a second document: remove the "---"'],
+    ['a dangling alias', 'a: 1\nb: *c', '2 refers to an anchor (&name) that is not defined above it'],
     [
       'a reserved character',
       'a: 1\nb: @c',
-      '2 begins with a character that YAML keeps for itself: put the value in quotes',
+      '2 starts with a character that YAML reserves: put the value in quotes',
     ],
-    ['__proto__', 'a: 1\nb:\n  __proto__: 1', '3 is not a name that can be used'],
+    ['__proto__', 'a: 1\nb:\n  __proto__: 1', '3 is not a valid name'],
   ])('reports %s with its line', (_, text, message) => {
     expect(messages(text)).toEqual([message]);
   });
 
-  it('goes on after a key that stands twice', () => {
+  it('continues after a duplicate key', () => {
     expect(read('a: 1\na: ${X}').problems.map(({ line }) => line)).toEqual([2, 2]);
   });
 
-  it('refuses aliases that multiply', () => {
+  it('rejects aliases that multiply', () => {
     const levels = Array.from(
       { length: 9 },
       (_, level) => `b${level}: &b${level} [${`*b${level - 1},`.repeat(9)}]`,
     );
     const text = ['b: &b-1 [1]', ...levels].join('\n');
-    expect(messages(text)).toEqual([expect.stringContaining('repeats itself too often through aliases')]);
+    expect(messages(text)).toEqual([expect.stringContaining('expands too many aliases')]);
   });
 
   it('shares a list through an alias, with the line of the list', () => {

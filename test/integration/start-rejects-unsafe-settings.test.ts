@@ -24,21 +24,21 @@ function start(nodeArguments: readonly string[], variables: Readonly<Record<stri
   });
 }
 
-describe('a start is refused with exit code 2', () => {
+describe('a start is rejected with exit code 2', () => {
   const unsafe: readonly [option: string, why: string][] = [
     ['--inspect=127.0.0.1:0', 'opens a debugger'],
     ['--report-on-signal', 'writes environment variables to a file'],
     ['--report-uncaught-exception', 'writes environment variables to a file'],
     ['--report-on-fatalerror', 'writes environment variables to a file'],
-    ['--heapsnapshot-signal=SIGUSR2', 'writes what is in memory to a file'],
-    ['--heapsnapshot-near-heap-limit=1', 'writes what is in memory to a file'],
-    ['--abort-on-uncaught-exception', 'leaves a core file'],
+    ['--heapsnapshot-signal=SIGUSR2', 'writes the memory of the process to a file'],
+    ['--heapsnapshot-near-heap-limit=1', 'writes the memory of the process to a file'],
+    ['--abort-on-uncaught-exception', 'writes a core file'],
     ['--tls-keylog=/dev/null', 'writes the secrets of TLS connections'],
-    ['--unhandled-rejections=warn', 'prints the texts of errors'],
+    ['--unhandled-rejections=warn', 'prints error messages'],
     ['--insecure-http-parser', 'accepts requests'],
-    ['--trace-tls', 'prints what is sent over TLS'],
-    ['--cpu-prof', 'writes what is in memory'],
-    ['--heap-prof', 'writes what is in memory'],
+    ['--trace-tls', 'prints the data of TLS'],
+    ['--cpu-prof', 'writes the memory of the process'],
+    ['--heap-prof', 'writes the memory of the process'],
   ];
   const expected = unsafe.map(([option, why]) =>
     expect.stringContaining(`${option.replace(/=.*/, '')} ${why}`),
@@ -55,21 +55,18 @@ describe('a start is refused with exit code 2', () => {
   it.each([
     ['on the command line', () => start(options)],
     ['in NODE_OPTIONS', () => start([], { NODE_OPTIONS: options.join(' ') })],
-  ])('with options of Node %s, each of which is named', (_where, run) => {
+  ])('with unsafe Node options %s, all of them named', (_where, run) => {
     const { status, stderr } = run();
     expect(problemsIn(stderr)).toEqual(expected);
     expect(status).toBe(2);
   });
 
-  it('with DEBUG, with which the client of Vault prints tokens', () => {
+  it('with DEBUG, which makes the Vault client print tokens', () => {
     const { status, stderr } = start([], { DEBUG: 'node-vault' });
-    expect([status, stderr]).toEqual([
-      2,
-      'DEBUG makes the client of Vault print tokens and keys. Unset it.\n',
-    ]);
+    expect([status, stderr]).toEqual([2, 'DEBUG makes the Vault client print tokens and keys. Unset it.\n']);
   });
 
-  it('but not with what leaks nothing', () => {
+  it('but not with safe options', () => {
     expect(start(['--disable-sigusr1'], { NODE_OPTIONS: '--max-old-space-size=256' }).status).toBe(0);
   });
 });
@@ -85,7 +82,7 @@ it('SIGUSR1 opens no debugger', async () => {
   expect(process.stderr()).toBe('');
 });
 
-it('SIGHUP before the start is complete does not end the process; the configuration is read again after it', async () => {
+it('SIGHUP before the start is complete does not end the process; the reload happens after it', async () => {
   // Sends itself the signal in the first turn of the event loop in which it reacts to SIGTERM.
   const module = `
     const timer = setInterval(() => {

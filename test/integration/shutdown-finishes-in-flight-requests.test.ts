@@ -54,7 +54,7 @@ describe('SIGTERM', () => {
     expect(process.stderr()).toBe('');
   });
 
-  it('with a request under way finishes it, takes no new one, says so on readyz, and ends with 0', async () => {
+  it('finishes an in-flight request, accepts no new one, reports it on /readyz, and exits with 0', async () => {
     const { gateway, process, url, adminUrl, letGo } = await startHeld('10s');
     expect(await statusOf(`${adminUrl}/readyz`)).toBe(200);
     const answer = post(`${url}${paths.transfer}`, transferForm);
@@ -68,22 +68,22 @@ describe('SIGTERM', () => {
     letGo();
     expect(await answer).toMatchObject({ status: 200, body: 'status=approved\n', complete: true });
     expect(await process.ended).toBe(0);
-    expect(process.lines('exchange')).toEqual([
+    expect(process.lines('request completed')).toEqual([
       expect.objectContaining({ status: 200, outcome: 'answered' }),
     ]);
-    expect(process.lines('shutting down: requests in flight are finished')).toHaveLength(1);
+    expect(process.lines('shutting down: draining in-flight requests')).toHaveLength(1);
     expect(process.lines('stopped')).toHaveLength(1);
     expect(gateway.requests()).toHaveLength(1);
   });
 
-  it('does not wait for a caller that keeps its connection open after its answer', async () => {
+  it('does not wait for a client that keeps its connection open after its response', async () => {
     const { gateway, process, url, letGo } = await startHeld('10s');
     const agent = new Agent({ keepAlive: true });
     const answered = keptAlive(`${url}${paths.transfer}`, agent);
     await until(() => gateway.requests().length === 1);
     const began = performance.now();
     process.signal('SIGTERM');
-    await until(() => process.lines('shutting down: requests in flight are finished').length > 0);
+    await until(() => process.lines('shutting down: draining in-flight requests').length > 0);
     letGo();
     expect(await answered).toBe(200);
     expect(await process.ended).toBe(0);
@@ -103,10 +103,10 @@ describe('SIGTERM', () => {
     leaving.abort();
     await expect(answer).rejects.toThrow();
     process.signal('SIGTERM');
-    await until(() => process.lines('shutting down: requests in flight are finished').length > 0);
+    await until(() => process.lines('shutting down: draining in-flight requests').length > 0);
     letGo();
     expect(await process.ended).toBe(0);
-    expect(process.lines('exchange')).toEqual([
+    expect(process.lines('request completed')).toEqual([
       expect.objectContaining({ status: 200, outcome: 'answered' }),
     ]);
   });
@@ -118,7 +118,7 @@ describe('SIGTERM', () => {
       const answer = post(`${url}${paths.transfer}`, transferForm);
       await until(() => gateway.requests().length === 1);
       process.signal('SIGTERM');
-      await until(() => process.lines('shutting down: requests in flight are finished').length > 0);
+      await until(() => process.lines('shutting down: draining in-flight requests').length > 0);
       process.signal(another);
       expect(await statusOf(`${adminUrl}/readyz`)).toBe(503);
       letGo();
@@ -128,7 +128,7 @@ describe('SIGTERM', () => {
     },
   );
 
-  it('gives up at the drain deadline with exit code 1, and says so to the caller and in the log', async () => {
+  it('gives up at the shutdown timeout with exit code 1, and reports it to the client and in the log', async () => {
     const { gateway, process, url } = await startHeld('300ms');
     const answer = post(`${url}${paths.transfer}`, transferForm);
     await until(() => gateway.requests().length === 1);
@@ -137,12 +137,12 @@ describe('SIGTERM', () => {
     expect(verdict(await answer)).toBe('504 gateway-timeout unknown unknown');
     expect(await process.ended).toBe(1);
     expect(performance.now() - began).toBeLessThan(5_000);
-    expect(process.lines('stopped with requests in flight')).toHaveLength(1);
-    expect(process.lines('exchange')).toEqual([expect.objectContaining({ outcome: 'unknown' })]);
+    expect(process.lines('shutdown timeout: requests still in flight')).toHaveLength(1);
+    expect(process.lines('request completed')).toEqual([expect.objectContaining({ outcome: 'unknown' })]);
   });
 });
 
-it('what had no connection yet at the drain deadline is reported as not sent', async () => {
+it('a request without a connection at the shutdown timeout is reported as not sent', async () => {
   const gateway = await startFaultyGateway([() => {}]);
   const process = serve({
     config: configFor(gateway.url.replace('http:', 'https:'), {
@@ -156,13 +156,13 @@ it('what had no connection yet at the drain deadline is reported as not sent', a
   process.signal('SIGTERM');
   expect(verdict(await answer)).toBe('503 shutting-down not-sent not-sent');
   expect(await process.ended).toBe(1);
-  expect(process.lines('exchange')).toEqual([
+  expect(process.lines('request completed')).toEqual([
     expect.objectContaining({ reason: 'shutting-down', outcome: 'not-sent' }),
   ]);
 });
 
 describe('a process that cannot start ends at once', () => {
-  it.each(['proxy', 'admin'])('when the port of %s is taken, with exit code 1', async (which) => {
+  it.each(['proxy', 'admin'])('if the %s port is in use, with exit code 1', async (which) => {
     const holder = createServer();
     await new Promise<void>((resolve) => {
       holder.listen(0, '127.0.0.1', resolve);
@@ -184,7 +184,7 @@ describe('a process that cannot start ends at once', () => {
       env: { NODE_TLS_REJECT_UNAUTHORIZED: '0' },
     });
     expect(await process.ended).toBe(2);
-    expect(process.stderr()).toContain('NODE_TLS_REJECT_UNAUTHORIZED=0 switches the verification');
+    expect(process.stderr()).toContain('NODE_TLS_REJECT_UNAUTHORIZED=0 disables certificate verification');
     expect(process.lines('started')).toHaveLength(0);
   });
 
@@ -203,7 +203,7 @@ describe('a process that cannot start ends at once', () => {
   });
 });
 
-it('the embedded default deletes its keys when it ends, also when its fixed ports are taken', async () => {
+it('the embedded default deletes its keys on exit, even if its fixed ports are in use', async () => {
   const process = serve({});
   const keys = () => readdirSync(process.folder).filter((name) => name.startsWith('countersign-keys-'));
   const isRunning = () => process.lines('started').length > 0;

@@ -10,7 +10,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const sentence = (version: string, path: string): RegExp =>
   new RegExp(
-    `^Countersign needs Node 22\\.18 or later, and this is Node ${version} \\(${path}\\): install a later Node, or .*\\.$`,
+    `^Countersign requires Node 22\\.18 or later, but this is Node ${version} \\(${path}\\)\\. Upgrade Node, or .*\\.$`,
   );
 /** Lines that npm prints of its own are left out. */
 const linesOf = (stderr: string): string[] => stderr.split('\n').filter((line) => !/^(npm |$)/.test(line));
@@ -29,12 +29,12 @@ function isOld(node: string): boolean {
 }
 
 describe('a Node older than the package asks for', () => {
-  it('gets one sentence and exit code 1 from the entry point', () => {
+  it.each(['src/main.ts', 'src/bin.cjs'])('gets one sentence and exit code 1 from %s', (entryPoint) => {
     const pretend = join(folder, 'pretend.cjs');
     writeFileSync(pretend, `Object.defineProperty(process, 'version', { value: 'v22.17.9' });`);
     const { status, stdout, stderr } = spawnSync(
       process.execPath,
-      ['--require', pretend, join(root, 'src/main.ts'), '--version'],
+      ['--require', pretend, join(root, entryPoint), '--version'],
       { encoding: 'utf8', env: {} },
     );
     expect({ status, stdout, lines: linesOf(stderr) }).toEqual({

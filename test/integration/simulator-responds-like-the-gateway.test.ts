@@ -54,7 +54,7 @@ describe('a balance query', () => {
     expect(JSON.parse(reply.body)).toMatchObject([{ name: 'Main EUR', amount: 980 }]);
   });
 
-  it('with a name that matches none gives an empty array, marked as invented', async () => {
+  it('with a name that matches none gives an empty array, marked as undocumented', async () => {
     const { ask } = await start();
     const reply = await ask(balanceDraft([['balance-name', 'main eur']]));
     expect([reply.status, reply.body, reply.headers['simulator-undocumented']]).toEqual([200, '[]', 'true']);
@@ -110,7 +110,7 @@ describe('a status query', () => {
     );
   });
 
-  it('tells orders with one client_orderid apart by orderid', async () => {
+  it('distinguishes orders with the same client_orderid by orderid', async () => {
     const { ask } = await start();
     const reply = await ask(order('invoice-4', ['orderid', '900005']));
     expect(fieldsOf(reply.body)).toMatchObject({ status: 'approved', amount: '21.00' });
@@ -122,7 +122,7 @@ describe('a status query', () => {
     ['an order of another endpoint', order('invoice-3'), '9002'],
     ['a by-request-sn of no request', order('invoice-1', ['by-request-sn', 'x']), '9003'],
     ['no client_orderid', statusDraft([]), '9001'],
-  ])('with %s gives an error with status 200, marked as invented', async (_, draft, code) => {
+  ])('with %s gives an error with status 200, marked as undocumented', async (_, draft, code) => {
     const { ask } = await start();
     const reply = await ask(draft);
     expect([reply.status, reply.headers['simulator-undocumented']]).toEqual([200, 'true']);
@@ -137,7 +137,7 @@ describe('a status query', () => {
     expect(fieldsOf(reply.body)).toMatchObject({ status: 'error', 'error-code': code });
   });
 
-  it('sees the orders of its own login only', async () => {
+  it('sees only the orders of its own login', async () => {
     const { ask } = await start();
     const path = '/gw/api/v4/status/1234';
     const ofBeta = await ask(statusDraft([['client_orderid', 'invoice-1']], path, 'beta'));
@@ -171,7 +171,7 @@ describe('by-request-sn', () => {
     statusDraft([['client_orderid', 'invoice-5'], ...more], path);
   const firstStage = '00000000-0000-4000-8000-000000000001';
 
-  it('left out gives the last stage', async () => {
+  it('if absent gives the last stage', async () => {
     const { ask } = await start();
     const fields = fieldsOf((await ask(invoice5())).body);
     expect(fields).toMatchObject({ 'serial-number': 'sn-1', 'transaction-type': 'reversal' });
@@ -216,7 +216,7 @@ describe('a transfer', () => {
       ['card_printed_name', 'ADA EXAMPLE'],
     ]);
 
-  it('is answered by a reply that is marked as invented', async () => {
+  it('gets a response that is marked as undocumented', async () => {
     const { ask } = await start();
     const reply = await ask(transfer('t-1'));
     expect(reply.headers['simulator-undocumented']).toBe('true');
@@ -236,7 +236,7 @@ describe('a transfer', () => {
     );
   });
 
-  it('can be asked for by its own serial number', async () => {
+  it('can be queried by its serial number', async () => {
     const { ask } = await start();
     await ask(transfer('t-1'));
     const reply = await ask(order('t-1', ['by-request-sn', 'sn-1']));
@@ -263,7 +263,7 @@ describe('a transfer', () => {
   });
 });
 
-it('a pan-eligibility request is answered by a reply that is marked as invented', async () => {
+it('a pan-eligibility request gets a response that is marked as undocumented', async () => {
   const { ask } = await start();
   const draft = balanceDraft([
     ['client-order-id', 'p-1'],
@@ -276,7 +276,7 @@ it('a pan-eligibility request is answered by a reply that is marked as invented'
   );
 });
 
-it('the Date header follows the clock that was handed in', async () => {
+it('the Date header follows the given clock', async () => {
   const { ask } = await start();
   expect((await ask(balanceDraft())).headers['date']).toBe(new Date(noon).toUTCString());
 });

@@ -7,7 +7,7 @@ import { itWith } from '../support/requires.ts';
 
 const whenHelm = itWith('helm');
 const set = (settings: readonly string[]): string[] => settings.flatMap((setting) => ['--set-json', setting]);
-const refusal = (settings: readonly string[]): { status: number | null; stderr: string } => {
+const render = (settings: readonly string[]): { status: number | null; stderr: string } => {
   const { status, stderr } = template([...values('minimal'), ...set(settings)]);
   return { status, stderr };
 };
@@ -19,7 +19,7 @@ whenHelm.each([
   [
     'a scrape timeout above the interval',
     ['serviceMonitor.enabled=true', 'serviceMonitor.interval="5s"'],
-    'serviceMonitor.scrapeTimeout (10s) is longer than serviceMonitor.interval (5s), which Prometheus refuses: shorten the timeout or lengthen the interval',
+    'serviceMonitor.scrapeTimeout (10s) is longer than serviceMonitor.interval (5s), which Prometheus rejects: shorten the timeout or lengthen the interval',
   ],
   [
     'the same port twice',
@@ -27,19 +27,19 @@ whenHelm.each([
     'ports.proxy and ports.admin are both 8080: choose two different ports, since the pod listens on both',
   ],
   [
-    'capitals in fullnameOverride',
+    'upper case in fullnameOverride',
     ['fullnameOverride="Payments"'],
-    'Kubernetes refuses "Payments" as the name of a Service: set fullnameOverride to a name of lower-case letters, digits and hyphens that begins with a letter',
+    'Kubernetes rejects "Payments" as a Service name: set fullnameOverride to a name of lower-case letters, digits and hyphens that begins with a letter',
   ],
   [
-    'capitals in nameOverride',
+    'upper case in nameOverride',
     ['nameOverride="Signer"'],
-    'Kubernetes refuses "pay-Signer" as the name of a Service: set fullnameOverride',
+    'Kubernetes rejects "pay-Signer" as a Service name: set fullnameOverride',
   ],
   [
-    'two secretFiles of one name',
+    'two secretFiles with the same name',
     [`secretFiles=[${secretFile},${secretFile}]`],
-    'secretFiles has two entries named "ca": give each its own name, which is its folder',
+    'secretFiles has two entries named "ca": give each a unique name, which is its directory',
   ],
   [
     'two keySecrets for one file',
@@ -49,12 +49,12 @@ whenHelm.each([
   [
     'a number as the value of an environment variable',
     ['extraEnv=[{"name":"UV_THREADPOOL_SIZE","value":8}]'],
-    'the value of UV_THREADPOOL_SIZE in extraEnv is not text: quote it, value: "8" (or --set-string)',
+    'the value of UV_THREADPOOL_SIZE in extraEnv is not a string: quote it, value: "8" (or --set-string)',
   ],
   [
-    'a variable in the configuration that nothing provides',
+    'a variable in the configuration that is not set',
     [host],
-    'config has ${GATEWAY_HOST}, and nothing provides GATEWAY_HOST: add { name: GATEWAY_HOST, secretName: ..., key: ... } to secretEnv',
+    'config uses ${GATEWAY_HOST}, but GATEWAY_HOST is not set: add { name: GATEWAY_HOST, secretName: ..., key: ... } to secretEnv',
   ],
   [
     'a misspelled section of the configuration',
@@ -77,23 +77,23 @@ whenHelm.each([
     "at '/config/keys/vault/auth': additional properties 'tokenfile' not allowed",
   ],
   [
-    'a level of the log that is none',
+    'an unknown log level',
     ['config.log.level="loud"'],
     "at '/config/log/level': value must be one of 'debug', 'info', 'warn', 'error', 'silent'",
   ],
   [
-    'a prefix of the runbook that is no address',
+    'a runbook prefix that is not a URL',
     ['prometheusRule.runbookUrlPrefix="runbook"'],
     "at '/prometheusRule/runbookUrlPrefix'",
   ],
-])('the chart refuses %s and says what to do', (_what, settings, message) => {
-  const { status, stderr } = refusal(settings);
+])('the chart rejects %s and says what to do', (_what, settings, message) => {
+  const { status, stderr } = render(settings);
   expect(status).toBe(1);
   expect(stderr).toContain(message);
 });
 
-whenHelm('everything that is wrong is said at once', () => {
-  const { stderr } = refusal(['ports.admin=8080', 'fullnameOverride="Payments"', host]);
+whenHelm('all problems are reported at once', () => {
+  const { stderr } = render(['ports.admin=8080', 'fullnameOverride="Payments"', host]);
   expect(stderr.match(/^- .*$/gm)).toEqual([
     expect.stringContaining('"Payments"'),
     expect.stringContaining('8080'),
@@ -109,12 +109,12 @@ whenHelm.each([
     ],
   ],
   ['from extraEnv', ['extraEnv=[{"name":"GATEWAY_HOST","value":"gateway.test"}]']],
-])('a variable of the configuration may come %s', (_where, settings) => {
-  expect(refusal([host, ...settings])).toEqual({ status: 0, stderr: '' });
+])('a variable in the configuration may come %s', (_where, settings) => {
+  expect(render([host, ...settings])).toEqual({ status: 0, stderr: '' });
 });
 
-whenHelm('an escaped ${ is no variable', () => {
-  expect(refusal(['config.environments.sandbox.baseUrl="https://gateway.test/$${x}"']).stderr).toBe('');
+whenHelm('an escaped ${ is not a variable', () => {
+  expect(render(['config.environments.sandbox.baseUrl="https://gateway.test/$${x}"']).stderr).toBe('');
 });
 
 whenHelm.each([
@@ -122,9 +122,9 @@ whenHelm.each([
   ['a duration', 'config.keys.cache.ttl="${LIMIT}"'],
   ['a choice', 'config.log.level="${LIMIT}"'],
   ['a name with a pattern', 'config.environments.sandbox.canaryEndpoint="${LIMIT}"'],
-])('a variable may stand for %s in the configuration', (_what, setting) => {
+])('a variable may replace %s in the configuration', (_what, setting) => {
   const given = [setting, 'extraEnv=[{"name":"LIMIT","value":"5"}]'];
-  expect(refusal(given)).toEqual({ status: 0, stderr: '' });
+  expect(render(given)).toEqual({ status: 0, stderr: '' });
   expect(configText([...values('minimal'), ...set(given)])).toContain('${LIMIT}');
 });
 
@@ -132,10 +132,10 @@ whenHelm('keys of one login may come from two Secrets', () => {
   const other = keySecret
     .replace('control_key', 'private_key.pem')
     .replace('"acme","entries', '"rsa","entries');
-  expect(refusal([`keySecrets=[${keySecret},${other}]`])).toEqual({ status: 0, stderr: '' });
+  expect(render([`keySecrets=[${keySecret},${other}]`])).toEqual({ status: 0, stderr: '' });
 });
 
-it('the schema of the values holds that of the configuration (node scripts/generate-chart-schema.ts writes it)', () => {
+it('the values schema contains the schema of the configuration (npm run generate)', () => {
   const schema = readFileSync(join(chart, 'values.schema.json'), 'utf8');
   expect(withConfigSchema(schema)).toBe(schema);
 });

@@ -56,7 +56,7 @@ const resigned = (draft: Draft, url: string, change: (signature: string) => stri
   headerOf(draft.oauth, change(signatureOf(url, draft)), separator);
 
 describe('the simulator', () => {
-  it('answers what it refuses as the gateway does: 403 and an HTML page that gives no reason', async () => {
+  it('rejects as the gateway does: 403 and an HTML page without a reason', async () => {
     const { url } = await start();
     const reply = await send(url, { ...wireOf(url, balance()), authorization: undefined });
     expect(reply.status).toBe(403);
@@ -67,14 +67,14 @@ describe('the simulator', () => {
     expect(reply.headers['simulator-rejection']).toBe('authorization-missing');
   });
 
-  it('accepts the requests that the following tests spoil', async () => {
+  it('accepts the requests that the following tests break', async () => {
     const { url } = await start();
     const transfer = transferDraft([['client_orderid', 'new']]);
     const replies = await Promise.all([balance(), status(), transfer].map((draft) => post(url, draft)));
     expect(replies.map(({ status }) => status)).toEqual([200, 200, 200]);
   });
 
-  it('tells the port why it refused', async () => {
+  it('reports why it rejected a request', async () => {
     const told: string[][] = [];
     const { url } = await start({ onRejected: (...what) => told.push(what) });
     await post(url, withOAuth(balance(), 'oauth_version', '2.0'));
@@ -82,7 +82,7 @@ describe('the simulator', () => {
   });
 });
 
-describe('the simulator refuses a signature', () => {
+describe('the simulator rejects a signature', () => {
   it.each([
     ['HMAC-SHA1', balance()],
     ['RSA-SHA256', status()],
@@ -133,7 +133,7 @@ describe('the simulator refuses a signature', () => {
     ).toBe('signature-malformed');
   });
 
-  it('of the other method, though it is right', async () => {
+  it('of the other method, although it is valid', async () => {
     const draft = withOAuth(balance(), 'oauth_signature_method', 'RSA-SHA256');
     expect(await reasonForSigned({ ...draft, key: privateKey })).toBe('method-wrong');
   });
@@ -146,7 +146,7 @@ describe('the simulator refuses a signature', () => {
   });
 });
 
-describe('the simulator refuses an Authorization header', () => {
+describe('the simulator rejects an Authorization header', () => {
   it.each<[string, (header: string) => string | string[]]>([
     ['of another scheme', (header) => header.replace('OAuth', 'Bearer')],
     ['with a scheme alone', () => 'OAuth'],
@@ -187,7 +187,7 @@ describe('the simulator accepts an Authorization header', () => {
   });
 });
 
-describe('the simulator refuses OAuth parameters', () => {
+describe('the simulator rejects OAuth parameters', () => {
   const names = [
     'oauth_consumer_key',
     'oauth_nonce',
@@ -296,8 +296,8 @@ describe('the simulator refuses OAuth parameters', () => {
   });
 });
 
-describe('the simulator refuses a nonce', () => {
-  it('that it has seen, even with another timestamp', async () => {
+describe('the simulator rejects a nonce', () => {
+  it('that was used before, even with another timestamp', async () => {
     const { url } = await start();
     const draft = balance();
     const later = withOAuth(draft, 'oauth_timestamp', String(seconds + 1));
@@ -313,7 +313,7 @@ describe('the simulator refuses a nonce', () => {
     expect([(await post(url, acme)).status, (await post(url, beta)).status]).toEqual([200, 200]);
   });
 
-  it('only if a request with it was right', async () => {
+  it('only if a request with it was valid', async () => {
     const { url } = await start();
     const draft = balance();
     expect((await post(url, { ...draft, key: 'another' })).status).toBe(403);
@@ -321,12 +321,12 @@ describe('the simulator refuses a nonce', () => {
   });
 });
 
-describe('the simulator refuses a login', () => {
+describe('the simulator rejects a login', () => {
   it('that the scenario does not have', async () => {
     expect(await reasonForSigned(balance([], 'stranger'))).toBe('login-unknown');
   });
 
-  it.each(['__proto__', 'constructor'])('that is called %s', async (login) => {
+  it.each(['__proto__', 'constructor'])('named %s', async (login) => {
     expect(await reasonForSigned(balance([], login))).toBe('login-unknown');
   });
 
@@ -351,12 +351,12 @@ describe('the simulator refuses a login', () => {
     expect((await post(url, status())).status).toBe(200);
   });
 
-  it('that was shut out, until it no longer is', async () => {
+  it('that is blocked, until it is unblocked', async () => {
     const { url, simulator } = await start();
-    simulator.accounts.setRefused('acme', true);
-    expect((await post(url, balance())).headers['simulator-rejection']).toBe('login-refused');
+    simulator.accounts.setBlocked('acme', true);
+    expect((await post(url, balance())).headers['simulator-rejection']).toBe('login-blocked');
     expect((await post(url, balance([], 'beta'))).status).toBe(200);
-    simulator.accounts.setRefused('acme', false);
+    simulator.accounts.setBlocked('acme', false);
     expect((await post(url, balance())).status).toBe(200);
   });
 
@@ -368,7 +368,7 @@ describe('the simulator refuses a login', () => {
   });
 });
 
-describe('the simulator refuses a request', () => {
+describe('the simulator rejects a request', () => {
   it('with a query', async () => {
     expect(await reasonFor(balance(), (wire) => ({ ...wire, path: `${wire.path}?a=b` }))).toBe(
       'query-present',
@@ -394,13 +394,13 @@ describe('the simulator refuses a request', () => {
     ['a slash at the end', { path: '/gw/api/v2/get-balance/manager/acme/' }, 404],
     ['a path that cannot be decoded', { path: '/gw/api/v2/get-balance/manager/%zz' }, 400],
     ['an encoded body', { headers: { 'Content-Encoding': 'gzip' } }, 415],
-  ])('with %s by a status that it marks as invented', async (_, change, status) => {
+  ])('with %s by a status that it marks as undocumented', async (_, change, status) => {
     const { url } = await start();
     const reply = await send(url, { ...wireOf(url, balance()), ...change });
     expect([reply.status, reply.headers['simulator-undocumented']]).toEqual([status, 'true']);
   });
 
-  it('with a body of two megabytes by a status that it marks as invented', async () => {
+  it('with a body of two megabytes by a status that it marks as undocumented', async () => {
     const { url } = await start();
     const reply = await send(url, { ...wireOf(url, balance()), body: 'a'.repeat(2_000_000) });
     expect([reply.status, reply.headers['simulator-undocumented']]).toEqual([413, 'true']);

@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 
-/** A request as it reached the gateway. */
+/** A request that the gateway received. */
 export interface Recorded {
   readonly method: string;
   readonly target: string;
-  /** Names and values in turn, as they were sent. */
+  /** Alternating names and values, as sent. */
   readonly rawHeaders: readonly string[];
   readonly headers: IncomingMessage['headers'];
   readonly body: Buffer;
@@ -14,12 +14,12 @@ export interface Recorded {
 export interface RecordingGateway {
   readonly url: string;
   readonly requests: Recorded[];
-  /** Gives every following answer; `OK` in plain text until it is set. */
+  /** Sends the responses to following requests. Default: `OK` in plain text. */
   reply: (response: ServerResponse, request: Recorded) => void;
   close(): Promise<void>;
 }
 
-/** A gateway that believes everything, remembers it, and answers as the test says. */
+/** A gateway that accepts every request, records it, and responds as the test wants. */
 export async function startRecordingGateway(): Promise<RecordingGateway> {
   const requests: Recorded[] = [];
   const server = createServer((request, response) => {

@@ -13,7 +13,7 @@ import { describeWith, itWith } from '../support/requires.ts';
 import { startProxy, type TestProxy } from '../support/service.ts';
 import { startSimulator } from '../support/simulator.ts';
 
-/** Installed side by side; the second one calls everything by another name. */
+/** Installed side by side; the second one has other names. */
 const releases = [
   { release: 'pay', namespace: 'payments', options: [] },
   { release: 'payouts', namespace: 'treasury', options: ['--set=nameOverride=signer'] },
@@ -44,13 +44,13 @@ function monitored({ release, namespace, options }: (typeof releases)[number]) {
       at(object, 'kind') === 'Service' &&
       at(object, 'metadata', 'labels', 'app.kubernetes.io/component') === 'admin',
   );
-  // helm leaves the namespace to kubectl.
+  // helm template does not set the namespace.
   const metadata = { ...z.record(z.string(), z.unknown()).parse(at(service, 'metadata')), namespace };
   return { monitor, service: { metadata } };
 }
 
-/** The rules, with alerts that fire within seconds. */
-function impatientRules(name: string): string {
+/** The rules, with `for` of one second. */
+function rulesWithoutDelay(name: string): string {
   const file = join(folder, name);
   const text = readFileSync(join('deploy/prometheus', name), 'utf8');
   writeFileSync(file, text.replaceAll(/^( +for: )\d+[mh]$/gm, '$11s'));
@@ -70,11 +70,11 @@ async function start(): Promise<void> {
   stops.push(() => Promise.all(proxies.splice(0).map((proxy) => proxy.stop())));
   prometheus = await startPrometheus(
     scrapes,
-    ['alerts.rules.yaml', 'objectives.rules.yaml'].map(impatientRules),
+    ['alerts.rules.yaml', 'objectives.rules.yaml'].map(rulesWithoutDelay),
   );
   stops.push(() => prometheus.stop());
   await until(async () => (await prometheus.query('up == 1')).length === releases.length);
-  // Rates need two scrapes with something between them.
+  // Rates need two scrapes with requests between them.
   for (let round = 0; round < 4; round += 1) {
     for (const { url } of proxies) await post(`${url}/sandbox/gw/api/v4/status/1234`, statusForm);
     await new Promise((done) => setTimeout(done, 800));
@@ -93,58 +93,61 @@ const alerts = z.object({
 const both = releases.map(({ namespace, release }) => `${namespace}/${release}`);
 const isHelmHere = itWith('helm') === it;
 
-describeWith('prometheus')('two releases that one Prometheus scrapes as the chart says', () => {
-  const whenHelm = isHelmHere ? it : it.skip;
-  beforeAll(async () => {
-    if (isHelmHere) await start();
-  }, 60_000);
-  afterAll(async () => {
-    for (const stop of stops.toReversed()) await stop();
-    rmSync(folder, { recursive: true });
-  });
+describeWith('prometheus')(
+  'two releases that one Prometheus scrapes with the ServiceMonitor of the chart',
+  () => {
+    const whenHelm = isHelmHere ? it : it.skip;
+    beforeAll(async () => {
+      if (isHelmHere) await start();
+    }, 60_000);
+    afterAll(async () => {
+      for (const stop of stops.toReversed()) await stop();
+      rmSync(folder, { recursive: true });
+    });
 
-  async function releasesIn(expr: string): Promise<readonly string[]> {
-    const concrete = expr
-      .replaceAll(/\$environment|\$operation/g, '.+')
-      .replaceAll(/\$namespace|\$release/g, '.*')
-      .replaceAll('$__rate_interval', '5s')
-      .replaceAll('$__range', '1m');
-    const found = (await prometheus.query(concrete)).map(
-      ({ metric: { namespace, release } }) => `${namespace}/${release}`,
-    );
-    return [...new Set(found)].sort();
-  }
-
-  whenHelm('have one job and different releases, whatever their nameOverride', async () => {
-    expect(await releasesIn('up{job="countersign"}')).toEqual(both);
-  });
-
-  whenHelm.each(['Requests', 'Memory', 'CPU and event loop', 'Versions', 'Outcomes'])(
-    'have their own series in the panel %s',
-    async (title) => {
-      const panels = Object.values(dashboards).flatMap(({ sections }) =>
-        sections.flatMap((one) => one.panels),
+    async function releasesIn(expr: string): Promise<readonly string[]> {
+      const concrete = expr
+        .replaceAll(/\$environment|\$operation/g, '.+')
+        .replaceAll(/\$namespace|\$release/g, '.*')
+        .replaceAll('$__rate_interval', '5s')
+        .replaceAll('$__range', '1m');
+      const found = (await prometheus.query(concrete)).map(
+        ({ metric: { namespace, release } }) => `${namespace}/${release}`,
       );
-      const queries = panels.find((panel) => panel.title === title)?.queries ?? [];
-      expect(queries).not.toEqual([]);
-      for (const { expr } of queries) expect(await releasesIn(expr)).toEqual(both);
-    },
-  );
+      return [...new Set(found)].sort();
+    }
 
-  whenHelm('have their own CountersignDown', async () => {
-    const firing = async () =>
-      alerts
-        .parse(await prometheus.api('alerts'))
-        .alerts.filter(
-          ({ state, labels }) => state === 'firing' && labels['alertname'] === 'CountersignDown',
+    whenHelm('have one job and different releases, whatever their nameOverride', async () => {
+      expect(await releasesIn('up{job="countersign"}')).toEqual(both);
+    });
+
+    whenHelm.each(['Requests', 'Memory', 'CPU and event loop', 'Versions', 'Outcomes'])(
+      'have their own series in the panel %s',
+      async (title) => {
+        const panels = Object.values(dashboards).flatMap(({ sections }) =>
+          sections.flatMap((one) => one.panels),
         );
-    expect(await firing()).toEqual([]);
-    await Promise.all(proxies.splice(0).map((proxy) => proxy.stop()));
-    await until(async () => (await firing()).length === releases.length);
-    const described = (await firing()).map(({ annotations }) => annotations['description'] ?? '');
-    expect(described.map((text) => text.replace(/^.*(?=Release )/s, '')).sort()).toEqual([
-      'Release pay in namespace payments.',
-      'Release payouts in namespace treasury.',
-    ]);
-  });
-});
+        const queries = panels.find((panel) => panel.title === title)?.queries ?? [];
+        expect(queries).not.toEqual([]);
+        for (const { expr } of queries) expect(await releasesIn(expr)).toEqual(both);
+      },
+    );
+
+    whenHelm('have their own CountersignDown', async () => {
+      const firing = async () =>
+        alerts
+          .parse(await prometheus.api('alerts'))
+          .alerts.filter(
+            ({ state, labels }) => state === 'firing' && labels['alertname'] === 'CountersignDown',
+          );
+      expect(await firing()).toEqual([]);
+      await Promise.all(proxies.splice(0).map((proxy) => proxy.stop()));
+      await until(async () => (await firing()).length === releases.length);
+      const described = (await firing()).map(({ annotations }) => annotations['description'] ?? '');
+      expect(described.map((text) => text.replace(/^.*(?=Release )/s, '')).sort()).toEqual([
+        'Release pay in namespace payments.',
+        'Release payouts in namespace treasury.',
+      ]);
+    });
+  },
+);

@@ -11,12 +11,12 @@ const metrics = createPrometheus({ version: '1', environments: {}, callers: [] }
 let state: Readiness;
 let server: Server;
 
-async function listen(ports: AdminAppOptions): Promise<void> {
-  server = createServer(createAdminApp(ports)).listen(0, '127.0.0.1');
+async function listen(options: AdminAppOptions): Promise<void> {
+  server = createServer(createAdminApp(options)).listen(0, '127.0.0.1');
   await once(server, 'listening');
 }
 
-function ask(path: string, init?: RequestInit): Promise<Response> {
+function get(path: string, init?: RequestInit): Promise<Response> {
   return fetch(`${originOf(server)}${path}`, init);
 }
 
@@ -54,7 +54,7 @@ describe('/metrics', () => {
       'text/plain; version=0.0.4; charset=utf-8',
     ],
     [
-      'a client that takes anything but OpenMetrics',
+      'a client that accepts anything but OpenMetrics',
       { Accept: '*/*, application/openmetrics-text; version=1.0.0; q=0.0' },
       'text/plain; version=0.0.4; charset=utf-8',
     ],
@@ -63,32 +63,32 @@ describe('/metrics', () => {
       { Accept: 'application/openmetrics-text;q=0.3, text/plain;version=0.0.4;q=0.7' },
       'text/plain; version=0.0.4; charset=utf-8',
     ],
-  ])('gives %s the format it prefers', async (_name, headers, type) => {
-    const response = await ask('/metrics', { headers });
+  ])('returns the format that %s prefers', async (_name, headers, type) => {
+    const response = await get('/metrics', { headers });
     expect(response.status).toBe(200);
     expect(response.headers.get('content-type')).toBe(type);
     expect(response.headers.get('vary')).toContain('Accept');
     expect(await response.text()).toContain('countersign_build_info');
   });
 
-  it('that cannot be made is a 500 without the error text', async () => {
+  it('that cannot be rendered is a 500 without the error text', async () => {
     const broken = () => Promise.reject(new Error('s3cret detail'));
     server.close();
     await listen({ page: broken, readiness: () => state });
-    const response = await ask('/metrics');
+    const response = await get('/metrics');
     expect(response.status).toBe(500);
-    expect(await response.text()).toBe('the page cannot be made\n');
+    expect(await response.text()).toBe('failed to render metrics\n');
   });
 });
 
-/** By fetch no other Host can be sent. */
-function askAs(path: string, host: string | undefined): Promise<number> {
+/** fetch cannot send another Host. */
+function getWithHost(path: string, host: string | undefined): Promise<number> {
   const headers = host === undefined ? [] : { host };
   const sent = request(`${originOf(server)}${path}`, { headers, setHost: false }).end();
   return once(sent, 'response').then(([response]) => response.resume().statusCode);
 }
 
-describe('a page under a Host', () => {
+describe('the Host header', () => {
   beforeEach(async () => {
     server.close();
     const page = (openMetrics: boolean) => metrics.page(openMetrics);
@@ -105,8 +105,8 @@ describe('a page under a Host', () => {
     'LocalHost:9090',
     'countersign:9090',
     'PAY-admin.prod.svc',
-  ])('that is an address or a configured name is served: %s', async (host) => {
-    expect(await askAs('/metrics', host)).toBe(200);
+  ])('with an IP address or a configured name is accepted: %s', async (host) => {
+    expect(await getWithHost('/metrics', host)).toBe(200);
   });
 
   it.each([
@@ -123,36 +123,36 @@ describe('a page under a Host', () => {
     '::1',
     '2130706433',
     '',
-  ])('of another site is not: "%s"', async (host) => {
-    expect(await askAs('/metrics', host)).toBe(421);
+  ])('of another site is rejected: "%s"', async (host) => {
+    expect(await getWithHost('/metrics', host)).toBe(421);
   });
 
-  it.each(['/healthz', '/readyz'])('does not matter to the probe %s', async (path) => {
-    expect(await askAs(path, 'evil.test')).toBe(200);
+  it.each(['/healthz', '/readyz'])('is ignored by the probe %s', async (path) => {
+    expect(await getWithHost(path, 'evil.test')).toBe(200);
   });
 
-  it('of another site is answered with what to do, and without the name', async () => {
+  it('of another site gets an error with advice, without the name', async () => {
     const { hostname, port } = new URL(originOf(server));
     const connection = await RawConnection.open(`http://${hostname}:${port}`);
-    const answer = await connection.send('GET /metrics HTTP/1.1\r\nHost: evil.test\r\n\r\n').answer();
+    const response = await connection.send('GET /metrics HTTP/1.1\r\nHost: evil.test\r\n\r\n').answer();
     connection.close();
-    expect(answer.body.toString()).toBe(
-      'The Host is not known here. Use an IP address, or add the name to admin.allowedHosts.\n',
+    expect(response.body.toString()).toBe(
+      'Unknown Host. Use an IP address, or add the name to admin.allowedHosts.\n',
     );
   });
 });
 
 describe('health', () => {
-  it('/healthz says ok whatever /readyz says', async () => {
+  it('/healthz is ok whatever /readyz is', async () => {
     state = { ready: false, reasons: ['draining'], warnings: [] };
-    const response = await ask('/healthz');
+    const response = await get('/healthz');
     expect([response.status, await response.text()]).toEqual([200, 'ok\n']);
   });
 
   it('/readyz is 200 when ready, else 503 with the reasons', async () => {
-    expect((await ask('/readyz')).status).toBe(200);
+    expect((await get('/readyz')).status).toBe(200);
     state = { ready: false, reasons: ['key-source-never-reached'], warnings: ['log-lines-dropped'] };
-    const response = await ask('/readyz');
+    const response = await get('/readyz');
     expect(response.status).toBe(503);
     expect(response.headers.get('cache-control')).toBe('no-store');
     expect(await response.json()).toEqual(state);
@@ -163,23 +163,23 @@ describe('everything else', () => {
   it.each(['/', '/metrics/', '/Metrics', '/healthz/x', '/debug', '/sandbox/gw/api/v4/status/1'])(
     '%s is not found',
     async (path) => {
-      expect((await ask(path)).status).toBe(404);
+      expect((await get(path)).status).toBe(404);
     },
   );
 
   it.each(['POST', 'PUT', 'DELETE', 'OPTIONS'])('%s is not allowed', async (method) => {
-    const response = await ask('/metrics', { method });
+    const response = await get('/metrics', { method });
     expect(response.status).toBe(405);
     expect(response.headers.get('allow')).toBe('GET, HEAD');
   });
 
-  it('HEAD is answered like GET, without a body', async () => {
-    const response = await ask('/metrics', { method: 'HEAD' });
+  it('HEAD is the same as GET, without a body', async () => {
+    const response = await get('/metrics', { method: 'HEAD' });
     expect([response.status, await response.text()]).toEqual([200, '']);
   });
 
-  it('carries the usual protective headers and does not name its framework', async () => {
-    const { headers } = await ask('/healthz');
+  it('has security headers and does not name its framework', async () => {
+    const { headers } = await get('/healthz');
     expect(headers.get('x-content-type-options')).toBe('nosniff');
     expect(headers.get('content-security-policy')).toContain("default-src 'self'");
     expect(headers.has('x-powered-by')).toBe(false);

@@ -37,7 +37,7 @@ const caller = (name: keyof typeof tokens, more: object) => ({
   ...more,
 });
 
-/** One request of every sort that the dashboards tell apart. */
+/** One request of every kind that the dashboards distinguish. */
 async function mixedTraffic(): Promise<void> {
   const as = (name: keyof typeof tokens) => ({
     Authorization: `Bearer ${tokens[name]}`,
@@ -54,9 +54,9 @@ async function mixedTraffic(): Promise<void> {
   await post(status, 'login=acme&client_orderid=invoice-2', as('billing'));
   await post(status, 'login=acme&client_orderid=invoice-4', as('billing'));
   await post(status, 'login=acme&client_orderid=invoice-1', as('trial'));
-  await post(`${route}/v4/status/1235`, 'login=nobody&client_orderid=1', as('billing'));
+  await post(`${route}/v4/status/1235`, 'login=unknown&client_orderid=1', as('billing'));
   await post(status, 'login=acme', as('billing'));
-  await post(status, statusForm, { Authorization: 'Bearer of nobody' });
+  await post(status, statusForm, { Authorization: 'Bearer unknown' });
 }
 
 async function start(): Promise<void> {
@@ -71,10 +71,10 @@ async function start(): Promise<void> {
   stops.push(() => gateway.close());
   const vault = await new VaultTestEnvironment({ clock: () => Date.now() }).open();
   stops.push(() => vault.close());
-  const keep = (privateKey: string) =>
+  const putKey = (privateKey: string) =>
     vault.admin.put('gateway/sandbox/acme', { control_key: controlKey, private_key: privateKey });
-  await keep(testPrivateKey);
-  await vault.admin.put('gateway/sandbox/beta', { control_key: 'not the one that the gateway knows' });
+  await putKey(testPrivateKey);
+  await vault.admin.put('gateway/sandbox/beta', { control_key: 'not registered at the gateway' });
   const { address } = vault.vault;
   const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
   proxy = await startProxy({
@@ -107,11 +107,11 @@ async function start(): Promise<void> {
     globSync('deploy/prometheus/*.rules.yaml').map((file) => resolve(file)),
   );
   stops.push(() => prometheus.stop());
-  // Prometheus takes 5 seconds to its first scrape. Rates need two, with something between them.
+  // The first scrape takes 5 seconds. Rates need two scrapes, with requests between them.
   await until(async () => (await prometheus.query('up == 1')).length === 2);
   for (let round = 0; round < 7; round += 1) {
-    if (round === 3) await keep(vectorText('keys/rsa-4096-pkcs8.pem'));
-    // An outage of Vault, in which the cached keys go on signing.
+    if (round === 3) await putKey(vectorText('keys/rsa-4096-pkcs8.pem'));
+    // An outage of Vault, during which cached keys keep working.
     vault.vault.sealed = round === 5;
     await mixedTraffic();
     await new Promise((done) => setTimeout(done, 700));
@@ -124,7 +124,7 @@ const alert = z.object({
   annotations: z.record(z.string(), z.string()),
 });
 
-describeWith('prometheus')('a real Prometheus that scrapes a Countersign under mixed traffic', () => {
+describeWith('prometheus')('a real Prometheus that scrapes Countersign under mixed traffic', () => {
   beforeAll(start, 60_000);
 
   const seen: (readonly [dashboard: string, panel: string, series: number, query: string])[] = [];
@@ -133,12 +133,12 @@ describeWith('prometheus')('a real Prometheus that scrapes a Countersign under m
     process.stdout.write(['dashboard | panel | series | query', ...lines, ''].join('\n'));
   });
 
-  // A start that failed half-way must not leave anything running.
+  // A failed start must not leave anything running.
   afterAll(async () => {
     for (const stop of stops.toReversed()) await stop();
   });
 
-  function ask(expr: string, { namespace = '.*', release = '.*' } = {}): Promise<Sample[]> {
+  function query(expr: string, { namespace = '.*', release = '.*' } = {}): Promise<Sample[]> {
     const concrete = expr
       .replaceAll(/\$environment|\$operation/g, '.+')
       .replaceAll('$namespace', namespace)
@@ -149,7 +149,7 @@ describeWith('prometheus')('a real Prometheus that scrapes a Countersign under m
   }
 
   it.each(queries)('%s: %s', async (dashboard, panel, expr) => {
-    const values = (await ask(expr, busy)).map(({ value: [, text] }) => Number(text));
+    const values = (await query(expr, busy)).map(({ value: [, text] }) => Number(text));
     seen.push([dashboard, panel, values.length, expr]);
     expect(values).toContainEqual(expect.any(Number));
     expect(values.some((value) => Number.isFinite(value))).toBe(true);
@@ -159,16 +159,18 @@ describeWith('prometheus')('a real Prometheus that scrapes a Countersign under m
     const releases = (results: readonly Sample[]) =>
       results.map(({ metric: { namespace, release } }) => `${namespace}/${release}`);
     expect(['payments/pay', 'payouts/pay']).toEqual(
-      expect.arrayContaining([...new Set(releases(await ask(expr)))]),
+      expect.arrayContaining([...new Set(releases(await query(expr)))]),
     );
-    expect(['payouts/pay']).toEqual(expect.arrayContaining([...new Set(releases(await ask(expr, unused)))]));
+    expect(['payouts/pay']).toEqual(
+      expect.arrayContaining([...new Set(releases(await query(expr, unused)))]),
+    );
   });
 
-  it('keeps the requests of a release out of those of another one', async () => {
+  it('does not mix requests of two releases', async () => {
     const signatures = async (of: typeof busy) =>
-      (await ask('sum(countersign_signatures_total{namespace=~"$namespace", release=~"$release"})', of)).map(
-        ({ value: [, text] }) => Number(text),
-      );
+      (
+        await query('sum(countersign_signatures_total{namespace=~"$namespace", release=~"$release"})', of)
+      ).map(({ value: [, text] }) => Number(text));
     expect((await signatures(busy))[0]).toBeGreaterThan(0);
     expect(await signatures(unused)).toEqual([0]);
   });
@@ -183,17 +185,17 @@ describeWith('prometheus')('a real Prometheus that scrapes a Countersign under m
     'countersign_request_outcomes_total{outcome="answered", fault="gateway"}',
     'countersign_request_outcomes_total{outcome="not-sent", fault="caller"}',
     'countersign_request_outcomes_total{outcome="unknown", fault="gateway"}',
-    'countersign_authorization_decisions_total{caller="billing", decision="refused"}',
+    'countersign_authorization_decisions_total{caller="billing", decision="denied"}',
     'countersign_authorization_decisions_total{caller="trial", decision="would-deny"}',
     'max_over_time(countersign_key_source_up[1m]) - min_over_time(countersign_key_source_up[1m])',
     'countersign_key_fallbacks_total{login="acme", kind="private_key", to="older"}',
     'countersign_key_version{login="acme", kind="private_key"} - countersign_key_signing_version',
-  ])('tells apart what happened: %s', async (expr) => {
+  ])('distinguishes: %s', async (expr) => {
     const values = (await prometheus.query(expr)).map(({ value: [, text] }) => Number(text));
     expect(Math.max(...values)).toBeGreaterThan(0);
   });
 
-  it('reads the page as OpenMetrics without a complaint, with exemplars', async () => {
+  it('reads the page as OpenMetrics without errors, with exemplars', async () => {
     const targets = z.object({
       activeTargets: z.array(z.object({ health: z.string(), lastError: z.string() })),
     });
@@ -216,13 +218,13 @@ describeWith('prometheus')('a real Prometheus that scrapes a Countersign under m
     expect(unhealthy).toEqual([]);
   });
 
-  it('pages for the payment whose outcome nobody knows, in words without gaps', async () => {
+  it('pages for the payment with an unknown outcome, with complete texts', async () => {
     const alerts = z.object({ alerts: z.array(alert) });
     await until(async () => {
       const { alerts: seen } = alerts.parse(await prometheus.api('alerts'));
       const unknown = seen.find(({ labels }) => labels.alertname === 'CountersignOutcomeUnknown');
       return (
-        unknown?.annotations.summary === 'A transfer in sandbox may or may not have happened' &&
+        unknown?.annotations.summary === 'Unknown outcome for transfer in sandbox' &&
         (unknown.annotations['description'] ?? '').endsWith('Release pay in namespace payments.')
       );
     });

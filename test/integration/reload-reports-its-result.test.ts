@@ -6,8 +6,8 @@ import { always, type FaultyGateway, reply, startFaultyGateway } from '../suppor
 import { paths, post, transferForm, until } from '../support/forwarding.ts';
 import { configFor, type ServeProcess, spawnServe } from '../support/process.ts';
 
-const partial = 'configuration reloaded, but some fields need a restart';
-const rejected = 'configuration not reloaded: the running one stays';
+const partial = 'configuration reloaded; some fields require a restart';
+const rejected = 'configuration reload failed; keeping the current one';
 
 describe('SIGHUP', () => {
   let process: ServeProcess;
@@ -38,7 +38,7 @@ describe('SIGHUP', () => {
     await Promise.all([gateway.close(), next.close()]);
   });
 
-  it('that changed a port warns of it by field name, and applies the rest', async () => {
+  it('with a changed port warns with the field name, and applies the rest', async () => {
     const admin = { port: 1, allowedHosts: ['metrics.example'] };
     reload(configFor(next.url, { admin, log: { level: 'debug' } }));
     await logged(partial);
@@ -72,15 +72,15 @@ describe('SIGHUP', () => {
     expect(await gauge('success_timestamp_seconds')).toBeGreaterThan(started);
   });
 
-  it('that names a certificate file without a certificate is not successful', async () => {
+  it('with a file that contains no certificate is not successful', async () => {
     writeFileSync(join(process.folder, 'bad.pem'), 'x');
     const sandbox = { baseUrl: next.url, product: 'gw', caFile: './bad.pem' };
     reload(configFor(gateway.url, { environments: { sandbox } }));
-    await until(() => process.stdout().includes('configuration not reloaded'));
+    await until(() => process.stdout().includes('configuration reload failed'));
     await until(async () => (await gauge('successful')) === 0);
   });
 
-  it('that changed how the process stops takes effect', async () => {
+  it('with changed shutdown settings takes effect', async () => {
     const proxy = { port: 0, timeouts: { shutdownDelay: '30s' } };
     process.signal('SIGHUP');
     await logged('configuration reloaded');

@@ -65,7 +65,7 @@ describe('SIGHUP', () => {
     const bad = { ...configFor(next.url), keys: { source: 'somewhere' }, unknown: 1 };
     process.rewrite(bad);
     process.signal('SIGHUP');
-    await until(() => process.lines('configuration not reloaded: the running one stays').length === 1);
+    await until(() => process.lines('configuration reload failed; keeping the current one').length === 1);
     expect(process.stdout()).toMatch(/"level":"error"[^\n]*unknown/);
     expect(process.stdout()).toMatch(/"level":"error"[^\n]*keys/);
     expect((await post(`${url}${paths.transfer}`, transferForm)).body).toBe('first');
@@ -75,17 +75,17 @@ describe('SIGHUP', () => {
     expect((await post(`${url}${paths.transfer}`, transferForm)).body).toBe('next');
   });
 
-  it('survives a file that has gone', async () => {
+  it('survives a missing file', async () => {
     const { process, url } = await serveTwo();
     rmSync(join(process.folder, 'config.yaml'));
     process.signal('SIGHUP');
-    await until(() => process.lines('configuration not reloaded: the running one stays').length === 1);
+    await until(() => process.lines('configuration reload failed; keeping the current one').length === 1);
     expect((await post(`${url}${paths.transfer}`, transferForm)).body).toBe('first');
   });
 });
 
 describe('a reload', () => {
-  it('lets what is under way end where it began', async () => {
+  it('lets in-flight requests finish with the old configuration', async () => {
     const going = Promise.withResolvers<void>();
     const held: Script = async ({ request, end }) => {
       await request();
@@ -122,7 +122,7 @@ describe('a reload', () => {
     expect(gateway.connections()).toBe(2);
   });
 
-  it('keeps the keys that are cached, also while their source is gone', async () => {
+  it('keeps cached keys, even while their source is unavailable', async () => {
     const gateway = await startGateway(always(reply('200 OK', '[]')));
     const proxy = await startProxy({ gateway: gateway.url });
     stops.push(() => proxy.stop());

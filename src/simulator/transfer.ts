@@ -1,0 +1,60 @@
+import type { Pair } from '../oauth1/parameters.ts';
+import type { SimulatorContext } from './context.ts';
+import { formResponse, type SimulatorResponse } from './response.ts';
+import { parameter, type VerifiedRequest } from './verified-request.ts';
+
+/**
+ * Approves a transfer at once; it becomes an order that a status query finds. Stores only the fields named here: no card
+ * number, name, expiry or CVV. The gateway's interface only shows how transfers are signed (docs/gateway-interface.md
+ * section 4.3), so every response is undocumented, and says so.
+ */
+export function transferResponse(
+  request: VerifiedRequest,
+  { scenario, ledger, clock }: SimulatorContext,
+): SimulatorResponse {
+  const endpoint = request.path['endpoint'] ?? '';
+  const clientOrderId = parameter(request, 'client_orderid');
+  if (!scenario.endpoints.includes(endpoint)) return transferError(request, 'Unknown endpoint', '9004');
+  if (clientOrderId === undefined) return transferError(request, 'client_orderid is missing', '9001');
+  const order = ledger.add({
+    login: request.login,
+    endpoint,
+    clientOrderId,
+    stages: [transferStage(request, clock())],
+  });
+  return formResponse(
+    [
+      ['type', 'transfer-response'],
+      ['serial-number', request.serialNumber],
+      ['merchant-order-id', clientOrderId],
+      [`${scenario.product}-order-id`, order.orderId],
+    ],
+    true,
+  );
+}
+
+function transferStage(request: VerifiedRequest, now: number): Record<string, string> {
+  const amount = parameter(request, 'amount');
+  const currency = parameter(request, 'currency');
+  return {
+    'serial-number': request.serialNumber,
+    status: 'approved',
+    'order-stage': 'transfer_approved',
+    'transaction-type': 'transfer',
+    ...(amount === undefined ? {} : { amount, 'initial-amount': amount }),
+    ...(currency === undefined ? {} : { currency }),
+    'transaction-date': `${new Date(now).toISOString().slice(0, 19).replace('T', ' ')} UTC`,
+  };
+}
+
+function transferError(request: VerifiedRequest, message: string, code: string): SimulatorResponse {
+  const fields: Pair[] = [
+    ['type', 'transfer-response'],
+    ['serial-number', request.serialNumber],
+    ['merchant-order-id', parameter(request, 'client_orderid') ?? ''],
+    ['status', 'error'],
+    ['error-message', message],
+    ['error-code', code],
+  ];
+  return formResponse(fields, true);
+}

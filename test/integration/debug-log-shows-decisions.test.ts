@@ -1,0 +1,127 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Secret } from '../../src/secret.ts';
+import { closedPort } from '../support/faulty-gateway.ts';
+import { type Answer, askBalance, exchanges, post, transferForm, until } from '../support/forwarding.ts';
+import { type ProxyOptions, startProxy, type TestProxy, writeKeys } from '../support/service.ts';
+import { startSimulator } from '../support/simulator.ts';
+
+const stops: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  await Promise.all(stops.splice(0).map((stop) => stop()));
+});
+
+async function start(options: Partial<ProxyOptions> = {}): Promise<TestProxy> {
+  const clock = (): number => Date.now();
+  const known = { controlKeys: [new Secret('old key')], publicKeys: [] };
+  const { url, close } = await startSimulator({ clock, keys: new Map([['acme', known]]) });
+  const keys = { acme: { controlKey: 'old key' } };
+  const proxy = await startProxy({ gateway: url, keys, logLevel: 'debug', random: () => 0, ...options });
+  stops.push(close, () => proxy.stop());
+  return proxy;
+}
+
+/** The lines of one request as `message: fields`, without what is the same in all of them or a duration. */
+async function decisions(proxy: TestProxy, response: Answer | string): Promise<string[]> {
+  await exchanges(proxy);
+  const id = typeof response === 'string' ? response : response.headers['x-request-id'];
+  return proxy
+    .logLines()
+    .filter(({ requestId, level }) => requestId === id && level === 'debug')
+    .map(({ msg, ...fields }) => [`${String(msg)}:`, ...textsOf(fields)].join(' '));
+}
+
+const left: ReadonlySet<string> = new Set([
+  'level',
+  'time',
+  'requestId',
+  'ms',
+  'environment',
+  'clockSkewSeconds',
+]);
+const textsOf = (fields: Readonly<Record<string, unknown>>): string[] =>
+  Object.entries(fields).flatMap(([name, value]) => (left.has(name) ? [] : `${name}=${String(value)}`));
+
+/** The keys in the folder are read for every request. */
+const readAlways = (proxy: TestProxy): Promise<unknown> =>
+  proxy.reload({ keys: { source: 'directory', directory: proxy.keysFolder, cache: { ttl: '0ms' } } });
+
+describe('at level debug', () => {
+  it('a request shows its route, its key and why, and each attempt', async () => {
+    const proxy = await start();
+    expect(await decisions(proxy, await askBalance(proxy))).toEqual([
+      'authorization decided: caller=local decision=allowed',
+      'request routed: caller=local operation=manager-balance readOnly=true login=acme',
+      'key source read: source=directory',
+      'key lookup: result=fetched',
+      expect.stringMatching(
+        /^key selected: operation=manager-balance login=acme reason=only-key keyKind=control_key keyVersion=\d+$/,
+      ),
+      'gateway responded: operation=manager-balance status=200',
+    ]);
+  });
+
+  it('a rejected key shows which one was tried in its place, and why', async () => {
+    const proxy = await start();
+    await readAlways(proxy);
+    await askBalance(proxy);
+    writeKeys(proxy.keysFolder, 'sandbox', 'acme', { controlKey: 'next key' });
+    await until(async () => (await askBalance(proxy)) && proxy.logText().includes('key fallback'));
+    const response = proxy.logLines().find(({ msg }) => msg === 'key fallback');
+    const lines = await decisions(proxy, String(response?.requestId));
+    const selected = lines.filter((line) => line.startsWith('key selected'));
+    expect(selected).toEqual([
+      expect.stringContaining('reason=newest'),
+      expect.stringContaining('reason=last-accepted'),
+    ]);
+    const [newest = 0, older = 0] = selected.map((line) => Number(/keyVersion=(\d+)/.exec(line)?.[1]));
+    expect(newest).toBeGreaterThan(older);
+    expect(
+      lines.filter((line) => !/^(authorization|request|key (selected|source|lookup))/.test(line)),
+    ).toEqual([
+      'gateway responded: operation=manager-balance status=403',
+      'gateway responded: operation=manager-balance status=200',
+      'key fallback: login=acme keyKind=control_key to=older',
+    ]);
+  });
+
+  it('a request that cannot be sent shows its retries', async () => {
+    const proxy = await start({ gateway: `http://127.0.0.1:${closedPort}` });
+    const lines = await decisions(proxy, await askBalance(proxy));
+    const failure = [
+      'gateway unreachable: operation=manager-balance cause=refused',
+      'upstream request failed: operation=manager-balance reason=gateway-unreachable written=false stalePool=false',
+    ];
+    const retry = 'upstream request retried: operation=manager-balance delayMs=50';
+    expect(lines.filter((line) => /^(gateway|upstream)/.test(line))).toEqual([
+      ...failure,
+      retry,
+      ...failure,
+      retry,
+      ...failure,
+    ]);
+  });
+
+  it('a payment ahead of which a canary is sent shows both', async () => {
+    const proxy = await start();
+    const canary = { source: 'directory' as const, directory: proxy.keysFolder, rotation: { canary: true } };
+    await proxy.reload({ keys: { ...canary, cache: { ttl: '0ms' } } });
+    const pay = () =>
+      post(`${proxy.url}/sandbox/gw/api/v2/pan-eligibility/send/1234`, transferForm, {
+        'Countersign-Login': 'acme',
+      });
+    await askBalance(proxy);
+    writeKeys(proxy.keysFolder, 'sandbox', 'acme', { controlKey: 'next key' });
+    await until(async () => (await pay()) && proxy.logText().includes('canary sent'));
+    const id = proxy.logLines().find(({ msg }) => msg === 'canary sent')?.['requestId'];
+    const lines = await decisions(proxy, String(id));
+    expect(lines).toContain('canary sent: result=accepted');
+    expect(lines.filter((line) => line.startsWith('key selected')).length).toBeGreaterThan(1);
+  });
+});
+
+it('at level info there is none of this', async () => {
+  const proxy = await start({ logLevel: 'info' });
+  await askBalance(proxy);
+  await exchanges(proxy);
+  expect(proxy.logLines().filter(({ level }) => level === 'debug')).toEqual([]);
+});
