@@ -249,7 +249,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     ]);
     expect(await problems(file(first.keyFile, first.certFile, ca.file))).toEqual([
       expect.stringContaining('proxy.tls.certFile names a file that contains no valid PEM certificate'),
-      expect.stringContaining('proxy.tls.keyFile names a file that is not a PEM private key'),
+      expect.stringContaining('proxy.tls.keyFile names a file that is not an unencrypted PEM private key'),
     ]);
     const good = file(first.certFile, first.keyFile, ca.file);
     expect(await problems(good, Date.now() + 2 * day)).toEqual([
