@@ -1,11 +1,12 @@
 import { configJsonSchema, type Schema } from '../../src/config/json-schema.ts';
+import { cell, code, table } from './markdown.ts';
 
-/** One field of the configuration, for the README. */
+/** One field of the configuration. */
 export interface ConfigRow {
-  /** `*` stands for a name of the reader's choice, `[]` for each item of a list. */
+  /** `*` is a name that the operator chooses, `[]` each item of a list. */
   readonly path: string;
   readonly type: string;
-  /** As it would stand in the file; `required`, or empty where leaving it out has a meaning of its own. */
+  /** As it is written in the file; `required`; or empty if the field is optional and has no default. */
   readonly default: string;
   readonly description: string;
 }
@@ -44,9 +45,26 @@ function rowOf(field: Schema, path: string, required: boolean): ConfigRow {
 function typeOf({ const: only, enum: values, type, additionalProperties }: Schema): string {
   if (only !== undefined) return String(only);
   if (values !== undefined) return values.join(' or ');
-  if (typeof additionalProperties === 'object') return 'mapping by name';
-  // The schema has two types only for numbers, since a variable may stand in their place.
-  return Array.isArray(type) ? 'whole number' : (words[type ?? 'object'] ?? 'mapping');
+  if (typeof additionalProperties === 'object') return 'map by name';
+  // Only numbers have two types in the schema: a variable may be given instead.
+  return Array.isArray(type) ? 'integer' : (typeNames[type ?? 'object'] ?? 'object');
 }
 
-const words: Readonly<Record<string, string>> = { string: 'text', array: 'list', boolean: 'true or false' };
+const typeNames: Readonly<Record<string, string>> = { string: 'string', array: 'list', boolean: 'boolean' };
+
+/** A table for each top-level field. Fields that only contain other fields are left out. */
+export function configurationTables(): string {
+  const rows = configTable().filter(({ type }) => type !== 'object');
+  const sections = Map.groupBy(rows, ({ path }) => path.replace(/[.[].*/, ''));
+  return [...sections]
+    .map(
+      ([name, fields]) =>
+        `## ${name}\n\n${table(['field', 'type', 'default', 'meaning'], fields.map(cellsOf))}`,
+    )
+    .join('\n\n');
+}
+
+function cellsOf({ path, type, default: fallback, description }: ConfigRow): string[] {
+  const shown = fallback === 'required' ? fallback : code(fallback);
+  return [code(path), type, shown, cell(description)];
+}

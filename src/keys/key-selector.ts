@@ -69,8 +69,8 @@ export class KeySelector {
    * @throws ProxyError `key-missing`, `key-unusable`, `key-source-unavailable`
    */
   async select(login: LoginRef, kind: KeyKind, policy: RetryPolicy = 'retryable'): Promise<UsableKey> {
-    const state = this.#stateOf(login, kind);
     const keys = await this.#observed(login, kind);
+    const state = this.#stateOf(login, kind);
     if (policy === 'retryable' || state.trial === undefined || !state.history.isInDoubt(keys)) {
       return state.history.select(keys, policy);
     }
@@ -85,7 +85,8 @@ export class KeySelector {
 
   /** Whether the ring has a newer key than the one that the gateway accepted last. */
   async isAwaitingNewest(login: LoginRef, kind: KeyKind): Promise<boolean> {
-    return this.#stateOf(login, kind).history.isAwaitingNewest(await this.#observed(login, kind));
+    const keys = await this.#observed(login, kind);
+    return this.#stateOf(login, kind).history.isAwaitingNewest(keys);
   }
 
   /** Why the key is the one to sign with now, for the log. */
@@ -218,6 +219,7 @@ export class KeySelector {
     return keys;
   }
 
+  /** Only for logins that have keys: a client can invent any number of names. */
   #stateOf(login: LoginRef, kind: KeyKind): State {
     const name = `${loginRefString(login)}/${kind}`;
     const known = this.#states.get(name);

@@ -42,7 +42,7 @@ describe('without a request for the login', () => {
     await setup.admin.put(path, { control_key: '' });
     expect((await askBalance(proxy)).body).toContain('key-unusable');
     expect(await unusable()).toBe(1);
-    await setup.admin.put(path, { control_key: 'mended' });
+    await setup.admin.put(path, { control_key: 'fixed' });
     await until(async () => (await unusable()) === 0);
     expect(await counted(proxy, 'key_version', acme)).toBe(2);
     expect(await counted(proxy, 'key_signing_version', acme)).toBe(2);

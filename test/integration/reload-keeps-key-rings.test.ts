@@ -44,7 +44,7 @@ describe('a reload during a Vault outage', () => {
 
   it.each([
     ['the cache', () => keysOf({}, { cache: { ttl: '5s', staleIfError: '2h' } })],
-    ['the overlap', () => keysOf({}, { rotationGracePeriod: '2h' })],
+    ['the grace period', () => keysOf({}, { rotationGracePeriod: '2h' })],
     ['the timeout', () => keysOf({ timeout: '1s' })],
     ['the login', () => keysOf({ auth: { method: 'token', token: 'another' } })],
   ])('with %s changed keeps the key rings', async (_what, config) => {

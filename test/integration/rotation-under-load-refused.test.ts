@@ -16,14 +16,14 @@ const shutOut = 7;
 /** Trials of a key in that time: at 0, 1, 3 and 7 s. */
 const mostTrials = 4;
 const onlyAnswered = { '200 answered': expect.any(Number) };
-const onlyRefused = { '403 answered': expect.any(Number) };
+const onlyRejected = { '403 answered': expect.any(Number) };
 
 describe('under load, a gateway that rejects every request of a login', () => {
   let cluster: TestCluster;
   let load: Load;
-  let answers: readonly Answer[];
+  let responses: readonly Answer[];
   /** Moments of `performance.now()`. */
-  const at = { refused: 0, inVault: 0, allowed: 0 };
+  const at = { rejected: 0, inVault: 0, allowed: 0 };
 
   /**
    * `rotated`: the gateway drops the only key that Vault has; a second later Vault gets the next one.
@@ -41,12 +41,12 @@ describe('under load, a gateway that rejects every request of a login', () => {
     cluster.vault.seen.length = 0;
     cluster.acceptOnly('rotated', next);
     cluster.gateway.accounts.setBlocked('shut-out', true);
-    at.refused = performance.now();
+    at.rejected = performance.now();
     await wait(1000);
     await cluster.putInVault('rotated', next);
     at.inVault = performance.now();
     await wait((shutOut - 1) * 1000);
-    answers = await Promise.all(cluster.processes.map((one) => post(balanceOf(one, 'shut-out').url, '')));
+    responses = await Promise.all(cluster.processes.map((one) => post(balanceOf(one, 'shut-out').url, '')));
     cluster.gateway.accounts.setBlocked('shut-out', false);
     at.allowed = performance.now();
     await wait(1000);
@@ -71,26 +71,26 @@ describe('under load, a gateway that rejects every request of a login', () => {
     const rotated = /^(balance|status) rotated/;
     const recovered = at.inVault + step * 1000 + 400;
     const seen = {
-      before: load.results(rotated, 0, at.refused),
-      'while Vault has only the dropped key': load.results(rotated, at.refused, at.inVault),
+      before: load.results(rotated, 0, at.rejected),
+      'while Vault has only the dropped key': load.results(rotated, at.rejected, at.inVault),
       'in the next second': load.results(rotated, at.inVault, recovered),
       'from then on': load.results(rotated, recovered),
-      'refused at the gateway': cluster.gateway.seen.count({ rejection: 'signature-wrong' }),
+      'rejected at the gateway': cluster.gateway.seen.count({ rejection: 'signature-wrong' }),
       'Vault reads': readsOf('rotated'),
       'fallbacks to newer': await cluster.metric('key_fallbacks_total', { login: 'rotated', to: 'newer' }),
     };
     tell('The gateway drops the only key that Vault has, and Vault gets the next one later', seen);
     expect(seen.before).toEqual(onlyAnswered);
-    expect(seen['while Vault has only the dropped key']).toEqual(onlyRefused);
+    expect(seen['while Vault has only the dropped key']).toEqual(onlyRejected);
     expect(seen['from then on']).toEqual(onlyAnswered);
     // Only requests in flight when another key is found are retried.
-    const passedOn = load.results(rotated)['403 answered'] ?? 0;
+    const forwarded = load.results(rotated)['403 answered'] ?? 0;
     const wavesInFlight = 1 + Math.ceil(load.slowest / every);
-    expect(seen['refused at the gateway'] - passedOn).toBeLessThanOrEqual(
+    expect(seen['rejected at the gateway'] - forwarded).toBeLessThanOrEqual(
       2 * processes * together * wavesInFlight,
     );
     // One refresh per second, and one per kind of key when it was found; each reads two versions at most.
-    const periods = 1 + Math.ceil((at.inVault - at.refused) / 1000 / step);
+    const periods = 1 + Math.ceil((at.inVault - at.rejected) / 1000 / step);
     expect(seen['Vault reads']).toBeLessThanOrEqual(2 * processes * 2 * periods);
   });
 
@@ -98,26 +98,26 @@ describe('under load, a gateway that rejects every request of a login', () => {
     const shutOut = /^(balance|status) shut-out/;
     const allOfIt = /shut-out|transfer/;
     const seen = {
-      'while blocked': load.results(shutOut, at.refused, at.allowed),
+      'while blocked': load.results(shutOut, at.rejected, at.allowed),
       'from then on': load.results(shutOut, at.allowed),
-      'refused at the gateway': cluster.gateway.seen.count({ rejection: 'login-blocked' }),
+      'rejected at the gateway': cluster.gateway.seen.count({ rejection: 'login-blocked' }),
       'Vault reads': readsOf('shut-out'),
       fallbacks: await cluster.metric('key_fallbacks_total', { login: 'shut-out' }),
     };
-    tell(`The gateway blocks a login for ${Math.round((at.allowed - at.refused) / 1000)} s`, seen);
-    expect(seen['while blocked']).toEqual(onlyRefused);
+    tell(`The gateway blocks a login for ${Math.round((at.allowed - at.rejected) / 1000)} s`, seen);
+    expect(seen['while blocked']).toEqual(onlyRejected);
     expect(seen['from then on']).toEqual(onlyAnswered);
-    const seconds = Math.ceil((at.allowed - at.refused) / 1000);
+    const seconds = Math.ceil((at.allowed - at.rejected) / 1000);
     const trials = mostTrials * 2 * processes;
-    const passedOn = (load.results(allOfIt)['403 answered'] ?? 0) + answers.length;
-    expect(seen['refused at the gateway'] - passedOn).toBeLessThanOrEqual(trials);
+    const forwarded = (load.results(allOfIt)['403 answered'] ?? 0) + responses.length;
+    expect(seen['rejected at the gateway'] - forwarded).toBeLessThanOrEqual(trials);
     // One refresh per second for both kinds of key; each reads two versions.
     expect(seen['Vault reads']).toBeLessThanOrEqual(2 * (1 + seconds) * processes);
     expect(seen.fallbacks).toBe(0);
   });
 
   it('has its responses forwarded: status and body', () => {
-    for (const { status, headers, body } of answers) {
+    for (const { status, headers, body } of responses) {
       expect({ status, body }).toEqual({ status: 403, body: expect.stringContaining('Access is denied') });
       expect(headers['countersign-outcome']).toBe('answered');
       expect(headers['content-type']).toMatch(/^text\/html/);
@@ -125,15 +125,19 @@ describe('under load, a gateway that rejects every request of a login', () => {
   });
 
   it('gets every transfer once', () => {
-    const { '200 answered': answered = 0, '403 answered': refused = 0, ...others } = load.results(/transfer/);
+    const {
+      '200 answered': answered = 0,
+      '403 answered': rejected = 0,
+      ...others
+    } = load.results(/transfer/);
     expect(others).toEqual({});
-    expect(refused).toBeGreaterThan(0);
-    expect(cluster.gateway.seen.count({ operation: 'transfer' })).toBe(answered + refused);
+    expect(rejected).toBeGreaterThan(0);
+    expect(cluster.gateway.seen.count({ operation: 'transfer' })).toBe(answered + rejected);
     expect(new Set(cluster.transfers).size).toBe(answered);
   });
 
   it('got more than 50 requests per second, and no secret leaked', async () => {
     expect(load.rate).toBeGreaterThan(50);
-    expect(await cluster.leaks(load.seen(), JSON.stringify(answers))).toEqual([]);
+    expect(await cluster.leaks(load.seen(), JSON.stringify(responses))).toEqual([]);
   });
 });

@@ -167,14 +167,14 @@ describe.each([false, true])(
     it('each payment is sent once, and is processed or rejected', () => {
       const {
         '200 answered': answered = 0,
-        '403 answered': refused = 0,
+        '403 answered': rejected = 0,
         ...others
       } = load.results(/transfer/);
       expect(others).toEqual({});
-      expect(cluster.gateway.seen.count({ operation: 'transfer' })).toBe(answered + refused);
+      expect(cluster.gateway.seen.count({ operation: 'transfer' })).toBe(answered + rejected);
       expect(new Set(cluster.transfers).size).toBe(answered);
       expect(cluster.transfers).toHaveLength(answered);
-      expect(switches.flatMap(rejectedPayments)).toHaveLength(refused);
+      expect(switches.flatMap(rejectedPayments)).toHaveLength(rejected);
     });
 
     it('no payment is rejected that began after its process received a 403 for the key', () => {

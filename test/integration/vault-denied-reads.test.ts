@@ -94,9 +94,9 @@ describe('the login to Vault when reads are denied', () => {
     setup.clock.advance(6 * second);
     expect(await problemOf(source.read(acme))).toBe('bad-credentials');
     expect(setup.observed.sourceUp).toBe(false);
-    const asked = setup.vault.seen.length;
+    const requests = setup.vault.seen.length;
     expect(await problemOf(source.read(acme))).toBe('backing-off');
-    expect(setup.vault.seen).toHaveLength(asked);
+    expect(setup.vault.seen).toHaveLength(requests);
     await setup.appRole();
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
     expect(setup.observed.sourceUp).toBe(true);

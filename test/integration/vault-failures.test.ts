@@ -16,7 +16,7 @@ const rows: readonly (readonly [string, Fault, string, 'outage' | 'only this log
   ['403', status(403), 'denied', 'only this login'],
   ['404 of a load balancer', { kind: 'html', status: 404 }, 'invalid-response', 'outage'],
   [
-    '404 of a mount that is gone',
+    '404 of a missing mount',
     { kind: 'status', status: 404, errors: ['no handler'] },
     'no-route',
     'only this login',

@@ -49,8 +49,8 @@ describe('the login to Vault', () => {
 
   it('happens once for concurrent requests', async () => {
     const source = open(await setup.appRole());
-    const asked = Array.from({ length: 20 }, () => source.read(acme));
-    expect((await Promise.all(asked)).map(controlKeys)).toEqual(asked.map(() => ['1:first']));
+    const reads = Array.from({ length: 20 }, () => source.read(acme));
+    expect((await Promise.all(reads)).map(controlKeys)).toEqual(reads.map(() => ['1:first']));
     expect(setup.vault.count(logins)).toBe(1);
   });
 
@@ -167,8 +167,8 @@ describe('the login to Vault', () => {
     await source.read(acme);
     setup.vault.world().tokens.revokeAll();
     setup.clock.advance(minute);
-    const asked = Array.from({ length: 20 }, () => source.read(acme));
-    expect((await Promise.all(asked)).map(controlKeys)).toEqual(asked.map(() => ['1:first']));
+    const reads = Array.from({ length: 20 }, () => source.read(acme));
+    expect((await Promise.all(reads)).map(controlKeys)).toEqual(reads.map(() => ['1:first']));
     expect(setup.vault.count(logins)).toBe(2);
   });
 
@@ -270,7 +270,7 @@ describe('the login to Vault', () => {
     it('is tried again in the background if the secret ID in the file changed', async () => {
       const source = open(await setup.appRole('wrong'));
       source.start();
-      await until(() => setup.clock.nextTimer !== undefined, 'the refusal is known');
+      await until(() => setup.clock.nextTimer !== undefined, 'the rejection is known');
       await setup.appRole();
       await wake(10 * second, () => source.ready(), 'it has logged in');
       expect(setup.vault.count(logins)).toBe(2);

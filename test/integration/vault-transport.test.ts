@@ -191,10 +191,10 @@ describe('requests to Vault', () => {
       vaultClient({ address: setup.vault.address, timeout: 200 }, setup.options),
     );
     const begun = performance.now();
-    const asked = Array.from({ length: 40 }, (_, index) =>
+    const requests = Array.from({ length: 40 }, (_, index) =>
       problemOf(client.read(`secret/data/${index}`, z.object({}), new Secret(rootToken))),
     );
-    expect(new Set(await Promise.all(asked))).toEqual(new Set(['timeout']));
+    expect(new Set(await Promise.all(requests))).toEqual(new Set(['timeout']));
     expect(performance.now() - begun).toBeLessThan(2000);
   });
 

@@ -1,6 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
+import { generatedPages, withGeneratedParts } from '../../scripts/docs/pages.ts';
 import { root } from '../support/sources.ts';
 
 const pages = globSync('**/*.md', { cwd: root, exclude: (path) => /(^|\/)node_modules$/.test(path) }).sort();
@@ -12,6 +13,18 @@ describe('Markdown pages', () => {
 
   it.each(pages)('%s has no broken link', (page) => {
     expect(linksIn(proseOf(page)).filter((link) => !resolves(link, page))).toEqual([]);
+  });
+});
+
+describe('Generated parts (npm run generate)', () => {
+  it.each(generatedPages)('of %s are current', (page) => {
+    const text = readFileSync(join(root, page), 'utf8');
+    expect(withGeneratedParts(page, text)).toBe(text);
+  });
+
+  it('are only in pages that the generator knows', () => {
+    const marked = pages.filter((page) => /^<!-- generated: /m.test(readFileSync(join(root, page), 'utf8')));
+    expect(marked).toEqual([...generatedPages].sort());
   });
 });
 

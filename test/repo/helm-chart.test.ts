@@ -36,7 +36,7 @@ whenHelm('the packaged chart contains no recording, picture, source or test', ()
       file.replace('deploy/grafana', 'files/dashboards').replace('deploy', 'files'),
     ),
   );
-  const own = globSync(['*.yaml', '*.json', 'files/*.*', 'templates/**/*.*'], { cwd: chart });
+  const own = globSync(['*.md', '*.yaml', '*.json', 'files/*.*', 'templates/**/*.*'], { cwd: chart });
   const expected = ['.helmignore', ...own, ...linked].map((file) => `countersign/${file}`);
   expect(packed.sort()).toEqual(expected.sort());
 });

@@ -69,7 +69,7 @@ async function serve(
   nodeOptions: readonly string[] = [],
 ): Promise<{ child: Child; proxy: string; admin: string; file: string }> {
   const simulator = countersign('simulate', '--keys', keys, '--port', '0');
-  const [gateway] = await printed(simulator, /listens on (http:\/\/[\d.:]+)/);
+  const [gateway] = await printed(simulator, /Gateway simulator: (http:\/\/[\d.:]+)/);
   const file = join(folder, 'config.yaml');
   writeFileSync(
     file,

@@ -42,7 +42,7 @@ function namesOf(action: Action): readonly string[] {
       return [`vault-outage, ${action.down ? 'begins' : 'ends'}`];
     case 'gateway-accept':
       return [
-        `gateway-accept, ${action.keys.length > 1 ? 'with overlap' : 'one key'}`,
+        `gateway-accept, ${action.keys.length > 1 ? 'with two keys' : 'one key'}`,
         `gateway-accept, ${action.kind === 'control_key' ? 'HMAC' : 'RSA'}`,
       ];
     case 'vault-latency':

@@ -10,6 +10,8 @@ export const longestSignature = 20;
 export interface KeyFacts {
   /** 403s received since the last acceptance: by operation, whether one was about the key. */
   readonly rejected: Map<OperationName, boolean>;
+  /** 403s about the key that no acceptance has outdated: by operation, when the first and the last were received. */
+  readonly standing: Map<OperationName, { readonly first: number; readonly last: number }>;
   acceptedAt: number;
   /** When the last accepted request was sent. */
   provenAt: number;
@@ -88,6 +90,7 @@ export function isClear({ provenAt, rejectedAt }: KeyFacts): boolean {
 function newKeyFacts(): KeyFacts {
   return {
     rejected: new Map(),
+    standing: new Map(),
     acceptedAt: never,
     provenAt: never,
     rejectedAt: never,
@@ -99,4 +102,16 @@ function newKeyFacts(): KeyFacts {
 export function occasion(facts: KindFacts, now: number): void {
   facts.occasionAt = now;
   for (const known of facts.keys.values()) known.failedFallbacks.clear();
+}
+
+/**
+ * What an acceptance of the key, sent then, outdates. Responses may overtake each other: a 403 that was received after
+ * the accepted request was sent stands, and for an operation that is not enabled the first one counts.
+ *
+ * @returns whether no 403 stands
+ */
+export function settle({ standing }: KeyFacts, enabled: ReadonlySet<OperationName>, sentAt: number): boolean {
+  for (const [operation, { first, last }] of standing)
+    if (sentAt >= (enabled.has(operation) ? last : first)) standing.delete(operation);
+  return standing.size === 0;
 }

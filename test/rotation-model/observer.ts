@@ -12,6 +12,7 @@ import {
   never,
   newFacts,
   occasion,
+  settle,
   viewOf,
 } from './facts.ts';
 import type { End, Upstream } from './instance.ts';
@@ -137,6 +138,8 @@ export class Observer {
         this.#costs.noticed(kindOf[operation], aboutKey);
       }
       known.rejected.set(operation, (known.rejected.get(operation) ?? false) || aboutKey);
+      if (aboutKey)
+        known.standing.set(operation, { first: known.standing.get(operation)?.first ?? now, last: now });
       const first = facts.rejections.get(operation)?.first ?? now;
       facts.rejections.set(operation, { first, last: now });
       return;
@@ -146,9 +149,10 @@ export class Observer {
     for (const other of known.rejected.keys()) if (!facts.enabled.has(other)) facts.notEnabled.add(other);
     facts.notEnabled.delete(operation);
     known.rejected.clear();
+    const isUncontradicted = settle(known, facts.enabled, sentAt);
     known.provenAt = Math.max(known.provenAt, sentAt);
     known.failedFallbacks.clear();
-    if (sentAt < (facts.accepted?.sentAt ?? sentAt)) return;
+    if (!isUncontradicted || sentAt < (facts.accepted?.sentAt ?? sentAt)) return;
     accept(facts, { key, sentAt }, now);
   }
 

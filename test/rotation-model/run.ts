@@ -109,7 +109,7 @@ class Model implements Run {
       },
       ringChanged: (ring) => {
         observer.ringChanged(ring, this.time.now);
-        const versions = ring?.map(({ kind, version }) => `${kind} ${version}`) ?? ['gone'];
+        const versions = ring?.map(({ kind, version }) => `${kind} ${version}`) ?? ['removed'];
         this.#note(`instance ${index}    ring: ${versions.join(', ')}`);
       },
       refresh: (kind) => {

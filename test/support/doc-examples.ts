@@ -4,14 +4,14 @@ export interface Step {
   readonly output: string;
 }
 
-/** The blocks of a Markdown page in one language; `info` is what stands after the language. */
+/** The blocks of a Markdown page in one language; `info` is the rest of the line after the language. */
 export function blocksOf(page: string, language: string): { info: string; text: string }[] {
   return [...page.matchAll(/^```(\w+)(?: ([^\n]*))?\n([^]*?)^```$/gm)]
     .filter(([, name]) => name === language)
     .map(([, , info = '', text = '']) => ({ info, text }));
 }
 
-/** A session: lines after `$ ` are commands, the others what they print. A command goes on after `\`. */
+/** A session: lines after `$ ` are commands, the others their output. `\` continues a command. */
 export function stepsOf(session: string): Step[] {
   return session
     .split(/^\$ /m)
@@ -23,7 +23,7 @@ export function stepsOf(session: string): Step[] {
 }
 
 /** Replaces what differs from run to run by its kind. */
-export function normalised(text: string): string {
+export function normalized(text: string): string {
   return text
     .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<uuid>')
     .replace(/\b[0-9a-f]{64}\b/g, '<sha256>')

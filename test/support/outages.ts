@@ -118,7 +118,7 @@ export const outages: readonly Outage[] = [
     end: async () => {},
   },
   {
-    name: 'secret id used up',
+    name: 'secret ID used up',
     cause: credentialsRejected,
     async begin({ cluster }) {
       // Each process logs in once more and gets a short-lived token.
@@ -135,7 +135,7 @@ export const outages: readonly Outage[] = [
     },
   },
   {
-    name: 'secret id expired',
+    name: 'secret ID expired',
     cause: credentialsRejected,
     async begin({ cluster }) {
       const role_id = await cluster.admin.role(approleMount, roleName, longLived);
@@ -144,7 +144,7 @@ export const outages: readonly Outage[] = [
       // OpenBao accepts an expired secret ID until it has tidied up, which it does once per minute.
       await cluster.admin.send('POST', `auth/${approleMount}/tidy/secret-id`);
       const logIn = () => cluster.admin.send('POST', `auth/${approleMount}/login`, { role_id, secret_id });
-      await waitUntil(async () => (await logIn()).status === 400, 'the secret id has expired');
+      await waitUntil(async () => (await logIn()).status === 400, 'the secret ID has expired');
       await cluster.admin.revokeAll(approleMount);
     },
     end: ({ cluster }) => cluster.newSecretId(),

@@ -3,7 +3,7 @@ import { createPublicKey } from 'node:crypto';
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Secret } from '../../src/secret.ts';
-import { blocksOf, normalised, type Step, stepsOf } from './doc-examples.ts';
+import { blocksOf, normalized, type Step, stepsOf } from './doc-examples.ts';
 import type { KeysTestEnvironment } from './keys-test-environment.ts';
 import { root } from './sources.ts';
 
@@ -21,7 +21,7 @@ export function stepsIn(page: string): Step[] {
 
 /** What differs from run to run, and how wide it makes a table. */
 export function plainly(text: string): string {
-  return normalised(
+  return normalized(
     text
       .replace(/(-----BEGIN PUBLIC KEY-----\n)[^-]*/g, '$1...\n')
       .replaceAll(/\b[0-9a-f]{16}\b/g, '<beginning of sha256>')

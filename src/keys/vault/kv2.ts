@@ -132,7 +132,7 @@ export class KvStore {
 
 function checkVersion(version: number, expected: number): void {
   if (version === expected) return;
-  throw new VaultError('invalid-response', { note: `expected version ${expected}, got ${version}` });
+  throw new VaultError('invalid-response', { note: `expected version ${expected}, got version ${version}` });
 }
 
 /** Vault responds with 404 for a deleted or destroyed version too, but then with its metadata. */

@@ -30,7 +30,7 @@ export class MountVersion {
     this.#known = true;
   }
 
-  /** If Vault does not tell, the secret counts as not found. */
+  /** If Vault does not report it, the secret counts as not found. */
   async #isVersion1(token: Secret): Promise<boolean> {
     try {
       const { data } = await this.#client.read(`sys/internal/ui/mounts/${this.#mount}`, mountShape, token);

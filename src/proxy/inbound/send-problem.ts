@@ -49,10 +49,10 @@ export async function sendProblem(
   }
   // When a request is aborted, its handling continues and may have written a response meanwhile.
   if (response.writableEnded) return undefined;
-  const result = { status, reason, outcome };
   if (response.headersSent) {
     abortResponse(response);
-    return result;
+    // The client has read the status of the response that was aborted, and no other.
+    return { status: response.statusCode, reason, outcome };
   }
   const unread = !request.readableEnded && !request.complete;
   if (unread || closingStatuses.has(status)) response.setHeader('Connection', 'close');
@@ -60,7 +60,7 @@ export async function sendProblem(
   response.write(body);
   if (unread && !request.socket.readableEnded) await drainBody(request);
   response.end();
-  return result;
+  return { status, reason, outcome };
 }
 
 function drainBody(request: IncomingMessage): Promise<void> {

@@ -3,7 +3,7 @@ import { request as tlsRequest } from 'node:https';
 import { z } from 'zod';
 
 const anything = z.record(z.string(), z.unknown());
-const replyShape = z.object({
+const responseSchema = z.object({
   data: anything.nullish(),
   auth: anything.nullish(),
   wrap_info: anything.nullish(),
@@ -25,7 +25,7 @@ export class VaultAdmin {
   async request(method: string, path: string, body?: object, headers: Record<string, string> = {}) {
     const { status, text } = await this.send(method, path, body, headers);
     if (status < 200 || status > 299) throw new Error(`${method} ${path}: ${status} ${text}`);
-    return replyShape.parse(text === '' ? {} : JSON.parse(text));
+    return responseSchema.parse(text === '' ? {} : JSON.parse(text));
   }
 
   /** A request whose response may be anything. */

@@ -68,16 +68,16 @@ export class Kv2 {
 
   #read(path: string, { query, now }: StubRequest): StubResponse {
     const secret = this.#secrets.get(path);
-    const asked = Number(query.get('version') ?? 0);
-    const version = secret?.versions.get(asked === 0 ? secret.current : asked);
+    const requested = Number(query.get('version') ?? 0);
+    const version = secret?.versions.get(requested === 0 ? secret.current : requested);
     if (secret === undefined || version === undefined) return notFound;
-    const gone = version.destroyed || (version.deletedAt !== undefined && version.deletedAt <= now);
+    const isDeleted = version.destroyed || (version.deletedAt !== undefined && version.deletedAt <= now);
     const metadata = {
       ...describe(version),
       custom_metadata: secret.customMetadata,
       version: version.version,
     };
-    return envelope({ data: { data: gone ? null : version.data, metadata } }, gone ? 404 : 200);
+    return envelope({ data: { data: isDeleted ? null : version.data, metadata } }, isDeleted ? 404 : 200);
   }
 
   #write(path: string, { body, now }: StubRequest): StubResponse {

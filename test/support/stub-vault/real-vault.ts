@@ -73,8 +73,8 @@ async function startDevServer(program: string): Promise<RunningVault> {
 async function unsealed(address: string, server: ChildProcess): Promise<void> {
   const giveUpAt = Date.now() + 15_000;
   while (Date.now() < giveUpAt && server.exitCode === null) {
-    const reply = await fetch(`${address}/v1/sys/health`).catch(() => undefined);
-    if (reply?.status === 200) return;
+    const response = await fetch(`${address}/v1/sys/health`).catch(() => undefined);
+    if (response?.status === 200) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   server.kill('SIGKILL');

@@ -94,7 +94,7 @@ export class StubVault {
   put(path: string, data: object): void {
     const call = { method: 'POST', path: `secret/data/${path}`, body: { data }, token: rootToken };
     const rest = { query: new URLSearchParams(), wrapSeconds: undefined, now: this.#clock() };
-    this.world().answer({ ...call, ...rest });
+    this.world().respond({ ...call, ...rest });
   }
 
   /** From now on requests whose target matches fail with this fault. */
@@ -121,10 +121,13 @@ export class StubVault {
       playFault(fault, response);
       return;
     }
-    const reply = this.#answer(request, target, body);
+    const stubResponse = this.#responseTo(request, target, body);
     if (fault !== undefined) return;
-    response.writeHead(reply.status, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' });
-    response.end(reply.body === undefined ? undefined : `${JSON.stringify(reply.body)}\n`);
+    response.writeHead(stubResponse.status, {
+      'Content-Type': 'application/json',
+      'Cache-Control': 'no-store',
+    });
+    response.end(stubResponse.body === undefined ? undefined : `${JSON.stringify(stubResponse.body)}\n`);
   }
 
   #faultOf({ method }: IncomingMessage, target: string): Fault | undefined {
@@ -133,14 +136,14 @@ export class StubVault {
     return fault.kind === 'late-write' && method === 'GET' ? undefined : fault;
   }
 
-  #answer(request: IncomingMessage, target: string, body: string): StubResponse {
+  #responseTo(request: IncomingMessage, target: string, body: string): StubResponse {
     if (target.startsWith('sys/health')) return this.#health();
     if (this.sealed) return errors(503, 'Vault is sealed');
     const namespace = String(request.headers['x-vault-namespace'] ?? '').replace(/\/$/, '');
     const world = this.#worlds.get(namespace);
     if (world === undefined) return errors(404, 'namespace not found');
     const call = callOf(request, target, body, this.#clock());
-    return call === undefined ? errors(400, 'error parsing JSON') : world.answer(call);
+    return call === undefined ? errors(400, 'error parsing JSON') : world.respond(call);
   }
 
   #health(): StubResponse {

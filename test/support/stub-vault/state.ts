@@ -33,17 +33,17 @@ export class World {
     this.#mounts.set('auth/kubernetes', this.kubernetes.backend);
   }
 
-  answer(call: StubRequest): StubResponse {
+  respond(call: StubRequest): StubResponse {
     const open = this.#wrapping.backend(call) ?? this.#logIn(call);
     if (open !== undefined) return open;
     const token = this.tokens.find(call.token, call.now);
     const info = token === undefined ? undefined : this.#mountInfo(call);
     if (info !== undefined) return info;
     if (token === undefined || !this.policies.allow(token.policies, call)) return permissionDenied;
-    const reply =
+    const response =
       this.#route(call) ?? errors(404, `no handler for route "${call.path}". route entry not found.`);
-    if (call.wrapSeconds === undefined || reply.status !== 200) return reply;
-    return this.#wrapping.wrap(reply, call.wrapSeconds, call.now, call.path);
+    if (call.wrapSeconds === undefined || response.status !== 200) return response;
+    return this.#wrapping.wrap(response, call.wrapSeconds, call.now, call.path);
   }
 
   /** `GET sys/internal/ui/mounts/{path}`: permitted to tokens with any access to the mount; here to all. */
@@ -64,8 +64,8 @@ export class World {
   #route(call: StubRequest): StubResponse | undefined {
     const system = [this.tokens.backend, this.policies.backend, (each: StubRequest) => this.#mount(each)];
     for (const backend of system) {
-      const reply = backend(call);
-      if (reply !== undefined) return reply;
+      const response = backend(call);
+      if (response !== undefined) return response;
     }
     return this.#mounted(call);
   }

@@ -45,7 +45,7 @@ const systemMaxTtl = 768 * 3600;
 export class Tokens {
   readonly #tokens = new Map<string, Token>();
 
-  create(now: number, wish: TokenSettings): Token {
+  create(now: number, settings: TokenSettings): Token {
     const {
       policies,
       ttl,
@@ -55,7 +55,7 @@ export class Tokens {
       noDefaultPolicy = false,
       uses = 0,
       batch = false,
-    } = wish;
+    } = settings;
     const token: Token = {
       id: id ?? `hvs.${randomUUID()}`,
       policies:
@@ -97,7 +97,7 @@ export class Tokens {
     if (self === undefined) return permissionDenied;
     switch (`${call.method} ${call.path.slice('auth/token/'.length)}`) {
       case 'POST create':
-        return authResponse(this.create(call.now, wishOf(call)), call.now);
+        return authResponse(this.create(call.now, settingsOf(call)), call.now);
       case 'LIST accessors':
         return envelope({ data: { keys: this.#live(call.now).map(({ accessor }) => accessor) } });
       case 'GET lookup-self':
@@ -135,7 +135,7 @@ export class Tokens {
   }
 }
 
-function wishOf({ body }: StubRequest): TokenSettings {
+function settingsOf({ body }: StubRequest): TokenSettings {
   const maxTtl = seconds(body['explicit_max_ttl'], 0);
   return {
     policies: texts(body['policies']),

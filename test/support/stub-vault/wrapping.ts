@@ -3,11 +3,11 @@ import { type Backend, envelope, errors, type StubResponse, text } from './proto
 
 /** Response wrapping: a response is stored under a token that returns it once. */
 export class Wrapping {
-  readonly #kept = new Map<string, { readonly reply: StubResponse; readonly expiresAt: number }>();
+  readonly #kept = new Map<string, { readonly response: StubResponse; readonly expiresAt: number }>();
 
-  wrap(reply: StubResponse, seconds: number, now: number, path: string): StubResponse {
+  wrap(response: StubResponse, seconds: number, now: number, path: string): StubResponse {
     const token = `hvs.wrap.${randomUUID()}`;
-    this.#kept.set(token, { reply, expiresAt: now + seconds * 1000 });
+    this.#kept.set(token, { response, expiresAt: now + seconds * 1000 });
     const creation_time = new Date(now).toISOString();
     return envelope({ wrap_info: { token, accessor: '', ttl: seconds, creation_time, creation_path: path } });
   }
@@ -20,6 +20,6 @@ export class Wrapping {
     if (kept === undefined || now >= kept.expiresAt) {
       return errors(400, 'wrapping token is not valid or does not exist');
     }
-    return kept.reply;
+    return kept.response;
   };
 }

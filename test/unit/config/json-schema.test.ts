@@ -39,15 +39,15 @@ describe('the JSON Schema of the configuration', () => {
 describe('the table of the configuration', () => {
   it('has a row for a field in each kind of place', () => {
     const rows = new Map(configTable().map((row) => [row.path, row]));
-    expect(rows.get('proxy.port')).toMatchObject({ type: 'whole number', default: '8080' });
-    expect(rows.get('environments.*.baseUrl')).toMatchObject({ type: 'text', default: 'required' });
+    expect(rows.get('proxy.port')).toMatchObject({ type: 'integer', default: '8080' });
+    expect(rows.get('environments.*.baseUrl')).toMatchObject({ type: 'string', default: 'required' });
     expect(rows.get('environments.*.operations.*.signature')).toMatchObject({
       type: 'HMAC-SHA1 or RSA-SHA256',
       default: '',
     });
     expect(rows.get('callers[].allow[].logins')).toMatchObject({ type: 'list', default: 'required' });
-    expect(rows.get('keys.cache.staleIfError')).toMatchObject({ type: 'text', default: '12h' });
-    expect(rows.get('keys.directory')).toMatchObject({ type: 'text', default: 'required' });
+    expect(rows.get('keys.cache.staleIfError')).toMatchObject({ type: 'string', default: '12h' });
+    expect(rows.get('keys.directory')).toMatchObject({ type: 'string', default: 'required' });
   });
 
   it('has no row twice', () => {

@@ -49,12 +49,12 @@ describe('a key ring in use, without requests', () => {
 
   it('is refreshed after five times the TTL', async () => {
     await cache.get(acme);
-    source.set(acme, ringOf('mended', 2));
+    source.set(acme, ringOf('fixed', 2));
     await pass(240);
     expect(source.started).toEqual(['acme']);
     await pass(65);
     expect(source.started).toEqual(['acme', 'acme']);
-    expect(events.rings).toEqual(['sandbox/acme first', 'sandbox/acme mended']);
+    expect(events.rings).toEqual(['sandbox/acme first', 'sandbox/acme fixed']);
   });
 
   it('is removed if its login was deleted', async () => {

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
@@ -342,6 +344,29 @@ it('a rejected payment makes a newer key known to the next one', async () => {
   expect(await select()).toBe('new');
   expect(sent).toEqual([]);
 });
+
+it('nothing is remembered of logins that have no keys, whose names callers invent', async () => {
+  held = undefined;
+  const collectGarbage = garbageCollector();
+  collectGarbage();
+  const before = process.memoryUsage().heapUsed;
+  for (let made = 0; made < 20_000; made += 1) {
+    const login = { environment: 'sandbox', login: `invented-${made}` };
+    await rotation.select(login, 'control_key').catch(() => {});
+    await rotation.isAwaitingNewest(login, 'private_key').catch(() => {});
+  }
+  collectGarbage();
+  expect((process.memoryUsage().heapUsed - before) / 20_000).toBeLessThan(100);
+  // Still in use: what it remembers is not collected.
+  await expect(choose()).rejects.toThrow('no keys');
+});
+
+function garbageCollector(): () => void {
+  setFlagsFromString('--expose-gc');
+  const collect: unknown = runInNewContext('gc');
+  if (typeof collect !== 'function') throw new TypeError('no garbage collector');
+  return () => void collect();
+}
 
 function keyOf(controlKey: string): UsableKey {
   const [key] = parseKeys({ control_key: controlKey }, { version: 1 });

@@ -1,0 +1,57 @@
+import { initializeSeries } from '../../src/observability/init-metrics.ts';
+import { createMetrics, type MetricFactory } from '../../src/observability/metric-definitions.ts';
+import { cell, code, table } from './markdown.ts';
+
+interface Metric {
+  readonly name: string;
+  readonly type: 'counter' | 'gauge' | 'histogram';
+  readonly help: string;
+  readonly labels: readonly string[];
+  /** Values that a label has from the start, by its name. */
+  readonly values: ReadonlyMap<string, Set<string>>;
+}
+
+/** Labels whose values come from the configuration or the gateway. */
+const openLabels: ReadonlySet<string> = new Set(['environment', 'operation', 'caller', 'status']);
+
+/** Every metric of Countersign's own. */
+export function metricTable(): string {
+  const metrics: Metric[] = [];
+  const operations = ['transfer'];
+  initializeSeries(createMetrics(factoryInto(metrics)), {
+    environments: { sandbox: { operations, payments: operations, maxInFlight: 1 } },
+    callers: ['billing'],
+  });
+  const rows = metrics.map((metric) => [
+    code(metric.name),
+    metric.type,
+    metric.labels.map((label) => describeLabel(metric, label)).join(', '),
+    cell(metric.help),
+  ]);
+  return table(['metric', 'type', 'labels', 'meaning'], rows);
+}
+
+function describeLabel({ values }: Metric, label: string): string {
+  const known = openLabels.has(label) ? [] : [...(values.get(label) ?? [])];
+  return known.length === 0 ? code(label) : `${code(label)} (${known.map(code).join(', ')})`;
+}
+
+/** Makes metrics that only record what they are. */
+function factoryInto(metrics: Metric[]): MetricFactory {
+  const define = <Name extends string>(
+    type: Metric['type'],
+    [name, help, labels]: readonly [name: string, help: string, labels: readonly Name[]],
+  ) => {
+    const values = new Map(labels.map((label): [Name, Set<string>] => [label, new Set()]));
+    metrics.push({ name: `countersign_${name}`, type, help, labels, values });
+    const record = (given: Readonly<Record<Name, string>>): void => {
+      for (const label of labels) values.get(label)?.add(given[label]);
+    };
+    return { inc: record, dec: record, set: record, remove: () => {}, observe: () => {} };
+  };
+  return {
+    counter: (...definition) => define('counter', definition),
+    gauge: (...definition) => define('gauge', definition),
+    histogram: (name, help, labels) => define('histogram', [name, help, labels]),
+  };
+}

@@ -1,0 +1,30 @@
+import { alertTable } from './alert-table.ts';
+import { configurationTables } from './config-table.ts';
+import { errorTableOf } from './error-table.ts';
+import { metricTable } from './metric-table.ts';
+import { valuesTable } from './values-table.ts';
+
+/** Parts of pages that are made from the code: by page, then by the name of the markers around the part. */
+const parts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
+  'docs/configuration.md': { configuration: configurationTables },
+  'docs/errors.md': { errors: errorTableOf },
+  'docs/metrics.md': { metrics: metricTable },
+  'docs/operations.md': { alerts: alertTable },
+  'helm/countersign/README.md': { values: valuesTable },
+};
+
+/** Paths from the root of the project. */
+export const generatedPages: readonly string[] = Object.keys(parts);
+
+/**
+ * The text of a page with each of its parts between the markers.
+ *
+ * @throws Error if a marker is missing
+ */
+export function withGeneratedParts(page: string, text: string): string {
+  return Object.entries(parts[page] ?? {}).reduce((before, [name, render]) => {
+    const between = new RegExp(`(<!-- generated: ${name} -->\n)[^]*?(<!-- /generated -->)`);
+    if (!between.test(before)) throw new Error(`${page} has no markers for ${name}`);
+    return before.replace(between, (_all, start: string, end: string) => `${start}\n${render()}\n\n${end}`);
+  }, text);
+}
