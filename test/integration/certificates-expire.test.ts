@@ -146,14 +146,14 @@ describeWith('openssl')('a certificate that has expired (needs the program opens
       keys: { source: 'vault', vault: { address, timeout: '1s', caFile: ca.file, auth } },
     });
     expect((await askBalance(proxy)).status).toBe(503);
-    const told = () => proxy.logLines().filter(({ msg }) => String(msg).startsWith('key source'));
+    const outageLines = () => proxy.logLines().filter(({ msg }) => String(msg).startsWith('key source'));
     const beginning = { level: 'error', msg: 'key source unavailable' };
     const cause = expect.stringContaining('Vault cannot be reached (TLS: CERT_HAS_EXPIRED)');
-    expect(told()).toEqual([expect.objectContaining({ ...beginning, cause })]);
+    expect(outageLines()).toEqual([expect.objectContaining({ ...beginning, cause })]);
 
     vault.show(issue('renewed', hour));
     await until(async () => (await askBalance(proxy)).status === 200);
     const end = { level: 'info', msg: 'key source available again' };
-    expect(told()).toEqual([expect.objectContaining(beginning), expect.objectContaining(end)]);
+    expect(outageLines()).toEqual([expect.objectContaining(beginning), expect.objectContaining(end)]);
   });
 });

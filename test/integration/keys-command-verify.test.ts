@@ -24,7 +24,7 @@ beforeEach(async () => {
   await bench.put({ control_key: oldControlKey, private_key: oldKey });
 });
 
-function answers(out: string): string[] {
+function resultsIn(out: string): string[] {
   return out
     .split('\n')
     .slice(2)
@@ -42,7 +42,7 @@ describe('keys verify', () => {
     const { seen } = bench.gateway.simulator;
     const before = [seen.count(), seen.accepted({ operation: 'order-status', login: 'acme', keyIndex: 0 })];
     const { code, out } = await bench.run('verify', ...quick);
-    expect(answers(out)).toEqual([
+    expect(resultsIn(out)).toEqual([
       '1 control_key - accepted (200)',
       `1 private_key ${short(oldFingerprint)} accepted (200)`,
     ]);
@@ -59,7 +59,7 @@ describe('keys verify', () => {
     await bench.put({ control_key: newControlKey, private_key: newKey });
     const before = bench.gateway.simulator.seen.count();
     const { code, out } = await bench.run('verify', ...quick);
-    expect(answers(out)).toEqual([
+    expect(resultsIn(out)).toEqual([
       '3 control_key - accepted (200)',
       `3 private_key ${short(newFingerprint)} rejected (403)`,
       '2 control_key - accepted (200)',
@@ -119,7 +119,7 @@ describe('keys verify', () => {
       ['skipped', 'a status query requires --endpoint ID'],
     ]);
     const named = await bench.run('verify', ...quick, ...config, '--endpoint', '1235');
-    expect(answers(named.out)[3]).toBe(`1 private_key ${short(oldFingerprint)} accepted (200)`);
+    expect(resultsIn(named.out)[3]).toBe(`1 private_key ${short(oldFingerprint)} accepted (200)`);
   });
 
   it('is inconclusive for another product or path', async () => {
@@ -127,7 +127,7 @@ describe('keys verify', () => {
     const config = ['--config', bench.writeConfig('wrong-product.yaml', { environments })];
     const { code, out } = await bench.run('verify', ...quick, ...config);
     expect(code).toBe(1);
-    expect(answers(out)[0]).toBe('1 control_key - inconclusive (404)');
+    expect(resultsIn(out)[0]).toBe('1 control_key - inconclusive (404)');
   });
 
   it('reports no response if the gateway cannot be reached', async () => {
@@ -135,7 +135,7 @@ describe('keys verify', () => {
     const config = ['--config', bench.writeConfig('no-gateway.yaml', { environments })];
     const { code, out } = await bench.run('verify', ...quick, ...config);
     expect(code).toBe(1);
-    expect(answers(out)[0]).toBe('1 control_key - no response: gateway-unreachable');
+    expect(resultsIn(out)[0]).toBe('1 control_key - no response: gateway-unreachable');
   });
 
   it('never signs an operation that is not a query, even if the configuration says that it is read-only', async () => {

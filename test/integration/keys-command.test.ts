@@ -239,7 +239,7 @@ describe('keys import', () => {
     expect(await bench.fields()).toEqual({ control_key: newControlKey, private_key: oldKey, note: 'kept' });
   });
 
-  it('lets one of two concurrent writers win, and tells the other that nothing was written', async () => {
+  it('lets one of two concurrent writers win, and reports to the other that nothing was written', async () => {
     bench.vault.seen.length = 0;
     const writers = [1, 2].map(() => bench.start('import', '--login', 'acme', '--kind', 'control_key'));
     await until(() => bench.vault.count(/^GET secret\/metadata/) === 2, 'both have read the version');

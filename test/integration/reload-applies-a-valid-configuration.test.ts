@@ -96,17 +96,17 @@ describe('a reload', () => {
     const next = await startGateway(always(reply('200 OK', 'next')));
     const proxy = await startProxy({ gateway: first.url });
     stops.push(() => proxy.stop());
-    const answers = [transfer(proxy), askBalance(proxy)];
+    const responses = [transfer(proxy), askBalance(proxy)];
     await until(() => first.requests().length === 2);
     await proxy.reload({ environments: environments(next.url) });
     expect(await transfer(proxy)).toMatchObject({ body: 'next' });
     going.resolve();
-    expect((await Promise.all(answers)).map(({ body }) => body)).toEqual(['first', 'first']);
+    expect((await Promise.all(responses)).map(({ body }) => body)).toEqual(['first', 'first']);
     expect(await counted(proxy, 'requests_in_flight')).toBe(0);
     expect((await exchanges(proxy, 3)).every(({ outcome }) => outcome === 'answered')).toBe(true);
   });
 
-  it('lets go of idle connections to the gateway', async () => {
+  it('closes idle connections to the gateway', async () => {
     const closed = Promise.withResolvers<void>();
     const kept: Script = async (conversation) => {
       conversation.socket.once('close', () => closed.resolve());

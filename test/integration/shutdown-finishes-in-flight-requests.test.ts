@@ -24,11 +24,11 @@ interface UnderWay {
   readonly process: ServeProcess;
   readonly url: string;
   readonly adminUrl: string;
-  /** Lets the gateway answer. */
+  /** Lets the gateway respond. */
   readonly letGo: () => void;
 }
 
-/** A process whose gateway holds every answer back. */
+/** A process whose gateway delays every response. */
 async function startHeld(shutdown: string): Promise<UnderWay> {
   const going = Promise.withResolvers<void>();
   const held: Script = async ({ request, end }) => {
@@ -57,7 +57,7 @@ describe('SIGTERM', () => {
   it('finishes an in-flight request, accepts no new one, reports it on /readyz, and exits with 0', async () => {
     const { gateway, process, url, adminUrl, letGo } = await startHeld('10s');
     expect(await statusOf(`${adminUrl}/readyz`)).toBe(200);
-    const answer = post(`${url}${paths.transfer}`, transferForm);
+    const response = post(`${url}${paths.transfer}`, transferForm);
     await until(() => gateway.requests().length === 1);
     process.signal('SIGTERM');
     await until(async () => (await statusOf(`${adminUrl}/readyz`)) === 503);
@@ -66,7 +66,7 @@ describe('SIGTERM', () => {
       code: 'ECONNREFUSED',
     });
     letGo();
-    expect(await answer).toMatchObject({ status: 200, body: 'status=approved\n', complete: true });
+    expect(await response).toMatchObject({ status: 200, body: 'status=approved\n', complete: true });
     expect(await process.ended).toBe(0);
     expect(process.lines('request completed')).toEqual([
       expect.objectContaining({ status: 200, outcome: 'answered' }),
@@ -79,29 +79,29 @@ describe('SIGTERM', () => {
   it('does not wait for a client that keeps its connection open after its response', async () => {
     const { gateway, process, url, letGo } = await startHeld('10s');
     const agent = new Agent({ keepAlive: true });
-    const answered = keptAlive(`${url}${paths.transfer}`, agent);
+    const status = keptAlive(`${url}${paths.transfer}`, agent);
     await until(() => gateway.requests().length === 1);
     const began = performance.now();
     process.signal('SIGTERM');
     await until(() => process.lines('shutting down: draining in-flight requests').length > 0);
     letGo();
-    expect(await answered).toBe(200);
+    expect(await status).toBe(200);
     expect(await process.ended).toBe(0);
     expect(performance.now() - began).toBeLessThan(5_000);
     agent.destroy();
   });
 
-  it('lets a transfer whose caller has hung up come to its end', async () => {
+  it('finishes a transfer whose client has disconnected', async () => {
     const { gateway, process, url, letGo } = await startHeld('10s');
     const leaving = new AbortController();
-    const answer = fetch(`${url}${paths.transfer}`, {
+    const response = fetch(`${url}${paths.transfer}`, {
       method: 'POST',
       body: new URLSearchParams(transferForm),
       signal: leaving.signal,
     });
     await until(() => gateway.requests().length === 1);
     leaving.abort();
-    await expect(answer).rejects.toThrow();
+    await expect(response).rejects.toThrow();
     process.signal('SIGTERM');
     await until(() => process.lines('shutting down: draining in-flight requests').length > 0);
     letGo();
@@ -112,17 +112,17 @@ describe('SIGTERM', () => {
   });
 
   it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
-    'followed by %s finishes what is under way all the same',
+    'followed by %s still finishes in-flight requests',
     async (another) => {
       const { gateway, process, url, adminUrl, letGo } = await startHeld('10s');
-      const answer = post(`${url}${paths.transfer}`, transferForm);
+      const response = post(`${url}${paths.transfer}`, transferForm);
       await until(() => gateway.requests().length === 1);
       process.signal('SIGTERM');
       await until(() => process.lines('shutting down: draining in-flight requests').length > 0);
       process.signal(another);
       expect(await statusOf(`${adminUrl}/readyz`)).toBe(503);
       letGo();
-      expect(await answer).toMatchObject({ status: 200, complete: true });
+      expect(await response).toMatchObject({ status: 200, complete: true });
       expect(await process.ended).toBe(0);
       expect(process.lines('configuration reloaded')).toHaveLength(0);
     },
@@ -130,11 +130,11 @@ describe('SIGTERM', () => {
 
   it('gives up at the shutdown timeout with exit code 1, and reports it to the client and in the log', async () => {
     const { gateway, process, url } = await startHeld('300ms');
-    const answer = post(`${url}${paths.transfer}`, transferForm);
+    const response = post(`${url}${paths.transfer}`, transferForm);
     await until(() => gateway.requests().length === 1);
     const began = performance.now();
     process.signal('SIGTERM');
-    expect(verdict(await answer)).toBe('504 gateway-timeout unknown unknown');
+    expect(verdict(await response)).toBe('504 gateway-timeout unknown unknown');
     expect(await process.ended).toBe(1);
     expect(performance.now() - began).toBeLessThan(5_000);
     expect(process.lines('shutdown timeout: requests still in flight')).toHaveLength(1);
@@ -151,10 +151,10 @@ it('a request without a connection at the shutdown timeout is reported as not se
   });
   stops.push(gateway.close);
   const { url } = await process.started();
-  const answer = post(`${url}${paths.transfer}`, transferForm);
+  const response = post(`${url}${paths.transfer}`, transferForm);
   await until(() => gateway.connections() === 1);
   process.signal('SIGTERM');
-  expect(verdict(await answer)).toBe('503 shutting-down not-sent not-sent');
+  expect(verdict(await response)).toBe('503 shutting-down not-sent not-sent');
   expect(await process.ended).toBe(1);
   expect(process.lines('request completed')).toEqual([
     expect.objectContaining({ reason: 'shutting-down', outcome: 'not-sent' }),

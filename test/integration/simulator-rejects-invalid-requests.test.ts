@@ -58,27 +58,27 @@ const resigned = (draft: Draft, url: string, change: (signature: string) => stri
 describe('the simulator', () => {
   it('rejects as the gateway does: 403 and an HTML page without a reason', async () => {
     const { url } = await start();
-    const reply = await send(url, { ...wireOf(url, balance()), authorization: undefined });
-    expect(reply.status).toBe(403);
-    expect(reply.headers['content-type']).toBe('text/html;charset=utf-8');
-    expect(reply.body).toBe(
+    const response = await send(url, { ...wireOf(url, balance()), authorization: undefined });
+    expect(response.status).toBe(403);
+    expect(response.headers['content-type']).toBe('text/html;charset=utf-8');
+    expect(response.body).toBe(
       '<!DOCTYPE html>\n<html><head><title>403</title></head><body><h1>Access is denied</h1></body></html>\n',
     );
-    expect(reply.headers['simulator-rejection']).toBe('authorization-missing');
+    expect(response.headers['simulator-rejection']).toBe('authorization-missing');
   });
 
   it('accepts the requests that the following tests break', async () => {
     const { url } = await start();
     const transfer = transferDraft([['client_orderid', 'new']]);
-    const replies = await Promise.all([balance(), status(), transfer].map((draft) => post(url, draft)));
-    expect(replies.map(({ status }) => status)).toEqual([200, 200, 200]);
+    const responses = await Promise.all([balance(), status(), transfer].map((draft) => post(url, draft)));
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 200]);
   });
 
   it('reports why it rejected a request', async () => {
-    const told: string[][] = [];
-    const { url } = await start({ onRejected: (...what) => told.push(what) });
+    const rejections: string[][] = [];
+    const { url } = await start({ onRejected: (...what) => rejections.push(what) });
     await post(url, withOAuth(balance(), 'oauth_version', '2.0'));
-    expect(told).toEqual([['version-wrong', 'manager-balance']]);
+    expect(rejections).toEqual([['version-wrong', 'manager-balance']]);
   });
 });
 
@@ -141,8 +141,8 @@ describe('the simulator rejects a signature', () => {
   it('of the table where the scenario names another method', async () => {
     const scenario = { ...loadScenario(shippedScenario()), signatures: { transfer: 'HMAC-SHA1' as const } };
     const { url } = await start({ scenario });
-    const reply = await post(url, transferDraft([['client_orderid', 'new']]));
-    expect(reply.headers['simulator-rejection']).toBe('method-wrong');
+    const response = await post(url, transferDraft([['client_orderid', 'new']]));
+    expect(response.headers['simulator-rejection']).toBe('method-wrong');
   });
 });
 
@@ -179,11 +179,11 @@ describe('the simulator accepts an Authorization header', () => {
       (header) => `OAuth ${header.slice(6).split(', ').toReversed().join(', ')}`,
     ],
   ])('%s', async (_, change) => {
-    const answer = await reasonFor(balance(), (wire) => ({
+    const response = await reasonFor(balance(), (wire) => ({
       ...wire,
       authorization: change(String(wire.authorization)),
     }));
-    expect(answer).toBe(200);
+    expect(response).toBe(200);
   });
 });
 
@@ -289,10 +289,10 @@ describe('the simulator rejects OAuth parameters', () => {
     const { url } = await start({
       scenario: { ...loadScenario(shippedScenario()), timestampWindowSeconds: 5 },
     });
-    const replies = await Promise.all(
+    const responses = await Promise.all(
       [5, 6].map((late) => post(url, withOAuth(balance(), 'oauth_timestamp', String(seconds - late)))),
     );
-    expect(replies.map(({ status }) => status)).toEqual([200, 403]);
+    expect(responses.map(({ status }) => status)).toEqual([200, 403]);
   });
 });
 
@@ -363,8 +363,8 @@ describe('the simulator rejects a login', () => {
   it('without the balance feature', async () => {
     const scenario = { ...loadScenario(shippedScenario()), logins: { acme: {} } };
     const { url } = await start({ scenario });
-    const reply = await post(url, balance());
-    expect([reply.status, reply.headers['simulator-rejection']]).toEqual([403, 'balance-not-enabled']);
+    const response = await post(url, balance());
+    expect([response.status, response.headers['simulator-rejection']]).toEqual([403, 'balance-not-enabled']);
   });
 });
 
@@ -396,14 +396,14 @@ describe('the simulator rejects a request', () => {
     ['an encoded body', { headers: { 'Content-Encoding': 'gzip' } }, 415],
   ])('with %s by a status that it marks as undocumented', async (_, change, status) => {
     const { url } = await start();
-    const reply = await send(url, { ...wireOf(url, balance()), ...change });
-    expect([reply.status, reply.headers['simulator-undocumented']]).toEqual([status, 'true']);
+    const response = await send(url, { ...wireOf(url, balance()), ...change });
+    expect([response.status, response.headers['simulator-undocumented']]).toEqual([status, 'true']);
   });
 
   it('with a body of two megabytes by a status that it marks as undocumented', async () => {
     const { url } = await start();
-    const reply = await send(url, { ...wireOf(url, balance()), body: 'a'.repeat(2_000_000) });
-    expect([reply.status, reply.headers['simulator-undocumented']]).toEqual([413, 'true']);
+    const response = await send(url, { ...wireOf(url, balance()), body: 'a'.repeat(2_000_000) });
+    expect([response.status, response.headers['simulator-undocumented']]).toEqual([413, 'true']);
   });
 });
 
@@ -419,8 +419,8 @@ it('reads names and values that signers get wrong', async () => {
     ['__proto__', "!*'()~ +%2B&=/?é私😀\n\0"],
   ] as const;
   const drafts = [balance(form), statusDraft([['client_orderid', 'invoice-1'], ...form])];
-  const replies = await Promise.all(drafts.map((draft) => post(url, draft)));
-  expect(replies.map(({ status }) => status)).toEqual([200, 200]);
+  const responses = await Promise.all(drafts.map((draft) => post(url, draft)));
+  expect(responses.map(({ status }) => status)).toEqual([200, 200]);
 });
 
 it('reads a form in which spaces are plus signs', async () => {

@@ -35,10 +35,10 @@ const order = (clientOrderId: string, ...more: (readonly [string, string])[]) =>
 describe('a balance query', () => {
   it('without a name gives every balance, amounts with three decimals', async () => {
     const { ask } = await start();
-    const reply = await ask(balanceDraft());
-    expect(reply.headers['content-type']).toBe('application/json');
-    expect(reply.headers['simulator-undocumented']).toBeUndefined();
-    expect(reply.body).toBe(
+    const response = await ask(balanceDraft());
+    expect(response.headers['content-type']).toBe('application/json');
+    expect(response.headers['simulator-undocumented']).toBeUndefined();
+    expect(response.body).toBe(
       '[{"name":"Main USD","amount":12500.500,"online-balance-live-amount":10950.450,' +
         '"total-short-term-hold-amount":300.000,"total-rolling-reserve-amount":1250.050,"currency":"USD",' +
         '"merchantLogin":"acme","amount-buffer-hold":75.250,"externalMerchantIdentifier":null},' +
@@ -50,32 +50,36 @@ describe('a balance query', () => {
 
   it('with a name gives that balance', async () => {
     const { ask } = await start();
-    const reply = await ask(balanceDraft([['balance-name', 'Main EUR']]));
-    expect(JSON.parse(reply.body)).toMatchObject([{ name: 'Main EUR', amount: 980 }]);
+    const response = await ask(balanceDraft([['balance-name', 'Main EUR']]));
+    expect(JSON.parse(response.body)).toMatchObject([{ name: 'Main EUR', amount: 980 }]);
   });
 
   it('with a name that matches none gives an empty array, marked as undocumented', async () => {
     const { ask } = await start();
-    const reply = await ask(balanceDraft([['balance-name', 'main eur']]));
-    expect([reply.status, reply.body, reply.headers['simulator-undocumented']]).toEqual([200, '[]', 'true']);
+    const response = await ask(balanceDraft([['balance-name', 'main eur']]));
+    expect([response.status, response.body, response.headers['simulator-undocumented']]).toEqual([
+      200,
+      '[]',
+      'true',
+    ]);
   });
 
   it('gives the balances of its own login', async () => {
     const { ask } = await start();
-    const reply = await ask(balanceDraft([], 'beta'));
-    expect(JSON.parse(reply.body)).toMatchObject([{ name: 'Main GBP', merchantLogin: 'beta' }]);
+    const response = await ask(balanceDraft([], 'beta'));
+    expect(JSON.parse(response.body)).toMatchObject([{ name: 'Main GBP', merchantLogin: 'beta' }]);
   });
 });
 
 describe('a status query', () => {
   it('gives the order byte for byte: a line feed after each value, spaces as plus signs', async () => {
     const { ask } = await start();
-    const reply = await ask(order('invoice-1'));
-    expect(reply.status).toBe(200);
-    expect(reply.headers['content-type']).toBe('text/html;charset=utf-8');
-    expect(reply.headers['simulator-undocumented']).toBeUndefined();
-    expect(reply.headers['content-length']).toBe(String(Buffer.byteLength(reply.body)));
-    expect(reply.body).toBe(
+    const response = await ask(order('invoice-1'));
+    expect(response.status).toBe(200);
+    expect(response.headers['content-type']).toBe('text/html;charset=utf-8');
+    expect(response.headers['simulator-undocumented']).toBeUndefined();
+    expect(response.headers['content-length']).toBe(String(Buffer.byteLength(response.body)));
+    expect(response.body).toBe(
       'type=status-response\n&serial-number=sn-1\n&merchant-order-id=invoice-1\n&gw-order-id=900001\n' +
         '&status=approved\n&order-stage=transfer_approved\n&amount=10.42\n&initial-amount=10.42\n' +
         '&currency=USD\n&transaction-type=transfer\n&transaction-date=2026-01-15+09%3A30%3A00+UTC\n' +
@@ -86,8 +90,8 @@ describe('a status query', () => {
 
   it('names the order id after the product', async () => {
     const { ask } = await start({ scenario: { ...loadScenario(shippedScenario()), product: 'pay' } });
-    const reply = await ask({ ...order('invoice-1'), path: '/pay/api/v4/status/1234' });
-    expect(fieldsOf(reply.body)).toMatchObject({ 'pay-order-id': '900001' });
+    const response = await ask({ ...order('invoice-1'), path: '/pay/api/v4/status/1234' });
+    expect(fieldsOf(response.body)).toMatchObject({ 'pay-order-id': '900001' });
   });
 
   it('gives message and code of an order that was declined', async () => {
@@ -101,10 +105,10 @@ describe('a status query', () => {
 
   it('with an ambiguous client_orderid gives error 124', async () => {
     const { ask } = await start();
-    const reply = await ask(order('invoice-4'));
-    expect(reply.status).toBe(200);
-    expect(reply.headers['simulator-undocumented']).toBeUndefined();
-    expect(reply.body).toBe(
+    const response = await ask(order('invoice-4'));
+    expect(response.status).toBe(200);
+    expect(response.headers['simulator-undocumented']).toBeUndefined();
+    expect(response.body).toBe(
       'type=status-response\n&serial-number=sn-1\n&merchant-order-id=invoice-4\n&status=error\n' +
         '&error-message=AMBIGUOUS_CLIENT_ORDER_ID\n&error-code=124\n',
     );
@@ -112,8 +116,8 @@ describe('a status query', () => {
 
   it('distinguishes orders with the same client_orderid by orderid', async () => {
     const { ask } = await start();
-    const reply = await ask(order('invoice-4', ['orderid', '900005']));
-    expect(fieldsOf(reply.body)).toMatchObject({ status: 'approved', amount: '21.00' });
+    const response = await ask(order('invoice-4', ['orderid', '900005']));
+    expect(fieldsOf(response.body)).toMatchObject({ status: 'approved', amount: '21.00' });
   });
 
   it.each([
@@ -124,9 +128,9 @@ describe('a status query', () => {
     ['no client_orderid', statusDraft([]), '9001'],
   ])('with %s gives an error with status 200, marked as undocumented', async (_, draft, code) => {
     const { ask } = await start();
-    const reply = await ask(draft);
-    expect([reply.status, reply.headers['simulator-undocumented']]).toEqual([200, 'true']);
-    expect(Object.keys(fieldsOf(reply.body))).toEqual([
+    const response = await ask(draft);
+    expect([response.status, response.headers['simulator-undocumented']]).toEqual([200, 'true']);
+    expect(Object.keys(fieldsOf(response.body))).toEqual([
       'type',
       'serial-number',
       'merchant-order-id',
@@ -134,7 +138,7 @@ describe('a status query', () => {
       'error-message',
       'error-code',
     ]);
-    expect(fieldsOf(reply.body)).toMatchObject({ status: 'error', 'error-code': code });
+    expect(fieldsOf(response.body)).toMatchObject({ status: 'error', 'error-code': code });
   });
 
   it('sees only the orders of its own login', async () => {
@@ -158,8 +162,8 @@ describe('a status query', () => {
   it('gives each request a UUID as serial number', async () => {
     const { url, close } = await startSimulator();
     stops.push(close);
-    const replies = await Promise.all([1, 2].map(() => post(url, order('invoice-1'))));
-    const serials = replies.map(({ body }) => fieldsOf(body)['serial-number']);
+    const responses = await Promise.all([1, 2].map(() => post(url, order('invoice-1'))));
+    const serials = responses.map(({ body }) => fieldsOf(body)['serial-number']);
     expect(serials[0]).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
     expect(serials[0]).not.toBe(serials[1]);
   });
@@ -180,8 +184,8 @@ describe('by-request-sn', () => {
 
   it('of an earlier request gives that stage and is echoed', async () => {
     const { ask } = await start();
-    const reply = await ask(invoice5(['by-request-sn', firstStage]));
-    expect(reply.body).toBe(
+    const response = await ask(invoice5(['by-request-sn', firstStage]));
+    expect(response.body).toBe(
       `type=status-response\n&serial-number=sn-1\n&by-request-sn=${firstStage}\n` +
         '&merchant-order-id=invoice-5\n&gw-order-id=900006\n&status=approved\n&amount=30.00\n' +
         '&initial-amount=30.00\n&currency=USD\n&transaction-type=sale\n',
@@ -191,15 +195,15 @@ describe('by-request-sn', () => {
   it('of an earlier status query gives what that one showed', async () => {
     const { ask } = await start();
     await ask(invoice5(['by-request-sn', firstStage]));
-    const reply = await ask(invoice5(['by-request-sn', 'sn-1']));
-    expect(fieldsOf(reply.body)).toMatchObject({ 'by-request-sn': 'sn-1', 'transaction-type': 'sale' });
+    const response = await ask(invoice5(['by-request-sn', 'sn-1']));
+    expect(fieldsOf(response.body)).toMatchObject({ 'by-request-sn': 'sn-1', 'transaction-type': 'sale' });
   });
 
   it('of another order gives an error', async () => {
     const { ask } = await start();
     await ask(order('invoice-1'));
-    const reply = await ask(invoice5(['by-request-sn', 'sn-1']));
-    expect(fieldsOf(reply.body)).toMatchObject({ status: 'error', 'error-code': '9003' });
+    const response = await ask(invoice5(['by-request-sn', 'sn-1']));
+    expect(fieldsOf(response.body)).toMatchObject({ status: 'error', 'error-code': '9003' });
   });
 });
 
@@ -218,9 +222,9 @@ describe('a transfer', () => {
 
   it('gets a response that is marked as undocumented', async () => {
     const { ask } = await start();
-    const reply = await ask(transfer('t-1'));
-    expect(reply.headers['simulator-undocumented']).toBe('true');
-    expect(reply.body).toBe(
+    const response = await ask(transfer('t-1'));
+    expect(response.headers['simulator-undocumented']).toBe('true');
+    expect(response.body).toBe(
       'type=transfer-response\n&serial-number=sn-1\n&merchant-order-id=t-1\n&gw-order-id=900008\n',
     );
   });
@@ -228,8 +232,8 @@ describe('a transfer', () => {
   it('becomes an order that a status query finds, without anything of the card', async () => {
     const { ask } = await start();
     await ask(transfer('t-1'));
-    const reply = await ask(order('t-1', ['orderid', '900008']));
-    expect(reply.body).toBe(
+    const response = await ask(order('t-1', ['orderid', '900008']));
+    expect(response.body).toBe(
       'type=status-response\n&serial-number=sn-2\n&merchant-order-id=t-1\n&gw-order-id=900008\n' +
         '&status=approved\n&order-stage=transfer_approved\n&transaction-type=transfer\n&amount=12.30\n' +
         '&initial-amount=12.30\n&currency=EUR\n&transaction-date=2026-01-15+12%3A00%3A00+UTC\n',
@@ -239,8 +243,8 @@ describe('a transfer', () => {
   it('can be queried by its serial number', async () => {
     const { ask } = await start();
     await ask(transfer('t-1'));
-    const reply = await ask(order('t-1', ['by-request-sn', 'sn-1']));
-    expect(fieldsOf(reply.body)).toMatchObject({ 'by-request-sn': 'sn-1', status: 'approved' });
+    const response = await ask(order('t-1', ['by-request-sn', 'sn-1']));
+    expect(fieldsOf(response.body)).toMatchObject({ 'by-request-sn': 'sn-1', status: 'approved' });
   });
 
   it('sent twice becomes two orders, and the client_orderid ambiguous', async () => {
@@ -257,8 +261,8 @@ describe('a transfer', () => {
     ['no client_orderid', transferDraft([['amount', '1']]), '9001'],
   ])('with %s is an error and no order', async (_, draft, code) => {
     const { ask } = await start();
-    const reply = await ask(draft);
-    expect(fieldsOf(reply.body)).toMatchObject({ status: 'error', 'error-code': code });
+    const response = await ask(draft);
+    expect(fieldsOf(response.body)).toMatchObject({ status: 'error', 'error-code': code });
     expect(fieldsOf((await ask(order('t-1'))).body)).toMatchObject({ 'error-code': '9002' });
   });
 });
@@ -269,9 +273,9 @@ it('a pan-eligibility request gets a response that is marked as undocumented', a
     ['client-order-id', 'p-1'],
     ['sending-card-ref-id', '42'],
   ]);
-  const reply = await ask({ ...draft, path: '/gw/api/v2/pan-eligibility/send/1234' });
-  expect([reply.status, reply.headers['simulator-undocumented']]).toEqual([200, 'true']);
-  expect(reply.body).toBe(
+  const response = await ask({ ...draft, path: '/gw/api/v2/pan-eligibility/send/1234' });
+  expect([response.status, response.headers['simulator-undocumented']]).toEqual([200, 'true']);
+  expect(response.body).toBe(
     'type=pan-eligibility-response\n&serial-number=sn-1\n&client-order-id=p-1\n&eligible=true\n',
   );
 });

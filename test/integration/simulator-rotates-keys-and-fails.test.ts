@@ -87,30 +87,30 @@ describe('a fault', () => {
 
   it('of the scenario comes after the effect: the transfer with the lost response exists', async () => {
     const { url, simulator } = await start();
-    const transfer = transferDraft([['client_orderid', 'lost-reply']]);
+    const transfer = transferDraft([['client_orderid', 'lost-response']]);
     await expect(post(url, transfer)).rejects.toMatchObject({ code: 'ECONNRESET' });
     expect(simulator.seen.accepted({ operation: 'transfer' })).toBe(1);
-    const status = await post(url, statusDraft([['client_orderid', 'lost-reply']]));
+    const status = await post(url, statusDraft([['client_orderid', 'lost-response']]));
     expect(fieldsOf(status.body)).toMatchObject({ status: 'approved' });
   });
 
   it('of the scenario hits only the requests that it names', async () => {
     const faults = [{ operation: 'order-status', fault: 'status-500' as const, delaySeconds: 0 }];
     const { url } = await start({ scenario: { ...loadScenario(shippedScenario()), faults } });
-    const replies = [await post(url, balanceDraft()), await post(url, invoice1())];
-    expect(replies.map(({ status }) => status)).toEqual([200, 500]);
+    const responses = [await post(url, balanceDraft()), await post(url, invoice1())];
+    expect(responses.map(({ status }) => status)).toEqual([200, 500]);
   });
 
   it('of the options precedes that of the scenario, and receives the request', async () => {
-    const asked: unknown[] = [];
+    const requests: unknown[] = [];
     const { url } = await start({
       fault: (operation, { login, path }) => {
-        asked.push([operation, login, path]);
+        requests.push([operation, login, path]);
         return {};
       },
     });
-    expect((await post(url, transferDraft([['client_orderid', 'lost-reply']]))).status).toBe(200);
-    expect(asked).toEqual([['transfer', 'acme', { endpoint: '1234' }]]);
+    expect((await post(url, transferDraft([['client_orderid', 'lost-response']]))).status).toBe(200);
+    expect(requests).toEqual([['transfer', 'acme', { endpoint: '1234' }]]);
   });
 
   it('"garbage" is not HTTP', async () => {
@@ -156,10 +156,10 @@ describe('a fault', () => {
         return { delaySeconds: 3600 };
       },
     });
-    const answer = post(url, invoice1()).catch((error: unknown) => error);
+    const response = post(url, invoice1()).catch((error: unknown) => error);
     await underWay.promise;
     await close();
-    expect(await answer).toMatchObject({ code: 'ECONNRESET' });
+    expect(await response).toMatchObject({ code: 'ECONNRESET' });
   });
 });
 

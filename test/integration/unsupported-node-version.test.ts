@@ -12,7 +12,7 @@ const sentence = (version: string, path: string): RegExp =>
   new RegExp(
     `^Countersign requires Node 22\\.18 or later, but this is Node ${version} \\(${path}\\)\\. Upgrade Node, or .*\\.$`,
   );
-/** Lines that npm prints of its own are left out. */
+/** Lines that npm itself prints are excluded. */
 const linesOf = (stderr: string): string[] => stderr.split('\n').filter((line) => !/^(npm |$)/.test(line));
 
 const paths = (process.env['PATH'] ?? '').split(delimiter).filter((path) => !path.includes('node_modules'));
@@ -28,7 +28,7 @@ function isOld(node: string): boolean {
   return major < 22 || (major === 22 && minor < 18);
 }
 
-describe('a Node older than the package asks for', () => {
+describe('a Node older than the package requires', () => {
   it.each(['src/main.ts', 'src/bin.cjs'])('gets one sentence and exit code 1 from %s', (entryPoint) => {
     const pretend = join(folder, 'pretend.cjs');
     writeFileSync(pretend, `Object.defineProperty(process, 'version', { value: 'v22.17.9' });`);

@@ -55,7 +55,7 @@ describe('a masked base string', () => {
     ['with a card number in pieces', `${head}x%3D4111%252B1111%252B1111%252B1111`],
     ['that is only a form', `credit_card_number=${card}&cvv2=987`],
     ['that is no base string at all', `my card is ${card}`],
-  ])('of somebody else, %s, shows no card data', (_what, text) => {
+  ])('from elsewhere, %s, shows no card data', (_what, text) => {
     const masked = redactBaseString(text);
     expect(masked).toHaveLength(text.length);
     expect(masked).not.toContain(card);

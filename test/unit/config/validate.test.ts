@@ -69,12 +69,12 @@ describe('whatever the text is', () => {
   const variables = fc.dictionary(fc.constantFrom(...Object.keys(exampleVariables)), fc.string());
 
   it('a configuration or problems in order come out of arbitrary text', () => {
-    fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 200 }), variables, isAnswered));
+    fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 200 }), variables, assertValidResult));
     fc.assert(
       fc.property(
         fc.string({ unit: fc.constantFrom(...'{}[]:,-&*!|>%@"\'#?\n\t ${a1'.split('')), maxLength: 60 }),
         variables,
-        isAnswered,
+        assertValidResult,
       ),
     );
   });
@@ -95,7 +95,7 @@ describe('whatever the text is', () => {
       fc.property(cut, variables, ({ name, at, length, piece }, variables) => {
         const text = exampleText(name);
         const start = at % text.length;
-        isAnswered(text.slice(0, start) + piece + text.slice(start + length), variables);
+        assertValidResult(text.slice(0, start) + piece + text.slice(start + length), variables);
       }),
       { numRuns: 300 },
     );
@@ -106,7 +106,7 @@ describe('whatever the text is', () => {
       const places = scalarsOf(exampleText(name));
       fc.assert(
         fc.property(fc.nat(places - 1), fc.jsonValue(), (place, value) => {
-          isAnswered(withScalar(exampleText(name), place, value), exampleVariables);
+          assertValidResult(withScalar(exampleText(name), place, value), exampleVariables);
         }),
       );
     }
@@ -150,7 +150,7 @@ describe('whatever the text is', () => {
   });
 });
 
-function isAnswered(text: string, variables: Record<string, string>): void {
+function assertValidResult(text: string, variables: Record<string, string>): void {
   const checked = check(text, variables);
   if ('config' in checked) return;
   const lines = checked.problems.map(({ line }) => line);

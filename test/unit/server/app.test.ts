@@ -42,7 +42,7 @@ beforeEach(async () => {
     inflight: new InflightRequests(),
     metrics,
     log: {
-      requestFinished: (exchange) => logged.push(exchange),
+      requestFinished: (context) => logged.push(context),
       internalError() {},
       crash() {},
       message() {},
@@ -68,10 +68,10 @@ afterEach(() => stop());
 const send = (login = 'acme'): Promise<Answer> =>
   post(`${url}/sandbox/gw/api/v2/pan-eligibility/send/1234`, transferForm, { 'Countersign-Login': login });
 
-describe('a defect', () => {
+describe('an internal error', () => {
   it('before a byte was written leaves the outcome at not-sent', async () => {
     forward = async () => {
-      throw new TypeError('a defect');
+      throw new TypeError('an internal error');
     };
     expect(verdict(await send())).toBe('500 internal not-sent not-sent');
     expect(logged).toMatchObject([{ reason: 'internal', outcome: 'not-sent' }]);
@@ -80,7 +80,7 @@ describe('a defect', () => {
   it('after the first byte was written makes the outcome unknown', async () => {
     forward = async (_post, { onConnected }) => {
       onConnected?.();
-      throw new TypeError('a defect');
+      throw new TypeError('an internal error');
     };
     expect(verdict(await send())).toBe('500 internal unknown unknown');
     expect(logged).toMatchObject([{ reason: 'internal', outcome: 'unknown' }]);

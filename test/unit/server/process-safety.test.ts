@@ -16,17 +16,17 @@ it.each([
   ['v26.12.0', false],
   ['v26.12.1', true],
   ['v28.0.0', true],
-])('Node %s has its kept-alive connections mended: %s', (version, patched) => {
+])('Node %s has patched keep-alive connections: %s', (version, patched) => {
   expect(isPatchedNodeVersion(version)).toBe(patched);
 });
 
-describe('after a defect the process ends with exit code 1', () => {
+describe('after an uncaught exception the process exits with code 1', () => {
   /** Runs a process with a guard, in which `abort` is the given code and an error is thrown. */
   function run(abort: string): { status: number | null; lines: string[]; milliseconds: number } {
     const module = new URL('../../../src/server/process-safety.ts', import.meta.url).href;
     const code = `
       import { installCrashHandlers } from '${module}';
-      const log = { message() {}, crash: (origin) => console.log('defect', origin) };
+      const log = { message() {}, crash: (origin) => console.log('crash', origin) };
       const handlers = installCrashHandlers(log, async () => console.log('flush'));
       handlers.beforeExit(async () => { console.log('abort'); ${abort} });
       let thrownAt;
@@ -46,13 +46,13 @@ describe('after a defect the process ends with exit code 1', () => {
       await new Promise((resolve) => setTimeout(resolve, 200));`;
     const { status, lines } = run(abort);
     expect(status).toBe(1);
-    expect(lines).toEqual(['defect uncaughtException', 'abort', 'defect uncaughtException', 'flush']);
+    expect(lines).toEqual(['crash uncaughtException', 'abort', 'crash uncaughtException', 'flush']);
   });
 
   it('within two seconds when the abort never resolves', () => {
     const { status, lines, milliseconds } = run('await new Promise(() => {});');
     expect(status).toBe(1);
-    expect(lines).toEqual(['defect uncaughtException', 'abort']);
+    expect(lines).toEqual(['crash uncaughtException', 'abort']);
     expect(milliseconds).toBeLessThan(2_500);
   });
 });

@@ -11,7 +11,7 @@ const find = (ledger: Ledger, clientOrderId: string) =>
   ledger.find({ login: 'acme', endpoints: ['1'], clientOrderId });
 
 describe('the ledger', () => {
-  it('goes on from the highest order id of the scenario, beyond what a number can hold', () => {
+  it('continues from the highest order ID of the scenario, even beyond the safe integers', () => {
     const { clientOrderId: client_orderid, ...given } = order('a');
     const ledger = new Ledger([{ ...given, client_orderid, orderid: '9007199254740993' }], {
       orders: 1,
@@ -34,7 +34,7 @@ describe('the ledger', () => {
     expect(find(ledger, 'a')).toBe('ambiguous');
   });
 
-  it('keeps as many replies as it may, and lets the oldest go', () => {
+  it('keeps responses up to its capacity, and drops the oldest', () => {
     const ledger = new Ledger([], { orders: 1, responses: 2 });
     const added: Order = ledger.add(order('a'));
     const [stage = {}] = added.stages;

@@ -33,7 +33,7 @@ describe('readHidden', () => {
     expect(await promptSecret(terminal('first\rsecond\r').given, () => {}, line)).toBe('first\nsecond\n');
   });
 
-  it('asks when nothing is shown any more, and shows again afterwards', async () => {
+  it('prompts after echo is off, and turns it on again afterwards', async () => {
     const { given, modes } = terminal('key\r');
     const whenAsked: boolean[] = [];
     await promptSecret(given, () => whenAsked.push(...modes), line);

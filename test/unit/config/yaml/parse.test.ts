@@ -25,7 +25,7 @@ describe('reading YAML', () => {
     expect(read('a: $${NAME}', { NAME: 'x' }).content).toEqual({ value: { a: '${NAME}' } });
   });
 
-  it('leaves keys as they stand', () => {
+  it('keeps keys unchanged', () => {
     expect(read('"${V}": 1', { V: 'x' }).content).toEqual({ value: { '${V}': 1 } });
   });
 
