@@ -4,7 +4,7 @@
  */
 export const identifierPattern = /^(?!\.{1,2}$)[A-Za-z0-9._~@-]{1,128}$/;
 
-/** What an environment may be called: it stands in paths of requests, of files and of Vault, and in metrics. */
+/** A valid name of an environment: part of the paths of requests, files and Vault, and a label of metrics. */
 export const environmentPattern = /^[a-z][a-z0-9-]{0,31}$/;
 
 export function isIdentifier(text: string): boolean {

@@ -88,7 +88,7 @@ describe('a configured login', () => {
   ];
 
   it.each(named)(
-    'is written although it looks like a card number, where it stands in %s',
+    'is written although it looks like a card number, if it is in %s',
     async (_place, options) => {
       await start(options);
       await balanceOf(card);

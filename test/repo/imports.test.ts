@@ -4,8 +4,8 @@ import { type Import, type Source, sourcesIn } from '../support/sources.ts';
 const sources = sourcesIn('src/**/*.ts');
 
 /**
- * Who may import whom. A pattern is a folder or a file of src; after `type ` only its types. Everybody may
- * import errors, identifiers, secret, redact-card-data and util, and what stands in its own folder.
+ * Who may import whom. A pattern is a folder or a file of src; after `type ` only its types. Every file may
+ * import errors, identifiers, secret, redact-card-data, util and the files of its own folder.
  */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   main: ['cli', 'server/signals'],
@@ -80,7 +80,7 @@ describe('imports', () => {
     expect(wrong).toEqual([]);
   });
 
-  it('of packages stand only where they are fenced in', () => {
+  it('of packages are only in the files that may have them', () => {
     const wrong = sources.flatMap((source) =>
       source.imports
         .filter((one) => !one.of.startsWith('src/') && !one.of.startsWith('node:'))
@@ -120,7 +120,7 @@ describe('imports', () => {
 
 /**
  * The same for files outside src: folders or files of the project, and what they may import besides their own folder.
- * The first entry that has the file counts. Nobody imports a test.
+ * The first entry that has the file counts. No file imports a test.
  */
 const allowedOutside: readonly (readonly [from: string, to: readonly string[]])[] = [
   ['deploy', []],
@@ -227,7 +227,7 @@ function covers(place: string, path: string): boolean {
   return path === `src/${place}.ts` || path.startsWith(`src/${place}/`);
 }
 
-/** The folder below src, or the file that stands there. */
+/** The folder or the file below src. */
 function groupOf(path: string): string {
   return (path.split('/')[1] ?? '').replace(/\.ts$/, '');
 }

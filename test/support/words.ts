@@ -42,7 +42,7 @@ export function wordsOf(text: string): string {
   return ` ${separated} `;
 }
 
-/** How often a word or phrase is in each file that has it. `*` stands for the rest of a word. */
+/** How often a word or phrase is in each file that has it. `*` matches the rest of a word. */
 export function hits(files: readonly WordedFile[], word: string): Hit[] {
   const pattern = new RegExp(`(?<= )${wordsOfPattern(word)}(?= )`, 'g');
   return files
