@@ -77,6 +77,16 @@ whenHelm.each([
     "at '/config/keys/vault/auth': additional properties 'tokenfile' not allowed",
   ],
   [
+    'a variable as the request timeout, which the grace period depends on',
+    ['config.environments.sandbox.timeouts.request="${LIMIT}"'],
+    "at '/config/environments/sandbox/timeouts/request'",
+  ],
+  [
+    'a variable as the shutdown timeout, which the grace period depends on',
+    ['config.proxy.timeouts.shutdown="${LIMIT}"'],
+    "at '/config/proxy/timeouts/shutdown'",
+  ],
+  [
     'an unknown log level',
     ['config.log.level="loud"'],
     "at '/config/log/level': value must be one of 'debug', 'info', 'warn', 'error', 'silent'",
