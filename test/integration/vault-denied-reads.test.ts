@@ -9,6 +9,7 @@ import {
   day,
   problemOf,
   roleName,
+  until,
   VaultTestEnvironment,
 } from '../support/stub-vault/harness.ts';
 
@@ -83,9 +84,39 @@ describe('the login to Vault when reads are denied', () => {
   });
 
   it('does not look up a token with limited uses, which would count as one', async () => {
-    const source = await grantOne({ token_num_uses: 1 });
+    const source = await grantOne({ token_num_uses: 2 });
     expect(setup.vault.count(lookUps)).toBe(0);
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    expect(setup.vault.count(logins)).toBe(1);
+  });
+
+  it.each([{}, { token_no_default_policy: true }])(
+    'is made anew each time a token is used up, and no read is denied (%j)',
+    async (settings) => {
+      const source = await grantOne({ token_num_uses: 3, ...settings });
+      await setup.admin.put('gateway/sandbox/acme', { control_key: 'second' });
+      for (let read = 0; read < 20; read += 1) {
+        expect(controlKeys(await source.read(acme))).toEqual(['2:second', '1:first']);
+        setup.clock.advance(read % 2 === 0 ? 100 : 5 * second);
+      }
+      expect(setup.vault.count(logins)).toBeGreaterThan(10);
+      expect(setup.vault.world().tokens.count).toBeLessThanOrEqual(1);
+    },
+  );
+
+  it('is made anew where the renewal was the last use of a token', async () => {
+    const source = await grantOne({ token_num_uses: 3 });
+    source.start();
+    await until(() => setup.vault.count(/renew-self/) === 1, 'the token is renewed');
+    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    setup.clock.advance(5 * second);
+    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+  });
+
+  it('for a missing permission is made every ten minutes at most, also where tokens have a number of uses', async () => {
+    const source = await grantOne({ token_num_uses: 1000, token_no_default_policy: true });
+    await readDenied(source);
+    expect(setup.vault.count(logins)).toBeLessThanOrEqual(1 + 6 + 1);
   });
 
   it('because the token was revoked: key_source_up is 0 until a login succeeds', async () => {

@@ -1,4 +1,4 @@
-import { sameSecret } from '../../secret.ts';
+import { type Secret, sameSecret } from '../../secret.ts';
 import type { TokenLease } from './auth-api.ts';
 
 /** The token in use. */
@@ -9,6 +9,13 @@ export interface HeldToken extends TokenLease {
   readonly firstSeconds: number;
   /** When it was last known to be valid; monotonic, milliseconds. */
   verifiedAt: number;
+  /** Whether something was done with it that needs a permission. */
+  worked: boolean;
+}
+
+/** Whether a token that is denied a request may be used up: it has worked, so it lacks no permission. */
+export function mayBeUsedUp({ uses, worked }: HeldToken): boolean {
+  return uses !== undefined && worked;
 }
 
 /**
@@ -23,11 +30,24 @@ export function holdLease(
   previous: HeldToken | undefined,
 ): HeldToken {
   const until = lease.seconds === 0 ? Number.POSITIVE_INFINITY : since + lease.seconds * 1000;
-  return { ...lease, wholeSeconds: wholeSecondsOf(lease, previous), until, firstSeconds, verifiedAt: since };
+  return {
+    ...lease,
+    wholeSeconds: wholeSecondsOf(lease, previous),
+    until,
+    firstSeconds,
+    verifiedAt: since,
+    worked: false,
+  };
 }
 
 /** Near the end of a configured token, lookups and renewals return ever shorter leases: not its full length. */
 function wholeSecondsOf({ token, wholeSeconds }: TokenLease, previous: HeldToken | undefined): number {
   const isSame = previous !== undefined && sameSecret(previous.token, token);
   return isSame ? Math.max(previous.wholeSeconds, wholeSeconds) : wholeSeconds;
+}
+
+export async function workWith<T>(held: HeldToken, work: (token: Secret) => Promise<T>): Promise<T> {
+  const result = await work(held.token);
+  held.worked = true;
+  return result;
 }

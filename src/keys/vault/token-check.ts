@@ -2,6 +2,7 @@ import type { Secret } from '../../secret.ts';
 import { lookUpSelf, revokeSelf, type TokenLease } from './auth-api.ts';
 import type { VaultClient } from './client.ts';
 import { isVaultError } from './errors.ts';
+import { type HeldToken, mayBeUsedUp } from './held-token.ts';
 
 /** Milliseconds between logins with the same credentials because of a suspected token. */
 const suspicionInterval = 600_000;
@@ -33,14 +34,19 @@ export class TokenCheck {
   }
 
   /**
-   * The state of a token that was denied a request.
+   * The state of a token that was denied a request. One that may be used up is worth a new login each time: a role
+   * that limits the uses of its tokens asks for many logins.
    *
    * @param fingerprint of the credentials for a new login; changed ones are tried at once
    * @throws VaultError if the lookup fails
    */
-  async check(token: Secret, fingerprint: () => Promise<string>): Promise<'valid' | 'suspected' | 'revoked'> {
-    if (await this.#canLookUp(token)) return 'valid';
+  async check(
+    held: HeldToken,
+    fingerprint: () => Promise<string>,
+  ): Promise<'valid' | 'suspected' | 'revoked'> {
+    if (await this.#canLookUp(held.token)) return 'valid';
     if (this.#mayLookUp) return 'revoked';
+    if (mayBeUsedUp(held)) return 'suspected';
     const credentials = await fingerprint();
     const at = this.#monotonic();
     const last = this.#lastSuspicion;

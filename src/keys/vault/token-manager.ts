@@ -7,7 +7,7 @@ import { renewSelf, revokeSelf, type TokenLease } from './auth-api.ts';
 import type { AuthMethod } from './auth-methods.ts';
 import type { VaultClient } from './client.ts';
 import { isUnavailable, isVaultError } from './errors.ts';
-import { type HeldToken, holdLease } from './held-token.ts';
+import { type HeldToken, holdLease, mayBeUsedUp, workWith } from './held-token.ts';
 import { LoginReport } from './login-report.ts';
 import { RejectedCredentials } from './rejected-credentials.ts';
 import { TokenCheck } from './token-check.ts';
@@ -108,12 +108,12 @@ export class TokenManager {
   async #withToken<T>(work: (token: Secret) => Promise<T>): Promise<T> {
     const held = this.#alive() ?? (await this.#login());
     try {
-      return await work(held.token);
+      return await workWith(held, work);
     } catch (error) {
       if (!isVaultError(error, 'denied')) throw error;
       const next = await this.#replacementFor(held);
       if (next === held) throw error;
-      return work(next.token);
+      return workWith(next, work);
     }
   }
 
@@ -132,7 +132,8 @@ export class TokenManager {
   async #replacementFor(denied: HeldToken): Promise<HeldToken> {
     const held = this.#alive();
     if (held !== undefined && held.token !== denied.token) return held;
-    if (this.#options.monotonic() - denied.verifiedAt < recentlyVerified) return denied;
+    if (!mayBeUsedUp(denied) && this.#options.monotonic() - denied.verifiedAt < recentlyVerified)
+      return denied;
     this.#checking ??= this.#checkToken(denied).finally(() => {
       this.#checking = undefined;
     });
@@ -144,7 +145,7 @@ export class TokenManager {
     // With a configured token, a login is a lookup.
     if (!this.#method.givesNewTokens) return this.#login();
     const fingerprint = async () => (await this.#method.credentials()).fingerprint;
-    const verdict = await this.#tokenCheck.check(denied.token, fingerprint);
+    const verdict = await this.#tokenCheck.check(denied, fingerprint);
     if (verdict === 'valid') {
       denied.verifiedAt = this.#options.monotonic();
       return denied;
@@ -240,11 +241,9 @@ export class TokenManager {
       if (isUnavailable(error) || isVaultError(error, 'backing-off')) throw error;
     });
     // Near a token's maximum TTL, renewals return ever shorter leases.
-    if (lease !== undefined && lease.seconds * 3 > held.firstSeconds) {
-      this.#hold({ ...lease, token: held.token }, held.firstSeconds);
-      return;
-    }
-    this.#warnExpiry(held);
-    await this.#login();
+    if (lease === undefined || lease.seconds * 3 <= held.firstSeconds) {
+      this.#warnExpiry(held);
+      await this.#login();
+    } else this.#hold({ ...held, ...lease, token: held.token }, held.firstSeconds).worked = held.worked;
   }
 }

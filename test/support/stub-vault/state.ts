@@ -13,7 +13,7 @@ import {
   type StubResponse,
   text,
 } from './protocol.ts';
-import { Tokens } from './tokens.ts';
+import { type Token, Tokens } from './tokens.ts';
 import { Wrapping } from './wrapping.ts';
 
 export const rootToken = 'stub-root-token';
@@ -37,6 +37,13 @@ export class World {
     const open = this.#wrapping.backend(call) ?? this.#logIn(call);
     if (open !== undefined) return open;
     const token = this.tokens.find(call.token, call.now);
+    const response = this.#responseTo(token, call);
+    // A request that is denied is a use as well.
+    if (token !== undefined) this.tokens.spend(token);
+    return response;
+  }
+
+  #responseTo(token: Token | undefined, call: StubRequest): StubResponse {
     const info = token === undefined ? undefined : this.#mountInfo(call);
     if (info !== undefined) return info;
     if (token === undefined || !this.policies.allow(token.policies, call)) return permissionDenied;

@@ -22,8 +22,9 @@ export interface Token {
   readonly maxTtl: number;
   /** Empty for a batch token, which is not stored: it cannot be listed, renewed or revoked. */
   readonly accessor: string;
-  /** Sent in the login response; not counted down. 0: unlimited. */
+  /** Sent in the login response. 0: unlimited. */
   readonly uses: number;
+  usesLeft: number;
   expiresAt: number;
 }
 
@@ -66,6 +67,7 @@ export class Tokens {
       maxTtl,
       accessor: batch ? '' : randomUUID(),
       uses,
+      usesLeft: uses === 0 ? Number.POSITIVE_INFINITY : uses,
       expiresAt: ttl === 0 ? Number.POSITIVE_INFINITY : now + Math.min(ttl, maxTtl) * 1000,
     };
     this.#tokens.set(token.id, token);
@@ -76,6 +78,12 @@ export class Tokens {
   find(id: string | undefined, now: number): Token | undefined {
     const token = this.#tokens.get(id ?? '');
     return token !== undefined && now < token.expiresAt ? token : undefined;
+  }
+
+  /** Counts a use; after the last one the token is gone. */
+  spend(token: Token): void {
+    token.usesLeft -= 1;
+    if (token.usesLeft <= 0) this.revoke(token.id);
   }
 
   /** Number of tokens, without root tokens. */

@@ -346,19 +346,19 @@ it('a rejected payment makes a newer key known to the next one', async () => {
 });
 
 it('nothing is remembered of logins that have no keys, whose names callers invent', async () => {
-  held = undefined;
+  cached = undefined;
   const collectGarbage = garbageCollector();
   collectGarbage();
   const before = process.memoryUsage().heapUsed;
   for (let made = 0; made < 20_000; made += 1) {
     const login = { environment: 'sandbox', login: `invented-${made}` };
-    await rotation.select(login, 'control_key').catch(() => {});
-    await rotation.isAwaitingNewest(login, 'private_key').catch(() => {});
+    await selector.select(login, 'control_key').catch(() => {});
+    await selector.isAwaitingNewest(login, 'private_key').catch(() => {});
   }
   collectGarbage();
   expect((process.memoryUsage().heapUsed - before) / 20_000).toBeLessThan(100);
   // Still in use: what it remembers is not collected.
-  await expect(choose()).rejects.toThrow('no keys');
+  await expect(select()).rejects.toThrow('no keys');
 });
 
 function garbageCollector(): () => void {
