@@ -9,7 +9,7 @@ export type Overrides = ReadonlyMap<string, OperationOverride | undefined>;
 
 /**
  * The configuration in parts for the rules across fields, so that an invalid part does not hide problems in others.
- * `undefined` stands for a part that is present but invalid.
+ * `undefined` means that a part is present but invalid.
  */
 export interface Parts {
   readonly proxy: Config['proxy'] | undefined;

@@ -72,7 +72,7 @@ export async function check(argv: readonly string[], io: Io): Promise<number> {
   return 'problems' in loaded ? exitCode.usage : exitCode.done;
 }
 
-/** Stands for the variables that `serve` sets for the embedded configuration. Only their form matters here. */
+/** Replaces the variables that `serve` sets for the embedded configuration. Only their form matters here. */
 function demoVariables(name: string): string | undefined {
   if (name === 'COUNTERSIGN_KEYS') return 'keys';
   return name === 'COUNTERSIGN_GATEWAY' ? 'http://127.0.0.1:8090' : undefined;

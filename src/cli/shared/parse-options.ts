@@ -7,7 +7,7 @@ export type OptionTable = Readonly<
   Record<
     string,
     ParseArgsOptionDescriptor & {
-      /** What stands for the value in the help, such as `FILE`. */
+      /** Placeholder of the value in the help, such as `FILE`. */
       readonly value?: string;
       readonly description: string;
     }
