@@ -138,7 +138,7 @@ it('a response that is being passed on breaks off, with an unknown outcome', asy
   await endsByDefect(process);
   expect(await connection.gone()).toBe('ECONNRESET');
   expect(outcomes(process)).toEqual(['unknown shutting-down']);
-  expect(process.lines('exchange')).toMatchObject([{ status: 200, gatewayStatus: 200 }]);
+  expect(process.lines('request completed')).toMatchObject([{ status: 200, gatewayStatus: 200 }]);
 });
 
 it('a process with a defect accepts no connection while its requests end', async () => {
