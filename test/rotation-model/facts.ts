@@ -10,8 +10,6 @@ export const longestSignature = 20;
 export interface KeyFacts {
   /** 403s received since the last acceptance: by operation, whether one was about the key. */
   readonly rejected: Map<OperationName, boolean>;
-  /** 403s about the key that no acceptance has outdated: by operation, when the first and the last were received. */
-  readonly standing: Map<OperationName, { readonly first: number; readonly last: number }>;
   acceptedAt: number;
   /** When the last accepted request was sent. */
   provenAt: number;
@@ -37,6 +35,11 @@ export interface KindFacts {
   readonly notEnabled: Set<OperationName>;
   /** When all keys last became due again. */
   occasionAt: number;
+  /**
+   * Whether the last acceptance was sent before a 403 for the same key was received: the responses overtook each other,
+   * and either may be what the gateway does now.
+   */
+  isAmbiguous: boolean;
   /** By operation, the first and the last 403 since its last acceptance. */
   readonly rejections: Map<OperationName, { readonly first: number; readonly last: number }>;
 }
@@ -70,6 +73,7 @@ export function newFacts(): Record<KeyKind, KindFacts> {
     signs: new Set(),
     enabled: new Set(),
     notEnabled: new Set(),
+    isAmbiguous: false,
     occasionAt: never,
     rejections: new Map(),
   });
@@ -90,7 +94,6 @@ export function isClear({ provenAt, rejectedAt }: KeyFacts): boolean {
 function newKeyFacts(): KeyFacts {
   return {
     rejected: new Map(),
-    standing: new Map(),
     acceptedAt: never,
     provenAt: never,
     rejectedAt: never,
@@ -102,16 +105,4 @@ function newKeyFacts(): KeyFacts {
 export function occasion(facts: KindFacts, now: number): void {
   facts.occasionAt = now;
   for (const known of facts.keys.values()) known.failedFallbacks.clear();
-}
-
-/**
- * What an acceptance of the key, sent then, outdates. Responses may overtake each other: a 403 that was received after
- * the accepted request was sent stands, and for an operation that is not enabled the first one counts.
- *
- * @returns whether no 403 stands
- */
-export function settle({ standing }: KeyFacts, enabled: ReadonlySet<OperationName>, sentAt: number): boolean {
-  for (const [operation, { first, last }] of standing)
-    if (sentAt >= (enabled.has(operation) ? last : first)) standing.delete(operation);
-  return standing.size === 0;
 }

@@ -12,7 +12,6 @@ import {
   never,
   newFacts,
   occasion,
-  settle,
   viewOf,
 } from './facts.ts';
 import type { End, Upstream } from './instance.ts';
@@ -70,6 +69,7 @@ export class Observer {
       if (String(distinct) === String(facts.ring)) continue;
       facts.ring = distinct;
       facts.ringAt = now;
+      facts.isAmbiguous = false;
       facts.signs.clear();
       // A key that is removed from Vault loses its history.
       for (const key of facts.keys.keys()) if (!distinct.includes(key)) facts.keys.delete(key);
@@ -109,7 +109,7 @@ export class Observer {
     if (isKnownGood && count === 0) return;
     this.#costs.trial(operation, sentAt);
     const step = count === 0 ? 0 : Math.min(30_000, 1000 * 2 ** (count - 1));
-    if (sentAt < at + step - longestSignature) {
+    if (!facts.isAmbiguous && sentAt < at + step - longestSignature) {
       this.#violation(`${key} tried again after ${sentAt - at} of ${step} ms`);
     }
     known.failedFallbacks.set(operation, { count: count + 1, at: sentAt });
@@ -138,8 +138,6 @@ export class Observer {
         this.#costs.noticed(kindOf[operation], aboutKey);
       }
       known.rejected.set(operation, (known.rejected.get(operation) ?? false) || aboutKey);
-      if (aboutKey)
-        known.standing.set(operation, { first: known.standing.get(operation)?.first ?? now, last: now });
       const first = facts.rejections.get(operation)?.first ?? now;
       facts.rejections.set(operation, { first, last: now });
       return;
@@ -149,10 +147,10 @@ export class Observer {
     for (const other of known.rejected.keys()) if (!facts.enabled.has(other)) facts.notEnabled.add(other);
     facts.notEnabled.delete(operation);
     known.rejected.clear();
-    const isUncontradicted = settle(known, facts.enabled, sentAt);
     known.provenAt = Math.max(known.provenAt, sentAt);
     known.failedFallbacks.clear();
-    if (!isUncontradicted || sentAt < (facts.accepted?.sentAt ?? sentAt)) return;
+    if (sentAt < (facts.accepted?.sentAt ?? sentAt)) return;
+    facts.isAmbiguous = sentAt < known.rejectedAt;
     accept(facts, { key, sentAt }, now);
   }
 
