@@ -1,5 +1,5 @@
 import { sameKey } from './key.ts';
-import { includes, isSame, type Rejections } from './key-rejections.ts';
+import { includes, isSame, type Rejections, withLatest } from './key-rejections.ts';
 import type { UsableKey } from './key-source.ts';
 import { RetrySteps } from './retry-steps.ts';
 import { type SelectionReason, selectionReason } from './selection-reason.ts';
@@ -37,7 +37,7 @@ export class KeyHistory {
   readonly refreshSteps = new RetrySteps(steadyLooks);
   #keys: readonly UsableKey[] = [];
   #lastAccepted: KeyUse | undefined;
-  /** The last acceptance of each key. */
+  /** Of each key, the accepted request that was sent last, whatever rejects the key now. */
   #acceptances: readonly KeyUse[] = [];
   /** Whether {@link #lastAccepted} has not been rejected since. */
   #accepting = false;
@@ -144,9 +144,9 @@ export class KeyHistory {
     const rejections = this.#find(key);
     if (rejections !== undefined) this.#clear(rejections, sentAt);
     this.#contradicted.delete(operation);
+    this.#acceptances = withLatest(this.#acceptances, use);
     if (this.#wasRejected(key)) return;
     this.#rejections = this.#rejections.filter((one) => one !== rejections);
-    this.#acceptances = [...this.#acceptances.filter((one) => !isSame(key, one.key)), use];
     if (sentAt < (this.#lastAccepted?.sentAt ?? sentAt)) return;
     this.#lastAccepted = use;
     this.#accepting = true;

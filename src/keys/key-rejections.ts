@@ -28,3 +28,13 @@ export function isSame(key: UsableKey, other: UsableKey | undefined): boolean {
 export function includes(keys: readonly UsableKey[], key: UsableKey): boolean {
   return keys.some((one) => isSame(one, key));
 }
+
+/** The uses with this one in place of another of its key that was sent before it. Responses may overtake each other. */
+export function withLatest<Use extends { readonly key: UsableKey; readonly sentAt: number }>(
+  uses: readonly Use[],
+  use: Use,
+): readonly Use[] {
+  const known = uses.find((one) => isSame(use.key, one.key));
+  if (known !== undefined && known.sentAt > use.sentAt) return uses;
+  return [...uses.filter((one) => one !== known), use];
+}

@@ -306,3 +306,24 @@ it('the first fallback from a rejected key is counted once', () => {
   accept('b');
   expect(history.recordReplaced([use('b', 'read').key], 'read', now, now)).toBe(true);
 });
+
+it('a key accepted after its 403 is not rejected by a fallback, though other responses overtook that one', () => {
+  const rejected = (now = 3410);
+  reject('b', 'read');
+  // Sent before the 403 for another operation was received, so it does not clear that one.
+  const late = { ...use('b', 'read'), sentAt: 3432 };
+  now = 3511;
+  reject('b', 'status');
+  now = 3585;
+  history.recordAccepted(late);
+  // An earlier request whose response comes later.
+  now = 3637;
+  history.recordAccepted({ ...use('b', 'read'), sentAt: 3408 });
+  now = 3689;
+  history.recordReplaced([use('b', 'read').key], 'read', rejected, now);
+  accept('a', 'read');
+  now = 3800;
+  history.recordAccepted({ ...use('b', 'status'), sentAt: 3600 });
+  reject('a', 'read');
+  expect(pay()).toBe('b');
+});
