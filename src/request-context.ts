@@ -32,6 +32,15 @@ export interface UpstreamRecord {
   readonly durations: UpstreamDurations;
 }
 
+/** Retries add up. */
+export function addDuration(
+  durations: UpstreamDurations,
+  step: keyof UpstreamDurations,
+  seconds: number,
+): void {
+  durations[step] = (durations[step] ?? 0) + seconds;
+}
+
 export function createUpstreamRecord(): UpstreamRecord {
   return { attempts: 0, durations: {} };
 }

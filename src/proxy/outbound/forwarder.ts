@@ -8,7 +8,7 @@ import type { LoginRef, UsableKey } from '../../keys/key-source.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { DecisionLog } from '../../observability/decision-log.ts';
 import type { MetricsObserver } from '../../observability/metrics-observer.ts';
-import type { UpstreamRecord } from '../../request-context.ts';
+import { addDuration, type UpstreamRecord } from '../../request-context.ts';
 import type { Canaries } from './canary.ts';
 import { isSkewed, skewOf } from './clock-skew.ts';
 import { type SigningOptions, signRequest, type ValidatedRequest } from './signed-request.ts';
@@ -155,10 +155,10 @@ export class Forwarder {
       decisions?.keySelected(login, use, keySelector.reasonFor(login, use.key));
       const signed = await signRequest(request, use.key, this.#options);
       use.sentAt = monotonic();
-      const { durations } = request.record;
-      durations.sign = (durations.sign ?? 0) + (use.sentAt - startedAt) / 1000;
+      addDuration(request.record.durations, 'sign', (use.sentAt - startedAt) / 1000);
       if (isRetryable(request) || !keySelector.isOutdated(login, use.key)) return signed;
       const key = await keySelector.select(login, use.key.kind, 'single-attempt');
+      use.sentAt = monotonic(); // the selection may have waited for a trial
       if (sameKey(key, use.key)) return signed;
       use.key = key;
     }
@@ -202,7 +202,7 @@ export class Forwarder {
       metrics.gatewayResponded({ ...observed, seconds, ...(clockSkew === undefined ? {} : { clockSkew }) });
       return response;
     } finally {
-      record.durations.gateway = (record.durations.gateway ?? 0) + (monotonic() - startedAt) / 1000;
+      addDuration(record.durations, 'gateway', (monotonic() - startedAt) / 1000);
     }
   }
 }
