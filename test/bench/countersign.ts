@@ -28,7 +28,7 @@ export interface RunningCountersign {
 
 /**
  * `countersign serve` as in production: keys from a folder, a caller with a bearer token, metrics, and a log
- * line per exchange, written to a file.
+ * line per request, written to a file.
  */
 export async function startCountersign(upstream: string, concurrency: number): Promise<RunningCountersign> {
   const folder = mkdtempSync(join(tmpdir(), 'countersign-bench-'));

@@ -1,5 +1,5 @@
 import type { KeyBits } from './countersign.ts';
-import { type Passage, poolSize, type Round } from './round.ts';
+import { type Measurement, poolSize, type Round } from './round.ts';
 import type { WayName } from './scenarios.ts';
 import { median } from './statistics.ts';
 
@@ -12,12 +12,13 @@ const ways: readonly (readonly [name: WayName, title: string])[] = [
 ];
 
 /** What is shown of each way, beside the ratio to (b). */
-const columns: readonly (readonly [of: keyof Passage, title: string, text: (value: number) => string])[] = [
-  ['rate', 'requests/s', whole],
-  ['cpu', 'CPU per request', milliseconds],
-  ['p50', 'p50', milliseconds],
-  ['p99', 'p99', milliseconds],
-];
+const columns: readonly (readonly [of: keyof Measurement, title: string, text: (value: number) => string])[] =
+  [
+    ['rate', 'requests/s', whole],
+    ['cpu', 'CPU per request', milliseconds],
+    ['p50', 'p50', milliseconds],
+    ['p99', 'p99', milliseconds],
+  ];
 
 /** Of the CPU of (b) at most, and of the machine's own rate of signatures at least. */
 const aims = { cpu: 1.5, signing: 0.85 };

@@ -5,7 +5,7 @@ import type { CoreOrder, PoolOrder } from './peers/signatures.ts';
 import type { Way, WayName, Ways } from './scenarios.ts';
 
 /** One way in one round. Durations in seconds, CPU in seconds per request. */
-export interface Passage {
+export interface Measurement {
   /** Requests a second. */
   readonly rate: number;
   readonly p50: number;
@@ -27,7 +27,7 @@ export interface SigningRates {
 }
 
 export interface Round {
-  readonly ways: Readonly<Record<WayName, Passage>>;
+  readonly ways: Readonly<Record<WayName, Measurement>>;
   readonly signing: Readonly<Record<KeyBits, SigningRates>>;
   /** HMAC-SHA1 signatures per second of CPU time. */
   readonly hmacCore: number;
@@ -49,7 +49,7 @@ export const poolSize = 4;
 
 /** Everything once; what is compared with one another comes soon after one another. */
 export async function measureRound(plan: RoundPlan): Promise<Round> {
-  const pass = (name: WayName): Promise<Passage> => passBy(plan.ways[name], plan);
+  const pass = (name: WayName): Promise<Measurement> => passBy(plan.ways[name], plan);
   const hmac: CoreOrder = { ask: 'core', signatures: plan.requests * 5 };
   return {
     ways: {
@@ -70,7 +70,7 @@ export async function measureRound(plan: RoundPlan): Promise<Round> {
 async function passBy(
   way: Way,
   { load, upstream, requests: most, connections }: RoundPlan,
-): Promise<Passage> {
+): Promise<Measurement> {
   const { url, body, proxy } = way;
   const requests = requestsBy(way, most);
   const order: LoadOrder = { ask: 'load', url, body, requests, connections };

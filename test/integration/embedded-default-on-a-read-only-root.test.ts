@@ -6,6 +6,7 @@ import { afterAll, expect, it } from '@jest/globals';
 import { createKeyDirectory } from '../../src/cli/shared/demo.ts';
 import { until } from '../support/forwarding.ts';
 import { spawnServe } from '../support/process.ts';
+import { itWhere } from '../support/requires.ts';
 
 /** Where also root can make no folder. */
 const readOnly = '/proc/self';
@@ -13,9 +14,12 @@ const sharedMemory = '/dev/shm';
 const folder = mkdtempSync(join(tmpdir(), 'countersign-embedded-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const inMemory = existsSync(sharedMemory) ? it : it.skip;
+const inMemory = itWhere(existsSync(sharedMemory), `there is no ${sharedMemory}`);
 /** A test in which a file system may be mounted that no other process sees. */
-const withMounts = spawnSync('unshare', ['--mount', 'true']).status === 0 ? inMemory : it.skip;
+const withMounts = itWhere(
+  existsSync(sharedMemory) && spawnSync('unshare', ['--mount', 'true']).status === 0,
+  'this user may not mount a file system (unshare --mount)',
+);
 const keysIn = (parent: string): string[] =>
   readdirSync(parent).filter((name) => name.startsWith('countersign-keys-'));
 

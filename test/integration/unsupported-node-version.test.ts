@@ -3,6 +3,7 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, wri
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
+import { itWhere } from '../support/requires.ts';
 import { root } from '../support/sources.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-old-node-'));
@@ -18,7 +19,7 @@ const linesOf = (stderr: string): string[] => stderr.split('\n').filter((line) =
 const paths = (process.env['PATH'] ?? '').split(delimiter).filter((path) => !path.includes('node_modules'));
 const oldNode = paths.map((path) => join(path, 'node')).find((node) => existsSync(node) && isOld(node));
 /** `it` where this machine has an older Node too, such as that of Debian. */
-const withOldNode = oldNode === undefined ? it.skip : it;
+const withOldNode = itWhere(oldNode !== undefined, 'there is no Node on the path that is too old');
 
 function versionOf(node: string): string {
   return spawnSync(node, ['--version'], { encoding: 'utf8' }).stdout.trim().slice(1);

@@ -7,8 +7,10 @@ import { type Hit, hits, wordedFiles, wordsOf } from '../support/words.ts';
  */
 const gone: readonly string[] = [
   'errands',
+  'roster',
   'rosters',
   'lanes',
+  'wish',
   'wishes',
   'shelf',
   'repeatable',
@@ -41,6 +43,7 @@ const gone: readonly string[] = [
   'keys asked for',
   'crossing',
   'errand',
+  'passage',
   'passages',
   'lane',
   'shelves',
@@ -75,12 +78,9 @@ const gone: readonly string[] = [
 /** Words still to go, with how often they are there. The number may only become smaller; at 0 a word is `gone`. */
 const pending: Readonly<Record<string, number>> = {
   crossings: 2,
-  roster: 3,
-  passage: 6,
-  wish: 2,
   sighting: 18,
   sightings: 49,
-  'under way': 11,
+  'under way': 9,
   nobody: 25,
   somebody: 1,
   whoever: 1,

@@ -17,6 +17,12 @@ export function itWith(program: Program): typeof it | typeof it.skip {
   return isInstalled(program) ? it : it.skip;
 }
 
+/** The same for anything else that a machine may lack. @param missing what is missing, for the message */
+export function itWhere(isPossible: boolean, missing: string): typeof it | typeof it.skip {
+  if (!isPossible) process.stderr.write(`skipped: ${missing}\n`);
+  return isPossible ? it : it.skip;
+}
+
 /** The same for `describe`. */
 export function describeWith(program: Program): typeof describe | typeof describe.skip {
   return isInstalled(program) ? describe : describe.skip;

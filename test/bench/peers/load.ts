@@ -12,7 +12,7 @@ export interface LoadOrder extends Question {
   readonly url: string;
   readonly body: string;
   readonly requests: number;
-  /** Connections, each with one request under way at any time. */
+  /** Connections, each with one request in flight at any time. */
   readonly connections: number;
 }
 

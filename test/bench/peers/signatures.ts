@@ -11,7 +11,7 @@ export interface PoolOrder extends Question {
   /** PEM file of an RSA key. */
   readonly keyFile: string;
   readonly signatures: number;
-  /** Signatures under way at any time. */
+  /** Signatures in flight at any time. */
   readonly concurrency: number;
 }
 

@@ -4,11 +4,11 @@ import type { CallerConfig } from '../../../src/config/schema.ts';
 
 type Grant = CallerConfig['allow'][number];
 
-const wish: AccessRequest = { environment: 'sandbox', operation: 'transfer', login: 'acme-1' };
+const accessRequest: AccessRequest = { environment: 'sandbox', operation: 'transfer', login: 'acme-1' };
 const grant: Grant = { environments: ['sandbox'], operations: ['transfer'], logins: ['acme-1'] };
 
 function allows(...allow: Grant[]): boolean {
-  return isAllowed({ name: 'x', mode: 'enforce', credentials: [], allow }, wish);
+  return isAllowed({ name: 'x', mode: 'enforce', credentials: [], allow }, accessRequest);
 }
 
 describe('an access request', () => {

@@ -7,16 +7,16 @@ describe('a slot list', () => {
     const leaving = fc.array(fc.option(fc.nat({ max: 20 }), { nil: undefined }), { maxLength: 60 });
     fc.assert(
       fc.property(leaving, (steps) => {
-        const roster = new SlotList<number>();
+        const slots = new SlotList<number>();
         const expected = new Map<number, () => void>();
         for (const [name, step] of steps.entries()) {
           const [leaver, leave] = [...expected][step ?? Number.NaN] ?? [];
-          if (leaver === undefined || leave === undefined) expected.set(name, roster.add(name));
+          if (leaver === undefined || leave === undefined) expected.set(name, slots.add(name));
           else {
             leave();
             expected.delete(leaver);
           }
-          expect(roster.values().toSorted((a, b) => a - b)).toEqual([...expected.keys()]);
+          expect(slots.values().toSorted((a, b) => a - b)).toEqual([...expected.keys()]);
         }
       }),
     );
