@@ -74,6 +74,8 @@ export interface RequestFacts {
 export interface RequestIdentity {
   /** Countersign's own request ID (UUID), returned as `X-Request-Id`. */
   readonly id: string;
+  /** What the client sent as `X-Request-Id`, if it can be logged. */
+  readonly callerRequestId?: string;
   /** Trace ID (32 hex digits) of a valid W3C `traceparent` header. */
   readonly traceId?: string;
   /** Sampled flag of `traceparent`: only a sampled trace can be looked up. */

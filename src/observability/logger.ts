@@ -104,6 +104,7 @@ function fieldsOf(context: RequestContext): Record<string, string | number | und
   const { durations } = context;
   return {
     requestId: context.id,
+    callerRequestId: context.callerRequestId,
     traceId: context.traceId,
     caller: context.caller,
     environment: context.environment,

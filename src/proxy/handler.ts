@@ -19,6 +19,7 @@ import {
 } from '../request-context.ts';
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import { abortIfUnread, afterClose } from './inbound/abort-response.ts';
+import { parseCallerRequestId } from './inbound/caller-request-id.ts';
 import { clientDetails, presentedCredentials } from './inbound/client-details.ts';
 import type { ReadForm } from './inbound/read-form.ts';
 import { sendProblem } from './inbound/send-problem.ts';
@@ -72,7 +73,7 @@ export function createHandler(
       // Read now, since the connection may end with the response.
       const client = tracedReasons.has(problem.reason) && clientDetails(request, options.clock());
       // If the response was complete before an abort, that response counts.
-      result = (await sendProblem(request, response, work.identity.id, problem)) ?? (await delivery);
+      result = (await sendProblem(request, response, work.identity, problem)) ?? (await delivery);
       if (client !== false) {
         const target = rejectedTarget(work.facts, work.deniedLogin, request.url, options);
         work.rejected = { ...client, ...target };
@@ -102,11 +103,15 @@ interface Work {
   readonly memory: MemoryReservation;
 }
 
-function createWork(request: Request, { newRequestId, monotonic, memory }: HandlerOptions): Work {
+function createWork(request: Request, { newRequestId, monotonic, memory, redact }: HandlerOptions): Work {
+  const callerRequestId = parseCallerRequestId(request.get('x-request-id'));
   const trace = parseTraceparent(request.get('traceparent'));
   return {
     identity: {
       id: newRequestId(),
+      ...(callerRequestId === undefined || redact(callerRequestId) !== callerRequestId
+        ? {}
+        : { callerRequestId }),
       ...(trace === undefined ? {} : { traceId: trace.traceId, traceSampled: trace.sampled }),
       startedAt: monotonic(),
     },
