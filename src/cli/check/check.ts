@@ -12,7 +12,7 @@ const options = {
   config: {
     type: 'string',
     value: 'FILE',
-    description: 'Configuration file to check (default: the embedded one)',
+    description: 'Configuration file to check, the same as FILE (default: the embedded one)',
   },
   'no-file-checks': {
     type: 'boolean',
@@ -33,8 +33,8 @@ const options = {
   },
 } as const;
 
-const usage = `Usage: countersign check [--config FILE] [--no-file-checks]
-       countersign check --online --config FILE [--json]
+const usage = `Usage: countersign check [FILE] [--no-file-checks]
+       countersign check --online FILE [--json]
        countersign check --schema
 
 Validates a configuration and reports every problem with its line. Certificates must be valid now and
@@ -46,12 +46,20 @@ Exit codes: 0 ok, 1 an online check failed, 2 invalid configuration or usage.`;
 
 /** Validates a configuration; uses the network only with `--online`. @returns the exit code */
 export async function check(argv: readonly string[], io: Io): Promise<number> {
-  const parsed = parseOptions('check', argv, options, usage, io);
+  const parsed = parseOptions('check', argv, options, usage, io, 1);
   if ('exit' in parsed) return parsed.exit;
-  const { config, online, json, schema, 'no-file-checks': skipFiles } = parsed.values;
+  const { online, json, schema, 'no-file-checks': skipFiles } = parsed.values;
+  const [argument] = parsed.positionals;
+  if (argument !== undefined && parsed.values.config !== undefined) {
+    io.err(
+      'countersign check: name one file, as an argument or with --config\nSee: countersign check --help',
+    );
+    return exitCode.usage;
+  }
+  const config = argument ?? parsed.values.config;
   if ((online && config === undefined) || (json && !online)) {
     io.err(
-      'countersign check: --online requires --config FILE, and --json requires --online\nSee: countersign check --help',
+      'countersign check: --online requires a FILE, and --json requires --online\nSee: countersign check --help',
     );
     return exitCode.usage;
   }
