@@ -1,3 +1,4 @@
+import type { EnvLookup } from '../config/env-substitution.ts';
 import { fromEnvironment, loadConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import { builtInOperations } from '../gateway/operations.ts';
@@ -10,20 +11,29 @@ import type { Signals } from '../server/signals.ts';
 import { formatProblems } from './shared/config-report.ts';
 import { demoConfigFile, generateDemoKeys, startDemoGateway } from './shared/demo.ts';
 import { exitCode, type Io } from './shared/io.ts';
-import { messageOf, optionsHelp, parseOptions } from './shared/parse-options.ts';
+import { codeOf, messageOf, optionsHelp, parseOptions } from './shared/parse-options.ts';
+import {
+  configFileOf,
+  type Overrides,
+  readOverrides,
+  settingOptions,
+  withOverrides,
+} from './shared/settings.ts';
 
 const options = {
   config: {
     type: 'string',
     value: 'FILE',
     description:
-      'Configuration file (default: a demo on loopback with a gateway simulator and throwaway keys)',
+      'Configuration file (COUNTERSIGN_CONFIG; default: a demo on loopback with a gateway simulator and throwaway keys)',
   },
+  ...settingOptions,
 } as const;
 
-const usage = `Usage: countersign serve [--config FILE]
+const usage = `Usage: countersign serve [--config FILE] [--port PORT] [--admin-port PORT] [--log-level LEVEL]
 
-Runs the proxy until SIGTERM or SIGINT. SIGHUP reloads the configuration.
+Runs the proxy until SIGTERM or SIGINT. SIGHUP reloads the configuration. An option has precedence over its
+environment variable (in parentheses), and that over the file.
 
 ${optionsHelp(options)}
 
@@ -33,12 +43,30 @@ Exit codes: 0 shut down gracefully, 1 failure or shutdown timeout, 2 invalid con
 export async function serve(argv: readonly string[], io: Io, signals: Signals): Promise<number> {
   const parsed = parseOptions('serve', argv, options, usage, io);
   if ('exit' in parsed) return parsed.exit;
-  return parsed.values.config === undefined
-    ? serveDemo(io, signals)
-    : serveFile(parsed.values.config, fromEnvironment, io, signals);
+  const read = readOverrides(parsed.values);
+  if ('problems' in read) {
+    for (const problem of read.problems) io.err(`countersign serve: ${problem}`);
+    return exitCode.usage;
+  }
+  const file = configFileOf(parsed.values.config);
+  return file === undefined
+    ? serveDemo(read.overrides, io, signals)
+    : serveFile({ file, lookUp: fromEnvironment, overrides: read.overrides }, io, signals);
 }
 
-async function serveDemo(io: Io, signals: Signals): Promise<number> {
+/** Where the configuration comes from, at the start and at each reload. */
+interface ConfigOrigin {
+  readonly file: string;
+  readonly lookUp: EnvLookup;
+  readonly overrides: Overrides;
+}
+
+async function load({ file, lookUp, overrides }: ConfigOrigin): ReturnType<typeof loadConfig> {
+  const loaded = await loadConfig(file, builtInOperations, { lookUp });
+  return 'config' in loaded ? { config: withOverrides(loaded.config, overrides) } : loaded;
+}
+
+async function serveDemo(overrides: Overrides, io: Io, signals: Signals): Promise<number> {
   const keys = await generateDemoKeys().catch(messageOf);
   if (typeof keys === 'string') {
     io.err(keys);
@@ -47,7 +75,7 @@ async function serveDemo(io: Io, signals: Signals): Promise<number> {
   const lookUp = (name: string): string | undefined => keys.variables[name];
   try {
     const gateway = await startDemoGateway(keys);
-    const code = await serveFile(demoConfigFile, lookUp, io, signals, (service) =>
+    const code = await serveFile({ file: demoConfigFile, lookUp, overrides }, io, signals, (service) =>
       welcome(gateway.url, service),
     );
     await gateway.close();
@@ -62,15 +90,14 @@ async function serveDemo(io: Io, signals: Signals): Promise<number> {
 
 /** @param greeting printed after the start */
 async function serveFile(
-  file: string,
-  lookUp: LookUp,
+  origin: ConfigOrigin,
   io: Io,
   signals: Signals,
   greeting: (service: Service) => string = () => '',
 ): Promise<number> {
-  const loaded = await loadConfig(file, builtInOperations, { lookUp });
+  const loaded = await load(origin);
   if ('problems' in loaded) {
-    for (const line of formatProblems(file, loaded.problems)) io.err(line);
+    for (const line of formatProblems(origin.file, loaded.problems)) io.err(line);
     return exitCode.usage;
   }
   const opened = openLog(loaded.config.log.level);
@@ -80,14 +107,12 @@ async function serveFile(
     if (service === undefined) return exitCode.failed;
     logStart(loaded.config, service, log);
     destination.write(greeting(service));
-    await untilStopped(signals, () => reloadConfig(file, lookUp, service, log));
+    await untilStopped(signals, () => reloadConfig(origin, service, log));
     return await stop(service, signals, log);
   } finally {
     await opened.flush();
   }
 }
-
-type LookUp = (name: string) => string | undefined;
 
 async function start(config: Config, opened: OpenLog, io: Io): Promise<Service | undefined> {
   const { log, destination, flush } = opened;
@@ -98,9 +123,19 @@ async function start(config: Config, opened: OpenLog, io: Io): Promise<Service |
     guard.beforeExit(() => service.abort());
     return service;
   } catch (error) {
-    io.err(`Countersign cannot start: ${messageOf(error)}`);
+    io.err(`Countersign cannot start: ${messageOf(error)}${portAdvice(error, config)}`);
     return undefined;
   }
+}
+
+/** Which option chooses another port, if one is in use. */
+function portAdvice(error: unknown, { proxy, admin }: Config): string {
+  if (codeOf(error) !== 'EADDRINUSE' || typeof error !== 'object' || error === null) return '';
+  if (!('port' in error)) return '';
+  const option = error.port === proxy.port ? '--port' : '--admin-port';
+  return proxy.port === admin.port
+    ? ' The proxy and the admin port need different ports: see --port and --admin-port.'
+    : ` The option is ${option}.`;
 }
 
 async function stop(service: Service, { skipDelay }: Signals, log: Logger): Promise<number> {
@@ -114,11 +149,11 @@ async function stop(service: Service, { skipDelay }: Signals, log: Logger): Prom
 }
 
 /** An invalid file changes nothing. A valid one takes effect, except for the fields that require a restart. */
-async function reloadConfig(file: string, lookUp: LookUp, service: Service, log: Logger): Promise<void> {
+async function reloadConfig(origin: ConfigOrigin, service: Service, log: Logger): Promise<void> {
   try {
-    const loaded = await loadConfig(file, builtInOperations, { lookUp });
+    const loaded = await load(origin);
     if ('problems' in loaded) {
-      for (const line of formatProblems(file, loaded.problems)) log.message('error', line);
+      for (const line of formatProblems(origin.file, loaded.problems)) log.message('error', line);
       log.message('error', 'configuration reload failed; keeping the current one');
       service.configLoaded(false);
       return;

@@ -6,13 +6,15 @@ import { formatProblems } from '../shared/config-report.ts';
 import { demoConfigFile } from '../shared/demo.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { configFileOf } from '../shared/settings.ts';
 import { checkOnline } from './online.ts';
 
 const options = {
   config: {
     type: 'string',
     value: 'FILE',
-    description: 'Configuration file to check, the same as FILE (default: the embedded one)',
+    description:
+      'Configuration file to check, the same as FILE (COUNTERSIGN_CONFIG; default: the embedded one)',
   },
   'no-file-checks': {
     type: 'boolean',
@@ -56,7 +58,7 @@ export async function check(argv: readonly string[], io: Io): Promise<number> {
     );
     return exitCode.usage;
   }
-  const config = argument ?? parsed.values.config;
+  const config = configFileOf(argument ?? parsed.values.config);
   if ((online && config === undefined) || (json && !online)) {
     io.err(
       'countersign check: --online requires a FILE, and --json requires --online\nSee: countersign check --help',

@@ -13,6 +13,7 @@ import type { Unsigned } from '../../oauth1/sign.ts';
 import { readKeyRingOnce } from '../../server/key-source.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { messageOf, optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { configFileOf } from '../shared/settings.ts';
 import { withConfig } from '../shared/with-config.ts';
 import { compareBaseStrings } from './diff.ts';
 import { renderExplanation } from './render.ts';
@@ -27,7 +28,7 @@ const options = {
   config: {
     type: 'string',
     value: 'FILE',
-    description: 'Configuration file (default: the embedded one, with throwaway keys)',
+    description: 'Configuration file (COUNTERSIGN_CONFIG; default: the embedded one, with throwaway keys)',
   },
   login: { type: 'string', value: 'LOGIN', description: 'Value for the Countersign-Login header' },
   compare: {
@@ -96,7 +97,7 @@ export async function explain(argv: readonly string[], io: Io): Promise<number> 
       curl: values.curl,
       showValues: values['show-values'],
     };
-    return await withConfig(values.config, io, (config) => explainWith(config, request, io));
+    return await withConfig(configFileOf(values.config), io, (config) => explainWith(config, request, io));
   } catch (error) {
     io.err(
       error instanceof ProxyError
