@@ -61,7 +61,7 @@ export async function check(argv: readonly string[], io: Io): Promise<number> {
   const config = configFileOf(argument ?? parsed.values.config);
   if ((online && config === undefined) || (json && !online)) {
     io.err(
-      'countersign check: --online requires a FILE, and --json requires --online\nSee: countersign check --help',
+      'countersign check: --online requires --config FILE, and --json requires --online\nSee: countersign check --help',
     );
     return exitCode.usage;
   }
