@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import type { Config } from '../../config/schema.ts';
 import { ProxyError } from '../../errors.ts';
 import { endpointOf, type ReadOnlyQuery, readOnlyQuery } from '../../gateway/read-only-query.ts';
@@ -29,6 +30,8 @@ const interval = 500;
 const maxWait = 2_000;
 /** Milliseconds that a canary has to connect. */
 const connectTimeout = 1_000;
+/** One per login and signature method. For a forgotten one, the next payment sends another canary. */
+const maxRuns = 1_000;
 
 interface CanaryRun {
   readonly startedAt: number;
@@ -46,7 +49,7 @@ export type SendCanary = (request: ValidatedRequest) => Promise<GatewayResponse>
 export class Canaries {
   readonly #config: Config;
   readonly #options: CanaryOptions;
-  readonly #runs = new Map<string, CanaryRun>();
+  readonly #runs = new LRUCache<string, CanaryRun>({ max: maxRuns });
 
   constructor(config: Config, options: CanaryOptions) {
     this.#config = config;
