@@ -70,6 +70,13 @@ export function resolveOperations(config: Config, environmentName: string): read
   });
 }
 
+/** The operations of every environment. */
+export type OperationTable = ReadonlyMap<string, readonly Operation[]>;
+
+export function createOperationTable(config: Config): OperationTable {
+  return new Map(Object.keys(config.environments).map((name) => [name, resolveOperations(config, name)]));
+}
+
 /** Defaults of a configured operation. Validation requires path, signature and login. */
 const operationDefaults: OperationConfig = {
   path: '',

@@ -1,8 +1,7 @@
 import express, { type Express } from 'express';
 import helmet, { type HelmetOptions } from 'helmet';
 import { createAuthenticator } from '../auth/authenticate.ts';
-import type { Config } from '../config/schema.ts';
-import { createRouter } from '../gateway/router.ts';
+import type { Routes } from '../gateway/router.ts';
 import type { KeySelector } from '../keys/key-selector.ts';
 import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
@@ -59,19 +58,20 @@ const apiHeaders: HelmetOptions = {
 };
 
 /** Builds the proxy. Opens no port, file or connection. */
-export function createApp(config: Config, options: AppOptions): Express {
+export function createApp(routes: Routes, options: AppOptions): Express {
+  const { config, resolve } = routes;
   const signer = new SigningPool(config.signing, options.metrics, options.monotonic);
   const { maxBodyBytes, maxParameters, timeouts } = config.proxy;
   const handle = createHandler({
     ...options,
     authenticate: createAuthenticator(config.callers),
-    resolve: createRouter(config),
+    resolve,
     readForm: createFormReader({ maxBodyBytes, maxParameters, timeout: timeouts.body }),
     responseReadTimeout: timeouts.body,
     forwarder: new Forwarder({
       ...options,
       signer,
-      ...(config.keys.rotation.canary ? { canaries: new Canaries(config, options) } : {}),
+      ...(config.keys.rotation.canary ? { canaries: new Canaries(routes, options) } : {}),
     }),
   });
   return express().disable('x-powered-by').disable('etag').use(helmet(apiHeaders)).use(handle);

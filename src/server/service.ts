@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import type { Config } from '../config/schema.ts';
+import { createRoutes } from '../gateway/router.ts';
 import { type AdminAppOptions, createAdminApp } from '../observability/admin-app.ts';
 import { createAdminServer } from '../observability/admin-listener.ts';
 import { createDecisionLog } from '../observability/decision-log.ts';
@@ -74,12 +75,13 @@ export type ServiceOptions = Pick<RuntimeOptions, 'log'> &
 /** @throws Error of `listen`, or for unreadable files */
 export async function startService(config: Config, overrides: ServiceOptions): Promise<Service> {
   const redactor = new LoginRedactor(loginsIn(config));
-  const metrics = redactor.metrics(createPrometheus({ version: packageVersion(), ...labelDomainOf(config) }));
+  const routes = createRoutes(config);
+  const metrics = redactor.metrics(createPrometheus({ version: packageVersion(), ...labelDomainOf(routes) }));
   const options = createRuntimeOptions(config, overrides, redactor, metrics);
   const certificates = new CertificateFiles(options);
   const first = await certificates.prepare(config);
   certificates.use(first);
-  let runtime = startRuntime(config, first, options);
+  let runtime = startRuntime(routes, first, options);
   let draining = false;
   let current = config;
   const listener = createListener(config.proxy, {
@@ -107,11 +109,12 @@ export async function startService(config: Config, overrides: ServiceOptions): P
       const prepared = await certificates.prepare(next);
       if (draining) throw new Error('the process is shutting down');
       redactor.allow(loginsIn(next));
-      const started = startRuntime(next, prepared, options, runtime);
+      const nextRoutes = createRoutes(next);
+      const started = startRuntime(nextRoutes, prepared, options, runtime);
       void runtime.stop(started);
       runtime = started;
       current = next;
-      metrics.reconfigure(labelDomainOf(next));
+      metrics.reconfigure(labelDomainOf(nextRoutes));
       certificates.use(prepared);
       options.memory.limit = next.proxy.maxBufferedBytes;
       updateListener(listener, next, listenerTlsOf(prepared));

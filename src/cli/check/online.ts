@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { Config, EnvironmentConfig, KeysConfig } from '../../config/schema.ts';
+import type { OperationTable } from '../../gateway/operations.ts';
 import type { KeySource, KeySourceObserver } from '../../keys/key-source.ts';
 import { createKeySource } from '../../server/key-source.ts';
 import { openInventory } from '../shared/inventory.ts';
@@ -8,6 +9,7 @@ import { messageOf } from '../shared/parse-options.ts';
 import { table } from '../shared/table.ts';
 import { probeConnection } from './gateway.ts';
 import { checkKeys } from './keys.ts';
+import { type RequiredKey, requiredKeys } from './required-keys.ts';
 import { type CheckResult, runCheck } from './result.ts';
 
 /**
@@ -16,11 +18,16 @@ import { type CheckResult, runCheck } from './result.ts';
  *
  * @returns the exit code: 1 if any check failed
  */
-export async function checkOnline(config: Config, json: boolean, io: Io): Promise<number> {
+export async function checkOnline(
+  config: Config,
+  operations: OperationTable,
+  json: boolean,
+  io: Io,
+): Promise<number> {
   const gateways = Promise.all(
     Object.entries(config.environments).map(([name, settings]) => checkGateway(name, settings)),
   );
-  const rows = [...(await checkSource(config)), ...(await gateways)];
+  const rows = [...(await checkSource(config.keys, requiredKeys(config, operations))), ...(await gateways)];
   const ok = rows.every(({ result }) => result !== 'failed');
   if (json) io.out(JSON.stringify({ ok, checks: rows }, null, 2));
   else for (const line of table(head, rows.map(cells))) io.out(line);
@@ -43,8 +50,7 @@ function checkGateway(name: string, settings: EnvironmentConfig): Promise<CheckR
 }
 
 /** The result for the key source and, if it can be read, those for the keys. */
-async function checkSource(config: Config): Promise<CheckResult[]> {
-  const { keys } = config;
+async function checkSource(keys: KeysConfig, required: readonly RequiredKey[]): Promise<CheckResult[]> {
   const sourceCheck = {
     check: keys.source,
     subject: keys.source === 'vault' ? keys.vault.address : keys.directory,
@@ -65,7 +71,9 @@ async function checkSource(config: Config): Promise<CheckResult[]> {
     source.start();
     const connect = keys.source === 'vault' ? () => login.result : async () => assertReadable(source);
     const result = await runCheck(sourceCheck, connect, messageOf);
-    return result.result === 'failed' ? [result] : [result, ...(await checkKeys(config, source, inventory))];
+    return result.result === 'failed'
+      ? [result]
+      : [result, ...(await checkKeys(required, source, inventory))];
   } finally {
     await Promise.all([source.stop(), inventory.close()]);
   }

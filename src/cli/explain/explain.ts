@@ -5,7 +5,7 @@ import type { Config } from '../../config/schema.ts';
 import { ProxyError } from '../../errors.ts';
 import { resolveLogin } from '../../gateway/login.ts';
 import { validateParameters } from '../../gateway/parameters.ts';
-import { createRouter, type Destination } from '../../gateway/router.ts';
+import { createRoutes, type Destination } from '../../gateway/router.ts';
 import { usableKeys } from '../../keys/ring.ts';
 import { decodeForm } from '../../oauth1/form.ts';
 import { methods } from '../../oauth1/methods.ts';
@@ -109,7 +109,7 @@ export async function explain(argv: readonly string[], io: Io): Promise<number> 
 
 async function explainWith(config: Config, request: ExplainRequest, io: Io): Promise<number> {
   const form = decodeForm(request.body);
-  const destination = createRouter(config)(request.target);
+  const destination = createRoutes(config).resolve(request.target);
   const login = resolveLogin(destination, form, request.login);
   validateParameters(destination.operation, form);
   const unsigned: Unsigned = {

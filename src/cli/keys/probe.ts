@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import type { Config, EnvironmentConfig } from '../../config/schema.ts';
+import type { EnvironmentConfig } from '../../config/schema.ts';
 import { type QueryAbout, readOnlyQuery } from '../../gateway/read-only-query.ts';
+import type { Routes } from '../../gateway/router.ts';
 import type { UsableKey } from '../../keys/key-source.ts';
 import type { KeyKind, MethodName } from '../../oauth1/methods.ts';
 import { sign } from '../../oauth1/sign.ts';
@@ -18,8 +19,7 @@ export interface ProbeResult {
 }
 
 /** The gateway to query, with the environment's own timeouts. */
-export interface ProbeContext {
-  readonly config: Config;
+export interface ProbeContext extends Routes {
   readonly settings: EnvironmentConfig;
   readonly upstream: UpstreamClient;
   readonly userAgent: string;
@@ -34,7 +34,7 @@ export async function probeKey(
   { kind, key }: UsableKey,
   context: ProbeContext,
 ): Promise<ProbeResult> {
-  const readOnly = readOnlyQuery(context.config, query, signatureFor(kind));
+  const readOnly = readOnlyQuery(context, query, signatureFor(kind));
   if (readOnly === 'no-operation') {
     return { result: 'skipped', detail: 'no read-only operation uses this key type' };
   }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { endpointOf, type QueryAbout } from '../../gateway/read-only-query.ts';
+import { createRoutes } from '../../gateway/router.ts';
 import { age, describeKey, findEqualKey } from '../../keys/describe.ts';
 import type { UnusableKey, UsableKey } from '../../keys/key-source.ts';
 import { createUpstreamClient } from '../../proxy/outbound/upstream-client.ts';
@@ -109,7 +110,12 @@ async function verifyAll(
 ): Promise<VerifiedKey[]> {
   const ca = settings.caFile === undefined ? undefined : await readFile(settings.caFile, 'utf8');
   const upstream = createUpstreamClient(settings, ca);
-  const probeContext = { config, settings, upstream, userAgent: `countersign/${packageVersion()}` };
+  const probeContext = {
+    ...createRoutes(config),
+    settings,
+    upstream,
+    userAgent: `countersign/${packageVersion()}`,
+  };
   const verified: VerifiedKey[] = [];
   for (const { entry, key } of versions.flatMap((version) =>
     version.keys.map((key) => ({ entry: version, key })),

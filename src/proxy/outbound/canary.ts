@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
-import type { Config } from '../../config/schema.ts';
 import { ProxyError } from '../../errors.ts';
 import { endpointOf, type ReadOnlyQuery, readOnlyQuery } from '../../gateway/read-only-query.ts';
+import type { Routes } from '../../gateway/router.ts';
 import type { KeySelector } from '../../keys/key-selector.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
@@ -47,12 +47,12 @@ export type SendCanary = (request: ValidatedRequest) => Promise<GatewayResponse>
  * gateway has switched keys, the query gets the 403 that the payment would have got. Opt-in: `keys.rotation.canary`.
  */
 export class Canaries {
-  readonly #config: Config;
+  readonly #routes: Routes;
   readonly #options: CanaryOptions;
   readonly #runs = new LRUCache<string, CanaryRun>({ max: maxRuns });
 
-  constructor(config: Config, options: CanaryOptions) {
-    this.#config = config;
+  constructor(routes: Routes, options: CanaryOptions) {
+    this.#routes = routes;
     this.#options = options;
   }
 
@@ -112,10 +112,11 @@ export class Canaries {
     login: LoginRef,
     signature: ValidatedRequest['destination']['operation']['signature'],
   ): ReadOnlyQuery | undefined {
-    const { canaryEndpoint } = this.#config.environments[login.environment] ?? {};
-    const endpoint = endpointOf(this.#config, login) ?? canaryEndpoint;
+    const { config } = this.#routes;
+    const { canaryEndpoint } = config.environments[login.environment] ?? {};
+    const endpoint = endpointOf(config, login) ?? canaryEndpoint;
     const subject = { ...login, endpoint, clientOrderId: `countersign-canary-${this.#options.nonce()}` };
-    const query = readOnlyQuery(this.#config, subject, signature);
+    const query = readOnlyQuery(this.#routes, subject, signature);
     return typeof query === 'string' ? undefined : query;
   }
 }
