@@ -125,7 +125,8 @@ export class CacheStore {
   /** Removes rings that no request used within `staleIfError`, and expired ones. */
   dropUnused(): void {
     const now = this.#options.monotonic();
-    for (const [name, entry] of [...this.#rings.entries()]) {
+    // A copy, because the library's iterators must not see deletions.
+    for (const [name, entry] of Array.from(this.#rings.entries())) {
       if (this.#isTooOld(entry, now)) this.#remove(name, 'expired');
       else if (now - entry.usedAt >= this.#settings.staleIfError) this.#remove(name, 'unused');
     }

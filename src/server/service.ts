@@ -75,7 +75,7 @@ export type ServiceOptions = Pick<RuntimeOptions, 'log'> &
 /** @throws Error of `listen`, or for unreadable files */
 export async function startService(config: Config, overrides: ServiceOptions): Promise<Service> {
   const redactor = new LoginRedactor(loginsIn(config));
-  const routes = createRoutes(config);
+  let routes = createRoutes(config);
   const metrics = redactor.metrics(createPrometheus({ version: packageVersion(), ...labelDomainOf(routes) }));
   const options = createRuntimeOptions(config, overrides, redactor, metrics);
   const certificates = new CertificateFiles(options);
@@ -83,7 +83,6 @@ export async function startService(config: Config, overrides: ServiceOptions): P
   certificates.use(first);
   let runtime = startRuntime(routes, first, options);
   let draining = false;
-  let current = config;
   const listener = createListener(config.proxy, {
     ...options,
     handle: (request, response) => runtime.handle(request, response),
@@ -113,17 +112,16 @@ export async function startService(config: Config, overrides: ServiceOptions): P
       const started = startRuntime(nextRoutes, prepared, options, runtime);
       void runtime.stop(started);
       runtime = started;
-      current = next;
+      routes = nextRoutes;
       metrics.reconfigure(labelDomainOf(nextRoutes));
       certificates.use(prepared);
-      options.memory.limit = next.proxy.maxBufferedBytes;
-      updateListener(listener, next, listenerTlsOf(prepared));
+      updateListener(listener, options.memory, next, listenerTlsOf(prepared));
       return fieldsForRestart(config, next);
     },
     configLoaded: (successful) => metrics.configLoaded(successful, options.clock() / 1000),
     async stop(skipDelay) {
       draining = true;
-      const finished = await shutDown({ listener, ...options, ...current.proxy }, skipDelay);
+      const finished = await shutDown({ listener, ...options, ...routes.config.proxy }, skipDelay);
       stopChecking();
       await runtime.stop();
       // Open until now, so that /readyz reports the shutdown.
@@ -195,7 +193,13 @@ function useTlsMaterial(listener: Listener, runtime: Runtime, user: TlsUser, mat
 }
 
 /** Applies the listener settings that can change without a restart. */
-function updateListener(listener: Listener, { proxy }: Config, tls: ListenerTls | undefined): void {
+function updateListener(
+  listener: Listener,
+  memory: MemoryBudget,
+  { proxy }: Config,
+  tls: ListenerTls | undefined,
+): void {
+  memory.limit = proxy.maxBufferedBytes;
   setLimits(listener.server, proxy);
   renewListener(listener, tls);
 }

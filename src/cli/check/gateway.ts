@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import { connect as connectTls, TLSSocket } from 'node:tls';
-import { codeOf } from '../shared/parse-options.ts';
+import { verifiedTls } from '../../util/agent.ts';
+import { errorCode } from '../../util/error-code.ts';
 
 /**
  * Connects to a gateway as the proxy would, and disconnects. Returns what is known of the connection.
@@ -30,13 +31,11 @@ export async function probeConnection(
   }
 }
 
-/** As in proxy/outbound/upstream-client.ts: verified, and with the same minimum version. */
 function openTls(host: string, port: number, ca: string | undefined): TLSSocket {
   return connectTls({
     host,
     port,
-    minVersion: 'TLSv1.2',
-    rejectUnauthorized: true,
+    ...verifiedTls,
     ...(isIP(host) === 0 ? { servername: host } : {}),
     ...(ca === undefined ? {} : { ca }),
   });
@@ -49,6 +48,6 @@ function describe(socket: Socket): string {
 }
 
 function problemOf(error: unknown, timeout: number): string {
-  const code = codeOf(error);
+  const code = errorCode(error) ?? 'no code';
   return code === 'ABORT_ERR' ? `no connection within ${timeout / 1000} s` : `no connection: ${code}`;
 }

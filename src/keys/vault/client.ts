@@ -45,7 +45,7 @@ export function vaultClient(
   options: BackoffOptions,
   tls: TlsMaterial = {},
 ): VaultClient {
-  const open = (tls: TlsMaterial): Transport => transport({ timeout: config.timeout, ...tls });
+  const open = (tls: TlsMaterial): Transport => transport({ ...config, ...tls });
   let inUse = tls;
   let http = open(tls);
   const breaker = new CircuitBreaker(options, outageRange);
