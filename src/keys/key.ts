@@ -110,7 +110,7 @@ function fingerprint(privateKey: KeyObject): string {
 }
 
 /** Files usually end in a newline that is not part of the key; any other character may be part of it. */
-function withoutLineBreak(text: string): string {
+export function withoutLineBreak(text: string): string {
   return text.replace(/\r?\n$/, '');
 }
 

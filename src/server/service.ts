@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
-import { performance } from 'node:perf_hooks';
 import type { Config } from '../config/schema.ts';
 import { createRoutes } from '../gateway/router.ts';
 import { type AdminAppOptions, createAdminApp } from '../observability/admin-app.ts';
@@ -32,6 +31,7 @@ import { createNonceGenerator } from './nonce.ts';
 import { fieldsForRestart } from './restart-fields.ts';
 import { labelDomainOf, loginsIn, type Runtime, type RuntimeOptions, startRuntime } from './runtime.ts';
 import { abort, shutDown } from './shutdown.ts';
+import { system } from './system.ts';
 
 /** The running proxy with its two ports. */
 export interface Service {
@@ -157,14 +157,13 @@ function createRuntimeOptions(
   metrics: MetricsObserver,
 ): RuntimeOptions {
   logDestination?.watch({ dropped: (lines) => metrics.logLinesDropped(lines) });
-  const monotonic = overrides.monotonic ?? (() => performance.now());
+  const monotonic = overrides.monotonic ?? system.monotonic;
   const suppressed = (): void => metrics.logLineSuppressed();
   const log = sampleRejections(redactor.log(overrides.log), { monotonic, suppressed });
   const decisions = createDecisionLog(log);
   return {
-    clock: () => Date.now(),
+    ...system,
     nonce: createNonceGenerator(),
-    random: () => Math.random(),
     ...overrides,
     monotonic,
     log,

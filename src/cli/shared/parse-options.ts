@@ -18,7 +18,7 @@ export type OptionTable = Readonly<
 /** Every command has `--help`. */
 const help = { help: { type: 'boolean', description: 'Show this help' } } as const;
 
-type Values<T extends ParseArgsOptionsConfig> = ReturnType<
+export type OptionValues<T extends ParseArgsOptionsConfig> = ReturnType<
   typeof parseArgs<{ args: string[]; options: T & typeof help }>
 >['values'];
 
@@ -33,7 +33,7 @@ export function parseOptions<T extends OptionTable>(
   options: T,
   usage: string,
   io: Io,
-): { values: Values<T> } | { exit: number } {
+): { values: OptionValues<T> } | { exit: number } {
   try {
     const { values } = parseArgs<{ args: string[]; options: T & typeof help }>({
       args: [...argv],

@@ -6,6 +6,11 @@ export function hideSecrets(value: unknown): unknown {
   return mapInside(value, hideSecrets);
 }
 
+/** {@link hideSecrets} for the fields of a secret. */
+export function hideFields(fields: object): Record<string, unknown> {
+  return mapFields(fields, hideSecrets);
+}
+
 /** The opposite of {@link hideSecrets}, for requests to Vault and for parsing keys. */
 export function revealSecrets(value: unknown): unknown {
   if (value instanceof Secret) return reveal(value);
