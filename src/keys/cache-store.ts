@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { CacheConfig } from '../config/schema.ts';
-import { ExponentialBackoff } from '../util/backoff.ts';
+import { type BackoffOptions, ExponentialBackoff } from '../util/backoff.ts';
 import { sameContent } from './key.ts';
 import type { KeyRing, KeySourceObserver, LoginRef, RingRemoval } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
@@ -14,11 +14,7 @@ const backgroundAge = 5;
 /** Milliseconds between failing refreshes. */
 const refreshBackoff = { initial: 1000, max: 60_000 };
 
-export interface CacheStoreOptions {
-  /** Monotonic, milliseconds. */
-  readonly monotonic: () => number;
-  /** From 0 up to 1. */
-  readonly random: () => number;
+export interface CacheStoreOptions extends BackoffOptions {
   readonly events: Pick<KeySourceObserver, 'keyRingUpdated'>;
 }
 

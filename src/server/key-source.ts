@@ -3,16 +3,12 @@ import { DirectorySource } from '../keys/directory/source.ts';
 import type { KeyRing, KeySource, KeySourceObserver, LoginRef } from '../keys/key-source.ts';
 import { createVaultSource } from '../keys/vault/source.ts';
 import type { TlsMaterial } from '../tls/material.ts';
+import type { BackoffOptions } from '../util/backoff.ts';
+import type { WallClock } from '../util/clock.ts';
 import { system } from './system.ts';
 
-export interface KeySourceOptions {
+export interface KeySourceOptions extends BackoffOptions, WallClock {
   readonly events: KeySourceObserver;
-  /** Milliseconds since 1970. */
-  readonly clock: () => number;
-  /** Monotonic milliseconds. */
-  readonly monotonic: () => number;
-  /** 0 to 1. */
-  readonly random: () => number;
   /** Certificates for Vault; by default read from the files of the configuration. */
   readonly tls?: TlsMaterial;
 }

@@ -10,16 +10,12 @@ import type { CanaryResult, MetricsObserver } from '../../observability/metrics-
 import { createUpstreamRecord } from '../../request-context.ts';
 import { type SetTimer, setTimer } from '../../util/timer.ts';
 import { unlimitedMemory } from '../memory-budget.ts';
-import type { ValidatedRequest } from './signed-request.ts';
+import type { SigningOptions, ValidatedRequest } from './signed-request.ts';
 import type { GatewayResponse } from './upstream-request.ts';
 
-export interface CanaryOptions {
+export interface CanaryOptions extends Pick<SigningOptions, 'monotonic' | 'nonce'> {
   readonly keySelector: KeySelector;
   readonly metrics: Pick<MetricsObserver, 'canarySent'>;
-  /** Milliseconds of a monotonic clock. */
-  readonly monotonic: () => number;
-  /** 128 random bits as text. */
-  readonly nonce: () => string;
   /** Default: a timer of the process. */
   readonly setTimer?: SetTimer;
 }

@@ -9,6 +9,7 @@ import { methods } from '../../oauth1/methods.ts';
 import type { DecisionLog } from '../../observability/decision-log.ts';
 import type { MetricsObserver } from '../../observability/metrics-observer.ts';
 import { addDuration, type UpstreamRecord } from '../../request-context.ts';
+import type { Randomness } from '../../util/clock.ts';
 import type { Canaries } from './canary.ts';
 import { isSkewed, skewOf } from './clock-skew.ts';
 import { type SigningOptions, signRequest, type ValidatedRequest } from './signed-request.ts';
@@ -16,7 +17,7 @@ import type { UpstreamClient } from './upstream-client.ts';
 import { proxyErrorFor } from './upstream-failure.ts';
 import { type GatewayResponse, type SignedHttpRequest, UpstreamError } from './upstream-request.ts';
 
-export interface ForwarderOptions extends SigningOptions {
+export interface ForwarderOptions extends SigningOptions, Randomness {
   readonly keySelector: KeySelector;
   /** One per environment. */
   readonly upstreams: ReadonlyMap<string, UpstreamClient>;
@@ -25,8 +26,6 @@ export interface ForwarderOptions extends SigningOptions {
   readonly metrics: MetricsObserver;
   /** At log level `debug` only. */
   readonly decisions?: DecisionLog;
-  /** 0 to 1. */
-  readonly random: () => number;
 }
 
 /** How many retries are left, by kind of failure. */

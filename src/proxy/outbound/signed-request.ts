@@ -3,6 +3,7 @@ import type { UsableKey } from '../../keys/key-source.ts';
 import type { Pair } from '../../oauth1/parameters.ts';
 import type { Signed, Unsigned } from '../../oauth1/sign.ts';
 import type { UpstreamRecord } from '../../request-context.ts';
+import type { MonotonicClock, WallClock } from '../../util/clock.ts';
 import type { MemoryReservation } from '../memory-budget.ts';
 import type { SigningPool } from '../signing-pool.ts';
 import type { SignedHttpRequest } from './upstream-request.ts';
@@ -17,12 +18,8 @@ export interface ValidatedRequest {
   readonly memory: MemoryReservation;
 }
 
-export interface SigningOptions {
+export interface SigningOptions extends WallClock, MonotonicClock {
   readonly signer: SigningPool;
-  /** Milliseconds since 1970. */
-  readonly clock: () => number;
-  /** Milliseconds of a monotonic clock. */
-  readonly monotonic: () => number;
   /** 128 random bits as text. */
   readonly nonce: () => string;
   readonly userAgent: string;
