@@ -17,29 +17,21 @@ export function tlsFilesOf({ proxy, environments, keys }: Config): TlsFileGroup[
   const groups = [
     {
       user: { role: 'listener' } as const,
-      files: filesOf(certFile, keyFile, clientCaFile),
+      files: { cert: certFile, key: keyFile, ca: clientCaFile },
       paths: pathsBelow(['proxy', 'tls'], 'clientCaFile'),
     },
     {
       user: { role: 'vault' } as const,
-      files: filesOf(vault?.certFile, vault?.keyFile, vault?.caFile),
+      files: { cert: vault?.certFile, key: vault?.keyFile, ca: vault?.caFile },
       paths: pathsBelow(['keys', 'vault']),
     },
     ...Object.entries(environments).map(([environment, { caFile }]) => ({
       user: { role: 'gateway', environment } as const,
-      files: filesOf(undefined, undefined, caFile),
+      files: { ca: caFile },
       paths: pathsBelow(['environments', environment]),
     })),
   ];
-  return groups.filter(({ files }) => Object.keys(files).length > 0);
-}
-
-function filesOf(cert: string | undefined, key: string | undefined, ca: string | undefined): TlsFiles {
-  return {
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-    ...(ca === undefined ? {} : { ca }),
-  };
+  return groups.filter(({ files }) => Object.values(files).some((file) => file !== undefined));
 }
 
 function pathsBelow(at: Path, caField = 'caFile'): Readonly<Record<TlsPart, Path>> {

@@ -70,7 +70,6 @@ export function resolveOperations(config: Config, environmentName: string): read
   });
 }
 
-/** The operations of every environment. */
 export type OperationTable = ReadonlyMap<string, readonly Operation[]>;
 
 export function createOperationTable(config: Config): OperationTable {

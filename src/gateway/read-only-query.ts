@@ -2,7 +2,6 @@ import type { Config } from '../config/schema.ts';
 import type { Operation } from './operations.ts';
 import type { Destination, Routes } from './router.ts';
 
-/** The subject of a query. */
 export interface QueryAbout {
   readonly environment: string;
   readonly login: string;

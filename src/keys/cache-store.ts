@@ -18,7 +18,6 @@ export interface CacheStoreOptions extends BackoffOptions {
   readonly events: Pick<KeySourceObserver, 'keyRingUpdated'>;
 }
 
-/** A ring that may be used. */
 export interface CacheHit {
   readonly ring: KeyRing;
   readonly fresh: boolean;

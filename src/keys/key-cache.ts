@@ -98,7 +98,6 @@ export class KeyCache {
     this.#background.start();
   }
 
-  /** Stops background work. */
   stop(): void {
     this.#recovery.stop();
     this.#background.stop();

@@ -11,12 +11,7 @@ export interface KeyFields {
   readonly passphrase?: unknown;
 }
 
-/** The version that the fields belong to. */
-export interface KeyVersion {
-  readonly version: number;
-  readonly createdAt?: Date;
-  readonly supersededAt?: Date;
-}
+export type KeyVersion = Pick<UsableKey, 'version' | 'createdAt' | 'supersededAt'>;
 
 type Parsed = Pick<UsableKey, 'key' | 'fingerprint'> | Pick<UnusableKey, 'problem'>;
 

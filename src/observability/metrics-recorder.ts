@@ -1,7 +1,7 @@
 import { isPaymentServerError, type RequestContext } from '../request-context.ts';
 import { createKeyMetrics, type KeyMetrics } from './key-metrics.ts';
 import { type Labels, responsibleParty, statusLabel, toKnownLabel } from './labels.ts';
-import type { GaugeOf, Metrics } from './metric-definitions.ts';
+import { type Metrics, setOrRemove } from './metric-definitions.ts';
 import type { CertificateInUse, MetricsObserver } from './metrics-observer.ts';
 
 const keySources: ReadonlySet<string> = new Set(['vault', 'directory']);
@@ -85,16 +85,11 @@ function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: () => Labels) {
       metrics.keyProblems.inc(labels().environment(undefined));
     },
     tokenExpiryChanged(at, leaseSeconds) {
-      setOrRemove(metrics.tokenExpiry, at);
-      setOrRemove(metrics.tokenLease, leaseSeconds);
+      setOrRemove(metrics.tokenExpiry, {}, at);
+      setOrRemove(metrics.tokenLease, {}, leaseSeconds);
     },
     keyProblem: (_problem, about) => metrics.keyProblems.inc(labels().environment(about?.environment)),
   } satisfies Partial<MetricsObserver>;
-}
-
-function setOrRemove(gauge: GaugeOf<never>, value: number | undefined): void {
-  if (value === undefined) gauge.remove({});
-  else gauge.set({}, value);
 }
 
 function countRequest(metrics: Metrics, labels: Labels, context: RequestContext): void {

@@ -6,7 +6,6 @@ const repeatAfter = 300_000;
 
 export interface OutageLogOptions extends MonotonicClock {
   readonly log: Pick<Logger, 'message'>;
-  /** Such as `vault`. */
   readonly source: string;
 }
 

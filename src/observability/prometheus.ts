@@ -7,7 +7,6 @@ import type { MetricsObserver } from './metrics-observer.ts';
 import { createMetricsRecorder } from './metrics-recorder.ts';
 
 export interface PrometheusOptions extends LabelDomain {
-  /** Countersign's version. */
   readonly version: string;
 }
 

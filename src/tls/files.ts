@@ -3,7 +3,7 @@ import { errorCode } from '../util/error-code.ts';
 import { type TlsFault, type TlsMaterial, type TlsPart, tlsFaults } from './material.ts';
 
 /** Paths of PEM files that belong together. */
-export type TlsFiles = Readonly<Partial<Record<TlsPart, string>>>;
+export type TlsFiles = Readonly<Partial<Record<TlsPart, string | undefined>>>;
 
 /** User of certificates: the listener, the Vault client, or the client of an environment's gateway. */
 export interface TlsUser {

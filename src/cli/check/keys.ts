@@ -59,7 +59,6 @@ async function checkPattern(required: RequiredKey, readRing: ReadRing, inventory
   return rows.length === 0 ? [{ ...row, detail: 'no login matches' }] : rows;
 }
 
-/** Reads the ring of each login once. */
 function memoize(read: ReadRing): ReadRing {
   const rings = new Map<string, Promise<KeyRing | undefined>>();
   return (login) => {

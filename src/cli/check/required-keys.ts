@@ -2,7 +2,6 @@ import type { Config } from '../../config/schema.ts';
 import type { Operation, OperationTable } from '../../gateway/operations.ts';
 import { type KeyKind, methods } from '../../oauth1/methods.ts';
 
-/** A key that a caller's grants require. */
 export interface RequiredKey {
   readonly environment: string;
   /** A login, or a login prefix followed by `*`. */

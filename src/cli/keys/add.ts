@@ -12,7 +12,6 @@ import { messageOf } from '../shared/parse-options.ts';
 import { loginRefOf, withKeysContext, withVaultAdmin } from './options.ts';
 import { checkAndSet, expectedVersion, type WriteValues, writeOptions } from './write.ts';
 
-/** Options of the subcommands that add a key. */
 export const addOptions = {
   ...writeOptions,
   create: {

@@ -10,7 +10,6 @@ import { exitCode, type Io } from '../shared/io.ts';
 import type { OptionValues } from '../shared/parse-options.ts';
 import { withConfig } from '../shared/with-config.ts';
 
-/** Options of every subcommand of `keys`. */
 export const commonOptions = {
   config: {
     type: 'string',
@@ -34,7 +33,6 @@ export const commonOptions = {
 
 export type CommonValues = OptionValues<typeof commonOptions>;
 
-/** What the options of a subcommand select. */
 export interface KeysContext {
   readonly config: Config;
   /** As configured, but with the token of the command line if one is given. */

@@ -14,7 +14,6 @@ import { type GatewayResponse, UpstreamError } from '../../proxy/outbound/upstre
 /** What the gateway responded to a query signed with one key. */
 export interface ProbeResult {
   readonly result: 'accepted' | 'rejected' | 'inconclusive' | 'no-response' | 'unusable' | 'skipped';
-  /** HTTP status. */
   readonly status?: number;
   readonly detail?: string;
 }

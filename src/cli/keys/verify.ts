@@ -52,7 +52,6 @@ ${optionsHelp(options)}
 Exit codes: 0 the gateway accepts every key of the current version, 1 it does not or a failure, 2 invalid
 configuration or usage. During a rotation: until countersign keys verify ...; do sleep 60; done`;
 
-/** A key and what the gateway responded to it. */
 interface VerifiedKey extends ProbeResult {
   readonly entry: KeyVersionEntry;
   readonly key: UsableKey | UnusableKey;

@@ -8,7 +8,6 @@ import { exitCode } from '../shared/io.ts';
 import { messageOf } from '../shared/parse-options.ts';
 import type { CommonValues } from './options.ts';
 
-/** Options of the subcommands that write. */
 export const writeOptions = {
   cas: {
     type: 'string',

@@ -8,7 +8,6 @@ import type { VersionInfo } from '../../keys/vault/kv2.ts';
 import { silentObserver } from '../../server/key-source.ts';
 import { system } from '../../server/system.ts';
 
-/** One version of a login's keys. */
 export interface KeyVersionEntry {
   readonly version: number;
   readonly createdAt?: Date;

@@ -5,7 +5,6 @@ import { connectVault, type VaultOptions } from './connect.ts';
 import type { Fields, History } from './kv2.ts';
 import { revealFields } from './redact.ts';
 
-/** One version of a login's secret. */
 export interface StoredVersion {
   readonly version: number;
   readonly createdAt: Date;

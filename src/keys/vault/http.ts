@@ -19,7 +19,6 @@ const maxResponseBytes = 1_048_576;
 const maxSockets = 16;
 
 export interface TransportOptions extends TlsMaterial {
-  /** URL of the server. */
   readonly address: string;
   /** Milliseconds for a whole request: from waiting for a socket to the last byte of the response. */
   readonly timeout: number;
@@ -40,7 +39,6 @@ export interface TransportResponse {
 }
 
 export interface SendOptions {
-  /** Aborts the request. */
   readonly signal?: AbortSignal;
   /** Uses a new connection: a kept-alive one may be dead. */
   readonly freshSocket?: boolean;

@@ -17,7 +17,6 @@ export interface Version {
   readonly fields?: Fields;
 }
 
-/** Metadata of one version. */
 export interface VersionInfo {
   readonly version: number;
   readonly createdAt: Date;

@@ -6,7 +6,6 @@ export function hideSecrets(value: unknown): unknown {
   return mapInside(value, hideSecrets);
 }
 
-/** {@link hideSecrets} for the fields of a secret. */
 export function hideFields(fields: object): Record<string, unknown> {
   return mapFields(fields, hideSecrets);
 }
@@ -17,7 +16,6 @@ export function revealSecrets(value: unknown): unknown {
   return mapInside(value, revealSecrets);
 }
 
-/** {@link revealSecrets} for the fields of a secret. */
 export function revealFields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return mapFields(fields, revealSecrets);
 }
