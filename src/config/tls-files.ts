@@ -3,30 +3,23 @@ import type { TlsPart } from '../tls/material.ts';
 import type { Path } from './problem.ts';
 import type { Config } from './schema.ts';
 
-/** The PEM files of one user of certificates, and the configuration path of each. */
-export interface TlsFileGroup {
-  readonly user: TlsUser;
-  readonly files: TlsFiles;
-  readonly paths: Readonly<Record<TlsPart, Path>>;
-}
-
-/** All certificate, key and CA files of a configuration. */
-export function tlsFilesOf({ proxy, environments, keys }: Config): TlsFileGroup[] {
+/** All certificate, key and CA files of a configuration by user, with the configuration path of each. */
+export function tlsFilesOf({ proxy, environments, keys }: Config) {
   const { certFile, keyFile, clientCaFile } = proxy.tls ?? {};
   const vault = keys.source === 'vault' ? keys.vault : undefined;
-  const groups = [
+  const groups: { user: TlsUser; files: TlsFiles; paths: Readonly<Record<TlsPart, Path>> }[] = [
     {
-      user: { role: 'listener' } as const,
+      user: { role: 'listener' },
       files: { cert: certFile, key: keyFile, ca: clientCaFile },
       paths: pathsBelow(['proxy', 'tls'], 'clientCaFile'),
     },
     {
-      user: { role: 'vault' } as const,
+      user: { role: 'vault' },
       files: { cert: vault?.certFile, key: vault?.keyFile, ca: vault?.caFile },
       paths: pathsBelow(['keys', 'vault']),
     },
     ...Object.entries(environments).map(([environment, { caFile }]) => ({
-      user: { role: 'gateway', environment } as const,
+      user: { role: 'gateway' as const, environment },
       files: { ca: caFile },
       paths: pathsBelow(['environments', environment]),
     })),

@@ -1,4 +1,4 @@
-import { isPaymentServerError, type RequestContext } from '../request-context.ts';
+import { acceptsKey, isPaymentServerError, type RequestContext } from '../request-context.ts';
 import { createKeyMetrics, type KeyMetrics } from './key-metrics.ts';
 import { type Labels, responsibleParty, statusLabel, toKnownLabel } from './labels.ts';
 import { type Metrics, setOrRemove } from './metric-definitions.ts';
@@ -117,11 +117,10 @@ function countRequest(metrics: Metrics, labels: Labels, context: RequestContext)
   }
 }
 
-/** The signing version is the one that the gateway last accepted, not the newest. A server error says nothing about it. */
+/** The signing version is the one that the gateway last accepted, not the newest. */
 function recordAcceptedKey(keys: KeyMetrics, context: RequestContext): void {
   const { environment, login, keyKind, keyVersion, gatewayStatus = 500 } = context;
-  if (gatewayStatus === 401 || gatewayStatus === 403 || gatewayStatus >= 500) return;
-  if (environment === undefined || login === undefined) return;
+  if (!acceptsKey(gatewayStatus) || environment === undefined || login === undefined) return;
   if (keyKind === undefined || keyVersion === undefined) return;
   keys.recordAccepted({ environment, login }, keyKind, keyVersion);
 }

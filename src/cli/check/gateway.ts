@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import { connect as connectTls, TLSSocket } from 'node:tls';
+import { hostOf } from '../../config/url.ts';
 import { verifiedTls } from '../../util/agent.ts';
 import { errorCode } from '../../util/error-code.ts';
 
@@ -17,7 +18,7 @@ export async function probeConnection(
   timeout: number,
 ): Promise<string> {
   const url = new URL(baseUrl);
-  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const host = hostOf(url);
   const secure = url.protocol === 'https:';
   const port = Number(url.port === '' ? (secure ? 443 : 80) : url.port);
   const socket = secure ? openTls(host, port, ca) : connectPlain({ host, port });

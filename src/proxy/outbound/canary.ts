@@ -7,7 +7,7 @@ import type { LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { CanaryResult, MetricsObserver } from '../../observability/metrics-observer.ts';
-import { createUpstreamRecord } from '../../request-context.ts';
+import { acceptsKey, createUpstreamRecord } from '../../request-context.ts';
 import { type SetTimer, setTimer } from '../../util/timer.ts';
 import { unlimitedMemory } from '../memory-budget.ts';
 import type { SigningOptions, ValidatedRequest } from './signed-request.ts';
@@ -96,7 +96,7 @@ export class Canaries {
       rest?.destroy();
       if (status === 403) result = 'rejected';
       else if (request.record.rejection !== undefined) result = 'switched';
-      else if (status < 500) result = 'accepted';
+      else if (acceptsKey(status)) result = 'accepted';
     } catch (error) {
       if (!(error instanceof ProxyError)) throw error;
     } finally {

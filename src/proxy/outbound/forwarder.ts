@@ -8,7 +8,7 @@ import type { LoginRef, UsableKey } from '../../keys/key-source.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { DecisionLog } from '../../observability/decision-log.ts';
 import type { MetricsObserver } from '../../observability/metrics-observer.ts';
-import { addDuration, type UpstreamRecord } from '../../request-context.ts';
+import { acceptsKey, addDuration, type UpstreamRecord } from '../../request-context.ts';
 import type { Randomness } from '../../util/clock.ts';
 import type { Canaries } from './canary.ts';
 import { isSkewed, skewOf } from './clock-skew.ts';
@@ -163,10 +163,9 @@ export class Forwarder {
     }
   }
 
-  /** A server error says nothing about the key. */
   #judge(response: GatewayResponse): Verdict {
     if (response.status === 403) return isSkewed(response, this.#options.clock()) ? 'clock-skew' : 'rejected';
-    return response.status === 401 || response.status >= 500 ? 'unclear' : 'accepted';
+    return acceptsKey(response.status) ? 'accepted' : 'unclear';
   }
 
   async #sendOnce(

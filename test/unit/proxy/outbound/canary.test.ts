@@ -106,3 +106,16 @@ it('a payment does not wait after its canary has a response', async () => {
   await settle();
   expect(first.ready).toBe(true);
 });
+
+it.each([
+  [200, 'accepted'],
+  [401, 'failed'],
+  [403, 'rejected'],
+  [500, 'failed'],
+] as const)('a canary with status %i counts as %s', async (status, result) => {
+  startPayment();
+  await settle();
+  sent[0]?.resolve({ ...accepted, status });
+  await settle();
+  expect(results).toEqual([result]);
+});
