@@ -10,16 +10,6 @@ export interface GaugeOf<Name extends string> extends CounterOf<Name> {
   set(labels: Labels<Name>, value: number): void;
 }
 
-/** Sets a gauge, or removes its series if there is no value. */
-export function setOrRemove<Name extends string>(
-  gauge: GaugeOf<Name>,
-  labels: Labels<Name>,
-  value: number | undefined,
-): void {
-  if (value === undefined) gauge.remove(labels);
-  else gauge.set(labels, value);
-}
-
 type Exemplar = { trace_id?: string };
 
 export interface HistogramOf<Name extends string> {

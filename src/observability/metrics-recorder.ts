@@ -1,7 +1,7 @@
 import { acceptsKey, isPaymentServerError, type RequestContext } from '../request-context.ts';
-import { createKeyMetrics, type KeyMetrics } from './key-metrics.ts';
+import { createKeyMetrics, type KeyMetrics, setOrRemove } from './key-metrics.ts';
 import { type Labels, responsibleParty, statusLabel, toKnownLabel } from './labels.ts';
-import { type Metrics, setOrRemove } from './metric-definitions.ts';
+import type { Metrics } from './metric-definitions.ts';
 import type { CertificateInUse, MetricsObserver } from './metrics-observer.ts';
 
 const keySources: ReadonlySet<string> = new Set(['vault', 'directory']);
