@@ -6,7 +6,6 @@ export interface WriteError extends Error {
   readonly code?: string | undefined;
 }
 
-/** Where the lines go. */
 export interface Output {
   readonly write: Write;
   /** The same, synchronously, for a process that exits. @throws WriteError */

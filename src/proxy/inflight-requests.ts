@@ -50,7 +50,6 @@ export class InflightRequests {
     for (const abort of this.#aborts.values()) abort();
   }
 
-  /** Resolves when no request is in flight. */
   idle(): Promise<void> {
     return this.#aborts.empty();
   }

@@ -13,7 +13,6 @@ export interface SignedHttpRequest {
   readonly body: Buffer;
 }
 
-/** Limits of one upstream request. */
 export interface UpstreamRequestOptions {
   /** Milliseconds until the connection is established. */
   readonly connect: number;
