@@ -44,7 +44,7 @@ export class CacheStore {
   readonly #settings: CacheConfig;
   readonly #options: CacheStoreOptions;
   readonly #rings: LruMap<CacheEntry>;
-  /** Until when a login is known to have no keys. A map of its own, so that unknown logins evict no ring. */
+  /** Until when a login is known to have no keys. A separate map, so that unknown logins evict no ring. */
   readonly #missing: LruMap<number>;
   #retired = false;
 

@@ -33,7 +33,7 @@ export class CallerConnection {
     return this.#ending;
   }
 
-  /** Bytes that were received and belong to no response that was taken. */
+  /** Bytes that were received and belong to no response returned so far. */
   get pending(): number {
     return this.#reader.pending;
   }
@@ -42,7 +42,7 @@ export class CallerConnection {
     if (this.socket.writable) this.socket.write(bytes);
   }
 
-  /** Says that nothing more will be sent, but goes on reading. */
+  /** Ends the sending side; responses are still read. */
   finish(): void {
     if (this.socket.writable) this.socket.end();
   }

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { type FaultName, faultRow } from './fault-table.ts';
-import { type Exchange, respond } from './gateway-faults.ts';
+import { type GatewayRequest, respond } from './gateway-faults.ts';
 import type { SurplusBefore } from './ledger.ts';
 import { Random } from './random.ts';
 
@@ -13,7 +13,7 @@ export interface Expectation {
   ) => { fault: FaultName; whole: () => void };
   /** Bytes came in which no order id can be read. */
   readonly unreadable: () => void;
-  /** Nobody listens on the site from now on, for this many milliseconds. */
+  /** Closes the site's port for this many milliseconds. */
   readonly refuse: (milliseconds: number) => void;
   readonly seed: number;
   /** Milliseconds by which what is seen now may have happened earlier. */
@@ -21,7 +21,7 @@ export interface Expectation {
 }
 
 interface Current {
-  readonly exchange: Exchange;
+  readonly request: GatewayRequest;
   readonly whole: () => void;
   /** Bytes from the first of the head to the last of the body; unknown until the head is complete. */
   end: number | undefined;
@@ -68,7 +68,7 @@ export class GatewayConnection {
     this.#received = this.#received.subarray(current.end);
     this.#current = undefined;
     current.whole();
-    if (!current.early) respond(current.exchange);
+    if (!current.early) respond(current.request);
     if (this.#received.length > 0) this.#read();
   }
 
@@ -83,9 +83,9 @@ export class GatewayConnection {
     }
     const { fault, whole } = this.#expectation.seen(orderId, this.#surplusBefore());
     const early = faultRow(fault).point === 'request';
-    const exchange = this.#exchange(orderId, fault);
-    this.#current = { exchange, whole, end: undefined, early };
-    if (early) respond(exchange);
+    const request = this.#request(orderId, fault);
+    this.#current = { request, whole, end: undefined, early };
+    if (early) respond(request);
   }
 
   #surplusBefore(): SurplusBefore | undefined {
@@ -96,9 +96,9 @@ export class GatewayConnection {
     return { joined: this.#surplus === 'joined', milliseconds };
   }
 
-  #exchange(orderId: string, fault: FaultName): Exchange {
+  #request(orderId: string, fault: FaultName): GatewayRequest {
     const socket = this.#socket;
-    const request = (this.#requests += 1);
+    const number = (this.#requests += 1);
     return {
       orderId,
       fault,
@@ -115,7 +115,7 @@ export class GatewayConnection {
         this.#after(milliseconds, () => void socket.resume());
       },
       after: (milliseconds, act) => this.#after(milliseconds, act),
-      isLast: () => this.#requests === request && this.#received.length === 0,
+      isLast: () => this.#requests === number && this.#received.length === 0,
       refuse: this.#expectation.refuse,
     };
   }
@@ -140,7 +140,7 @@ export class GatewayConnection {
   }
 }
 
-/** A TLS connection has no reset of its own; with unread data the system makes one of it. */
+/** A TLS connection cannot be reset directly: destroyed with unread data, the system resets it. */
 export function reset(socket: Socket): void {
   if ('encrypted' in socket) socket.destroy();
   else socket.resetAndDestroy();

@@ -105,7 +105,7 @@ function tlsServer(folder: string, name: string, handle: (socket: Socket) => voi
   return createTlsServer({ cert: read('crt'), key: read('key') }, handle).on('tlsClientError', () => {});
 }
 
-/** Writes the sighting into the request's record; the fault of the first attempt is that of the plan. */
+/** Adds the upstream request to the request's record; the first attempt has the fault of the plan. */
 function note(
   { seed, recordOf }: GatewayOptions,
   orderId: string,
@@ -114,14 +114,14 @@ function note(
 ): { fault: FaultName; whole: () => void } {
   const record = recordOf(indexOf(orderId) ?? -1);
   if (record === undefined) throw new Error(`no caller has sent ${orderId}`);
-  const attempt = record.sightings.length + 1;
+  const attempt = record.upstreamRequests.length + 1;
   const fault = attempt === 1 ? record.plan.fault : faultOfRetry(seed, orderId, attempt);
-  const sighting = { connection, attempt, fault, at: performance.now(), whole: false, surplus };
-  record.sightings.push(sighting);
+  const upstreamRequest = { connection, attempt, fault, at: performance.now(), whole: false, surplus };
+  record.upstreamRequests.push(upstreamRequest);
   return {
     fault,
     whole: () => {
-      sighting.whole = true;
+      upstreamRequest.whole = true;
     },
   };
 }

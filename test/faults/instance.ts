@@ -33,7 +33,7 @@ export class Instance {
   #child: ChildProcess | undefined;
   #process: ProcessRecord | undefined;
   #revision = 0;
-  /** `up`: it has said that it is ready, and was not told to stop. */
+  /** `up`: it has said that it is ready, and was not signaled to stop. */
   state: 'starting' | 'up' | 'stopping' | 'down' = 'down';
   /** Resolves when the present process has ended. */
   ended: Promise<void> = Promise.resolve();
@@ -124,10 +124,10 @@ export class Instance {
 
   /** What a load balancer looks at: whether `/readyz` says 200. */
   async isReady(): Promise<boolean> {
-    const asked = request({ port: this.options.adminPort, path: '/readyz', agent: false, timeout: 1_000 });
-    asked.once('timeout', () => asked.destroy());
+    const probe = request({ port: this.options.adminPort, path: '/readyz', agent: false, timeout: 1_000 });
+    probe.once('timeout', () => probe.destroy());
     try {
-      const [response] = await once(asked.end(), 'response');
+      const [response] = await once(probe.end(), 'response');
       response.resume();
       return response.statusCode === 200;
     } catch {
@@ -147,12 +147,12 @@ function newProcess(id: number, instance: string, log: ProcessRecord['log']): Pr
     endedAt: undefined,
     exit: undefined,
     stderr: '',
-    defects: [],
+    internalErrors: [],
     hung: false,
   };
 }
 
-/** Standard output of a process: read here; a device that is always full; or a pipe that nobody reads. */
+/** Standard output of a process: read here; a device that is always full; or a pipe without a reader. */
 function destinationOf(log: ProcessRecord['log'], folder: string): 'pipe' | number {
   if (log === 'read') return 'pipe';
   if (log === 'full') return openSync('/dev/full', 'w');

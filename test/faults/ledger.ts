@@ -21,7 +21,7 @@ export interface ReceivedResponse {
 }
 
 /** One attempt, as the gateway saw it. */
-export interface Sighting {
+export interface UpstreamRequest {
   readonly connection: number;
   /** From 1. */
   readonly attempt: number;
@@ -71,7 +71,7 @@ export interface RequestRecord {
   surplusResponses: number;
   /** How the last response before it on the connection ended. */
   behind: 'nothing' | 'close' | 'break';
-  readonly sightings: Sighting[];
+  readonly upstreamRequests: UpstreamRequest[];
   readonly lines: LoggedRequest[];
 }
 
@@ -86,8 +86,8 @@ export interface ProcessRecord {
   endedAt: number | undefined;
   exit: { readonly code: number | null; readonly signal: string | null } | undefined;
   stderr: string;
-  /** Log lines with the stack of a defect. */
-  readonly defects: string[];
+  /** Log lines with the stack of an internal error. */
+  readonly internalErrors: string[];
   /** It did not react any more, and the harness killed it. */
   hung: boolean;
 }
@@ -109,7 +109,7 @@ export function newRecord(plan: RequestPlan): RequestRecord {
     response: undefined,
     surplusResponses: 0,
     behind: 'nothing',
-    sightings: [],
+    upstreamRequests: [],
     lines: [],
   };
 }

@@ -12,7 +12,7 @@ export async function listen(server: Server, port: number): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
-/** A port on which nobody listens for a while, again and again; its connections stay meanwhile. */
+/** A port that is closed for a while, again and again; open connections stay. */
 export class FlappingListener {
   readonly #port: number;
   readonly #handle: (socket: Socket) => void;

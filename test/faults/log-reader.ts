@@ -22,7 +22,7 @@ function noteLine(line: string, process: ProcessRecord, recordOf: RecordOf): voi
     const value: unknown = Reflect.get(fields, name);
     return typeof value === 'string' ? value : undefined;
   };
-  if ('stack' in fields || 'origin' in fields) process.defects.push(line);
+  if ('stack' in fields || 'origin' in fields) process.internalErrors.push(line);
   const traceId = field('traceId');
   const [requestId, outcome] = [field('requestId'), field('outcome')];
   if (traceId === undefined || requestId === undefined || outcome === undefined) return;

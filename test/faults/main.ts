@@ -41,7 +41,7 @@ function given(): Options | 'help' | undefined {
   try {
     return readOptions(process.argv.slice(2));
   } catch (error) {
-    // Every other error is a defect of this program.
+    // Every other error is a bug in this program.
     if (!(error instanceof TypeError)) throw error;
     console.error(`${error.message}\n${usageHint}`);
     return undefined;

@@ -51,7 +51,7 @@ const names = {
 
 function rows({ ledger, actions, bounds, unreadable, seconds }: Run): [string, string | number][] {
   const { requests, processes } = ledger;
-  const upstream = requests.flatMap(({ sightings }) => sightings);
+  const upstream = requests.flatMap(({ upstreamRequests }) => upstreamRequests);
   const inWindow = crossedInWindow(requests, bounds);
   return [
     ['requests', requests.length],

@@ -26,7 +26,7 @@ export class ResponseReader {
     this.#size += chunk.length;
   }
 
-  /** Bytes that belong to no response that was taken. */
+  /** Bytes that belong to no response returned so far. */
   get pending(): number {
     return this.#size;
   }

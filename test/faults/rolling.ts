@@ -13,7 +13,7 @@ import type { Violation } from './violation.ts';
 export interface RollingOptions {
   readonly restarts: number;
   readonly seed: number;
-  /** Callers at once, each with connections of its own that it keeps. */
+  /** Callers at once, each with its own kept-alive connections. */
   readonly callers: number;
   /** Milliseconds. */
   readonly shutdownDelay: number;
@@ -37,13 +37,13 @@ export interface Rolling {
 const lookEvery = 500;
 
 /** Milliseconds; long, so that a busy machine is no reason for a request to fail. */
-const exchange = 15_000;
+const requestTimeout = 15_000;
 
-/** Two instances are restarted one after the other, while callers with kept connections go on. */
+/** Two instances are restarted one after the other, while callers keep sending over kept-alive connections. */
 export async function runRolling(options: RollingOptions): Promise<Rolling> {
   const startedAt = performance.now();
-  const bounds = boundsOf(options, exchange);
-  const setting = await startSetting({ ...options, exchange });
+  const bounds = boundsOf(options, requestTimeout);
+  const setting = await startSetting({ ...options, requestTimeout });
   const instances = [setting.instance('a', 'read'), setting.instance('b', 'read')];
   await Promise.all(instances.map((instance) => instance.start()));
   const balancer = new LoadBalancer(instances, lookEvery);

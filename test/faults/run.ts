@@ -52,14 +52,14 @@ export async function runFaults(options: RunOptions): Promise<Run> {
  */
 export function boundsOf(
   { shutdownDelay, slack, surplusWindow }: Pick<RunOptions, 'shutdownDelay' | 'slack' | 'surplusWindow'>,
-  exchange: number = timeouts.request,
+  requestTimeout: number = timeouts.request,
 ): Bounds {
   const delay = knowsShutdownDelay() ? shutdownDelay + 1_000 : 0;
-  const stop = delay + drainFor(exchange) + 1_000;
-  return { exchange, slack: timeouts.body + slack, stop, surplusWindow };
+  const stop = delay + drainFor(requestTimeout) + 1_000;
+  return { requestTimeout, slack: timeouts.body + slack, stop, surplusWindow };
 }
 
-/** Milliseconds that a caller waits; a pipeline of eight requests may take eight exchanges. */
+/** Milliseconds that a caller waits; a pipeline has up to eight requests, one after the other. */
 function patienceOf({ slack }: RunOptions): number {
   return timeouts.body + 8 * timeouts.request + slack;
 }
@@ -68,7 +68,7 @@ async function startFleet({ brokenLogs }: RunOptions, { instance }: Setting): Pr
   const main = [instance('a', 'read'), instance('b', 'read')];
   const broken = brokenLogs ? [instance('full', 'full'), instance('stalled', 'stalled')] : [];
   await Promise.all(main.map((one) => one.start()));
-  // A process that hangs at its start holds nobody up.
+  // A process that hangs at its start does not delay the run.
   for (const one of broken) void one.start();
   return new Fleet(main, broken);
 }

@@ -14,7 +14,7 @@ export interface SettingOptions {
   /** Milliseconds. */
   readonly shutdownDelay: number;
   /** Milliseconds for a whole upstream request; short unless given. */
-  readonly exchange?: number;
+  readonly requestTimeout?: number;
 }
 
 /** The gateway, the folder of all files, the ledger, and a maker of instances. */
@@ -32,7 +32,7 @@ export interface Setting {
 export async function startSetting({
   seed,
   shutdownDelay,
-  exchange = timeouts.request,
+  requestTimeout = timeouts.request,
 }: SettingOptions): Promise<Setting> {
   const folder = mkdtempSync(join(tmpdir(), 'countersign-faults-'));
   const tls = hasOpenssl();
@@ -60,7 +60,7 @@ export async function startSetting({
         folder: join(folder, name),
         urls: gateway.urls,
         caFile: tls ? join(folder, 'ca.crt') : undefined,
-        exchange,
+        requestTimeout,
         shutdownDelay,
         recordOf: recordAt,
         processes,

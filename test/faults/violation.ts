@@ -16,8 +16,8 @@ export interface Violation {
 
 /** Milliseconds that the rules allow. */
 export interface Bounds {
-  /** The deadline of an upstream request. */
-  readonly exchange: number;
+  /** For a whole upstream request. */
+  readonly requestTimeout: number;
   /** For the body of a request, and on top of the timeouts for a machine that is busy. */
   readonly slack: number;
   /** From SIGTERM to the end of the process. */

@@ -29,8 +29,8 @@ export class ObservedCanaries extends Canaries {
   constructor(config: Config, observer: OwnCanaryHooks, rotation: KeySelector, time: VirtualTime) {
     const monotonic = (): number => time.now;
     const setTimer: SetTimer = (run, milliseconds) => time.timer(run, milliseconds);
-    const meter = { canarySent: () => {} };
-    super(config, { keySelector: rotation, metrics: meter, monotonic, setTimer, nonce: () => '' });
+    const metrics = { canarySent: () => {} };
+    super(config, { keySelector: rotation, metrics, monotonic, setTimer, nonce: () => '' });
     this.#observer = observer;
     this.#keySelector = rotation;
     this.#time = time;

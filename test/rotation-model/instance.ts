@@ -106,7 +106,10 @@ export class Instance {
       ready: () => true,
       stop: () => {},
     };
-    const events = { ...meter, keyRingUpdated: (_login: LoginRef, ring?: KeyRing) => ringChanged(ring) };
+    const events = {
+      ...metricsObserver,
+      keyRingUpdated: (_login: LoginRef, ring?: KeyRing) => ringChanged(ring),
+    };
     const cache = new KeyCache(
       source,
       { ...config.keys.cache, ttl: fresh },
@@ -128,7 +131,7 @@ export class Instance {
     const wait = (milliseconds: number): Promise<void> => time.wait(milliseconds);
     return new KeySelector({
       keys,
-      metrics: meter,
+      metrics: metricsObserver,
       clock: () => epoch + time.now,
       monotonic,
       wait,
@@ -157,7 +160,7 @@ export class Instance {
       keySelector: this.#keySelector,
       signer: new SlowSigner(time, random),
       upstreams: new Map([['sandbox', { send, drain: () => {} }]]),
-      metrics: meter,
+      metrics: metricsObserver,
       clock: () => epoch + time.now,
       monotonic: () => time.now,
       nonce: () => '',
@@ -173,7 +176,7 @@ class SlowSigner extends SigningPool {
   readonly #random: Random;
 
   constructor(time: VirtualTime, random: Random) {
-    super({ concurrency: 1, maxQueue: 1 }, meter, () => time.now);
+    super({ concurrency: 1, maxQueue: 1 }, metricsObserver, () => time.now);
     this.#time = time;
     this.#random = random;
   }
@@ -194,7 +197,7 @@ function upstreamOf({ headers, body }: SignedHttpRequest, timeout: number): Upst
 }
 
 const none = (): void => {};
-const meter: MetricsObserver = {
+const metricsObserver: MetricsObserver = {
   logLineSuppressed: none,
   logLinesDropped: none,
   gatewayUnreachable: none,

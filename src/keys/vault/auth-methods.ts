@@ -11,7 +11,7 @@ type AuthOf<Method extends AuthConfig['method']> = Extract<AuthConfig, { method:
 
 /** The current credentials. */
 export interface Credentials {
-  /** Tells credentials apart, so that rejected ones are not tried again. */
+  /** Identifies credentials, so that rejected ones are not tried again. */
   readonly fingerprint: string;
   logIn(): Promise<TokenLease>;
 }

@@ -83,10 +83,12 @@ describe('the fault gateway', () => {
   ])('does %s', async (fault, expected) => {
     const { record, results } = await sent(fault);
     expect(results).toEqual(expected);
-    expect(record.sightings).toEqual([expect.objectContaining({ fault, attempt: 1, surplus: undefined })]);
+    expect(record.upstreamRequests).toEqual([
+      expect.objectContaining({ fault, attempt: 1, surplus: undefined }),
+    ]);
   });
 
-  it('says too short a length, so that the rest of a body stands where a response should', async () => {
+  it('sends a Content-Length that is too short, so that the rest of the body looks like the next response', async () => {
     const { text } = plan('length-too-short');
     const connection = await open();
     connection.write(text);
@@ -96,7 +98,7 @@ describe('the fault gateway', () => {
     connection.close();
   });
 
-  it('notes that a request came after a surplus response, and after which', async () => {
+  it('records that a request came after a surplus response, and after which', async () => {
     for (const [fault, joined] of [['surplus-joined', true] as const, ['surplus-next', false] as const]) {
       const connection = await open();
       connection.write(plan(fault).text);
@@ -106,11 +108,11 @@ describe('the fault gateway', () => {
       connection.write(text);
       await connection.response(300);
       connection.close();
-      expect(record.sightings).toMatchObject([{ surplus: { joined } }]);
+      expect(record.upstreamRequests).toMatchObject([{ surplus: { joined } }]);
     }
   });
 
-  it('keeps a delayed surplus response to itself where the next request was faster', async () => {
+  it('does not send a delayed surplus response if the next request was faster', async () => {
     const connection = await open();
     const [first, second] = [plan('surplus-later'), plan('hang')];
     connection.write(first.text + second.text);
@@ -129,19 +131,19 @@ describe('the fault gateway', () => {
     expect((await sent('good-while-flapping', 'flapping')).results).toEqual(['200 whole', 'timeout']);
   });
 
-  it('has sites that refuse, that close and that reset', async () => {
+  it('has sites that refuse, close and reset connections', async () => {
     await expect(open('refused')).rejects.toThrow('ECONNREFUSED');
     expect(await (await open('accept-close')).response(300)).toBe('FIN');
     const reset = open('accept-reset').then((connection) => connection.response(300));
     expect(await reset.catch((error: Error) => error.message)).toBe('ECONNRESET');
   });
 
-  it('notes a request of which not all bytes came', async () => {
+  it('records that a request was incomplete', async () => {
     const { record, text } = plan('good');
     const connection = await open();
     connection.write(text.slice(0, -1));
     await connection.response(100);
     connection.close();
-    expect(record.sightings).toMatchObject([{ whole: false }]);
+    expect(record.upstreamRequests).toMatchObject([{ whole: false }]);
   });
 });

@@ -7,7 +7,7 @@ it.each([
   [['--only', 'nothing'], '--only must be one of good,'],
   [['--request', '5'], "Unknown option '--request'"],
 ])(
-  'npm run faults with %j says what is wrong and where the options are, without a stack',
+  'npm run faults with %j reports what is wrong and where the options are described, without a stack',
   (args, message) => {
     const main = vectorPath('../faults/main.ts');
     const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], { encoding: 'utf8' });
