@@ -48,7 +48,7 @@ function formOf({ operation, orderId, padding }: RequestPlan): string {
   return `${login}client_orderid=${orderId}&amount=12.50&note=${'n'.repeat(padding)}`;
 }
 
-/** What of a response goes into the ledger. */
+/** The parts of a response that the ledger records. */
 export function received({ status, headers, body, complete }: RawResponse): ReceivedResponse {
   const outcome = headers.get('countersign-outcome');
   const own = headers.get('content-type')?.startsWith('application/problem+json') ?? false;
@@ -73,7 +73,7 @@ function problemOf(body: Buffer): { outcome: string; reason: string } {
   return { outcome: field('outcome'), reason: field('reason') };
 }
 
-/** What is no JSON has no fields. */
+/** `undefined` for text that is not JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

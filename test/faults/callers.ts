@@ -8,21 +8,21 @@ import type { Random } from './random.ts';
 
 export interface CallerOptions {
   readonly seed: number;
-  /** Milliseconds after which a response is given up as lost. */
+  /** Milliseconds after which a response counts as lost. */
   readonly patience: number;
-  /** Waits for an instance to which a new connection may be made. */
+  /** Waits for an instance that accepts new connections. */
   readonly choose: (random: Random) => Promise<Instance>;
   readonly recordOf: (plan: RequestPlan) => RequestRecord;
 }
 
-/** What one caller does, from its first connection to its last; writes down what it sent and received. */
+/** What one caller does, from its first connection to its last; records what it sent and received. */
 export async function runSession(session: Session, options: CallerOptions): Promise<void> {
   await sessions[session.caller](session, options);
 }
 
 type Run = (session: Session, options: CallerOptions) => Promise<void>;
 
-/** A request on its way: its record, and the connection it went over. */
+/** A request that was sent: its record and its connection. */
 interface Sent {
   readonly record: RequestRecord;
   readonly connection: CallerConnection;
@@ -41,7 +41,7 @@ const sessions: Readonly<Record<CallerKind, Run>> = {
   'slow-reader': slowReader,
 };
 
-/** Over one connection while it lasts, each after the response to the one before. */
+/** Over one connection as long as it is open, each after the response to the previous one. */
 async function oneByOne(
   { requests, random }: Session,
   options: CallerOptions,
@@ -66,7 +66,7 @@ async function oneByOne(
   if (open !== undefined) finish(open.connection, options.recordOf(requests[requests.length - 1]!));
 }
 
-/** All requests before the first response; then perhaps the end of the connection from this side. */
+/** Sends all requests before the first response, then half-closes the connection if wanted. */
 async function together(
   { requests, random }: Session,
   options: CallerOptions,
@@ -92,7 +92,7 @@ async function together(
   await takeAll(records, connection, options.patience);
 }
 
-/** The responses in the order of the requests; behind one that says close, or breaks off, comes none. */
+/** The responses in the order of the requests; there are none after one that says close, or is truncated. */
 async function takeAll(
   records: readonly RequestRecord[],
   connection: CallerConnection,
@@ -101,7 +101,7 @@ async function takeAll(
   let behind: RequestRecord['behind'] = 'nothing';
   for (const record of records) {
     record.behind = behind;
-    // Behind the end only what was still sent shows; the gateway may see it for as long as it takes.
+    // After the end, wait only briefly: a further response would be there already.
     await take({ record, connection }, behind === 'nothing' ? patience : 200);
     if (record.response?.complete === false) behind = 'break';
     else if (record.response?.saysClose === true && behind === 'nothing') behind = 'close';
@@ -110,7 +110,7 @@ async function takeAll(
   if (last !== undefined) finish(connection, last);
 }
 
-/** Leaves at a random moment. */
+/** Disconnects at a random moment. */
 async function leaving(
   { requests, random }: Session,
   options: CallerOptions,
@@ -160,7 +160,7 @@ async function slowBody({ requests, random }: Session, options: CallerOptions): 
   }
 }
 
-/** The body never comes to its end, so nothing may be sent. */
+/** The body is never complete, so nothing may be sent. */
 async function stalledBody({ requests, random }: Session, options: CallerOptions): Promise<void> {
   for (const plan of requests) {
     const record = options.recordOf(plan);
@@ -227,7 +227,7 @@ async function take({ record, connection }: Sent, patience: number): Promise<voi
   if (record.response?.complete === false) record.ending = connection.ending;
 }
 
-/** After the last response of a connection: there must be no further bytes. */
+/** Records further bytes after the last response of a connection; there must be none. */
 function finish(connection: CallerConnection, last: RequestRecord): void {
   if (connection.pending > 0) last.surplusResponses += 1;
   connection.close();

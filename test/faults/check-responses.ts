@@ -30,18 +30,18 @@ function absence(record: RequestRecord, process: ProcessRecord): string | undefi
   const { behind, ending, upstreamRequests, lines } = record;
   const handled = upstreamRequests.length > 0 || lines.length > 0;
   const where = `seen by the gateway ${upstreamRequests.length} times, logged as ${lines[0]?.outcome ?? 'nothing'}`;
-  // Its outcome is in the log, which another rule looks after.
+  // Its outcome is in the log, which another rule checks.
   if (behind === 'break') return undefined;
   if (behind === 'close') {
     return handled ? `it was handled behind a response that said close; ${where}` : undefined;
   }
   if (ending === 'timeout') return `no response, and the connection stays open; ${where}`;
-  // What a stopping process has not read, it has not handled.
+  // A stopping process need not handle a request that it has not read.
   if (!handled && wasStopped(record, process)) return undefined;
   return `no response, the connection ended (${ending}); ${where}`;
 }
 
-/** A response may break off where that of the gateway did, and at the deadline. */
+/** A response may be truncated if the gateway's was, or at the timeout. */
 function breakOff(record: RequestRecord, { requestTimeout }: Bounds): string | undefined {
   const { response, upstreamRequests, ending, sentAt, endedAt } = record;
   const last = upstreamRequests.at(-1);

@@ -9,7 +9,7 @@ export function checkTruth(
   owners: ReadonlyMap<string, RequestRecord>,
   inWindow: ReadonlySet<RequestRecord>,
 ): Finding[] {
-  // A request that was answered by the response to an earlier one may itself never be read.
+  // A request that got the response to an earlier one may never be read itself.
   if (inWindow.has(record) && record.upstreamRequests.length === 0) return [];
   const lies = [...ofResponse(record), ...ofLog(record), ...ofRequest(record)];
   return [
@@ -34,7 +34,7 @@ function ofLog(record: RequestRecord): string[] {
   const { response, lines } = record;
   return lines.flatMap(({ outcome }) => {
     const found = falsehoods(record, outcome, 'the log says');
-    // A response that breaks off has said "answered" before that was known.
+    // A truncated response said "answered" before it was truncated.
     const reported = response?.complete === true ? response.outcome : outcome;
     if (reported !== outcome) found.push(`the response says ${reported} and the log ${outcome}`);
     return found;
@@ -102,7 +102,7 @@ function after({ upstreamRequests }: RequestRecord): string {
   return `; a surplus response had come ${how}`;
 }
 
-/** The body is not that of this request. */
+/** Whether the body is not that of this request. */
 function isForeign({ response, plan, upstreamRequests }: RequestRecord): boolean {
   if (response?.outcome !== 'answered') return false;
   if (!response.complete) return response.bodyOf !== undefined && response.bodyOf !== plan.orderId;
@@ -112,9 +112,9 @@ function isForeign({ response, plan, upstreamRequests }: RequestRecord): boolean
 }
 
 /**
- * The requests that were crossed within the window that remains: a surplus response came so shortly before the request
- * that it may have arrived after it was written. The response to that request is then itself one too many, for the next
- * read on the connection.
+ * The requests that got a wrong response within the window that remains (SECURITY.md): a surplus response came so
+ * shortly before the request that it may have arrived after the request was written. The response to that request is
+ * then itself surplus, for the next read on the connection.
  */
 export function crossedInWindow(requests: readonly RequestRecord[], bounds: Bounds): Set<RequestRecord> {
   const crossed = new Set<RequestRecord>();

@@ -4,7 +4,7 @@ import { checkTruth, crossedInWindow } from './check-truth.ts';
 import type { Ledger, ProcessRecord, RequestRecord } from './ledger.ts';
 import { type Bounds, subjectOf, type Violation } from './violation.ts';
 
-/** Every promise that the ledger shows to be broken. */
+/** Every broken promise that the ledger shows. */
 export function check({ requests, processes }: Ledger, bounds: Bounds): Violation[] {
   const owners = ownersOf(requests);
   const inWindow = crossedInWindow(requests, bounds);

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { root } from '../support/sources.ts';
 import type { SiteName } from './fault-table.ts';
 
-/** Milliseconds; short, so that no fault takes long. */
+/** Milliseconds; short, so that the runs are. */
 export const timeouts = { connect: 300, request: 1_500, headers: 2_000, body: 2_000 } as const;
 
 /** Milliseconds for requests that are in flight when a process stops: time for the slowest of them. */
@@ -17,7 +17,7 @@ export interface ConfigOptions {
   readonly caFile: string | undefined;
   /** Milliseconds for a whole upstream request. */
   readonly requestTimeout: number;
-  /** Milliseconds of serving on after SIGTERM; left out where this version of Countersign has no such setting. */
+  /** Milliseconds of serving after SIGTERM; omitted if this version of Countersign has no such setting. */
   readonly shutdownDelay: number;
   /** Changes from one reload to the next. */
   readonly revision: number;

@@ -36,7 +36,7 @@ export class Fleet {
     throw new Error('no instance has been up for 30 s');
   }
 
-  /** Looks at what became of a request: a process that loses one after the other is ended. */
+  /** Ends a process that loses several requests in a row. */
   observe({ process, ending, abandoned }: RequestRecord): void {
     if (process === undefined || abandoned) return;
     const lost = ending === 'timeout' ? (this.#lost.get(process) ?? 0) + 1 : 0;

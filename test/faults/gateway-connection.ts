@@ -4,14 +4,14 @@ import { type GatewayRequest, respond } from './gateway-faults.ts';
 import type { SurplusBefore } from './ledger.ts';
 import { Random } from './random.ts';
 
-/** What the gateway has to know of an order to go wrong with it, and where it writes down what it saw. */
+/** What a connection needs to choose the fault of a request and to record it. */
 export interface Expectation {
   /** Called with the first line of each request. */
   readonly seen: (
     orderId: string,
     surplus: SurplusBefore | undefined,
   ) => { fault: FaultName; whole: () => void };
-  /** Bytes came in which no order id can be read. */
+  /** Bytes without an order id were received. */
   readonly unreadable: () => void;
   /** Closes the site's port for this many milliseconds. */
   readonly refuse: (milliseconds: number) => void;
@@ -25,11 +25,11 @@ interface Current {
   readonly whole: () => void;
   /** Bytes from the first of the head to the last of the body; unknown until the head is complete. */
   end: number | undefined;
-  /** What happens does not wait for the last byte. */
+  /** Whether the fault happens before the last byte is read. */
   readonly early: boolean;
 }
 
-/** One connection of the gateway: reads requests byte by byte and does with each what its fault says. */
+/** One connection of the gateway: reads requests from bytes and simulates the fault of each. */
 export class GatewayConnection {
   readonly #socket: Socket;
   readonly #expectation: Expectation;
@@ -51,7 +51,7 @@ export class GatewayConnection {
       this.#received = this.#received.length === 0 ? chunk : Buffer.concat([this.#received, chunk]);
       this.#read();
     });
-    // The proxy may leave whenever it likes.
+    // The proxy may disconnect at any time.
     socket.on('error', () => {});
     socket.once('close', () => {
       for (const timer of this.#timers) clearTimeout(timer);
@@ -123,7 +123,7 @@ export class GatewayConnection {
   #write(bytes: string | Buffer): void {
     if (this.#socket.writable) this.#socket.write(bytes);
     this.#settledAt = undefined;
-    // Between these two the event loop has looked at every socket once.
+    // Between these two, the event loop polls every socket once.
     setImmediate(() =>
       setImmediate(() => {
         this.#settledAt = performance.now();

@@ -2,13 +2,13 @@ import type { FaultName } from './fault-table.ts';
 import { bodyFor, chunkedResponse, responseWith } from './gateway-response.ts';
 import type { Random } from './random.ts';
 
-/** One request at the gateway and what can be done with it and its connection. */
+/** One request at the gateway, and actions on its connection. */
 export interface GatewayRequest {
   readonly orderId: string;
   readonly fault: FaultName;
   readonly random: Random;
   readonly write: (bytes: string | Buffer) => void;
-  /** @param joined whether the bytes hold the proper response too, so that both arrive together */
+  /** @param joined whether the bytes include the proper response, so that both arrive together */
   readonly writeSurplus: (bytes: Buffer, joined: boolean) => void;
   readonly end: () => void;
   readonly reset: () => void;
@@ -29,7 +29,7 @@ function good({ orderId, random, write }: GatewayRequest): void {
   write(responseWith({ body: bodyFor(orderId, sizeOf(random)) }));
 }
 
-/** Mostly small; some take more than one read of a socket. */
+/** Mostly small; some need more than one read of a socket. */
 function sizeOf(random: Random): number {
   return random.chance(0.06) ? random.int(20_000, 200_000) : random.int(0, 200);
 }
@@ -57,7 +57,7 @@ function closeAfter({ orderId, random, write, end }: GatewayRequest): void {
   end();
 }
 
-/** A response that is whole, and afterwards the connection ends without having said so. */
+/** A complete response, after which the connection ends without announcing it. */
 const goodThen =
   (act: (request: GatewayRequest) => void): Act =>
   (request) => {
@@ -122,7 +122,7 @@ const acts: Readonly<Record<FaultName, Act>> = {
 
   'read-close': ({ end }) => end(),
   'read-reset': ({ reset }) => reset(),
-  // Longer than every further attempt of the proxy's can take.
+  // Longer than all further attempts of the proxy together.
   'read-reset-then-refused': ({ reset, refuse }) => {
     refuse(900);
     reset();

@@ -27,7 +27,7 @@ export interface FaultGateway {
   readonly close: () => Promise<void>;
 }
 
-/** The gateway of all environments, one port each, that goes wrong as the plan of each request says. */
+/** The gateway of all environments, one port each, that fails as the plan of each request says. */
 export async function startFaultGateway(options: GatewayOptions): Promise<FaultGateway> {
   const sockets = new Set<Socket>();
   const servers: Server[] = [];

@@ -3,7 +3,7 @@ import { CallerConnection } from './caller-connection.ts';
 import type { Instance } from './instance.ts';
 import type { Random } from './random.ts';
 
-/** Callers that want nothing but harm. None of them sends anything that may reach the gateway. */
+/** Malicious clients. They send nothing that may reach the gateway. */
 export const hostileKinds = [
   'connect-reset',
   'connect-close',
@@ -39,7 +39,7 @@ const attacks: Readonly<
   },
   'connect-close': async (connection) => {
     connection.write(connectRequest);
-    // With what was received unread, the system makes a reset of it.
+    // With unread data, the system resets the connection.
     connection.socket.pause();
     await wait(5);
     connection.close();

@@ -13,11 +13,11 @@ import { type RecordOf, readLog } from './log-reader.ts';
 
 export interface InstanceOptions extends Omit<ConfigOptions, 'revision'> {
   readonly name: string;
-  /** Its own folder. */
+  /** A folder for this instance only. */
   readonly folder: string;
   readonly log: ProcessRecord['log'];
   readonly recordOf: RecordOf;
-  /** Where each run of the process is written down. */
+  /** The record of each process. */
   readonly processes: ProcessRecord[];
 }
 
@@ -26,7 +26,7 @@ const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** Milliseconds in which a process has to be ready. */
 const startLimit = 15_000;
 
-/** One address of Countersign, behind which one process follows the other. */
+/** One address of Countersign, served by one process after the other. */
 export class Instance {
   readonly options: InstanceOptions;
   readonly #file: string;
@@ -35,7 +35,7 @@ export class Instance {
   #revision = 0;
   /** `up`: it has said that it is ready, and was not signaled to stop. */
   state: 'starting' | 'up' | 'stopping' | 'down' = 'down';
-  /** Resolves when the present process has ended. */
+  /** Resolves when the current process has ended. */
   ended: Promise<void> = Promise.resolve();
 
   constructor(options: InstanceOptions) {
@@ -56,13 +56,13 @@ export class Instance {
     return this.options.port;
   }
 
-  /** Writes another valid configuration, which SIGHUP would take. */
+  /** Writes another valid configuration, for SIGHUP to load. */
   rewrite(): void {
     this.#revision += 1;
     writeFileSync(this.#file, stringify(configuration({ ...this.options, revision: this.#revision })));
   }
 
-  /** Resolves when the process is ready; a process that ends before stays on record as ended by itself. */
+  /** Resolves when the process is ready; one that ends before is recorded as ended by itself. */
   async start(): Promise<void> {
     const { name, log, folder, processes, recordOf } = this.options;
     const stdout = destinationOf(log, folder);
@@ -104,7 +104,7 @@ export class Instance {
   }
 
   /**
-   * SIGTERM, and the end of a process that has not ended a good while after it should have.
+   * Sends SIGTERM, and kills a process that has not ended well after it should have.
    *
    * @param bound milliseconds in which it has to end
    */
@@ -115,14 +115,14 @@ export class Instance {
     clearTimeout(timer);
   }
 
-  /** Ends a process that reacts to nothing; it is on record as such. */
+  /** Kills a process that does not respond, and records that. */
   giveUp(): void {
     if (this.#process !== undefined) this.#process.hung = true;
     this.state = 'stopping';
     this.#child?.kill('SIGKILL');
   }
 
-  /** What a load balancer looks at: whether `/readyz` says 200. */
+  /** Whether `/readyz` returns 200, as a load balancer checks it. */
   async isReady(): Promise<boolean> {
     const probe = request({ port: this.options.adminPort, path: '/readyz', agent: false, timeout: 1_000 });
     probe.once('timeout', () => probe.destroy());

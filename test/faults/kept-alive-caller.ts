@@ -5,7 +5,7 @@ import { received, requestParts } from './caller-request.ts';
 import type { RequestRecord } from './ledger.ts';
 import type { LoadBalancer } from './load-balancer.ts';
 
-/** A service as there are many: the HTTP client of Node with connections that are kept, and no retries. */
+/** A typical service: Node's HTTP client with keep-alive connections and no retries. */
 export class KeptAliveCaller {
   readonly #seed: number;
   readonly #balancer: LoadBalancer;
@@ -19,7 +19,7 @@ export class KeptAliveCaller {
     this.#agent = this.#newAgent();
   }
 
-  /** Sends the request and writes down what came of it. */
+  /** Sends the request and records the result. */
   async send(record: RequestRecord): Promise<void> {
     record.sent = 'whole';
     record.sentAt = performance.now();
@@ -33,7 +33,7 @@ export class KeptAliveCaller {
     record.endedAt = performance.now();
   }
 
-  /** Gives its connections up, so that the next one may lead to another instance. */
+  /** Closes its connections, so that the next one may lead to another instance. */
   close(): void {
     this.#agent.destroy();
     this.#agent = this.#newAgent();
@@ -54,7 +54,7 @@ export class KeptAliveCaller {
 
   #newAgent(): Agent {
     const agent = new Agent({ keepAlive: true });
-    // The balancer decides when a connection is made; those that are there stay with their instance.
+    // The balancer chooses when a connection is opened; open ones stay with their instance.
     agent.createConnection = (): Duplex => {
       const instance = this.#balancer.next();
       const socket = connect(instance.port, '127.0.0.1');
@@ -75,7 +75,7 @@ async function readWhole(response: IncomingMessage): Promise<{
   try {
     for await (const chunk of response) chunks.push(chunk);
   } catch {
-    // A break shows as `complete: false`.
+    // A truncated response has `complete: false`.
   }
   const headers = new Map(Object.entries(response.headers).map(([name, value]) => [name, String(value)]));
   return { status: response.statusCode ?? 0, headers, chunks, complete: response.complete };

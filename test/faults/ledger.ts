@@ -20,7 +20,7 @@ export interface ReceivedResponse {
   readonly body: 'whole' | 'part' | 'altered' | 'none';
 }
 
-/** One attempt, as the gateway saw it. */
+/** One upstream request, as the gateway saw it. */
 export interface UpstreamRequest {
   readonly connection: number;
   /** From 1. */
@@ -28,7 +28,7 @@ export interface UpstreamRequest {
   readonly fault: FaultName;
   /** Milliseconds of the harness's clock. */
   readonly at: number;
-  /** Whether the last byte was read. */
+  /** Whether it was read to its last byte. */
   whole: boolean;
   /** A surplus response had been written to the connection before. */
   readonly surplus: SurplusBefore | undefined;
@@ -38,7 +38,7 @@ export interface SurplusBefore {
   /** In one write with the response it followed, so that it arrived with it. */
   readonly joined: boolean;
   /**
-   * From the moment when the gateway, after its last write to the connection, had looked for bytes of a further
+   * From the moment when the gateway, after its last write to the connection, had checked for bytes of a further
    * request and found none, to the first byte of this one; 0 where it found one.
    */
   readonly milliseconds: number;
@@ -62,7 +62,7 @@ export interface RequestRecord {
   /** When the caller had written all it was going to write, and when it stopped waiting. */
   sentAt: number;
   endedAt: number;
-  /** The caller left before the response was complete. */
+  /** The caller disconnected before the response was complete. */
   abandoned: boolean;
   /** What ended the connection before a complete response: FIN, an error code, or `timeout`. */
   ending: string | undefined;
@@ -88,7 +88,7 @@ export interface ProcessRecord {
   stderr: string;
   /** Log lines with the stack of an internal error. */
   readonly internalErrors: string[];
-  /** It did not react any more, and the harness killed it. */
+  /** It no longer responded, and the harness killed it. */
   hung: boolean;
 }
 

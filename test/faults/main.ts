@@ -3,7 +3,7 @@ import { report, reportRolling } from './report.ts';
 import { hasFailed, runRolling } from './rolling.ts';
 import { runFaults } from './run.ts';
 
-/** Gives what to call with news, which is printed every few seconds on standard error. */
+/** Returns a function that prints progress on standard error, every few seconds at most. */
 function progressLine(): (news: string) => void {
   const startedAt = performance.now();
   let shownAt = startedAt;
@@ -33,10 +33,10 @@ async function rolling(restarts: number, options: Options): Promise<boolean> {
   return run.violations.length === 0 && !run.requests.some(hasFailed);
 }
 
-/** So few that a machine of two cores is not the reason for a failure. */
+/** Few enough that a machine with two cores causes no failures. */
 const rollingCallers = 24;
 
-/** `undefined` for options that are wrong, after the message that says so. */
+/** `undefined` for wrong options, after the message about them. */
 function given(): Options | 'help' | undefined {
   try {
     return readOptions(process.argv.slice(2));
@@ -56,6 +56,6 @@ if (options === 'help') {
 } else {
   console.log(`Seed ${options.seed}, Node ${process.version}\n`);
   const kept = options.rolling === undefined ? faults(options) : rolling(options.rolling, options);
-  // At once, whatever a part that was closed still holds.
+  // Now, even if a closed part still holds the event loop.
   process.exit((await kept) ? 0 : 1);
 }

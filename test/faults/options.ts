@@ -49,7 +49,7 @@ export interface Options {
   readonly surplusWindow: number;
 }
 
-/** @throws TypeError for an unknown option, fault or caller, and for a number that is none. */
+/** @throws TypeError for an unknown option, fault or caller, and for an invalid number. */
 export function readOptions(args: string[]): Options | 'help' {
   const text = { type: 'string' } as const;
   const off = { type: 'boolean', default: false } as const;

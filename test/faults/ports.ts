@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 
 /**
  * Free loopback ports outside the range that the system uses for outgoing connections:
- * a process that is started again has to find its own port free.
+ * a restarted process needs the same port again.
  */
 export async function fixedPorts(count: number): Promise<number[]> {
   const lowest = firstOutgoingPort();

@@ -1,4 +1,4 @@
-/** Choices that depend on nothing but a seed and a label, so that a run can be repeated. */
+/** Choices that depend only on a seed and a label, so that a run can be repeated. */
 export class Random {
   #state: number;
 
@@ -29,7 +29,7 @@ export class Random {
     return item;
   }
 
-  /** One of the items, as often as its weight says. */
+  /** One of the items, by weight. */
   weighted<T>(items: readonly T[], weightOf: (item: T) => number): T {
     let left = this.next() * items.reduce((sum, item) => sum + weightOf(item), 0);
     for (const item of items) {

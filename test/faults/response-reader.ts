@@ -1,4 +1,4 @@
-/** One response of the proxy, as its bytes say. */
+/** One response of the proxy, parsed from its bytes. */
 export interface RawResponse {
   readonly status: number;
   /** By lower-case name; the last of several counts. */
@@ -14,11 +14,11 @@ interface Head {
   readonly bytes: number;
 }
 
-/** Cuts what comes over one connection into responses, without an HTTP library. */
+/** Splits the bytes of one connection into responses, without an HTTP library. */
 export class ResponseReader {
   #chunks: Buffer[] = [];
   #size = 0;
-  /** Nothing can be complete before so many bytes are there: large bodies are not looked at for each chunk. */
+  /** Nothing can be complete before so many bytes are there: large bodies are not parsed for each chunk. */
   #needed = 1;
 
   push(chunk: Buffer): void {
@@ -46,7 +46,7 @@ export class ResponseReader {
     return { status: head.status, headers: head.headers, body: body.body, complete: true };
   }
 
-  /** What there is of a response when the connection has ended; `undefined` without a complete head. */
+  /** The received part of a response when the connection has ended; `undefined` without a complete head. */
   broken(): RawResponse | undefined {
     const bytes = this.#joined();
     const head = headOf(bytes);

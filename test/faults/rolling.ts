@@ -33,8 +33,8 @@ export interface Rolling {
   readonly seconds: number;
 }
 
-/** Milliseconds between two looks of the load balancer, as in Kubernetes. */
-const lookEvery = 500;
+/** Milliseconds between two readiness checks of the load balancer, as in Kubernetes. */
+const checkEvery = 500;
 
 /** Milliseconds; long, so that a busy machine is no reason for a request to fail. */
 const requestTimeout = 15_000;
@@ -46,7 +46,7 @@ export async function runRolling(options: RollingOptions): Promise<Rolling> {
   const setting = await startSetting({ ...options, requestTimeout });
   const instances = [setting.instance('a', 'read'), setting.instance('b', 'read')];
   await Promise.all(instances.map((instance) => instance.start()));
-  const balancer = new LoadBalancer(instances, lookEvery);
+  const balancer = new LoadBalancer(instances, checkEvery);
   try {
     const load = startLoad(options, balancer, setting);
     for (let count = 0; count < options.restarts; count += 1) {
@@ -79,7 +79,7 @@ async function restart(
   if (instance.state !== 'up') throw new Error(`instance ${instance.options.name} did not start`);
   balancer.exclude(undefined);
   while (!balancer.includes(instance)) await wait(20);
-  await wait(lookEvery);
+  await wait(checkEvery);
 }
 
 function startLoad(
@@ -94,7 +94,7 @@ function startLoad(
       const plan = planOf(seed, index);
       index += 1;
       const random = new Random(seed, 'pause', plan.index);
-      // Otherwise all connections would lead to the instance that was not restarted last.
+      // Otherwise all connections would end up at the instance that was not restarted last.
       if (random.chance(0.05)) caller.close();
       await caller.send(recordOf(plan));
       await wait(random.int(5, 60));
@@ -110,7 +110,7 @@ function startLoad(
   };
 }
 
-/** A gateway that is well, and sometimes takes a while. */
+/** The gateway succeeds, sometimes slowly. */
 function planOf(seed: number, index: number): RequestPlan {
   const random = new Random(seed, 'rolling', index);
   return {
@@ -127,7 +127,7 @@ function planOf(seed: number, index: number): RequestPlan {
   };
 }
 
-/** A request that did not bring its caller the gateway's response. */
+/** Whether the caller did not get the gateway's response. */
 export function hasFailed({ response }: RequestRecord): boolean {
   return response?.complete !== true || response.status !== 200 || response.outcome !== 'answered';
 }

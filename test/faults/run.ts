@@ -17,14 +17,14 @@ export interface RunOptions extends Omit<PlanOptions, 'tls'> {
   readonly brokenLogs: boolean;
   /** Milliseconds. */
   readonly shutdownDelay: number;
-  /** Milliseconds by which a response may be late on a machine that does other things as well. */
+  /** Milliseconds by which a response may be late on a busy machine. */
   readonly slack: number;
   /** Milliseconds; see {@link Bounds}. */
   readonly surplusWindow: number;
   readonly progress: (requests: number) => void;
 }
 
-/** Callers against instances against the gateway, until so many requests are over; then the check. */
+/** Runs callers, instances and the gateway for a number of requests, and checks the ledger. */
 export async function runFaults(options: RunOptions): Promise<Run> {
   const startedAt = performance.now();
   const setting = await startSetting(options);

@@ -17,7 +17,7 @@ export interface SettingOptions {
   readonly requestTimeout?: number;
 }
 
-/** The gateway, the folder of all files, the ledger, and a maker of instances. */
+/** The gateway, the ledger, and the means to create instances. */
 export interface Setting {
   readonly gateway: FaultGateway;
   readonly tls: boolean;
@@ -25,7 +25,7 @@ export interface Setting {
   readonly processes: ProcessRecord[];
   readonly recordOf: (plan: RequestPlan) => RequestRecord;
   readonly instance: (name: string, log: ProcessRecord['log']) => Instance;
-  /** Ends every process that may still run, and deletes the folder. */
+  /** Kills all processes and deletes their files. */
   readonly close: () => Promise<void>;
 }
 

@@ -29,7 +29,7 @@ describe('under faults, hang-ups and signals', () => {
     // And something has happened that could have broken them.
     const { requests } = run.ledger;
     const seen = new Set(
-      requests.flatMap(({ upstreamRequests: sightings }) => sightings.map(({ fault }) => fault)),
+      requests.flatMap(({ upstreamRequests }) => upstreamRequests.map(({ fault }) => fault)),
     );
     expect(seen.size).toBeGreaterThan(faultNames.length / 2);
     expect(new Set(requests.map(({ plan }) => plan.caller)).size).toBe(callerKinds.length);

@@ -19,7 +19,7 @@ export function stepsIn(page: string): Step[] {
   return blocksOf(unindented, 'console').flatMap(({ text }) => stepsOf(text));
 }
 
-/** What differs from run to run, and how wide it makes a table. */
+/** The text without the parts, and the column widths, that differ from run to run. */
 export function plainly(text: string): string {
   return normalized(
     text
@@ -35,12 +35,12 @@ const controlKeys: Readonly<Record<string, string>> = {
   'gateway/acme-new': 'page-control-key-2',
 };
 
-/** Runs commands of the page in a folder that has what the page takes for granted. */
+/** Runs commands of the page in a folder that has what the page presupposes. */
 export class PageRunner {
   readonly #bench: KeysTestEnvironment;
   readonly #home: string;
 
-  /** @param vault the program `vault`; a stand-in for it unless given */
+  /** @param vault the program `vault`; a substitute for it unless given */
   constructor(bench: KeysTestEnvironment, token: string, vault?: string) {
     this.#bench = bench;
     this.#home = join(bench.folder.path, 'home');
@@ -53,16 +53,16 @@ export class PageRunner {
     this.#program('countersign', `exec "${process.execPath}" "${root}src/main.ts" "$@"`);
     const shown = Object.entries(controlKeys).map(([name, key]) => `${name}) echo ${key} ;;`);
     this.#program('pass', `case $2 in ${shown.join(' ')} *) exit 1 ;; esac`);
-    // As the real one: `kv destroy -mount=M -versions=V,V PATH` is a PUT to M/destroy/PATH.
-    const standIn = `[ "$1 $2 $3" = "kv destroy -mount=secret" ] || exit 2
+    // Like the real one: `kv destroy -mount=M -versions=V,V PATH` is a PUT to M/destroy/PATH.
+    const substitute = `[ "$1 $2 $3" = "kv destroy -mount=secret" ] || exit 2
        curl -sSf -X PUT -H "X-Vault-Token: $(cat ~/.vault-token)" -d "{\\"versions\\": [\${4#*=}]}" \\
          "${bench.admin.address}/v1/secret/destroy/$5"
        echo "Success! Data written to: secret/destroy/$5"`;
     const real = `VAULT_ADDR="${bench.admin.address}" exec "${vault}" "$@"`;
-    this.#program('vault', vault === undefined ? standIn : real);
+    this.#program('vault', vault === undefined ? substitute : real);
   }
 
-  /** Runs a command; a comment tells of something that the gateway does. */
+  /** Runs a command. A comment in the page is a change at the gateway. */
   run({ command }: Step): Promise<string> {
     return command.startsWith('#') ? this.#happen(command) : this.#execute(command);
   }
