@@ -2,8 +2,9 @@
 export class Random {
   #state: number;
 
+  /** Without labels, the sequence is that of the seed itself. */
   constructor(seed: number, ...labels: readonly (string | number)[]) {
-    this.#state = hash(`${seed}/${labels.join('/')}`);
+    this.#state = labels.length === 0 ? seed : hash(`${seed}/${labels.join('/')}`);
   }
 
   /** 0 <= number < 1 (mulberry32). */
