@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
+import { Random } from '../support/random.ts';
 import { type FaultName, faultRow } from './fault-table.ts';
 import { type GatewayRequest, respond } from './gateway-faults.ts';
 import type { SurplusBefore } from './ledger.ts';
-import { Random } from './random.ts';
 
 /** What a connection needs to choose the fault of a request and to record it. */
 export interface Expectation {

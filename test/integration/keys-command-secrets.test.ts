@@ -7,8 +7,8 @@ import {
   oldControlKey,
   oldKey,
 } from '../support/keys-test-environment.ts';
-import { until } from '../support/stub-vault/harness.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
+import { until } from '../support/until.ts';
 import { vectorText } from '../support/vectors.ts';
 
 const encrypted = vectorText('keys/rsa-2048-encrypted.pem');

@@ -9,7 +9,7 @@ import {
   oldFingerprint,
   oldKey,
 } from '../support/keys-test-environment.ts';
-import { until } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
 import { vectorPath, vectorText } from '../support/vectors.ts';
 
 const bench = new KeysTestEnvironment();

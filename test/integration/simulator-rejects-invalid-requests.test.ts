@@ -28,7 +28,6 @@ afterEach(async () => {
 
 async function start(options: Parameters<typeof startSimulator>[0] = {}) {
   const listening = await startSimulator(options);
-  stops.push(listening.close);
   return listening;
 }
 

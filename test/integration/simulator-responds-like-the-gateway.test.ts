@@ -25,7 +25,6 @@ async function start(options: Parameters<typeof startSimulator>[0] = {}) {
     return `sn-${last}`;
   };
   const listening = await startSimulator({ serialNumber, ...options });
-  stops.push(listening.close);
   return { ...listening, ask: (draft: Draft) => post(listening.url, draft) };
 }
 

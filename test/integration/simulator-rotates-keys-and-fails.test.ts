@@ -24,7 +24,6 @@ afterEach(async () => {
 
 async function start(options: Parameters<typeof startSimulator>[0] = {}) {
   const listening = await startSimulator(options);
-  stops.push(listening.close);
   return listening;
 }
 
