@@ -143,7 +143,7 @@ describe('the Host header', () => {
 });
 
 describe('health', () => {
-  it('/healthz is ok whatever /readyz is', async () => {
+  it('/healthz is ok even if /readyz is not', async () => {
     state = { ready: false, reasons: ['draining'], warnings: [] };
     const response = await get('/healthz');
     expect([response.status, await response.text()]).toEqual([200, 'ok\n']);

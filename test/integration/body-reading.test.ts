@@ -54,9 +54,9 @@ describe('the size of a body', () => {
   it('is counted if not announced, and the body is rejected once it is too large', async () => {
     const connection = await edge.connect();
     connection.send(chunked([], `20000\r\n${formOf(limit + 1)}`));
-    const answer = await connection.response();
-    expectProblem(answer, 'too-large');
-    expect(answer.headers.connection).toBe('close');
+    const response = await connection.response();
+    expectProblem(response, 'too-large');
+    expect(response.headers.connection).toBe('close');
     connection.finish();
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
@@ -91,12 +91,12 @@ describe('a chunked body', () => {
   ])('with invalid framing is one request, rejected once: %s', async (_, body) => {
     const before = (await edge.requestLines(0)).length;
     const connection = await edge.connect();
-    const answer = await connection.send(chunked([], body)).response();
-    expectProblem(answer, 'bad-request');
+    const response = await connection.send(chunked([], body)).response();
+    expectProblem(response, 'bad-request');
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
     expect((await edge.requestLines(before + 1)).slice(before)).toEqual([
-      expect.objectContaining({ requestId: answer.headers['x-request-id'], reason: 'bad-request' }),
+      expect.objectContaining({ requestId: response.headers['x-request-id'], reason: 'bad-request' }),
     ]);
   });
 });
@@ -120,9 +120,9 @@ describe('Expect: 100-continue', () => {
   ] as const)('is rejected without 100 Continue: %s', async (_, lines, reason) => {
     const connection = await edge.connect();
     connection.send(expecting([...lines]));
-    const answer = await connection.response();
-    expectProblem(answer, reason);
-    expect(answer.headers.connection).toBe('close');
+    const response = await connection.response();
+    expectProblem(response, reason);
+    expect(response.headers.connection).toBe('close');
     expect(await connection.ended()).toBe('FIN');
   });
 
@@ -191,9 +191,9 @@ describe('a slow client', () => {
     connection.send(beginning);
     const drip = setInterval(() => connection.send('x'), 100);
     try {
-      const answer = await connection.response();
-      expectProblem(answer, 'request-timeout');
-      expect(answer.headers.connection).toBe('close');
+      const response = await connection.response();
+      expectProblem(response, 'request-timeout');
+      expect(response.headers.connection).toBe('close');
     } finally {
       clearInterval(drip);
     }

@@ -18,7 +18,7 @@ const everything = { environments: ['*'], operations: ['*'], logins: ['*'] };
 const reading = { environments: ['sandbox'], operations: ['manager-balance'], logins: ['acme*', 'beta'] };
 const callers = [
   { name: 'billing', credentials: credentialsOf('billing'), allow: [reading] },
-  { name: 'nobody', credentials: credentialsOf('nobody') },
+  { name: 'ungranted', credentials: credentialsOf('ungranted') },
   { name: 'trial', mode: 'dry-run' as const, credentials: credentialsOf('trial') },
   { name: 'anyone', credentials: [{ anonymous: true as const }], allow: [everything] },
 ];
@@ -46,9 +46,9 @@ function sameBytes({ body, headers }: RawResponse): string {
 
 describe('a caller with a bearer token', () => {
   it('is authenticated', async () => {
-    const answer = await edge.ask(formRequest(balance, '', [bearer('billing')]));
-    expect(answer.status).toBe(200);
-    const line = edge.logLines().find(({ requestId }) => requestId === answer.headers['x-request-id']);
+    const response = await edge.ask(formRequest(balance, '', [bearer('billing')]));
+    expect(response.status).toBe(200);
+    const line = edge.logLines().find(({ requestId }) => requestId === response.headers['x-request-id']);
     expect(line).toMatchObject({ caller: 'billing', login: 'acme' });
   });
 
@@ -62,7 +62,7 @@ describe('a caller with a bearer token', () => {
   });
 
   it.each([
-    ['of nobody', 'Authorization: Bearer wrong'],
+    ['of no caller', 'Authorization: Bearer wrong'],
     ['that is empty', 'Authorization: Bearer'],
     ['that is blank', 'Authorization: Bearer  '],
     ['that is the digest itself', `Authorization: Bearer ${sha256(tokenOf('billing'))}`],
@@ -71,9 +71,9 @@ describe('a caller with a bearer token', () => {
     ['after a tab', `Authorization: Bearer\t${tokenOf('billing')}`],
   ])('is never treated as anonymous if it presents one %s', async (_, line) => {
     const connection = await edge.connect();
-    const answer = await connection.send(formRequest(balance, '', [line])).response();
-    expectProblem(answer, 'caller-unknown');
-    expect(answer.headers['www-authenticate']).toBe('Bearer realm="countersign"');
+    const response = await connection.send(formRequest(balance, '', [line])).response();
+    expectProblem(response, 'caller-unknown');
+    expect(response.headers['www-authenticate']).toBe('Bearer realm="countersign"');
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
   });
@@ -88,7 +88,7 @@ describe('a caller with a bearer token', () => {
 });
 
 it.each(['Basic YTpi', 'OAuth oauth_nonce="x"', 'Negotiate', 'Bearerx abc'])(
-  'another scheme says nothing and goes nowhere: Authorization: %s',
+  'another scheme does not authenticate and is not forwarded: Authorization: %s',
   async (value) => {
     expect((await edge.ask(formRequest(balance, '', [`Authorization: ${value}`]))).status).toBe(200);
     expect(edge.gateway.requests[0]?.headers.authorization).toMatch(/^OAuth oauth_consumer_key="acme", /);
@@ -101,7 +101,7 @@ describe('the access of a caller', () => {
     edge.ask(formRequest(balanceOf(login), '', [bearer(name)]));
 
   it('is denied without a grant', async () => {
-    expectProblem(await ask('acme', 'nobody'), 'not-allowed');
+    expectProblem(await ask('acme', 'ungranted'), 'not-allowed');
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
@@ -135,7 +135,7 @@ describe('the access of a caller', () => {
 
   it('keeps the connection open when it is denied', async () => {
     const connection = await edge.connect();
-    connection.send(formRequest(balance, 'a=b', [bearer('nobody')]));
+    connection.send(formRequest(balance, 'a=b', [bearer('ungranted')]));
     expectProblem(await connection.response(), 'not-allowed');
     expect(await nextIsServed(connection)).toBe(true);
   });
@@ -157,17 +157,17 @@ describe('the order of the steps', () => {
   it('does not include reading the body of an unknown caller', async () => {
     const lines = ['Authorization: Bearer wrong', 'Content-Length: 1000'];
     const connection = await edge.connect();
-    const answer = await connection.send(formRequest(balance, '', lines)).response();
-    expectProblem(answer, 'caller-unknown');
-    expect(answer.headers.connection).toBe('close');
+    const response = await connection.send(formRequest(balance, '', lines)).response();
+    expectProblem(response, 'caller-unknown');
+    expect(response.headers.connection).toBe('close');
     connection.finish();
     expect(await connection.ended()).toBe('FIN');
   });
 });
 
 it('requests of a caller in dry-run mode are processed, and what would be denied is logged and counted', async () => {
-  const answer = await edge.ask(formRequest(balance, '', [bearer('trial')]));
-  expect(answer.status).toBe(200);
+  const response = await edge.ask(formRequest(balance, '', [bearer('trial')]));
+  expect(response.status).toBe(200);
   expect(edge.gateway.requests).toHaveLength(1);
   expect(edge.logLines()).toContainEqual(
     expect.objectContaining({

@@ -4,7 +4,7 @@ import { connect } from 'node:tls';
 import { beforeEach, expect, it } from '@jest/globals';
 import { loadConfig } from '../../src/config/load.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
-import { always, type FaultyGateway, reply } from '../support/faulty-gateway.ts';
+import { always, type FaultyGateway, httpResponse } from '../support/faulty-gateway.ts';
 import { Folder } from '../support/folder.ts';
 import { post } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
@@ -15,11 +15,11 @@ import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
 import { until } from '../support/until.ts';
 
-/** Milliseconds; a minute outside of tests. */
+/** Milliseconds; a minute in production. */
 const certificatesEvery = 100;
 const day = 86_400_000;
 
-describeWith('openssl')('certificate files that are replaced (needs the program openssl)', () => {
+describeWith('openssl')('replaced certificate files (needs the program openssl)', () => {
   let folder: Folder;
   let ca: Ca;
   let other: Ca;
@@ -33,19 +33,19 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
 
   const at = (name: string): string => folder.at(name);
 
-  /** Puts a certificate and its key where the configuration names them. */
+  /** Writes a certificate and its key to the files of the configuration. */
   function install({ certFile, keyFile }: Issued, name: string): void {
     copyFileSync(certFile, at(`${name}.crt`));
     copyFileSync(keyFile, at(`${name}.key`));
   }
 
   const startGateway = (issued?: Issued): Promise<FaultyGateway> =>
-    starts.gateway([always(reply('200 OK', '[]'))], issued);
+    starts.gateway([always(httpResponse('200 OK', '[]'))], issued);
 
   const start = (options: ProxyOptions): Promise<TestProxy> =>
     starts.proxy({ certificateCheckInterval: certificatesEvery, random: () => 0, ...options });
 
-  /** Common name of the certificate that the listener shows. */
+  /** Common name of the listener's certificate. */
   async function shownBy(proxy: TestProxy): Promise<string> {
     const { hostname: host, port } = new URL(proxy.url);
     const socket = connect({ host, port: Number(port), rejectUnauthorized: false });
@@ -67,7 +67,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     return start({ gateway: gateway.url, config: { proxy: { port: 0, tls } } });
   }
 
-  it('of the listener are shown to the connections to come, without a signal', async () => {
+  it('of the listener are used for new connections, without a signal', async () => {
     const proxy = await startTls();
     expect(await shownBy(proxy)).toBe('first');
     install(ca.issue('second'), 'tls');
@@ -75,7 +75,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     expect(unusable(proxy)).toEqual([]);
   });
 
-  it('are an error only at the second look at which they do not match, and stay unused meanwhile', async () => {
+  it('that do not match are not used, and are an error at the second check', async () => {
     const proxy = await startTls();
     const { certFile, keyFile } = ca.issue('second');
     copyFileSync(certFile, at('tls.crt'));
@@ -92,7 +92,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     await until(async () => (await shownBy(proxy)) === 'second');
   });
 
-  it('one after the other between two looks are no error', async () => {
+  it('are no error if certificate and key are replaced one after the other between two checks', async () => {
     const proxy = await startTls();
     const { certFile, keyFile } = ca.issue('second');
     copyFileSync(certFile, at('tls.crt'));
@@ -102,7 +102,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     expect(unusable(proxy)).toEqual([]);
   });
 
-  it('by something that is no certificate, or removed, leave the ones before in use', async () => {
+  it('that are invalid or missing leave the previous ones in use', async () => {
     const proxy = await startTls();
     writeFileSync(at('tls.crt'), 'MARK');
     await until(() => unusable(proxy).length === 1);
@@ -113,7 +113,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     expect(await shownBy(proxy)).toBe('first');
   });
 
-  it('at the reload of a configuration are used at once, and a pair that does not match does not spoil it', async () => {
+  it('are used immediately by a reload, which a pair that does not match does not prevent', async () => {
     install(ca.issue('first'), 'tls');
     const tls = { certFile: at('tls.crt'), keyFile: at('tls.key') };
     const gateway = await startGateway();
@@ -128,7 +128,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     expect(await shownBy(proxy)).toBe('second');
   });
 
-  it('of a gateway CA are trusted for the connections to come', async () => {
+  it('of a gateway CA are used for new connections', async () => {
     const gateway = await startGateway(other.issue('gateway'));
     copyFileSync(ca.file, at('gateway-ca.crt'));
     const proxy = await start({ gateway: gateway.url, sandbox: { caFile: at('gateway-ca.crt') } });
@@ -137,7 +137,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     await until(async () => (await proxy.balance()).status === 200);
   });
 
-  it.each(['by a look', 'by a reload'])(
+  it.each(['by a check', 'by a reload'])(
     'of Vault, %s, are used for new connections, and cached keys survive',
     async (how) => {
       const clients = new Ca(folder.path, 'clients');
@@ -157,7 +157,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
       const proxy = await start({
         gateway: gateway.url,
         config,
-        certificateCheckInterval: how === 'by a look' ? certificatesEvery : day,
+        certificateCheckInterval: how === 'by a check' ? certificatesEvery : day,
       });
       expect((await proxy.balance()).status).toBe(200);
       const { port } = old;
@@ -185,7 +185,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     return vault;
   }
 
-  it('show when they run out', async () => {
+  it('have their expiry in the metrics', async () => {
     install(ca.issue('first'), 'tls');
     const gateway = await startGateway();
     const tls = { certFile: at('tls.crt'), keyFile: at('tls.key'), clientCaFile: ca.file };

@@ -3,7 +3,7 @@ import { connect } from 'node:tls';
 import { beforeEach, expect, it } from '@jest/globals';
 import { check } from '../../src/cli/check/check.ts';
 import { type ConfigInput } from '../support/config.ts';
-import { always, reply } from '../support/faulty-gateway.ts';
+import { always, httpResponse } from '../support/faulty-gateway.ts';
 import { Folder } from '../support/folder.ts';
 import { harness } from '../support/harness.ts';
 import { describeWith } from '../support/requires.ts';
@@ -15,7 +15,7 @@ import { until } from '../support/until.ts';
 
 /** Milliseconds. */
 const [minute, hour] = [60_000, 3_600_000];
-/** Milliseconds between looks at the files; a minute outside of tests. */
+/** Milliseconds between checks of the files; a minute in production. */
 const certificatesEvery = 100;
 
 describeWith('openssl')('a certificate that has expired (needs the program openssl)', () => {
@@ -30,23 +30,23 @@ describeWith('openssl')('a certificate that has expired (needs the program opens
 
   const files = (name: string) => ({ certFile: folder.at(`${name}.crt`), keyFile: folder.at(`${name}.key`) });
 
-  /** Puts a certificate and its key where the configuration names them. */
+  /** Writes a certificate and its key to the files of the configuration. */
   function install({ certFile, keyFile }: Issued, name: string): void {
     copyFileSync(keyFile, files(name).keyFile);
     copyFileSync(certFile, files(name).certFile);
   }
 
-  /** @param endsIn milliseconds; negative for one that has expired. */
+  /** @param endsIn milliseconds until it expires; negative if it has expired. */
   function issue(name: string, endsIn: number): Issued {
     return ca.issue(name, { from: Date.now() - 2 * hour, until: Date.now() + endsIn });
   }
 
   async function start(config: Partial<ConfigInput>): Promise<TestProxy> {
     const options = { config, certificateCheckInterval: certificatesEvery, random: () => 0 };
-    return (await starts.pair([always(reply('200 OK', '[]'))], options)).proxy;
+    return (await starts.pair([always(httpResponse('200 OK', '[]'))], options)).proxy;
   }
 
-  /** Milliseconds until the certificate in use ends, as the metric says. */
+  /** Milliseconds until the certificate in use expires, according to the metric. */
   async function timeLeft(proxy: TestProxy, certificate: string): Promise<number> {
     return (await proxy.counted('certificate_expiry_timestamp_seconds', { certificate })) * 1000 - Date.now();
   }
@@ -64,7 +64,7 @@ describeWith('openssl')('a certificate that has expired (needs the program opens
     return { code, text: lines.join('\n') };
   }
 
-  /** What a caller who verifies the listener's certificate gets. */
+  /** The result of a request whose client verifies the listener's certificate. */
   function handshake(proxy: TestProxy): Promise<string> {
     const { hostname: host, port } = new URL(proxy.url);
     const socket = connect({ host, port: Number(port), ca: ca.cert });
@@ -74,7 +74,7 @@ describeWith('openssl')('a certificate that has expired (needs the program opens
     }).finally(() => socket.destroy());
   }
 
-  it('on the listener shows in the metric and in `check`, and is over when it is replaced', async () => {
+  it('on the listener is reported by the metric and by `check`, until it is replaced', async () => {
     install(issue('short', 2000), 'tls');
     const tls = files('tls');
     const proxy = await start({ proxy: { port: 0, tls } });
@@ -96,7 +96,7 @@ describeWith('openssl')('a certificate that has expired (needs the program opens
     expect(await checked({ proxy: { tls } })).toMatchObject({ code: 0 });
   });
 
-  it('of the client of Vault shows in the metric and in `check`, and is over when it is replaced', async () => {
+  it('of the Vault client is reported by the metric and by `check`, until it is replaced', async () => {
     const { cert, key } = issue('vault', hour);
     const vault = new StubVault({ tls: { cert, key, clientCa: ca.cert } });
     vault.put('gateway/sandbox/acme', { control_key: 'first' });
@@ -121,7 +121,7 @@ describeWith('openssl')('a certificate that has expired (needs the program opens
     expect(await checked({ keys })).toMatchObject({ code: 0 });
   });
 
-  it('of Vault is one line of the log that says so, and over when Vault shows another', async () => {
+  it('of Vault is logged once with its cause, until Vault has another', async () => {
     const vault = new StubVault({ tls: issue('expired', -minute) });
     vault.put('gateway/sandbox/acme', { control_key: 'first' });
     const address = await vault.listen();

@@ -136,7 +136,7 @@ describe('check --online', () => {
   it('checks each login of a wildcard once if it may list them', async () => {
     await bench.put({ control_key: newControlKey }, 'acme-2');
     await bench.put({ private_key: 'broken' }, 'other');
-    const config = configWith([grant(['*'], 'acme', 'acme*'), grant(['*'], 'nobody*')], {}, 'token');
+    const config = configWith([grant(['*'], 'acme', 'acme*'), grant(['*'], 'nologin*')], {}, 'token');
     const { code, rows } = await checks(config);
     expect(code).toBe(0);
     expect(keyRows(rows)).toEqual([
@@ -144,8 +144,8 @@ describe('check --online', () => {
       ['sandbox/acme private_key', 'ok', 'version 1, 0s old, RSA 2048 bits'],
       ['sandbox/acme-2 control_key', 'ok', 'version 1, 0s old'],
       ['sandbox/acme-2 private_key', 'not-checked', 'the login has no key of this kind'],
-      ['sandbox/nobody* control_key', 'not-checked', 'no login matches'],
-      ['sandbox/nobody* private_key', 'not-checked', 'no login matches'],
+      ['sandbox/nologin* control_key', 'not-checked', 'no login matches'],
+      ['sandbox/nologin* private_key', 'not-checked', 'no login matches'],
     ]);
     expect(await checks(configWith([grant(['transfer'], '*')], {}, 'token'))).toMatchObject({ code: 1 });
   });

@@ -35,7 +35,7 @@ beforeAll(async () => {
   issue(ours, 'server', 'IP:127.0.0.1');
   issue(ours, 'uri', billing);
   issue(ours, 'dns', 'DNS:Reports.Internal');
-  issue(ours, 'nobody', 'DNS:nobody.internal');
+  issue(ours, 'stranger', 'DNS:stranger.internal');
   issue(ours, 'nameless', 'email:spiffe@test.invalid');
   issue(theirs, 'forged', billing);
   issue(ours, 'wildcard', 'DNS:*.internal');
@@ -44,7 +44,7 @@ beforeAll(async () => {
   proxy = await start(ours);
 }, 60_000);
 
-/** What a caller shows, and trusts. */
+/** The certificate that a client presents, and the CA that it trusts. */
 const shown = (name: string) => {
   const { cert, key } = certificates.get(name) ?? {};
   return { cert, key, ca: ours.cert };
@@ -103,7 +103,7 @@ whereOpensslIs('a caller with a client certificate', () => {
 
   it.each([
     ['none', undefined],
-    ['one of a name that is not configured', 'nobody'],
+    ['one of a name that is not configured', 'stranger'],
     ['one without URI and DNS name', 'nameless'],
     ['one of a wildcard, which is a name like any other', 'wildcard'],
     ['one of another CA', 'forged'],
@@ -206,18 +206,18 @@ whereOpensslIs('a caller with a client certificate', () => {
     const changing = await start(ours);
     const agent = new Agent({ keepAlive: true });
     const going = Promise.withResolvers<void>();
-    const { reply } = gateway;
-    gateway.reply = (response) => void going.promise.then(() => response.end('OK'));
+    const { respond } = gateway;
+    gateway.respond = (response) => void going.promise.then(() => response.end('OK'));
     try {
       const before = gateway.requests.length;
-      const answer = askWith('uri', changing, { agent });
+      const response = askWith('uri', changing, { agent });
       await until(() => gateway.requests.length > before);
       await changing.reload(configWith(theirs));
       going.resolve();
-      expect(await answer).toEqual({ status: 200, caller: 'billing' });
+      expect(await response).toEqual({ status: 200, caller: 'billing' });
       expect(Object.values(agent.freeSockets).flat()).toEqual([]);
     } finally {
-      gateway.reply = reply;
+      gateway.respond = respond;
       agent.destroy();
     }
   });

@@ -16,14 +16,14 @@ describe('a connection after CONNECT or an upgrade', () => {
     const gateway = await starts.recordingGateway();
     const process = await starts.process({ gateway: gateway.url });
     const going = Promise.withResolvers<void>();
-    gateway.reply = (response) => void going.promise.then(() => response.end('paid'));
+    gateway.respond = (response) => void going.promise.then(() => response.end('paid'));
     const payments = Array.from({ length: 20 }, (_, nth) => process.post(transfer, `n=${nth}`));
     await until(() => gateway.requests.length === 20);
     for (let count = 0; count < 20; count += 1) (await process.connect()).send(tunnel).reset();
     await new Promise((resolve) => setTimeout(resolve, 200));
     going.resolve();
-    const answers = await Promise.all(payments);
-    expect(answers.map(({ status: code, body }) => `${code} ${body}`)).toEqual(Array(20).fill('200 paid'));
+    const responses = await Promise.all(payments);
+    expect(responses.map(({ status: code, body }) => `${code} ${body}`)).toEqual(Array(20).fill('200 paid'));
     expect(process.child.exitCode).toBeNull();
     expect(process.stderr()).toBe('');
   });

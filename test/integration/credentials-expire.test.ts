@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Load, tell } from '../support/load.ts';
+import { Load, printNumbers } from '../support/load.ts';
 import { type CountersignProcess } from '../support/process.ts';
 import { roleName } from '../support/stub-vault/harness.ts';
 import { balanceOf, TestCluster } from '../support/test-cluster.ts';
@@ -77,11 +77,11 @@ describe('a Vault credential that is no longer valid', () => {
   async function expectRecovery(name: string): Promise<void> {
     const from = performance.now();
     await until(() => isUp(name), `${name} has recovered`);
-    tell(`${name}: recovered`, { 'after, s': Math.round((performance.now() - from) / 100) / 10 });
+    printNumbers(`${name}: recovered`, { 'after, s': Math.round((performance.now() - from) / 100) / 10 });
     expect(await expiryOf(name)).toBeGreaterThan(Date.now() / 1000);
   }
 
-  it('because a secret ID is used up, raises an alert until its file has another', async () => {
+  it('because a secret ID is used up, raises an alert until its file has another one', async () => {
     await expectAlert('used-up', 'Vault rejected the credentials (HTTP 400, approle)');
     await cluster.newSecretId('used-up');
     await expectRecovery('used-up');

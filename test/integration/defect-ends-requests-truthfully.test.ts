@@ -18,23 +18,23 @@ function onSignal(code: string): readonly string[] {
   return ['--import', `data:text/javascript,${encodeURIComponent(module)}`];
 }
 
-const defect = "throw new Error('4111111111111111')";
-/** And another one in each turn of the event loop that follows. */
-const defects = `setInterval(() => { ${defect} }, 1); ${defect}`;
+const bug = "throw new Error('4111111111111111')";
+/** And another one in each following turn of the event loop. */
+const bugs = `setInterval(() => { ${bug} }, 1); ${bug}`;
 
 const gatewayOf = (script: Script): Promise<FaultyGateway> => starts.gateway([script]);
 
-const serve = (options: ProcessOptions, code = defect): Promise<CountersignProcess> =>
+const serve = (options: ProcessOptions, code = bug): Promise<CountersignProcess> =>
   starts.process({ nodeOptions: onSignal(code), ...options });
 
-/** The two log lines that are no exchange do not count. */
+/** Outcome and reason of each access line. */
 const outcomes = (process: ServeProcess): string[] =>
   process
     .logLines('request completed')
     .map(({ outcome, reason }) => `${String(outcome)} ${String(reason)}`)
     .sort();
 
-async function endsByDefect(process: ServeProcess): Promise<void> {
+async function expectCrash(process: ServeProcess): Promise<void> {
   const began = performance.now();
   process.signal('SIGUSR2');
   expect(await process.ended).toBe(1);
@@ -42,14 +42,14 @@ async function endsByDefect(process: ServeProcess): Promise<void> {
 }
 
 describe.each([
-  ['one defect', defect],
-  ['a defect that is followed by others', defects],
+  ['an uncaught exception', bug],
+  ['an uncaught exception that is followed by others', bugs],
 ])('%s', (_name, code) => {
   it('ends each request in flight with its true outcome, in the log and to the caller', async () => {
-    const answers = await gatewayOf(silent);
+    const responding = await gatewayOf(silent);
     const handshakes = await gatewayOf(() => {});
     const environments = {
-      sandbox: environmentFor(answers.url),
+      sandbox: environmentFor(responding.url),
       connecting: environmentFor(handshakes.url.replace('http:', 'https:')),
     };
     const process = await serve({ config: { environments } }, code);
@@ -59,8 +59,8 @@ describe.each([
     const connecting = [process.post(inConnecting, transferForm)];
     const sending = await process.connect();
     sending.send(formRequest(paths.transfer, 'client_orderid=', ['Content-Length: 1000', 'Accept: */*']));
-    await until(() => answers.requests().length === 1 && handshakes.connections() === 1);
-    await endsByDefect(process);
+    await until(() => responding.requests().length === 1 && handshakes.connections() === 1);
+    await expectCrash(process);
     expect(verdict(await waiting)).toBe('504 gateway-timeout unknown unknown');
     expect((await Promise.all(connecting)).map(verdict)).toEqual(['503 shutting-down not-sent not-sent']);
     expect(await sending.response()).toMatchObject({
@@ -73,26 +73,26 @@ describe.each([
       'not-sent shutting-down',
       'unknown gateway-timeout',
     ]);
-    expect(answers.requests()).toHaveLength(1);
+    expect(responding.requests()).toHaveLength(1);
     expect(process.stdout() + process.stderr()).not.toContain('4111111111111111');
   });
 });
 
-it('a request that waits for a key ends as not sent', async () => {
+it('after an uncaught exception, a request that waits for a key ends as not sent', async () => {
   const vault = await gatewayOf(silent);
   const gateway = await gatewayOf(silent);
   const auth = { method: 'token', token: 'hvs.token' } as const;
   const keys = { source: 'vault', vault: { address: vault.url, auth, timeout: '20s' } } as const;
   const process = await serve({ gateway: gateway.url, config: { keys } });
-  const answer = process.transfer();
+  const response = process.transfer();
   await until(async () => (await process.metric('requests_in_flight', { environment: 'sandbox' })) === 1);
-  await endsByDefect(process);
-  expect(verdict(await answer)).toBe('503 shutting-down not-sent not-sent');
+  await expectCrash(process);
+  expect(verdict(await response)).toBe('503 shutting-down not-sent not-sent');
   expect(outcomes(process)).toEqual(['not-sent shutting-down']);
   expect(gateway.connections()).toBe(0);
 });
 
-it('a response that is being passed on breaks off, with an unknown outcome', async () => {
+it('after an uncaught exception, a response that is being forwarded is truncated, with an unknown outcome', async () => {
   const gateway = await gatewayOf(async ({ request, write }) => {
     await request();
     write(
@@ -103,26 +103,26 @@ it('a response that is being passed on breaks off, with an unknown outcome', asy
   const connection = await process.connect();
   connection.send(formRequest(paths.transfer, transferForm));
   await connection.received(1_000_000);
-  await endsByDefect(process);
+  await expectCrash(process);
   expect(await connection.gone()).toBe('ECONNRESET');
   expect(outcomes(process)).toEqual(['unknown shutting-down']);
   expect(process.logLines('request completed')).toMatchObject([{ status: 200, gatewayStatus: 200 }]);
 });
 
-it('a process with a defect accepts no connection while its requests end', async () => {
+it('a crashing process accepts no connection while its requests end', async () => {
   const gateway = await gatewayOf(silent);
   const process = await serve({ gateway: gateway.url });
   // A body that is not read to its end keeps the process for half a second.
   const sending = await process.connect();
   sending.send(formRequest(paths.transfer, 'client_orderid=', ['Content-Length: 1000']));
-  const ending = endsByDefect(process);
+  const ending = expectCrash(process);
   await until(() => process.logLines('uncaught exception, exiting').length > 0);
   expect(await RawConnection.open(process.url).catch(codeOf)).toBe('ECONNREFUSED');
   await ending;
   sending.close();
 });
 
-it('a process with a defect is not ready while its requests end', async () => {
+it('a crashing process is not ready while its requests end', async () => {
   const gateway = await gatewayOf(silent);
   const process = await serve({ gateway: gateway.url });
   const sending = await process.connect();
@@ -137,13 +137,13 @@ it('a process with a defect is not ready while its requests end', async () => {
   sending.close();
 });
 
-it('a log that cannot be written does not keep a process with a defect from ending', async () => {
+it('a log that cannot be written does not keep a crashing process from exiting', async () => {
   const gateway = await gatewayOf(silent);
   const full = openSync('/dev/full', 'w');
   const port = await freePort();
   const process = starts.spawn({
     file: configFor(gateway.url, { proxy: { port, timeouts: { shutdownDelay: '0s' } } }),
-    nodeOptions: onSignal(defects),
+    nodeOptions: onSignal(bugs),
     stdout: full,
   });
   closeSync(full);
@@ -154,8 +154,8 @@ it('a log that cannot be written does not keep a process with a defect from endi
       () => false,
     ),
   );
-  const answer = post(`${url}${paths.transfer}`, transferForm);
+  const response = post(`${url}${paths.transfer}`, transferForm);
   await until(() => gateway.requests().length === 1);
-  await endsByDefect(process);
-  expect(verdict(await answer)).toBe('504 gateway-timeout unknown unknown');
+  await expectCrash(process);
+  expect(verdict(await response)).toBe('504 gateway-timeout unknown unknown');
 });

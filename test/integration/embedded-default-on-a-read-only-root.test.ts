@@ -8,7 +8,7 @@ import { harness } from '../support/harness.ts';
 import { itWhere } from '../support/requires.ts';
 import { until } from '../support/until.ts';
 
-/** Where also root can make no folder. */
+/** Where not even root can create a folder. */
 const readOnly = '/proc/self';
 const sharedMemory = '/dev/shm';
 const starts = harness();
@@ -16,7 +16,7 @@ const folder = mkdtempSync(join(tmpdir(), 'countersign-embedded-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const inMemory = itWhere(existsSync(sharedMemory), `there is no ${sharedMemory}`);
-/** A test in which a file system may be mounted that no other process sees. */
+/** A test that may mount a file system that no other process sees. */
 const withMounts = itWhere(
   existsSync(sharedMemory) && spawnSync('unshare', ['--mount', 'true']).status === 0,
   'this user may not mount a file system (unshare --mount)',
@@ -48,7 +48,7 @@ inMemory('explain without --config works there too, and leaves no key behind', (
   expect(keysIn(sharedMemory)).toEqual(before);
 });
 
-it('keys go to the first folder that can be written to', () => {
+it('keys are written to the first writable folder', () => {
   expect(createKeyDirectory([readOnly, folder])).toMatch(new RegExp(`^${folder}/countersign-keys-`));
 });
 
@@ -64,7 +64,7 @@ withMounts('serve says in one sentence what to do where nothing can be written',
   });
 });
 
-it('if no directory is writable, the error names each one and why', () => {
+it('if no folder is writable, the error names each one and why', () => {
   expect(() => createKeyDirectory([readOnly, join(folder, 'missing')])).toThrow(
     nowhere(`/proc/self (ENOENT) or ${folder}/missing (ENOENT)`),
   );

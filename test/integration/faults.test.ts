@@ -23,10 +23,10 @@ describe('under faults, hang-ups and signals', () => {
       progress: () => {},
     });
 
-    // With its details, by which a failure can be seen again.
+    // With the details that reproduce a failure.
     expect(run.violations.length === 0 ? 'kept' : report(run)).toBe('kept');
 
-    // And something has happened that could have broken them.
+    // The run contained events that could have broken a promise.
     const { requests } = run.ledger;
     const seen = new Set(
       requests.flatMap(({ upstreamRequests }) => upstreamRequests.map(({ fault }) => fault)),

@@ -46,19 +46,19 @@ describe('a form', () => {
     'is rejected, and with 400 the connection closes: %s',
     async (_, target, form, reason) => {
       const connection = await edge.connect();
-      const answer = await connection.send(formRequest(target, form)).response();
-      expectProblem(answer, reason);
+      const response = await connection.send(formRequest(target, form)).response();
+      expectProblem(response, reason);
       expect(edge.gateway.requests).toHaveLength(0);
-      expect(answer.headers.connection).toBe(answer.status === 400 ? 'close' : 'keep-alive');
-      if (answer.status === 400) expect(await connection.ended()).toBe('FIN');
+      expect(response.headers.connection).toBe(response.status === 400 ? 'close' : 'keep-alive');
+      if (response.status === 400) expect(await connection.ended()).toBe('FIN');
       else expect(await nextIsServed(connection)).toBe(true);
     },
   );
 
   it('that is not UTF-8 is rejected even if it is not escaped', async () => {
     const head = formRequest(balance, '', ['Content-Length: 3']);
-    const answer = await edge.ask(Buffer.concat([Buffer.from(head), Buffer.from('a=\xff', 'latin1')]));
-    expectProblem(answer, 'malformed-form');
+    const response = await edge.ask(Buffer.concat([Buffer.from(head), Buffer.from('a=\xff', 'latin1')]));
+    expectProblem(response, 'malformed-form');
   });
 
   it('that is rejected is described without its content', async () => {

@@ -17,94 +17,94 @@ const third = newKeys('a third control key');
 const start = (options?: ProxyOptions): Promise<Rotating> => startRotating(starts, options);
 
 /** Balance (HMAC) and status (RSA). */
-async function askBoth(proxy: TestProxy): Promise<number[]> {
+async function queryBoth(proxy: TestProxy): Promise<number[]> {
   return [(await proxy.balance()).status, (await proxy.status()).status];
 }
 
 const sourceReads = (proxy: TestProxy): Promise<number> => proxy.counted('key_fetch_duration_seconds_count');
 
-describe('a key that is replaced costs no read a failure', () => {
-  it('when the gateway knows both for a while and the source follows', async () => {
+describe('no read fails because of a key rotation', () => {
+  it('if the gateway accepts both keys for a while, and then the source has the new one', async () => {
     const { proxy, accept, putInSource, simulator } = await start();
-    expect(await askBoth(proxy)).toEqual([200, 200]);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
     accept(oldKeys, nextKeys);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
     putInSource(nextKeys);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
-    // The cached keys are the old ones still.
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    // The cached keys are still the old ones.
     accept(nextKeys);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
     expect(simulator.seen.count({ rejection: 'signature-wrong' })).toBe(1);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
     expect((await proxy.transfer()).status).toBe(200);
   });
 
-  it('when the source has it before the gateway', async () => {
+  it('if the source has the new key before the gateway', async () => {
     const { proxy, accept, putInSource, simulator } = await start();
     await proxy.reload({ keys: alwaysLooking(proxy) });
-    expect(await askBoth(proxy)).toEqual([200, 200]);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
     putInSource(nextKeys);
     await untilKeysChange(proxy);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
-    const refused = simulator.seen.count({ rejection: 'signature-wrong' });
-    expect(refused).toBe(2);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    const rejected = simulator.seen.count({ rejection: 'signature-wrong' });
+    expect(rejected).toBe(2);
     expect(await proxy.counted('key_fallbacks_total', { to: 'older' })).toBe(2);
-    // The accepted one is used from then on, also for what may not be sent twice.
-    expect(await askBoth(proxy)).toEqual([200, 200]);
+    // From then on the accepted one is used, also for requests that must not be sent twice.
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
     expect((await proxy.transfer()).status).toBe(200);
-    expect(simulator.seen.count({ rejection: 'signature-wrong' })).toBe(refused);
+    expect(simulator.seen.count({ rejection: 'signature-wrong' })).toBe(rejected);
     accept(nextKeys);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
     expect(await proxy.counted('key_fallbacks_total', { to: 'newer' })).toBe(2);
     expect((await proxy.transfer()).status).toBe(200);
   });
 
-  it('also when the configuration is read again meanwhile', async () => {
+  it('if the configuration is reloaded meanwhile', async () => {
     const { proxy, putInSource, simulator } = await start();
     await proxy.reload({ keys: alwaysLooking(proxy) });
-    await askBoth(proxy);
+    await queryBoth(proxy);
     putInSource(nextKeys);
     await untilKeysChange(proxy);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
-    const refused = simulator.seen.count({ rejection: 'signature-wrong' });
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    const rejected = simulator.seen.count({ rejection: 'signature-wrong' });
     await proxy.reload({ keys: alwaysLooking(proxy), signing: { concurrency: 2 } });
     expect((await proxy.transfer()).status).toBe(200);
-    expect(simulator.seen.count({ rejection: 'signature-wrong' })).toBe(refused);
+    expect(simulator.seen.count({ rejection: 'signature-wrong' })).toBe(rejected);
   });
 
-  it('also in the moment after a payment was refused for it', async () => {
+  it('right after a payment was rejected because of the key', async () => {
     const { proxy, accept, putInSource } = await start();
-    expect(await askBoth(proxy)).toEqual([200, 200]);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
     putInSource(nextKeys);
     accept(nextKeys);
     expect((await proxy.transfer()).status).toBe(403);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
     expect((await proxy.transfer()).status).toBe(200);
   });
 
-  it('also when only one of the two keys is replaced', async () => {
+  it('if only one of the two keys is replaced', async () => {
     const { proxy, accept, putInSource, simulator } = await start();
-    expect(await askBoth(proxy)).toEqual([200, 200]);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
     const mixed = { controlKey: nextKeys.controlKey, privateKey: oldKeys.privateKey };
     putInSource(mixed);
     accept(mixed);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
     expect(simulator.seen.count({ operation: 'order-status', rejection: 'signature-wrong' })).toBe(0);
   });
 });
 
-describe('a gateway that refuses everything', () => {
-  it('gets at most one request more per step of the back-off, and so does the source', async () => {
+describe('a gateway that rejects everything', () => {
+  it('gets at most one more request per step of the back-off, and so does the source', async () => {
     const { proxy, putInSource, simulator, pass } = await start();
     await proxy.balance();
     putInSource(nextKeys);
     simulator.accounts.setBlocked('acme', true);
     const before = { requests: simulator.seen.count(), reads: await sourceReads(proxy) };
     for (let turn = 0; turn < 5; turn += 1) {
-      const answers = await Promise.all(Array.from({ length: 8 }, () => proxy.balance()));
-      expect(answers.map(({ status }) => status)).toEqual(Array(8).fill(403));
+      const responses = await Promise.all(Array.from({ length: 8 }, () => proxy.balance()));
+      expect(responses.map(({ status }) => status)).toEqual(Array(8).fill(403));
     }
-    // The second key is tried once; until then its cached ring names the old one, after that the new one.
+    // The second key is tried once: the cached ring has the old key until then, and the new one afterwards.
     expect(simulator.seen.count() - before.requests).toBeLessThanOrEqual(40 + 8);
     expect((await sourceReads(proxy)) - before.reads).toBe(1);
     const later = simulator.seen.count();
@@ -112,14 +112,14 @@ describe('a gateway that refuses everything', () => {
     for (let turn = 0; turn < 10; turn += 1) await proxy.balance();
     expect(simulator.seen.count() - later).toBe(11);
     expect((await sourceReads(proxy)) - before.reads).toBe(2);
-    // The second step is two seconds long for the key, one for the look.
+    // The second step is two seconds for the key, and one second for the read of the source.
     pass(1_000);
     for (let turn = 0; turn < 10; turn += 1) await proxy.balance();
     expect(simulator.seen.count() - later).toBe(21);
     expect((await sourceReads(proxy)) - before.reads).toBe(3);
   });
 
-  it('gets nothing more when there is no other key', async () => {
+  it('gets no more requests if there is no other key', async () => {
     const { proxy, simulator } = await start();
     await proxy.balance();
     simulator.accounts.setBlocked('acme', true);
@@ -132,22 +132,22 @@ describe('a gateway that refuses everything', () => {
     ).toBe(10);
   });
 
-  it('gets a payment once', async () => {
+  it('gets each payment once', async () => {
     const { proxy, simulator, putInSource } = await start();
     await proxy.transfer();
     putInSource(nextKeys);
     simulator.accounts.setBlocked('acme', true);
-    const answer = await proxy.transfer();
-    expect(answer).toMatchObject({ status: 403 });
-    expect(answer.headers['countersign-outcome']).toBe('answered');
+    const response = await proxy.transfer();
+    expect(response).toMatchObject({ status: 403 });
+    expect(response.headers['countersign-outcome']).toBe('answered');
     expect(simulator.seen.count({ operation: 'transfer' })).toBe(2);
     const [, line] = await proxy.requestLines(2);
     expect(line).toMatchObject({ status: 403, outcome: 'answered', attempts: 1, rejection: 'current-key' });
   });
 });
 
-describe('payments without any read beside them', () => {
-  it('go on with the key that the gateway takes while a newer one waits in the source', async () => {
+describe('payments without concurrent reads', () => {
+  it('keep using the key that the gateway accepts while the source has a newer one', async () => {
     const { proxy, putInSource, accept } = await start();
     await proxy.reload({ keys: alwaysLooking(proxy) });
     expect((await proxy.transfer()).status).toBe(200);
@@ -155,13 +155,13 @@ describe('payments without any read beside them', () => {
     await untilKeysChange(proxy, proxy.transfer);
     expect((await proxy.transfer()).status).toBe(200);
     accept(nextKeys);
-    // The gateway's own change costs one payment its answer 403: it was not carried out, and is not sent twice.
+    // At the gateway's switch one payment gets a 403: it was not processed, and is not sent twice.
     expect((await proxy.transfer()).status).toBe(403);
     expect((await proxy.transfer()).status).toBe(200);
     expect((await proxy.transfer()).status).toBe(200);
   });
 
-  it('are refused once when the gateway changes first and knows the new key alone', async () => {
+  it('are rejected once if the gateway switches first and accepts only the new key', async () => {
     const { proxy, putInSource, accept } = await start();
     expect((await proxy.transfer()).status).toBe(200);
     accept(nextKeys);
@@ -171,7 +171,7 @@ describe('payments without any read beside them', () => {
   });
 });
 
-it('a payment is sent again after a 403 where configuration says so', async () => {
+it('a payment is retried after a 403 if the configuration says so', async () => {
   const { proxy, simulator, putInSource, accept } = await start({
     sandbox: { operations: { transfer: { retryOn403: true } } },
   });
@@ -184,7 +184,7 @@ it('a payment is sent again after a 403 where configuration says so', async () =
   expect((await proxy.requestLines(2))[1]).toMatchObject({ attempts: 2, rejection: 'other-key' });
 });
 
-it('the key the gateway knows is found among several, by the first read', async () => {
+it('the first read finds the accepted key among several', async () => {
   const { proxy, putInSource } = await start();
   await proxy.reload({ keys: alwaysLooking(proxy) });
   await proxy.balance();
@@ -195,7 +195,7 @@ it('the key the gateway knows is found among several, by the first read', async 
   expect((await proxy.balance()).status).toBe(200);
 });
 
-it('the key that the gateway takes out of three is found by the first read after the change', async () => {
+it('the first read after the switch finds the accepted one of three keys', async () => {
   const { proxy, putInSource, accept } = await start();
   await proxy.reload({ keys: alwaysLooking(proxy) });
   await proxy.balance();
@@ -203,7 +203,7 @@ it('the key that the gateway takes out of three is found by the first read after
     putInSource(keys);
     await untilKeysChange(proxy);
   }
-  expect(await askBoth(proxy)).toEqual([200, 200]);
+  expect(await queryBoth(proxy)).toEqual([200, 200]);
   accept(nextKeys);
-  expect(await askBoth(proxy)).toEqual([200, 200]);
+  expect(await queryBoth(proxy)).toEqual([200, 200]);
 });

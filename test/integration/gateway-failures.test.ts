@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { startBlackHole } from '../support/black-hole.ts';
 import { environmentFor } from '../support/config.ts';
-import { closedUrl, freePort, once, reply, type Script, silent } from '../support/faulty-gateway.ts';
+import { closedUrl, freePort, httpResponse, once, type Script, silent } from '../support/faulty-gateway.ts';
 import { type HttpResponse, verdict } from '../support/forwarding.ts';
 import { harness, type Pair } from '../support/harness.ts';
 import type { ProxyOptions, TestProxy } from '../support/service.ts';
@@ -16,19 +16,22 @@ const start = (options: ProxyOptions): Promise<TestProxy> =>
 
 /** A gateway that fails on its first connections and works after that. */
 const startPair = (...scripts: Script[]): Promise<Pair> =>
-  starts.pair([...scripts, once(reply('200 OK', approved))], { random: () => 0, sandbox: { timeouts } });
+  starts.pair([...scripts, once(httpResponse('200 OK', approved))], {
+    random: () => 0,
+    sandbox: { timeouts },
+  });
 
 /** Checks response, log and metrics of one transfer, and that the proxy works afterwards. */
 async function expectFailure(
   { gateway, proxy }: Pair,
   expected: { verdict: string; details: RegExp; attempts?: number; received: number },
 ): Promise<HttpResponse> {
-  const answer = await proxy.transfer();
+  const response = await proxy.transfer();
   const [status, reason, outcome] = expected.verdict.split(' ');
-  expect(verdict(answer)).toBe(expected.verdict);
-  expect(JSON.parse(answer.body).detail).toMatch(expected.details);
-  expect(answer.headers['content-type']).toBe('application/problem+json');
-  expect(answer.headers['proxy-status']).toContain(`details="${reason}"`);
+  expect(verdict(response)).toBe(expected.verdict);
+  expect(JSON.parse(response.body).detail).toMatch(expected.details);
+  expect(response.headers['content-type']).toBe('application/problem+json');
+  expect(response.headers['proxy-status']).toContain(`details="${reason}"`);
   expect(gateway.requests()).toHaveLength(expected.received);
   const [line] = await proxy.requestLines();
   expect(line).toMatchObject({
@@ -47,7 +50,7 @@ async function expectFailure(
   expect(await proxy.counted('gateway_responses_total', { operation: 'transfer' })).toBe(0);
   expect(await proxy.counted('requests_in_flight')).toBe(0);
   expect(await proxy.transfer()).toMatchObject({ status: 200, body: approved });
-  return answer;
+  return response;
 }
 
 const lost = /may have been processed.*order status by order ID.*do not resubmit/s;
@@ -87,7 +90,7 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
   });
 
   it('closes the connection before the end of a body of known length', async () => {
-    const short = reply('200 OK', approved).slice(0, -3);
+    const short = httpResponse('200 OK', approved).slice(0, -3);
     await expectFailureAfterHead(await startPair(once(short)));
   });
 
@@ -99,7 +102,7 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
   it('resets the connection within the body of its response', async () => {
     const within: Script = async ({ request, write, socket, reset }) => {
       await request();
-      write(reply('200 OK', approved).slice(0, -3));
+      write(httpResponse('200 OK', approved).slice(0, -3));
       setTimeout(() => (socket.destroyed ? undefined : reset()), 20);
     };
     await expectFailureAfterHead(await startPair(within));
@@ -150,7 +153,7 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
       'a length and chunks',
       'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',
     ],
-    ['more than the length says', `${reply('200 OK', approved)}and more\r\n\r\n`],
+    ['more than the length says', `${httpResponse('200 OK', approved)}and more\r\n\r\n`],
     [
       'another protocol (101)',
       'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n',
@@ -161,8 +164,8 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
 
   /** Headers were received, but they count nowhere, since there is no complete response. */
   async function expectFailureAfterHead(pair: Pair) {
-    const answer = await expectFailure(pair, reset);
-    expect(answer.complete).toBe(true);
+    const response = await expectFailure(pair, reset);
+    expect(response.complete).toBe(true);
   }
 });
 
@@ -171,9 +174,9 @@ describe('nothing is sent when', () => {
 
   it('the gateway refuses the connection: three attempts are made', async () => {
     const proxy = await start({ gateway: closedUrl });
-    const answer = await proxy.transfer();
-    expect(verdict(answer)).toBe(unreachable);
-    expect(JSON.parse(answer.body).detail).toMatch(unsent);
+    const response = await proxy.transfer();
+    expect(verdict(response)).toBe(unreachable);
+    expect(JSON.parse(response.body).detail).toMatch(unsent);
     const [line] = await proxy.requestLines();
     expect(line).toMatchObject({ reason: 'gateway-unreachable', outcome: 'not-sent', attempts: 3 });
     expect(await proxy.counted('signatures_total')).toBe(3);
@@ -232,10 +235,10 @@ it('a transfer whose connection was refused is sent, newly signed, once the gate
   });
   const port = await freePort();
   await proxy.reload({ environments: { sandbox: environmentFor(`http://127.0.0.1:${port}`) } });
-  const answer = proxy.transfer();
+  const response = proxy.transfer();
   await refused.promise;
-  const gateway = await starts.gateway([once(reply('200 OK', approved))], undefined, port);
-  expect(await answer).toMatchObject({ status: 200, body: approved });
+  const gateway = await starts.gateway([once(httpResponse('200 OK', approved))], undefined, port);
+  expect(await response).toMatchObject({ status: 200, body: approved });
   expect(gateway.requests().map(({ body }) => /oauth_nonce=([^&]*)/.exec(body)?.[1])).toEqual(['nonce-2']);
   expect((await proxy.requestLines())[0]).toMatchObject({ attempts: 2, outcome: 'answered', status: 200 });
 });

@@ -1,6 +1,6 @@
 import type { TlsOptions } from 'node:tls';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { always, reply } from '../support/faulty-gateway.ts';
+import { always, httpResponse } from '../support/faulty-gateway.ts';
 import { Folder } from '../support/folder.ts';
 import { verdict } from '../support/forwarding.ts';
 import { harness, type Pair } from '../support/harness.ts';
@@ -32,7 +32,7 @@ describeWith('openssl')('a gateway with TLS', () => {
     tls: TlsOptions = {},
   ): Promise<Pair> {
     const { cert, key } = certificates[certificate];
-    const gateway = await starts.gateway([always(reply('200 OK', '[]'))], { cert, key, ...tls });
+    const gateway = await starts.gateway([always(httpResponse('200 OK', '[]'))], { cert, key, ...tls });
     const sandbox = trusted === undefined ? {} : { caFile: trusted.file };
     return { gateway, proxy: await starts.proxy({ gateway: gateway.url, sandbox, random: () => 0 }) };
   }
@@ -79,7 +79,7 @@ describeWith('openssl')('a gateway with TLS', () => {
   });
 
   it('without TLS gets nothing', async () => {
-    const gateway = await starts.gateway([always(reply('200 OK', '[]'))]);
+    const gateway = await starts.gateway([always(httpResponse('200 OK', '[]'))]);
     const sandbox = { timeouts: { connect: '150ms', request: '400ms' } };
     const proxy = await starts.proxy({ gateway: gateway.url.replace('http:', 'https:'), sandbox });
     expect(verdict(await proxy.transfer())).toBe(unreachable);

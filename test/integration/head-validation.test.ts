@@ -79,8 +79,8 @@ const rejected: [name: string, request: string, reason: Reason][] = [
 describe('a request with an invalid head', () => {
   it.each(rejected)('gets a problem response: %s', async (_, request, reason) => {
     const connection = await edge.connect();
-    const answer = await connection.send(request).response();
-    expectProblem(answer, reason);
+    const response = await connection.send(request).response();
+    expectProblem(response, reason);
     expect(edge.gateway.requests).toHaveLength(0);
     connection.close();
   });
@@ -97,8 +97,8 @@ describe('a request with an invalid head', () => {
   });
 
   it('gets the allowed method in the response', async () => {
-    const answer = await edge.ask(withMethod('GET', balance));
-    expect(answer.headers.allow).toBe('POST');
+    const response = await edge.ask(withMethod('GET', balance));
+    expect(response.headers.allow).toBe('POST');
   });
 
   it.each([
@@ -114,9 +114,9 @@ describe('a request with an invalid head', () => {
   it('is rejected before its body is received: with a complete response, then the connection closes', async () => {
     const connection = await edge.connect();
     connection.send(formRequest(balance, '', ['Content-Type: text/plain', 'Content-Length: 100']));
-    const answer = await connection.response();
-    expectProblem(answer, 'unsupported-media-type');
-    expect(answer.headers.connection).toBe('close');
+    const response = await connection.response();
+    expectProblem(response, 'unsupported-media-type');
+    expect(response.headers.connection).toBe('close');
     connection.send('x'.repeat(100));
     expect(await connection.ended()).toBe('FIN');
   });
@@ -144,9 +144,9 @@ const ambiguous: [name: string, request: string][] = [
 describe('an ambiguous request', () => {
   it.each(ambiguous)('is rejected, and nothing after it is processed: %s', async (_, request) => {
     const connection = await edge.connect();
-    const answer = await connection.send(request + formRequest(balance)).response();
-    expectProblem(answer, 'bad-request');
-    expect(answer.headers.connection).toBe('close');
+    const response = await connection.send(request + formRequest(balance)).response();
+    expectProblem(response, 'bad-request');
+    expect(response.headers.connection).toBe('close');
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
   });
@@ -154,8 +154,8 @@ describe('an ambiguous request', () => {
   it.each(['X_Request_Id: 7', 'x.b3.traceid: 7'])(
     'is not one with a header of no meaning here: %s',
     async (line) => {
-      const answer = await edge.ask(formRequest(balance, '', [line]));
-      expect(answer.status).toBe(200);
+      const response = await edge.ask(formRequest(balance, '', [line]));
+      expect(response.status).toBe(200);
     },
   );
 });
@@ -188,20 +188,20 @@ const unparsed: [name: string, bytes: string | Buffer][] = [
 describe('bytes that are not a valid request', () => {
   it.each(unparsed)('get a problem response, and the connection closes: %s', async (_, bytes) => {
     const connection = await edge.connect();
-    const answer = await connection.send(bytes).response();
-    expectProblem(answer, 'bad-request');
-    expect(answer.headers.connection).toBe('close');
+    const response = await connection.send(bytes).response();
+    expectProblem(response, 'bad-request');
+    expect(response.headers.connection).toBe('close');
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
   it('have one log line, like every other request', async () => {
     const before = (await edge.requestLines(0)).length;
-    const answer = await edge.ask('hello\r\n\r\n');
+    const response = await edge.ask('hello\r\n\r\n');
     const lines = (await edge.requestLines(before + 1)).slice(before);
     expect(lines).toEqual([
       expect.objectContaining({
-        requestId: answer.headers['x-request-id'],
+        requestId: response.headers['x-request-id'],
         status: 400,
         reason: 'bad-request',
       }),
@@ -210,9 +210,9 @@ describe('bytes that are not a valid request', () => {
 
   it('get a 405 if they are a CONNECT request', async () => {
     const connection = await edge.connect();
-    const answer = await connection.send(withMethod('CONNECT', 'gateway.test:443')).response();
-    expectProblem(answer, 'method-not-allowed');
-    expect(answer.headers.allow).toBe('POST');
+    const response = await connection.send(withMethod('CONNECT', 'gateway.test:443')).response();
+    expectProblem(response, 'method-not-allowed');
+    expect(response.headers.allow).toBe('POST');
     expect(await connection.ended()).toBe('FIN');
   });
 });
@@ -238,7 +238,7 @@ describe('a valid request', () => {
     ['an empty body without a type', `POST ${balance} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`],
     ['HTTP/1.0', http10(formRequest(balance, 'a=b'))],
     [
-      'an offer to upgrade, which is not taken',
+      'an offer to upgrade, which is ignored',
       formRequest(balance, 'a=b', ['Connection: Upgrade', 'Upgrade: h2c']),
     ],
   ])('%s', async (_, request) => {
@@ -251,10 +251,10 @@ describe('a valid request', () => {
     ['two blanks behind the target', (request: string) => request.replace(' HTTP', '  HTTP')],
     ['RTSP/1.1', (request: string) => request.replace('HTTP/1.1', 'RTSP/1.1')],
   ])(
-    'a request line that the parser reads leniently is written anew for the gateway: %s',
+    'a request line that the parser reads leniently is normalized for the gateway: %s',
     async (_, lenient) => {
-      const answer = await edge.ask(lenient(formRequest(balance, 'a=b')));
-      expect(answer.status).toBe(200);
+      const response = await edge.ask(lenient(formRequest(balance, 'a=b')));
+      expect(response.status).toBe(200);
       const received = edge.gateway.requests.map(({ method, target }) => `${method} ${target}`);
       expect(received).toEqual([`POST ${balance.replace('/sandbox', '')}`]);
     },

@@ -157,7 +157,7 @@ describe('keys verify', () => {
   });
 
   it('fails for a login without keys, and for an invalid interval', async () => {
-    expect(await bench.run('verify', '--login', 'nobody')).toMatchObject({ code: 1, out: '' });
+    expect(await bench.run('verify', '--login', 'unknown')).toMatchObject({ code: 1, out: '' });
     expect(await bench.run('verify', '--login', 'acme', '--interval', 'x')).toMatchObject({
       code: 2,
       out: '',

@@ -3,7 +3,7 @@ import { closeSync, openSync } from 'node:fs';
 import { expect, it } from '@jest/globals';
 import { configFor } from '../support/config.ts';
 import { type Countersign, observe } from '../support/countersign.ts';
-import { freePort, once, reply } from '../support/faulty-gateway.ts';
+import { freePort, httpResponse, once } from '../support/faulty-gateway.ts';
 import { harness } from '../support/harness.ts';
 import { type ServeProcess } from '../support/process.ts';
 import { formRequest } from '../support/raw-http.ts';
@@ -15,7 +15,7 @@ type Running = ServeProcess & Countersign;
 
 /** With fixed ports, because the log line with the ports may be lost. */
 async function serveWith(stdout: number | 'pipe'): Promise<Running> {
-  const gateway = await starts.gateway([once(reply('200 OK', 'status=approved\n'))]);
+  const gateway = await starts.gateway([once(httpResponse('200 OK', 'status=approved\n'))]);
   const [proxy, admin] = [await freePort(), await freePort()];
   const timeouts = { shutdownDelay: '0s' };
   const file = configFor(gateway.url, { proxy: { port: proxy, timeouts }, admin: { port: admin } });

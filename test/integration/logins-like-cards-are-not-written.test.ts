@@ -33,7 +33,7 @@ async function written(): Promise<string> {
 const marks = { card, grouped, other };
 
 describe('a login that looks like a card number', () => {
-  it('is used, and is in no log line and no label', async () => {
+  it('works, and is in no log line and no label', async () => {
     await start();
     expect((await balanceOf(card)).status).toBe(200);
     expect((await balanceOf(grouped)).status).toBe(200);
@@ -43,7 +43,7 @@ describe('a login that looks like a card number', () => {
     expect(lines.map(({ login }) => login)).toEqual(Array(2).fill('[redacted: looks like a card number]'));
   });
 
-  it('is in no answer that says its keys are missing or unusable', async () => {
+  it('is not in the response that its keys are missing or unusable', async () => {
     await start({ keys: { [grouped]: { controlKey: '' } } });
     const missing = await balanceOf(card);
     const unusable = await balanceOf(grouped);
@@ -63,7 +63,7 @@ describe('a login that looks like a card number', () => {
   it('is not in the lines of its rotation', async () => {
     await start();
     await balanceOf(card);
-    edge.gateway.reply = (response) => {
+    edge.gateway.respond = (response) => {
       if (edge.gateway.requests.length === 2) {
         response.statusCode = 403;
         writeKeys(edge.keysFolder, 'sandbox', card, { controlKey: `${testControlKey}-next` });

@@ -21,7 +21,7 @@ async function holdForms(edge: Edge, lengths: readonly number[], body = ''): Pro
   const over = Promise.withResolvers<void>();
   // The proxy waits for requests in flight.
   starts.atEnd(over.resolve);
-  edge.gateway.reply = (response, { target }) => {
+  edge.gateway.respond = (response, { target }) => {
     if (target.includes('/status/')) {
       response.setHeader('Content-Type', 'text/html');
       response.end(body);
@@ -37,13 +37,13 @@ async function holdForms(edge: Edge, lengths: readonly number[], body = ''): Pro
 const statusOf = (size: number): string =>
   `type=status-response\n&descriptor=${'x'.repeat(size - 34)}\n`.padEnd(size);
 
-const askStatusAsJson = (edge: Edge) => edge.post(status, statusForm, { Accept: 'application/json' });
+const queryStatusAsJson = (edge: Edge) => edge.post(status, statusForm, { Accept: 'application/json' });
 
 describe('the memory for requests and responses', () => {
   it('when used up, rejects a further form as overloaded, and accepts forms again afterwards', async () => {
     const edge = await starts.edge({ config: smallest });
     const going = Promise.withResolvers<void>();
-    edge.gateway.reply = (response) => void going.promise.then(() => response.end('OK'));
+    edge.gateway.respond = (response) => void going.promise.then(() => response.end('OK'));
     const held = [edge.post(transfer, largeForm), edge.post(transfer, largeForm)];
     await until(() => edge.gateway.requests.length === 2);
     const rejected = await edge.post(transfer, largeForm);
@@ -52,7 +52,7 @@ describe('the memory for requests and responses', () => {
       headers: { 'retry-after': '1', 'countersign-outcome': 'not-sent' },
     });
     expect(JSON.parse(rejected.body)).toMatchObject({ reason: 'overloaded' });
-    edge.gateway.reply = (response) => response.end('OK');
+    edge.gateway.respond = (response) => response.end('OK');
     expect((await edge.post(transfer, 'a=b')).status).toBe(200);
     going.resolve();
     expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200]);
@@ -63,10 +63,10 @@ describe('the memory for requests and responses', () => {
   it('when used up, makes large responses stream, complete and unchanged', async () => {
     const edge = await starts.edge({ config: smallest });
     const body = Buffer.alloc(900_000, 'abc');
-    edge.gateway.reply = (response) => response.end(body);
-    const answers = await Promise.all(Array.from({ length: 8 }, () => edge.post(transfer, 'a=b')));
-    for (const answer of answers) {
-      expect([answer.status, answer.complete, answer.body === body.toString('latin1')]).toEqual([
+    edge.gateway.respond = (response) => response.end(body);
+    const responses = await Promise.all(Array.from({ length: 8 }, () => edge.post(transfer, 'a=b')));
+    for (const response of responses) {
+      expect([response.status, response.complete, response.body === body.toString('latin1')]).toEqual([
         200,
         true,
         true,
@@ -78,9 +78,9 @@ describe('the memory for requests and responses', () => {
     const edge = await starts.edge({ config: smallest });
     // All but 10 KB.
     await holdForms(edge, [60_000, 60_000, 53_000], statusOf(60_000));
-    const answer = await askStatusAsJson(edge);
-    expect(answer).toMatchObject({ status: 200, headers: { 'content-type': /json/ } });
-    expect(JSON.parse(answer.body)).toMatchObject({ type: 'status-response' });
+    const response = await queryStatusAsJson(edge);
+    expect(response).toMatchObject({ status: 200, headers: { 'content-type': /json/ } });
+    expect(JSON.parse(response.body)).toMatchObject({ type: 'status-response' });
   });
 
   it('counts a response twice: as received, and concatenated', async () => {
@@ -88,15 +88,15 @@ describe('the memory for requests and responses', () => {
     const left = 240_000;
     const used = Math.floor((smallest.proxy.maxBufferedBytes - left) / perFormByte / 3);
     await holdForms(edge, [used, used, used], statusOf(200_000));
-    const answer = await askStatusAsJson(edge);
+    const response = await queryStatusAsJson(edge);
     // A streamed response cannot become JSON.
-    expect(answer).toMatchObject({ status: 200, headers: { 'content-type': 'text/html' } });
-    expect(answer.body === statusOf(200_000)).toBe(true);
+    expect(response).toMatchObject({ status: 200, headers: { 'content-type': 'text/html' } });
+    expect(response.body === statusOf(200_000)).toBe(true);
   });
 
   it('is reserved for a response until its client has read it or disconnected', async () => {
     const edge = await starts.edge({ config: { proxy: { port: 0, maxBufferedBytes: 2_000_000 } } });
-    edge.gateway.reply = (response) => response.end(Buffer.alloc(900_000));
+    edge.gateway.respond = (response) => response.end(Buffer.alloc(900_000));
     const slow = (await edge.connect()).pause();
     // The kernel buffers the first ones.
     slow.send(formRequest(transfer, 'a=b').repeat(8));
@@ -106,7 +106,7 @@ describe('the memory for requests and responses', () => {
       await wait(500);
     }
     expect(seen).toBeLessThan(8);
-    edge.gateway.reply = (response) => response.end('OK');
+    edge.gateway.respond = (response) => response.end('OK');
     expect((await edge.post(transfer, largeForm)).status).toBe(503);
     slow.close();
     await until(async () => (await edge.post(transfer, largeForm)).status === 200);
@@ -138,16 +138,16 @@ it('300 clients with responses of 1 to 5 MB stay within 384 MiB', async () => {
   const pid = process.child.pid ?? 0;
   group?.add(pid);
   let served = 0;
-  gateway.reply = (response) => {
+  gateway.respond = (response) => {
     served += 1;
     response.end(Buffer.alloc(1_000_000 * (1 + (served % 5))));
   };
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 300 }, async () => {
       const { status, body, complete } = await process.post(transfer, 'a=b');
       return `${status} ${complete} ${body.length >= 1_000_000}`;
     }),
   );
-  expect(new Set(answers)).toEqual(new Set(['200 true true']));
+  expect(new Set(responses)).toEqual(new Set(['200 true true']));
   expect(peakMemory(pid) ?? 0).toBeLessThan(limit);
 }, 120_000);

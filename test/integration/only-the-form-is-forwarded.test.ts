@@ -1,7 +1,7 @@
 import { createHash, createPublicKey } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { packageVersion } from '../../src/util/package-info.ts';
-import { always, type RawRequest, reply } from '../support/faulty-gateway.ts';
+import { always, httpResponse, type RawRequest } from '../support/faulty-gateway.ts';
 import { paths, statusForm, transferForm } from '../support/forwarding.ts';
 import { harness, type Pair } from '../support/harness.ts';
 import { formRequest } from '../support/raw-http.ts';
@@ -12,7 +12,7 @@ const starts = harness();
 
 const publicKey = { publicKey: createPublicKey(testPrivateKey) };
 
-const approves = always(reply('200 OK', 'status=approved\n'));
+const approves = always(httpResponse('200 OK', 'status=approved\n'));
 const startPair = (): Promise<Pair> => starts.pair([approves]);
 
 function headerOf(request: RawRequest | undefined, name: string): string | undefined {
@@ -68,19 +68,19 @@ const tricks: Readonly<Record<string, string>> = {
 
 describe('no header of the client reaches the gateway', () => {
   it.each([
-    ['on a connection of its own', paths.transfer, transferForm, 'close'],
+    ['on a dedicated connection', paths.transfer, transferForm, 'close'],
     ['on a pooled connection', paths.status, statusForm, 'keep-alive'],
   ])('%s', async (_what, path, form, connection) => {
     const { gateway, proxy } = await startPair();
-    const answer = await proxy.post(path, form, tricks);
-    expect(answer.status).toBe(200);
+    const response = await proxy.post(path, form, tricks);
+    expect(response.status).toBe(200);
     const [request] = gateway.requests();
     expectOwnHeaders(request, new URL(gateway.url).host, connection);
     expect(gateway.received()).not.toMatch(/theirs|10\.0\.0\.1|dGhlaXJz/i);
   });
 
   it.each(['close', 'keep-alive', 'Host, Authorization, Content-Length', 'upgrade', 'X-Forwarded-For'])(
-    'whatever "Connection: %s" names',
+    'whatever names are in "Connection: %s"',
     async (connection) => {
       const { gateway, proxy } = await startPair();
       await proxy.post(paths.transfer, transferForm, { Connection: connection });
@@ -133,10 +133,10 @@ describe('no header of the client reaches the gateway', () => {
         ],
       },
     });
-    const answer = await proxy.post(paths.transfer, transferForm, {
+    const response = await proxy.post(paths.transfer, transferForm, {
       Authorization: `Bearer ${token}`,
     });
-    expect(answer.status).toBe(200);
+    expect(response.status).toBe(200);
     expect(gateway.received()).not.toContain(token);
     expect(gateway.received()).not.toContain('Bearer');
   });
@@ -146,7 +146,7 @@ describe('the signed URL is the one that the gateway sees', () => {
   const balance = { controlKey: testControlKey };
 
   it.each([
-    ['with a port of its own', (url: string) => url, (port: number) => `127.0.0.1:${port}`, ''],
+    ['with another port', (url: string) => url, (port: number) => `127.0.0.1:${port}`, ''],
     [
       'under a base path',
       (url: string) => `${url}/paynet/v1`,

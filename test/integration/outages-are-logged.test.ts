@@ -123,12 +123,12 @@ describe('an unreachable gateway is explained in log, metric and response', () =
     return { proxy, detail: String(JSON.parse(body).detail), line };
   }
 
-  async function expectCause(asked: Awaited<ReturnType<typeof ask>>, cause: string, detail: RegExp) {
-    expect(asked.line).toMatchObject({ reason: 'gateway-unreachable', unreachable: cause });
-    expect(asked.detail).toMatch(detail);
+  async function expectCause(unreachable: Awaited<ReturnType<typeof ask>>, cause: string, detail: RegExp) {
+    expect(unreachable.line).toMatchObject({ reason: 'gateway-unreachable', unreachable: cause });
+    expect(unreachable.detail).toMatch(detail);
     const labels = { environment: 'sandbox', operation: 'transfer', cause };
-    expect(await asked.proxy.counted('gateway_connection_failures_total', labels)).toBe(3);
-    expect(await asked.proxy.counted('gateway_connection_failures_total')).toBe(3);
+    expect(await unreachable.proxy.counted('gateway_connection_failures_total', labels)).toBe(3);
+    expect(await unreachable.proxy.counted('gateway_connection_failures_total')).toBe(3);
   }
 
   it('for an unknown host name', async () => {

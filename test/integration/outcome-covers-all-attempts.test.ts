@@ -1,5 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { always, closedUrl, type FaultyGateway, reply, type Script } from '../support/faulty-gateway.ts';
+import {
+  always,
+  closedUrl,
+  type FaultyGateway,
+  httpResponse,
+  type Script,
+} from '../support/faulty-gateway.ts';
 import { type HttpResponse, verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { type ProxyOptions, type TestProxy, writeKeys } from '../support/service.ts';
@@ -32,40 +38,40 @@ async function startDying(first: string, beforeFirst = (): void => {}): Promise<
 /** The outcome is the same in the response, its text, the log and the metrics. */
 async function expectOutcome(
   proxy: TestProxy,
-  answer: HttpResponse,
+  response: HttpResponse,
   expected: string,
   count: number,
 ): Promise<void> {
-  expect(verdict(answer)).toBe(expected);
+  expect(verdict(response)).toBe(expected);
   const [status, reason, outcome = ''] = expected.split(' ');
   expect((await proxy.requestLines(count)).at(-1)).toMatchObject({ status: Number(status), reason, outcome });
   expect(await proxy.counted('request_outcomes_total', { outcome })).toBe(1);
-  const { detail } = JSON.parse(answer.body);
+  const { detail } = JSON.parse(response.body);
   if (reason !== 'internal' && outcome === 'unknown') expect(detail).toMatch(lost);
   if (outcome === 'unknown') expect(detail).not.toMatch(/nothing was sent|safe to send/i);
 }
 
 describe('the outcome is unknown when', () => {
   it('a request was sent completely on a reused connection, and the next attempt cannot connect', async () => {
-    const gateway = await startDying(reply('200 OK', '[]'));
+    const gateway = await startDying(httpResponse('200 OK', '[]'));
     const proxy = await start(gateway.url);
     expect(await proxy.balance()).toMatchObject({ status: 200 });
-    const answer = await proxy.balance();
+    const response = await proxy.balance();
     expect(gateway.requests()).toHaveLength(2);
-    await expectOutcome(proxy, answer, '502 gateway-unreachable unknown unknown', 2);
+    await expectOutcome(proxy, response, '502 gateway-unreachable unknown unknown', 2);
   });
 
   it('the attempt with another key after a 403 was sent completely, and the next one cannot connect', async () => {
     const rotate = (): void => writeKeys(proxy.keysFolder, 'sandbox', 'acme', { controlKey: 'new' });
-    const gateway = await startDying(reply('403 Forbidden', '<h1>Access is denied</h1>'), rotate);
+    const gateway = await startDying(httpResponse('403 Forbidden', '<h1>Access is denied</h1>'), rotate);
     const proxy = await start(gateway.url, { keys: { acme: { controlKey: 'old' } } });
-    const answer = await proxy.balance();
+    const response = await proxy.balance();
     expect(gateway.requests()).toHaveLength(2);
-    await expectOutcome(proxy, answer, '502 gateway-unreachable unknown unknown', 1);
+    await expectOutcome(proxy, response, '502 gateway-unreachable unknown unknown', 1);
   });
 
   it('Countersign fails after something was written', async () => {
-    const gateway = await startDying(reply('200 OK', '[]'));
+    const gateway = await startDying(httpResponse('200 OK', '[]'));
     const nonces = ['first', 'second'];
     const proxy = await start(gateway.url, { nonce: () => nonces.shift() ?? fail() });
     expect(await proxy.balance()).toMatchObject({ status: 200 });
@@ -87,7 +93,7 @@ describe('the outcome is not-sent when', () => {
   });
 
   it('Countersign fails before the first attempt', async () => {
-    const gateway = await starts.gateway([always(reply('200 OK', '[]'))]);
+    const gateway = await starts.gateway([always(httpResponse('200 OK', '[]'))]);
     const proxy = await start(gateway.url, { nonce: fail });
     await expectOutcome(proxy, await proxy.transfer(), '500 internal not-sent not-sent', 1);
     expect(gateway.connections()).toBe(0);
@@ -95,5 +101,5 @@ describe('the outcome is not-sent when', () => {
 });
 
 function fail(): never {
-  throw new TypeError('a defect');
+  throw new TypeError('a bug');
 }

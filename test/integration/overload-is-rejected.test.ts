@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { environmentFor } from '../support/config.ts';
-import { always, reply, type Script, silent } from '../support/faulty-gateway.ts';
+import { always, httpResponse, type Script, silent } from '../support/faulty-gateway.ts';
 import { type HttpResponse, transferForm, verdict } from '../support/forwarding.ts';
 import { harness, type Pair } from '../support/harness.ts';
 import { type ProxyOptions, testControlKey, testPrivateKey, writeKeys } from '../support/service.ts';
@@ -9,36 +9,36 @@ import { vectorText } from '../support/vectors.ts';
 
 const starts = harness();
 
-const ok = reply('200 OK', '[]');
+const ok = httpResponse('200 OK', '[]');
 
 /** A gateway that accepts every request and responds to all of them on demand. */
-async function startSlowPair(options: ProxyOptions): Promise<Pair & { letGo: () => void }> {
-  const going = Promise.withResolvers<void>();
+async function startSlowPair(options: ProxyOptions): Promise<Pair & { release: () => void }> {
+  const released = Promise.withResolvers<void>();
   const waits: Script = async ({ request, write }) => {
     while ((await request()) !== undefined) {
-      await going.promise;
+      await released.promise;
       write(ok);
     }
   };
-  return { ...(await starts.pair([waits], options)), letGo: () => going.resolve() };
+  return { ...(await starts.pair([waits], options)), release: () => released.resolve() };
 }
 
-function expectOverloaded(answer: HttpResponse): void {
-  expect(verdict(answer)).toBe('503 overloaded not-sent not-sent');
-  expect(answer.headers['retry-after']).toBe('1');
+function expectOverloaded(response: HttpResponse): void {
+  expect(verdict(response)).toBe('503 overloaded not-sent not-sent');
+  expect(response.headers['retry-after']).toBe('1');
 }
 
 describe('one request more than maxInFlight', () => {
   it('is rejected immediately and not sent, until a slot is released', async () => {
-    const { gateway, proxy, letGo } = await startSlowPair({ sandbox: { maxInFlight: 2 } });
+    const { gateway, proxy, release } = await startSlowPair({ sandbox: { maxInFlight: 2 } });
     const first = [proxy.transfer(), proxy.balance()];
     await until(() => gateway.requests().length === 2);
     expect(await proxy.counted('requests_in_flight')).toBe(2);
     expectOverloaded(await proxy.transfer());
     expectOverloaded(await proxy.balance());
     expect(gateway.requests()).toHaveLength(2);
-    letGo();
-    for (const answer of await Promise.all(first)) expect(answer.status).toBe(200);
+    release();
+    for (const response of await Promise.all(first)) expect(response.status).toBe(200);
     expect(await proxy.transfer()).toMatchObject({ status: 200 });
     expect(await proxy.counted('requests_in_flight')).toBe(0);
     const rejected = (await proxy.requestLines(5)).filter(({ reason }) => reason === 'overloaded');
@@ -66,18 +66,18 @@ describe('one request more than maxInFlight', () => {
   });
 
   it('counts a request whose client has disconnected until the gateway has responded', async () => {
-    const { gateway, proxy, letGo } = await startSlowPair({ sandbox: { maxInFlight: 1 } });
+    const { gateway, proxy, release } = await startSlowPair({ sandbox: { maxInFlight: 1 } });
     const leaving = new AbortController();
-    const answer = fetch(`${proxy.url}/sandbox/gw/api/v4/transfer/1234`, {
+    const response = fetch(`${proxy.url}/sandbox/gw/api/v4/transfer/1234`, {
       method: 'POST',
       body: new URLSearchParams(transferForm),
       signal: leaving.signal,
     });
     await until(() => gateway.requests().length === 1);
     leaving.abort();
-    await expect(answer).rejects.toThrow();
+    await expect(response).rejects.toThrow();
     expectOverloaded(await proxy.transfer());
-    letGo();
+    release();
     await until(async () => (await proxy.counted('requests_in_flight')) === 0);
     expect(await proxy.transfer()).toMatchObject({ status: 200 });
   });
@@ -87,14 +87,14 @@ it('a full signing queue rejects RSA signatures, but not HMAC ones, and recovers
   // A long key takes long to sign, so the queue is sure to fill.
   const keys = { acme: { controlKey: testControlKey, privateKey: vectorText('keys/rsa-4096-pkcs8.pem') } };
   const config = { signing: { concurrency: 1, maxQueue: 1 } };
-  const { proxy, letGo } = await startSlowPair({ keys, config });
-  letGo();
+  const { proxy, release } = await startSlowPair({ keys, config });
+  release();
   // Concurrently: one is signed and one is queued, the others find the queue full.
-  const answers = await Promise.all(Array.from({ length: 24 }, () => proxy.transfer()));
-  const rejected = answers.filter(({ status }) => status === 503);
-  for (const answer of rejected) expectOverloaded(answer);
+  const responses = await Promise.all(Array.from({ length: 24 }, () => proxy.transfer()));
+  const rejected = responses.filter(({ status }) => status === 503);
+  for (const response of rejected) expectOverloaded(response);
   expect(rejected.length).toBeGreaterThan(0);
-  expect(answers.filter(({ status }) => status === 200).length).toBe(24 - rejected.length);
+  expect(responses.filter(({ status }) => status === 200).length).toBe(24 - rejected.length);
   const balances = await Promise.all(Array.from({ length: 12 }, () => proxy.balance()));
   expect(balances.every(({ status }) => status === 200)).toBe(true);
   expect(await proxy.transfer()).toMatchObject({ status: 200 });

@@ -14,13 +14,13 @@ beforeAll(async () => {
 });
 afterEach(() => {
   edge.gateway.requests.splice(0);
-  edge.gateway.reply = (response) => response.end('OK');
+  edge.gateway.respond = (response) => response.end('OK');
 });
 
 /** Delays the gateway's response. Resolves at the next request to a function that sends the response. */
 function hold(): Promise<() => void> {
   return new Promise((resolve) => {
-    edge.gateway.reply = (response) => resolve(() => response.end('paid'));
+    edge.gateway.respond = (response) => resolve(() => response.end('paid'));
   });
 }
 
@@ -45,7 +45,7 @@ describe('pipelined requests', () => {
     const release = await held;
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect(edge.gateway.requests).toHaveLength(1);
-    edge.gateway.reply = (response) => response.end('second');
+    edge.gateway.respond = (response) => response.end('second');
     release();
     expect((await connection.response()).body.toString()).toBe('paid');
     expect((await connection.response()).body.toString()).toBe('second');
@@ -61,8 +61,8 @@ describe('pipelined requests', () => {
     async (status, rejected) => {
       const connection = await edge.connect();
       connection.send(rejected + formRequest(transfer, 'amount=1').repeat(500));
-      const answer = await connection.response();
-      expect([answer.status, answer.headers.connection]).toEqual([Number(status), 'close']);
+      const response = await connection.response();
+      expect([response.status, response.headers.connection]).toEqual([Number(status), 'close']);
       expect(await connection.ended()).toBe('FIN');
       expect(edge.gateway.requests).toHaveLength(0);
     },
@@ -79,8 +79,8 @@ describe('pipelined requests', () => {
   it('are not processed after a response with "Connection: close"', async () => {
     const connection = await edge.connect();
     connection.send(formRequest(balance, '', ['Content-Type: text/plain', 'Content-Length: 3']));
-    const answer = await connection.response();
-    expect(answer.headers.connection).toBe('close');
+    const response = await connection.response();
+    expect(response.headers.connection).toBe('close');
     connection.send(`a=b${formRequest(transfer, 'amount=1')}`);
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
@@ -106,9 +106,9 @@ describe('bytes after a payment that are not HTTP', () => {
     connection.send(behind);
     await new Promise((resolve) => setTimeout(resolve, 50));
     release();
-    const answer = await connection.response();
-    expect(answer.body.toString()).toBe('paid');
-    expect(answer.headers['countersign-outcome']).toBe('answered');
+    const response = await connection.response();
+    expect(response.body.toString()).toBe('paid');
+    expect(response.headers['countersign-outcome']).toBe('answered');
     if (status !== undefined) {
       expect(await connection.response()).toMatchObject({ status, headers: { connection: 'close' } });
     }
@@ -141,7 +141,7 @@ describe('a request with an Upgrade header', () => {
 
 it('nothing is processed after an HTTP/1.0 request, whose response may end with the connection', async () => {
   const connection = await edge.connect();
-  edge.gateway.reply = (response) => {
+  edge.gateway.respond = (response) => {
     response.write(Buffer.alloc(1_500_000));
     response.end();
   };

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect, it } from '@jest/globals';
-import { always, reply, type Script } from '../support/faulty-gateway.ts';
+import { always, httpResponse, type Script } from '../support/faulty-gateway.ts';
 import { harness, type Pair } from '../support/harness.ts';
 import { until } from '../support/until.ts';
 
@@ -16,7 +16,7 @@ it('a pooled connection that is too old is closed while it is idle, and not reus
     conversation.socket.once('close', () => {
       open -= 1;
     });
-    await always(reply('200 OK', '[]'))(conversation);
+    await always(httpResponse('200 OK', '[]'))(conversation);
   };
   const { gateway, proxy } = await start(script);
   for (let turn = 0; turn < 3; turn += 1) expect((await proxy.balance()).status).toBe(200);
@@ -30,7 +30,7 @@ it('a pooled connection that becomes too old during a request is closed after it
   const { gateway, proxy } = await start(async (conversation) => {
     while ((await conversation.request()) !== undefined) {
       await wait(500);
-      conversation.write(reply('200 OK', '[]'));
+      conversation.write(httpResponse('200 OK', '[]'));
     }
   });
   for (let turn = 1; turn < 4; turn += 1) {

@@ -56,7 +56,7 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
   overloaded: async () => {
     const { gateway, ask: askMore } = await start({ sandbox: { maxInFlight: 1 } });
     const arrived = new Promise<() => void>((resolve) => {
-      gateway.reply = (response) => resolve(() => response.end());
+      gateway.respond = (response) => resolve(() => response.end());
     });
     const first = askMore(formRequest(balance));
     const release = await arrived;
@@ -73,10 +73,10 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
     connection.send(formRequest(balance, '', ['Content-Length: 10']));
     await new Promise((resolve) => setTimeout(resolve, 50));
     const stopped = stop();
-    const answer = await connection.response();
+    const response = await connection.response();
     connection.close();
     await stopped;
-    return answer;
+    return response;
   },
   'key-source-unavailable': async () => {
     const { keysFolder, ask: askNow } = await start();
@@ -94,17 +94,17 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
   },
   'gateway-timeout': async () => {
     const { gateway, ask: askNow } = await start({ sandbox: hasty });
-    gateway.reply = () => {};
+    gateway.respond = () => {};
     return askNow(paying);
   },
   'gateway-reset': async () => {
     const { gateway, ask: askNow } = await start();
-    gateway.reply = (response) => response.socket?.destroy();
+    gateway.respond = (response) => response.socket?.destroy();
     return askNow(paying);
   },
   'gateway-reply-invalid': async () => {
     const { gateway, ask: askNow } = await start();
-    gateway.reply = (response) => response.socket?.end('not HTTP\r\n\r\n');
+    gateway.respond = (response) => response.socket?.end('not HTTP\r\n\r\n');
     return askNow(paying);
   },
   internal: () =>
@@ -117,9 +117,9 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
 
 describe('every reason of the error table has its problem response', () => {
   it.each(reasons)('%s', async (reason) => {
-    const answer = await ways[reason]();
-    const problem = expectProblem(answer, reason);
-    expect(answer.headers['retry-after'] !== undefined).toBe(answer.status === 503);
+    const response = await ways[reason]();
+    const problem = expectProblem(response, reason);
+    expect(response.headers['retry-after'] !== undefined).toBe(response.status === 503);
     const lines = await edge?.requestLines(1);
     expect(lines).toContainEqual(
       expect.objectContaining({ requestId: problem.requestId, reason, status: promised[reason][0] }),
@@ -135,7 +135,7 @@ describe('every reason of the error table has its problem response', () => {
   });
 
   it('an internal error is not described to the client', async () => {
-    const answer = await ways.internal();
-    expect(answer.body.toString() + JSON.stringify(answer.headers)).not.toContain('random bytes');
+    const response = await ways.internal();
+    expect(response.body.toString() + JSON.stringify(response.headers)).not.toContain('random bytes');
   });
 });

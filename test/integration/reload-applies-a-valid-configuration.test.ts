@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { configFor, environmentFor } from '../support/config.ts';
-import { always, type FaultyGateway, reply, type Script } from '../support/faulty-gateway.ts';
+import { always, type FaultyGateway, httpResponse, type Script } from '../support/faulty-gateway.ts';
 import { verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { type CountersignProcess } from '../support/process.ts';
@@ -11,7 +11,7 @@ import { until } from '../support/until.ts';
 const starts = harness();
 
 const startGateway = (body: string): Promise<FaultyGateway> =>
-  starts.gateway([always(reply('200 OK', body))]);
+  starts.gateway([always(httpResponse('200 OK', body))]);
 
 const environments = (gateway: string) => ({ sandbox: environmentFor(gateway) });
 
@@ -24,7 +24,7 @@ describe('SIGHUP', () => {
     return { process, next };
   }
 
-  it('takes a good file for the requests to come', async () => {
+  it('applies a valid file to new requests', async () => {
     const { process, next } = await serveTwo();
     process.rewrite(configFor(next.url));
     process.signal('SIGHUP');
@@ -33,7 +33,7 @@ describe('SIGHUP', () => {
     expect(await process.stop()).toBe(0);
   });
 
-  it('keeps the running configuration when the file is bad, and logs every problem', async () => {
+  it('keeps the current configuration if the file is invalid, and logs every problem', async () => {
     const { process, next } = await serveTwo();
     const bad = { ...configFor(next.url), keys: { source: 'somewhere' }, unknown: 1 };
     process.rewrite(bad);
@@ -63,7 +63,7 @@ describe('a reload', () => {
     const held: Script = async ({ request, end }) => {
       await request();
       await going.promise;
-      end(reply('200 OK', 'first'));
+      end(httpResponse('200 OK', 'first'));
     };
     const first = await starts.gateway([held]);
     const next = await startGateway('next');
@@ -82,7 +82,7 @@ describe('a reload', () => {
     const closed = Promise.withResolvers<void>();
     const kept: Script = async (conversation) => {
       conversation.socket.once('close', () => closed.resolve());
-      await always(reply('200 OK', '[]'))(conversation);
+      await always(httpResponse('200 OK', '[]'))(conversation);
     };
     const { gateway, proxy } = await starts.pair([kept]);
     await proxy.balance();
@@ -93,7 +93,7 @@ describe('a reload', () => {
   });
 
   it('keeps cached keys, even while their source is unavailable', async () => {
-    const { gateway, proxy } = await starts.pair([always(reply('200 OK', '[]'))]);
+    const { gateway, proxy } = await starts.pair([always(httpResponse('200 OK', '[]'))]);
     await proxy.balance();
     rmSync(proxy.keysFolder, { recursive: true });
     await proxy.reload({ environments: environments(gateway.url) });
@@ -101,8 +101,8 @@ describe('a reload', () => {
     expect(await proxy.counted('key_cache_lookups_total', { result: 'fetched' })).toBe(1);
   });
 
-  it('with another key folder signs with the keys of that folder', async () => {
-    const { gateway, proxy } = await starts.pair([always(reply('200 OK', '[]'))]);
+  it('with another key folder uses the keys of that folder', async () => {
+    const { gateway, proxy } = await starts.pair([always(httpResponse('200 OK', '[]'))]);
     const other = await starts.proxy({ gateway: gateway.url });
     await proxy.balance();
     rmSync(join(other.keysFolder, 'sandbox', 'acme', 'control_key'));
@@ -111,8 +111,8 @@ describe('a reload', () => {
     expect(await proxy.transfer()).toMatchObject({ status: 200 });
   });
 
-  it('takes another limit of connections', async () => {
-    const { proxy } = await starts.pair([always(reply('200 OK', '[]'))]);
+  it('applies a changed connection limit', async () => {
+    const { proxy } = await starts.pair([always(httpResponse('200 OK', '[]'))]);
     starts.closing(await proxy.connect());
     expect((await proxy.balance()).status).toBe(200);
     expect(await proxy.reload({ proxy: { port: 0, maxConnections: 1 } })).toEqual([]);
@@ -120,7 +120,7 @@ describe('a reload', () => {
     expect(await proxy.counted('connections_dropped_total')).toBe(1);
   });
 
-  it('that names a file which is not there changes nothing', async () => {
+  it('that names a missing file changes nothing', async () => {
     const first = await startGateway('first');
     const next = await startGateway('next');
     const proxy = await starts.proxy({ gateway: first.url });

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { configFor } from '../support/config.ts';
-import { always, type FaultyGateway, reply } from '../support/faulty-gateway.ts';
+import { always, type FaultyGateway, httpResponse } from '../support/faulty-gateway.ts';
 import { harness } from '../support/harness.ts';
 import { type CountersignProcess } from '../support/process.ts';
 import { until } from '../support/until.ts';
@@ -26,8 +26,8 @@ describe('SIGHUP', () => {
   }
 
   beforeEach(async () => {
-    gateway = await starts.gateway([always(reply('200 OK', 'first'))]);
-    next = await starts.gateway([always(reply('200 OK', 'next'))]);
+    gateway = await starts.gateway([always(httpResponse('200 OK', 'first'))]);
+    next = await starts.gateway([always(httpResponse('200 OK', 'next'))]);
     process = await starts.process({ gateway: gateway.url });
   });
 

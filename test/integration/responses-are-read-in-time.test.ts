@@ -14,14 +14,14 @@ const startHasty = (timeouts: object = {}): Promise<Edge> =>
   starts.edge({ config: { proxy: { port: 0, timeouts: { headers: '300ms', body: '300ms', ...timeouts } } } });
 
 /** A connection from which only the 64 KiB that Node reads ahead are read. */
-async function connectDeaf(edge: Edge): Promise<RawConnection> {
+async function connectPaused(edge: Edge): Promise<RawConnection> {
   const connection = (await edge.connect()).pause();
   // The proxy would wait for it.
   return starts.closing(connection);
 }
 
-/** An empty line means nothing in HTTP, and cannot be written to a closed connection. */
-const untilLetGo = (caller: RawConnection): Promise<void> =>
+/** Sends empty lines, which mean nothing in HTTP and cannot be written to a closed connection. */
+const untilDisconnected = (caller: RawConnection): Promise<void> =>
   until(() => caller.send('\r\n').socket.destroyed);
 
 describe('a client that does not read', () => {
@@ -31,11 +31,11 @@ describe('a client that does not read', () => {
     ['Countersign’s own responses', 12_000, 'GET / HTTP/1.1\r\nHost: countersign.test\r\n\r\n'],
   ])('is disconnected after the timeout for reading a response: %s', async (_, count, request) => {
     const edge = await startHasty();
-    edge.gateway.reply = (response) => response.end(Buffer.alloc(1_000_000));
-    const caller = await connectDeaf(edge);
+    edge.gateway.respond = (response) => response.end(Buffer.alloc(1_000_000));
+    const caller = await connectPaused(edge);
     caller.send(request.repeat(count));
-    await untilLetGo(caller);
-    // The requests whose responses no buffer had room for were never handled.
+    await untilDisconnected(caller);
+    // Requests whose responses no buffer had room for were not handled.
     const { length: handled } = await edge.requestLines(1);
     expect(handled).toBeLessThan(count);
     expect(await edge.stop()).toBe(true);
@@ -43,12 +43,12 @@ describe('a client that does not read', () => {
 
   it('is disconnected at the end of a shutdown, even before the timeout for its response', async () => {
     const edge = await startHasty({ body: '30s', shutdown: '100ms' });
-    edge.gateway.reply = (response) => response.end(Buffer.alloc(1_000_000));
-    const caller = await connectDeaf(edge);
+    edge.gateway.respond = (response) => response.end(Buffer.alloc(1_000_000));
+    const caller = await connectPaused(edge);
     caller.send(formRequest(status, statusForm).repeat(12));
     await until(() => edge.gateway.requests.length > 1);
     expect(await edge.stop()).toBe(false);
-    await untilLetGo(caller);
+    await untilDisconnected(caller);
     expect(caller.socket.destroyed).toBe(true);
   });
 });
@@ -71,7 +71,7 @@ it.each([
 it('a response that waits for the previous one does not time out', async () => {
   const edge = await startHasty();
   const going = Promise.withResolvers<void>();
-  edge.gateway.reply = (response) => {
+  edge.gateway.respond = (response) => {
     if (response.req.url?.includes('transfer')) void going.promise.then(() => response.end('first'));
     else response.end('second');
   };

@@ -3,7 +3,12 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { vaultClient } from '../../src/keys/vault/client.ts';
 import { Secret } from '../../src/secret.ts';
-import { type Conversation, type FaultyGateway, type RawRequest, reply } from '../support/faulty-gateway.ts';
+import {
+  type Conversation,
+  type FaultyGateway,
+  httpResponse,
+  type RawRequest,
+} from '../support/faulty-gateway.ts';
 import { Folder } from '../support/folder.ts';
 import { paths } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
@@ -32,12 +37,12 @@ async function startServer(
       const request = await conversation.request();
       if (request === undefined) return;
       last.set(conversation, bodyFor(request));
-      conversation.write(reply('200 OK', bodyFor(request)));
+      conversation.write(httpResponse('200 OK', bodyFor(request)));
     }
   };
   const server = await starts.gateway([script], tls);
   const repeat = (): void => {
-    for (const [{ socket, write }, body] of last) if (socket.writable) write(reply('200 OK', body));
+    for (const [{ socket, write }, body] of last) if (socket.writable) write(httpResponse('200 OK', body));
   };
   return { ...server, repeat };
 }
@@ -161,18 +166,18 @@ describe('a surplus response of Vault', () => {
     const read = reader(server);
     for (let round = 0; round < 10; round += 1) {
       // More than the transport opens connections concurrently.
-      const asked = Array.from({ length: 40 }, (_, index) => `secret/data/${round}-${index}`);
-      const answers = asked.map(read);
+      const paths = Array.from({ length: 40 }, (_, index) => `secret/data/${round}-${index}`);
+      const responses = paths.map(read);
       server.repeat();
-      expect(await Promise.all(answers)).toEqual(asked);
+      expect(await Promise.all(responses)).toEqual(paths);
     }
   });
 
   it('is not assumed without need: reads that wait for a connection reuse the open ones', async () => {
     const server = await startServer(pathOf);
     const read = reader(server);
-    const asked = Array.from({ length: 40 }, (_, index) => `secret/data/${index}`);
-    expect(await Promise.all(asked.map(read))).toEqual(asked);
+    const paths = Array.from({ length: 40 }, (_, index) => `secret/data/${index}`);
+    expect(await Promise.all(paths.map(read))).toEqual(paths);
     expect(server.connections()).toBe(16);
   });
 });

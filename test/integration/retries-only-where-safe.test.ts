@@ -1,6 +1,6 @@
 import { createPublicKey } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
-import { always, once, type RawRequest, reply, type Script } from '../support/faulty-gateway.ts';
+import { always, httpResponse, once, type RawRequest, type Script } from '../support/faulty-gateway.ts';
 import { post, verdict } from '../support/forwarding.ts';
 import { harness, type Pair } from '../support/harness.ts';
 import { testControlKey, testPrivateKey } from '../support/service.ts';
@@ -9,7 +9,7 @@ import { type VerificationKey, verifyAuthorization } from '../support/verify.ts'
 
 const starts = harness();
 
-const ok = reply('200 OK', '[]');
+const ok = httpResponse('200 OK', '[]');
 
 const startPair = (...scripts: Script[]): Promise<Pair> =>
   starts.pair(scripts, { sandbox: { timeouts: { connect: '300ms', request: '600ms' } }, random: () => 0 });
@@ -128,7 +128,7 @@ describe('a read-only operation', () => {
       await request();
       write(ok);
       await request();
-      end(reply('200 OK', '[]').slice(0, -1));
+      end(httpResponse('200 OK', '[]').slice(0, -1));
     };
     const { gateway, proxy } = await startPair(breaksOff, once(ok));
     await proxy.balance();
@@ -151,22 +151,22 @@ describe('a read-only operation', () => {
 
 describe('a client that disconnects', () => {
   it('does not abort a transfer: the gateway gets it completely, and its outcome is recorded', async () => {
-    const answering = Promise.withResolvers<void>();
+    const responding = Promise.withResolvers<void>();
     const slow: Script = async ({ request, end }) => {
       await request();
-      answering.resolve();
+      responding.resolve();
       setTimeout(() => end(ok), 100);
     };
     const { gateway, proxy } = await startPair(slow);
     const leaving = new AbortController();
-    const answer = fetch(`${proxy.url}/sandbox/gw/api/v4/transfer/1234`, {
+    const response = fetch(`${proxy.url}/sandbox/gw/api/v4/transfer/1234`, {
       method: 'POST',
       body: new URLSearchParams({ client_orderid: 'invoice-7' }),
       signal: leaving.signal,
     });
-    await answering.promise;
+    await responding.promise;
     leaving.abort();
-    await expect(answer).rejects.toThrow();
+    await expect(response).rejects.toThrow();
     const [line] = await proxy.requestLines();
     expect(line).toMatchObject({ status: 200, outcome: 'answered', attempts: 1, gatewayStatus: 200 });
     expect(gateway.requests()).toHaveLength(1);
@@ -181,12 +181,12 @@ describe('a client that disconnects', () => {
       return 'nonce';
     };
     const proxy = await starts.proxy({ gateway: gateway.url, nonce });
-    const answer = fetch(`${proxy.url}/sandbox/gw/api/v4/transfer/1234`, {
+    const response = fetch(`${proxy.url}/sandbox/gw/api/v4/transfer/1234`, {
       method: 'POST',
       body: new URLSearchParams({ client_orderid: 'invoice-8' }),
       signal: leaving.signal,
     });
-    await expect(answer).rejects.toThrow();
+    await expect(response).rejects.toThrow();
     expect((await proxy.requestLines())[0]).toMatchObject({ outcome: 'answered', status: 200 });
     expect(gateway.requests()).toHaveLength(1);
   });

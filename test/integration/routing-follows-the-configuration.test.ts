@@ -81,10 +81,10 @@ describe('a configured path', () => {
     ['pan-eligibility-send', '/gw/api/v2/pan-eligibility/send/1234', 'client-order-id=1'],
     ['cancel', '/gw/api/v4/transfer/1234/cancel', 'login=acme'],
   ])('is the operation %s, and reaches the gateway at the same path', async (operation, path, form) => {
-    const answer = await edge.ask(formRequest(`/sandbox${path}`, form));
-    expect(answer.status).toBe(200);
+    const response = await edge.ask(formRequest(`/sandbox${path}`, form));
+    expect(response.status).toBe(200);
     expect(edge.gateway.requests.map(({ target }) => target)).toEqual([path]);
-    const line = edge.logLines().find(({ requestId }) => requestId === answer.headers['x-request-id']);
+    const line = edge.logLines().find(({ requestId }) => requestId === response.headers['x-request-id']);
     expect(line).toMatchObject({ operation, environment: 'sandbox', login: 'acme' });
   });
 

@@ -3,7 +3,7 @@ import { Agent } from 'node:http';
 import { createServer } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import { configFor } from '../support/config.ts';
-import { type FaultyGateway, reply, type Script } from '../support/faulty-gateway.ts';
+import { type FaultyGateway, httpResponse, type Script } from '../support/faulty-gateway.ts';
 import { paths, post, transferForm, verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
@@ -13,27 +13,27 @@ import { until } from '../support/until.ts';
 
 const starts = harness();
 
-const ok = reply('200 OK', 'status=approved\n');
+const ok = httpResponse('200 OK', 'status=approved\n');
 
-interface UnderWay {
+interface HeldProcess {
   readonly gateway: FaultyGateway;
   readonly process: CountersignProcess;
   /** Lets the gateway respond. */
-  readonly letGo: () => void;
+  readonly release: () => void;
 }
 
 /** A process whose gateway delays every response. */
-async function startHeld(shutdown: string): Promise<UnderWay> {
-  const going = Promise.withResolvers<void>();
+async function startHeld(shutdown: string): Promise<HeldProcess> {
+  const released = Promise.withResolvers<void>();
   const held: Script = async ({ request, end }) => {
     await request();
-    await going.promise;
+    await released.promise;
     end(ok);
   };
   const gateway = await starts.gateway([held]);
   const config = { proxy: { port: 0, timeouts: { shutdownDelay: '0s', shutdown } } };
   const process = await starts.process({ gateway: gateway.url, config });
-  return { gateway, process, letGo: () => going.resolve() };
+  return { gateway, process, release: () => released.resolve() };
 }
 
 describe('SIGTERM', () => {
@@ -45,7 +45,7 @@ describe('SIGTERM', () => {
   });
 
   it('finishes an in-flight request, accepts no new one, reports it on /readyz, and exits with 0', async () => {
-    const { gateway, process, letGo } = await startHeld('10s');
+    const { gateway, process, release } = await startHeld('10s');
     expect(await statusOf(`${process.adminUrl}/readyz`)).toBe(200);
     const response = process.transfer();
     await until(() => gateway.requests().length === 1);
@@ -55,7 +55,7 @@ describe('SIGTERM', () => {
     await expect(process.transfer()).rejects.toMatchObject({
       code: 'ECONNREFUSED',
     });
-    letGo();
+    release();
     expect(await response).toMatchObject({ status: 200, body: 'status=approved\n', complete: true });
     expect(await process.ended).toBe(0);
     expect(process.logLines('request completed')).toEqual([
@@ -67,14 +67,14 @@ describe('SIGTERM', () => {
   });
 
   it('does not wait for a client that keeps its connection open after its response', async () => {
-    const { gateway, process, letGo } = await startHeld('10s');
+    const { gateway, process, release } = await startHeld('10s');
     const agent = new Agent({ keepAlive: true });
     const response = post(`${process.url}${paths.transfer}`, transferForm, {}, { agent });
     await until(() => gateway.requests().length === 1);
     const began = performance.now();
     process.signal('SIGTERM');
     await until(() => process.logLines('shutting down: draining in-flight requests').length > 0);
-    letGo();
+    release();
     expect((await response).status).toBe(200);
     expect(await process.ended).toBe(0);
     expect(performance.now() - began).toBeLessThan(5_000);
@@ -82,7 +82,7 @@ describe('SIGTERM', () => {
   });
 
   it('finishes a transfer whose client has disconnected', async () => {
-    const { gateway, process, letGo } = await startHeld('10s');
+    const { gateway, process, release } = await startHeld('10s');
     const leaving = new AbortController();
     const response = fetch(`${process.url}${paths.transfer}`, {
       method: 'POST',
@@ -94,7 +94,7 @@ describe('SIGTERM', () => {
     await expect(response).rejects.toThrow();
     process.signal('SIGTERM');
     await until(() => process.logLines('shutting down: draining in-flight requests').length > 0);
-    letGo();
+    release();
     expect(await process.ended).toBe(0);
     expect(process.logLines('request completed')).toEqual([
       expect.objectContaining({ status: 200, outcome: 'answered' }),
@@ -104,14 +104,14 @@ describe('SIGTERM', () => {
   it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     'followed by %s still finishes in-flight requests',
     async (another) => {
-      const { gateway, process, letGo } = await startHeld('10s');
+      const { gateway, process, release } = await startHeld('10s');
       const response = process.transfer();
       await until(() => gateway.requests().length === 1);
       process.signal('SIGTERM');
       await until(() => process.logLines('shutting down: draining in-flight requests').length > 0);
       process.signal(another);
       expect(await statusOf(`${process.adminUrl}/readyz`)).toBe(503);
-      letGo();
+      release();
       expect(await response).toMatchObject({ status: 200, complete: true });
       expect(await process.ended).toBe(0);
       expect(process.logLines('configuration reloaded')).toHaveLength(0);

@@ -58,7 +58,7 @@ describe('after SIGTERM', () => {
   it('every pipelined payment that was received gets its response', async () => {
     const { gateway, process } = await run({ shutdownDelay: '300ms' });
     const going = Promise.withResolvers<void>();
-    gateway.reply = (response, { body }) => void going.promise.then(() => response.end(body));
+    gateway.respond = (response, { body }) => void going.promise.then(() => response.end(body));
     const connection = (await process.connect()).send([1, 2, 3, 4].map(transfer).join(''));
     await until(() => gateway.requests.length === 1);
     process.signal('SIGTERM');
@@ -97,7 +97,7 @@ describe('after SIGTERM', () => {
 
   it('a response that its client does not read holds the process until the drain deadline', async () => {
     const { gateway, process } = await run({ shutdownDelay: '0s', shutdown: '1s', body: '20s' });
-    gateway.reply = (response) => response.end(Buffer.alloc(16_000_000));
+    gateway.respond = (response) => response.end(Buffer.alloc(16_000_000));
     const connection = await process.connect();
     connection.pause().send(transfer(1));
     await until(() => gateway.requests.length === 1);

@@ -35,14 +35,14 @@ const seconds = noon / 1000;
 const balance = balanceDraft;
 const status = () => statusDraft([['client_orderid', 'invoice-1']]);
 
-/** Sends a right request with one thing changed on the wire. */
+/** Sends a valid request with one change on the wire. */
 async function reasonFor(draft: Draft, change: (wire: Wire, url: string) => Wire): Promise<unknown> {
   const { url } = await start();
   const { status, headers } = await send(url, change(wireOf(url, draft), url));
   return status === 403 ? headers['simulator-rejection'] : status;
 }
 
-/** Signs and sends a request that is wrong before it is signed. */
+/** Signs and sends a request that is invalid before it is signed. */
 const reasonForSigned = (draft: Draft) => reasonFor(draft, (wire) => wire);
 
 function flip(signature: string): string {
@@ -137,7 +137,7 @@ describe('the simulator rejects a signature', () => {
     expect(await reasonForSigned({ ...draft, key: privateKey })).toBe('method-wrong');
   });
 
-  it('of the table where the scenario names another method', async () => {
+  it('with the default method if the scenario overrides it', async () => {
     const scenario = { ...loadScenario(shippedScenario()), signatures: { transfer: 'HMAC-SHA1' as const } };
     const { url } = await start({ scenario });
     const response = await post(url, transferDraft([['client_orderid', 'new']]));
@@ -278,7 +278,7 @@ describe('the simulator rejects OAuth parameters', () => {
     [-300, 200],
     [300, 200],
     [301, 'timestamp-outside-window'],
-  ])('when the timestamp is %d s away, unless that is within the window: %s', async (away, expected) => {
+  ])('when the timestamp is %d s off, unless that is within the window: %s', async (away, expected) => {
     expect(await reasonForSigned(withOAuth(balance(), 'oauth_timestamp', String(seconds + away)))).toBe(
       expected,
     );

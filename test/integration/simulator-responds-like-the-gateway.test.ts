@@ -63,7 +63,7 @@ describe('a balance query', () => {
     ]);
   });
 
-  it('gives the balances of its own login', async () => {
+  it('returns only the balances of its login', async () => {
     const { ask } = await start();
     const response = await ask(balanceDraft([], 'beta'));
     expect(JSON.parse(response.body)).toMatchObject([{ name: 'Main GBP', merchantLogin: 'beta' }]);
@@ -140,7 +140,7 @@ describe('a status query', () => {
     expect(fieldsOf(response.body)).toMatchObject({ status: 'error', 'error-code': code });
   });
 
-  it('sees only the orders of its own login', async () => {
+  it('finds only the orders of its login', async () => {
     const { ask } = await start();
     const path = '/gw/api/v4/status/1234';
     const ofBeta = await ask(statusDraft([['client_orderid', 'invoice-1']], path, 'beta'));

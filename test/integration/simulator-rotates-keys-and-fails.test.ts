@@ -148,15 +148,15 @@ describe('a fault', () => {
   });
 
   it('in progress does not keep the simulator from closing', async () => {
-    const underWay = Promise.withResolvers<void>();
+    const started = Promise.withResolvers<void>();
     const { url, close } = await startSimulator({
       fault: () => {
-        underWay.resolve();
+        started.resolve();
         return { delaySeconds: 3600 };
       },
     });
     const response = post(url, invoice1()).catch((error: unknown) => error);
-    await underWay.promise;
+    await started.promise;
     await close();
     expect(await response).toMatchObject({ code: 'ECONNRESET' });
   });

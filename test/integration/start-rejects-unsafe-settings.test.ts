@@ -72,7 +72,7 @@ it('SIGUSR1 opens no debugger', async () => {
 });
 
 it('SIGHUP before the start is complete does not end the process; the reload happens after it', async () => {
-  // Sends itself the signal in the first turn of the event loop in which it reacts to SIGTERM.
+  // Sends itself the signal in the first turn of the event loop in which it handles SIGTERM.
   const module = `
     const timer = setInterval(() => {
       if (process.listenerCount('SIGTERM') === 0) return;

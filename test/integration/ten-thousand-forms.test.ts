@@ -30,13 +30,13 @@ let proxy: TestProxy;
 beforeAll(async () => {
   gateway = await starts.recordingGateway();
   // The gateway echoes what it received, to match each form with its own request.
-  gateway.reply = (response, { body }) => response.end(body);
+  gateway.respond = (response, { body }) => response.end(body);
   proxy = await starts.proxy({ gateway: gateway.url });
 });
 
 describe(`${count} generated forms (seed ${seed})`, () => {
   it.each(methods)(
-    'reach the gateway whole and rightly signed with %s',
+    'reach the gateway unchanged and correctly signed with %s',
     async (_, target, key) => {
       const sample = fc.sample(forms, { seed, numRuns: count });
       gateway.requests.length = 0;
@@ -86,7 +86,7 @@ const oauthNames = [
   'oauth_version',
 ];
 
-/** What is wrong at the gateway, or missing at the client; `undefined` if nothing. */
+/** The first problem, at the gateway or at the client; `undefined` if there is none. */
 function problemWith(
   form: readonly Pair[],
   received: Recorded | undefined,

@@ -431,7 +431,7 @@ for (const { name, open } of vaultTargets(process.env)) {
         for (const login of logins) {
           expect(controlKeys(await reader.read({ environment, login }))).toEqual([`1:${login}`]);
         }
-        expect(await keys.list('nobody')).toEqual([]);
+        expect(await keys.list('unknown')).toEqual([]);
       });
     });
   });

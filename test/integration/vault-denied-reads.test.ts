@@ -91,7 +91,7 @@ describe('the login to Vault when reads are denied', () => {
   });
 
   it.each([{}, { token_no_default_policy: true }])(
-    'is made anew each time a token is used up, and no read is denied (%j)',
+    'is repeated each time a token is used up, and no read is denied (%j)',
     async (settings) => {
       const source = await grantOne({ token_num_uses: 3, ...settings });
       await setup.admin.put('gateway/sandbox/acme', { control_key: 'second' });
@@ -104,7 +104,7 @@ describe('the login to Vault when reads are denied', () => {
     },
   );
 
-  it('is made anew where the renewal was the last use of a token', async () => {
+  it('is repeated if the renewal was the last use of a token', async () => {
     const source = await grantOne({ token_num_uses: 3 });
     source.start();
     await until(() => setup.vault.count(/renew-self/) === 1, 'the token is renewed');
@@ -113,7 +113,7 @@ describe('the login to Vault when reads are denied', () => {
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('for a missing permission is made every ten minutes at most, also where tokens have a number of uses', async () => {
+  it('for a missing permission is repeated every ten minutes at most, also with use-limited tokens', async () => {
     const source = await grantOne({ token_num_uses: 1000, token_no_default_policy: true });
     await readDenied(source);
     expect(setup.vault.count(logins)).toBeLessThanOrEqual(1 + 6 + 1);

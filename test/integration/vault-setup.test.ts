@@ -117,17 +117,14 @@ const present = [
       { KUBERNETES_REPLACE_CONFIG: 'yes', KUBERNETES_HOST: 'https://other', KUBERNETES_CA_FILE: 'other.crt' },
       'KUBERNETES_REVIEWER_JWT_FILE',
     ],
-  ])(
-    'is not done, and changes nothing, where a configuration differs: %s',
-    async (_name, options, problem) => {
-      setUp(everything);
-      const before = await state();
-      const ran = setUp({ AUTH: 'kubernetes', ...options });
-      expect(ran).toMatchObject(fails);
-      expect(ran.stderr).toContain(problem);
-      expect(await state()).toEqual(before);
-    },
-  );
+  ])('fails, and changes nothing, if a configuration differs: %s', async (_name, options, problem) => {
+    setUp(everything);
+    const before = await state();
+    const ran = setUp({ AUTH: 'kubernetes', ...options });
+    expect(ran).toMatchObject(fails);
+    expect(ran.stderr).toContain(problem);
+    expect(await state()).toEqual(before);
+  });
 
   it('replaces a configuration as a whole, but not one with settings that it does not know', async () => {
     setUp(everything);

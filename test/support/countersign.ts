@@ -15,7 +15,7 @@ export interface Countersign {
   readonly logText: () => string;
   /** The complete lines of it; only those with this message, if given. */
   readonly logLines: (message?: string) => LogLine[];
-  /** The log lines of requests, once there are so many. */
+  /** The access lines, once there are so many. */
   readonly requestLines: (count?: number) => Promise<LogLine[]>;
   readonly metrics: () => Promise<string>;
   /** All that was logged, and every metrics page that was read. */
@@ -101,7 +101,7 @@ function sumOf(page: string, name: string, labels: Labels = {}): number | undefi
   return values.length === 0 ? undefined : values.reduce((sum, value) => sum + value, 0);
 }
 
-/** Whether the connection still works: the request that follows is processed. */
+/** Whether the connection still works: the next request is processed. */
 export async function nextIsServed(connection: RawConnection): Promise<boolean> {
   const response = await connection.send(formRequest(paths.balance)).response();
   connection.close();

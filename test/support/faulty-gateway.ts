@@ -2,7 +2,7 @@ import { createServer, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { type Listening, listen } from './listening.ts';
 
-/** A request as it came over a socket: nothing parsed that need not be, every header in its order and case. */
+/** A request as received: every header in its order and case. */
 export interface RawRequest {
   readonly line: string;
   readonly headers: readonly (readonly [name: string, value: string])[];
@@ -12,7 +12,7 @@ export interface RawRequest {
 /** One connection to the gateway, seen from the gateway. */
 export interface Conversation {
   readonly socket: Socket;
-  /** The next request, once all of it is there; `undefined` where the connection ends before. */
+  /** The next request, once it is complete; `undefined` if the connection ends before. */
   readonly request: () => Promise<RawRequest | undefined>;
   readonly write: (text: string | Buffer) => void;
   /** Ends the connection with a TCP reset. */
@@ -21,13 +21,13 @@ export interface Conversation {
   readonly end: (text?: string) => void;
 }
 
-/** What the gateway does with one connection, from its beginning. */
+/** What the gateway does with one connection. */
 export type Script = (conversation: Conversation) => void | Promise<void>;
 
 export interface FaultyGateway {
   readonly url: string;
   readonly port: number;
-  /** How many connections were made so far. */
+  /** Number of connections so far. */
   readonly connections: () => number;
   /** Every complete request so far, in order. */
   readonly requests: () => readonly RawRequest[];
@@ -47,7 +47,7 @@ export async function startTcpServer(
   onPort = 0,
 ): Promise<TcpServer> {
   const handle = (socket: Socket): void => {
-    // A reset by the proxy is nothing that the gateway could do something about.
+    // The proxy may reset the connection.
     socket.on('error', () => {});
     onConnection(socket);
   };
@@ -88,28 +88,28 @@ export async function startFaultyGateway(
   };
 }
 
-/** Answers every request of the connection with the same bytes. */
-export function always(reply: string): Script {
+/** Responds to every request of the connection with the same bytes. */
+export function always(response: string): Script {
   return async (conversation) => {
-    while ((await conversation.request()) !== undefined) conversation.write(reply);
+    while ((await conversation.request()) !== undefined) conversation.write(response);
   };
 }
 
-/** Answers the first request of the connection with these bytes and ends it. */
-export function once(reply: string): Script {
+/** Responds to the first request of the connection with these bytes, then ends it. */
+export function once(response: string): Script {
   return async (conversation) => {
     await conversation.request();
-    conversation.end(reply);
+    conversation.end(response);
   };
 }
 
-/** Takes the request and says nothing. */
+/** Reads the request and never responds. */
 export const silent: Script = async ({ request }) => {
   await request();
 };
 
-/** A well-formed reply with a body of known length. */
-export function reply(
+/** A well-formed response with a body of known length. */
+export function httpResponse(
   status: string,
   body = '',
   headers: readonly string[] = ['Content-Type: text/html'],
@@ -119,11 +119,11 @@ export function reply(
   );
 }
 
-/** Of loopback; the system gives it to nobody who asks for a free port, and nobody listens there. */
+/** A loopback port that nothing listens on, and that the system never assigns. */
 export const closedPort = 1;
 export const closedUrl = `http://127.0.0.1:${closedPort}`;
 
-/** A port on which nobody listens now. The next who asks for a free port may get it: begin nothing in between. */
+/** A port that nothing listens on now. The system may assign it again: use it before any other port. */
 export async function freePort(): Promise<number> {
   const { port, close } = await listen(createServer());
   await close();

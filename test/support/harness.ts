@@ -15,18 +15,18 @@ import { type RecordingGateway, startRecordingGateway } from './recording-gatewa
 import { type ProxyOptions, startProxy, type TestProxy } from './service.ts';
 import { startSimulator } from './simulator.ts';
 
-/** A Countersign before a gateway that records what reaches it. */
+/** A Countersign in front of a gateway that records requests. */
 export interface Edge extends TestProxy {
   readonly gateway: RecordingGateway;
 }
 
-/** A Countersign before a gateway of raw TCP. */
+/** A Countersign in front of a gateway that the test scripts on raw TCP. */
 export interface Pair {
   readonly gateway: FaultyGateway;
   readonly proxy: TestProxy;
 }
 
-/** Starts what tests need, and ends all of it after them. */
+/** Starts the parts of a test, and stops all of them after it. */
 export interface Harness {
   /** In this process. */
   readonly proxy: (options?: ProxyOptions) => Promise<TestProxy>;

@@ -58,7 +58,7 @@ export class KeysTestEnvironment {
     return this.#gateway;
   }
 
-  /** Sets the keys that the gateway accepts for `acme`. Private keys stand for their public keys. */
+  /** Sets the keys that the gateway accepts for `acme`. For a private key, that is its public key. */
   accept(controlKeys: readonly string[], keyTexts: readonly string[]): void {
     this.gateway.simulator.accounts.setKeys('acme', {
       controlKeys: controlKeys.map((key) => new Secret(key)),

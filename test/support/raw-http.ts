@@ -50,19 +50,19 @@ export class RawConnection {
     return this;
   }
 
-  /** Reads nothing that comes from now on. */
+  /** Stops reading. */
   pause(): this {
     this.socket.pause();
     return this;
   }
 
-  /** Says that nothing more will be sent, but continues reading. */
+  /** Ends the sending side; responses are still read. */
   finish(): this {
     if (this.socket.writable) this.socket.end();
     return this;
   }
 
-  /** Leaves with a RST, as a process does that dies with unread data. */
+  /** Closes with a RST, like a process that dies with unread data. */
   reset(): void {
     this.socket.resetAndDestroy();
   }
@@ -77,7 +77,7 @@ export class RawConnection {
   }
 
   /**
-   * The next response, `100 Continue` included; the bytes behind it stay for the next call.
+   * The next response, `100 Continue` included; the bytes after it stay for the next call.
    *
    * @throws Error if the connection ends before
    */

@@ -15,7 +15,7 @@ export interface RecordingGateway {
   readonly url: string;
   readonly requests: Recorded[];
   /** Sends the responses to following requests. Default: `OK` in plain text. */
-  reply: (response: ServerResponse, request: Recorded) => void;
+  respond: (response: ServerResponse, request: Recorded) => void;
   close(): Promise<void>;
 }
 
@@ -29,14 +29,14 @@ export async function startRecordingGateway(): Promise<RecordingGateway> {
       const { method = '', url: target = '', rawHeaders, headers } = request;
       const recorded = { method, target, rawHeaders, headers, body: Buffer.concat(chunks) };
       requests.push(recorded);
-      gateway.reply(response, recorded);
+      gateway.respond(response, recorded);
     });
   });
   const { port, close } = await listen(server);
   const gateway: RecordingGateway = {
     url: `http://127.0.0.1:${port}`,
     requests,
-    reply: (response) => response.end('OK'),
+    respond: (response) => response.end('OK'),
     close,
   };
   return gateway;

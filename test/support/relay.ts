@@ -1,17 +1,17 @@
 import { connect, createServer, type Socket } from 'node:net';
 import { listen } from './listening.ts';
 
-/** Passes bytes on between a client and a server, and can hold back what the server says. */
+/** Forwards bytes between a client and a server, and can hold back those of the server. */
 export interface Relay {
   readonly port: number;
   readonly connections: () => number;
-  /** From now on bytes of the server are kept. */
+  /** From now on, holds back bytes of the server. */
   readonly hold: () => void;
-  /** How many bytes are held. */
+  /** Number of bytes held back. */
   readonly held: () => number;
-  /** Passes on what is held but for its last bytes; these follow when the client sends something. */
+  /** Forwards the held bytes except the last ones, which follow when the client sends something. */
   readonly releaseAllBut: (bytes: number) => void;
-  /** Leads further connections to another port. */
+  /** Connects further clients to another port. */
   readonly leadTo: (port: number) => void;
   /** Ends all connections. */
   readonly drop: () => void;

@@ -16,7 +16,7 @@ export function newKeys(controlKey: string): BothKeys {
 export const oldKeys = newKeys('the old control key');
 export const nextKeys = newKeys('the next control key');
 
-/** A Countersign before the simulator; both have the old keys. */
+/** A Countersign in front of the simulator; both have the old keys. */
 export interface Rotating {
   readonly simulator: ListeningSimulator['simulator'];
   readonly proxy: TestProxy;
@@ -24,7 +24,7 @@ export interface Rotating {
   readonly accept: (...keys: BothKeys[]) => void;
   /** From now on the source has these. */
   readonly putInSource: (keys: TestKeys) => void;
-  /** Lets time pass; the clocks of proxy and gateway stay together. */
+  /** Advances the clocks of proxy and gateway. */
   readonly pass: (milliseconds: number) => void;
 }
 
@@ -53,7 +53,7 @@ const gatewayKeysOf = (...keys: BothKeys[]) => ({
   publicKeys: keys.map(({ privateKey }) => createPublicKey(privateKey)),
 });
 
-/** `keys`, so that every request makes the cache look at the source, in the background. */
+/** `keys` with which every request makes the cache read the source in the background. */
 export const alwaysLooking = ({ keysFolder }: TestProxy) =>
   ({ source: 'directory', directory: keysFolder, cache: { ttl: '0ms' } }) as const;
 

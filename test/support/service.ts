@@ -18,9 +18,9 @@ export interface TestKeys {
 export interface StartOptions {
   /** Base URL of the environment `sandbox`. */
   readonly gateway?: string;
-  /** Laid over the usual configuration, one top-level field at a time. */
+  /** Top-level fields that replace those of the usual configuration. */
   readonly config?: Partial<ConfigInput>;
-  /** Laid over the fields of the environment `sandbox`. */
+  /** Fields that replace those of the environment `sandbox`. */
   readonly sandbox?: Partial<EnvironmentInput>;
   /** Keys by login; `acme` with both kinds unless given. */
   readonly keys?: Readonly<Record<string, TestKeys>>;
@@ -58,7 +58,7 @@ export async function startProxy(options: ProxyOptions = {}): Promise<TestProxy>
     return configSchema.parse(configFor(gateway, { keys: inFolder, ...overrides }, sandbox));
   };
   const service = await startService(configOf(config), { ...options, log });
-  // As serve does.
+  // Like `countersign serve`.
   service.configLoaded(true);
   let stopped: Promise<boolean> | undefined;
   return {

@@ -34,7 +34,7 @@ export function shippedScenario(): string {
   return readFileSync(new URL('../../config/scenario.yaml', import.meta.url), 'utf8');
 }
 
-/** A request that is right in everything; a test changes the one thing that it is about. */
+/** A valid request, in which a test changes one thing. */
 export interface Draft {
   readonly path: string;
   readonly form: readonly Pair[];
@@ -90,7 +90,7 @@ export function bodyOf(pairs: readonly Pair[]): string {
   return pairs.map(([name, value]) => `${escape(name)}=${escape(value)}`).join('&');
 }
 
-/** All of RFC 3986, for the texts of these tests. */
+/** RFC 3986, complete for the texts of these tests. */
 function escape(text: string): string {
   return encodeURIComponent(text).replace(
     /[!'()*]/g,
@@ -98,7 +98,7 @@ function escape(text: string): string {
   );
 }
 
-/** What goes over the socket. */
+/** The bytes of a request. */
 export interface Wire {
   readonly path: string;
   readonly authorization: string | string[] | undefined;
@@ -155,7 +155,7 @@ export function post(baseUrl: string, draft: Draft): Promise<Received> {
   return send(baseUrl, wireOf(baseUrl, draft));
 }
 
-/** The fields of a form-encoded reply, decoded and without their line feeds. */
+/** The fields of a form-encoded response, decoded and without their line feeds. */
 export function fieldsOf(body: string): Record<string, string> {
   return Object.fromEntries(
     [...new URLSearchParams(body)].map(([name, value]) => [name, value.replace(/\n$/, '')]),

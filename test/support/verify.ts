@@ -10,7 +10,7 @@ export interface ReceivedRequest {
   readonly body: Buffer | string;
 }
 
-/** What the gateway knows of a login: its control key, or its public key. */
+/** The gateway's key of a login: its control key, or its public key. */
 export type VerificationKey = { readonly controlKey: string } | { readonly publicKey: KeyObject };
 
 export interface VerifiedRequest {
