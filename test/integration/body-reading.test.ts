@@ -38,7 +38,7 @@ function received() {
 
 describe('the size of a body', () => {
   it('may be 64 KiB', async () => {
-    expect((await edge.ask(formRequest(balance, formOf(limit)))).status).toBe(200);
+    expect((await edge.send(formRequest(balance, formOf(limit)))).status).toBe(200);
     expect(received().form).toEqual([['a', 'x'.repeat(limit - 2)]]);
   });
 
@@ -80,7 +80,7 @@ describe('a chunked body', () => {
 
   it('may have trailers, which are ignored', async () => {
     const trailers = '0\r\nCountersign-Login: beta\r\nAuthorization: Bearer x\r\n\r\n';
-    expect((await edge.ask(chunked([], chunk('a=b') + trailers))).status).toBe(200);
+    expect((await edge.send(chunked([], chunk('a=b') + trailers))).status).toBe(200);
     expect(received().oauth.get('oauth_consumer_key')).toBe('acme');
   });
 
@@ -138,7 +138,7 @@ describe('Expect: 100-continue', () => {
 
   it('is ignored in HTTP/1.0, which has no interim responses', async () => {
     const request = formRequest(balance, 'a=b', ['Expect: 100-continue']).replace('HTTP/1.1', 'HTTP/1.0');
-    expect((await edge.ask(request)).status).toBe(200);
+    expect((await edge.send(request)).status).toBe(200);
   });
 });
 
@@ -155,7 +155,7 @@ describe('a client that disconnects within the body', () => {
     await new Promise((resolve) => setTimeout(resolve, 50));
     leave(connection);
     await edge.requestLines(before + 1);
-    expect((await edge.ask(formRequest(balance))).status).toBe(200);
+    expect((await edge.send(formRequest(balance))).status).toBe(200);
     const lines = (await edge.requestLines(before + 2)).slice(before);
     expect(lines.map(({ reason, status, outcome }) => ({ reason, status, outcome }))).toEqual([
       { reason: 'caller-gone', status: 499, outcome: 'not-sent' },

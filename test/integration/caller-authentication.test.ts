@@ -46,7 +46,7 @@ function sameBytes({ body, headers }: RawResponse): string {
 
 describe('a caller with a bearer token', () => {
   it('is authenticated', async () => {
-    const response = await edge.ask(formRequest(balance, '', [bearer('billing')]));
+    const response = await edge.send(formRequest(balance, '', [bearer('billing')]));
     expect(response.status).toBe(200);
     const line = edge.logLines().find(({ requestId }) => requestId === response.headers['x-request-id']);
     expect(line).toMatchObject({ caller: 'billing', login: 'acme' });
@@ -57,8 +57,8 @@ describe('a caller with a bearer token', () => {
     ['spaces around the token', `Authorization: Bearer   ${tokenOf('billing')}  `],
     ['a Connection header that names it', `${bearer('billing')}\r\nConnection: Authorization`],
   ])('is authenticated with %s', async (_, line) => {
-    expect((await edge.ask(formRequest(balance, '', [line]))).status).toBe(200);
-    expectProblem(await edge.ask(formRequest(transfer, '', [line])), 'not-allowed');
+    expect((await edge.send(formRequest(balance, '', [line]))).status).toBe(200);
+    expectProblem(await edge.send(formRequest(transfer, '', [line])), 'not-allowed');
   });
 
   it.each([
@@ -79,7 +79,7 @@ describe('a caller with a bearer token', () => {
   });
 
   it('never has the token forwarded or logged', async () => {
-    await edge.ask(formRequest(balance, '', [bearer('billing')]));
+    await edge.send(formRequest(balance, '', [bearer('billing')]));
     const [received] = edge.gateway.requests;
     expect(received?.rawHeaders.filter((name) => name.toLowerCase() === 'authorization')).toHaveLength(1);
     expect(received?.headers.authorization).toMatch(/^OAuth /);
@@ -90,38 +90,38 @@ describe('a caller with a bearer token', () => {
 it.each(['Basic YTpi', 'OAuth oauth_nonce="x"', 'Negotiate', 'Bearerx abc'])(
   'another scheme does not authenticate and is not forwarded: Authorization: %s',
   async (value) => {
-    expect((await edge.ask(formRequest(balance, '', [`Authorization: ${value}`]))).status).toBe(200);
+    expect((await edge.send(formRequest(balance, '', [`Authorization: ${value}`]))).status).toBe(200);
     expect(edge.gateway.requests[0]?.headers.authorization).toMatch(/^OAuth oauth_consumer_key="acme", /);
     expect(edge.gateway.requests[0]?.rawHeaders).not.toContain(value);
   },
 );
 
 describe('the access of a caller', () => {
-  const ask = (login: string, name: string): Promise<RawResponse> =>
-    edge.ask(formRequest(balanceOf(login), '', [bearer(name)]));
+  const send = (login: string, name: string): Promise<RawResponse> =>
+    edge.send(formRequest(balanceOf(login), '', [bearer(name)]));
 
   it('is denied without a grant', async () => {
-    expectProblem(await ask('acme', 'ungranted'), 'not-allowed');
+    expectProblem(await send('acme', 'ungranted'), 'not-allowed');
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
   it.each(['acme', 'acme-1', 'beta'])('covers the login %s by a prefix or by name', async (login) => {
-    expect((await ask(login, 'billing')).status).toBe(200);
+    expect((await send(login, 'billing')).status).toBe(200);
   });
 
   it.each(['beta-1', 'ac-me'])('does not cover the login %s', async (login) => {
-    expectProblem(await ask(login, 'billing'), 'not-allowed');
+    expectProblem(await send(login, 'billing'), 'not-allowed');
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
   it('does not cover another operation', async () => {
     const request = formRequest(transfer, 'amount=1', [bearer('billing')]);
-    expectProblem(await edge.ask(request), 'not-allowed');
+    expectProblem(await edge.send(request), 'not-allowed');
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
   it('is denied with the same response for a login that exists and for one that does not', async () => {
-    const [existing, unknown] = [await ask('beta-1', 'billing'), await ask('no-such-login', 'billing')];
+    const [existing, unknown] = [await send('beta-1', 'billing'), await send('no-such-login', 'billing')];
     expectProblem(existing, 'not-allowed');
     expect(sameBytes(unknown)).toBe(sameBytes(existing));
     expect(Object.keys(unknown.headers)).toEqual(Object.keys(existing.headers));
@@ -130,7 +130,7 @@ describe('the access of a caller', () => {
 
   it('is denied before the parameters are checked', async () => {
     const form = formRequest(balanceOf('beta-1'), 'oauth_nonce=x', [bearer('billing')]);
-    expectProblem(await edge.ask(form), 'not-allowed');
+    expectProblem(await edge.send(form), 'not-allowed');
   });
 
   it('keeps the connection open when it is denied', async () => {
@@ -146,12 +146,12 @@ describe('the order of the steps', () => {
 
   it('has authentication before routing', async () => {
     const wrong = 'Authorization: Bearer wrong';
-    expectProblem(await edge.ask(formRequest(nowhere, 'a=%zz', [wrong])), 'caller-unknown');
-    expectProblem(await edge.ask(formRequest(balanceOf('..'), 'a=%zz', [wrong])), 'caller-unknown');
+    expectProblem(await edge.send(formRequest(nowhere, 'a=%zz', [wrong])), 'caller-unknown');
+    expectProblem(await edge.send(formRequest(balanceOf('..'), 'a=%zz', [wrong])), 'caller-unknown');
   });
 
   it('has routing before the form is read', async () => {
-    expectProblem(await edge.ask(formRequest(nowhere, 'a=%zz', [bearer('billing')])), 'unknown-route');
+    expectProblem(await edge.send(formRequest(nowhere, 'a=%zz', [bearer('billing')])), 'unknown-route');
   });
 
   it('does not include reading the body of an unknown caller', async () => {
@@ -166,7 +166,7 @@ describe('the order of the steps', () => {
 });
 
 it('requests of a caller in dry-run mode are processed, and what would be denied is logged and counted', async () => {
-  const response = await edge.ask(formRequest(balance, '', [bearer('trial')]));
+  const response = await edge.send(formRequest(balance, '', [bearer('trial')]));
   expect(response.status).toBe(200);
   expect(edge.gateway.requests).toHaveLength(1);
   expect(edge.logLines()).toContainEqual(
@@ -196,10 +196,10 @@ it('a grant for the sandbox does not cover production', async () => {
   });
   try {
     const lines = [bearer('billing')];
-    expect((await both.ask(formRequest(balance, '', lines))).status).toBe(200);
+    expect((await both.send(formRequest(balance, '', lines))).status).toBe(200);
     const production = balance.replace('/sandbox/', '/production/');
-    expectProblem(await both.ask(formRequest(production, '', lines)), 'not-allowed');
-    expectProblem(await both.ask(formRequest(balance)), 'caller-unknown');
+    expectProblem(await both.send(formRequest(production, '', lines)), 'not-allowed');
+    expectProblem(await both.send(formRequest(balance)), 'caller-unknown');
     expect(edge.gateway.requests).toHaveLength(1);
   } finally {
     await both.stop();

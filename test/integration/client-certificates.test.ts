@@ -77,7 +77,7 @@ function configWith(clientCa?: Ca) {
 }
 
 /** The status, and the caller in the log line. */
-async function askWith(name: string | undefined, of: TestProxy = proxy, more: RequestOptions = {}) {
+async function sendWith(name: string | undefined, of: TestProxy = proxy, more: RequestOptions = {}) {
   const own = name === undefined ? { ca: ours.cert } : shown(name);
   const options = { method: 'POST', agent: false as const, ...own, ...more };
   return new Promise<{ status: number | undefined; caller: unknown }>((resolve, reject) => {
@@ -94,11 +94,11 @@ async function askWith(name: string | undefined, of: TestProxy = proxy, more: Re
 
 whereOpensslIs('a caller with a client certificate', () => {
   it('is authenticated by its URI', async () => {
-    expect(await askWith('uri')).toEqual({ status: 200, caller: 'billing' });
+    expect(await sendWith('uri')).toEqual({ status: 200, caller: 'billing' });
   });
 
   it('is authenticated by its DNS name, case-insensitively', async () => {
-    expect(await askWith('dns')).toEqual({ status: 200, caller: 'reports' });
+    expect(await sendWith('dns')).toEqual({ status: 200, caller: 'reports' });
   });
 
   it.each([
@@ -110,7 +110,7 @@ whereOpensslIs('a caller with a client certificate', () => {
     ['one that has expired', 'expired'],
   ])('is unknown with %s', async (_, name) => {
     const before = gateway.requests.length;
-    expect(await askWith(name)).toEqual({ status: 401, caller: undefined });
+    expect(await sendWith(name)).toEqual({ status: 401, caller: undefined });
     expect(gateway.requests).toHaveLength(before);
   });
 
@@ -119,12 +119,12 @@ whereOpensslIs('a caller with a client certificate', () => {
       'X-Forwarded-Client-Cert': 'URI=spiffe://test/ns/pay/sa/billing',
       'X-SSL-Client-Verify': 'SUCCESS',
     };
-    expect(await askWith(undefined, proxy, { headers })).toMatchObject({ status: 401 });
+    expect(await sendWith(undefined, proxy, { headers })).toMatchObject({ status: 401 });
   });
 
   it('is unknown if it resumes the session of a certificate of another CA', async () => {
     const sessions: Buffer[] = [];
-    const ask = (session?: Buffer) =>
+    const send = (session?: Buffer) =>
       new Promise<number | undefined>((resolve, reject) => {
         const options = shown('forged');
         const request = httpsRequest(
@@ -135,16 +135,16 @@ whereOpensslIs('a caller with a client certificate', () => {
         request.once('socket', (socket) => socket.on('session', (given: Buffer) => sessions.push(given)));
         request.once('error', reject).end();
       });
-    expect(await ask()).toBe(401);
+    expect(await send()).toBe(401);
     expect(sessions.length).toBeGreaterThan(0);
-    expect(await ask(sessions.at(-1))).toBe(401);
+    expect(await send(sessions.at(-1))).toBe(401);
   });
 
   it('is unknown after another CA is configured, even if it resumes its session', async () => {
     const changing = await start(ours);
     let session: Buffer | undefined;
     const agent = new Agent({ maxCachedSessions: 0 });
-    const ask = () =>
+    const send = () =>
       new Promise<number | undefined>((resolve, reject) => {
         const options = { method: 'POST', agent, ...shown('uri'), ...(session && { session }) };
         const request = httpsRequest(`${changing.url}${balance}`, options, (response) =>
@@ -158,11 +158,11 @@ whereOpensslIs('a caller with a client certificate', () => {
         request.once('error', reject).end();
       });
     try {
-      expect(await ask()).toBe(200);
+      expect(await send()).toBe(200);
       expect(session).toBeDefined();
-      expect(await ask()).toBe(200);
+      expect(await send()).toBe(200);
       await changing.reload(configWith(theirs));
-      expect(await ask()).toBe(401);
+      expect(await send()).toBe(401);
     } finally {
       agent.destroy();
     }
@@ -173,11 +173,11 @@ whereOpensslIs('a caller with a client certificate', () => {
     const lasting = await start(ours, { clock: () => now });
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     try {
-      expect(await askWith('uri', lasting, { agent })).toEqual({ status: 200, caller: 'billing' });
+      expect(await sendWith('uri', lasting, { agent })).toEqual({ status: 200, caller: 'billing' });
       now += 3 * 86_400_000;
       const [kept] = Object.values(agent.freeSockets).flat();
       const before = kept?.bytesRead ?? 0;
-      expect(await askWith('uri', lasting, { agent })).toEqual({ status: 401, caller: undefined });
+      expect(await sendWith('uri', lasting, { agent })).toEqual({ status: 401, caller: undefined });
       expect(kept?.bytesRead).toBeGreaterThan(before);
     } finally {
       agent.destroy();
@@ -189,14 +189,14 @@ whereOpensslIs('a caller with a client certificate', () => {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     const kept = () => Object.values(agent.freeSockets).flat()[0];
     try {
-      expect(await askWith('uri', changing, { agent })).toEqual({ status: 200, caller: 'billing' });
+      expect(await sendWith('uri', changing, { agent })).toEqual({ status: 200, caller: 'billing' });
       const connection = kept();
       await changing.reload(configWith(ours));
-      expect(await askWith('uri', changing, { agent })).toMatchObject({ status: 200 });
+      expect(await sendWith('uri', changing, { agent })).toMatchObject({ status: 200 });
       expect(kept()).toBe(connection);
       await changing.reload(configWith(theirs));
       await until(() => connection?.destroyed === true);
-      expect(await askWith('uri', changing, { agent })).toEqual({ status: 401, caller: undefined });
+      expect(await sendWith('uri', changing, { agent })).toEqual({ status: 401, caller: undefined });
     } finally {
       agent.destroy();
     }
@@ -210,7 +210,7 @@ whereOpensslIs('a caller with a client certificate', () => {
     gateway.respond = (response) => void going.promise.then(() => response.end('OK'));
     try {
       const before = gateway.requests.length;
-      const response = askWith('uri', changing, { agent });
+      const response = sendWith('uri', changing, { agent });
       await until(() => gateway.requests.length > before);
       await changing.reload(configWith(theirs));
       going.resolve();
@@ -237,7 +237,7 @@ whereOpensslIs('a caller with a client certificate', () => {
     setDefaultCACertificates([...publicOnes, ours.cert.toString()]);
     const open = await start();
     try {
-      expect(await askWith('uri', open)).toEqual({ status: 401, caller: undefined });
+      expect(await sendWith('uri', open)).toEqual({ status: 401, caller: undefined });
     } finally {
       setDefaultCACertificates(publicOnes);
     }

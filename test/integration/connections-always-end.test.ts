@@ -35,7 +35,7 @@ describe('a connection after CONNECT or an upgrade', () => {
   ])('%s is closed within seconds, even if its client keeps it open', async (_, bytes) => {
     const edge = await starts.edge({ config: { proxy: { port: 0, maxConnections: 2 } } });
     for (let count = 0; count < 2; count += 1) (await edge.connect()).send(bytes);
-    await until(async () => (await edge.ask(formRequest(balance)).catch(() => undefined))?.status === 200);
+    await until(async () => (await edge.send(formRequest(balance)).catch(() => undefined))?.status === 200);
   });
 });
 
@@ -71,7 +71,7 @@ describe('a flood of pipelined requests', () => {
     const floods = await Promise.all(Array.from({ length: 4 }, () => edge.connect()));
     for (const flood of floods) flood.send(get.repeat(20_000));
     const began = performance.now();
-    expect((await edge.ask(formRequest(balance))).status).toBe(200);
+    expect((await edge.send(formRequest(balance))).status).toBe(200);
     expect(performance.now() - began).toBeLessThan(2_000);
     await Promise.all(floods.map((flood) => flood.gone()));
     expect(await edge.counted('requests_total', { reason: 'method-not-allowed' })).toBe(4);
@@ -97,7 +97,7 @@ describe('a flood of pipelined requests', () => {
     await until(() => edge.gateway.requests.length > 20);
     const before = edge.gateway.requests.length;
     for (let count = 0; count < 10; count += 1) {
-      expect((await edge.ask(formRequest(transfer, 'amount=1'))).status).toBe(200);
+      expect((await edge.send(formRequest(transfer, 'amount=1'))).status).toBe(200);
     }
     // Ten requests of other clients took turns with those of the four connections.
     expect(edge.gateway.requests.length - before).toBeLessThan(10 * 20);

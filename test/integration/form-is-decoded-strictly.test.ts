@@ -57,13 +57,13 @@ describe('a form', () => {
 
   it('that is not UTF-8 is rejected even if it is not escaped', async () => {
     const head = formRequest(balance, '', ['Content-Length: 3']);
-    const response = await edge.ask(Buffer.concat([Buffer.from(head), Buffer.from('a=\xff', 'latin1')]));
+    const response = await edge.send(Buffer.concat([Buffer.from(head), Buffer.from('a=\xff', 'latin1')]));
     expectProblem(response, 'malformed-form');
   });
 
   it('that is rejected is described without its content', async () => {
     const form = `a=1&credit_card_number=${card}%zz&cvv2=q9z7`;
-    const problem = expectProblem(await edge.ask(formRequest(transfer, form)), 'malformed-form');
+    const problem = expectProblem(await edge.send(formRequest(transfer, form)), 'malformed-form');
     expect(problem.detail).toMatch(/^Parameter 2 /);
     expect(JSON.stringify(problem) + edge.logText()).not.toMatch(new RegExp(`${card}|q9z7|credit_card`));
   });
@@ -115,7 +115,7 @@ describe('a form', () => {
       ],
     ],
   ])('reaches the gateway unchanged: %s', async (_, form, pairs) => {
-    expect((await edge.ask(formRequest(balance, form))).status).toBe(200);
+    expect((await edge.send(formRequest(balance, form))).status).toBe(200);
     const [request] = edge.gateway.requests;
     const verified = verifyAuthorization(
       {

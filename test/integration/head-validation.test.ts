@@ -97,7 +97,7 @@ describe('a request with an invalid head', () => {
   });
 
   it('gets the allowed method in the response', async () => {
-    const response = await edge.ask(withMethod('GET', balance));
+    const response = await edge.send(withMethod('GET', balance));
     expect(response.headers.allow).toBe('POST');
   });
 
@@ -154,7 +154,7 @@ describe('an ambiguous request', () => {
   it.each(['X_Request_Id: 7', 'x.b3.traceid: 7'])(
     'is not one with a header of no meaning here: %s',
     async (line) => {
-      const response = await edge.ask(formRequest(balance, '', [line]));
+      const response = await edge.send(formRequest(balance, '', [line]));
       expect(response.status).toBe(200);
     },
   );
@@ -197,7 +197,7 @@ describe('bytes that are not a valid request', () => {
 
   it('have one log line, like every other request', async () => {
     const before = (await edge.requestLines(0)).length;
-    const response = await edge.ask('hello\r\n\r\n');
+    const response = await edge.send('hello\r\n\r\n');
     const lines = (await edge.requestLines(before + 1)).slice(before);
     expect(lines).toEqual([
       expect.objectContaining({
@@ -242,7 +242,7 @@ describe('a valid request', () => {
       formRequest(balance, 'a=b', ['Connection: Upgrade', 'Upgrade: h2c']),
     ],
   ])('%s', async (_, request) => {
-    expect((await edge.ask(request)).status).toBe(200);
+    expect((await edge.send(request)).status).toBe(200);
     expect(edge.gateway.requests).toHaveLength(1);
   });
 
@@ -253,7 +253,7 @@ describe('a valid request', () => {
   ])(
     'a request line that the parser reads leniently is normalized for the gateway: %s',
     async (_, lenient) => {
-      const response = await edge.ask(lenient(formRequest(balance, 'a=b')));
+      const response = await edge.send(lenient(formRequest(balance, 'a=b')));
       expect(response.status).toBe(200);
       const received = edge.gateway.requests.map(({ method, target }) => `${method} ${target}`);
       expect(received).toEqual([`POST ${balance.replace('/sandbox', '')}`]);

@@ -23,7 +23,8 @@ async function start(options: Partial<ProxyOptions> = {}): Promise<void> {
   });
 }
 
-const balanceOf = (login: string) => edge.ask(formRequest(`/sandbox/gw/api/v2/get-balance/manager/${login}`));
+const balanceOf = (login: string) =>
+  edge.send(formRequest(`/sandbox/gw/api/v2/get-balance/manager/${login}`));
 
 /** Everything that was written: the log and the metrics. */
 async function written(): Promise<string> {

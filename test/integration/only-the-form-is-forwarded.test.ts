@@ -115,7 +115,7 @@ describe('no header of the client reaches the gateway', () => {
     const chunks = ['client_orderid=', 'invoice-7', '&amount=1'];
     const body = chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`).join('');
     const lines = ['Transfer-Encoding: chunked', 'Trailer: Authorization'];
-    await proxy.ask(formRequest(paths.transfer, `${body}0\r\nAuthorization: theirs\r\n\r\n`, lines));
+    await proxy.send(formRequest(paths.transfer, `${body}0\r\nAuthorization: theirs\r\n\r\n`, lines));
     expectOwnHeaders(gateway.requests()[0], new URL(gateway.url).host, 'close');
     expect(gateway.received()).not.toContain('theirs');
   });

@@ -15,7 +15,7 @@ const beginnings = (proxy: TestProxy) => proxy.logLines('key source unavailable'
 const ends = (proxy: TestProxy) => proxy.logLines('key source available again');
 
 /** Requests balances of logins that are not cached. */
-async function askUncached(proxy: TestProxy, count: number): Promise<void> {
+async function queryUncached(proxy: TestProxy, count: number): Promise<void> {
   for (let index = 0; index < count; index += 1) {
     await proxy.post(`/sandbox/gw/api/v2/get-balance/manager/uncached-${index}`, '');
   }
@@ -23,9 +23,9 @@ async function askUncached(proxy: TestProxy, count: number): Promise<void> {
 
 /** One error line with the cause, however many requests fail. */
 async function expectBeginning(proxy: TestProxy, cause: RegExp): Promise<void> {
-  await askUncached(proxy, 5);
+  await queryUncached(proxy, 5);
   await until(() => beginnings(proxy).length > 0);
-  await askUncached(proxy, 5);
+  await queryUncached(proxy, 5);
   expect(beginnings(proxy)).toEqual([
     expect.objectContaining({ level: 'error', cause: expect.stringMatching(cause), seconds: 0 }),
   ]);
@@ -68,7 +68,7 @@ describe('a Vault outage', () => {
 
   it('is not logged if a single login is denied, which is a key problem', async () => {
     setup.vault.fail({ kind: 'status', status: 403 }, /uncached/);
-    await askUncached(proxy, 3);
+    await queryUncached(proxy, 3);
     expect(await proxy.counted('key_source_up')).toBe(1);
     expect(await proxy.counted('key_problems_total', { environment: 'sandbox' })).toBe(3);
     expect(beginnings(proxy)).toEqual([]);
@@ -116,14 +116,14 @@ it('an outage of the directory is logged with its cause, and once at its end', a
 });
 
 describe('an unreachable gateway is explained in log, metric and response', () => {
-  async function ask(gateway: string, sandbox: object = {}) {
+  async function send(gateway: string, sandbox: object = {}) {
     const proxy = await starts.proxy({ gateway, sandbox, random: () => 0 });
     const { body } = await proxy.transfer();
     const [line] = await proxy.requestLines();
     return { proxy, detail: String(JSON.parse(body).detail), line };
   }
 
-  async function expectCause(unreachable: Awaited<ReturnType<typeof ask>>, cause: string, detail: RegExp) {
+  async function expectCause(unreachable: Awaited<ReturnType<typeof send>>, cause: string, detail: RegExp) {
     expect(unreachable.line).toMatchObject({ reason: 'gateway-unreachable', unreachable: cause });
     expect(unreachable.detail).toMatch(detail);
     const labels = { environment: 'sandbox', operation: 'transfer', cause };
@@ -132,21 +132,21 @@ describe('an unreachable gateway is explained in log, metric and response', () =
   }
 
   it('for an unknown host name', async () => {
-    await expectCause(await ask('https://gateway.invalid'), 'dns', /DNS/);
+    await expectCause(await send('https://gateway.invalid'), 'dns', /DNS/);
   });
 
   it('for a connection that is refused', async () => {
-    await expectCause(await ask(closedUrl), 'refused', /refused/);
+    await expectCause(await send(closedUrl), 'refused', /refused/);
   });
 
   it('for a handshake that times out', async () => {
     const gateway = await starts.gateway([silent]);
     const timeouts = { connect: '200ms', request: '5s' };
-    await expectCause(await ask(gateway.url.replace('http:', 'https:'), { timeouts }), 'timeout', /timeout/);
+    await expectCause(await send(gateway.url.replace('http:', 'https:'), { timeouts }), 'timeout', /timeout/);
   });
 
   it('for a handshake that fails', async () => {
     const gateway = await starts.gateway([({ socket, reset }) => void socket.once('data', reset)]);
-    await expectCause(await ask(gateway.url.replace('http:', 'https:')), 'tls', /TLS/);
+    await expectCause(await send(gateway.url.replace('http:', 'https:')), 'tls', /TLS/);
   });
 });

@@ -32,7 +32,7 @@ const counts = (transfers: number): string[] => [
 
 describe('a gateway 5xx', () => {
   it('on a payment is forwarded as answered, advises to query the status, and is counted', async () => {
-    const response = await edge.ask(payment);
+    const response = await edge.send(payment);
     expect(response.status).toBe(502);
     expect(response.body.toString()).toBe('<h1>Oh</h1>');
     expect(response.headers['countersign-outcome']).toBe('answered');
@@ -45,7 +45,7 @@ describe('a gateway 5xx', () => {
 
   it('on a read-only operation is not counted', async () => {
     for (const request of [formRequest(balance), formRequest(status, statusForm)]) {
-      const response = await edge.ask(request);
+      const response = await edge.send(request);
       expect(response.status).toBe(502);
       expect(response.headers['proxy-status']).toBe('countersign; received-status=502');
     }
@@ -56,7 +56,7 @@ describe('a gateway 5xx', () => {
 describe('any other response to a payment', () => {
   it.each([200, 302, 403, 499])('is not counted: %i', async (code) => {
     gatewayStatus = code;
-    const response = await edge.ask(payment);
+    const response = await edge.send(payment);
     expect(response.headers['proxy-status']).toBe(`countersign; received-status=${code}`);
     expect(await serverErrors()).toEqual(counts(0));
   });
@@ -67,7 +67,7 @@ describe('any other response to a payment', () => {
       response.write('<h1>');
       setTimeout(() => response.destroy(), 20);
     };
-    const response = await edge.ask(payment);
+    const response = await edge.send(payment);
     expect(response.headers['countersign-outcome']).toBe('unknown');
     expect(await serverErrors()).toEqual(counts(0));
   });

@@ -18,8 +18,8 @@ async function start(options: Partial<ProxyOptions> = {}): Promise<Edge> {
   return edge;
 }
 
-async function ask(request: string, options: Partial<ProxyOptions> = {}): Promise<RawResponse> {
-  return (await start(options)).ask(request);
+async function send(request: string, options: Partial<ProxyOptions> = {}): Promise<RawResponse> {
+  return (await start(options)).send(request);
 }
 
 const paying = formRequest(transfer, 'amount=1');
@@ -29,18 +29,18 @@ const denied = { callers: [{ name: 'x', credentials: [{ anonymous: true as const
 
 /** One request for each reason of the table. */
 const ways: Record<Reason, () => Promise<RawResponse>> = {
-  'method-not-allowed': () => ask('GET / HTTP/1.1\r\nHost: x\r\n\r\n'),
-  'unsupported-media-type': () => ask(formRequest(balance, '{}', ['Content-Type: application/json'])),
-  'too-large': () => ask(formRequest(balance, 'a'.repeat(65_537))),
-  'malformed-form': () => ask(formRequest(balance, 'a=%zz')),
-  'query-not-allowed': () => ask(formRequest(`${balance}?a=b`)),
-  'reserved-parameter': () => ask(formRequest(balance, 'oauth_nonce=x')),
-  'parameter-invalid': () => ask(formRequest(status, 'login=acme')),
-  'login-missing': () => ask(formRequest('/sandbox/gw/api/v4/transfer/1')),
-  'login-conflict': () => ask(formRequest(balance, 'login=beta')),
-  'bad-request': () => ask('not HTTP\r\n\r\n'),
+  'method-not-allowed': () => send('GET / HTTP/1.1\r\nHost: x\r\n\r\n'),
+  'unsupported-media-type': () => send(formRequest(balance, '{}', ['Content-Type: application/json'])),
+  'too-large': () => send(formRequest(balance, 'a'.repeat(65_537))),
+  'malformed-form': () => send(formRequest(balance, 'a=%zz')),
+  'query-not-allowed': () => send(formRequest(`${balance}?a=b`)),
+  'reserved-parameter': () => send(formRequest(balance, 'oauth_nonce=x')),
+  'parameter-invalid': () => send(formRequest(status, 'login=acme')),
+  'login-missing': () => send(formRequest('/sandbox/gw/api/v4/transfer/1')),
+  'login-conflict': () => send(formRequest(balance, 'login=beta')),
+  'bad-request': () => send('not HTTP\r\n\r\n'),
   'request-timeout': () =>
-    ask(formRequest(balance, 'a', ['Content-Length: 2']), {
+    send(formRequest(balance, 'a', ['Content-Length: 2']), {
       config: { proxy: { port: 0, timeouts: { body: '200ms' } } },
     }),
   'caller-gone': async () => {
@@ -50,17 +50,17 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
       .finish()
       .response();
   },
-  'caller-unknown': () => ask(formRequest(balance), { config: strangers }),
-  'not-allowed': () => ask(formRequest(balance), { config: denied }),
-  'unknown-route': () => ask(formRequest('/nowhere')),
+  'caller-unknown': () => send(formRequest(balance), { config: strangers }),
+  'not-allowed': () => send(formRequest(balance), { config: denied }),
+  'unknown-route': () => send(formRequest('/nowhere')),
   overloaded: async () => {
-    const { gateway, ask: askMore } = await start({ sandbox: { maxInFlight: 1 } });
+    const { gateway, send: sendMore } = await start({ sandbox: { maxInFlight: 1 } });
     const arrived = new Promise<() => void>((resolve) => {
       gateway.respond = (response) => resolve(() => response.end());
     });
-    const first = askMore(formRequest(balance));
+    const first = sendMore(formRequest(balance));
     const release = await arrived;
-    const second = await askMore(formRequest(balance));
+    const second = await sendMore(formRequest(balance));
     release();
     expect((await first).status).toBe(200);
     return second;
@@ -79,36 +79,36 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
     return response;
   },
   'key-source-unavailable': async () => {
-    const { keysFolder, ask: askNow } = await start();
+    const { keysFolder, send: sendNow } = await start();
     rmSync(keysFolder, { recursive: true });
     writeFileSync(keysFolder, 'a file where the folder was');
-    return askNow(formRequest(balance));
+    return sendNow(formRequest(balance));
   },
   'key-missing': () =>
-    ask(formRequest(status, statusForm), { keys: { acme: { controlKey: testControlKey } } }),
-  'key-unusable': () => ask(formRequest(status, statusForm), { keys: { acme: { privateKey: 'no PEM' } } }),
+    send(formRequest(status, statusForm), { keys: { acme: { controlKey: testControlKey } } }),
+  'key-unusable': () => send(formRequest(status, statusForm), { keys: { acme: { privateKey: 'no PEM' } } }),
   'gateway-unreachable': async () => {
-    const { gateway, ask: askNow } = await start();
+    const { gateway, send: sendNow } = await start();
     await gateway.close();
-    return askNow(paying);
+    return sendNow(paying);
   },
   'gateway-timeout': async () => {
-    const { gateway, ask: askNow } = await start({ sandbox: hasty });
+    const { gateway, send: sendNow } = await start({ sandbox: hasty });
     gateway.respond = () => {};
-    return askNow(paying);
+    return sendNow(paying);
   },
   'gateway-reset': async () => {
-    const { gateway, ask: askNow } = await start();
+    const { gateway, send: sendNow } = await start();
     gateway.respond = (response) => response.socket?.destroy();
-    return askNow(paying);
+    return sendNow(paying);
   },
   'gateway-reply-invalid': async () => {
-    const { gateway, ask: askNow } = await start();
+    const { gateway, send: sendNow } = await start();
     gateway.respond = (response) => response.socket?.end('not HTTP\r\n\r\n');
-    return askNow(paying);
+    return sendNow(paying);
   },
   internal: () =>
-    ask(paying, {
+    send(paying, {
       nonce: () => {
         throw new Error('no random bytes');
       },

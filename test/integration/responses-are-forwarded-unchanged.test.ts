@@ -35,7 +35,7 @@ async function pass(
     response.sendDate = false;
     response.writeHead(code, headers).end(body);
   };
-  return edge.ask(formRequest(status, statusForm, lines));
+  return edge.send(formRequest(status, statusForm, lines));
 }
 
 afterEach(() => {

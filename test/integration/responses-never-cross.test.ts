@@ -65,7 +65,7 @@ async function start(gateway: string, sandbox: ProxyOptions['sandbox'] = {}): Pr
   return proxy;
 }
 
-async function ask(proxy: TestProxy, name: string): Promise<string> {
+async function send(proxy: TestProxy, name: string): Promise<string> {
   return (await proxy.post(paths.balance, `balance-name=${name}`)).body;
 }
 
@@ -79,7 +79,7 @@ async function crossed(proxy: Proxy, rounds: number, repeat: () => void): Promis
       repeated = true;
     };
     const names = Array.from({ length: 20 }, (_, index) => `${round}-${index}`);
-    const bodies = await Promise.all(names.map((name) => ask(proxy, name)));
+    const bodies = await Promise.all(names.map((name) => send(proxy, name)));
     wrong.push(
       ...bodies.flatMap((body, index) => (body === names[index] ? [] : [`${names[index]} got ${body}`])),
     );
@@ -99,19 +99,19 @@ describe('a surplus response of the gateway', () => {
   it('closes its connection only; the others are reused', async () => {
     const gateway = await startServer(balanceName);
     const proxy = await start(gateway.url);
-    for (const name of ['a', 'b', 'c']) expect(await ask(proxy, name)).toBe(name);
+    for (const name of ['a', 'b', 'c']) expect(await send(proxy, name)).toBe(name);
     expect(gateway.connections()).toBe(1);
     proxy.beforeSending = gateway.repeat;
-    expect(await ask(proxy, 'd')).toBe('d');
+    expect(await send(proxy, 'd')).toBe('d');
     proxy.beforeSending = () => {};
-    for (const name of ['e', 'f', 'g']) expect(await ask(proxy, name)).toBe(name);
+    for (const name of ['e', 'f', 'g']) expect(await send(proxy, name)).toBe(name);
     expect(gateway.connections()).toBe(2);
   });
 
   it('has no connection to arrive on if keepAlive is false', async () => {
     const gateway = await startServer(balanceName);
     const proxy = await start(gateway.url, { keepAlive: false });
-    for (const name of ['a', 'b', 'c']) expect(await ask(proxy, name)).toBe(name);
+    for (const name of ['a', 'b', 'c']) expect(await send(proxy, name)).toBe(name);
     expect(gateway.connections()).toBe(3);
     for (const { headers } of gateway.requests()) expect(headers).toContainEqual(['Connection', 'close']);
   });
@@ -138,14 +138,14 @@ describeWith('openssl')('a surplus response over TLS (needs the program openssl)
     const gateway = await startServer(balanceName, certificate);
     const relay: Relay = await startRelay(gateway.port);
     const proxy = await start(`https://127.0.0.1:${relay.port}`, { caFile });
-    expect(await ask(proxy, 'a')).toBe('a');
-    expect(await ask(proxy, 'b')).toBe('b');
+    expect(await send(proxy, 'a')).toBe('a');
+    expect(await send(proxy, 'b')).toBe('b');
     expect(relay.connections()).toBe(1);
     relay.hold();
     gateway.repeat();
     await until(() => relay.held() > 0);
     proxy.beforeSending = () => relay.releaseAllBut(10);
-    expect(await ask(proxy, 'c')).toBe('c');
+    expect(await send(proxy, 'c')).toBe('c');
     expect(relay.connections()).toBe(2);
   });
 });

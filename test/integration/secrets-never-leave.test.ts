@@ -221,7 +221,7 @@ Host: x
 ${token} ${card}
 
 ${form}`;
-    const { status, headers, body } = await proxy.ask(request);
+    const { status, headers, body } = await proxy.send(request);
     expect(status).toBe(400);
     expect(
       marksIn(JSON.stringify(headers) + body.toString() + proxy.logText() + (await proxy.metrics()), marks),

@@ -150,7 +150,7 @@ it('a restart under kept-alive load loses no request', async () => {
   const results: string[] = [];
   const enough = new AbortController();
   const client = async (): Promise<void> => {
-    while (!enough.signal.aborted) results.push(await ask(`${process.url}${paths.status}`, agent));
+    while (!enough.signal.aborted) results.push(await send(`${process.url}${paths.status}`, agent));
   };
   const clients = Array.from({ length: 8 }, client);
   await until(() => results.length > 100);
@@ -164,5 +164,5 @@ it('a restart under kept-alive load loses no request', async () => {
   expect(new Set(results)).toEqual(new Set(['200']));
 });
 
-const ask = (url: string, agent: Agent): Promise<string> =>
+const send = (url: string, agent: Agent): Promise<string> =>
   post(url, statusForm, {}, { agent }).then(({ status }) => String(status), codeOf);

@@ -33,7 +33,7 @@ export interface Countersign {
   readonly transfer: () => Promise<HttpResponse>;
   readonly connect: () => Promise<RawConnection>;
   /** Sends the bytes over a new connection, and returns the first response. */
-  readonly ask: (bytes: string | Buffer) => Promise<RawResponse>;
+  readonly send: (bytes: string | Buffer) => Promise<RawResponse>;
 }
 
 interface Addresses {
@@ -72,7 +72,7 @@ export function observe({ url, adminUrl }: Addresses, logText: () => string): Co
     status: () => postTo(paths.status, statusForm),
     transfer: () => postTo(paths.transfer, transferForm),
     connect: () => RawConnection.open(url),
-    async ask(bytes) {
+    async send(bytes) {
       const connection = await RawConnection.open(url);
       try {
         return await connection.send(bytes).response();

@@ -87,7 +87,7 @@ function headOf(bytes: Buffer): Head | undefined {
   return { status, headers, bytes: end + 4 };
 }
 
-/** The body and where it ends, or how many bytes there must be before it is worth looking again. */
+/** The body and where it ends, or how many bytes are needed before it can be parsed. */
 function bodyOf({ status, headers, bytes: start }: Head, bytes: Buffer, over: boolean): Body | number {
   if (status === 100) return { body: Buffer.alloc(0), end: start };
   if (headers['transfer-encoding'] === 'chunked') return unchunk(bytes, start);
