@@ -5,7 +5,7 @@ import { type CallerKind, callerKinds } from './plan.ts';
 
 export const usage = `Usage: npm run faults -- [options]
 
-Sends requests through Countersign to a gateway that goes wrong in every way it can, from callers that hang up,
+Sends requests through Countersign to a gateway that goes wrong in every way it can, from callers that disconnect,
 pipeline and half-close, while the processes are restarted, reloaded and killed. Then compares what the callers
 received, what the gateway saw and what the log says. Exit code 1 where a promise was broken.
 

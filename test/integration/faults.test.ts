@@ -5,7 +5,7 @@ import { report } from '../faults/report.ts';
 import { runFaults } from '../faults/run.ts';
 
 /** The short form of `npm run faults`: the same code, one seed. */
-describe('under faults, hang-ups and signals', () => {
+describe('under faults, disconnects and signals', () => {
   it('every promise is kept', async () => {
     const run = await runFaults({
       requests: 1_500,
