@@ -5,7 +5,7 @@ import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest, RawConnection } from '../support/raw-http.ts';
 import { testControlKey } from '../support/service.ts';
-import { verifyAuthorization } from '../support/verify.ts';
+import { receivedFrom, verifyAuthorization } from '../support/verify.ts';
 
 const { balance } = paths;
 
@@ -25,16 +25,8 @@ const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\
 const chunked = (lines: string[], body: string): string =>
   formRequest(balance, body, ['Transfer-Encoding: chunked', ...lines]);
 
-function received() {
-  const [request] = edge.gateway.requests;
-  if (request === undefined) throw new Error('nothing reached the gateway');
-  const url = `http://${request.headers.host}${request.target}`;
-  const { method, body, headers } = request;
-  return verifyAuthorization(
-    { method, url, authorization: headers.authorization, body },
-    { controlKey: testControlKey },
-  );
-}
+const received = () =>
+  verifyAuthorization(receivedFrom(edge.gateway.requests[0]), { controlKey: testControlKey });
 
 describe('the size of a body', () => {
   it('may be 64 KiB', async () => {

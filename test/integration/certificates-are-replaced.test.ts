@@ -179,7 +179,7 @@ describeWith('openssl')('replaced certificate files (needs the program openssl)'
 
   async function startVault(server: Ca, clients: Ca, port = 0): Promise<StubVault> {
     const { cert, key } = server.issue(`vault-${port}`);
-    const vault = new StubVault({ tls: { cert, key, clientCa: clients.cert } });
+    const vault = starts.closing(new StubVault({ tls: { cert, key, clientCa: clients.cert } }));
     for (const login of ['acme', 'uncached']) vault.put(`gateway/sandbox/${login}`, { control_key: 'first' });
     await vault.listen(port);
     return vault;

@@ -98,7 +98,7 @@ describeWith('openssl')('a certificate that has expired (needs the program opens
 
   it('of the Vault client is reported by the metric and by `check`, until it is replaced', async () => {
     const { cert, key } = issue('vault', hour);
-    const vault = new StubVault({ tls: { cert, key, clientCa: ca.cert } });
+    const vault = starts.closing(new StubVault({ tls: { cert, key, clientCa: ca.cert } }));
     vault.put('gateway/sandbox/acme', { control_key: 'first' });
     const address = await vault.listen();
     install(issue('expired', -minute), 'client');
@@ -122,7 +122,7 @@ describeWith('openssl')('a certificate that has expired (needs the program opens
   });
 
   it('of Vault is logged once with its cause, until Vault has another', async () => {
-    const vault = new StubVault({ tls: issue('expired', -minute) });
+    const vault = starts.closing(new StubVault({ tls: issue('expired', -minute) }));
     vault.put('gateway/sandbox/acme', { control_key: 'first' });
     const address = await vault.listen();
     const auth = { method: 'token' as const, token: rootToken };

@@ -137,6 +137,7 @@ it('300 clients with responses of 1 to 5 MB stay within 384 MiB', async () => {
   if (group === undefined) console.warn('No control group may be made here: only the peak is measured.');
   const pid = process.child.pid ?? 0;
   group?.add(pid);
+  starts.atEnd(() => process.ended.then(() => group?.remove()));
   let served = 0;
   gateway.respond = (response) => {
     served += 1;

@@ -12,7 +12,7 @@ import {
 import { Folder } from '../support/folder.ts';
 import { paths } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
-import { type Relay, startRelay } from '../support/relay.ts';
+import { startRelay } from '../support/relay.ts';
 import { describeWith } from '../support/requires.ts';
 import type { ProxyOptions, TestProxy } from '../support/service.ts';
 import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
@@ -136,7 +136,7 @@ describeWith('openssl')('a surplus response over TLS (needs the program openssl)
 
   it('does not become the response to the next request if only a part of its TLS record has arrived', async () => {
     const gateway = await startServer(balanceName, certificate);
-    const relay: Relay = await startRelay(gateway.port);
+    const relay = starts.closing(await startRelay(gateway.port));
     const proxy = await start(`https://127.0.0.1:${relay.port}`, { caFile });
     expect(await send(proxy, 'a')).toBe('a');
     expect(await send(proxy, 'b')).toBe('b');
@@ -157,7 +157,7 @@ describe('a surplus response of Vault', () => {
 
   function reader(server: FaultyGateway): (path: string) => Promise<string> {
     const ports = { monotonic: () => performance.now(), random: () => 0.5 };
-    const vault = vaultClient({ address: server.url, timeout: 2000 }, ports);
+    const vault = starts.closing(vaultClient({ address: server.url, timeout: 2000 }, ports));
     return async (path) => (await vault.read(path, shape, new Secret('t'))).path;
   }
 

@@ -5,7 +5,7 @@ import { post, verdict } from '../support/forwarding.ts';
 import { harness, type Pair } from '../support/harness.ts';
 import { testControlKey, testPrivateKey } from '../support/service.ts';
 import { until } from '../support/until.ts';
-import { type VerificationKey, verifyAuthorization } from '../support/verify.ts';
+import { receivedFromRaw, type VerificationKey, verifyAuthorization } from '../support/verify.ts';
 
 const starts = harness();
 
@@ -15,16 +15,8 @@ const startPair = (...scripts: Script[]): Promise<Pair> =>
   starts.pair(scripts, { sandbox: { timeouts: { connect: '300ms', request: '600ms' } }, random: () => 0 });
 
 /** The nonce of a request, whose signature is verified. */
-function nonceOf(request: RawRequest, key: VerificationKey): string | undefined {
-  const header = (name: string) => request.headers.find(([given]) => given.toLowerCase() === name)?.[1];
-  const [method = '', path = ''] = request.line.split(' ');
-  const url = `http://${header('host')}${path}`;
-  const verified = verifyAuthorization(
-    { method, url, authorization: header('authorization'), body: request.body },
-    key,
-  );
-  return verified.oauth.get('oauth_nonce');
-}
+const nonceOf = (request: RawRequest, key: VerificationKey): string | undefined =>
+  verifyAuthorization(receivedFromRaw(request), key).oauth.get('oauth_nonce');
 
 const controlKey = { controlKey: testControlKey };
 const publicKey = { publicKey: createPublicKey(testPrivateKey) };
@@ -174,13 +166,12 @@ describe('a client that disconnects', () => {
   });
 
   it('before the upstream request is sent does not abort it either', async () => {
-    const gateway = await starts.gateway([once(ok)]);
     const leaving = new AbortController();
     const nonce = (): string => {
       leaving.abort();
       return 'nonce';
     };
-    const proxy = await starts.proxy({ gateway: gateway.url, nonce });
+    const { gateway, proxy } = await starts.pair([once(ok)], { nonce });
     const response = fetch(`${proxy.url}/sandbox/gw/api/v4/transfer/1234`, {
       method: 'POST',
       body: new URLSearchParams({ client_orderid: 'invoice-8' }),

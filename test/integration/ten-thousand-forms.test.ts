@@ -8,7 +8,7 @@ import { harness } from '../support/harness.ts';
 import type { Recorded, RecordingGateway } from '../support/recording-gateway.ts';
 import { type TestProxy, testControlKey } from '../support/service.ts';
 import { publicKeyOf } from '../support/vectors.ts';
-import { type VerificationKey, verifyAuthorization } from '../support/verify.ts';
+import { receivedFrom, type VerificationKey, verifyAuthorization } from '../support/verify.ts';
 
 const seed = 20_260_115;
 const count = 10_000;
@@ -93,11 +93,10 @@ function problemWith(
   key: VerificationKey,
 ): string | undefined {
   if (received === undefined) return 'it did not reach the gateway';
-  const { method, target, headers, body } = received;
-  const url = `http://${headers.host}${target}`;
+  const { headers, body } = received;
   let verified: readonly Pair[];
   try {
-    verified = verifyAuthorization({ method, url, authorization: headers.authorization, body }, key).form;
+    verified = verifyAuthorization(receivedFrom(received), key).form;
   } catch (error) {
     return String(error);
   }

@@ -10,9 +10,9 @@ import type { Countersign } from './countersign.ts';
 import { Folder } from './folder.ts';
 import type { LoadRequest } from './load.ts';
 import { type CountersignProcess, startProcess } from './process.ts';
+import { marksIn } from './secret-canaries.ts';
 import { VaultAdmin } from './stub-vault/admin.ts';
 import { approleMount, roleName } from './stub-vault/harness.ts';
-import { marksIn } from './stub-vault/secret-canaries.ts';
 import { StubVault } from './stub-vault/server.ts';
 import { rootToken } from './stub-vault/state.ts';
 
