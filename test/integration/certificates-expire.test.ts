@@ -2,6 +2,7 @@ import { copyFileSync } from 'node:fs';
 import { connect } from 'node:tls';
 import { beforeEach, expect, it } from '@jest/globals';
 import { check } from '../../src/cli/check/check.ts';
+import { runCommandHere } from '../support/cli.ts';
 import { type ConfigInput } from '../support/config.ts';
 import { always, httpResponse } from '../support/faulty-gateway.ts';
 import { Folder } from '../support/folder.ts';
@@ -52,16 +53,12 @@ describeWith('openssl')('a certificate that has expired (needs the program opens
   }
 
   /** Exit code and output of the command `check`. */
-  async function checked(part: object): Promise<{ code: number; text: string }> {
+  async function checked(part: object): Promise<{ code: number | null; text: string }> {
     const environments = { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } };
     const keys = { source: 'directory', directory: '.' };
     const file = folder.file('config.yaml', JSON.stringify({ environments, keys, ...part }));
-    const lines: string[] = [];
-    const code = await check(['--config', file], {
-      out: (line) => void lines.push(line),
-      err: (line) => void lines.push(line),
-    });
-    return { code, text: lines.join('\n') };
+    const { code, out, err } = await runCommandHere(check, '--config', file);
+    return { code, text: out + err };
   }
 
   /** The result of a request whose client verifies the listener's certificate. */

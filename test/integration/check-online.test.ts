@@ -3,6 +3,7 @@ import { createServer as createSilentServer, type Server } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { check } from '../../src/cli/check/check.ts';
+import { runCommandHere } from '../support/cli.ts';
 import {
   KeysTestEnvironment,
   newControlKey,
@@ -56,15 +57,12 @@ const grant = (operations: string[], ...logins: string[]): Grant => ({
 });
 
 async function online(config: string, ...options: string[]) {
-  const out: string[] = [];
-  const argv = ['--online', '--config', config, ...options];
-  const keep = (line: string) => void out.push(line);
-  const code = await check(argv, { out: keep, err: keep });
-  setup.printed.push(...out);
-  return { code, out: out.join('\n') };
+  const { code, out, err } = await runCommandHere(check, '--online', '--config', config, ...options);
+  setup.printed.push(out, err);
+  return { code, out: out + err };
 }
 
-async function checks(config: string): Promise<{ code: number; rows: Check[] }> {
+async function checks(config: string): Promise<{ code: number | null; rows: Check[] }> {
   const { code, out } = await online(config, '--json');
   const { ok, checks: rows }: { ok: boolean; checks: Check[] } = JSON.parse(out);
   expect(ok).toBe(code === 0);
@@ -230,12 +228,10 @@ describe('check --online', () => {
   });
 
   it('requires a valid configuration', async () => {
-    const err: string[] = [];
-    const io = { out: (line: string) => void err.push(line), err: (line: string) => void err.push(line) };
-    expect(await check(['--online'], io)).toBe(2);
-    expect(await check(['--json'], io)).toBe(2);
-    expect(await check(['--online', '--config', setup.folder.file('bad.yaml', 'a: 1')], io)).toBe(2);
-    expect(err.join('\n')).toContain('--online requires --config FILE');
+    const wrong = [['--online'], ['--json'], ['--online', '--config', setup.folder.file('bad.yaml', 'a: 1')]];
+    const results = await Promise.all(wrong.map((argv) => runCommandHere(check, ...argv)));
+    expect(results.map(({ code }) => code)).toEqual([2, 2, 2]);
+    expect(results[0]?.err).toContain('--online requires --config FILE');
   });
 });
 

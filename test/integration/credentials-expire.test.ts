@@ -81,7 +81,7 @@ describe('a Vault credential that is no longer valid', () => {
     expect(await expiryOf(name)).toBeGreaterThan(Date.now() / 1000);
   }
 
-  it('because a secret ID is used up, raises an alert until its file has another one one', async () => {
+  it('because a secret ID is used up, raises an alert until its file has another one', async () => {
     await expectAlert('used-up', 'Vault rejected the credentials (HTTP 400, approle)');
     await cluster.newSecretId('used-up');
     await expectRecovery('used-up');

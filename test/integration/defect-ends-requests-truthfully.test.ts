@@ -78,7 +78,7 @@ describe.each([
   });
 });
 
-it('after an uncaught exception, after an uncaught exception, a request that waits for a key ends as not sent', async () => {
+it('after an uncaught exception, a request that waits for a key ends as not sent', async () => {
   const vault = await gatewayOf(silent);
   const gateway = await gatewayOf(silent);
   const auth = { method: 'token', token: 'hvs.token' } as const;

@@ -6,7 +6,6 @@ import { afterAll, expect, it } from '@jest/globals';
 import { createKeyDirectory } from '../../src/cli/shared/demo.ts';
 import { harness } from '../support/harness.ts';
 import { itWhere } from '../support/requires.ts';
-import { until } from '../support/until.ts';
 
 /** Where not even root can create a folder. */
 const readOnly = '/proc/self';
@@ -26,10 +25,8 @@ const keysIn = (parent: string): string[] =>
 
 inMemory('serve without --config starts where the folder for temporary files is read-only', async () => {
   const process = starts.spawn({ env: { TMPDIR: readOnly } });
-  const isRunning = () => process.logLines('started').length > 0;
-  await until(() => isRunning() || process.child.exitCode !== null);
   // Its ports are fixed, and may be in use on this machine.
-  const running = isRunning();
+  const running = await process.started();
   if (running) process.signal('SIGINT');
   expect(await process.ended).toBe(running ? 0 : 1);
   expect(process.stderr()).toMatch(running ? /^$/ : /^The gateway simulator failed: .*EADDRINUSE.*\n$/);

@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { environmentFor } from '../support/config.ts';
 import { always, httpResponse, type Script, silent } from '../support/faulty-gateway.ts';
-import { type HttpResponse, transferForm, verdict } from '../support/forwarding.ts';
+import { type HttpResponse, paths, transferForm, verdict } from '../support/forwarding.ts';
 import { harness, type Pair } from '../support/harness.ts';
+import { formRequest } from '../support/raw-http.ts';
 import { type ProxyOptions, testControlKey, testPrivateKey, writeKeys } from '../support/service.ts';
 import { until } from '../support/until.ts';
 import { vectorText } from '../support/vectors.ts';
@@ -67,15 +68,9 @@ describe('one request more than maxInFlight', () => {
 
   it('counts a request whose client has disconnected until the gateway has responded', async () => {
     const { gateway, proxy, release } = await startSlowPair({ sandbox: { maxInFlight: 1 } });
-    const leaving = new AbortController();
-    const response = fetch(`${proxy.url}/sandbox/gw/api/v4/transfer/1234`, {
-      method: 'POST',
-      body: new URLSearchParams(transferForm),
-      signal: leaving.signal,
-    });
+    const caller = (await proxy.connect()).send(formRequest(paths.transfer, transferForm));
     await until(() => gateway.requests().length === 1);
-    leaving.abort();
-    await expect(response).rejects.toThrow();
+    caller.close();
     expectOverloaded(await proxy.transfer());
     release();
     await until(async () => (await proxy.counted('requests_in_flight')) === 0);

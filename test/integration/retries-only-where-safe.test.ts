@@ -1,8 +1,9 @@
 import { createPublicKey } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { always, httpResponse, once, type RawRequest, type Script } from '../support/faulty-gateway.ts';
-import { post, verdict } from '../support/forwarding.ts';
+import { paths, post, transferForm, verdict } from '../support/forwarding.ts';
 import { harness, type Pair } from '../support/harness.ts';
+import { formRequest, RawConnection } from '../support/raw-http.ts';
 import { testControlKey, testPrivateKey } from '../support/service.ts';
 import { until } from '../support/until.ts';
 import { receivedFromRaw, type VerificationKey, verifyAuthorization } from '../support/verify.ts';
@@ -150,15 +151,9 @@ describe('a client that disconnects', () => {
       setTimeout(() => end(ok), 100);
     };
     const { gateway, proxy } = await startPair(slow);
-    const leaving = new AbortController();
-    const response = fetch(`${proxy.url}/sandbox/gw/api/v4/transfer/1234`, {
-      method: 'POST',
-      body: new URLSearchParams({ client_orderid: 'invoice-7' }),
-      signal: leaving.signal,
-    });
+    const caller = (await proxy.connect()).send(formRequest(paths.transfer, transferForm));
     await responding.promise;
-    leaving.abort();
-    await expect(response).rejects.toThrow();
+    caller.close();
     const [line] = await proxy.requestLines();
     expect(line).toMatchObject({ status: 200, outcome: 'answered', attempts: 1, gatewayStatus: 200 });
     expect(gateway.requests()).toHaveLength(1);
@@ -166,18 +161,14 @@ describe('a client that disconnects', () => {
   });
 
   it('before the upstream request is sent does not abort it either', async () => {
-    const leaving = new AbortController();
+    let caller: RawConnection | undefined;
     const nonce = (): string => {
-      leaving.abort();
+      caller?.close();
       return 'nonce';
     };
     const { gateway, proxy } = await starts.pair([once(ok)], { nonce });
-    const response = fetch(`${proxy.url}/sandbox/gw/api/v4/transfer/1234`, {
-      method: 'POST',
-      body: new URLSearchParams({ client_orderid: 'invoice-8' }),
-      signal: leaving.signal,
-    });
-    await expect(response).rejects.toThrow();
+    caller = (await proxy.connect()).send(formRequest(paths.transfer, transferForm));
+    expect(await caller.gone()).toBe('closed');
     expect((await proxy.requestLines())[0]).toMatchObject({ outcome: 'answered', status: 200 });
     expect(gateway.requests()).toHaveLength(1);
   });

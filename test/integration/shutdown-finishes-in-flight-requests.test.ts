@@ -8,6 +8,7 @@ import { paths, post, transferForm, verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
 import { type CountersignProcess } from '../support/process.ts';
+import { formRequest } from '../support/raw-http.ts';
 import { noGateway } from '../support/service.ts';
 import { until } from '../support/until.ts';
 
@@ -83,15 +84,9 @@ describe('SIGTERM', () => {
 
   it('finishes a transfer whose client has disconnected', async () => {
     const { gateway, process, release } = await startHeld('10s');
-    const leaving = new AbortController();
-    const response = fetch(`${process.url}${paths.transfer}`, {
-      method: 'POST',
-      body: new URLSearchParams(transferForm),
-      signal: leaving.signal,
-    });
+    const caller = (await process.connect()).send(formRequest(paths.transfer, transferForm));
     await until(() => gateway.requests().length === 1);
-    leaving.abort();
-    await expect(response).rejects.toThrow();
+    caller.close();
     process.signal('SIGTERM');
     await until(() => process.logLines('shutting down: draining in-flight requests').length > 0);
     release();
@@ -187,9 +182,7 @@ describe('a process that cannot start ends at once', () => {
 it('the embedded default deletes its keys on exit, even if its fixed ports are in use', async () => {
   const process = starts.spawn({});
   const keys = () => readdirSync(process.folder).filter((name) => name.startsWith('countersign-keys-'));
-  const isRunning = () => process.logLines('started').length > 0;
-  await until(() => isRunning() || process.child.exitCode !== null);
-  const running = isRunning();
+  const running = await process.started();
   if (running) expect(keys()).toHaveLength(1);
   process.signal('SIGINT');
   expect(await process.ended).toBe(running ? 0 : 1);

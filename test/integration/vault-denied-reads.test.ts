@@ -1,12 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
 import type { KeySource } from '../../src/keys/key-source.ts';
-import { createVaultSource } from '../../src/keys/vault/source.ts';
 import {
   acme,
   approleMount,
   controlKeys,
-  day,
   problemOf,
   roleName,
   VaultTestEnvironment,
@@ -24,8 +22,12 @@ beforeEach(async () => {
 });
 afterEach(() => setup.close());
 
-function open(auth: VaultConfig['auth']): KeySource {
-  return setup.closeAtEnd(createVaultSource(setup.config({ auth }), day, setup.options));
+const open = (auth: VaultConfig['auth']): KeySource => setup.source({ auth });
+
+/** Revokes every token, and lets time pass. */
+function revokeAll(milliseconds: number): void {
+  setup.vault.world().tokens.revokeAll();
+  setup.clock.advance(milliseconds);
 }
 
 describe('the login to Vault when reads are denied', () => {
@@ -121,8 +123,7 @@ describe('the login to Vault when reads are denied', () => {
 
   it('because the token was revoked: key_source_up is 0 until a login succeeds', async () => {
     const source = await grantOne({ secret_id_num_uses: 1 });
-    setup.vault.world().tokens.revokeAll();
-    setup.clock.advance(6 * second);
+    revokeAll(6 * second);
     expect(await problemOf(source.read(acme))).toBe('bad-credentials');
     expect(setup.observed.sourceUp).toBe(false);
     const requests = setup.vault.seen.length;
@@ -135,8 +136,7 @@ describe('the login to Vault when reads are denied', () => {
 
   it('and the token cannot be looked up, uses a new secret ID at once', async () => {
     const source = await grantOne({ secret_id_num_uses: 1, token_no_default_policy: true });
-    setup.vault.world().tokens.revokeAll();
-    setup.clock.advance(6 * second);
+    revokeAll(6 * second);
     expect(await problemOf(source.read(acme))).toBe('bad-credentials');
     setup.clock.advance(6 * second);
     expect(await problemOf(source.read(acme))).toBe('denied');
@@ -147,8 +147,7 @@ describe('the login to Vault when reads are denied', () => {
 
   it('and the token cannot be looked up, is tried again if it failed because of an outage', async () => {
     const source = await grantOne({ token_no_default_policy: true });
-    setup.vault.world().tokens.revokeAll();
-    setup.clock.advance(6 * second);
+    revokeAll(6 * second);
     setup.vault.fail({ kind: 'status', status: 503 }, /login/);
     expect(await problemOf(source.read(acme))).toBe('sealed');
     setup.vault.heal();

@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import { table } from '../../src/cli/shared/table.ts';
 import type { Countersign } from './countersign.ts';
 import { post } from './forwarding.ts';
 import { Load, type LoadRequest } from './load.ts';
@@ -124,17 +125,9 @@ class Poller {
 
 /** Prints the results of outages, one line each. */
 export function printOutages(title: string, results: readonly (readonly [Outage, OutageResult])[]): void {
-  const head = [
-    'outage',
-    'sent',
-    'failed',
-    'slowest, ms',
-    'good read after, s',
-    'reads away',
-    'reads after',
-    'begin',
-    'end',
-  ];
+  const head = 'outage|sent|failed|slowest, ms|good read after, s|reads away|reads after|begin|end'.split(
+    '|',
+  );
   const rows = results.map(([{ name }, result]) => {
     const { load, firstRead, readsDuring, readsAfter, secondsAfter, begins, ends } = result;
     const good = load.results(/./)['200 answered'] ?? 0;
@@ -151,17 +144,9 @@ export function printOutages(title: string, results: readonly (readonly [Outage,
       lines(ends),
     ].map(String);
   });
-  const all = [head, ...rows];
-  const widths = head.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
-  const text = all.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  );
   const causes = results.map(([{ name }, { begins }]) => {
     const cause = begins[0]?.[0]?.['cause'];
     return `${name}: ${typeof cause === 'string' ? cause : 'no outage'}`;
   });
-  process.stdout.write(`\n${title}\n  ${[...text, '', ...causes].join('\n  ')}\n`);
+  process.stdout.write(`\n${title}\n  ${[...table(head, rows), '', ...causes].join('\n  ')}\n`);
 }

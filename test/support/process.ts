@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stringify } from 'yaml';
 import { configFor } from './config.ts';
-import { type Countersign, linesOf, observe } from './countersign.ts';
+import { type Countersign, type LogLine, linesOf, observe } from './countersign.ts';
 import { Folder } from './folder.ts';
 import { noGateway, type StartOptions, testKeys, writeKeys } from './service.ts';
 import { until } from './until.ts';
@@ -28,6 +28,8 @@ export interface ServeProcess extends Pick<Countersign, 'logLines'> {
   readonly folder: string;
   readonly stdout: () => string;
   readonly stderr: () => string;
+  /** Resolves to whether it listens, when it does or has ended. */
+  readonly started: () => Promise<boolean>;
   readonly signal: (name: NodeJS.Signals) => void;
   /** Replaces the configuration file. */
   readonly rewrite: (file: unknown) => void;
@@ -80,12 +82,18 @@ export function spawnServe(options: SpawnOptions): ServeProcess {
     child.kill(signal);
     return ended;
   };
+  const logLines = (message?: string): LogLine[] => linesOf(printed.out, message);
+  const isListening = (): boolean => logLines('started').length > 0;
   return {
     child,
     folder: folder.path,
     stdout: () => printed.out,
     stderr: () => printed.err,
-    logLines: (message) => linesOf(printed.out, message),
+    logLines,
+    async started() {
+      await until(() => isListening() || child.exitCode !== null, 'the process listens', 30);
+      return isListening();
+    },
     signal: (name) => void child.kill(name),
     rewrite,
     ended,
@@ -102,8 +110,8 @@ export async function startProcess(options: ProcessOptions = {}): Promise<Counte
 
 /** Adds to a process what can be observed once it listens. */
 export async function listening(served: ServeProcess): Promise<CountersignProcess> {
-  const { child, logLines, stdout, stderr, close } = served;
-  await until(() => logLines('started').length > 0 || child.exitCode !== null, 'the process listens', 30);
+  const { logLines, started, stdout, stderr, close } = served;
+  await started();
   const [line] = logLines('started');
   if (line === undefined) {
     await close();

@@ -4,7 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 export async function until(
   holds: () => boolean | Promise<boolean>,
   what = String(holds),
-  seconds = 10,
+  seconds = 15,
 ): Promise<void> {
   const end = performance.now() + seconds * 1000;
   for (let pause = 2; !(await holds()); pause = Math.min(pause * 1.5, 50)) {

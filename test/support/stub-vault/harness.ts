@@ -1,7 +1,8 @@
 import type { VaultConfig } from '../../../src/config/schema.ts';
-import type { CacheResult, KeyRing, KeySourceObserver } from '../../../src/keys/key-source.ts';
+import type { CacheResult, KeyRing, KeySource, KeySourceObserver } from '../../../src/keys/key-source.ts';
 import type { VaultOptions } from '../../../src/keys/vault/connect.ts';
 import { VaultError } from '../../../src/keys/vault/errors.ts';
+import { createVaultSource } from '../../../src/keys/vault/source.ts';
 import { reveal, Secret } from '../../../src/secret.ts';
 import type { ConfigInput } from '../config.ts';
 import { Folder } from '../folder.ts';
@@ -110,6 +111,11 @@ export class VaultTestEnvironment {
 
   config(more: Partial<VaultConfig> = {}): VaultConfig {
     return vaultConfig(this.vault.address, more);
+  }
+
+  /** A source of keys that this stub holds; stopped with this environment. */
+  source(more: Partial<VaultConfig> = {}, options: Partial<VaultOptions> = {}): KeySource {
+    return this.closeAtEnd(createVaultSource(this.config(more), day, { ...this.options, ...options }));
   }
 
   /** An AppRole login with a secret ID in a file; a new one unless given. */
