@@ -105,7 +105,7 @@ export type GatewayErrorCode = '124' | 'other';
  */
 export type Rejection = 'current-key' | 'other-key' | 'clock-skew';
 
-/** Whether the gateway answered a payment with a server error. The payment may have been processed nevertheless. */
+/** Whether the gateway responded to a payment with a server error. The payment may have been processed nevertheless. */
 export function isPaymentServerError(
   context: Pick<RequestContext, 'readOnly' | 'outcome' | 'gatewayStatus'>,
 ): boolean {

@@ -39,7 +39,7 @@ export class CacheStore {
   readonly #settings: CacheConfig;
   readonly #options: CacheStoreOptions;
   readonly #rings: LRUCache<string, CacheEntry>;
-  /** Until when a login is known to have no keys. A cache of its own, so that unknown logins evict no ring. */
+  /** Until when a login is known to have no keys. A separate cache, so that unknown logins evict no ring. */
   readonly #missing: LRUCache<string, number>;
   #retired = false;
 

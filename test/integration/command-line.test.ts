@@ -31,7 +31,7 @@ it('countersign rejects an unknown command with exit code 2', async () => {
   expect(err).toContain('Usage: countersign COMMAND');
 });
 
-it.each(['serve', 'simulate', 'check', 'explain', 'keys'])('countersign %s has a help', async (name) => {
+it.each(['serve', 'simulate', 'check', 'explain', 'keys'])('countersign %s prints its help', async (name) => {
   const { code, out } = await run(name, '--help');
   expect(code).toBe(0);
   expect(out).toContain(`Usage: countersign ${name}`);

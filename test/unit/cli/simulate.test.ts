@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { loadSimulatorKeys } from '../../../src/cli/shared/simulator-keys.ts';
 import { simulate } from '../../../src/cli/simulate.ts';
 import { reveal } from '../../../src/secret.ts';
+import { runCommandHere } from '../../support/cli.ts';
 import { balanceDraft, controlKey, post, statusDraft, withOAuth } from '../../support/simulator.ts';
 import { publicKeyOf, vectorPath } from '../../support/vectors.ts';
 
@@ -25,12 +26,7 @@ function addLogin(environment: string, login: string): string {
   return home;
 }
 
-async function run(...argv: string[]) {
-  const out: string[] = [];
-  const err: string[] = [];
-  const code = await simulate(argv, { out: (line) => out.push(line), err: (line) => err.push(line) });
-  return { code, out: out.join('\n'), err: err.join('\n') };
-}
+const run = (...argv: string[]) => runCommandHere(simulate, ...argv);
 
 describe('the keys of the gateway', () => {
   it('are the control keys and the public keys of the key directory', async () => {
