@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stringify } from 'yaml';
+import { compileCache } from './compile-cache.ts';
 import { until } from './forwarding.ts';
 import { type TestKeys, testControlKey, testPrivateKey, writeKeys } from './service.ts';
 
@@ -59,7 +60,7 @@ export function spawnServe({
   if (config !== undefined) rewrite(config);
   const args = [...nodeOptions, main, 'serve', ...(config === undefined ? [] : ['--config', file])];
   const child = spawn(process.execPath, args, {
-    env: { PATH: process.env['PATH'] ?? '', TMPDIR: folder, ...env },
+    env: { PATH: process.env['PATH'] ?? '', TMPDIR: folder, ...compileCache, ...env },
     stdio: ['ignore', stdout, 'pipe'],
   });
   let out = '';
