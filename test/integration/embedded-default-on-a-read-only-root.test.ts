@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
 import { createKeyDirectory } from '../../src/cli/shared/demo.ts';
 import { until } from '../support/forwarding.ts';
+import { acquire } from '../support/port-lock.ts';
 import { spawnServe } from '../support/process.ts';
 import { itWhere } from '../support/requires.ts';
 
@@ -24,6 +25,7 @@ const keysIn = (parent: string): string[] =>
   readdirSync(parent).filter((name) => name.startsWith('countersign-keys-'));
 
 inMemory('serve without --config starts where the folder for temporary files is read-only', async () => {
+  const release = await acquire();
   const process = spawnServe({ env: { TMPDIR: readOnly } });
   try {
     const isRunning = () => process.lines('started').length > 0;
@@ -35,6 +37,7 @@ inMemory('serve without --config starts where the folder for temporary files is 
     expect(process.stderr()).toMatch(running ? /^$/ : /^The gateway simulator failed: .*EADDRINUSE.*\n$/);
   } finally {
     await process.clear();
+    release();
   }
 });
 

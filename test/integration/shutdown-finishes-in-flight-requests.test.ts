@@ -4,6 +4,7 @@ import { createServer } from 'node:net';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { type FaultyGateway, reply, type Script, startFaultyGateway } from '../support/faulty-gateway.ts';
 import { paths, post, transferForm, until, verdict } from '../support/forwarding.ts';
+import { acquire } from '../support/port-lock.ts';
 import { configFor, type ServeOptions, type ServeProcess, spawnServe } from '../support/process.ts';
 
 const stops: (() => Promise<unknown>)[] = [];
@@ -204,6 +205,8 @@ describe('a process that cannot start ends at once', () => {
 });
 
 it('the embedded default deletes its keys on exit, even if its fixed ports are in use', async () => {
+  const release = await acquire();
+  stops.push(async () => release());
   const process = serve({});
   const keys = () => readdirSync(process.folder).filter((name) => name.startsWith('countersign-keys-'));
   const isRunning = () => process.lines('started').length > 0;

@@ -3,7 +3,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
-import { root, sourcesIn } from '../support/sources.ts';
+import { root } from '../support/sources.ts';
 
 /** The test files that jest selects for an npm script. */
 async function selectedBy(...args: readonly string[]): Promise<string[]> {
@@ -33,12 +33,5 @@ describe('npm test and npm run test:long', () => {
       'test',
       'test:long',
     ]);
-  });
-
-  it('need fixed ports only for long tests', () => {
-    const users = sourcesIn('test/**/*.ts').filter(({ imports }) =>
-      imports.some(({ of }) => of === 'test/support/port-lock.ts'),
-    );
-    expect(users.filter(({ path }) => !path.endsWith('.long.test.ts'))).toEqual([]);
   });
 });
