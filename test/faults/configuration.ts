@@ -1,4 +1,6 @@
 import { readFileSync } from 'node:fs';
+import { configFor } from '../support/config.ts';
+import { noGateway } from '../support/service.ts';
 import { root } from '../support/sources.ts';
 import type { SiteName } from './fault-table.ts';
 
@@ -29,7 +31,7 @@ export function configuration(options: ConfigOptions): object {
   const { headers, body, connect } = timeouts;
   const drain = drainFor(exchange);
   const delay = knowsShutdownDelay() ? { shutdownDelay: `${shutdownDelay}ms` } : {};
-  return {
+  return configFor(noGateway, {
     proxy: {
       port,
       maxBodyBytes: 2_000_000,
@@ -52,15 +54,7 @@ export function configuration(options: ConfigOptions): object {
       ]),
     ),
     signing: { maxQueue: 2_000 },
-    keys: { source: 'directory', directory: './keys' },
-    callers: [
-      {
-        name: 'local',
-        credentials: [{ anonymous: true }],
-        allow: [{ environments: ['*'], operations: ['*'], logins: ['*'] }],
-      },
-    ],
-  };
+  });
 }
 
 let known: boolean | undefined;

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Random } from '../support/random.ts';
 import type { Instance } from './instance.ts';
 import type { RequestRecord } from './ledger.ts';
-import type { Random } from './random.ts';
 
 /** Consecutive requests without a response after which a process counts as hung. */
 const hungAfter = 8;

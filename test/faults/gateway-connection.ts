@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
+import { Random } from '../support/random.ts';
 import { type FaultName, faultRow } from './fault-table.ts';
 import { type Exchange, respond } from './gateway-faults.ts';
 import type { SurplusBefore } from './ledger.ts';
-import { Random } from './random.ts';
 
 /** What the gateway has to know of an order to go wrong with it, and where it writes down what it saw. */
 export interface Expectation {

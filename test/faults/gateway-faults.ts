@@ -1,6 +1,6 @@
+import type { Random } from '../support/random.ts';
 import type { FaultName } from './fault-table.ts';
 import { bodyFor, chunkedResponse, responseWith } from './gateway-response.ts';
-import type { Random } from './random.ts';
 
 /** One request at the gateway and what can be done with it and its connection. */
 export interface Exchange {

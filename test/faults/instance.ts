@@ -1,12 +1,12 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, mkdirSync, openSync, writeFileSync, writeSync } from 'node:fs';
-import { request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { stringify } from 'yaml';
-import { testControlKey, testPrivateKey, writeKeys } from '../support/service.ts';
+import { post } from '../support/forwarding.ts';
+import { spawnProgram } from '../support/process.ts';
+import { testKeys, writeKeys } from '../support/service.ts';
 import { type ConfigOptions, configuration } from './configuration.ts';
 import type { ProcessRecord } from './ledger.ts';
 import { type RecordOf, readLog } from './log-reader.ts';
@@ -20,8 +20,6 @@ export interface InstanceOptions extends Omit<ConfigOptions, 'revision'> {
   /** Where each run of the process is written down. */
   readonly processes: ProcessRecord[];
 }
-
-const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 /** Milliseconds in which a process has to be ready. */
 const startLimit = 15_000;
@@ -42,8 +40,7 @@ export class Instance {
     this.options = options;
     this.#file = join(options.folder, 'config.yaml');
     mkdirSync(options.folder, { recursive: true });
-    const keys = { controlKey: testControlKey, privateKey: testPrivateKey };
-    for (const site of options.urls.keys()) writeKeys(join(options.folder, 'keys'), site, 'acme', keys);
+    for (const site of options.urls.keys()) writeKeys(join(options.folder, 'keys'), site, 'acme', testKeys);
     this.rewrite();
   }
 
@@ -56,6 +53,14 @@ export class Instance {
     return this.options.port;
   }
 
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  get adminUrl(): string {
+    return `http://127.0.0.1:${this.options.adminPort}`;
+  }
+
   /** Writes another valid configuration, which SIGHUP would take. */
   rewrite(): void {
     this.#revision += 1;
@@ -66,10 +71,7 @@ export class Instance {
   async start(): Promise<void> {
     const { name, log, folder, processes, recordOf } = this.options;
     const stdout = destinationOf(log, folder);
-    const child = spawn(process.execPath, [main, 'serve', '--config', this.#file], {
-      env: { PATH: process.env['PATH'] ?? '', TMPDIR: folder },
-      stdio: ['ignore', stdout, 'pipe'],
-    });
+    const child = spawnProgram(['--config', this.#file], { folder, stdout });
     const record = newProcess(processes.length, name, log);
     processes.push(record);
     this.#child = child;
@@ -123,17 +125,13 @@ export class Instance {
   }
 
   /** What a load balancer looks at: whether `/readyz` says 200. */
-  async isReady(): Promise<boolean> {
-    const asked = request({ port: this.options.adminPort, path: '/readyz', agent: false, timeout: 1_000 });
-    asked.once('timeout', () => asked.destroy());
-    try {
-      const [response] = await once(asked.end(), 'response');
-      response.resume();
-      return response.statusCode === 200;
-    } catch {
+  isReady(): Promise<boolean> {
+    const options = { method: 'GET', signal: AbortSignal.timeout(1_000) };
+    return post(`${this.adminUrl}/readyz`, '', {}, options).then(
+      ({ status }) => status === 200,
       // Not listening yet, or no longer.
-      return false;
-    }
+      () => false,
+    );
   }
 }
 

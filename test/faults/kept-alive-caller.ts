@@ -1,6 +1,8 @@
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { codeOf } from '../support/raw-http.ts';
+import type { RawResponse } from '../support/response-reader.ts';
 import { received, requestParts } from './caller-request.ts';
 import type { RequestRecord } from './ledger.ts';
 import type { LoadBalancer } from './load-balancer.ts';
@@ -24,10 +26,9 @@ export class KeptAliveCaller {
     record.sent = 'whole';
     record.sentAt = performance.now();
     try {
-      const { status, headers, chunks, complete } = await readWhole(await this.#response(record));
-      record.response = received({ status, headers, body: Buffer.concat(chunks), complete });
+      record.response = received(await readWhole(await this.#response(record)));
     } catch (error) {
-      record.ending = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+      record.ending = codeOf(error);
       if (record.ending === 'ECONNREFUSED') record.sent = 'nothing';
     }
     record.endedAt = performance.now();
@@ -65,18 +66,16 @@ export class KeptAliveCaller {
   }
 }
 
-async function readWhole(response: IncomingMessage): Promise<{
-  readonly status: number;
-  readonly headers: ReadonlyMap<string, string>;
-  readonly chunks: readonly Buffer[];
-  readonly complete: boolean;
-}> {
+async function readWhole(response: IncomingMessage): Promise<RawResponse> {
   const chunks: Buffer[] = [];
   try {
     for await (const chunk of response) chunks.push(chunk);
   } catch {
     // A break shows as `complete: false`.
   }
-  const headers = new Map(Object.entries(response.headers).map(([name, value]) => [name, String(value)]));
-  return { status: response.statusCode ?? 0, headers, chunks, complete: response.complete };
+  const headers = Object.fromEntries(
+    Object.entries(response.headers).map(([name, value]) => [name, String(value)]),
+  );
+  const { statusCode: status = 0, complete } = response;
+  return { status, headers, body: Buffer.concat(chunks), complete };
 }

@@ -1,3 +1,4 @@
+import { runCommand } from '../support/command.ts';
 import { type Options, readOptions, usage, usageHint } from './options.ts';
 import { report, reportRolling } from './report.ts';
 import { hasFailed, runRolling } from './rolling.ts';
@@ -36,26 +37,9 @@ async function rolling(restarts: number, options: Options): Promise<boolean> {
 /** So few that a machine of two cores is not the reason for a failure. */
 const rollingCallers = 24;
 
-/** `undefined` for options that are wrong, after the message that says so. */
-function given(): Options | 'help' | undefined {
-  try {
-    return readOptions(process.argv.slice(2));
-  } catch (error) {
-    // Every other error is a defect of this program.
-    if (!(error instanceof TypeError)) throw error;
-    console.error(`${error.message}\n${usageHint}`);
-    return undefined;
-  }
-}
-
-const options = given();
-if (options === 'help') {
-  console.log(usage);
-} else if (options === undefined) {
-  process.exitCode = 2;
-} else {
+await runCommand({ readOptions, usage, usageHint }, async (options) => {
   console.log(`Seed ${options.seed}, Node ${process.version}\n`);
   const kept = options.rolling === undefined ? faults(options) : rolling(options.rolling, options);
   // At once, whatever a part that was closed still holds.
   process.exit((await kept) ? 0 : 1);
-}
+});

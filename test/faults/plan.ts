@@ -1,5 +1,5 @@
+import { Random } from '../support/random.ts';
 import { type FaultName, faultNames, faultRow, type SiteName } from './fault-table.ts';
-import { Random } from './random.ts';
 
 export const operations = ['transfer', 'order-status', 'manager-balance'] as const;
 export type OperationName = (typeof operations)[number];

@@ -1,11 +1,11 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import { Random } from '../support/random.ts';
 import { check } from './check.ts';
 import type { Instance } from './instance.ts';
 import { KeptAliveCaller } from './kept-alive-caller.ts';
 import type { RequestRecord } from './ledger.ts';
 import { LoadBalancer } from './load-balancer.ts';
 import { operations, orderIdOf, type RequestPlan } from './plan.ts';
-import { Random } from './random.ts';
 import { boundsOf } from './run.ts';
 import { type Setting, startSetting } from './setting.ts';
 import type { Violation } from './violation.ts';

@@ -1,7 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { hasOpenssl, makeCertificates } from './certificates.ts';
+import { spawnSync } from 'node:child_process';
+import { Folder } from '../support/folder.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
 import { timeouts } from './configuration.ts';
 import { type FaultGateway, startFaultGateway } from './gateway.ts';
 import { Instance } from './instance.ts';
@@ -34,19 +33,18 @@ export async function startSetting({
   shutdownDelay,
   exchange = timeouts.request,
 }: SettingOptions): Promise<Setting> {
-  const folder = mkdtempSync(join(tmpdir(), 'countersign-faults-'));
-  const tls = hasOpenssl();
-  if (tls) makeCertificates(folder);
+  const folder = new Folder();
+  const hasOpenssl = spawnSync('openssl', ['version']).error === undefined;
+  const ca = hasOpenssl ? new Ca(folder.path, 'ca') : undefined;
   const requests: RequestRecord[] = [];
   const processes: ProcessRecord[] = [];
   const recordAt = (index: number): RequestRecord | undefined => requests[index];
-  const certificates = tls ? folder : undefined;
-  const gateway = await startFaultGateway({ seed, recordOf: recordAt, certificates });
+  const gateway = await startFaultGateway({ seed, recordOf: recordAt, ca });
   const ports = await fixedPorts(8);
   const instances: Instance[] = [];
   return {
     gateway,
-    tls,
+    tls: ca !== undefined,
     requests,
     processes,
     recordOf: (plan) => (requests[plan.index] ??= newRecord(plan)),
@@ -57,9 +55,9 @@ export async function startSetting({
         log,
         port,
         adminPort,
-        folder: join(folder, name),
+        folder: folder.at(name),
         urls: gateway.urls,
-        caFile: tls ? join(folder, 'ca.crt') : undefined,
+        caFile: ca?.file,
         exchange,
         shutdownDelay,
         recordOf: recordAt,
@@ -72,7 +70,7 @@ export async function startSetting({
       for (const instance of instances) instance.signal('SIGKILL');
       await Promise.all(instances.map(({ ended }) => ended));
       await gateway.close();
-      rmSync(folder, { recursive: true, force: true });
+      folder.remove();
     },
   };
 }

@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import { Random } from '../support/random.ts';
 import type { Fleet } from './fleet.ts';
 import { attack, hostileKinds } from './hostile-callers.ts';
 import type { Instance } from './instance.ts';
-import { Random } from './random.ts';
 
 export interface SupervisorOptions {
   readonly seed: number;

@@ -1,8 +1,13 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { balance, type Edge, nextIsServed, startEdge, transfer } from '../support/edge.ts';
+import { nextIsServed } from '../support/countersign.ts';
+import { paths } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
-import { formRequest, type RawAnswer, RawConnection } from '../support/raw-http.ts';
+import { formRequest } from '../support/raw-http.ts';
+import type { RawResponse } from '../support/response-reader.ts';
+
+const { balance, transfer } = paths;
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 const tokenOf = (name: string): string => `${name}-token-3f9a.~+/=`;
@@ -18,16 +23,16 @@ const callers = [
   { name: 'anyone', credentials: [{ anonymous: true as const }], allow: [everything] },
 ];
 
+const starts = harness(afterAll);
 let edge: Edge;
 
 beforeAll(async () => {
   const keys = { controlKey: 'a control key' };
-  edge = await startEdge({
+  edge = await starts.edge({
     keys: { acme: keys, 'acme-1': keys, beta: keys, 'beta-1': keys, 'ac-me': keys },
     config: { callers },
   });
 });
-afterAll(() => edge.stop());
 beforeEach(() => {
   edge.gateway.requests.length = 0;
 });
@@ -35,7 +40,7 @@ beforeEach(() => {
 const balanceOf = (login: string): string => `/sandbox/gw/api/v2/get-balance/manager/${login}`;
 
 /** The body without the part that differs between requests. */
-function sameBytes({ body, headers }: RawAnswer): string {
+function sameBytes({ body, headers }: RawResponse): string {
   return body.toString().replaceAll(headers['x-request-id'] ?? '', 'ID');
 }
 
@@ -43,7 +48,7 @@ describe('a caller with a bearer token', () => {
   it('is authenticated', async () => {
     const answer = await edge.ask(formRequest(balance, '', [bearer('billing')]));
     expect(answer.status).toBe(200);
-    const line = edge.proxy.logLines().find(({ requestId }) => requestId === answer.headers['x-request-id']);
+    const line = edge.logLines().find(({ requestId }) => requestId === answer.headers['x-request-id']);
     expect(line).toMatchObject({ caller: 'billing', login: 'acme' });
   });
 
@@ -65,8 +70,8 @@ describe('a caller with a bearer token', () => {
     ['in quotes', `Authorization: Bearer "${tokenOf('billing')}"`],
     ['after a tab', `Authorization: Bearer\t${tokenOf('billing')}`],
   ])('is never treated as anonymous if it presents one %s', async (_, line) => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    const answer = await connection.send(formRequest(balance, '', [line])).answer();
+    const connection = await edge.connect();
+    const answer = await connection.send(formRequest(balance, '', [line])).response();
     expectProblem(answer, 'caller-unknown');
     expect(answer.headers['www-authenticate']).toBe('Bearer realm="countersign"');
     expect(await connection.ended()).toBe('FIN');
@@ -78,7 +83,7 @@ describe('a caller with a bearer token', () => {
     const [received] = edge.gateway.requests;
     expect(received?.rawHeaders.filter((name) => name.toLowerCase() === 'authorization')).toHaveLength(1);
     expect(received?.headers.authorization).toMatch(/^OAuth /);
-    expect(received?.rawHeaders.join() + edge.proxy.logText()).not.toContain('billing-token');
+    expect(received?.rawHeaders.join() + edge.logText()).not.toContain('billing-token');
   });
 });
 
@@ -92,7 +97,7 @@ it.each(['Basic YTpi', 'OAuth oauth_nonce="x"', 'Negotiate', 'Bearerx abc'])(
 );
 
 describe('the access of a caller', () => {
-  const ask = (login: string, name: string): Promise<RawAnswer> =>
+  const ask = (login: string, name: string): Promise<RawResponse> =>
     edge.ask(formRequest(balanceOf(login), '', [bearer(name)]));
 
   it('is denied without a grant', async () => {
@@ -129,9 +134,9 @@ describe('the access of a caller', () => {
   });
 
   it('keeps the connection open when it is denied', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
+    const connection = await edge.connect();
     connection.send(formRequest(balance, 'a=b', [bearer('nobody')]));
-    expectProblem(await connection.answer(), 'not-allowed');
+    expectProblem(await connection.response(), 'not-allowed');
     expect(await nextIsServed(connection)).toBe(true);
   });
 });
@@ -151,8 +156,8 @@ describe('the order of the steps', () => {
 
   it('does not include reading the body of an unknown caller', async () => {
     const lines = ['Authorization: Bearer wrong', 'Content-Length: 1000'];
-    const connection = await RawConnection.open(edge.proxy.url);
-    const answer = await connection.send(formRequest(balance, '', lines)).answer();
+    const connection = await edge.connect();
+    const answer = await connection.send(formRequest(balance, '', lines)).response();
     expectProblem(answer, 'caller-unknown');
     expect(answer.headers.connection).toBe('close');
     connection.finish();
@@ -164,7 +169,7 @@ it('requests of a caller in dry-run mode are processed, and what would be denied
   const answer = await edge.ask(formRequest(balance, '', [bearer('trial')]));
   expect(answer.status).toBe(200);
   expect(edge.gateway.requests).toHaveLength(1);
-  expect(edge.proxy.logLines()).toContainEqual(
+  expect(edge.logLines()).toContainEqual(
     expect.objectContaining({
       level: 'warn',
       msg: 'would be denied in enforce mode',
@@ -174,13 +179,13 @@ it('requests of a caller in dry-run mode are processed, and what would be denied
       login: 'acme',
     }),
   );
-  expect(await edge.proxy.metrics()).toMatch(
+  expect(await edge.metrics()).toMatch(
     /^countersign_authorization_decisions_total\{[^}]*caller="trial"[^}]*decision="would-deny"[^}]*\} 1$/m,
   );
 });
 
 it('a grant for the sandbox does not cover production', async () => {
-  const both = await startEdge({
+  const both = await starts.edge({
     config: {
       callers: [{ name: 'billing', credentials: credentialsOf('billing'), allow: [reading] }],
       environments: {

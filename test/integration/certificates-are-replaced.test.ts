@@ -1,18 +1,19 @@
 import { copyFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { connect } from 'node:tls';
-import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { beforeEach, expect, it } from '@jest/globals';
 import { loadConfig } from '../../src/config/load.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
-import { always, type FaultyGateway, reply, startFaultyGateway } from '../support/faulty-gateway.ts';
-import { askBalance, counted, post, until } from '../support/forwarding.ts';
+import { always, type FaultyGateway, reply } from '../support/faulty-gateway.ts';
+import { Folder } from '../support/folder.ts';
+import { post } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
 import { describeWith } from '../support/requires.ts';
-import { startProxy, type TestProxy } from '../support/service.ts';
+import { type ProxyOptions, type TestProxy } from '../support/service.ts';
 import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
-import { Folder } from '../support/stub-vault/harness.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
+import { until } from '../support/until.ts';
 
 /** Milliseconds; a minute outside of tests. */
 const certificatesEvery = 100;
@@ -22,19 +23,15 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
   let folder: Folder;
   let ca: Ca;
   let other: Ca;
-  const stops: (() => Promise<unknown>)[] = [];
+  const starts = harness();
 
   beforeEach(() => {
-    folder = new Folder();
+    folder = starts.folder();
     ca = new Ca(folder.path, 'ca');
     other = new Ca(folder.path, 'other-ca');
   });
-  afterEach(async () => {
-    for (const stop of stops.splice(0).toReversed()) await stop();
-    folder.remove();
-  });
 
-  const at = (name: string): string => join(folder.path, name);
+  const at = (name: string): string => folder.at(name);
 
   /** Puts a certificate and its key where the configuration names them. */
   function install({ certFile, keyFile }: Issued, name: string): void {
@@ -42,21 +39,11 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     copyFileSync(keyFile, at(`${name}.key`));
   }
 
-  async function startGateway(issued?: Issued): Promise<FaultyGateway> {
-    const gateway = await startFaultyGateway([always(reply('200 OK', '[]'))], issued);
-    stops.push(gateway.close);
-    return gateway;
-  }
+  const startGateway = (issued?: Issued): Promise<FaultyGateway> =>
+    starts.gateway([always(reply('200 OK', '[]'))], issued);
 
-  async function start(options: Parameters<typeof startProxy>[0]): Promise<TestProxy> {
-    const proxy = await startProxy({
-      certificateCheckInterval: certificatesEvery,
-      random: () => 0,
-      ...options,
-    });
-    stops.push(() => proxy.stop());
-    return proxy;
-  }
+  const start = (options: ProxyOptions): Promise<TestProxy> =>
+    starts.proxy({ certificateCheckInterval: certificatesEvery, random: () => 0, ...options });
 
   /** Common name of the certificate that the listener shows. */
   async function shownBy(proxy: TestProxy): Promise<string> {
@@ -145,9 +132,9 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     const gateway = await startGateway(other.issue('gateway'));
     copyFileSync(ca.file, at('gateway-ca.crt'));
     const proxy = await start({ gateway: gateway.url, sandbox: { caFile: at('gateway-ca.crt') } });
-    expect((await askBalance(proxy)).status).toBe(502);
+    expect((await proxy.balance()).status).toBe(502);
     copyFileSync(other.file, at('gateway-ca.crt'));
-    await until(async () => (await askBalance(proxy)).status === 200);
+    await until(async () => (await proxy.balance()).status === 200);
   });
 
   it.each(['by a look', 'by a reload'])(
@@ -172,7 +159,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
         config,
         certificateCheckInterval: how === 'by a look' ? certificatesEvery : day,
       });
-      expect((await askBalance(proxy)).status).toBe(200);
+      expect((await proxy.balance()).status).toBe(200);
       const { port } = old;
       await old.close();
       const newClients = new Ca(folder.path, 'new-clients');
@@ -182,20 +169,19 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
       if (how === 'by a reload') await proxy.reload(config);
       const uncached = `${proxy.url}/sandbox/gw/api/v2/get-balance/manager/uncached`;
       await until(async () => (await post(uncached, '')).status === 200);
-      const fetched = (): Promise<number> => counted(proxy, 'key_cache_lookups_total', { result: 'fetched' });
+      const fetched = (): Promise<number> => proxy.counted('key_cache_lookups_total', { result: 'fetched' });
       // The other login may have been read in the background, once Vault was back.
       const before = await fetched();
-      expect((await askBalance(proxy)).status).toBe(200);
+      expect((await proxy.balance()).status).toBe(200);
       expect(await fetched()).toBe(before);
     },
   );
 
   async function startVault(server: Ca, clients: Ca, port = 0): Promise<StubVault> {
     const { cert, key } = server.issue(`vault-${port}`);
-    const vault = new StubVault({ tls: { cert, key, clientCa: clients.cert } });
+    const vault = starts.closing(new StubVault({ tls: { cert, key, clientCa: clients.cert } }));
     for (const login of ['acme', 'uncached']) vault.put(`gateway/sandbox/${login}`, { control_key: 'first' });
     await vault.listen(port);
-    stops.push(() => vault.close());
     return vault;
   }
 
@@ -215,14 +201,14 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
       ['gateway-ca', 'sandbox'],
     ] as const) {
       const labels = { certificate, environment };
-      const until = await counted(proxy, 'certificate_expiry_timestamp_seconds', labels);
-      expect(Math.abs(until - tomorrow)).toBeLessThan(60);
-      const from = await counted(proxy, 'certificate_not_before_timestamp_seconds', labels);
-      expect(Math.abs(until - from - 86_400)).toBeLessThan(60);
+      const ends = await proxy.counted('certificate_expiry_timestamp_seconds', labels);
+      expect(Math.abs(ends - tomorrow)).toBeLessThan(60);
+      const from = await proxy.counted('certificate_not_before_timestamp_seconds', labels);
+      expect(Math.abs(ends - from - 86_400)).toBeLessThan(60);
     }
     await proxy.reload({ proxy: { port: 0, tls: { certFile: at('tls.crt'), keyFile: at('tls.key') } } });
     const gone = { certificate: 'listener-client-ca' };
-    expect(await counted(proxy, 'certificate_expiry_timestamp_seconds', gone)).toBe(0);
+    expect(await proxy.counted('certificate_expiry_timestamp_seconds', gone)).toBe(0);
   });
 
   it('are checked before they are used: match, syntax and dates', async () => {

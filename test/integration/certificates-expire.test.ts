@@ -1,16 +1,17 @@
 import { copyFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { connect } from 'node:tls';
-import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { beforeEach, expect, it } from '@jest/globals';
 import { check } from '../../src/cli/check/check.ts';
-import { always, reply, startFaultyGateway } from '../support/faulty-gateway.ts';
-import { askBalance, counted, until } from '../support/forwarding.ts';
+import { type ConfigInput } from '../support/config.ts';
+import { always, reply } from '../support/faulty-gateway.ts';
+import { Folder } from '../support/folder.ts';
+import { harness } from '../support/harness.ts';
 import { describeWith } from '../support/requires.ts';
-import { startProxy, type TestProxy } from '../support/service.ts';
+import { type TestProxy } from '../support/service.ts';
 import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
-import { Folder } from '../support/stub-vault/harness.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
+import { until } from '../support/until.ts';
 
 /** Milliseconds. */
 const [minute, hour] = [60_000, 3_600_000];
@@ -20,19 +21,14 @@ const certificatesEvery = 100;
 describeWith('openssl')('a certificate that has expired (needs the program openssl)', () => {
   let folder: Folder;
   let ca: Ca;
-  const stops: (() => unknown)[] = [];
+  const starts = harness();
 
   beforeEach(() => {
-    folder = new Folder();
+    folder = starts.folder();
     ca = new Ca(folder.path, 'ca');
   });
-  afterEach(async () => {
-    for (const stop of stops.splice(0).toReversed()) await stop();
-    folder.remove();
-  });
 
-  const at = (name: string): string => join(folder.path, name);
-  const files = (name: string) => ({ certFile: at(`${name}.crt`), keyFile: at(`${name}.key`) });
+  const files = (name: string) => ({ certFile: folder.at(`${name}.crt`), keyFile: folder.at(`${name}.key`) });
 
   /** Puts a certificate and its key where the configuration names them. */
   function install({ certFile, keyFile }: Issued, name: string): void {
@@ -45,24 +41,14 @@ describeWith('openssl')('a certificate that has expired (needs the program opens
     return ca.issue(name, { from: Date.now() - 2 * hour, until: Date.now() + endsIn });
   }
 
-  async function start(config: NonNullable<Parameters<typeof startProxy>[0]['config']>): Promise<TestProxy> {
-    const gateway = await startFaultyGateway([always(reply('200 OK', '[]'))]);
-    stops.push(gateway.close);
-    const proxy = await startProxy({
-      gateway: gateway.url,
-      config,
-      certificateCheckInterval: certificatesEvery,
-      random: () => 0,
-    });
-    stops.push(() => proxy.stop());
-    return proxy;
+  async function start(config: Partial<ConfigInput>): Promise<TestProxy> {
+    const options = { config, certificateCheckInterval: certificatesEvery, random: () => 0 };
+    return (await starts.pair([always(reply('200 OK', '[]'))], options)).proxy;
   }
 
   /** Milliseconds until the certificate in use ends, as the metric says. */
   async function timeLeft(proxy: TestProxy, certificate: string): Promise<number> {
-    return (
-      (await counted(proxy, 'certificate_expiry_timestamp_seconds', { certificate })) * 1000 - Date.now()
-    );
+    return (await proxy.counted('certificate_expiry_timestamp_seconds', { certificate })) * 1000 - Date.now();
   }
 
   /** Exit code and output of the command `check`. */
@@ -112,10 +98,9 @@ describeWith('openssl')('a certificate that has expired (needs the program opens
 
   it('of the client of Vault shows in the metric and in `check`, and is over when it is replaced', async () => {
     const { cert, key } = issue('vault', hour);
-    const vault = new StubVault({ tls: { cert, key, clientCa: ca.cert } });
+    const vault = starts.closing(new StubVault({ tls: { cert, key, clientCa: ca.cert } }));
     vault.put('gateway/sandbox/acme', { control_key: 'first' });
     const address = await vault.listen();
-    stops.push(() => vault.close());
     install(issue('expired', -minute), 'client');
     const auth = { method: 'token' as const, token: rootToken };
     const keys = {
@@ -123,36 +108,35 @@ describeWith('openssl')('a certificate that has expired (needs the program opens
       vault: { address, timeout: '1s', caFile: ca.file, ...files('client'), auth },
     };
     const proxy = await start({ keys });
-    expect((await askBalance(proxy)).status).toBe(503);
+    expect((await proxy.balance()).status).toBe(503);
     expect(await timeLeft(proxy, 'vault-client')).toBeLessThan(0);
-    expect(await counted(proxy, 'key_source_up')).toBe(0);
+    expect(await proxy.counted('key_source_up')).toBe(0);
     const problem = await checked({ keys });
     expect(problem.code).toBe(2);
     expect(problem.text).toMatch(/keys\.vault\.certFile: names a file that expired on .*: renew it/);
 
     install(issue('renewed', hour), 'client');
-    await until(async () => (await askBalance(proxy)).status === 200);
+    await until(async () => (await proxy.balance()).status === 200);
     expect(await timeLeft(proxy, 'vault-client')).toBeGreaterThan(hour - minute);
     expect(await checked({ keys })).toMatchObject({ code: 0 });
   });
 
   it('of Vault is one line of the log that says so, and over when Vault shows another', async () => {
-    const vault = new StubVault({ tls: issue('expired', -minute) });
+    const vault = starts.closing(new StubVault({ tls: issue('expired', -minute) }));
     vault.put('gateway/sandbox/acme', { control_key: 'first' });
     const address = await vault.listen();
-    stops.push(() => vault.close());
     const auth = { method: 'token' as const, token: rootToken };
     const proxy = await start({
       keys: { source: 'vault', vault: { address, timeout: '1s', caFile: ca.file, auth } },
     });
-    expect((await askBalance(proxy)).status).toBe(503);
+    expect((await proxy.balance()).status).toBe(503);
     const outageLines = () => proxy.logLines().filter(({ msg }) => String(msg).startsWith('key source'));
     const beginning = { level: 'error', msg: 'key source unavailable' };
     const cause = expect.stringContaining('Vault cannot be reached (TLS: CERT_HAS_EXPIRED)');
     expect(outageLines()).toEqual([expect.objectContaining({ ...beginning, cause })]);
 
     vault.show(issue('renewed', hour));
-    await until(async () => (await askBalance(proxy)).status === 200);
+    await until(async () => (await proxy.balance()).status === 200);
     const end = { level: 'info', msg: 'key source available again' };
     expect(outageLines()).toEqual([expect.objectContaining(beginning), expect.objectContaining(end)]);
   });

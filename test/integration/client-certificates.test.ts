@@ -1,88 +1,69 @@
-import { execFileSync } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent, request as httpsRequest, type RequestOptions } from 'node:https';
-import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { balance } from '../support/edge.ts';
-import { until } from '../support/forwarding.ts';
-import { type RecordingGateway, startRecordingGateway } from '../support/recording-gateway.ts';
+import { everything } from '../support/config.ts';
+import { Folder } from '../support/folder.ts';
+import { paths } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
+import type { RecordingGateway } from '../support/recording-gateway.ts';
 import { describeWith } from '../support/requires.ts';
-import { startProxy, type TestProxy } from '../support/service.ts';
+import { type ProxyOptions, type TestProxy } from '../support/service.ts';
+import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
+import { until } from '../support/until.ts';
+
+const { balance } = paths;
 
 const whereOpensslIs = describeWith('openssl');
-const everything = { environments: ['*'], operations: ['*'], logins: ['*'] };
 
-let folder: string;
+const starts = harness(afterAll);
+let folder: Folder;
+let ours: Ca;
+let theirs: Ca;
 let gateway: RecordingGateway;
 let proxy: TestProxy;
 
-const at = (name: string): string => join(folder, name);
-const read = (name: string): string => readFileSync(at(name), 'utf8');
-const openssl = (...args: string[]): void => {
-  execFileSync('openssl', args, { cwd: folder, stdio: 'ignore' });
-};
-
-function makeCa(name: string): void {
-  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key`];
-  openssl('req', '-x509', ...key, '-out', `${name}.crt`, '-subj', `/CN=${name}`, '-days', '2');
-}
-
-function makeCertificate(name: string, ca: string, subjectAltName: string, days = '2'): void {
-  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key`];
-  openssl('req', ...key, '-out', `${name}.csr`, '-subj', `/CN=${name}`);
-  writeFileSync(at(`${name}.ext`), `subjectAltName=${subjectAltName}\n`);
-  const signer = ['-CA', `${ca}.crt`, '-CAkey', `${ca}.key`, '-CAcreateserial'];
-  openssl(
-    'x509',
-    '-req',
-    '-in',
-    `${name}.csr`,
-    ...signer,
-    '-out',
-    `${name}.crt`,
-    '-days',
-    days,
-    '-extfile',
-    `${name}.ext`,
-  );
-}
+const [hour, day] = [3_600_000, 86_400_000];
+const billing = 'URI:spiffe://test/ns/pay/sa/billing';
+const certificates = new Map<string, Issued>();
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'countersign-certificates-'));
-  makeCa('ours');
-  makeCa('theirs');
-  makeCertificate('server', 'ours', 'IP:127.0.0.1');
-  makeCertificate('uri', 'ours', 'URI:spiffe://test/ns/pay/sa/billing');
-  makeCertificate('dns', 'ours', 'DNS:Reports.Internal');
-  makeCertificate('nobody', 'ours', 'DNS:nobody.internal');
-  makeCertificate('nameless', 'ours', 'email:spiffe@test.invalid');
-  makeCertificate('forged', 'theirs', 'URI:spiffe://test/ns/pay/sa/billing');
-  makeCertificate('wildcard', 'ours', 'DNS:*.internal');
-  makeCertificate('expired', 'ours', 'URI:spiffe://test/ns/pay/sa/billing', '-1');
-  gateway = await startRecordingGateway();
-  proxy = await start({ clientCaFile: at('ours.crt') });
+  folder = starts.folder();
+  ours = new Ca(folder.path, 'ours');
+  theirs = new Ca(folder.path, 'theirs');
+  const issue = (ca: Ca, name: string, names: string, validity: object = {}) =>
+    void certificates.set(name, ca.issue(name, { names, ...validity }));
+  issue(ours, 'server', 'IP:127.0.0.1');
+  issue(ours, 'uri', billing);
+  issue(ours, 'dns', 'DNS:Reports.Internal');
+  issue(ours, 'nobody', 'DNS:nobody.internal');
+  issue(ours, 'nameless', 'email:spiffe@test.invalid');
+  issue(theirs, 'forged', billing);
+  issue(ours, 'wildcard', 'DNS:*.internal');
+  issue(ours, 'expired', billing, { from: Date.now() - day, until: Date.now() - hour });
+  gateway = await starts.recordingGateway();
+  proxy = await start(ours);
 }, 60_000);
 
-afterAll(async () => {
-  await proxy?.stop();
-  await gateway?.close();
-  rmSync(folder, { recursive: true });
-});
+/** What a caller shows, and trusts. */
+const shown = (name: string) => {
+  const { cert, key } = certificates.get(name) ?? {};
+  return { cert, key, ca: ours.cert };
+};
 
-function start(tls: { clientCaFile?: string }): Promise<TestProxy> {
-  return startProxy({ gateway: gateway.url, config: configWith(tls) });
-}
+const start = (clientCa?: Ca, options: ProxyOptions = {}): Promise<TestProxy> =>
+  starts.proxy({ gateway: gateway.url, config: configWith(clientCa), ...options });
 
-function configWith(tls: { clientCaFile?: string }) {
+function configWith(clientCa?: Ca) {
+  const { certFile, keyFile } = certificates.get('server') ?? {};
   return {
     proxy: {
       port: 0,
       timeouts: { headers: '300ms' },
-      tls: { certFile: at('server.crt'), keyFile: at('server.key'), ...tls },
+      tls: {
+        certFile: certFile ?? '',
+        keyFile: keyFile ?? '',
+        ...(clientCa && { clientCaFile: clientCa.file }),
+      },
     },
     callers: [
       {
@@ -97,8 +78,8 @@ function configWith(tls: { clientCaFile?: string }) {
 
 /** The status, and the caller in the log line. */
 async function askWith(name: string | undefined, of: TestProxy = proxy, more: RequestOptions = {}) {
-  const shown = name === undefined ? {} : { cert: read(`${name}.crt`), key: read(`${name}.key`) };
-  const options = { method: 'POST', agent: false as const, ca: read('ours.crt'), ...shown, ...more };
+  const own = name === undefined ? { ca: ours.cert } : shown(name);
+  const options = { method: 'POST', agent: false as const, ...own, ...more };
   return new Promise<{ status: number | undefined; caller: unknown }>((resolve, reject) => {
     const request = httpsRequest(`${of.url}${balance}`, options, (response) => {
       response.resume().once('end', () => {
@@ -145,7 +126,7 @@ whereOpensslIs('a caller with a client certificate', () => {
     const sessions: Buffer[] = [];
     const ask = (session?: Buffer) =>
       new Promise<number | undefined>((resolve, reject) => {
-        const options = { cert: read('forged.crt'), key: read('forged.key'), ca: read('ours.crt') };
+        const options = shown('forged');
         const request = httpsRequest(
           `${proxy.url}${balance}`,
           { method: 'POST', agent: false, ...options, ...(session && { session }) },
@@ -160,13 +141,12 @@ whereOpensslIs('a caller with a client certificate', () => {
   });
 
   it('is unknown after another CA is configured, even if it resumes its session', async () => {
-    const changing = await start({ clientCaFile: at('ours.crt') });
+    const changing = await start(ours);
     let session: Buffer | undefined;
     const agent = new Agent({ maxCachedSessions: 0 });
     const ask = () =>
       new Promise<number | undefined>((resolve, reject) => {
-        const shown = { cert: read('uri.crt'), key: read('uri.key'), ca: read('ours.crt') };
-        const options = { method: 'POST', agent, ...shown, ...(session && { session }) };
+        const options = { method: 'POST', agent, ...shown('uri'), ...(session && { session }) };
         const request = httpsRequest(`${changing.url}${balance}`, options, (response) =>
           response.resume().once('end', () => resolve(response.statusCode)),
         );
@@ -181,21 +161,16 @@ whereOpensslIs('a caller with a client certificate', () => {
       expect(await ask()).toBe(200);
       expect(session).toBeDefined();
       expect(await ask()).toBe(200);
-      await changing.reload(configWith({ clientCaFile: at('theirs.crt') }));
+      await changing.reload(configWith(theirs));
       expect(await ask()).toBe(401);
     } finally {
       agent.destroy();
-      await changing.stop();
     }
   });
 
   it('is unknown after its certificate has expired, even on an open connection', async () => {
     let now = Date.now();
-    const lasting = await startProxy({
-      gateway: gateway.url,
-      config: configWith({ clientCaFile: at('ours.crt') }),
-      clock: () => now,
-    });
+    const lasting = await start(ours, { clock: () => now });
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     try {
       expect(await askWith('uri', lasting, { agent })).toEqual({ status: 200, caller: 'billing' });
@@ -206,31 +181,29 @@ whereOpensslIs('a caller with a client certificate', () => {
       expect(kept?.bytesRead).toBeGreaterThan(before);
     } finally {
       agent.destroy();
-      await lasting.stop();
     }
   });
 
   it('keeps its connection after a reload with the same CA, and loses it with another CA', async () => {
-    const changing = await start({ clientCaFile: at('ours.crt') });
+    const changing = await start(ours);
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     const kept = () => Object.values(agent.freeSockets).flat()[0];
     try {
       expect(await askWith('uri', changing, { agent })).toEqual({ status: 200, caller: 'billing' });
       const connection = kept();
-      await changing.reload(configWith({ clientCaFile: at('ours.crt') }));
+      await changing.reload(configWith(ours));
       expect(await askWith('uri', changing, { agent })).toMatchObject({ status: 200 });
       expect(kept()).toBe(connection);
-      await changing.reload(configWith({ clientCaFile: at('theirs.crt') }));
+      await changing.reload(configWith(theirs));
       await until(() => connection?.destroyed === true);
       expect(await askWith('uri', changing, { agent })).toEqual({ status: 401, caller: undefined });
     } finally {
       agent.destroy();
-      await changing.stop();
     }
   });
 
   it('gets the pending response if another CA is configured, as the last one', async () => {
-    const changing = await start({ clientCaFile: at('ours.crt') });
+    const changing = await start(ours);
     const agent = new Agent({ keepAlive: true });
     const going = Promise.withResolvers<void>();
     const { reply } = gateway;
@@ -239,39 +212,34 @@ whereOpensslIs('a caller with a client certificate', () => {
       const before = gateway.requests.length;
       const answer = askWith('uri', changing, { agent });
       await until(() => gateway.requests.length > before);
-      await changing.reload(configWith({ clientCaFile: at('theirs.crt') }));
+      await changing.reload(configWith(theirs));
       going.resolve();
       expect(await answer).toEqual({ status: 200, caller: 'billing' });
       expect(Object.values(agent.freeSockets).flat()).toEqual([]);
     } finally {
       gateway.reply = reply;
       agent.destroy();
-      await changing.stop();
     }
   });
 
   it('is disconnected if its TLS handshake takes longer than timeouts.headers', async () => {
-    const { hostname, port } = new URL(proxy.url);
-    const silent = connect(Number(port), hostname);
-    silent.resume().on('error', () => {});
-    await once(silent, 'connect');
+    const idle = await proxy.connect();
     const began = performance.now();
-    await once(silent, 'close');
+    await idle.gone();
     // The timeout is 300 ms.
     expect(performance.now() - began).toBeGreaterThan(200);
     expect(performance.now() - began).toBeLessThan(3_000);
-    expect(silent.bytesRead).toBe(0);
+    expect(idle.pending).toBe(0);
   });
 
   it('is unknown without a configured client CA, even with a certificate of a public CA', async () => {
     const publicOnes = getCACertificates('default');
-    setDefaultCACertificates([...publicOnes, read('ours.crt')]);
-    const open = await start({});
+    setDefaultCACertificates([...publicOnes, ours.cert.toString()]);
+    const open = await start();
     try {
       expect(await askWith('uri', open)).toEqual({ status: 401, caller: undefined });
     } finally {
       setDefaultCACertificates(publicOnes);
-      await open.stop();
     }
   });
 });

@@ -4,14 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
 import { createKeyDirectory } from '../../src/cli/shared/demo.ts';
-import { until } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
 import { acquire } from '../support/port-lock.ts';
-import { spawnServe } from '../support/process.ts';
 import { itWhere } from '../support/requires.ts';
+import { until } from '../support/until.ts';
 
 /** Where also root can make no folder. */
 const readOnly = '/proc/self';
 const sharedMemory = '/dev/shm';
+const starts = harness();
 const folder = mkdtempSync(join(tmpdir(), 'countersign-embedded-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -25,20 +26,15 @@ const keysIn = (parent: string): string[] =>
   readdirSync(parent).filter((name) => name.startsWith('countersign-keys-'));
 
 inMemory('serve without --config starts where the folder for temporary files is read-only', async () => {
-  const release = await acquire();
-  const process = spawnServe({ env: { TMPDIR: readOnly } });
-  try {
-    const isRunning = () => process.lines('started').length > 0;
-    await until(() => isRunning() || process.child.exitCode !== null);
-    // Its ports are fixed, and may be in use on this machine.
-    const running = isRunning();
-    if (running) process.signal('SIGINT');
-    expect(await process.ended).toBe(running ? 0 : 1);
-    expect(process.stderr()).toMatch(running ? /^$/ : /^The gateway simulator failed: .*EADDRINUSE.*\n$/);
-  } finally {
-    await process.clear();
-    release();
-  }
+  starts.atEnd(await acquire());
+  const process = starts.spawn({ env: { TMPDIR: readOnly } });
+  const isRunning = () => process.logLines('started').length > 0;
+  await until(() => isRunning() || process.child.exitCode !== null);
+  // Its ports are fixed, and may be in use on this machine.
+  const running = isRunning();
+  if (running) process.signal('SIGINT');
+  expect(await process.ended).toBe(running ? 0 : 1);
+  expect(process.stderr()).toMatch(running ? /^$/ : /^The gateway simulator failed: .*EADDRINUSE.*\n$/);
 });
 
 inMemory('explain without --config works there too, and leaves no key behind', () => {

@@ -1,42 +1,19 @@
 import { request as httpRequest } from 'node:http';
-import { afterEach, describe, expect, it } from '@jest/globals';
-import {
-  type FaultyGateway,
-  once,
-  reply,
-  type Script,
-  startFaultyGateway,
-} from '../support/faulty-gateway.ts';
-import {
-  askBalance,
-  counted,
-  exchanges,
-  paths,
-  post,
-  transfer,
-  transferForm,
-  until,
-} from '../support/forwarding.ts';
-import { formRequest, RawConnection } from '../support/raw-http.ts';
-import { startProxy, type TestProxy } from '../support/service.ts';
+import { describe, expect, it } from '@jest/globals';
+import { once, reply, type Script } from '../support/faulty-gateway.ts';
+import { paths, transferForm } from '../support/forwarding.ts';
+import { harness, type Pair } from '../support/harness.ts';
+import { formRequest } from '../support/raw-http.ts';
+import { until } from '../support/until.ts';
 
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
 const serialNumber = '00000000-0000-4000-8000-00000000002a';
 const approved = `type=transfer-response\n&serial-number=${serialNumber}\n&status=approved\n`;
 const mebibyte = 1_048_576;
 
-async function startPair(...scripts: Script[]): Promise<{ gateway: FaultyGateway; proxy: TestProxy }> {
-  const gateway = await startFaultyGateway(scripts);
-  stops.push(gateway.close);
-  const sandbox = { timeouts: { connect: '300ms', request: '600ms' } };
-  const proxy = await startProxy({ gateway: gateway.url, sandbox });
-  stops.push(() => proxy.stop());
-  return { gateway, proxy };
-}
+const startPair = (...scripts: Script[]): Promise<Pair> =>
+  starts.pair(scripts, { sandbox: { timeouts: { connect: '300ms', request: '600ms' } } });
 
 const chunked = (body: string): string =>
   `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n`;
@@ -55,7 +32,7 @@ describe('the gateway’s response is forwarded if it is', () => {
     ['a status of its own', '599 What', 'x'],
   ])('%s', async (_what, status, body) => {
     const { gateway, proxy } = await startPair(once(reply(status, body)));
-    const answer = await transfer(proxy);
+    const answer = await proxy.transfer();
     const code = Number(status.slice(0, 3));
     expect(answer).toMatchObject({ status: code, body, complete: true });
     expect(answer.headers).toMatchObject({
@@ -63,31 +40,31 @@ describe('the gateway’s response is forwarded if it is', () => {
       'proxy-status': expect.stringMatching(new RegExp(`^countersign; received-status=${code}(;|$)`)),
     });
     expect(gateway.requests()).toHaveLength(1);
-    const [line] = await exchanges(proxy);
+    const [line] = await proxy.requestLines();
     expect(line).toMatchObject({ status: code, gatewayStatus: code, outcome: 'answered', attempts: 1 });
     expect(line).not.toHaveProperty('reason');
     const labels = { operation: 'transfer', reason: 'none', status: String(code === 599 ? 'other' : code) };
-    expect(await counted(proxy, 'requests_total', labels)).toBe(1);
+    expect(await proxy.counted('requests_total', labels)).toBe(1);
     const { status: statusLabel } = labels;
-    expect(await counted(proxy, 'gateway_responses_total', { status: statusLabel })).toBe(1);
+    expect(await proxy.counted('gateway_responses_total', { status: statusLabel })).toBe(1);
     const fault = code >= 500 ? 'gateway' : 'none';
-    expect(await counted(proxy, 'request_outcomes_total', { outcome: 'answered', fault })).toBe(1);
+    expect(await proxy.counted('request_outcomes_total', { outcome: 'answered', fault })).toBe(1);
   });
 
   it('of another HTTP version, without a length, ended by the end of the connection', async () => {
     const { proxy } = await startPair(once(`HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n${approved}`));
-    expect(await transfer(proxy)).toMatchObject({ status: 200, body: approved, complete: true });
+    expect(await proxy.transfer()).toMatchObject({ status: 200, body: approved, complete: true });
   });
 
   it('chunked', async () => {
     const { proxy } = await startPair(once(`${chunked(approved)}0\r\n\r\n`));
-    expect(await transfer(proxy)).toMatchObject({ status: 200, body: approved, complete: true });
+    expect(await proxy.transfer()).toMatchObject({ status: 200, body: approved, complete: true });
   });
 
   it('preceded by interim responses, which are not forwarded', async () => {
     const interim = 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n';
     const { proxy } = await startPair(once(`${interim}${reply('200 OK', approved)}`));
-    const answer = await transfer(proxy);
+    const answer = await proxy.transfer();
     expect(answer).toMatchObject({ status: 200, body: approved });
     expect(answer.headers).not.toHaveProperty('link');
   });
@@ -98,18 +75,17 @@ describe('the gateway’s response is forwarded if it is', () => {
       setTimeout(() => end(reply('200 OK', approved)), 400);
     };
     const { proxy } = await startPair(slow);
-    expect(await transfer(proxy)).toMatchObject({ status: 200, body: approved });
+    expect(await proxy.transfer()).toMatchObject({ status: 200, body: approved });
   });
 });
 
 it.each(['301', '302', '303', '307', '308'])(
   'a redirect (%s) is passed on and not followed',
   async (status) => {
-    const elsewhere = await startFaultyGateway([once(reply('200 OK', 'followed'))]);
-    stops.push(elsewhere.close);
+    const elsewhere = await starts.gateway([once(reply('200 OK', 'followed'))]);
     const headers = [`Location: ${elsewhere.url}/gw/`, 'Content-Type: text/html'];
     const { gateway, proxy } = await startPair(once(reply(`${status} Found`, 'moved', headers)));
-    const answer = await transfer(proxy);
+    const answer = await proxy.transfer();
     expect(answer).toMatchObject({ status: Number(status), body: 'moved' });
     expect(answer.headers).not.toHaveProperty('location');
     expect(gateway.requests()).toHaveLength(1);
@@ -135,7 +111,7 @@ it('only listed gateway headers are forwarded, and none of those that Countersig
     'Access-Control-Allow-Origin: *',
   ];
   const { proxy } = await startPair(once(reply('200 OK', approved, headers)));
-  const answer = await transfer(proxy);
+  const answer = await proxy.transfer();
   expect(answer.headers).toMatchObject({
     'content-type': 'text/html;charset=utf-8',
     date: 'Thu, 15 Jan 2026 12:00:00 GMT',
@@ -153,17 +129,16 @@ it('only listed gateway headers are forwarded, and none of those that Countersig
 
 it('the skew between the gateway’s clock and ours is measured', async () => {
   const headers = ['Date: Thu, 15 Jan 2026 12:00:40 GMT', 'Content-Type: text/html'];
-  const gateway = await startFaultyGateway([once(reply('200 OK', approved, headers))]);
-  const proxy = await startProxy({ gateway: gateway.url, clock: () => Date.UTC(2026, 0, 15, 12) });
-  stops.push(gateway.close, () => proxy.stop());
-  await transfer(proxy);
-  expect(await counted(proxy, 'gateway_clock_skew_seconds', { environment: 'sandbox' })).toBe(40);
+  const gateway = await starts.gateway([once(reply('200 OK', approved, headers))]);
+  const proxy = await starts.proxy({ gateway: gateway.url, clock: () => Date.UTC(2026, 0, 15, 12) });
+  await proxy.transfer();
+  expect(await proxy.counted('gateway_clock_skew_seconds', { environment: 'sandbox' })).toBe(40);
 });
 
 it('serial number and result of a form-encoded response are logged', async () => {
   const { proxy } = await startPair(once(reply('200 OK', approved)));
-  await transfer(proxy);
-  expect((await exchanges(proxy))[0]).toMatchObject({ serialNumber, gatewayResult: 'approved' });
+  await proxy.transfer();
+  expect((await proxy.requestLines())[0]).toMatchObject({ serialNumber, gatewayResult: 'approved' });
 });
 
 describe('a response larger than 1 MiB', () => {
@@ -171,16 +146,16 @@ describe('a response larger than 1 MiB', () => {
 
   it('is forwarded completely', async () => {
     const { proxy } = await startPair(once(reply('200 OK', large)));
-    const answer = await transfer(proxy);
+    const answer = await proxy.transfer();
     expect(answer).toMatchObject({ status: 200, complete: true });
     expect(answer.headers['content-length']).toBe(String(large.length));
     expect(answer.body === large).toBe(true);
-    expect((await exchanges(proxy))[0]).toMatchObject({ status: 200, outcome: 'answered' });
+    expect((await proxy.requestLines())[0]).toMatchObject({ status: 200, outcome: 'answered' });
   });
 
   it('is forwarded completely if it is chunked', async () => {
     const { proxy } = await startPair(once(`${chunked(large)}0\r\n\r\n`));
-    const answer = await transfer(proxy);
+    const answer = await proxy.transfer();
     expect(answer.complete && answer.body === large).toBe(true);
   });
 
@@ -189,25 +164,25 @@ describe('a response larger than 1 MiB', () => {
     ['that is chunked', chunked(large)],
   ])('%s, truncated after its headers were forwarded, never ends well-formed', async (_what, bytes) => {
     const { gateway, proxy } = await startPair(once(bytes));
-    const answer = await transfer(proxy);
+    const answer = await proxy.transfer();
     expect(answer).toMatchObject({ status: 200, complete: false });
     expect(gateway.requests()).toHaveLength(1);
-    expect((await exchanges(proxy))[0]).toMatchObject({
+    expect((await proxy.requestLines())[0]).toMatchObject({
       status: 200,
       reason: 'gateway-reset',
       outcome: 'unknown',
     });
-    expect(await counted(proxy, 'request_outcomes_total', { outcome: 'unknown', fault: 'gateway' })).toBe(1);
+    expect(await proxy.counted('request_outcomes_total', { outcome: 'unknown', fault: 'gateway' })).toBe(1);
   });
 
   it('without a length, for an HTTP/1.0 client, ends with a FIN if it is complete, and with a RST if not', async () => {
     const { proxy } = await startPair(once(`${chunked(large)}0\r\n\r\n`), once(chunked(large)));
     const request = formRequest(paths.transfer, transferForm).replace('HTTP/1.1', 'HTTP/1.0');
-    const whole = await RawConnection.open(proxy.url);
-    expect((await whole.send(request).answer()).body.length).toBe(large.length);
+    const whole = await proxy.connect();
+    expect((await whole.send(request).response()).body.length).toBe(large.length);
     expect(await whole.ended()).toBe('FIN');
-    const broken = await RawConnection.open(proxy.url);
-    expect((await broken.send(request).answer()).status).toBe(200);
+    const broken = await proxy.connect();
+    expect((await broken.send(request).response()).status).toBe(200);
     expect(await broken.ended()).toBe('ECONNRESET');
   });
 
@@ -217,8 +192,8 @@ describe('a response larger than 1 MiB', () => {
       write(reply('200 OK', large).slice(0, -3));
     };
     const { proxy } = await startPair(stalled);
-    expect(await transfer(proxy)).toMatchObject({ status: 200, complete: false });
-    expect((await exchanges(proxy))[0]).toMatchObject({
+    expect(await proxy.transfer()).toMatchObject({ status: 200, complete: false });
+    expect((await proxy.requestLines())[0]).toMatchObject({
       status: 200,
       reason: 'gateway-timeout',
       outcome: 'unknown',
@@ -234,19 +209,18 @@ describe('a response larger than 1 MiB', () => {
       await held.promise;
       write(reply('200 OK', large).slice(0, -3));
     };
-    const gateway = await startFaultyGateway([slow]);
+    const gateway = await starts.gateway([slow]);
     // With the default timeout of 30 s, only the client's disconnect can end the connection in time.
-    const proxy = await startProxy({ gateway: gateway.url });
-    stops.push(gateway.close, () => proxy.stop());
-    const caller = await RawConnection.open(proxy.url);
+    const proxy = await starts.proxy({ gateway: gateway.url });
+    const caller = await proxy.connect();
     caller.send(formRequest(paths.transfer, transferForm));
     await until(() => gateway.requests().length === 1);
     caller.reset();
     // When a later connection has its response, the end of this one has been noticed.
-    await post(`${proxy.url}/nowhere`, '');
+    await proxy.post('/nowhere', '');
     held.resolve();
     await ended.promise;
-    const line = (await exchanges(proxy, 2)).find(({ operation }) => operation === 'transfer');
+    const line = (await proxy.requestLines(2)).find(({ operation }) => operation === 'transfer');
     expect(line).toMatchObject({ status: 200, outcome: 'answered' });
     expect(line).not.toHaveProperty('reason');
   });
@@ -263,7 +237,7 @@ describe('a response larger than 1 MiB', () => {
     const caller = httpRequest(`${proxy.url}${paths.balance}`, { method: 'POST', agent: false });
     caller.once('response', ({ socket }) => socket.resetAndDestroy()).on('error', () => {});
     caller.end();
-    const [line] = await exchanges(proxy);
+    const [line] = await proxy.requestLines();
     expect(line).toMatchObject({ status: 200, outcome: 'answered' });
     expect(line).not.toHaveProperty('reason');
   });
@@ -275,7 +249,7 @@ describe('a response larger than 1 MiB', () => {
     // Without a listener Node would drain the response.
     caller.on('response', (answer) => answer.on('error', () => {})).on('error', () => {});
     caller.end();
-    const [line] = await exchanges(proxy);
+    const [line] = await proxy.requestLines();
     expect(line).toMatchObject({ status: 200, outcome: 'answered' });
     expect(line).not.toHaveProperty('reason');
     caller.destroy();
@@ -291,7 +265,7 @@ describe('a response larger than 1 MiB', () => {
     });
     leaving.abort();
     await expect(answer.text()).rejects.toThrow();
-    expect((await exchanges(proxy))[0]).toMatchObject({ status: 200, outcome: 'answered' });
+    expect((await proxy.requestLines())[0]).toMatchObject({ status: 200, outcome: 'answered' });
   });
 });
 
@@ -303,9 +277,9 @@ it('of two responses to one request on a keep-alive connection, the second is ne
     setTimeout(() => write(stray), 20);
   };
   const { proxy } = await startPair(poisoned, once(reply('200 OK', '["own"]')));
-  expect(await askBalance(proxy)).toMatchObject({ status: 200, body: '[]' });
+  expect(await proxy.balance()).toMatchObject({ status: 200, body: '[]' });
   await new Promise((resolve) => {
     setTimeout(resolve, 60);
   });
-  expect(await askBalance(proxy)).toMatchObject({ status: 200, body: '["own"]' });
+  expect(await proxy.balance()).toMatchObject({ status: 200, body: '["own"]' });
 });

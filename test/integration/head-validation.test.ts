@@ -1,15 +1,19 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Reason } from '../../src/errors.ts';
-import { balance, type Edge, nextIsServed, startEdge, transfer } from '../support/edge.ts';
+import { nextIsServed } from '../support/countersign.ts';
+import { paths } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
-import { formRequest, RawConnection } from '../support/raw-http.ts';
+import { formRequest } from '../support/raw-http.ts';
 
+const { balance, transfer } = paths;
+
+const starts = harness(afterAll);
 let edge: Edge;
 
 beforeAll(async () => {
-  edge = await startEdge();
+  edge = await starts.edge();
 });
-afterAll(() => edge.stop());
 beforeEach(() => {
   edge.gateway.requests.length = 0;
 });
@@ -74,8 +78,8 @@ const rejected: [name: string, request: string, reason: Reason][] = [
 
 describe('a request with an invalid head', () => {
   it.each(rejected)('gets a problem response: %s', async (_, request, reason) => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    const answer = await connection.send(request).answer();
+    const connection = await edge.connect();
+    const answer = await connection.send(request).response();
     expectProblem(answer, reason);
     expect(edge.gateway.requests).toHaveLength(0);
     connection.close();
@@ -83,8 +87,8 @@ describe('a request with an invalid head', () => {
 
   it('with 400, 401 or 405 closes its connection; with another status the connection stays open', async () => {
     for (const [name, request] of rejected) {
-      const connection = await RawConnection.open(edge.proxy.url);
-      const { status, headers } = await connection.send(request).answer();
+      const connection = await edge.connect();
+      const { status, headers } = await connection.send(request).response();
       const closes = [400, 401, 405].includes(status);
       expect([name, headers.connection]).toEqual([name, closes ? 'close' : 'keep-alive']);
       if (closes) expect(await connection.ended()).toBe('FIN');
@@ -101,16 +105,16 @@ describe('a request with an invalid head', () => {
     ['in HTTP/1.0', http10(formRequest(balance, '0\r\n\r\n', ['Transfer-Encoding: chunked']))],
     ['given twice', formRequest(balance, '', ['Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'])],
   ])('closes the connection if its end is unknown: Transfer-Encoding %s', async (_, request) => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    expectProblem(await connection.send(request).answer(), 'bad-request');
+    const connection = await edge.connect();
+    expectProblem(await connection.send(request).response(), 'bad-request');
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
   it('is rejected before its body is received: with a complete response, then the connection closes', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
+    const connection = await edge.connect();
     connection.send(formRequest(balance, '', ['Content-Type: text/plain', 'Content-Length: 100']));
-    const answer = await connection.answer();
+    const answer = await connection.response();
     expectProblem(answer, 'unsupported-media-type');
     expect(answer.headers.connection).toBe('close');
     connection.send('x'.repeat(100));
@@ -139,8 +143,8 @@ const ambiguous: [name: string, request: string][] = [
 
 describe('an ambiguous request', () => {
   it.each(ambiguous)('is rejected, and nothing after it is processed: %s', async (_, request) => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    const answer = await connection.send(request + formRequest(balance)).answer();
+    const connection = await edge.connect();
+    const answer = await connection.send(request + formRequest(balance)).response();
     expectProblem(answer, 'bad-request');
     expect(answer.headers.connection).toBe('close');
     expect(await connection.ended()).toBe('FIN');
@@ -183,8 +187,8 @@ const unparsed: [name: string, bytes: string | Buffer][] = [
 
 describe('bytes that are not a valid request', () => {
   it.each(unparsed)('get a problem response, and the connection closes: %s', async (_, bytes) => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    const answer = await connection.send(bytes).answer();
+    const connection = await edge.connect();
+    const answer = await connection.send(bytes).response();
     expectProblem(answer, 'bad-request');
     expect(answer.headers.connection).toBe('close');
     expect(await connection.ended()).toBe('FIN');
@@ -192,9 +196,9 @@ describe('bytes that are not a valid request', () => {
   });
 
   it('have one log line, like every other request', async () => {
-    const before = (await edge.exchanges(0)).length;
+    const before = (await edge.requestLines(0)).length;
     const answer = await edge.ask('hello\r\n\r\n');
-    const lines = (await edge.exchanges(before + 1)).slice(before);
+    const lines = (await edge.requestLines(before + 1)).slice(before);
     expect(lines).toEqual([
       expect.objectContaining({
         requestId: answer.headers['x-request-id'],
@@ -205,8 +209,8 @@ describe('bytes that are not a valid request', () => {
   });
 
   it('get a 405 if they are a CONNECT request', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    const answer = await connection.send(withMethod('CONNECT', 'gateway.test:443')).answer();
+    const connection = await edge.connect();
+    const answer = await connection.send(withMethod('CONNECT', 'gateway.test:443')).response();
     expectProblem(answer, 'method-not-allowed');
     expect(answer.headers.allow).toBe('POST');
     expect(await connection.ended()).toBe('FIN');
@@ -219,8 +223,8 @@ const otherForms = ['http://countersign.test', 'HTTP://other.test', 'http://['].
 
 describe('a request target that is not a path', () => {
   it.each([...otherForms, '*'])('is an unknown route: %s', async (target) => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    expectProblem(await connection.send(formRequest(target)).answer(), 'unknown-route');
+    const connection = await edge.connect();
+    expectProblem(await connection.send(formRequest(target)).response(), 'unknown-route');
     expect(await nextIsServed(connection)).toBe(true);
   });
 });

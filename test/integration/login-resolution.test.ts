@@ -1,17 +1,20 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Reason } from '../../src/errors.ts';
-import { type Edge, startEdge, status, statusForm, transfer } from '../support/edge.ts';
+import { paths, statusForm } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
 import { testControlKey, testPrivateKey } from '../support/service.ts';
 
+const { status, transfer } = paths;
+
+const starts = harness(afterAll);
 let edge: Edge;
 
 beforeAll(async () => {
   const keys = { controlKey: testControlKey, privateKey: testPrivateKey };
-  edge = await startEdge({ keys: { acme: keys, beta: keys } });
+  edge = await starts.edge({ keys: { acme: keys, beta: keys } });
 });
-afterAll(() => edge.stop());
 beforeEach(() => {
   edge.gateway.requests.length = 0;
 });

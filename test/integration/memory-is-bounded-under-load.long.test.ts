@@ -1,35 +1,26 @@
-import { afterEach, expect, it } from '@jest/globals';
-import { transfer } from '../support/edge.ts';
-import { post } from '../support/forwarding.ts';
+import { expect, it } from '@jest/globals';
+import { paths } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
 import { limitMemory, peakMemory } from '../support/memory-limit.ts';
-import { configFor, spawnServe } from '../support/process.ts';
-import { startRecordingGateway } from '../support/recording-gateway.ts';
 
-const stops: (() => Promise<unknown> | void)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0)) await stop();
-});
+const starts = harness();
 
 it('300 clients with responses of 1 to 5 MB stay within 384 MiB', async () => {
   const limit = 384 * 1_048_576;
-  const gateway = await startRecordingGateway();
-  const process = spawnServe({
-    config: configFor(
-      gateway.url,
-      { proxy: { port: 0, timeouts: { body: '2m', shutdownDelay: '0s' } }, signing: { maxQueue: 1000 } },
-      { timeouts: { request: '2m' } },
-    ),
+  const gateway = await starts.recordingGateway();
+  const process = await starts.process({
+    gateway: gateway.url,
+    config: {
+      proxy: { port: 0, timeouts: { body: '2m', shutdownDelay: '0s' } },
+      signing: { maxQueue: 1000 },
+    },
+    sandbox: { timeouts: { request: '2m' } },
   });
   const group = limitMemory(limit);
   if (group === undefined) console.warn('No control group may be made here: only the peak is measured.');
-  stops.push(
-    process.clear,
-    () => gateway.close(),
-    () => group?.remove(),
-  );
-  const { url } = await process.started();
   const pid = process.child.pid ?? 0;
   group?.add(pid);
+  starts.atEnd(() => process.ended.then(() => group?.remove()));
   let served = 0;
   gateway.reply = (response) => {
     served += 1;
@@ -37,7 +28,7 @@ it('300 clients with responses of 1 to 5 MB stay within 384 MiB', async () => {
   };
   const answers = await Promise.all(
     Array.from({ length: 300 }, async () => {
-      const { status, body, complete } = await post(`${url}${transfer}`, 'a=b');
+      const { status, body, complete } = await process.post(paths.transfer, 'a=b');
       return `${status} ${complete} ${body.length >= 1_000_000}`;
     }),
   );

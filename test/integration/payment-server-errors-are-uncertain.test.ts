@@ -1,24 +1,27 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { balance, type Edge, startEdge, status, statusForm, transfer } from '../support/edge.ts';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { paths, statusForm } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { formRequest } from '../support/raw-http.ts';
 
+const { balance, status, transfer } = paths;
+
+const starts = harness();
 let edge: Edge;
 let gatewayStatus: number;
 
 beforeEach(async () => {
   gatewayStatus = 502;
-  edge = await startEdge();
+  edge = await starts.edge();
   edge.gateway.reply = (response) => {
     response.statusCode = gatewayStatus;
     response.end('<h1>Oh</h1>');
   };
 });
-afterEach(() => edge.stop());
 
 const payment = formRequest(transfer, 'amount=1');
 
 async function serverErrors(): Promise<string[]> {
-  const page = await edge.proxy.metrics();
+  const page = await edge.metrics();
   return page.split('\n').filter((line) => line.startsWith('countersign_payment_server_errors_total{'));
 }
 

@@ -1,21 +1,24 @@
 import { rmSync, writeFileSync } from 'node:fs';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { Reason } from '../../src/errors.ts';
-import { balance, type Edge, startEdge, status, statusForm, transfer } from '../support/edge.ts';
+import { paths, statusForm } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem, promised, reasons } from '../support/problem.ts';
-import { formRequest, type RawAnswer, RawConnection } from '../support/raw-http.ts';
+import { formRequest } from '../support/raw-http.ts';
+import type { RawResponse } from '../support/response-reader.ts';
 import { type ProxyOptions, testControlKey } from '../support/service.ts';
 
+const { balance, status, transfer } = paths;
+
+const starts = harness();
 let edge: Edge | undefined;
 
-afterEach(() => edge?.stop());
-
 async function start(options: Partial<ProxyOptions> = {}): Promise<Edge> {
-  edge = await startEdge(options);
+  edge = await starts.edge(options);
   return edge;
 }
 
-async function ask(request: string, options: Partial<ProxyOptions> = {}): Promise<RawAnswer> {
+async function ask(request: string, options: Partial<ProxyOptions> = {}): Promise<RawResponse> {
   return (await start(options)).ask(request);
 }
 
@@ -25,7 +28,7 @@ const strangers = { callers: [{ name: 'x', credentials: [{ tokenSha256: 'a'.repe
 const denied = { callers: [{ name: 'x', credentials: [{ anonymous: true as const }] }] };
 
 /** One request for each reason of the table. */
-const ways: Record<Reason, () => Promise<RawAnswer>> = {
+const ways: Record<Reason, () => Promise<RawResponse>> = {
   'method-not-allowed': () => ask('GET / HTTP/1.1\r\nHost: x\r\n\r\n'),
   'unsupported-media-type': () => ask(formRequest(balance, '{}', ['Content-Type: application/json'])),
   'too-large': () => ask(formRequest(balance, 'a'.repeat(65_537))),
@@ -41,12 +44,11 @@ const ways: Record<Reason, () => Promise<RawAnswer>> = {
       config: { proxy: { port: 0, timeouts: { body: '200ms' } } },
     }),
   'caller-gone': async () => {
-    const { proxy } = await start();
-    const connection = await RawConnection.open(proxy.url);
+    const connection = await (await start()).connect();
     return connection
       .send(formRequest(balance, 'a', ['Content-Length: 2']))
       .finish()
-      .answer();
+      .response();
   },
   'caller-unknown': () => ask(formRequest(balance), { config: strangers }),
   'not-allowed': () => ask(formRequest(balance), { config: denied }),
@@ -64,20 +66,22 @@ const ways: Record<Reason, () => Promise<RawAnswer>> = {
     return second;
   },
   'shutting-down': async () => {
-    const { proxy } = await start({ config: { proxy: { port: 0, timeouts: { shutdown: '100ms' } } } });
-    const connection = await RawConnection.open(proxy.url);
+    const { connect, stop } = await start({
+      config: { proxy: { port: 0, timeouts: { shutdown: '100ms' } } },
+    });
+    const connection = await connect();
     connection.send(formRequest(balance, '', ['Content-Length: 10']));
     await new Promise((resolve) => setTimeout(resolve, 50));
-    const stopped = proxy.stop();
-    const answer = await connection.answer();
+    const stopped = stop();
+    const answer = await connection.response();
     connection.close();
     await stopped;
     return answer;
   },
   'key-source-unavailable': async () => {
-    const { proxy, ask: askNow } = await start();
-    rmSync(proxy.keysFolder, { recursive: true });
-    writeFileSync(proxy.keysFolder, 'a file where the folder was');
+    const { keysFolder, ask: askNow } = await start();
+    rmSync(keysFolder, { recursive: true });
+    writeFileSync(keysFolder, 'a file where the folder was');
     return askNow(formRequest(balance));
   },
   'key-missing': () =>
@@ -116,7 +120,7 @@ describe('every reason of the error table has its problem response', () => {
     const answer = await ways[reason]();
     const problem = expectProblem(answer, reason);
     expect(answer.headers['retry-after'] !== undefined).toBe(answer.status === 503);
-    const lines = await edge?.exchanges(1);
+    const lines = await edge?.requestLines(1);
     expect(lines).toContainEqual(
       expect.objectContaining({ requestId: problem.requestId, reason, status: promised[reason][0] }),
     );

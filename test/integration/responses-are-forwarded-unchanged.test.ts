@@ -1,14 +1,19 @@
 import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { balance, type Edge, nextIsServed, startEdge, status, statusForm } from '../support/edge.ts';
-import { formRequest, type RawAnswer, RawConnection } from '../support/raw-http.ts';
+import { nextIsServed } from '../support/countersign.ts';
+import { paths, statusForm } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
+import { formRequest } from '../support/raw-http.ts';
+import type { RawResponse } from '../support/response-reader.ts';
 
+const { balance, status } = paths;
+
+const starts = harness(afterAll);
 let edge: Edge;
 
 beforeAll(async () => {
-  edge = await startEdge({ sandbox: { responseHeaders: ['X-Gateway-Node', 'Content-Length'] } });
+  edge = await starts.edge({ sandbox: { responseHeaders: ['X-Gateway-Node', 'Content-Length'] } });
 });
-afterAll(() => edge.stop());
 
 const html = 'text/html;charset=utf-8';
 const axios = 'Accept: application/json, text/plain, */*';
@@ -25,7 +30,7 @@ async function pass(
     headers = { 'Content-Type': html },
     lines = [],
   }: Partial<{ code: number; headers: Headers; lines: string[] }> = {},
-): Promise<RawAnswer> {
+): Promise<RawResponse> {
   edge.gateway.reply = (response) => {
     response.sendDate = false;
     response.writeHead(code, headers).end(body);
@@ -85,8 +90,8 @@ describe('a gateway response', () => {
   });
 
   it('leaves the connection open for the next request', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    await connection.send(formRequest(balance)).answer();
+    const connection = await edge.connect();
+    await connection.send(formRequest(balance)).response();
     expect(await nextIsServed(connection)).toBe(true);
   });
 });
@@ -204,7 +209,7 @@ describe('a form requested as JSON', () => {
 
 it('the log line of a request has what is known about it, and nothing of its content', async () => {
   const { headers } = await pass(replyForm);
-  const line = edge.proxy.logLines().find(({ requestId }) => requestId === headers['x-request-id']);
+  const line = edge.logLines().find(({ requestId }) => requestId === headers['x-request-id']);
   expect(line).toMatchObject({
     status: 200,
     outcome: 'answered',

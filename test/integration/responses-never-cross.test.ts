@@ -1,26 +1,19 @@
 import type { TlsOptions } from 'node:tls';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { vaultClient } from '../../src/keys/vault/client.ts';
 import { Secret } from '../../src/secret.ts';
-import {
-  type Conversation,
-  type FaultyGateway,
-  type RawRequest,
-  reply,
-  startFaultyGateway,
-} from '../support/faulty-gateway.ts';
-import { counted, paths, post, until } from '../support/forwarding.ts';
-import { type Relay, startRelay } from '../support/relay.ts';
+import { type Conversation, type FaultyGateway, type RawRequest, reply } from '../support/faulty-gateway.ts';
+import { Folder } from '../support/folder.ts';
+import { paths } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
+import { startRelay } from '../support/relay.ts';
 import { describeWith } from '../support/requires.ts';
-import { type ProxyOptions, startProxy, type TestProxy } from '../support/service.ts';
+import type { ProxyOptions, TestProxy } from '../support/service.ts';
 import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
-import { Folder } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
 
-const stops: (() => unknown)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
 /** A server that can repeat the last response on every open connection. */
 interface RepeatingServer extends FaultyGateway {
@@ -42,8 +35,7 @@ async function startServer(
       conversation.write(reply('200 OK', bodyFor(request)));
     }
   };
-  const server = await startFaultyGateway([script], tls);
-  stops.push(server.close);
+  const server = await starts.gateway([script], tls);
   const repeat = (): void => {
     for (const [{ socket, write }, body] of last) if (socket.writable) write(reply('200 OK', body));
   };
@@ -63,14 +55,13 @@ async function start(gateway: string, sandbox: ProxyOptions['sandbox'] = {}): Pr
     proxy?.beforeSending();
     return 'nonce';
   };
-  const started = await startProxy({ gateway, nonce, sandbox });
-  stops.push(() => started.stop());
+  const started = await starts.proxy({ gateway, nonce, sandbox });
   proxy = { ...started, beforeSending: () => {} };
   return proxy;
 }
 
 async function ask(proxy: TestProxy, name: string): Promise<string> {
-  return (await post(`${proxy.url}${paths.balance}`, `balance-name=${name}`)).body;
+  return (await proxy.post(paths.balance, `balance-name=${name}`)).body;
 }
 
 /** Repeats twenty concurrent requests; returns those that got the response to another one. */
@@ -97,7 +88,7 @@ describe('a surplus response of the gateway', () => {
     const proxy = await start(gateway.url);
     const wrong = await crossed(proxy, 20, gateway.repeat);
     expect({ crossed: wrong.length, of: 400, first: wrong[0] }).toEqual({ crossed: 0, of: 400 });
-    expect(await counted(proxy, 'requests_total', { status: '200' })).toBe(400);
+    expect(await proxy.counted('requests_total', { status: '200' })).toBe(400);
   });
 
   it('closes its connection only; the others are reused', async () => {
@@ -140,8 +131,7 @@ describeWith('openssl')('a surplus response over TLS (needs the program openssl)
 
   it('does not become the response to the next request if only a part of its TLS record has arrived', async () => {
     const gateway = await startServer(balanceName, certificate);
-    const relay: Relay = await startRelay(gateway.port);
-    stops.push(relay.close);
+    const relay = starts.closing(await startRelay(gateway.port));
     const proxy = await start(`https://127.0.0.1:${relay.port}`, { caFile });
     expect(await ask(proxy, 'a')).toBe('a');
     expect(await ask(proxy, 'b')).toBe('b');
@@ -162,8 +152,7 @@ describe('a surplus response of Vault', () => {
 
   function reader(server: FaultyGateway): (path: string) => Promise<string> {
     const ports = { monotonic: () => performance.now(), random: () => 0.5 };
-    const vault = vaultClient({ address: server.url, timeout: 2000 }, ports);
-    stops.push(() => vault.close());
+    const vault = starts.closing(vaultClient({ address: server.url, timeout: 2000 }, ports));
     return async (path) => (await vault.read(path, shape, new Secret('t'))).path;
   }
 

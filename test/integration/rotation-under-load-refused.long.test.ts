@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { type Answer, post } from '../support/forwarding.ts';
+import { type HttpResponse, post } from '../support/forwarding.ts';
 import { Load, type LoadRequest, tell } from '../support/load.ts';
 import { balanceOf, statusOf, TestCluster, transferOf } from '../support/test-cluster.ts';
 
@@ -21,7 +21,7 @@ const onlyRejected = { '403 answered': expect.any(Number) };
 describe('under load, a gateway that rejects every request of a login', () => {
   let cluster: TestCluster;
   let load: Load;
-  let responses: readonly Answer[];
+  let responses: readonly HttpResponse[];
   /** Moments of `performance.now()`. */
   const at = { rejected: 0, inVault: 0, allowed: 0 };
 

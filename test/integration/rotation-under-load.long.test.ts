@@ -77,7 +77,9 @@ describe.each([false, true])(
           await wait(step * 1_000);
         });
         await load.end();
-        lines = cluster.processes.flatMap((one, index) => one.log().flatMap((line) => lineOf(line, index)));
+        lines = cluster.processes.flatMap((one, index) =>
+          one.logLines().flatMap((line) => lineOf(line, index)),
+        );
         tell(`Rotation, ${canary ? 'with' : 'without'} the canary`, await table());
       },
       (2 * seconds + 60) * 1_000,

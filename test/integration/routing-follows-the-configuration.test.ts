@@ -1,12 +1,14 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { type Edge, startEdge, statusForm } from '../support/edge.ts';
+import { statusForm } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
 
+const starts = harness(afterAll);
 let edge: Edge;
 
 beforeAll(async () => {
-  edge = await startEdge({
+  edge = await starts.edge({
     config: {
       operations: {
         cancel: {
@@ -19,7 +21,6 @@ beforeAll(async () => {
     },
   });
 });
-afterAll(() => edge.stop());
 beforeEach(() => {
   edge.gateway.requests.length = 0;
 });
@@ -83,7 +84,7 @@ describe('a configured path', () => {
     const answer = await edge.ask(formRequest(`/sandbox${path}`, form));
     expect(answer.status).toBe(200);
     expect(edge.gateway.requests.map(({ target }) => target)).toEqual([path]);
-    const line = edge.proxy.logLines().find(({ requestId }) => requestId === answer.headers['x-request-id']);
+    const line = edge.logLines().find(({ requestId }) => requestId === answer.headers['x-request-id']);
     expect(line).toMatchObject({ operation, environment: 'sandbox', login: 'acme' });
   });
 

@@ -1,20 +1,12 @@
-import { createHash, generateKeyPairSync } from 'node:crypto';
+import { generateKeyPairSync } from 'node:crypto';
 import { rmSync } from 'node:fs';
-import { connect } from 'node:net';
-import { afterEach, describe, expect, it } from '@jest/globals';
-import {
-  closedPort,
-  once,
-  type RawRequest,
-  reply,
-  type Script,
-  silent,
-  startFaultyGateway,
-} from '../support/faulty-gateway.ts';
-import { type Answer, exchanges, paths, post } from '../support/forwarding.ts';
-import { configFor, spawnServe } from '../support/process.ts';
+import { describe, expect, it } from '@jest/globals';
+import { everything, tokenCredential } from '../support/config.ts';
+import { closedPort, once, type RawRequest, reply, type Script, silent } from '../support/faulty-gateway.ts';
+import { type HttpResponse, paths } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
 import { type Marks, marksIn } from '../support/secret-canaries.ts';
-import { type ProxyOptions, startProxy, type TestProxy, writeKeys } from '../support/service.ts';
+import { type ProxyOptions, type TestProxy, writeKeys } from '../support/service.ts';
 
 const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
 const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
@@ -49,22 +41,12 @@ const form = new URLSearchParams({
   card_printed_name: cardMarks.holder,
 }).toString();
 
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
-const callers = [
-  {
-    name: 'billing',
-    credentials: [{ tokenSha256: createHash('sha256').update(token).digest('hex') }],
-    allow: [{ environments: ['*'], operations: ['*'], logins: ['*'] }],
-  },
-];
+const callers = [{ name: 'billing', credentials: [tokenCredential(token)], allow: [everything] }];
 
 async function start(options: Partial<ProxyOptions>): Promise<TestProxy> {
-  const proxy = await startProxy({
-    gateway: 'http://127.0.0.1:9',
+  const proxy = await starts.proxy({
     keys: { acme: { controlKey, privateKey: pem } },
     random: () => 0,
     logLevel: 'debug',
@@ -72,15 +54,14 @@ async function start(options: Partial<ProxyOptions>): Promise<TestProxy> {
     ...options,
     config: { callers, ...options.config },
   });
-  stops.push(() => proxy.stop());
   return proxy;
 }
 
 const asBilling = { Authorization: `Bearer ${token}` };
 
 /** Nothing in the log and on the metrics page, and nothing in what Countersign itself answered. */
-async function expectClean(proxy: TestProxy, answers: readonly Answer[]): Promise<void> {
-  await exchanges(proxy, answers.length);
+async function expectClean(proxy: TestProxy, answers: readonly HttpResponse[]): Promise<void> {
+  await proxy.requestLines(answers.length);
   expect(marksIn(proxy.logText(), marks)).toEqual([]);
   expect(marksIn(await proxy.metrics(), marks)).toEqual([]);
   for (const { headers, body } of answers) {
@@ -156,23 +137,21 @@ describe('whatever the gateway does', () => {
       answering(({ body }) => `HTTP/1.1 101 ${body}\r\nUpgrade: ${body}\r\nConnection: upgrade\r\n\r\n`),
     ],
   ])('it %s', async (_what, script) => {
-    const gateway = await startFaultyGateway([script]);
-    stops.push(gateway.close);
+    const gateway = await starts.gateway([script]);
     const proxy = await start({ gateway: gateway.url });
     const answers = [];
     for (const path of [paths.transfer, paths.balance, paths.status]) {
-      answers.push(await post(`${proxy.url}${path}`, form, asBilling));
-      answers.push(await post(`${proxy.url}${path}`, form, { ...asBilling, Accept: 'application/json' }));
+      answers.push(await proxy.post(path, form, asBilling));
+      answers.push(await proxy.post(path, form, { ...asBilling, Accept: 'application/json' }));
     }
     await expectClean(proxy, answers);
     expect(gateway.connections()).toBeGreaterThan(0);
   });
 
   it('what is searched for has been there: the gateway got it', async () => {
-    const gateway = await startFaultyGateway([once(reply('200 OK'))]);
-    stops.push(gateway.close);
+    const gateway = await starts.gateway([once(reply('200 OK'))]);
     const proxy = await start({ gateway: gateway.url });
-    await post(`${proxy.url}${paths.transfer}`, form, asBilling);
+    await proxy.post(paths.transfer, form, asBilling);
     const { path: _path, ...sent } = cardMarks;
     expect(new Set(marksIn(gateway.received(), marks).map((found) => found.split(' ')[0]))).toEqual(
       new Set(Object.keys(sent)),
@@ -181,7 +160,7 @@ describe('whatever the gateway does', () => {
 
   it.each(['http', 'https'])('it is not there (%s)', async (scheme) => {
     const proxy = await start({ gateway: `${scheme}://127.0.0.1:${closedPort}` });
-    await expectClean(proxy, [await post(`${proxy.url}${paths.transfer}`, form, asBilling)]);
+    await expectClean(proxy, [await proxy.post(paths.transfer, form, asBilling)]);
   });
 });
 
@@ -214,13 +193,13 @@ describe('whatever is wrong with a request', () => {
     ['far too much', paths.transfer, form.repeat(1000), { ...asBilling, ...urlencoded }],
   ])('such as %s', async (what, path, body, headers) => {
     const proxy = await start({});
-    const answer = await post(`${proxy.url}${path}`, body, headers);
+    const answer = await proxy.post(path, body, headers);
     expect(answer.status).toBeGreaterThanOrEqual(400);
     expect(answer.headers['content-type']).toBe('application/problem+json');
     // A login that a caller is allowed to use is named to that caller and in the log.
     const { path: _login, ...others } = marks;
     const searched = what === 'an unknown login' ? others : marks;
-    await exchanges(proxy);
+    await proxy.requestLines();
     expect(marksIn(JSON.stringify(answer.headers) + answer.body, searched)).toEqual([]);
     expect(marksIn(proxy.logText(), searched)).toEqual([]);
     expect(marksIn(await proxy.metrics(), searched)).toEqual([]);
@@ -228,17 +207,16 @@ describe('whatever is wrong with a request', () => {
 
   it('such as bytes that are not HTTP', async () => {
     const proxy = await start({});
-    const answer = await new Promise<string>((resolve) => {
-      const socket = connect(Number(new URL(proxy.url).port), '127.0.0.1');
-      let received = '';
-      socket.on('data', (chunk: Buffer) => {
-        received += chunk.toString();
-      });
-      socket.once('close', () => resolve(received));
-      socket.write(`POST ${paths.transfer} HTTP/1.1\r\nHost: x\r\n${token} ${card}\r\n\r\n${form}`);
-    });
-    expect(answer).toContain('400');
-    expect(marksIn(answer + proxy.logText() + (await proxy.metrics()), marks)).toEqual([]);
+    const request = `POST ${paths.transfer} HTTP/1.1
+Host: x
+${token} ${card}
+
+${form}`;
+    const { status, headers, body } = await proxy.ask(request);
+    expect(status).toBe(400);
+    expect(
+      marksIn(JSON.stringify(headers) + body.toString() + proxy.logText() + (await proxy.metrics()), marks),
+    ).toEqual([]);
   });
 });
 
@@ -252,7 +230,7 @@ describe('whatever is wrong with the keys', () => {
     const proxy = await start({ keys: { acme: keys } });
     const answers = [];
     for (const path of [paths.transfer, paths.balance]) {
-      answers.push(await post(`${proxy.url}${path}`, form, asBilling));
+      answers.push(await proxy.post(path, form, asBilling));
     }
     await expectClean(proxy, answers);
   });
@@ -260,16 +238,15 @@ describe('whatever is wrong with the keys', () => {
   it('their folder is gone', async () => {
     const proxy = await start({});
     rmSync(proxy.keysFolder, { recursive: true });
-    await expectClean(proxy, [await post(`${proxy.url}${paths.transfer}`, form, asBilling)]);
+    await expectClean(proxy, [await proxy.post(paths.transfer, form, asBilling)]);
   });
 
   it('they change while requests are refused', async () => {
-    const gateway = await startFaultyGateway([once(reply('403 Forbidden', 'denied'))]);
-    stops.push(gateway.close);
+    const gateway = await starts.gateway([once(reply('403 Forbidden', 'denied'))]);
     const proxy = await start({ gateway: gateway.url });
-    const answers = [await post(`${proxy.url}${paths.balance}`, form, asBilling)];
+    const answers = [await proxy.post(paths.balance, form, asBilling)];
     writeKeys(proxy.keysFolder, 'sandbox', 'acme', { controlKey: `${controlKey}-next` });
-    answers.push(await post(`${proxy.url}${paths.balance}`, form, asBilling));
+    answers.push(await proxy.post(paths.balance, form, asBilling));
     await expectClean(proxy, answers);
   });
 });
@@ -280,7 +257,7 @@ it('a defect is told without what it held', async () => {
       throw Object.assign(new Error(`defect with ${controlKey} ${form}`), { body: form, key: pem });
     },
   });
-  const answer = await post(`${proxy.url}${paths.transfer}`, form, asBilling);
+  const answer = await proxy.post(paths.transfer, form, asBilling);
   expect(JSON.parse(answer.body)).toMatchObject({ reason: 'internal', outcome: 'not-sent' });
   await expectClean(proxy, [answer]);
   expect(proxy.logText()).toContain('internal error');
@@ -300,21 +277,19 @@ describe('the output of a whole process', () => {
     ['a rejection that nobody catches', 'void Promise.reject(ERROR);'],
     ['something thrown that is no error', 'throw ERROR.key;'],
   ])('holds none of it after %s', async (_what, how) => {
-    const gateway = await startFaultyGateway([once(reply('200 OK', 'status=approved\n')), once('')]);
-    stops.push(gateway.close);
-    const process = spawnServe({
-      config: configFor(gateway.url, { callers, log: { level: 'debug' } }),
-      keys: { controlKey, privateKey: pem },
+    const gateway = await starts.gateway([once(reply('200 OK', 'status=approved\n')), once('')]);
+    const process = await starts.process({
+      gateway: gateway.url,
+      config: { callers, log: { level: 'debug' } },
+      keys: { acme: { controlKey, privateKey: pem } },
       nodeOptions: ['--import', saboteur(how)],
     });
-    stops.push(process.clear);
-    const { url, adminUrl } = await process.started();
-    expect((await post(`${url}${paths.transfer}`, form, asBilling)).status).toBe(200);
-    expect((await post(`${url}${paths.transfer}`, form, asBilling)).status).toBe(502);
-    const page = await (await fetch(`${adminUrl}/metrics`)).text();
+    expect((await process.post(paths.transfer, form, asBilling)).status).toBe(200);
+    expect((await process.post(paths.transfer, form, asBilling)).status).toBe(502);
+    await process.metrics();
     process.signal('SIGUSR2');
     expect(await process.ended).toBe(1);
     expect(process.stdout()).toContain('uncaught exception, exiting');
-    expect(marksIn(process.stdout() + process.stderr() + page, marks)).toEqual([]);
+    expect(marksIn(process.seen(), marks)).toEqual([]);
   });
 });

@@ -1,5 +1,7 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
+import type { ListenOptions } from '../../src/simulator/listen.ts';
 import { loadScenario } from '../../src/simulator/scenario.ts';
+import { harness } from '../support/harness.ts';
 import {
   balanceDraft,
   type Draft,
@@ -7,25 +9,20 @@ import {
   noon,
   post,
   shippedScenario,
-  startSimulator,
   statusDraft,
   transferDraft,
 } from '../support/simulator.ts';
 
-const stops: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
 /** Serial numbers count up: sn-1 for the first accepted request. */
-async function start(options: Parameters<typeof startSimulator>[0] = {}) {
+async function start(options: Partial<ListenOptions> = {}) {
   let last = 0;
   const serialNumber = () => {
     last += 1;
     return `sn-${last}`;
   };
-  const listening = await startSimulator({ serialNumber, ...options });
-  stops.push(listening.close);
+  const listening = await starts.simulator({ serialNumber, ...options });
   return { ...listening, ask: (draft: Draft) => post(listening.url, draft) };
 }
 
@@ -160,8 +157,7 @@ describe('a status query', () => {
   });
 
   it('gives each request a UUID as serial number', async () => {
-    const { url, close } = await startSimulator();
-    stops.push(close);
+    const { url } = await starts.simulator();
     const responses = await Promise.all([1, 2].map(() => post(url, order('invoice-1'))));
     const serials = responses.map(({ body }) => fieldsOf(body)['serial-number']);
     expect(serials[0]).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);

@@ -2,7 +2,8 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { KeySource } from '../../src/keys/key-source.ts';
 import { createVaultSource } from '../../src/keys/vault/source.ts';
-import { acme, day, problemOf, until, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { acme, day, problemOf, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
 
 /** In real time, as the timeouts of requests are. */
 describe('a Vault that hung', () => {

@@ -9,9 +9,9 @@ import {
   day,
   problemOf,
   roleName,
-  until,
   VaultTestEnvironment,
 } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
 
 const logins = /POST auth\/\w+\/login/;
 const second = 1000;

@@ -12,9 +12,9 @@ import {
   day,
   problemOf,
   roleName,
-  until,
   VaultTestEnvironment,
 } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
 
 const logins = /POST auth\/\w+\/login/;
 const renewals = /POST auth\/token\/renew-self/;

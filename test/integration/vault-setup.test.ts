@@ -2,10 +2,10 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Folder } from '../support/folder.ts';
 import { root } from '../support/sources.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
-import { Folder } from '../support/stub-vault/harness.ts';
 import { devServer, type RunningVault } from '../support/stub-vault/real-vault.ts';
 
 const real = devServer(process.env);

@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
 import { createVaultSource } from '../../src/keys/vault/source.ts';
 import { Secret } from '../../src/secret.ts';
-import { day, roleName, until, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { day, roleName, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
 
 const second = 1000;
 const dayInSeconds = day / second;

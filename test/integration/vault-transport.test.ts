@@ -12,12 +12,12 @@ import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import {
   acme,
-  configFor,
   controlKeys,
   day,
   problemOf,
   rootAuth,
   VaultTestEnvironment,
+  vaultConfig,
 } from '../support/stub-vault/harness.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
@@ -91,7 +91,7 @@ describe('requests to Vault', () => {
     );
     const read = async (more: Partial<VaultConfig>) => {
       const source = setup.closeAtEnd(
-        createVaultSource(configFor(vault.address, more), day, { ...setup.options, ...options }),
+        createVaultSource(vaultConfig(vault.address, more), day, { ...setup.options, ...options }),
       );
       return controlKeys(await source.read(acme));
     };
@@ -113,7 +113,9 @@ describe('requests to Vault', () => {
       await vault.listen();
     }
     const read = (more: Partial<VaultConfig>) => {
-      const source = setup.closeAtEnd(createVaultSource(configFor(vault.address, more), day, setup.options));
+      const source = setup.closeAtEnd(
+        createVaultSource(vaultConfig(vault.address, more), day, setup.options),
+      );
       return source.read(acme);
     };
     afterEach(() => vault.close());

@@ -5,8 +5,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import { createVaultAdmin } from '../../src/keys/vault/admin.ts';
 import { createVaultSource } from '../../src/keys/vault/source.ts';
 import { Secret } from '../../src/secret.ts';
+import { Folder } from '../support/folder.ts';
 import { root } from '../support/sources.ts';
-import { acme, day, Folder, problemOf, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { acme, day, problemOf, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
 
 const names = ['countersign-proxy', 'countersign-platform'] as const;
 type Rules = Record<string, { capabilities: string[] }>;

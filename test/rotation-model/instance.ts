@@ -18,8 +18,8 @@ import {
 } from '../../src/proxy/outbound/upstream-request.ts';
 import { SigningPool } from '../../src/proxy/signing-pool.ts';
 import { createUpstreamRecord } from '../../src/request-context.ts';
+import type { Random } from '../support/random.ts';
 import { type CanaryHooks, kindOf, ObservedCanaries } from './canaries.ts';
-import type { Random } from './random.ts';
 import { type OperationName, operationNames, targets } from './schedule.ts';
 import { epoch, type VirtualTime } from './virtual-time.ts';
 import { nameOf, type Vault } from './world.ts';
@@ -112,7 +112,7 @@ export class Instance {
       { ...config.keys.cache, ttl: fresh },
       {
         monotonic,
-        random: random.next,
+        random: () => random.next(),
         events,
         sourceName: 'model',
         setTimer: (run, milliseconds) => time.timer(run, milliseconds),
@@ -161,7 +161,7 @@ export class Instance {
       clock: () => epoch + time.now,
       monotonic: () => time.now,
       nonce: () => '',
-      random: random.next,
+      random: () => random.next(),
       userAgent: 'model',
     });
   }
@@ -179,7 +179,7 @@ class SlowSigner extends SigningPool {
   }
 
   override async sign(request: Unsigned, key: SigningKey): Promise<Signed> {
-    if (key.kind === 'private_key') await this.#time.wait(this.#random.between(0, 20));
+    if (key.kind === 'private_key') await this.#time.wait(this.#random.int(0, 20));
     const [[, id] = ['', '']] = request.form;
     const path = request.url.pathname;
     return { authorization: `${nameOf(key)} ${path}`, body: Buffer.from(id) };

@@ -1,5 +1,6 @@
-import { createServer, type Server, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
+import { type Listening, listen } from './listening.ts';
 
 /** A request as it came over a socket: nothing parsed that need not be, every header in its order and case. */
 export interface RawRequest {
@@ -35,6 +36,29 @@ export interface FaultyGateway {
   readonly close: () => Promise<void>;
 }
 
+export interface TcpServer extends Listening {
+  readonly url: string;
+}
+
+/** A server of raw TCP, or of TLS with the options of `tls`, whose connections may break at any time. */
+export async function startTcpServer(
+  onConnection: (socket: Socket) => void,
+  tls?: TlsOptions,
+  onPort = 0,
+): Promise<TcpServer> {
+  const handle = (socket: Socket): void => {
+    // A reset by the proxy is nothing that the gateway could do something about.
+    socket.on('error', () => {});
+    onConnection(socket);
+  };
+  const server = tls === undefined ? createServer(handle) : createTlsServer(tls, handle);
+  const listening = await listen(
+    server.on('tlsClientError', () => {}),
+    onPort,
+  );
+  return { ...listening, url: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${listening.port}` };
+}
+
 /**
  * A gateway of raw TCP, or of TLS with the options of `tls`. The first connection gets the first script, and
  * so on; the last script is for all further ones.
@@ -44,34 +68,23 @@ export async function startFaultyGateway(
   tls?: TlsOptions,
   onPort = 0,
 ): Promise<FaultyGateway> {
-  const sockets = new Set<Socket>();
   const requests: RawRequest[] = [];
   const chunks: Buffer[] = [];
   let connections = 0;
   const onConnection = (socket: Socket): void => {
     const script = scripts[Math.min(connections, scripts.length - 1)];
     connections += 1;
-    sockets.add(socket);
-    socket.once('close', () => sockets.delete(socket));
-    // A reset by the proxy is nothing that the gateway could do something about.
-    socket.on('error', () => {});
     socket.on('data', (chunk: Buffer) => chunks.push(chunk));
     void script?.(converse(socket, (request) => requests.push(request)));
   };
-  const server = tls === undefined ? createServer(onConnection) : createTlsServer(tls, onConnection);
-  server.on('tlsClientError', () => {});
-  const port = await listen(server, onPort);
+  const { url, port, close } = await startTcpServer(onConnection, tls, onPort);
   return {
-    url: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`,
+    url,
     port,
     connections: () => connections,
     requests: () => requests,
     received: () => Buffer.concat(chunks).toString('latin1'),
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        for (const socket of sockets) socket.destroy();
-      }),
+    close,
   };
 }
 
@@ -108,14 +121,12 @@ export function reply(
 
 /** Of loopback; the system gives it to nobody who asks for a free port, and nobody listens there. */
 export const closedPort = 1;
+export const closedUrl = `http://127.0.0.1:${closedPort}`;
 
 /** A port on which nobody listens now. The next who asks for a free port may get it: begin nothing in between. */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await listen(server, 0);
-  await new Promise((resolve) => {
-    server.close(resolve);
-  });
+  const { port, close } = await listen(createServer());
+  await close();
   return port;
 }
 
@@ -165,12 +176,4 @@ function parse(data: string): { request: RawRequest; length: number } | undefine
   const length = end + 4 + size;
   if (data.length < length) return undefined;
   return { request: { line, headers, body: data.slice(end + 4, length) }, length };
-}
-
-async function listen(server: Server, onPort: number): Promise<number> {
-  await new Promise<void>((resolve) => {
-    server.listen(onPort, '127.0.0.1', resolve);
-  });
-  const address = server.address();
-  return typeof address === 'object' && address !== null ? address.port : 0;
 }

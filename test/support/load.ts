@@ -1,5 +1,4 @@
-import { setTimeout as wait } from 'node:timers/promises';
-import { type Answer, post } from './forwarding.ts';
+import { type HttpResponse, post } from './forwarding.ts';
 
 /** One request to send. */
 export interface LoadRequest {
@@ -93,23 +92,10 @@ export class Load {
   }
 }
 
-function resultOf({ status, headers, body, complete }: Answer): string {
+function resultOf({ status, headers, body, complete }: HttpResponse): string {
   if (!complete) return `${status} cut short`;
   const isOwn = headers['content-type']?.startsWith('application/problem+json') ?? false;
   return `${status} ${isOwn ? String(JSON.parse(body).reason) : String(headers['countersign-outcome'])}`;
-}
-
-/** Waits for what other processes bring about. @param seconds at most. */
-export async function waitUntil(
-  holds: () => boolean | Promise<boolean>,
-  what: string,
-  seconds = 10,
-): Promise<void> {
-  const end = performance.now() + seconds * 1000;
-  while (!(await holds())) {
-    if (performance.now() > end) throw new Error(`waited ${seconds} s in vain until ${what}`);
-    await wait(50);
-  }
 }
 
 /** Tells the numbers of a run on standard output, where a person reads them. */

@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Countersign } from './countersign.ts';
 import { post } from './forwarding.ts';
 import { Load, type LoadRequest } from './load.ts';
 import type { Outage, OutageContext } from './outages.ts';
-import type { Countersign } from './processes.ts';
 import { balanceOf, statusOf } from './test-cluster.ts';
 
 export const cached = Array.from({ length: 10 }, (_, index) => `cached-${index}`);
@@ -42,7 +42,7 @@ export async function runOutage(
   uncached: string,
 ): Promise<OutageResult> {
   const { cluster, vault } = context;
-  const logFrom = cluster.processes.map((one) => one.log().length);
+  const logFrom = cluster.processes.map((one) => one.logLines().length);
   const load = new Load(waves(cluster.processes), 200);
   await wait(500);
   await outage.begin(context);
@@ -62,7 +62,7 @@ export async function runOutage(
   const linesOf = (message: string) =>
     cluster.processes.map((one, index) =>
       one
-        .log()
+        .logLines()
         .slice(logFrom[index])
         .filter(({ msg }) => msg === message),
     );

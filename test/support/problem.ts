@@ -1,6 +1,6 @@
 import { expect } from '@jest/globals';
 import type { Outcome, Reason } from '../../src/errors.ts';
-import type { RawAnswer } from './raw-http.ts';
+import type { RawResponse } from './response-reader.ts';
 
 /** Status and outcome of every reason, written down a second time: what callers were promised. */
 export const promised: Readonly<Record<Reason, readonly [status: number, outcome: Outcome]>> = {
@@ -40,7 +40,7 @@ export function isReason(name: string): name is Reason {
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** An answer of Countersign's own, in every part that RFC 9457, RFC 9209 and the README speak of. */
-export function expectProblem(answer: RawAnswer, reason: Reason): Record<string, unknown> {
+export function expectProblem(answer: RawResponse, reason: Reason): Record<string, unknown> {
   const problem = JSON.parse(answer.body.toString());
   const [status, outcome] = promised[reason];
   expect(problem).toEqual({

@@ -1,5 +1,5 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { listen } from './listening.ts';
 
 /** A request that the gateway received. */
 export interface Recorded {
@@ -32,18 +32,12 @@ export async function startRecordingGateway(): Promise<RecordingGateway> {
       gateway.reply(response, recorded);
     });
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const address = server.address();
-  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  const { port, close } = await listen(server);
   const gateway: RecordingGateway = {
     url: `http://127.0.0.1:${port}`,
     requests,
     reply: (response) => response.end('OK'),
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    close,
   };
   return gateway;
 }

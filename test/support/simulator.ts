@@ -1,9 +1,9 @@
 import { type KeyObject, sign as rsaSign } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { request as httpRequest } from 'node:http';
 import { Secret } from '../../src/secret.ts';
 import { type ListeningSimulator, type ListenOptions, listenSimulator } from '../../src/simulator/listen.ts';
 import { loadScenario } from '../../src/simulator/scenario.ts';
+import { type HttpResponse, post as sendForm } from './forwarding.ts';
 import { otherBaseString, otherHmacSha1 } from './oauth-sign.ts';
 import { privateKeyOf, publicKeyOf } from './vectors.ts';
 
@@ -112,46 +112,13 @@ export function wireOf(baseUrl: string, draft: Draft): Wire {
   return { path: draft.path, authorization, body: bodyOf([...draft.form, ...draft.oauth]) };
 }
 
-export interface Received {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  readonly body: string;
-}
-
-export function send(baseUrl: string, wire: Wire): Promise<Received> {
+export function send(baseUrl: string, wire: Wire): Promise<HttpResponse> {
   const { path, authorization, body, method = 'POST', headers } = wire;
-  return new Promise((resolve, reject) => {
-    const request = httpRequest(
-      `${baseUrl}${path}`,
-      {
-        method,
-        agent: false,
-        headers: {
-          'Content-Type': 'application/x-www-form-urlencoded',
-          'Content-Length': Buffer.byteLength(body),
-          ...(authorization === undefined ? {} : { Authorization: authorization }),
-          ...headers,
-        },
-      },
-      (response) => {
-        const chunks: Buffer[] = [];
-        response.on('data', (chunk: Buffer) => chunks.push(chunk));
-        response.once('error', reject);
-        response.once('end', () =>
-          resolve({
-            status: response.statusCode ?? 0,
-            headers: response.headers,
-            body: Buffer.concat(chunks).toString(),
-          }),
-        );
-      },
-    );
-    request.once('error', reject);
-    request.end(body);
-  });
+  const all = { ...(authorization === undefined ? {} : { Authorization: authorization }), ...headers };
+  return sendForm(`${baseUrl}${path}`, body, all, { method });
 }
 
-export function post(baseUrl: string, draft: Draft): Promise<Received> {
+export function post(baseUrl: string, draft: Draft): Promise<HttpResponse> {
   return send(baseUrl, wireOf(baseUrl, draft));
 }
 

@@ -3,7 +3,7 @@ import { expect, it } from '@jest/globals';
 import { vectorPath } from '../../support/vectors.ts';
 
 it.each([
-  [['--requests', '0'], '--requests must be a number from 1'],
+  [['--requests', '0'], '--requests must be a whole number from 1, not "0"'],
   [['--only', 'nothing'], '--only must be one of good,'],
   [['--request', '5'], "Unknown option '--request'"],
 ])(

@@ -3,7 +3,7 @@ import { type ClientRequest, createServer, type IncomingMessage, request } from 
 import type { Socket } from 'node:net';
 import { afterEach, expect, it } from '@jest/globals';
 import { KeepAliveAgent } from '../../../src/util/keep-alive-agent.ts';
-import { originOf } from '../../support/origin.ts';
+import { listen } from '../../support/listening.ts';
 
 const stops: (() => void)[] = [];
 afterEach(() => {
@@ -23,14 +23,14 @@ async function start(maxSockets: number): Promise<{ ask: () => Asked; connection
   server.on('connection', () => {
     connections += 1;
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port, close } = await listen(server);
   const agent = new KeepAliveAgent({ maxSockets });
   stops.push(
     () => agent.destroy(),
-    () => void server.close(),
+    () => void close(),
   );
   const ask = (): Asked => {
-    const asked = request(originOf(server), { agent });
+    const asked = request({ port, agent });
     const responded = new Promise<IncomingMessage>((resolve, reject) => {
       asked.once('response', resolve).once('error', reject).end();
     });

@@ -43,7 +43,7 @@ describe('a problem after an abort', () => {
       response.end('OK');
       return result;
     });
-    expect(await connection.answer()).toMatchObject({ status: 200, body: Buffer.from('OK') });
+    expect(await connection.response()).toMatchObject({ status: 200, body: Buffer.from('OK') });
     expect(await handled).toBeUndefined();
   });
 
@@ -62,7 +62,7 @@ describe('a problem after an abort', () => {
     const { connection, handled } = await ask((request, response) =>
       sendProblem(request, response, '1', aborted),
     );
-    expect(await connection.answer()).toMatchObject({ status: 503 });
+    expect(await connection.response()).toMatchObject({ status: 503 });
     expect(await handled).toEqual({ status: 503, reason: 'shutting-down', outcome: 'not-sent' });
   });
 });
