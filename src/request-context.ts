@@ -132,10 +132,15 @@ export type GatewayErrorCode = '124' | 'other';
  */
 export type Rejection = 'current-key' | 'other-key' | 'clock-skew';
 
-/** Whether the gateway answered a payment with a server error. The payment may have been processed nevertheless. */
+/** Whether the gateway responded to a payment with a server error. The payment may have been processed nevertheless. */
 export function isPaymentServerError(
   context: Pick<RequestContext, 'readOnly' | 'outcome' | 'gatewayStatus'>,
 ): boolean {
   const { readOnly = true, outcome, gatewayStatus = 0 } = context;
   return !readOnly && outcome === 'answered' && gatewayStatus >= 500;
+}
+
+/** Whether a gateway status shows that the key was accepted. A server error says nothing about the key. */
+export function acceptsKey(gatewayStatus: number): boolean {
+  return gatewayStatus !== 401 && gatewayStatus !== 403 && gatewayStatus < 500;
 }

@@ -8,10 +8,11 @@ import { type OpenLog, openLog } from '../server/open-log.ts';
 import { installCrashHandlers } from '../server/process-safety.ts';
 import { type Service, startService } from '../server/service.ts';
 import type { Signals } from '../server/signals.ts';
+import { errorCode } from '../util/error-code.ts';
 import { formatProblems } from './shared/config-report.ts';
 import { demoConfigFile, generateDemoKeys, startDemoGateway } from './shared/demo.ts';
 import { exitCode, type Io } from './shared/io.ts';
-import { codeOf, messageOf, optionsHelp, parseOptions } from './shared/parse-options.ts';
+import { messageOf, optionsHelp, parseOptions } from './shared/parse-options.ts';
 import {
   configFileOf,
   type Overrides,
@@ -130,7 +131,7 @@ async function start(config: Config, opened: OpenLog, io: Io): Promise<Service |
 
 /** Which option chooses another port, if one is in use. */
 function portAdvice(error: unknown, { proxy, admin }: Config): string {
-  if (codeOf(error) !== 'EADDRINUSE' || typeof error !== 'object' || error === null) return '';
+  if (errorCode(error) !== 'EADDRINUSE' || typeof error !== 'object' || error === null) return '';
   if (!('port' in error)) return '';
   const option = error.port === proxy.port ? '--port' : '--admin-port';
   return proxy.port === admin.port

@@ -17,6 +17,7 @@ import {
   type ResponseResult,
   type UpstreamRecord,
 } from '../request-context.ts';
+import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import { abortIfUnread, afterClose } from './inbound/abort-response.ts';
 import { parseCallerRequestId } from './inbound/caller-request-id.ts';
@@ -34,7 +35,7 @@ import type { GatewayResponse } from './outbound/upstream-request.ts';
 import { outcomeWithoutResponse, withTrueOutcome } from './outcome.ts';
 import { rejectedTarget, type TargetLookup } from './rejected-target.ts';
 
-export interface HandlerOptions extends TargetLookup {
+export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock {
   readonly authenticate: (presented: PresentedCredentials) => Promise<CallerConfig>;
   readonly readForm: ReadForm;
   readonly limiter: ConcurrencyLimiter;
@@ -47,10 +48,6 @@ export interface HandlerOptions extends TargetLookup {
   readonly metrics: MetricsObserver;
   /** Milliseconds that the client has to read the response. */
   readonly responseReadTimeout: number;
-  /** Milliseconds since 1970. */
-  readonly clock: () => number;
-  /** Milliseconds of a monotonic clock. */
-  readonly monotonic: () => number;
   readonly newRequestId: () => string;
   /** Removes logins that may not be written from a text. */
   readonly redact: (text: string) => string;

@@ -2,9 +2,11 @@ import { expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { callers } from '../../src/cli/callers.ts';
-import { balance, startEdge } from '../support/edge.ts';
+import { paths } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
 import { formRequest } from '../support/raw-http.ts';
 
+const starts = harness();
 const entries = z.array(
   z.object({ name: z.string(), credentials: z.array(z.object({ tokenSha256: z.string() })) }),
 );
@@ -22,17 +24,13 @@ it('countersign callers token prints a token and an entry with which it is accep
   expect(code).toBe(0);
   const [caller] = entries.parse(parse(yaml.join('\n')));
   const allow = [{ environments: ['*'], operations: ['*'], logins: ['*'] }];
-  const edge = await startEdge({
+  const edge = await starts.edge({
     config: { callers: [{ name: caller?.name ?? '', credentials: caller?.credentials ?? [], allow }] },
   });
-  try {
-    const statusOf = async (sent: string) =>
-      (await edge.ask(formRequest(balance, '', [`Authorization: Bearer ${sent}`]))).status;
-    expect([await statusOf(token), await statusOf(`${token}x`)]).toEqual([200, 401]);
-    expect(edge.proxy.logText()).not.toContain(token);
-  } finally {
-    await edge.stop();
-  }
+  const statusOf = async (sent: string) =>
+    (await edge.send(formRequest(paths.balance, '', [`Authorization: Bearer ${sent}`]))).status;
+  expect([await statusOf(token), await statusOf(`${token}x`)]).toEqual([200, 401]);
+  expect(edge.logText()).not.toContain(token);
 });
 
 it('countersign callers token prints one credential without --name, another one each time', async () => {

@@ -1,19 +1,20 @@
 import { createServer } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { balance, type Edge, startEdge, status, statusForm } from '../support/edge.ts';
-import { post } from '../support/forwarding.ts';
+import { paths, post, statusForm } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
-import { startProxy, type TestProxy } from '../support/service.ts';
+import type { TestProxy } from '../support/service.ts';
 
+const { balance, status } = paths;
+const starts = harness(afterAll);
 let edge: Edge;
 beforeAll(async () => {
-  edge = await startEdge();
+  edge = await starts.edge();
 });
-afterAll(() => edge.stop());
 
 const ask = (path: string, form = '', headers: readonly string[] = []) =>
-  edge.ask(formRequest(path, form, headers));
+  edge.send(formRequest(path, form, headers));
 
 describe('the detail of an error', () => {
   it.each([
@@ -56,7 +57,7 @@ describe('the detail of an error', () => {
 describe("a client's X-Request-Id", () => {
   const lineOf = async (id: unknown) => {
     for (;;) {
-      const line = edge.proxy
+      const line = edge
         .logLines()
         .find(({ requestId, msg }) => requestId === id && msg === 'request completed');
       if (line !== undefined) return line;
@@ -100,14 +101,11 @@ describe('a line feed', () => {
       gateway.listen(0, '127.0.0.1', resolve);
     });
     const address = gateway.address();
-    proxy = await startProxy({
+    proxy = await starts.proxy({
       gateway: `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`,
     });
   });
-  afterAll(async () => {
-    await proxy.stop();
-    gateway.close();
-  });
+  afterAll(() => void gateway.close());
 
   it('ends the JSON that Countersign makes of a status', async () => {
     sent = 'status=approved\n';

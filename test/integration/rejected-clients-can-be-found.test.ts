@@ -7,12 +7,16 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { balance, type Edge, startEdge, status, statusForm } from '../support/edge.ts';
-import { until } from '../support/forwarding.ts';
+import { paths, statusForm } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { formRequest } from '../support/raw-http.ts';
 import { describeWith } from '../support/requires.ts';
 import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
+import { until } from '../support/until.ts';
 
+const { balance, status } = paths;
+
+const starts = harness(afterAll);
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 const bearer = (token: string): string => `Authorization: Bearer ${token}`;
 const balanceOf = (login: string): string => `/sandbox/gw/api/v2/get-balance/manager/${login}`;
@@ -33,18 +37,17 @@ const callers = [
 ];
 const keys = { controlKey: 'a control key' };
 
-const lineOf = ({ proxy }: Edge, requestId: unknown): Record<string, unknown> =>
-  proxy.logLines().find((line) => line.msg === 'request completed' && line.requestId === requestId) ?? {};
+const lineOf = (edge: Edge, requestId: unknown): Record<string, unknown> =>
+  edge.logLines().find((line) => line.msg === 'request completed' && line.requestId === requestId) ?? {};
 
 describe('the log line of a rejected request', () => {
   let edge: Edge;
   beforeAll(async () => {
-    edge = await startEdge({ keys: { acme: keys, beta: keys }, config: { callers } });
+    edge = await starts.edge({ keys: { acme: keys, beta: keys }, config: { callers } });
   });
-  afterAll(() => edge.stop());
 
   async function ask(path: string, headers: readonly string[], form = '') {
-    const response = await edge.ask(formRequest(path, form, headers));
+    const response = await edge.send(formRequest(path, form, headers));
     await until(() => lineOf(edge, response.headers['x-request-id']).msg !== undefined);
     return { response, line: lineOf(edge, response.headers['x-request-id']) };
   }
@@ -61,7 +64,7 @@ describe('the log line of a rejected request', () => {
       tokenHash: sha256('wrong-token').slice(0, 8),
     });
     expect(Object.keys(line)).not.toContain('login');
-    expect(edge.proxy.logText()).not.toContain(sha256('wrong-token').slice(0, 9));
+    expect(edge.logText()).not.toContain(sha256('wrong-token').slice(0, 9));
   });
 
   it.each([
@@ -81,7 +84,7 @@ describe('the log line of a rejected request', () => {
       const { response, line } = await ask(path, []);
       expect(response.status).toBe(401);
       expect(Object.keys(line)).not.toContain('environment');
-      expect(edge.proxy.logText()).not.toContain('mark-in-a-path');
+      expect(edge.logText()).not.toContain('mark-in-a-path');
     },
   );
 
@@ -100,7 +103,7 @@ describe('the log line of a rejected request', () => {
   });
 
   it('without a grant names a login only once its keys are known, and gives the client the same bytes', async () => {
-    const same = ({ body, headers }: Awaited<ReturnType<Edge['ask']>>): string =>
+    const same = ({ body, headers }: Awaited<ReturnType<Edge['send']>>): string =>
       body.toString().replaceAll(headers['x-request-id'] ?? '', 'ID');
     const ghost = await ask(balanceOf('ghost'), [bearer('billing-token')]);
     const before = await ask(balanceOf('beta'), [bearer('billing-token')]);
@@ -114,7 +117,7 @@ describe('the log line of a rejected request', () => {
   it('does not name the login in the metrics', async () => {
     await ask(balanceOf('ghost'), [bearer('billing-token')]);
     await ask(status, [bearer('billing-token')], statusForm);
-    const denied = (await edge.proxy.metrics())
+    const denied = (await edge.metrics())
       .split('\n')
       .filter((sample) => /countersign_requests_total.*(not-allowed|caller-unknown)/.test(sample));
     expect(denied.length).toBeGreaterThan(0);
@@ -123,7 +126,7 @@ describe('the log line of a rejected request', () => {
 
   it('of a dry run is found by its request ID', async () => {
     const { response } = await ask(balance, [bearer('trial-token')]);
-    const lines = edge.proxy.logLines().filter(({ msg }) => msg === 'would be denied in enforce mode');
+    const lines = edge.logLines().filter(({ msg }) => msg === 'would be denied in enforce mode');
     expect(lines).toEqual([
       expect.objectContaining({
         requestId: response.headers['x-request-id'],
@@ -152,7 +155,7 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
     ours = new Ca(folder, 'ours');
     const server = ours.issue('server');
     stranger = ours.issue('stranger');
-    edge = await startEdge({
+    edge = await starts.edge({
       keys: { acme: keys },
       config: {
         callers: [{ name: 'billing', credentials: [{ certificateUri: 'spiffe://test/billing' }] }],
@@ -163,10 +166,7 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
       },
     });
   }, 60_000);
-  afterAll(async () => {
-    await edge?.stop();
-    rmSync(folder, { recursive: true });
-  });
+  afterAll(() => rmSync(folder, { recursive: true }));
 
   /** A certificate that its owner made, with any name. */
   function selfSigned(subject: string): Pick<Issued, 'cert' | 'key'> {
@@ -181,7 +181,7 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
   async function askWith({ cert, key }: Pick<Issued, 'cert' | 'key'>) {
     const options = { method: 'POST', agent: false as const, ca: ours.cert, cert, key };
     const id = await new Promise((resolve, reject) => {
-      const request = httpsRequest(`${edge.proxy.url}${balance}`, options, (response) => {
+      const request = httpsRequest(`${edge.url}${balance}`, options, (response) => {
         expect(response.statusCode).toBe(401);
         response.resume().once('end', () => resolve(response.headers['x-request-id']));
       });
@@ -192,7 +192,7 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
   }
 
   const failures = (cause: string) =>
-    edge.proxy.logLines().filter((line) => line.msg === 'TLS handshake failed' && line.cause === cause);
+    edge.logLines().filter((line) => line.msg === 'TLS handshake failed' && line.cause === cause);
 
   it('a certificate without a caller is named by subject and issuer', async () => {
     const line = await askWith(stranger);
@@ -216,11 +216,11 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
       certificateProblem: expect.stringMatching(/^[A-Z_]+$/),
       certificateSubject: expect.stringMatching(/^[ -~]{100,250}$/),
     });
-    expect(edge.proxy.logText()).not.toContain('4111111111111111');
+    expect(edge.logText()).not.toContain('4111111111111111');
   });
 
   it('plain HTTP is logged, with the address', async () => {
-    const { hostname, port } = new URL(edge.proxy.url);
+    const { hostname, port } = new URL(edge.url);
     const socket = connect(Number(port), hostname);
     socket.resume().on('error', () => {});
     socket.write(formRequest(balance));
@@ -232,7 +232,7 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
   });
 
   it('a client that does not trust our CA is logged, with the address', async () => {
-    const { host } = new URL(edge.proxy.url);
+    const { host } = new URL(edge.url);
     const client = spawn('openssl', ['s_client', '-connect', host, '-verify_return_error'], {
       stdio: 'ignore',
     });
@@ -242,17 +242,17 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
   });
 
   it('a port scan is not logged', async () => {
-    const before = edge.proxy.logLines().length;
-    const { hostname, port } = new URL(edge.proxy.url);
+    const before = edge.logLines().length;
+    const { hostname, port } = new URL(edge.url);
     const socket = connect(Number(port), hostname);
     await once(socket, 'connect');
     socket.resetAndDestroy();
     await askWith(stranger);
-    expect(edge.proxy.logLines()).toHaveLength(before + 1);
+    expect(edge.logLines()).toHaveLength(before + 1);
   });
 
   it('lines of failed handshakes are limited to a rate', async () => {
-    const { hostname, port } = new URL(edge.proxy.url);
+    const { hostname, port } = new URL(edge.url);
     for (let nth = 0; nth < 150; nth += 1) {
       const socket = connect(Number(port), hostname);
       socket.resume().on('error', () => {});
@@ -260,6 +260,6 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
       await once(socket, 'close');
     }
     expect(failures('plain-http').length).toBeLessThan(150);
-    expect(await edge.proxy.metrics()).toMatch(/^countersign_log_lines_suppressed_total [1-9]/m);
+    expect(await edge.metrics()).toMatch(/^countersign_log_lines_suppressed_total [1-9]/m);
   });
 });

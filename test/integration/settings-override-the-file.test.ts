@@ -5,8 +5,8 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, expect, it } from '@jest/globals';
-import { until } from '../support/forwarding.ts';
 import { root } from '../support/sources.ts';
+import { until } from '../support/until.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-settings-'));
 const file = join(folder, 'config.yaml');

@@ -1,4 +1,5 @@
 import type { Config } from '../../src/config/schema.ts';
+import { createRoutes } from '../../src/gateway/router.ts';
 import type { KeySelector } from '../../src/keys/key-selector.ts';
 import type { LoginRef } from '../../src/keys/key-source.ts';
 import { type KeyKind, methods } from '../../src/oauth1/methods.ts';
@@ -29,8 +30,14 @@ export class ObservedCanaries extends Canaries {
   constructor(config: Config, observer: OwnCanaryHooks, rotation: KeySelector, time: VirtualTime) {
     const monotonic = (): number => time.now;
     const setTimer: SetTimer = (run, milliseconds) => time.timer(run, milliseconds);
-    const meter = { canarySent: () => {} };
-    super(config, { keySelector: rotation, metrics: meter, monotonic, setTimer, nonce: () => '' });
+    const metrics = { canarySent: () => {} };
+    super(createRoutes(config), {
+      keySelector: rotation,
+      metrics,
+      monotonic,
+      setTimer,
+      nonce: () => '',
+    });
     this.#observer = observer;
     this.#keySelector = rotation;
     this.#time = time;

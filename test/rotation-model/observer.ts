@@ -20,7 +20,7 @@ import { SwitchCosts } from './switch-costs.ts';
 import { type Gateway, type Judged, nameOf } from './world.ts';
 
 /** Milliseconds, as environments.*.timeouts.request: a slow gateway leaves no time for a retry. */
-const longestExchange = 30_000;
+const requestTimeout = 30_000;
 
 /**
  * Milliseconds for a login whose keys are not cached: a missing key is cached (keys.cache.negativeTtl), and an
@@ -138,6 +138,11 @@ export class Observer {
         this.#costs.noticed(kindOf[operation], aboutKey);
       }
       known.rejected.set(operation, (known.rejected.get(operation) ?? false) || aboutKey);
+      // Acceptances of other operations had contradicted the 403s before: only this one is a sign of a switch.
+      if (facts.wasContradicted && !facts.rejections.has(operation)) {
+        facts.wasContradicted = false;
+        this.#costs.overtaken(kindOf[operation]);
+      }
       const first = facts.rejections.get(operation)?.first ?? now;
       facts.rejections.set(operation, { first, last: now });
       return;
@@ -146,6 +151,7 @@ export class Observer {
     facts.enabled.add(operation);
     for (const other of known.rejected.keys()) if (!facts.enabled.has(other)) facts.notEnabled.add(other);
     facts.notEnabled.delete(operation);
+    if (known.rejected.size > 0) facts.wasContradicted = true;
     known.rejected.clear();
     known.provenAt = Math.max(known.provenAt, sentAt);
     known.failedFallbacks.clear();
@@ -167,7 +173,7 @@ export class Observer {
 
   ended(request: number, operation: OperationName, end: End, startedAt: number, now: number): void {
     this.#keysOf.delete(request);
-    if (isPayment(operation) || end === 200 || now - startedAt >= longestExchange) return;
+    if (isPayment(operation) || end === 200 || now - startedAt >= requestTimeout) return;
     const since = this.#conditions.since(operation);
     if (since === undefined) return;
     const { rejections } = this.#facts[kindOf[operation]];

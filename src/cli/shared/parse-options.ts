@@ -1,5 +1,6 @@
 import { type ParseArgsOptionDescriptor, type ParseArgsOptionsConfig, parseArgs } from 'node:util';
 import { didYouMean } from '../../config/did-you-mean.ts';
+import { errorCode } from '../../util/error-code.ts';
 import { exitCode, type Io } from './io.ts';
 import { systemErrorMessage } from './system-error.ts';
 import { wrapWords } from './table.ts';
@@ -19,7 +20,7 @@ export type OptionTable = Readonly<
 /** Every command has `--help`. */
 const help = { help: { type: 'boolean', description: 'Show this help' } } as const;
 
-type Values<T extends ParseArgsOptionsConfig> = ReturnType<
+export type OptionValues<T extends ParseArgsOptionsConfig> = ReturnType<
   typeof parseArgs<{ args: string[]; options: T & typeof help }>
 >['values'];
 
@@ -36,7 +37,7 @@ export function parseOptions<T extends OptionTable>(
   usage: string,
   io: Io,
   maxPositionals = 0,
-): { values: Values<T>; positionals: readonly string[] } | { exit: number } {
+): { values: OptionValues<T>; positionals: readonly string[] } | { exit: number } {
   try {
     const { values, positionals } = parseArgs<{
       args: string[];
@@ -80,7 +81,7 @@ export function optionsHelp(options: OptionTable): string {
 
 function describeParseError(error: unknown, known: readonly string[]): string {
   const unknown = /Unknown option '(-[\w-]*)/.exec(messageOf(error))?.[1];
-  if (codeOf(error) !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION' || unknown === undefined) return messageOf(error);
+  if (errorCode(error) !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION' || unknown === undefined) return messageOf(error);
   return `unknown option ${unknown}${didYouMean(
     unknown,
     known.map((name) => `--${name}`),
@@ -90,10 +91,4 @@ function describeParseError(error: unknown, known: readonly string[]): string {
 /** The message of an error; a failed system call, such as one on a missing file, as a sentence. */
 export function messageOf(error: unknown): string {
   return systemErrorMessage(error) ?? (error instanceof Error ? error.message : String(error));
-}
-
-/** The `code` of an error of Node, such as `ECONNREFUSED`. */
-export function codeOf(error: unknown): string {
-  const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
-  return typeof code === 'string' ? code : 'no code';
 }

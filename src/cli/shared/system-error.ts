@@ -38,7 +38,10 @@ export function systemErrorMessage(error: unknown): string | undefined {
   const { code, syscall, path, address, port } = error;
   if (syscall === 'listen' || (syscall === 'getaddrinfo' && port !== undefined)) {
     const sentence = listenSentences[code];
-    return sentence && `Cannot listen on ${address ?? 'this host'}:${port ?? ''}: ${sentence}.`;
+    return (
+      sentence &&
+      `Cannot listen on ${address ?? 'this host'}${port === undefined ? '' : `:${port}`}: ${sentence}.`
+    );
   }
   if (!fileCalls.has(syscall)) return undefined;
   return `${path ?? 'A file'} ${fileSentences[code] ?? `cannot be read or written (${code}).`}`;

@@ -1,5 +1,6 @@
 import { Socket } from 'node:net';
 import type { HandshakeFailure, HandshakeFailureCause } from '../../observability/logger.ts';
+import { errorCode } from '../../util/error-code.ts';
 
 /**
  * OpenSSL's names, which differ between versions in their beginning. Clients of Node or OpenSSL that do not trust our CA
@@ -18,7 +19,7 @@ const causes: readonly (readonly [RegExp, HandshakeFailureCause])[] = [
  * scans and health checks of load balancers would fill the log.
  */
 export function handshakeFailure(error: Error, socket: Socket): HandshakeFailure | undefined {
-  const code = 'code' in error ? String(error.code) : '';
+  const code = errorCode(error) ?? '';
   if (!code.startsWith('ERR_SSL_')) return undefined;
   const cause = causes.find(([name]) => name.test(code))?.[1];
   return cause === undefined ? undefined : { cause, peer: peerOf(socket) };

@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { loadSimulatorKeys } from '../../../src/cli/shared/simulator-keys.ts';
 import { simulate } from '../../../src/cli/simulate.ts';
 import { reveal } from '../../../src/secret.ts';
+import { runCommandHere } from '../../support/cli.ts';
 import { balanceDraft, controlKey, post, statusDraft, withOAuth } from '../../support/simulator.ts';
 import { publicKeyOf, vectorPath } from '../../support/vectors.ts';
 
@@ -25,12 +26,7 @@ function addLogin(environment: string, login: string): string {
   return home;
 }
 
-async function run(...argv: string[]) {
-  const out: string[] = [];
-  const err: string[] = [];
-  const code = await simulate(argv, { out: (line) => out.push(line), err: (line) => err.push(line) });
-  return { code, out: out.join('\n'), err: err.join('\n') };
-}
+const run = (...argv: string[]) => runCommandHere(simulate, ...argv);
 
 describe('the keys of the gateway', () => {
   it('are the control keys and the public keys of the key directory', async () => {
@@ -79,10 +75,14 @@ describe('countersign simulate', () => {
 
   it.each([
     ['without keys', [], '--keys DIR is required'],
-    ['with an unknown option', ['--key', 'x'], "Unknown option '--key'"],
+    ['with an unknown option', ['--key', 'x'], 'unknown option --key; did you mean "--keys"?'],
     ['with an invalid port', ['--keys', '.', '--port', '65536'], '--port must be between 0 and 65535'],
-    ['with a missing scenario', ['--keys', '.', '--scenario', '/none.yaml'], 'ENOENT'],
-    ['with a missing key directory', ['--keys', '/none'], 'ENOENT'],
+    [
+      'with a missing scenario',
+      ['--keys', '.', '--scenario', '/none.yaml'],
+      'does not exist. Check the path.',
+    ],
+    ['with a missing key directory', ['--keys', '/none'], 'does not exist. Check the path.'],
   ])('%s is a usage error', async (_, argv, message) => {
     const { code, err } = await run(...argv);
     expect(code).toBe(2);
@@ -101,7 +101,7 @@ describe('countersign simulate', () => {
     const { code, err } = await run('--keys', folder, '--host', '192.0.2.1', '--port', '0');
     expect(code).toBe(1);
     expect(err).toContain('Login acme has no key in');
-    expect(err).toContain('EADDRNOTAVAIL');
+    expect(err).toContain('Cannot listen on 192.0.2.1: this machine does not have the address.');
   });
 
   it('serves until a signal, and logs which check failed', async () => {

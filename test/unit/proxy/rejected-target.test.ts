@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
-import { createRouter } from '../../../src/gateway/router.ts';
+import { createRoutes } from '../../../src/gateway/router.ts';
 import { rejectedTarget } from '../../../src/proxy/rejected-target.ts';
 
-const resolve = createRouter(
+const { resolve } = createRoutes(
   configSchema.parse({
     environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } },
     keys: { source: 'directory', directory: 'keys' },

@@ -1,6 +1,7 @@
 import { createServer } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
+import { createRoutes } from '../../../src/gateway/router.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
 import { KeySelector } from '../../../src/keys/key-selector.ts';
 import { createPrometheus } from '../../../src/observability/prometheus.ts';
@@ -10,7 +11,8 @@ import { unlimitedMemory } from '../../../src/proxy/memory-budget.ts';
 import type { UpstreamClient } from '../../../src/proxy/outbound/upstream-client.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
 import { createApp } from '../../../src/server/app.ts';
-import { type Answer, post, transferForm, until, verdict } from '../../support/forwarding.ts';
+import { type HttpResponse, post, transferForm, verdict } from '../../support/forwarding.ts';
+import { until } from '../../support/until.ts';
 
 const ok = { status: 200, headers: {}, body: Buffer.from('OK') };
 const granted = { environments: ['*'], operations: ['*'], logins: ['acme'] };
@@ -34,7 +36,7 @@ beforeEach(async () => {
   const ring = [...parseKeys({ control_key: 'secret' }, { version: 1 })];
   const keys = { get: async () => ring, refresh: async () => ring };
   const wait = async () => {};
-  const app = createApp(config, {
+  const app = createApp(createRoutes(config), {
     keySelector: new KeySelector({ keys, metrics, clock: Date.now, monotonic, wait, rotationGracePeriod: 0 }),
     upstreams: new Map([['sandbox', { send: (...sent) => forward(...sent), drain: () => {} }]]),
     limiter: new ConcurrencyLimiter(),
@@ -67,7 +69,7 @@ beforeEach(async () => {
 });
 afterEach(() => stop());
 
-const send = (login = 'acme'): Promise<Answer> =>
+const send = (login = 'acme'): Promise<HttpResponse> =>
   post(`${url}/sandbox/gw/api/v2/pan-eligibility/send/1234`, transferForm, { 'Countersign-Login': login });
 
 describe('an internal error', () => {

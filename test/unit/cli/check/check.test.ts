@@ -125,7 +125,7 @@ keys: { source: directory, directory: keys }
     );
   });
 
-  it('has a help', async () => {
+  it('prints its help', async () => {
     const { code, out } = await run('--help');
     expect(code).toBe(0);
     expect(out.join('\n')).toContain('Usage: countersign check [FILE]');

@@ -17,7 +17,7 @@ describe('reading YAML', () => {
     expect(read('a: "${V}"\nc: ${V}', { V: value }).content).toEqual({ value: { a: value, c: value } });
   });
 
-  it('does not look for variables in what a variable holds', () => {
+  it('does not replace variables in the value of a variable', () => {
     expect(read('a: ${V}', { V: '${W} $${' }).content).toEqual({ value: { a: '${W} $${' } });
   });
 
@@ -36,7 +36,7 @@ describe('reading YAML', () => {
     ]);
   });
 
-  it('takes a variable that is set to nothing as it is', () => {
+  it('accepts an empty variable', () => {
     expect(read('a: "${X}"', { X: '' })).toMatchObject({ content: { value: { a: '' } }, problems: [] });
   });
 
@@ -64,7 +64,7 @@ describe('reading YAML', () => {
     },
   );
 
-  it('takes only the core schema: yes, dates and merge keys are plain text', () => {
+  it('uses only the core schema: yes, dates and merge keys are plain text', () => {
     expect(read('%YAML 1.1\n---\na: yes\nb: 2020-01-01\n<<: { c: 0x10 }').content).toEqual({
       value: { a: 'yes', b: '2020-01-01', '<<': { c: 16 } },
     });

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Load, type LoadRequest, tell } from '../support/load.ts';
+import { Load, type LoadRequest, printNumbers } from '../support/load.ts';
 import { balanceOf, type KeySet, statusOf, TestCluster, transferOf } from '../support/test-cluster.ts';
 
 /** Seconds between the two events of a rotation: scaled down, unless the full length is requested. */
@@ -77,8 +77,10 @@ describe.each([false, true])(
           await wait(step * 1_000);
         });
         await load.end();
-        lines = cluster.processes.flatMap((one, index) => one.log().flatMap((line) => lineOf(line, index)));
-        tell(`Rotation, ${canary ? 'with' : 'without'} the canary`, await table());
+        lines = cluster.processes.flatMap((one, index) =>
+          one.logLines().flatMap((line) => lineOf(line, index)),
+        );
+        printNumbers(`Rotation, ${canary ? 'with' : 'without'} the canary`, await table());
       },
       (2 * seconds + 60) * 1_000,
     );

@@ -1,23 +1,26 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { balance, type Edge, nextIsServed, startEdge } from '../support/edge.ts';
-import { configFor, spawnServe } from '../support/process.ts';
+import { nextIsServed } from '../support/countersign.ts';
+import { paths } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { RawConnection } from '../support/raw-http.ts';
 
+const { balance } = paths;
+
 const halfHead = 'GET /healthz HTTP/1.1\r\nHost: x\r\n';
+const starts = harness();
 let edge: Edge;
 let held: RawConnection[];
 
 beforeEach(async () => {
   held = [];
-  edge = await startEdge();
+  edge = await starts.edge();
 });
-afterEach(async () => {
+afterEach(() => {
   for (const connection of held) connection.close();
-  await edge.stop();
 });
 
 async function hold(count: number): Promise<void> {
-  const opened = Array.from({ length: count }, () => RawConnection.open(edge.proxy.adminUrl));
+  const opened = Array.from({ length: count }, () => RawConnection.open(edge.adminUrl));
   held.push(...(await Promise.all(opened)));
   for (const connection of held) connection.send(halfHead);
 }
@@ -38,7 +41,7 @@ async function closedAfter(milliseconds: number): Promise<number> {
 }
 
 const statusOf = async (path: string): Promise<number> =>
-  (await fetch(`${edge.proxy.adminUrl}${path}`, { signal: AbortSignal.timeout(2_000) })).status;
+  (await fetch(`${edge.adminUrl}${path}`, { signal: AbortSignal.timeout(2_000) })).status;
 
 describe('400 connections to the admin port with incomplete headers', () => {
   it('leave at most admin.maxConnections open; probes, scrapes and payments are served', async () => {
@@ -46,8 +49,8 @@ describe('400 connections to the admin port with incomplete headers', () => {
     expect(await closedAfter(2_500)).toBeGreaterThanOrEqual(300);
     expect(await statusOf('/healthz')).toBe(200);
     expect(await statusOf('/metrics')).toBe(200);
-    expect(await nextIsServed(await RawConnection.open(edge.proxy.url))).toBe(true);
-    expect((await fetch(`${edge.proxy.url}${balance}`, { method: 'POST' })).status).toBe(200);
+    expect(await nextIsServed(await edge.connect())).toBe(true);
+    expect((await fetch(`${edge.url}${balance}`, { method: 'POST' })).status).toBe(200);
   });
 
   it('are all closed after the header timeout', async () => {
@@ -63,24 +66,17 @@ describe('the open file limit', () => {
   ])(
     '%s the maximum number of connections: logs a warning only if too low',
     async (_, maxConnections, count) => {
-      const process = spawnServe({
-        config: configFor(edge.gateway.url, { proxy: { port: 0, maxConnections } }),
-      });
-      try {
-        await process.started();
-        const warnings = process
-          .stdout()
-          .split('\n')
-          .filter((line) => line.includes('the open file limit is below'));
-        expect(warnings).toHaveLength(count);
-        for (const line of warnings) {
-          expect(JSON.parse(line)).toMatchObject({
-            level: 'warn',
-            needed: 1_000_000_000 + 100 + 2 * 500 + 100,
-          });
-        }
-      } finally {
-        await process.clear();
+      const process = await starts.process({ config: { proxy: { port: 0, maxConnections } } });
+      const warnings = process
+        .stdout()
+        .split('\n')
+        .filter((line) => line.includes('the open file limit is below'));
+      expect(warnings).toHaveLength(count);
+      for (const line of warnings) {
+        expect(JSON.parse(line)).toMatchObject({
+          level: 'warn',
+          needed: 1_000_000_000 + 100 + 2 * 500 + 100,
+        });
       }
     },
   );

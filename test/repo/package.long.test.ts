@@ -4,9 +4,9 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, syml
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { until } from '../support/forwarding.ts';
 import { acquire } from '../support/port-lock.ts';
 import { root } from '../support/sources.ts';
+import { until } from '../support/until.ts';
 
 interface Manifest {
   readonly version: string;

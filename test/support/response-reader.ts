@@ -1,24 +1,27 @@
-/** One response of the proxy, as its bytes say. */
+/** One response, parsed from its bytes. */
 export interface RawResponse {
   readonly status: number;
-  /** By lower-case name; the last of several counts. */
-  readonly headers: ReadonlyMap<string, string>;
+  /** By lower-case name; repeated ones joined with a comma. */
+  readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   /** `false`: the connection ended before. */
   readonly complete: boolean;
 }
 
-interface Head {
-  readonly status: number;
-  readonly headers: ReadonlyMap<string, string>;
+interface Head extends Pick<RawResponse, 'status' | 'headers'> {
   readonly bytes: number;
 }
 
-/** Cuts what comes over one connection into responses, without an HTTP library. */
+interface Body {
+  readonly body: Buffer;
+  readonly end: number;
+}
+
+/** Splits the bytes of one connection into responses, without an HTTP library. */
 export class ResponseReader {
   #chunks: Buffer[] = [];
   #size = 0;
-  /** Nothing can be complete before so many bytes are there: large bodies are not looked at for each chunk. */
+  /** Nothing can be complete before so many bytes are there: large bodies are not parsed for each chunk. */
   #needed = 1;
 
   push(chunk: Buffer): void {
@@ -26,18 +29,18 @@ export class ResponseReader {
     this.#size += chunk.length;
   }
 
-  /** Bytes that belong to no response that was taken. */
+  /** Number of bytes that belong to no response that was returned. */
   get pending(): number {
     return this.#size;
   }
 
-  /** The next response; `undefined` while it is incomplete. */
-  next(): RawResponse | undefined {
-    if (this.#size < this.#needed) return undefined;
+  /** The next response; `undefined` while it is incomplete. @param over whether the connection has ended */
+  next(over = false): RawResponse | undefined {
+    if (this.#size < this.#needed && !over) return undefined;
     const bytes = this.#joined();
     const head = headOf(bytes);
     if (head === undefined) return undefined;
-    const body = bodyOf(head, bytes);
+    const body = bodyOf(head, bytes, over);
     if (typeof body === 'number') {
       this.#needed = body;
       return undefined;
@@ -46,8 +49,8 @@ export class ResponseReader {
     return { status: head.status, headers: head.headers, body: body.body, complete: true };
   }
 
-  /** What there is of a response when the connection has ended; `undefined` without a complete head. */
-  broken(): RawResponse | undefined {
+  /** The received part of a response when the connection has ended; `undefined` without a complete head. */
+  incomplete(): RawResponse | undefined {
     const bytes = this.#joined();
     const head = headOf(bytes);
     if (head === undefined) return undefined;
@@ -74,22 +77,28 @@ function headOf(bytes: Buffer): Head | undefined {
   const end = bytes.indexOf('\r\n\r\n');
   if (end === -1) return undefined;
   const [statusLine = '', ...lines] = bytes.toString('latin1', 0, end).split('\r\n');
-  const headers = lines.map((line): [string, string] => {
-    const colon = line.indexOf(':');
-    return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()];
-  });
+  const headers: Record<string, string> = {};
+  for (const line of lines) {
+    const [, name = '', value = ''] = /^([^:]+): ?(.*)$/.exec(line) ?? [];
+    const key = name.toLowerCase();
+    headers[key] = key in headers ? `${headers[key]}, ${value}` : value;
+  }
   const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(statusLine)?.[1]);
-  return { status, headers: new Map(headers), bytes: end + 4 };
+  return { status, headers, bytes: end + 4 };
 }
 
-/** The body and where it ends, or how many bytes there must be before it is worth looking again. */
-function bodyOf(head: Head, bytes: Buffer): { body: Buffer; end: number } | number {
-  if (head.headers.get('transfer-encoding') === 'chunked') return unchunk(bytes, head.bytes);
-  const end = head.bytes + Number(head.headers.get('content-length') ?? 0);
-  return bytes.length < end ? end : { body: bytes.subarray(head.bytes, end), end };
+/** The body and where it ends, or how many bytes are needed before it can be parsed. */
+function bodyOf({ status, headers, bytes: start }: Head, bytes: Buffer, over: boolean): Body | number {
+  if (status === 100) return { body: Buffer.alloc(0), end: start };
+  if (headers['transfer-encoding'] === 'chunked') return unchunk(bytes, start);
+  const length = headers['content-length'];
+  // Without a length, the end of the connection is the end of the body.
+  if (length === undefined && !over) return bytes.length + 1;
+  const end = length === undefined ? bytes.length : start + Number(length);
+  return bytes.length < end ? end : { body: bytes.subarray(start, end), end };
 }
 
-function unchunk(bytes: Buffer, from: number): { body: Buffer; end: number } | number {
+function unchunk(bytes: Buffer, from: number): Body | number {
   const chunks: Buffer[] = [];
   for (let at = from; ; ) {
     const lineEnd = bytes.indexOf('\r\n', at);

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { post } from '../support/forwarding.ts';
-import { Load, tell, waitUntil } from '../support/load.ts';
-import type { Countersign } from '../support/processes.ts';
+import { Load, printNumbers } from '../support/load.ts';
+import { type CountersignProcess } from '../support/process.ts';
 import { roleName } from '../support/stub-vault/harness.ts';
 import { balanceOf, TestCluster } from '../support/test-cluster.ts';
+import { until } from '../support/until.ts';
 
 /** TTL of a Vault token in seconds; keys are read more often than that. */
 const life = 2;
@@ -13,7 +13,7 @@ describe('a Vault credential that is no longer valid', () => {
   let cluster: TestCluster;
   let load: Load;
   let startedAt: number;
-  const by: Record<string, Countersign> = {};
+  const by: Record<string, CountersignProcess> = {};
 
   /** Four processes in parallel, each with another auth method, all under load. */
   beforeAll(async () => {
@@ -36,7 +36,7 @@ describe('a Vault credential that is no longer valid', () => {
       if (one === undefined) return;
       by[name] = one;
       // Before its credential ends, it has the keys.
-      expect((await post(balanceOf(one, 'acme').url, '')).status).toBe(200);
+      expect((await one.balance()).status).toBe(200);
     });
     await Promise.all(started);
     const wave = () => Object.entries(by).map(([name, one]) => ({ ...balanceOf(one, 'acme'), name }));
@@ -49,7 +49,7 @@ describe('a Vault credential that is no longer valid', () => {
     await cluster.close();
   });
 
-  function processOf(name: string): Countersign {
+  function processOf(name: string): CountersignProcess {
     const one = by[name];
     if (one === undefined) throw new Error(`no process ${name}`);
     return one;
@@ -60,28 +60,28 @@ describe('a Vault credential that is no longer valid', () => {
     (await processOf(name).metric('vault_token_expiry_timestamp_seconds')) ?? Number.NaN;
   const errorsOf = (name: string) =>
     processOf(name)
-      .log()
+      .logLines()
       .filter(({ level }) => level === 'error')
       .map(({ msg, cause }) => [msg, cause].join(' ').trim());
 
   /** In the log and in two metrics, while cached keys stay in use. */
   async function expectAlert(name: string, message: string): Promise<void> {
     const one = processOf(name);
-    await waitUntil(() => errorsOf(name).some((text) => text.includes(message)), `${name} says so`);
-    await waitUntil(async () => (await one.metric('key_source_up')) === 0, `${name} shows it`);
-    await waitUntil(async () => (await expiryOf(name)) < Date.now() / 1000, `${name} shows its end as past`);
+    await until(() => errorsOf(name).some((text) => text.includes(message)), `${name} says so`);
+    await until(async () => (await one.metric('key_source_up')) === 0, `${name} shows it`);
+    await until(async () => (await expiryOf(name)) < Date.now() / 1000, `${name} shows its end as past`);
     expect(await one.metric('key_problems_total')).toBeGreaterThan(0);
     expect(await one.readiness()).toBe(200);
   }
 
   async function expectRecovery(name: string): Promise<void> {
     const from = performance.now();
-    await waitUntil(() => isUp(name), `${name} has recovered`);
-    tell(`${name}: recovered`, { 'after, s': Math.round((performance.now() - from) / 100) / 10 });
+    await until(() => isUp(name), `${name} has recovered`);
+    printNumbers(`${name}: recovered`, { 'after, s': Math.round((performance.now() - from) / 100) / 10 });
     expect(await expiryOf(name)).toBeGreaterThan(Date.now() / 1000);
   }
 
-  it('because a secret ID is used up, raises an alert until its file has another', async () => {
+  it('because a secret ID is used up, raises an alert until its file has another one', async () => {
     await expectAlert('used-up', 'Vault rejected the credentials (HTTP 400, approle)');
     await cluster.newSecretId('used-up');
     await expectRecovery('used-up');
@@ -94,7 +94,7 @@ describe('a Vault credential that is no longer valid', () => {
     kubernetes.accept(jwts[1] ?? '');
     cluster.secretFile('jwt', jwts[1] ?? '');
     kubernetes.reject(jwts[0] ?? '');
-    await waitUntil(() => logins() > before, 'it has logged in again');
+    await until(() => logins() > before, 'it has logged in again');
     expect(await isUp('kubernetes')).toBe(true);
     expect(errorsOf('kubernetes')).toEqual([]);
     kubernetes.reject(jwts[1] ?? '');
@@ -114,7 +114,7 @@ describe('a Vault credential that is no longer valid', () => {
   });
 
   it('because a token has reached its maximum TTL, is replaced by a new login before it expires', async () => {
-    await waitUntil(() => performance.now() - startedAt > 3 * life * 1000, 'several tokens have ended');
+    await until(() => performance.now() - startedAt > 3 * life * 1000, 'several tokens have ended');
     expect(await expiryOf('max-ttl')).toBeGreaterThan(Date.now() / 1000);
     expect(await isUp('max-ttl')).toBe(true);
     expect(errorsOf('max-ttl')).toEqual([]);

@@ -5,7 +5,7 @@ import { report } from '../faults/report.ts';
 import { runFaults } from '../faults/run.ts';
 
 /** The short form of `npm run faults`: the same code, one seed. */
-describe('under faults, hang-ups and signals', () => {
+describe('under faults, disconnects and signals', () => {
   it('every promise is kept', async () => {
     const run = await runFaults({
       requests: 1_500,
@@ -23,12 +23,14 @@ describe('under faults, hang-ups and signals', () => {
       progress: () => {},
     });
 
-    // With its details, by which a failure can be seen again.
+    // With the details that reproduce a failure.
     expect(run.violations.length === 0 ? 'kept' : report(run)).toBe('kept');
 
-    // And something has happened that could have broken them.
+    // The run contained events that could have broken a promise.
     const { requests } = run.ledger;
-    const seen = new Set(requests.flatMap(({ sightings }) => sightings.map(({ fault }) => fault)));
+    const seen = new Set(
+      requests.flatMap(({ upstreamRequests }) => upstreamRequests.map(({ fault }) => fault)),
+    );
     expect(seen.size).toBeGreaterThan(faultNames.length / 2);
     expect(new Set(requests.map(({ plan }) => plan.caller)).size).toBe(callerKinds.length);
     const outcomes = new Set(requests.map(({ response }) => response?.outcome));

@@ -24,7 +24,7 @@ const privateKey: SigningKey = { kind: 'private_key', privateKey: privateKeyOf('
 
 describe('decodeForm', () => {
   it(
-    'gives back every form that was encoded for the wire',
+    'decodes every encoded form to the original',
     () => {
       fc.assert(
         fc.property(formArbitrary, (form) => {

@@ -1,12 +1,14 @@
-import { Agent, request as httpRequest } from 'node:http';
+import { Agent } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import type { Pair } from '../../src/oauth1/parameters.ts';
 import { formArbitrary } from '../support/form.ts';
-import { type Recorded, type RecordingGateway, startRecordingGateway } from '../support/recording-gateway.ts';
-import { startProxy, type TestProxy, testControlKey } from '../support/service.ts';
+import { post } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
+import type { Recorded, RecordingGateway } from '../support/recording-gateway.ts';
+import { type TestProxy, testControlKey } from '../support/service.ts';
 import { publicKeyOf } from '../support/vectors.ts';
-import { type VerificationKey, verifyAuthorization } from '../support/verify.ts';
+import { receivedFrom, type VerificationKey, verifyAuthorization } from '../support/verify.ts';
 
 const seed = 20_260_115;
 const count = 10_000;
@@ -21,24 +23,20 @@ const methods: [name: string, target: string, key: VerificationKey][] = [
   ['RSA-SHA256', '/sandbox/gw/api/v4/transfer/1234', { publicKey: publicKeyOf('rsa-2048-public.pem') }],
 ];
 
+const starts = harness(afterAll);
 let gateway: RecordingGateway;
 let proxy: TestProxy;
 
 beforeAll(async () => {
-  gateway = await startRecordingGateway();
+  gateway = await starts.recordingGateway();
   // The gateway echoes what it received, to match each form with its own request.
-  gateway.reply = (response, { body }) => response.end(body);
-  proxy = await startProxy({ gateway: gateway.url });
-});
-
-afterAll(async () => {
-  await proxy.stop();
-  await gateway.close();
+  gateway.respond = (response, { body }) => response.end(body);
+  proxy = await starts.proxy({ gateway: gateway.url });
 });
 
 describe(`${count} generated forms (seed ${seed})`, () => {
   it.each(methods)(
-    'reach the gateway whole and rightly signed with %s',
+    'reach the gateway unchanged and correctly signed with %s',
     async (_, target, key) => {
       const sample = fc.sample(forms, { seed, numRuns: count });
       gateway.requests.length = 0;
@@ -62,7 +60,9 @@ async function sendAll(sample: readonly Pair[][], target: string): Promise<strin
   const echoes: string[] = [];
   const queue = sample.entries();
   const caller = async (): Promise<void> => {
-    for (const [index, form] of queue) echoes[index] = await post(agent, target, encode(form, index));
+    for (const [index, form] of queue) {
+      echoes[index] = (await post(`${proxy.url}${target}`, encode(form, index), {}, { agent })).body;
+    }
   };
   try {
     await Promise.all(Array.from({ length: callersAtOnce }, caller));
@@ -78,22 +78,6 @@ function encode(form: readonly Pair[], index: number): string {
   return form.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`).join('&');
 }
 
-function post(agent: Agent, target: string, body: string): Promise<string> {
-  const headers = {
-    'Content-Type': 'application/x-www-form-urlencoded',
-    'Content-Length': Buffer.byteLength(body),
-  };
-  return new Promise((resolve, reject) => {
-    const request = httpRequest(`${proxy.url}${target}`, { method: 'POST', agent, headers }, (response) => {
-      const chunks: Buffer[] = [];
-      response.on('data', (chunk: Buffer) => chunks.push(chunk));
-      response.once('error', reject);
-      response.once('end', () => resolve(Buffer.concat(chunks).toString('latin1')));
-    });
-    request.once('error', reject).end(body);
-  });
-}
-
 const oauthNames = [
   'oauth_consumer_key',
   'oauth_nonce',
@@ -102,18 +86,17 @@ const oauthNames = [
   'oauth_version',
 ];
 
-/** What is wrong at the gateway, or missing at the client; `undefined` if nothing. */
+/** The first problem, at the gateway or at the client; `undefined` if there is none. */
 function problemWith(
   form: readonly Pair[],
   received: Recorded | undefined,
   key: VerificationKey,
 ): string | undefined {
   if (received === undefined) return 'it did not reach the gateway';
-  const { method, target, headers, body } = received;
-  const url = `http://${headers.host}${target}`;
+  const { headers, body } = received;
   let verified: readonly Pair[];
   try {
-    verified = verifyAuthorization({ method, url, authorization: headers.authorization, body }, key).form;
+    verified = verifyAuthorization(receivedFrom(received), key).form;
   } catch (error) {
     return String(error);
   }

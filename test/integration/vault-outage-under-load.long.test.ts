@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { askBalance, post, verdict } from '../support/forwarding.ts';
-import { waitUntil } from '../support/load.ts';
+import { Folder } from '../support/folder.ts';
+import { post, verdict } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
 import { cached, type OutageResult, outageSeconds, printOutages, runOutage } from '../support/outage-run.ts';
 import {
   type FailingVault,
@@ -12,11 +13,11 @@ import {
 } from '../support/outages.ts';
 import { startRealVault } from '../support/real-vault-server.ts';
 import { describeWith } from '../support/requires.ts';
-import { startProxy, type TestProxy } from '../support/service.ts';
 import { startFailingStub } from '../support/stub-vault/failing-stub.ts';
-import { Folder } from '../support/stub-vault/harness.ts';
+import { vaultKeys } from '../support/stub-vault/harness.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 import { balanceOf, TestCluster, type VaultAuth } from '../support/test-cluster.ts';
+import { until } from '../support/until.ts';
 
 interface Server {
   readonly server: string;
@@ -97,11 +98,7 @@ async function cacheKeys(cluster: TestCluster): Promise<void> {
   for (const one of cluster.processes) {
     for (const login of cached) {
       const { url } = balanceOf(one, login);
-      await waitUntil(
-        async () => (await post(url, '')).status === 200,
-        `the keys of ${login} are cached`,
-        30,
-      );
+      await until(async () => (await post(url, '')).status === 200, `the keys of ${login} are cached`, 30);
     }
   }
 }
@@ -131,27 +128,18 @@ function expectBoundedReads({ cause }: Outage, result: OutageResult): void {
 }
 
 describe('a Vault that is slower than the timeout of a gateway request', () => {
-  const vault = new StubVault();
-  let proxy: TestProxy;
-
-  beforeAll(async () => {
-    const address = await vault.listen();
-    vault.fail({ kind: 'black-hole' });
-    const auth = { method: 'token' as const, token: 'hvs.MARK-token-of-a-slow-vault' };
-    proxy = await startProxy({
-      gateway: 'http://127.0.0.1:9',
-      sandbox: { timeouts: { connect: '500ms', request: '500ms' } },
-      config: { keys: { source: 'vault', vault: { address, timeout: '10s', auth } } },
-    });
-  });
-  afterAll(async () => {
-    await vault.close();
-    await proxy.stop();
-  });
+  const starts = harness();
 
   it('does not delay requests', async () => {
+    const vault = starts.closing(new StubVault());
+    const address = await vault.listen();
+    vault.fail({ kind: 'black-hole' });
+    const proxy = await starts.proxy({
+      sandbox: { timeouts: { connect: '500ms', request: '500ms' } },
+      config: { keys: vaultKeys(address, { timeout: '10s' }) },
+    });
     const startedAt = performance.now();
-    const response = await askBalance(proxy);
+    const response = await proxy.balance();
     expect(performance.now() - startedAt).toBeLessThan(5000);
     expect(verdict(response)).toBe('503 key-source-unavailable not-sent not-sent');
     expect(response.headers['retry-after']).toBe('5');

@@ -39,19 +39,19 @@ for (const target of [{ name: 'the stub' }, real]) {
   (isReal && real.program === undefined ? describe.skip : describe)(
     `deploy/vault/README.md, against ${target.name}`,
     () => {
-      const bench = new KeysTestEnvironment();
+      const setup = new KeysTestEnvironment();
       let server: RunningVault | undefined;
       let runner: PageRunner;
 
       beforeAll(async () => {
         server = isReal ? await real.open() : undefined;
-        await bench.open(server);
+        await setup.open(server);
         runner = isReal
-          ? new PageRunner(bench, await platformToken(bench), real.program)
-          : new PageRunner(bench, rootToken);
+          ? new PageRunner(setup, await platformToken(setup), real.program)
+          : new PageRunner(setup, rootToken);
       }, 20_000);
       afterAll(async () => {
-        await bench.close();
+        await setup.close();
         await server?.close();
       });
 

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { type Answer, post } from '../support/forwarding.ts';
-import { Load, type LoadRequest, tell } from '../support/load.ts';
+import { type HttpResponse, post } from '../support/forwarding.ts';
+import { Load, type LoadRequest, printNumbers } from '../support/load.ts';
 import { balanceOf, statusOf, TestCluster, transferOf } from '../support/test-cluster.ts';
 
 const processes = 2;
@@ -21,7 +21,7 @@ const onlyRejected = { '403 answered': expect.any(Number) };
 describe('under load, a gateway that rejects every request of a login', () => {
   let cluster: TestCluster;
   let load: Load;
-  let responses: readonly Answer[];
+  let responses: readonly HttpResponse[];
   /** Moments of `performance.now()`. */
   const at = { rejected: 0, inVault: 0, allowed: 0 };
 
@@ -79,7 +79,7 @@ describe('under load, a gateway that rejects every request of a login', () => {
       'Vault reads': readsOf('rotated'),
       'fallbacks to newer': await cluster.metric('key_fallbacks_total', { login: 'rotated', to: 'newer' }),
     };
-    tell('The gateway drops the only key that Vault has, and Vault gets the next one later', seen);
+    printNumbers('The gateway drops the only key that Vault has, and Vault gets the next one later', seen);
     expect(seen.before).toEqual(onlyAnswered);
     expect(seen['while Vault has only the dropped key']).toEqual(onlyRejected);
     expect(seen['from then on']).toEqual(onlyAnswered);
@@ -104,7 +104,7 @@ describe('under load, a gateway that rejects every request of a login', () => {
       'Vault reads': readsOf('shut-out'),
       fallbacks: await cluster.metric('key_fallbacks_total', { login: 'shut-out' }),
     };
-    tell(`The gateway blocks a login for ${Math.round((at.allowed - at.rejected) / 1000)} s`, seen);
+    printNumbers(`The gateway blocks a login for ${Math.round((at.allowed - at.rejected) / 1000)} s`, seen);
     expect(seen['while blocked']).toEqual(onlyRejected);
     expect(seen['from then on']).toEqual(onlyAnswered);
     const seconds = Math.ceil((at.allowed - at.rejected) / 1000);

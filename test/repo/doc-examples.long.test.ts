@@ -125,7 +125,7 @@ describe('the filters for a log in docs/troubleshooting.md', () => {
     filter.replaceAll('\\|', '|'),
   );
 
-  it('are there', () => {
+  it('are found', () => {
     expect(filters.length).toBeGreaterThan(5);
   });
 

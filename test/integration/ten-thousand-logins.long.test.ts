@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
-import { tell } from '../support/load.ts';
+import { printNumbers } from '../support/load.ts';
 
 const program = fileURLToPath(new URL('../support/ten-thousand-logins.ts', import.meta.url));
 const costShape = z.object({
@@ -21,7 +21,7 @@ describe('ten thousand logins in the cache', () => {
     const env = { ...process.env, NODE_OPTIONS: '' };
     const printed = execFileSync(process.execPath, ['--expose-gc', program], { env, encoding: 'utf8' });
     cost = costShape.parse(JSON.parse(printed));
-    tell('Ten thousand logins in the cache, each with a control key and an RSA key of 2048 bits', {
+    printNumbers('Ten thousand logins in the cache, each with a control key and an RSA key of 2048 bits', {
       'resident memory, MB': Math.round(cost.bytes / 2 ** 20),
       'of one login, kB': Math.round(cost.bytes / 2 ** 10 / cost.readsToFill),
       'taking a warm key, median, µs': Math.round(cost.medianMicroseconds),
@@ -36,7 +36,7 @@ describe('ten thousand logins in the cache', () => {
     expect(cost.bytes).toBeLessThan(200 * 2 ** 20);
   });
 
-  it('cost neither a read nor a measurable time once they are there', () => {
+  it('need no read and no measurable time', () => {
     expect(cost.results).toEqual({ fetched: 10_000, fresh: 20_000 });
     expect(cost.readsWhenWarm).toBe(0);
     expect(cost.p99Microseconds).toBeLessThan(1000);
