@@ -53,6 +53,9 @@ const client: RequestContext['rejected'] = {
   method: 'POST',
   credential: 'token',
   tokenHash: '2f77668a',
+  certificateSubject: 'CN=billing',
+  certificateIssuer: 'CN=internal CA',
+  certificateProblem: 'CERT_HAS_EXPIRED',
   login: 'acme',
 };
 
