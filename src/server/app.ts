@@ -42,6 +42,8 @@ export interface AppOptions {
   /** Redacts logins that may not be logged. */
   readonly redact: (text: string) => string;
   readonly userAgent: string;
+  /** For the demo only: an unknown bearer token is ignored. No configuration can set this. */
+  readonly acceptUnknownTokens?: boolean;
 }
 
 /** For API responses: a browser that opens one may run nothing. Headers that only concern web pages are off. */
@@ -64,7 +66,7 @@ export function createApp(config: Config, options: AppOptions): Express {
   const { maxBodyBytes, maxParameters, timeouts } = config.proxy;
   const handle = createHandler({
     ...options,
-    authenticate: createAuthenticator(config.callers),
+    authenticate: createAuthenticator(config.callers, options.acceptUnknownTokens),
     resolve: createRouter(config),
     readForm: createFormReader({ maxBodyBytes, maxParameters, timeout: timeouts.body }),
     responseReadTimeout: timeouts.body,

@@ -27,7 +27,12 @@ const options = {
   config: {
     type: 'string',
     value: 'FILE',
-    description: 'Configuration file (default: the embedded one, with throwaway keys)',
+    description: 'Configuration file (default: that of the running demo, or else throwaway keys)',
+  },
+  demo: {
+    type: 'string',
+    value: 'FILE',
+    description: 'Ready file of the demo to use (default: the demo that was started last)',
   },
   login: { type: 'string', value: 'LOGIN', description: 'Value for the Countersign-Login header' },
   compare: {
@@ -96,7 +101,9 @@ export async function explain(argv: readonly string[], io: Io): Promise<number> 
       curl: values.curl,
       showValues: values['show-values'],
     };
-    return await withConfig(values.config, io, (config) => explainWith(config, request, io));
+    return await withConfig(values.config, io, (config) => explainWith(config, request, io), {
+      readyFile: values.demo,
+    });
   } catch (error) {
     io.err(
       error instanceof ProxyError

@@ -79,3 +79,10 @@ export function codeOf(error: unknown): string {
   const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
   return typeof code === 'string' ? code : 'no code';
 }
+
+/** @throws Error that names the option */
+export function portFrom(option: string, text: string): number {
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535)
+    throw new Error(`${option} must be between 0 and 65535`);
+  return Number(text);
+}
