@@ -20,7 +20,7 @@ it('countersign --version prints the version of package.json', async () => {
 it('countersign without a command lists the commands', async () => {
   const { code, out } = await run();
   expect(code).toBe(0);
-  for (const name of ['serve', 'simulate', 'check', 'explain', 'keys']) {
+  for (const name of ['serve', 'demo', 'simulate', 'check', 'explain', 'keys']) {
     expect(out).toMatch(new RegExp(`^  ${name} `, 'm'));
   }
 });
@@ -31,8 +31,11 @@ it('countersign rejects an unknown command with exit code 2', async () => {
   expect(err).toContain('Usage: countersign COMMAND');
 });
 
-it.each(['serve', 'simulate', 'check', 'explain', 'keys'])('countersign %s has a help', async (name) => {
-  const { code, out } = await run(name, '--help');
-  expect(code).toBe(0);
-  expect(out).toContain(`Usage: countersign ${name}`);
-});
+it.each(['serve', 'demo', 'simulate', 'check', 'explain', 'keys'])(
+  'countersign %s has a help',
+  async (name) => {
+    const { code, out } = await run(name, '--help');
+    expect(code).toBe(0);
+    expect(out).toContain(`Usage: countersign ${name}`);
+  },
+);

@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -126,7 +125,8 @@ it.each([
 ])('names --%s when that port is in use', async (option, prefix) => {
   const other = createServer();
   await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
-  const { port } = other.address() as AddressInfo;
+  const address = other.address();
+  const port = typeof address === 'object' ? address?.port : undefined;
   const { code, err } = await finished(countersign('demo', ...freePorts, `--${option}`, String(port)));
   expect([code, err]).toEqual([
     1,
