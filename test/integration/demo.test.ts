@@ -1,79 +1,31 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
-import { root } from '../support/sources.ts';
+import { freePorts, Processes } from '../support/demo.ts';
 
-interface Urls {
-  readonly proxyUrl: string;
-  readonly adminUrl: string;
-  readonly gatewayUrl: string;
-}
-
-const freePorts = ['--port', '0', '--admin-port', '0', '--gateway-port', '0'];
-const children: ChildProcess[] = [];
-let folder: string;
+let processes: Processes;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'countersign-demo-test-'));
+  processes = new Processes();
 });
-afterEach(() => {
-  for (const child of children.splice(0)) child.kill('SIGKILL');
-  rmSync(folder, { recursive: true, force: true });
-});
-
-function countersign(...argv: string[]): ChildProcess {
-  const child = spawn(process.execPath, [join(root, 'src/main.ts'), ...argv], {
-    env: { PATH: process.env['PATH'] ?? '', TMPDIR: folder },
-    stdio: ['pipe', 'pipe', 'pipe'],
-  });
-  children.push(child);
-  return child;
-}
-
-async function finished(child: ChildProcess): Promise<{ code: number | null; out: string; err: string }> {
-  if (child.stdout === null || child.stderr === null) throw new TypeError('no pipes');
-  const code = new Promise<number | null>((resolve) => {
-    child.once('close', resolve);
-  });
-  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
-  return { code: await code, out, err };
-}
-
-async function startDemo(argv: readonly string[] = [], command = 'demo') {
-  const readyFile = join(folder, `ready-${children.length}.json`);
-  const child = countersign(command, ...freePorts, '--ready-file', readyFile, ...argv);
-  const ended = finished(child);
-  while (!existsSync(readyFile)) {
-    if (child.exitCode !== null) throw new Error(`not started: ${(await ended).err}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  const urls: Urls = JSON.parse(readFileSync(readyFile, 'utf8'));
-  const stop = async () => {
-    child.kill('SIGTERM');
-    return ended;
-  };
-  return { ...urls, readyFile, stop };
-}
+afterEach(() => processes.clear());
 
 const post = (url: string, body = '', headers: Record<string, string> = {}): Promise<Response> =>
   fetch(url, { method: 'POST', body: new URLSearchParams(body), headers });
 
 it('signs forms that the simulator verifies, and deletes its keys and its ready file at the end', async () => {
-  const { proxyUrl, adminUrl, readyFile, stop } = await startDemo();
+  const { proxyUrl, adminUrl, readyFile, stop } = await processes.startDemo();
   const transfer = await post(`${proxyUrl}/sandbox/gw/api/v4/transfer/1234`, 'client_orderid=i1&amount=1');
   expect([transfer.status, await transfer.text()]).toEqual([200, expect.stringContaining('gw-order-id')]);
   expect(await (await fetch(`${adminUrl}/readyz`)).json()).toMatchObject({ ready: true });
   expect(await stop()).toMatchObject({ code: 0, err: '' });
   expect(existsSync(readyFile)).toBe(false);
-  expect(readdirSync(folder)).toEqual([]);
+  expect(readdirSync(processes.folder)).toEqual([]);
 });
 
 it('accepts any bearer token', async () => {
-  const { proxyUrl } = await startDemo();
+  const { proxyUrl } = await processes.startDemo();
   for (const authorization of ['Bearer anything', 'Bearer ???']) {
     const url = `${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/acme`;
     expect((await post(url, '', { authorization })).status).toBe(200);
@@ -81,7 +33,7 @@ it('accepts any bearer token', async () => {
 });
 
 it('runs several times at once, each with keys of its own', async () => {
-  const [first, second] = [await startDemo(), await startDemo()];
+  const [first, second] = [await processes.startDemo(), await processes.startDemo()];
   for (const { proxyUrl } of [first, second]) {
     const balance = await post(`${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/beta`);
     expect(balance.status).toBe(200);
@@ -90,24 +42,24 @@ it('runs several times at once, each with keys of its own', async () => {
     new Set([first, second].flatMap(({ proxyUrl, adminUrl, gatewayUrl }) => [proxyUrl, adminUrl, gatewayUrl]))
       .size,
   ).toBe(6);
-  const keyDirectories = readdirSync(folder).filter((name) => name.startsWith('countersign-keys-'));
+  const keyDirectories = readdirSync(processes.folder).filter((name) => name.startsWith('countersign-keys-'));
   expect(keyDirectories).toHaveLength(2);
 });
 
 it('is what serve runs without a configuration, with the same options', async () => {
-  const { proxyUrl } = await startDemo([], 'serve');
+  const { proxyUrl } = await processes.startDemo([], 'serve');
   expect((await post(`${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/acme`)).status).toBe(200);
 });
 
 it('runs a scenario, and shows why the simulator rejected a request', async () => {
-  const scenario = join(folder, 'scenario.yaml');
+  const scenario = join(processes.folder, 'scenario.yaml');
   writeFileSync(
     scenario,
     'product: pay\nlogins: { shop: { balances: [] }, constructor: {} }\nendpoints: ["9"]\ngroups: { "90": ["9"] }\n' +
       'signatures: { transfer: HMAC-SHA1 }\n' +
       'orders: [{ login: shop, endpoint: "9", client_orderid: o1, orderid: "5", stages: [{ status: approved }] }]\n',
   );
-  const { proxyUrl, stop } = await startDemo(['--scenario', scenario]);
+  const { proxyUrl, stop } = await processes.startDemo(['--scenario', scenario]);
   const api = `${proxyUrl}/sandbox/pay/api`;
   const status = await post(`${api}/v4/status/group/90`, 'login=shop&client_orderid=o1');
   expect(await status.text()).toContain('status=approved');
@@ -127,7 +79,7 @@ it.each([
   await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
   const address = other.address();
   const port = typeof address === 'object' ? address?.port : undefined;
-  const { code, err } = await finished(countersign('demo', ...freePorts, `--${option}`, String(port)));
+  const { code, err } = await processes.run(['demo', ...freePorts, `--${option}`, String(port)]);
   expect([code, err]).toEqual([
     1,
     `${prefix}port ${port} on 127.0.0.1 is in use: stop the other process, or choose another port with --${option}\n`,
@@ -136,13 +88,13 @@ it.each([
 });
 
 it('listens for others only with --allow-anonymous', async () => {
-  const { code, err } = await finished(countersign('demo', ...freePorts, '--host', '0.0.0.0'));
+  const { code, err } = await processes.run(['demo', ...freePorts, '--host', '0.0.0.0']);
   expect([code, err]).toEqual([
     2,
     'countersign demo: --host 0.0.0.0 lets others send requests without credentials: ' +
       'add --allow-anonymous if that is intended\n',
   ]);
-  const { proxyUrl } = await startDemo(['--host', '0.0.0.0', '--allow-anonymous']);
+  const { proxyUrl } = await processes.startDemo(['--host', '0.0.0.0', '--allow-anonymous']);
   expect(proxyUrl).toMatch(/^http:\/\/0\.0\.0\.0:/);
   const local = proxyUrl.replace('0.0.0.0', '127.0.0.1');
   expect((await post(`${local}/sandbox/gw/api/v2/get-balance/manager/acme`)).status).toBe(200);
@@ -153,30 +105,24 @@ it.each([
   [['--gateway-port', 'x'], '--gateway-port must be between 0 and 65535'],
   [['--scenario', '/nowhere.yaml'], '/nowhere.yaml cannot be read (ENOENT): check the path'],
 ])('rejects %j', async (argv, message) => {
-  const { code, err } = await finished(countersign('demo', ...argv));
+  const { code, err } = await processes.run(['demo', ...argv]);
   expect([code, err]).toEqual([2, expect.stringContaining(message)]);
 });
 
 it('ends with an error when the ready file cannot be written', async () => {
-  const readyFile = join(folder, 'no-such-folder', 'ready.json');
-  const { code, err } = await finished(countersign('demo', ...freePorts, '--ready-file', readyFile));
+  const readyFile = join(processes.folder, 'no-such-folder', 'ready.json');
+  const { code, err } = await processes.run(['demo', ...freePorts, '--ready-file', readyFile]);
   expect([code, err]).toEqual([1, expect.stringContaining(`--ready-file ${readyFile} cannot be written`)]);
 });
 
 it.each([true, false])(
   'explain --curl prints a request that the running demo accepts (named: %s)',
   async (isNamed) => {
-    const { readyFile, gatewayUrl, proxyUrl } = await startDemo();
+    const { readyFile, gatewayUrl, proxyUrl } = await processes.startDemo();
     const target = '/sandbox/gw/api/v4/status/1234';
-    const child = countersign(
-      'explain',
-      '--target',
-      target,
-      '--curl',
-      ...(isNamed ? ['--demo', readyFile] : []),
-    );
-    child.stdin?.end('login=acme&client_orderid=invoice-1');
-    const { code, out, err } = await finished(child);
+    const argv = ['explain', '--target', target, '--curl', ...(isNamed ? ['--demo', readyFile] : [])];
+    const explained = processes.run(argv, 'login=acme&client_orderid=invoice-1');
+    const { code, out, err } = await explained;
     expect([code, err]).toEqual([
       0,
       `Using the keys and the gateway simulator of the running demo at ${proxyUrl}.\n`,
@@ -194,13 +140,13 @@ it.each([true, false])(
 );
 
 it('explain --demo rejects the ready file of a demo that has ended', async () => {
-  const { readyFile, stop } = await startDemo();
+  const { readyFile, stop } = await processes.startDemo();
   const content = readFileSync(readyFile);
   await stop();
   writeFileSync(readyFile, content.toString().replace(/"pid": \d+/, '"pid": 999999999'));
-  const child = countersign('explain', '--target', '/sandbox/gw/api/v4/status/1234', '--demo', readyFile);
-  child.stdin?.end('login=acme');
-  expect(await finished(child)).toMatchObject({
+  const argv = ['explain', '--target', '/sandbox/gw/api/v4/status/1234', '--demo', readyFile];
+  const explained = processes.run(argv, 'login=acme');
+  expect(await explained).toMatchObject({
     code: 1,
     err: expect.stringContaining(`${readyFile} is not the ready file of a running demo`),
   });

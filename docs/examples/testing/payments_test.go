@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 
 // waitFor returns the URL of the proxy.
 func waitFor(readyFile string) string {
-	for range 400 {
+	for range 1200 {
 		if content, err := os.ReadFile(readyFile); err == nil {
 			var ready struct{ ProxyURL string }
 			if err := json.Unmarshal(content, &ready); err != nil {
