@@ -6,6 +6,7 @@ import { demoConfigFile } from '../demo/config.ts';
 import { formatProblems } from '../shared/config-report.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { hasOwnToken, type LoginValues, loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
 import { checkOnline } from './online.ts';
 
 const options = {
@@ -26,6 +27,7 @@ const options = {
       'Also log in to Vault, read every key that the grants require, and connect to each gateway; prints a table of the results',
   },
   json: { type: 'boolean', default: false, description: 'With --online: print JSON' },
+  ...loginOptions,
   schema: {
     type: 'boolean',
     default: false,
@@ -34,11 +36,11 @@ const options = {
 } as const;
 
 const usage = `Usage: countersign check [--config FILE] [--no-file-checks]
-       countersign check --online --config FILE [--json]
+       countersign check --online --config FILE [--json] [--token-file FILE]
        countersign check --schema
 
 Validates a configuration and reports every problem with its line. Certificates must be valid now and
-match their keys.
+match their keys. With a token of your own, the files and credentials of the pod need not exist here.
 
 ${optionsHelp(options)}
 
@@ -49,10 +51,9 @@ export async function check(argv: readonly string[], io: Io): Promise<number> {
   const parsed = parseOptions('check', argv, options, usage, io);
   if ('exit' in parsed) return parsed.exit;
   const { config, online, json, schema, 'no-file-checks': skipFiles } = parsed.values;
-  if ((online && config === undefined) || (json && !online)) {
-    io.err(
-      'countersign check: --online requires --config FILE, and --json requires --online\nSee: countersign check --help',
-    );
+  const misuse = misuseOf(parsed.values);
+  if (misuse !== undefined) {
+    io.err(`countersign check: ${misuse}\nSee: countersign check --help`);
     return exitCode.usage;
   }
   if (schema) {
@@ -60,16 +61,26 @@ export async function check(argv: readonly string[], io: Io): Promise<number> {
     return exitCode.done;
   }
   const file = config ?? demoConfigFile;
-  const lookUp = config === undefined ? demoVariables : fromEnvironment;
+  const isElsewhere = hasOwnToken(parsed.values);
+  const lookUp = isElsewhere ? lookUpUsed(parsed.values) : fromEnvironment;
   const loaded = await loadConfig(file, builtInOperations, {
-    lookUp,
-    skipFiles,
+    lookUp: config === undefined ? demoVariables : lookUp,
+    skipFiles: skipFiles || isElsewhere,
     certificatesAt: Date.now(),
   });
-  if (online && 'config' in loaded) return checkOnline(loaded.config, json, io);
+  if (online && 'config' in loaded) return checkOnline(withLogin(loaded.config, parsed.values), json, io);
   const lines = 'problems' in loaded ? formatProblems(file, loaded.problems) : summary(file, loaded.config);
   for (const line of lines) io.out(line);
   return 'problems' in loaded ? exitCode.usage : exitCode.done;
+}
+
+/** What is wrong with the combination of options. */
+function misuseOf(values: LoginValues & { config?: string; online: boolean; json: boolean }): string | undefined {
+  if (values.online && values.config === undefined) return '--online requires --config FILE';
+  const needOnline = ['json', ...Object.keys(loginOptions)];
+  const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== false);
+  const lost = given.find(([name]) => !values.online && needOnline.includes(name));
+  return lost === undefined ? undefined : `--${lost[0]} requires --online`;
 }
 
 /** Replaces the variables that `serve` sets for the embedded configuration. Only their form matters here. */

@@ -13,6 +13,7 @@ import type { Unsigned } from '../../oauth1/sign.ts';
 import { readKeyRingOnce } from '../../server/key-source.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { messageOf, optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
 import { withConfig } from '../shared/with-config.ts';
 import { compareBaseStrings } from './diff.ts';
 import { renderExplanation } from './render.ts';
@@ -35,6 +36,7 @@ const options = {
     description: 'Ready file of the demo to use (default: the demo that was started last)',
   },
   login: { type: 'string', value: 'LOGIN', description: 'Value for the Countersign-Login header' },
+  ...loginOptions,
   compare: {
     type: 'string',
     value: 'FILE',
@@ -101,9 +103,9 @@ export async function explain(argv: readonly string[], io: Io): Promise<number> 
       curl: values.curl,
       showValues: values['show-values'],
     };
-    return await withConfig(values.config, io, (config) => explainWith(config, request, io), {
-      readyFile: values.demo,
-    });
+    const work = (config: Config): Promise<number> => explainWith(withLogin(config, values), request, io);
+    const lookUp = lookUpUsed(values);
+    return await withConfig(values.config, io, work, { readyFile: values.demo, skipFiles: true, lookUp });
   } catch (error) {
     io.err(
       error instanceof ProxyError
