@@ -1,6 +1,7 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { timingSafeEqual } from 'node:crypto';
 import type { CallerConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
+import { bearerToken, tokenDigest } from './bearer-token.ts';
 
 /** The credentials that a client presented. */
 export interface PresentedCredentials {
@@ -50,12 +51,10 @@ function byToken(callers: readonly CallerConfig[], acceptUnknown: boolean): Auth
     ),
   );
   return ({ authorization }) => {
-    const token = /^Bearer +([\w.~+/-]+=*) *$/i.exec(authorization ?? '')?.[1];
-    if (token === undefined) {
-      if (!acceptUnknown && /^Bearer\b/i.test(authorization ?? '')) throw invalidCredentials();
-      return undefined;
-    }
-    const digest = createHash('sha256').update(token).digest();
+    const bearer = bearerToken(authorization);
+    if (bearer === undefined || (acceptUnknown && bearer.token === undefined)) return undefined;
+    if (bearer.token === undefined) throw invalidCredentials();
+    const digest = tokenDigest(bearer.token);
     // Every digest is compared, so that the time does not depend on which one matches.
     const [match] = known.filter((entry) => timingSafeEqual(entry.digest, digest));
     if (match === undefined && !acceptUnknown) throw invalidCredentials();

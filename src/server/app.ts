@@ -4,6 +4,7 @@ import { createAuthenticator } from '../auth/authenticate.ts';
 import type { Config } from '../config/schema.ts';
 import { createRouter } from '../gateway/router.ts';
 import type { KeySelector } from '../keys/key-selector.ts';
+import type { LoginRef } from '../keys/key-source.ts';
 import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
@@ -19,6 +20,8 @@ import { SigningPool } from '../proxy/signing-pool.ts';
 
 /** Everything that does I/O or differs between two runs. */
 export interface AppOptions {
+  /** Whether a login is configured or has cached keys. */
+  readonly isKnownLogin: (login: LoginRef) => boolean;
   /** Selects keys, and records which ones the gateway accepts. */
   readonly keySelector: KeySelector;
   /** One per environment. */

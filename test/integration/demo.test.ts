@@ -82,7 +82,7 @@ it.each([
   const { code, err } = await processes.run(['demo', ...freePorts, `--${option}`, String(port)]);
   expect([code, err]).toEqual([
     1,
-    `${prefix}port ${port} on 127.0.0.1 is in use: stop the other process, or choose another port with --${option}\n`,
+    `${prefix}Cannot listen on 127.0.0.1:${port}: the port is in use. Stop the other process, or choose another port. The option is --${option}.\n`,
   ]);
   other.close();
 });
@@ -101,9 +101,9 @@ it('listens for others only with --allow-anonymous', async () => {
 });
 
 it.each([
-  [['--port', '65536'], '--port must be between 0 and 65535'],
+  [['--port', '65536'], '--port must be a port from 0 to 65535'],
   [['--gateway-port', 'x'], '--gateway-port must be between 0 and 65535'],
-  [['--scenario', '/nowhere.yaml'], '/nowhere.yaml cannot be read (ENOENT): check the path'],
+  [['--scenario', '/nowhere.yaml'], '/nowhere.yaml does not exist. Check the path.'],
 ])('rejects %j', async (argv, message) => {
   const { code, err } = await processes.run(['demo', ...argv]);
   expect([code, err]).toEqual([2, expect.stringContaining(message)]);

@@ -41,8 +41,10 @@ const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** An answer of Countersign's own, in every part that RFC 9457, RFC 9209 and the README speak of. */
 export function expectProblem(answer: RawAnswer, reason: Reason): Record<string, unknown> {
-  const problem = JSON.parse(answer.body.toString());
+  const text = answer.body.toString();
+  const problem = JSON.parse(text);
   const [status, outcome] = promised[reason];
+  expect(text).toMatch(/\}\n$/);
   expect(problem).toEqual({
     type: `urn:countersign:error:${reason}`,
     title: expect.stringMatching(/^[A-Z].+[^.]$/),

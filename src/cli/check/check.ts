@@ -6,6 +6,7 @@ import { demoConfigFile } from '../demo/config.ts';
 import { formatProblems } from '../shared/config-report.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { configFileOf } from '../shared/settings.ts';
 import { hasOwnToken, type LoginValues, loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
 import { checkOnline } from './online.ts';
 
@@ -13,7 +14,8 @@ const options = {
   config: {
     type: 'string',
     value: 'FILE',
-    description: 'Configuration file to check (default: the embedded one)',
+    description:
+      'Configuration file to check, the same as FILE (COUNTERSIGN_CONFIG; default: the embedded one)',
   },
   'no-file-checks': {
     type: 'boolean',
@@ -35,8 +37,8 @@ const options = {
   },
 } as const;
 
-const usage = `Usage: countersign check [--config FILE] [--no-file-checks]
-       countersign check --online --config FILE [--json] [--token-file FILE]
+const usage = `Usage: countersign check [FILE] [--no-file-checks]
+       countersign check --online FILE [--json] [--token-file FILE]
        countersign check --schema
 
 Validates a configuration and reports every problem with its line. Certificates must be valid now and
@@ -48,10 +50,15 @@ Exit codes: 0 ok, 1 an online check failed, 2 invalid configuration or usage.`;
 
 /** Validates a configuration; uses the network only with `--online`. @returns the exit code */
 export async function check(argv: readonly string[], io: Io): Promise<number> {
-  const parsed = parseOptions('check', argv, options, usage, io);
+  const parsed = parseOptions('check', argv, options, usage, io, 1);
   if ('exit' in parsed) return parsed.exit;
-  const { config, online, json, schema, 'no-file-checks': skipFiles } = parsed.values;
-  const misuse = misuseOf(parsed.values);
+  const { online, json, schema, 'no-file-checks': skipFiles } = parsed.values;
+  const [argument] = parsed.positionals;
+  const config = configFileOf(argument ?? parsed.values.config);
+  const misuse =
+    argument !== undefined && parsed.values.config !== undefined
+      ? 'name one file, as an argument or with --config'
+      : misuseOf({ ...parsed.values, config });
   if (misuse !== undefined) {
     io.err(`countersign check: ${misuse}\nSee: countersign check --help`);
     return exitCode.usage;
@@ -75,8 +82,10 @@ export async function check(argv: readonly string[], io: Io): Promise<number> {
 }
 
 /** What is wrong with the combination of options. */
-function misuseOf(values: LoginValues & { config?: string; online: boolean; json: boolean }): string | undefined {
-  if (values.online && values.config === undefined) return '--online requires --config FILE';
+function misuseOf(
+  values: LoginValues & { config: string | undefined; online: boolean; json: boolean },
+): string | undefined {
+  if (values.online && values.config === undefined) return '--online requires a FILE';
   const needOnline = ['json', ...Object.keys(loginOptions)];
   const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== false);
   const lost = given.find(([name]) => !values.online && needOnline.includes(name));

@@ -8,7 +8,7 @@ import { builtInOperations } from '../../gateway/operations.ts';
 import { loadScenario } from '../../simulator/scenario.ts';
 import type { Scenario } from '../../simulator/scenario-schema.ts';
 import { packageRoot } from '../../util/package-info.ts';
-import { codeOf } from '../shared/parse-options.ts';
+import { type Overrides, withOverrides } from '../shared/settings.ts';
 
 /** The configuration used without `--config`. */
 export const demoConfigFile = fileURLToPath(new URL('config/embedded.yaml', packageRoot));
@@ -20,8 +20,7 @@ export const demoEnvironment = 'sandbox';
 /** What a running demo differs in from its configuration file. */
 export interface DemoSettings {
   readonly host: string;
-  readonly port: number;
-  readonly adminPort: number;
+  readonly overrides: Overrides;
   readonly scenario: Scenario;
 }
 
@@ -33,10 +32,7 @@ export interface DemoVariables {
 
 /** @throws Error for an unreadable or invalid file */
 export async function loadDemoScenario(file = defaultScenarioFile): Promise<Scenario> {
-  const text = await readFile(file, 'utf8').catch((error: unknown) => {
-    throw new Error(`${file} cannot be read (${codeOf(error)}): check the path`, { cause: error });
-  });
-  return loadScenario(text);
+  return loadScenario(await readFile(file, 'utf8'));
 }
 
 /** The embedded configuration. */
@@ -52,7 +48,8 @@ export function loadDemoConfig({
 }
 
 /** The configuration with other ports, and an environment that fits the scenario. */
-export function withSettings(config: Config, { host, port, adminPort, scenario }: DemoSettings): Config {
+export function withSettings(embedded: Config, { host, overrides, scenario }: DemoSettings): Config {
+  const config = withOverrides(embedded, overrides);
   const { [demoEnvironment]: environment } = config.environments;
   if (environment === undefined) throw new TypeError(`${demoConfigFile} has no ${demoEnvironment}`);
   const endpoints = withoutPrototype({
@@ -68,8 +65,8 @@ export function withSettings(config: Config, { host, port, adminPort, scenario }
   );
   return {
     ...config,
-    proxy: { ...config.proxy, host, port, allowAnonymous: true },
-    admin: { ...config.admin, host, port: adminPort },
+    proxy: { ...config.proxy, host, allowAnonymous: true },
+    admin: { ...config.admin, host },
     environments: { [demoEnvironment]: { ...environment, product: scenario.product, endpoints, operations } },
   };
 }

@@ -7,6 +7,7 @@ import { exitCode, type Io } from '../shared/io.ts';
 import { describeListenError } from '../shared/listen-error.ts';
 import { messageOf, optionsHelp, parseOptions, portFrom } from '../shared/parse-options.ts';
 import { runService } from '../shared/run-service.ts';
+import { readOverrides, settingOptions } from '../shared/settings.ts';
 import { loadSimulatorKeys } from '../shared/simulator-keys.ts';
 import {
   type DemoSettings,
@@ -19,13 +20,14 @@ import { type DemoKeys, generateDemoKeys } from './keys.ts';
 import { announce } from './running.ts';
 import { welcome } from './welcome.ts';
 
-const port = (name: string, value: string) =>
-  ({ type: 'string', value: 'PORT', default: value, description: `${name}; 0 picks a free port` }) as const;
-
 const options = {
-  port: port('Port of the proxy', '8080'),
-  'admin-port': port('Port for metrics and health', '9090'),
-  'gateway-port': port('Port of the gateway simulator', '8090'),
+  ...settingOptions,
+  'gateway-port': {
+    type: 'string',
+    value: 'PORT',
+    default: '8090',
+    description: 'Port of the gateway simulator; 0 picks a free port',
+  },
   host: { type: 'string', value: 'HOST', default: '127.0.0.1', description: 'Address to listen on' },
   'allow-anonymous': {
     type: 'boolean',
@@ -87,9 +89,8 @@ async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Si
     const loaded = await loadDemoConfig(variables);
     return 'problems' in loaded ? loaded : { config: withSettings(loaded.config, settings) };
   };
-  const portOptions = { proxy: '--port', admin: '--admin-port' };
   try {
-    const source = { file: demoConfigFile, load, portOptions, acceptUnknownTokens: true, onStarted };
+    const source = { file: demoConfigFile, load, acceptUnknownTokens: true, onStarted };
     return await runService(source, io, signals);
   } finally {
     withdraw();
@@ -111,8 +112,9 @@ async function startGateway(
 }
 
 interface Values {
-  readonly port: string;
-  readonly 'admin-port': string;
+  readonly port?: string;
+  readonly 'admin-port'?: string;
+  readonly 'log-level'?: string;
   readonly 'gateway-port': string;
   readonly host: string;
   readonly 'allow-anonymous': boolean;
@@ -129,11 +131,12 @@ async function settingsFrom(values: Values): Promise<Settings> {
       exitCode.usage,
     );
   }
+  const read = readOverrides(values);
+  if ('problems' in read) throw new CliError(read.problems.join('\n'), exitCode.usage);
   try {
     return {
       host,
-      port: portFrom('--port', values.port),
-      adminPort: portFrom('--admin-port', values['admin-port']),
+      overrides: read.overrides,
       gatewayPort: portFrom('--gateway-port', values['gateway-port']),
       scenario: await loadDemoScenario(scenario),
       readyFile: values['ready-file'],

@@ -13,6 +13,7 @@ import type { Unsigned } from '../../oauth1/sign.ts';
 import { readKeyRingOnce } from '../../server/key-source.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { messageOf, optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { configFileOf } from '../shared/settings.ts';
 import { loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
 import { withConfig } from '../shared/with-config.ts';
 import { compareBaseStrings } from './diff.ts';
@@ -28,7 +29,8 @@ const options = {
   config: {
     type: 'string',
     value: 'FILE',
-    description: 'Configuration file (default: that of the running demo, or else throwaway keys)',
+    description:
+      'Configuration file (COUNTERSIGN_CONFIG; default: that of the running demo, or else throwaway keys)',
   },
   demo: {
     type: 'string',
@@ -104,8 +106,8 @@ export async function explain(argv: readonly string[], io: Io): Promise<number> 
       showValues: values['show-values'],
     };
     const work = (config: Config): Promise<number> => explainWith(withLogin(config, values), request, io);
-    const lookUp = lookUpUsed(values);
-    return await withConfig(values.config, io, work, { readyFile: values.demo, skipFiles: true, lookUp });
+    const options = { readyFile: values.demo, skipFiles: true, lookUp: lookUpUsed(values) };
+    return await withConfig(configFileOf(values.config), io, work, options);
   } catch (error) {
     io.err(
       error instanceof ProxyError

@@ -5,6 +5,7 @@ import type { VaultAdmin } from '../../keys/vault/admin.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { createAdmin } from '../shared/inventory.ts';
 import { exitCode, type Io } from '../shared/io.ts';
+import { configFileOf } from '../shared/settings.ts';
 import { type LoginValues, loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
 import { withConfig } from '../shared/with-config.ts';
 
@@ -13,7 +14,8 @@ export const commonOptions = {
   config: {
     type: 'string',
     value: 'FILE',
-    description: "The proxy's configuration file; referenced files need not exist locally",
+    description:
+      "The proxy's configuration file (COUNTERSIGN_CONFIG); referenced files need not exist locally",
   },
   environment: { type: 'string', value: 'NAME', description: 'Environment of the configuration' },
   login: { type: 'string', value: 'LOGIN', description: 'Login to operate on' },
@@ -44,7 +46,8 @@ export async function withKeysContext(
   io: Io,
   work: (context: KeysContext) => Promise<number>,
 ): Promise<number> {
-  const { config: file, environment } = values;
+  const { environment } = values;
+  const file = configFileOf(values.config);
   if (file === undefined || environment === undefined) {
     throw new CliError('--config FILE and --environment NAME are required', exitCode.usage);
   }

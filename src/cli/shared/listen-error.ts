@@ -1,20 +1,13 @@
 import { codeOf, messageOf } from './parse-options.ts';
 
-const hints: ReadonlyMap<string, string> = new Map([
-  ['EADDRINUSE', 'is in use: stop the other process'],
-  ['EACCES', 'needs more rights: choose a port above 1023'],
-]);
-
 /**
- * An error of `listen` as a sentence that names the option; the message of any other error.
+ * The message of an error of `listen`, with the option that chooses another port.
  *
- * @param options what the operator sets to choose another port, such as `--port`, by port
+ * @param options such as `--port`, by port
  */
 export function describeListenError(error: unknown, options: ReadonlyMap<number, string>): string {
-  const hint = hints.get(codeOf(error));
-  if (hint === undefined || !(error instanceof Error) || !('port' in error)) return messageOf(error);
-  const { port } = error;
-  const option = typeof port === 'number' ? options.get(port) : undefined;
-  const choice = option === undefined ? '' : `, or choose another port with ${option}`;
-  return `port ${String(port)}${'address' in error ? ` on ${String(error.address)}` : ''} ${hint}${choice}`;
+  const message = messageOf(error);
+  if (codeOf(error) !== 'EADDRINUSE' || !(error instanceof Error) || !('port' in error)) return message;
+  const option = typeof error.port === 'number' ? options.get(error.port) : undefined;
+  return option === undefined ? message : `${message} The option is ${option}.`;
 }

@@ -9,15 +9,13 @@ import type { Signals } from '../../server/signals.ts';
 import { formatProblems } from './config-report.ts';
 import { exitCode, type Io } from './io.ts';
 import { describeListenError } from './listen-error.ts';
-import { messageOf } from './parse-options.ts';
+import { codeOf, messageOf } from './parse-options.ts';
 
 export interface ServiceSource {
   /** Name of the configuration in messages. */
   readonly file: string;
   /** Loads the configuration, at the start and at each SIGHUP. */
   readonly load: () => Promise<{ config: Config } | { problems: readonly Problem[] }>;
-  /** What the operator sets to choose a port, such as `--port`. */
-  readonly portOptions: Readonly<Record<'proxy' | 'admin', string>>;
   /** For the demo only: an unknown bearer token is ignored. No configuration can set this. */
   readonly acceptUnknownTokens?: boolean;
   /** Called after the start. Returns a text for the terminal. */
@@ -47,7 +45,7 @@ export async function runService(source: ServiceSource, io: Io, signals: Signals
 
 async function start(
   config: Config,
-  { acceptUnknownTokens = false, portOptions }: ServiceSource,
+  { acceptUnknownTokens = false }: ServiceSource,
   { log, destination, flush }: OpenLog,
   io: Io,
 ): Promise<Service | undefined> {
@@ -58,13 +56,18 @@ async function start(
     guard.beforeExit(() => service.abort());
     return service;
   } catch (error) {
-    const options = new Map([
-      [config.admin.port, portOptions.admin],
-      [config.proxy.port, portOptions.proxy],
-    ]);
-    io.err(`Countersign cannot start: ${describeListenError(error, options)}`);
+    io.err(`Countersign cannot start: ${describeStartError(error, config)}`);
     return undefined;
   }
+}
+
+function describeStartError(error: unknown, { proxy, admin }: Config): string {
+  const options = new Map([
+    [proxy.port, '--port'],
+    [admin.port, '--admin-port'],
+  ]);
+  if (codeOf(error) !== 'EADDRINUSE' || proxy.port !== admin.port) return describeListenError(error, options);
+  return `${messageOf(error)} The proxy and the admin port need different ports: see --port and --admin-port.`;
 }
 
 /** @throws what `onStarted` throws, after an orderly stop */
