@@ -93,6 +93,11 @@ export class CacheStore {
     this.#rings.peek(loginRefString(login))?.refresh.recordFailure();
   }
 
+  /** Whether a ring of this login is stored. Does not count as use. */
+  holds(login: LoginRef): boolean {
+    return this.#rings.peek(loginRefString(login)) !== undefined;
+  }
+
   /** Whether at least one login could be served if the source failed now. */
   hasUsableEntries(): boolean {
     const now = this.#options.monotonic();

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { pathAdvice } from '../../src/gateway/path-advice.ts';
 import { statusForm } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
@@ -51,11 +52,12 @@ describe('an unknown path', () => {
     ['no status endpoint', '/sandbox/gw/api/v4/status'],
     ['a page of the admin port', '/metrics'],
     ['the health check of the admin port', '/healthz'],
-  ])('gets the same response in all cases: %s', async (_, target) => {
+  ])('gets the same response in all cases, and advice on its own text: %s', async (_, target) => {
     const problem = expectProblem(await edge.send(formRequest(target, statusForm)), 'unknown-route');
-    expect(problem.detail).toBe(
-      'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment and of the operation.',
-    );
+    const common =
+      'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment and of the operation.';
+    const advice = pathAdvice(target);
+    expect(problem.detail).toBe(advice === undefined ? common : `${common} ${advice}`);
     expect(edge.gateway.requests).toHaveLength(0);
   });
 });

@@ -41,8 +41,10 @@ const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** Expects every part of one of Countersign's own error responses (RFC 9457, RFC 9209, README). */
 export function expectProblem(response: RawResponse, reason: Reason): Record<string, unknown> {
-  const problem = JSON.parse(response.body.toString());
+  const text = response.body.toString();
+  const problem = JSON.parse(text);
   const [status, outcome] = promised[reason];
+  expect(text).toMatch(/\}\n$/);
   expect(problem).toEqual({
     type: `urn:countersign:error:${reason}`,
     title: expect.stringMatching(/^[A-Z].+[^.]$/),

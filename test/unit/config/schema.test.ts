@@ -193,6 +193,20 @@ describe('the shape of a configuration', () => {
       'tokenSha256: is the digest of an empty token',
     ],
     ['anonymous: false', 'anonymous: must be true'],
+    // printf '\n' | sha256sum, and the same with a carriage return
+    [
+      'tokenSha256: 01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b',
+      'tokenSha256: is the digest of an empty token',
+    ],
+    [
+      'tokenSha256: 7eb70257593da06f682a3ddda54a9d260d4fc514f645237f5ca74b08f8da61a6',
+      'tokenSha256: is the digest of an empty token',
+    ],
+    // What sha256sum prints behind a hash
+    [
+      `tokenSha256: "${'0'.repeat(64)}  -"`,
+      'tokenSha256: must be 64 lowercase hex digits and nothing else: printf %s "$TOKEN" | sha256sum | cut -c1-64',
+    ],
   ])('reports the problem of the credential %s', (credential, message) => {
     expect(problemsOf(`${minimal}callers: [{ name: a, credentials: [{ ${credential} }] }]`)).toEqual([
       expect.stringContaining(`5 callers[0].credentials[0].${message}`),

@@ -43,8 +43,10 @@ beforeEach(async () => {
     memory: unlimitedMemory(),
     inflight: new InflightRequests(),
     metrics,
+    isKnownLogin: () => false,
     log: {
       requestFinished: (context) => logged.push(context),
+      handshakeFailed() {},
       internalError() {},
       crash() {},
       message() {},
