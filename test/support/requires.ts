@@ -8,6 +8,7 @@ const programs = {
   openssl: ['version', 'Debian package openssl'],
   prometheus: ['--version', 'Debian package prometheus'],
   promtool: ['--version', 'Debian package prometheus'],
+  wrk: ['--version', 'Debian package wrk'],
 } as const;
 
 type Program = keyof typeof programs;

@@ -1,0 +1,97 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { performance } from 'node:perf_hooks';
+import { setTimeout as wait } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { freePort } from '../support/faulty-gateway.ts';
+import { configFor, spawnServe } from '../support/process.ts';
+import { writeKeys } from '../support/service.ts';
+import { vectorPath, vectorText } from '../support/vectors.ts';
+
+export interface Proxy {
+  readonly url: string;
+  readonly child: ChildProcess;
+  /** From the start of the process to its first response, in seconds. */
+  readonly startTime: number;
+  readonly stop: () => unknown;
+}
+
+export type KeyBits = 2048 | 4096;
+
+/** Throw-away secrets of the benchmark. */
+export const controlKey = '5F2C9E4A-7B1D-4E8F-9A3C-6D0B8E2F4A17';
+export const token = 'bench-3f0c6a7d9e2b4815';
+export const balance = { path: '/gw/api/v2/get-balance/manager/acme', body: 'balance-name=Main+USD' };
+
+const pathOf = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
+
+export async function startScript(name: string, upstream: string): Promise<Proxy> {
+  const port = String(await freePort());
+  const child = spawn(process.execPath, [pathOf(name), upstream, port, controlKey], { stdio: 'inherit' });
+  return started(child, `http://127.0.0.1:${port}`, () => child.kill());
+}
+
+/** Where Debian's package libnginx-mod-http-js puts the module. */
+const njs = '/usr/lib/nginx/modules/ngx_http_js_module.so';
+export const hasNginx = existsSync(njs);
+
+export async function startNginx(upstream: string, bits: KeyBits): Promise<Proxy> {
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-bench-'));
+  const port = String(await freePort());
+  const keyFile = vectorPath(`keys/rsa-${bits}-pkcs8.pem`);
+  const values = new Map(
+    Object.entries({ folder, port, njs, host: new URL(upstream).host, keyFile, controlKey }),
+  );
+  for (const name of ['nginx.conf', 'nginx.njs']) {
+    const text = readFileSync(pathOf(name), 'utf8');
+    writeFileSync(
+      join(folder, name),
+      text.replace(/@(\w+)@/g, (all, value) => values.get(value) ?? all),
+    );
+  }
+  const child = spawn('nginx', ['-e', 'stderr', '-c', join(folder, 'nginx.conf')], { stdio: 'inherit' });
+  child.once('exit', () => rmSync(folder, { recursive: true }));
+  return started(child, `http://127.0.0.1:${port}`, () => child.kill());
+}
+
+/** As in production: keys in a folder, a caller with a token, metrics, a log line per request. */
+export async function startCountersign(
+  upstream: string,
+  bits: KeyBits,
+  more = {},
+  logins = 0,
+): Promise<Proxy> {
+  const port = await freePort();
+  const config = configFor(upstream, { proxy: { port }, callers: [callerOf('bench', token)], ...more });
+  const keys = { controlKey, privateKey: vectorText(`keys/rsa-${bits}-pkcs8.pem`) };
+  const { child, folder, clear } = spawnServe({ config, keys, stdout: openSync('/dev/null', 'w') });
+  for (let at = 0; at < logins; at += 1) writeKeys(join(folder, 'keys'), 'sandbox', `acme-${at}`, keys);
+  return started(child, `http://127.0.0.1:${port}/sandbox`, clear);
+}
+
+/** A caller that may do everything. */
+export function callerOf(name: string, secret: string): object {
+  const credentials = [{ tokenSha256: createHash('sha256').update(secret).digest('hex') }];
+  return { name, credentials, allow: [{ environments: ['*'], operations: ['*'], logins: ['*'] }] };
+}
+
+async function started(child: ChildProcess, url: string, stop: () => unknown): Promise<Proxy> {
+  const startedAt = performance.now();
+  while (!(await post(url + balance.path, balance.body).catch(() => false))) {
+    if (child.exitCode !== null) throw new Error(`${child.spawnargs.join(' ')} did not start`);
+    await wait(5);
+  }
+  return { url, child, startTime: (performance.now() - startedAt) / 1000, stop };
+}
+
+/** Whether the response is a 200. */
+export async function post(url: string, body: string): Promise<boolean> {
+  const type = 'application/x-www-form-urlencoded';
+  const headers = { authorization: `Bearer ${token}`, 'content-type': type };
+  const response = await fetch(url, { method: 'POST', headers, body });
+  await response.arrayBuffer();
+  return response.status === 200;
+}
