@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { measureGrowth } from './growth.ts';
-import type { Proxy } from './proxies.ts';
+import { hasNginx, type Proxy } from './proxies.ts';
 import { chart, leastDisturbed, report } from './report.ts';
 import { measureRound, type Round } from './round.ts';
 import { startUpstream } from './upstream.ts';
@@ -27,8 +27,8 @@ async function measureRounds(): Promise<Round[]> {
   const running: Proxy[] = [];
   try {
     const ways = await startWays(upstream.url, running);
-    for (const way of ways) await verifyWay(way, upstream);
-    console.log(`The upstream received what was sent, and each signature verified (${ways.length} ways).\n`);
+    for (const way of ways) console.log(`${way.name}: verified ${await verifyWay(way, upstream)}`);
+    if (!hasNginx) console.log('nginx + njs: not installed');
     const measured: Round[] = [];
     while (measured.length < warmUps + rounds) measured.push(await measureRound(ways, seconds));
     return measured.slice(warmUps);
@@ -38,13 +38,12 @@ async function measureRounds(): Promise<Round[]> {
 }
 
 function publish(part: 'ways' | 'growth', findings: string): void {
-  console.log(findings);
+  console.log(`\n${findings}`);
   if (!values['write-docs']) return;
   const between = new RegExp(`(?<=<!-- benchmark: ${part} -->\n)[^]*?(?=<!-- /benchmark -->)`);
-  writeFileSync(
-    page,
-    readFileSync(page, 'utf8').replace(between, () => `\n${findings}\n\n`),
-  );
+  const text = readFileSync(page, 'utf8');
+  if (!between.test(text)) throw new Error(`docs/performance.md has no markers for ${part}`);
+  writeFileSync(page, text.replace(between, `\n${findings}\n\n`));
 }
 
 try {

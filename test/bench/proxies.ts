@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -28,11 +28,14 @@ export const balance = { path: '/gw/api/v2/get-balance/manager/acme', body: 'bal
 
 const pathOf = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 
-export async function startScript(name: string, upstream: string): Promise<Proxy> {
-  const port = String(await freePort());
-  const child = spawn(process.execPath, [pathOf(name), upstream, port, controlKey], { stdio: 'inherit' });
-  return started(child, `http://127.0.0.1:${port}`, () => child.kill());
-}
+/** Starts a file of this folder. */
+export const startScript =
+  (name: string) =>
+  async (upstream: string): Promise<Proxy> => {
+    const port = String(await freePort());
+    const child = spawn(process.execPath, [pathOf(name), upstream, port, controlKey], { stdio: 'inherit' });
+    return started(child, `http://127.0.0.1:${port}`, () => child.kill());
+  };
 
 /** Where Debian's package libnginx-mod-http-js puts the module. */
 const njs = '/usr/lib/nginx/modules/ngx_http_js_module.so';
@@ -42,15 +45,12 @@ export async function startNginx(upstream: string, bits: KeyBits): Promise<Proxy
   const folder = mkdtempSync(join(tmpdir(), 'countersign-bench-'));
   const port = String(await freePort());
   const keyFile = vectorPath(`keys/rsa-${bits}-pkcs8.pem`);
-  const values = new Map(
-    Object.entries({ folder, port, njs, host: new URL(upstream).host, keyFile, controlKey }),
-  );
+  const { host } = new URL(upstream);
+  const values = new Map(Object.entries({ folder, port, njs, host, keyFile, controlKey }));
   for (const name of ['nginx.conf', 'nginx.njs']) {
-    const text = readFileSync(pathOf(name), 'utf8');
-    writeFileSync(
-      join(folder, name),
-      text.replace(/@(\w+)@/g, (all, value) => values.get(value) ?? all),
-    );
+    const template = readFileSync(pathOf(name), 'utf8');
+    const text = template.replace(/@(\w+)@/g, (all, value) => values.get(value) ?? all);
+    writeFileSync(join(folder, name), text);
   }
   const child = spawn('nginx', ['-e', 'stderr', '-c', join(folder, 'nginx.conf')], { stdio: 'inherit' });
   child.once('exit', () => rmSync(folder, { recursive: true }));
@@ -67,7 +67,9 @@ export async function startCountersign(
   const port = await freePort();
   const config = configFor(upstream, { proxy: { port }, callers: [callerOf('bench', token)], ...more });
   const keys = { controlKey, privateKey: vectorText(`keys/rsa-${bits}-pkcs8.pem`) };
-  const { child, folder, clear } = spawnServe({ config, keys, stdout: openSync('/dev/null', 'w') });
+  const stdout = openSync('/dev/null', 'w');
+  const { child, folder, clear } = spawnServe({ config, keys, stdout });
+  closeSync(stdout);
   for (let at = 0; at < logins; at += 1) writeKeys(join(folder, 'keys'), 'sandbox', `acme-${at}`, keys);
   return started(child, `http://127.0.0.1:${port}/sandbox`, clear);
 }
@@ -81,8 +83,10 @@ export function callerOf(name: string, secret: string): object {
 async function started(child: ChildProcess, url: string, stop: () => unknown): Promise<Proxy> {
   const startedAt = performance.now();
   while (!(await post(url + balance.path, balance.body).catch(() => false))) {
-    if (child.exitCode !== null) throw new Error(`${child.spawnargs.join(' ')} did not start`);
     await wait(5);
+    if (child.exitCode === null && performance.now() - startedAt < 60_000) continue;
+    await stop();
+    throw new Error(`${child.spawnargs.join(' ')} did not start`);
   }
   return { url, child, startTime: (performance.now() - startedAt) / 1000, stop };
 }

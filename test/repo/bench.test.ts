@@ -40,16 +40,17 @@ const straight = (signature: Way['signature']): Way => ({
 describeWith('wrk')('npm run bench (needs the program wrk)', () => {
   it('measures every way that the machine has', async () => {
     const { stdout } = await run('--quick');
-    const signed = ['HMAC', 'RSA 2048', 'RSA 4096'];
-    const ways = [
-      'http-proxy-middleware, unsigned',
-      'naive app, HMAC',
-      ...signed.map((way) => `Countersign, ${way}`),
-    ];
-    if (hasNginx) ways.push(...signed.map((way) => `nginx + njs, ${way}`));
-    expect(stdout).toContain(`each signature verified (${ways.length + 1} ways)`);
+    const ways = new Map([
+      ['http-proxy-middleware, unsigned', 'none'],
+      ['naive app, HMAC', 'HMAC-SHA1'],
+    ]);
+    for (const name of hasNginx ? ['Countersign', 'nginx + njs'] : ['Countersign']) {
+      ways.set(`${name}, HMAC`, 'HMAC-SHA1');
+      ways.set(`${name}, RSA 2048`, 'RSA-SHA256').set(`${name}, RSA 4096`, 'RSA-SHA256');
+    }
+    for (const [way, method] of ways) expect(stdout).toContain(`${way}: verified ${method}\n`);
     const rows = rowsOf(stdout);
-    for (const way of ways) {
+    for (const way of ways.keys()) {
       const [rate, cpu, each, ratio] = rows.get(way) ?? [];
       // On a busy machine nginx signs nothing in a second.
       const shape = way.startsWith('nginx') ? /^([\d,.]+|-)$/ : /^[\d,.]+$/;
