@@ -41,37 +41,41 @@ signs ${figure(best.signing[2048])}/s with RSA 2048 and ${figure(best.signing[40
 ${table(rows)}`;
 }
 
+const isRsa = ({ way }: Row): boolean => typeof way.signature === 'number';
+
 /** RSA: requests/s to the signatures/s of the idle machine. Otherwise: CPU to that of the naive app. */
-function ratioOf(
-  { rows, signing }: Round,
-  { way: { signature, proxy }, cpu = Number.NaN, rate = Number.NaN }: Row,
-) {
-  if (typeof signature === 'number') return rate / signing[signature];
-  return proxy && cpu / (rows.find(({ way }) => way.name.startsWith('naive'))?.cpu ?? Number.NaN);
+function ratioOf({ rows, signing }: Round, { way, cpu, rate }: Row): number | undefined {
+  const naive = rows.find(({ way }) => way.name.startsWith('naive'))?.cpu;
+  if (typeof way.signature === 'number') return rate && rate / signing[way.signature];
+  return way.proxy && cpu && naive && cpu / naive;
 }
 
 /** The ratios as bars, in SVG. */
 export function chart(round: Round): string {
-  const bars = round.rows.flatMap((row, at) => {
-    const ratio = ratioOf(round, row) ?? Number.NaN;
-    const [y, end] = [at * 24 + 8, 250 + Math.round(ratio * 180)];
-    const fill = row.way.name.startsWith('Countersign') ? '#2a78d6' : '#98a2ae';
-    const meaning =
-      typeof row.way.signature === 'number'
-        ? 'of the signatures/s of the machine'
-        : 'times the CPU of the naive app';
-    return Number.isNaN(ratio)
-      ? []
-      : [
-          `<text x="240" y="${y + 13}" text-anchor="end">${row.way.name}</text>`,
-          `<path d="M250 ${y}H${end}v18H250" fill="${fill}"/>`,
-          `<text x="${end + 6}" y="${y + 13}">${ratio.toFixed(2)} ${meaning}</text>`,
-        ];
-  });
-  const height = round.rows.length * 24 + 10;
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="800" height="${height}" font-family="sans-serif" font-size="13">
-<path d="M0 0h800v${height}H0" fill="#fff"/>
-${bars.join('\n')}
+  const lines: string[] = [];
+  const write = (x: number, text: string, style = ''): number =>
+    lines.push(`<text x="${x}" y="${y + 14}" ${style}>${text}</text>`);
+  let y = 8;
+  for (const rsa of [false, true]) {
+    const caption = rsa
+      ? 'Requests/s. What the machine can sign is 1: more is better'
+      : 'CPU per request. The naive app is 1: less is better';
+    write(250, caption, 'font-weight="600"');
+    for (const row of round.rows.filter((row) => isRsa(row) === rsa)) {
+      const ratio = ratioOf(round, row);
+      if (ratio === undefined) continue;
+      y += 24;
+      const end = 250 + Math.round(ratio * 150);
+      const fill = row.way.name.startsWith('Countersign') ? '#2a78d6' : '#98a2ae';
+      write(240, row.way.name, 'text-anchor="end"');
+      lines.push(`<path d="M250 ${y}H${end}v18H250" fill="${fill}"/>`);
+      write(end + 6, ratio.toFixed(2));
+    }
+    y += 36;
+  }
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="760" height="${y}" font-family="sans-serif" font-size="13">
+<path d="M0 0h760v${y}H0" fill="#fff"/>
+${lines.join('\n')}
 </svg>
 `;
 }

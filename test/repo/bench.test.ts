@@ -100,7 +100,7 @@ describe('the benchmark', () => {
   it('draws a bar for each way that has a proxy, as long as its ratio', () => {
     const svg = chart(roundOf(0, 300));
     expect(svg.match(/<path d="M250 \d+H\d+/g)).toEqual(
-      ['M250 32H430', 'M250 56H520', 'M250 80H340'].map((path) => `<path d="${path}`),
+      ['M250 32H400', 'M250 56H475', 'M250 116H325'].map((path) => `<path d="${path}`),
     );
   });
 
