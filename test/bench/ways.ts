@@ -78,11 +78,9 @@ export async function verifyWay({ signature, url, body }: Way, upstream: Upstrea
     deepEqual(received.body.toString(), body);
     return 'none';
   }
-  const publicKey = signature === 'HMAC' ? undefined : publicKeyOf(`rsa-${signature}-public.pem`);
-  const { form, oauth } = verifyAuthorization(
-    received,
-    publicKey === undefined ? { controlKey } : { publicKey },
-  );
+  const key =
+    signature === 'HMAC' ? { controlKey } : { publicKey: publicKeyOf(`rsa-${signature}-public.pem`) };
+  const { form, oauth } = verifyAuthorization(received, key);
   deepEqual(form, [...new URLSearchParams(body)]);
   return oauth.get('oauth_signature_method') ?? 'none';
 }
