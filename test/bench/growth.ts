@@ -49,13 +49,9 @@ export async function measureGrowth(upstream: string, seconds: number, limit: nu
         for (let sent = 0; sent < before; ) sent += (await measure(way, load)).requests;
         const { cpu, p50, p99, memory } = await measure(way, load);
         const latency = { 'p50, ms': figure(p50), 'p99, ms': figure(p99) };
-        rows.push({
-          growing,
-          size: figure(size),
-          'CPU, µs': figure(cpu),
-          ...latency,
-          'memory, MB': figure(memory),
-        });
+        const cost = { 'CPU, µs': figure(cpu), 'memory, MB': figure(memory) };
+        rows.push({ growing, size: figure(size), ...cost, ...latency });
+        console.log(`${growing}, ${figure(size)}: ${figure(cpu)} µs`);
       } finally {
         await countersign.stop();
       }
