@@ -1,6 +1,6 @@
-import { type Load, measure } from './measure.ts';
+import { type Load, measure, watchOthers } from './measure.ts';
 import { callerOf, startCountersign, token } from './proxies.ts';
-import { figure, table } from './report.ts';
+import { figure, percent, table } from './report.ts';
 import { wayThrough } from './ways.ts';
 
 interface Point extends Partial<Load> {
@@ -38,6 +38,7 @@ const dimensions: Readonly<Record<string, readonly [sizes: readonly number[], at
 
 /** HMAC through Countersign as one thing after the other grows, in a new process for each of so many sizes. */
 export async function measureGrowth(upstream: string, seconds: number, limit: number): Promise<string> {
+  const disturbance = watchOthers();
   const rows: Record<string, string>[] = [];
   for (const [growing, [sizes, at]] of Object.entries(dimensions)) {
     for (const size of sizes.slice(0, limit)) {
@@ -50,12 +51,12 @@ export async function measureGrowth(upstream: string, seconds: number, limit: nu
         const { cpu, p50, p99, memory } = await measure(way, load);
         const latency = { 'p50, ms': figure(p50), 'p99, ms': figure(p99) };
         const cost = { 'CPU, µs': figure(cpu), 'memory, MB': figure(memory) };
-        rows.push({ growing, size: figure(size), ...cost, ...latency });
-        console.log(`${growing}, ${figure(size)}: ${figure(cpu)} µs`);
+        rows.push({ growing, size: size.toLocaleString('en'), ...cost, ...latency });
+        console.log(`${growing}, ${size}: ${figure(cpu)} µs`);
       } finally {
         await countersign.stop();
       }
     }
   }
-  return table(rows);
+  return `Other processes and the hypervisor used ${percent(disturbance())} of the CPU.\n\n${table(rows)}`;
 }

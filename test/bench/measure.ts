@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { token } from './proxies.ts';
@@ -37,8 +39,13 @@ export async function measure({ proxy, url, body }: Way, load: Load): Promise<Me
   return { ...result, cpu, memory: sum(pids.map(memoryOf)) };
 }
 
-/** CPU seconds that went to other processes than ours, or that the hypervisor kept (steal). */
-export function foreignCpu(): number {
+/** Gives the share of the CPU, 0 to 1, that other processes used or the hypervisor kept since it was called. */
+export function watchOthers(): () => number {
+  const [before, startedAt] = [foreignCpu(), performance.now()];
+  return () => (foreignCpu() - before) / ((performance.now() - startedAt) / 1000) / cpus().length;
+}
+
+function foreignCpu(): number {
   // user, nice, system, idle, iowait, irq, softirq, steal in ticks: proc_stat(5)
   const ticks = readFileSync('/proc/stat', 'latin1').split(/\s+/, 9).slice(1).map(Number);
   return sum(ticks.toSpliced(3, 2)) / 100 - sum(processTree(process.pid).map(cpuOf));

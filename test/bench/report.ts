@@ -14,6 +14,8 @@ export function figure(value = Number.NaN): string {
   return Number.isFinite(value) ? value.toLocaleString('en', { maximumSignificantDigits }) : '-';
 }
 
+export const percent = (share: number): string => `${Math.round(share * 100)} %`;
+
 /** The round in which others used the least CPU, since only what comes from one round can be compared. */
 export function leastDisturbed(rounds: readonly Round[]): Round {
   return rounds.reduce((least, round) => (round.disturbance < least.disturbance ? round : least));
@@ -32,7 +34,7 @@ export function report(rounds: readonly Round[], seconds: number): string {
     'memory, MB': figure(row.way.proxy && row.memory),
     'start, s': figure(row.way.proxy?.startTime),
   }));
-  const shares = rounds.map(({ disturbance }) => `${Math.round(disturbance * 100)} %`).join(', ');
+  const shares = rounds.map(({ disturbance }) => percent(disturbance)).join(', ');
   const { openssl, node } = process.versions;
   return `${cpus().length} cores (${cpus()[0]?.model}), Node ${node}, OpenSSL ${openssl}; rounds: ${rounds.length}, ${seconds} s per
 figure. Other processes and the hypervisor used ${shares} of the CPU. With nothing else to do, the machine

@@ -1,9 +1,8 @@
 import { type KeyObject, sign } from 'node:crypto';
-import { cpus } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import { promisify } from 'node:util';
 import { privateKeyOf } from '../support/vectors.ts';
-import { foreignCpu, type Measurement, measure } from './measure.ts';
+import { type Measurement, measure, watchOthers } from './measure.ts';
 import { type Way, wayThrough } from './ways.ts';
 
 export interface Row extends Partial<Measurement> {
@@ -23,7 +22,7 @@ export interface Round {
 export async function measureRound(ways: readonly Way[], seconds: number): Promise<Round> {
   const full = { seconds, connections: 32 };
   const paced = { seconds, connections: 50, rate: 500 };
-  const [foreign, startedAt] = [foreignCpu(), performance.now()];
+  const disturbance = watchOthers();
   const rows: Row[] = [];
   for (const way of ways) {
     const row = { way, ...(await measure(way, full)) };
@@ -35,8 +34,7 @@ export async function measureRound(ways: readonly Way[], seconds: number): Promi
   const [beside] = await Promise.all([measure(hmac, paced), measure(rsa, full)]);
   rows.push({ way: { ...hmac, name: 'Countersign, HMAC beside RSA 4096' }, paced: beside });
   const signing = { 2048: await signingRate(2048, seconds), 4096: await signingRate(4096, seconds) };
-  const disturbance = (foreignCpu() - foreign) / ((performance.now() - startedAt) / 1000) / cpus().length;
-  return { rows, signing, disturbance };
+  return { rows, signing, disturbance: disturbance() };
 }
 
 /** Signatures/s that `crypto.sign` makes on the four threads of libuv's pool. */
