@@ -1,5 +1,5 @@
-import { type Load, measure, watchOthers } from './measure.ts';
-import { callerOf, startCountersign, token } from './proxies.ts';
+import { type Load, measure, token, watchOthers } from './measure.ts';
+import { callerOf, startCountersign } from './proxies.ts';
 import { figure, percent, table } from './report.ts';
 import { wayThrough } from './ways.ts';
 

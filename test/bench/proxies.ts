@@ -10,20 +10,22 @@ import { freePort } from '../support/faulty-gateway.ts';
 import { configFor, spawnServe } from '../support/process.ts';
 import { writeKeys } from '../support/service.ts';
 import { vectorPath, vectorText } from '../support/vectors.ts';
+import { memoryOf, token } from './measure.ts';
 
 export interface Proxy {
   readonly url: string;
   readonly child: ChildProcess;
   /** From the start of the process to its first response, in seconds. */
   readonly startTime: number;
+  /** Resident after that response, in MB. */
+  readonly idleMemory: number;
   readonly stop: () => unknown;
 }
 
 export type KeyBits = 2048 | 4096;
 
-/** Throw-away secrets of the benchmark. */
+/** A throw-away secret. */
 export const controlKey = '5F2C9E4A-7B1D-4E8F-9A3C-6D0B8E2F4A17';
-export const token = 'bench-3f0c6a7d9e2b4815';
 export const balance = { path: '/gw/api/v2/get-balance/manager/acme', body: 'balance-name=Main+USD' };
 
 const pathOf = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
@@ -88,7 +90,8 @@ async function started(child: ChildProcess, url: string, stop: () => unknown): P
     await stop();
     throw new Error(`${child.spawnargs.join(' ')} did not start`);
   }
-  return { url, child, startTime: (performance.now() - startedAt) / 1000, stop };
+  const startTime = (performance.now() - startedAt) / 1000;
+  return { url, child, startTime, idleMemory: memoryOf(child.pid ?? 0), stop };
 }
 
 /** Whether the response is a 200. */

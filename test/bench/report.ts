@@ -31,7 +31,8 @@ export function report(rounds: readonly Round[], seconds: number): string {
     ratio: figure(ratioOf(best, row)),
     'p50, p99, ms': `${figure(row.p50)}, ${figure(row.p99)}`,
     'at 500/s': `${figure(row.paced?.p50)}, ${figure(row.paced?.p99)}`,
-    'memory, MB': figure(row.way.proxy && row.memory),
+    'idle, MB': figure(row.way.proxy?.idleMemory),
+    'loaded, MB': figure(row.way.proxy && row.memory),
     'start, s': figure(row.way.proxy?.startTime),
   }));
   const shares = rounds.map(({ disturbance }) => percent(disturbance)).join(', ');

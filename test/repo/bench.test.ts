@@ -113,7 +113,7 @@ describe('the benchmark', () => {
 /** A round in which the naive app took 200 µs per request, and Countersign so many. */
 function roundOf(disturbance: number, cpu: number): Round {
   const figures = { requests: 5000, rate: 1000, p50: 1, p99: 2, memory: 100 };
-  const proxy = { url: '', child: new ChildProcess(), startTime: 0.5, stop: () => {} };
+  const proxy = { url: '', child: new ChildProcess(), startTime: 0.5, idleMemory: 80, stop: () => {} };
   const way = (name: string, signature: Way['signature']): Way => ({ ...straight(signature), name, proxy });
   const rows = [
     { way: straight('unsigned'), ...figures, cpu: 0 },
