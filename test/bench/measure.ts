@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Way } from './ways.ts';
 
-/** A throw-away secret: the load's credential. */
+/** The credential of the load; it protects nothing. */
 export const token = 'bench-3f0c6a7d9e2b4815';
 
 export interface Load {

@@ -24,7 +24,7 @@ export interface Proxy {
 
 export type KeyBits = 2048 | 4096;
 
-/** A throw-away secret. */
+/** Protects nothing. */
 export const controlKey = '5F2C9E4A-7B1D-4E8F-9A3C-6D0B8E2F4A17';
 export const balance = { path: '/gw/api/v2/get-balance/manager/acme', body: 'balance-name=Main+USD' };
 
