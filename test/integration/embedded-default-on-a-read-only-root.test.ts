@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
 import { createKeyDirectory } from '../../src/cli/shared/demo.ts';
 import { harness } from '../support/harness.ts';
+import { acquire } from '../support/port-lock.ts';
 import { itWhere } from '../support/requires.ts';
 
 /** Where not even root can create a folder. */
@@ -24,6 +25,7 @@ const keysIn = (parent: string): string[] =>
   readdirSync(parent).filter((name) => name.startsWith('countersign-keys-'));
 
 inMemory('serve without --config starts where the folder for temporary files is read-only', async () => {
+  starts.atEnd(await acquire());
   const process = starts.spawn({ env: { TMPDIR: readOnly } });
   // Its ports are fixed, and may be in use on this machine.
   const running = await process.started();

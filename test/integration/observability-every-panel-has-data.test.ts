@@ -127,7 +127,7 @@ describeWith('prometheus')('a real Prometheus that scrapes Countersign under mix
       .replaceAll(/\$environment|\$operation/g, '.+')
       .replaceAll('$namespace', namespace)
       .replaceAll('$release', release)
-      .replaceAll('$__rate_interval', '4s')
+      .replaceAll('$__rate_interval', '10s')
       .replaceAll('$__range', '1m');
     return prometheus.query(concrete);
   }

@@ -7,6 +7,7 @@ import { type FaultyGateway, httpResponse, type Script } from '../support/faulty
 import { paths, post, transferForm, verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
+import { acquire } from '../support/port-lock.ts';
 import { type CountersignProcess } from '../support/process.ts';
 import { formRequest } from '../support/raw-http.ts';
 import { noGateway } from '../support/service.ts';
@@ -180,6 +181,7 @@ describe('a process that cannot start ends at once', () => {
 });
 
 it('the embedded default deletes its keys on exit, even if its fixed ports are in use', async () => {
+  starts.atEnd(await acquire());
   const process = starts.spawn({});
   const keys = () => readdirSync(process.folder).filter((name) => name.startsWith('countersign-keys-'));
   const running = await process.started();

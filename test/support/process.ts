@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stringify } from 'yaml';
+import { compileCache } from './compile-cache.ts';
 import { configFor } from './config.ts';
 import { type Countersign, type LogLine, linesOf, observe } from './countersign.ts';
 import { Folder } from './folder.ts';
@@ -57,7 +58,7 @@ export function spawnProgram(
   }: Pick<SpawnOptions, 'env' | 'nodeOptions' | 'stdout'> & { readonly folder: string },
 ): ChildProcess {
   return spawn(process.execPath, [...nodeOptions, main, 'serve', ...args], {
-    env: { PATH: process.env['PATH'] ?? '', TMPDIR: folder, ...env },
+    env: { PATH: process.env['PATH'] ?? '', TMPDIR: folder, ...compileCache, ...env },
     stdio: ['ignore', stdout ?? 'pipe', 'pipe'],
   });
 }

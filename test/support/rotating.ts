@@ -31,7 +31,7 @@ export interface Rotating {
 export async function startRotating(starts: Harness, options: ProxyOptions = {}): Promise<Rotating> {
   let now = noon;
   const clock = (): number => now;
-  const monotonic = (): number => performance.now() + now - noon;
+  const monotonic = (): number => now - noon;
   const { url, simulator } = await starts.simulator({
     clock,
     keys: new Map([['acme', gatewayKeysOf(oldKeys)]]),
