@@ -32,7 +32,7 @@ it('accepts any bearer token', async () => {
   }
 });
 
-it('runs several times at once, each with keys of its own', async () => {
+it('runs several times at once, each with different keys', async () => {
   const [first, second] = [await processes.startDemo(), await processes.startDemo()];
   for (const { proxyUrl } of [first, second]) {
     const balance = await post(`${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/beta`);

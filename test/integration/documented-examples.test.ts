@@ -12,7 +12,7 @@ const clients = [
   ['go', ['run', 'client.go']],
   ['java', ['Client.java']],
 ] as const;
-/** Each client has orders of its own: two orders with the same ID would be ambiguous. */
+/** Each client has other orders: two with the same ID would be ambiguous. */
 const faults = clients
   .flatMap(([program]) => [
     `  - { operation: transfer, client_orderid: lost-${program}, fault: reset }\n`,

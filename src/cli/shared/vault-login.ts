@@ -30,7 +30,7 @@ export interface LoginValues {
   readonly 'ca-file'?: string;
 }
 
-/** Whether the command has a token of its own, such as that of an operator at a laptop. */
+/** Whether the operator gave a token. The command may then run far from the pod's files. */
 export function hasOwnToken(values: LoginValues): boolean {
   return values['token-file'] !== undefined || values['token-env'] !== undefined;
 }
