@@ -3,6 +3,7 @@ import { unsafeSettings } from '../server/unsafe-settings.ts';
 import { packageVersion } from '../util/package-info.ts';
 import { callers } from './callers.ts';
 import { check } from './check/check.ts';
+import { demo } from './demo/demo.ts';
 import { explain } from './explain/explain.ts';
 import { keys } from './keys/keys.ts';
 import { serve } from './serve.ts';
@@ -16,6 +17,7 @@ type Command = (argv: readonly string[], io: Io, signals: Signals) => Promise<nu
 
 const commands = new Map<string, { readonly run: Command; readonly summary: string }>([
   ['serve', { run: serve, summary: 'Run the proxy' }],
+  ['demo', { run: demo, summary: 'Run the proxy with a gateway simulator, for tests' }],
   ['simulate', { run: simulate, summary: 'Run the gateway simulator alone' }],
   ['check', { run: check, summary: 'Validate a configuration file' }],
   ['explain', { run: explain, summary: 'Explain how a form is signed' }],

@@ -1,12 +1,9 @@
-import { readFile } from 'node:fs/promises';
 import { type ListenOptions, listenSimulator } from '../simulator/listen.ts';
-import { loadScenario } from '../simulator/scenario.ts';
-import { packageRoot } from '../util/package-info.ts';
+import { loadDemoScenario } from './demo/config.ts';
 import { exitCode, type Io } from './shared/io.ts';
-import { messageOf, optionsHelp, parseOptions } from './shared/parse-options.ts';
+import { describeListenError } from './shared/listen-error.ts';
+import { messageOf, optionsHelp, parseOptions, portFrom } from './shared/parse-options.ts';
 import { loadSimulatorKeys } from './shared/simulator-keys.ts';
-
-const defaultScenario = new URL('config/scenario.yaml', packageRoot);
 
 const options = {
   keys: {
@@ -60,7 +57,8 @@ async function run(options: ListenOptions, io: Io): Promise<number> {
     await listening.close();
     return exitCode.done;
   } catch (error) {
-    io.err(`The gateway simulator cannot listen: ${messageOf(error)}`);
+    const reason = describeListenError(error, new Map([[options.port, '--port']]));
+    io.err(`The gateway simulator cannot listen: ${reason}`);
     return exitCode.failed;
   }
 }
@@ -75,8 +73,8 @@ interface Values {
 /** @throws Error for invalid options, scenario or keys */
 async function listenOptions(values: Values, io: Io): Promise<ListenOptions> {
   if (values.keys === undefined) throw new Error('--keys DIR is required\nSee: countersign simulate --help');
-  const port = portFrom(values.port);
-  const scenario = loadScenario(await readFile(values.scenario ?? defaultScenario, 'utf8'));
+  const port = portFrom('--port', values.port);
+  const scenario = await loadDemoScenario(values.scenario);
   const keys = await loadSimulatorKeys(values.keys);
   const keyless = Object.keys(scenario.logins).filter((login) => !keys.has(login));
   for (const login of keyless) io.err(`Login ${login} has no key in ${values.keys}: its requests get 403.`);
@@ -88,11 +86,6 @@ async function listenOptions(values: Values, io: Io): Promise<ListenOptions> {
     clock: Date.now,
     onRejected: (reason, operation) => io.out(`${new Date().toISOString()} ${operation} 403 ${reason}`),
   };
-}
-
-function portFrom(text: string): number {
-  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535) throw new Error('--port must be between 0 and 65535');
-  return Number(text);
 }
 
 function untilStopped(): Promise<void> {

@@ -1,52 +1,62 @@
-import { writeFileSync } from 'node:fs';
-import { type Child, startChild } from './child.ts';
-import { startCountersign } from './countersign.ts';
-import { type Options, readOptions, usage } from './options.ts';
-import { report } from './report.ts';
-import { measureRound, type Round, type RoundPlan } from './round.ts';
-import { type Place, waysThrough } from './scenarios.ts';
-import { setting } from './setting.ts';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { measureGrowth } from './growth.ts';
+import { hasNginx, type Proxy } from './proxies.ts';
+import { chart, leastDisturbed, report } from './report.ts';
+import { measureRound, type Round } from './round.ts';
+import { startUpstream } from './upstream.ts';
+import { startWays, verifyWay } from './ways.ts';
 
-/** Starts every process, measures, stops them. The first, shorter round is for warming up and is dropped. */
-async function bench(options: Options): Promise<readonly Round[]> {
-  const running: { stop(): Promise<void> }[] = [];
-  const start = (peer: string, ...args: string[]): Child => {
-    const child = startChild(new URL(`peers/${peer}.ts`, import.meta.url), { args });
-    running.push(child);
-    return child;
-  };
+const usage = `Usage: npm run bench -- [options]
+
+Measures what a request through Countersign costs, beside other ways. Needs Linux, wrk and an idle machine; nginx + njs
+is left out where Debian's packages nginx and libnginx-mod-http-js are not installed.
+
+  --quick       measures each thing once, for a second: to see that it works, not to know the figures
+  --growth      measures instead how the cost grows with parameters, logins, connections and more
+  --write-docs  writes the findings into docs/performance.md and docs/performance.svg
+  --help        prints this`;
+
+const flag = { type: 'boolean', default: false } as const;
+const { values } = parseArgs({ options: { quick: flag, growth: flag, 'write-docs': flag, help: flag } });
+const [warmUps, rounds, seconds] = values.quick ? [0, 1, 1] : [1, 5, 5];
+const page = new URL('../../docs/performance.md', import.meta.url);
+const upstream = await startUpstream();
+
+async function measureRounds(): Promise<Round[]> {
+  const running: Proxy[] = [];
   try {
-    const upstream = await placeOf(start('upstream'));
-    const bare = await placeOf(start('bare', upstream.url));
-    const countersign = await startCountersign(upstream.url, options.signing);
-    running.push(countersign);
-    const plan: RoundPlan = {
-      ...options,
-      ways: waysThrough(upstream, bare, countersign),
-      load: start('load'),
-      upstream: upstream.child,
-      signatures: start('signatures'),
-    };
-    await measureRound({ ...plan, requests: Math.ceil(options.requests / 2) });
-    const rounds: Round[] = [];
-    while (rounds.length < options.rounds) rounds.push(await measureRound(plan));
-    return rounds;
+    const ways = await startWays(upstream.url, running);
+    for (const way of ways) console.log(`${way.name}: verified ${await verifyWay(way, upstream)}`);
+    if (!hasNginx) console.log('nginx + njs: not installed');
+    const measured: Round[] = [];
+    while (measured.length < warmUps + rounds) measured.push(await measureRound(ways, seconds));
+    return measured.slice(warmUps);
   } finally {
-    await Promise.all(running.map((child) => child.stop()));
+    for (const proxy of running) await proxy.stop();
   }
 }
 
-async function placeOf(child: Child): Promise<Place> {
-  return { child, url: await child.ask<string>({ ask: 'url' }) };
+function publish(part: 'ways' | 'growth', findings: string): void {
+  console.log(`\n${findings}`);
+  if (!values['write-docs']) return;
+  const between = new RegExp(`(?<=<!-- benchmark: ${part} -->\n)[^]*?(?=<!-- /benchmark -->)`);
+  const text = readFileSync(page, 'utf8');
+  if (!between.test(text)) throw new Error(`docs/performance.md has no markers for ${part}`);
+  writeFileSync(page, text.replace(between, `\n${findings}\n\n`));
 }
 
-const options = readOptions(process.argv.slice(2));
-if (options === 'help') {
-  console.log(usage);
-} else {
-  const rounds = await bench(options);
-  console.log(`${setting(options)}\n\n${report(rounds, options.signing)}`);
-  if (options.json !== undefined) {
-    writeFileSync(options.json, JSON.stringify({ setting: setting(options), options, rounds }, undefined, 2));
+try {
+  if (values.help) {
+    console.log(usage);
+  } else if (values.growth) {
+    publish('growth', await measureGrowth(upstream.url, seconds, values.quick ? 1 : 4));
+  } else {
+    const measured = await measureRounds();
+    publish('ways', report(measured, seconds));
+    if (values['write-docs'])
+      writeFileSync(new URL('performance.svg', page), chart(leastDisturbed(measured)));
   }
+} finally {
+  upstream.stop();
 }

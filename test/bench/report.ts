@@ -1,118 +1,84 @@
-import type { KeyBits } from './countersign.ts';
-import { type Measurement, poolSize, type Round } from './round.ts';
-import type { WayName } from './scenarios.ts';
-import { median } from './statistics.ts';
+import { cpus } from 'node:os';
+import type { Round, Row } from './round.ts';
 
-const ways: readonly (readonly [name: WayName, title: string])[] = [
-  ['direct', '(a) straight to the upstream'],
-  ['bare', '(b) bare http-proxy-middleware'],
-  ['hmac', '(c) Countersign, HMAC-SHA1'],
-  ['rsa-2048', '(d) Countersign, RSA-SHA256, 2048 bits'],
-  ['rsa-4096', '(d) Countersign, RSA-SHA256, 4096 bits'],
-];
-
-/** What is shown of each way, beside the ratio to (b). */
-const columns: readonly (readonly [of: keyof Measurement, title: string, text: (value: number) => string])[] =
-  [
-    ['rate', 'requests/s', whole],
-    ['cpu', 'CPU per request', milliseconds],
-    ['p50', 'p50', milliseconds],
-    ['p99', 'p99', milliseconds],
-  ];
-
-/** Of the CPU of (b) at most, and of the machine's own rate of signatures at least. */
-const aims = { cpu: 1.5, signing: 0.85 };
-
-/** The findings as Markdown. Values are medians over the rounds; ratios are medians of each round's ratio. */
-export function report(rounds: readonly Round[], signing: number): string {
-  return [
-    table(
-      ['way', ...columns.flatMap(([, title]) => [title, 'to (b)'])],
-      ways.map(([name, title]) => [title, ...columns.flatMap((column) => wayCells(rounds, name, column))]),
-    ),
-    table(
-      ['signatures/s', 'one core', `${signing} at once`, `${poolSize} at once`, 'Countersign', 'to own rate'],
-      [
-        ['HMAC-SHA1', whole(over(rounds, (round) => round.hmacCore)), '-', '-', '-', '-'],
-        signingCells(rounds, 2048),
-        signingCells(rounds, 4096),
-      ],
-    ),
-    table(
-      ['aim', 'measured', ''],
-      [
-        aimCells(`(c) takes at most ${aims.cpu} times the CPU of (b)`, cpuRatio(rounds), 'at most', aims.cpu),
-        aimCells(
-          `(d) with 4096 bits signs at ${aims.signing} of the machine's own rate`,
-          signingRatio(rounds, 4096),
-          'at least',
-          aims.signing,
-        ),
-      ],
-    ),
-    `CPU per request of load generator and upstream together: ${ends(rounds)}.`,
-  ].join('\n\n');
+/** Rows by column as Markdown. */
+export function table(rows: readonly Readonly<Record<string, string>>[]): string {
+  const head = Object.keys(rows[0] ?? {});
+  const rule = head.map((_, at) => (at === 0 ? '---' : '--:'));
+  return [head, rule, ...rows.map(Object.values)].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
-function wayCells(
-  rounds: readonly Round[],
-  name: WayName,
-  [of, , text]: (typeof columns)[number],
-): [value: string, ratio: string] {
-  return [
-    text(over(rounds, (round) => round.ways[name][of])),
-    over(rounds, (round) => round.ways[name][of] / round.ways.bare[of]).toFixed(2),
-  ];
+/** Three digits, or `-` for what was not measured. */
+export function figure(value = Number.NaN): string {
+  const maximumSignificantDigits = value < 1000 ? 3 : 4;
+  return Number.isFinite(value) ? value.toLocaleString('en', { maximumSignificantDigits }) : '-';
 }
 
-function signingCells(rounds: readonly Round[], bits: KeyBits): string[] {
-  return [
-    `RSA-SHA256, ${bits} bits`,
-    whole(over(rounds, (round) => round.signing[bits].core)),
-    whole(over(rounds, (round) => round.signing[bits].limited)),
-    whole(over(rounds, (round) => round.signing[bits].pool)),
-    whole(over(rounds, (round) => round.ways[`rsa-${bits}`].rate)),
-    signingRatio(rounds, bits).toFixed(2),
-  ];
+export const percent = (share: number): string => `${Math.round(share * 100)} %`;
+
+/** The round in which others used the least CPU, since only what comes from one round can be compared. */
+export function leastDisturbed(rounds: readonly Round[]): Round {
+  return rounds.reduce((least, round) => (round.disturbance < least.disturbance ? round : least));
 }
 
-function aimCells(aim: string, measured: number, side: 'at most' | 'at least', bound: number): string[] {
-  const met = side === 'at most' ? measured <= bound : measured >= bound;
-  return [aim, measured.toFixed(2), met ? 'met' : 'missed'];
+export function report(rounds: readonly Round[], seconds: number): string {
+  const best = leastDisturbed(rounds);
+  const rows = best.rows.map((row, at) => ({
+    way: row.way.name,
+    'requests/s': figure(row.rate),
+    'CPU, µs': figure(row.way.proxy && row.cpu),
+    'in each round': row.way.proxy ? rounds.map(({ rows }) => figure(rows[at]?.cpu)).join(' ') : '-',
+    ratio: figure(ratioOf(best, row)),
+    'p50, p99, ms': `${figure(row.p50)}, ${figure(row.p99)}`,
+    'at 500/s': `${figure(row.paced?.p50)}, ${figure(row.paced?.p99)}`,
+    'idle, MB': figure(row.way.proxy?.idleMemory),
+    'loaded, MB': figure(row.way.proxy && row.memory),
+    'start, s': figure(row.way.proxy?.startTime),
+  }));
+  const shares = rounds.map(({ disturbance }) => percent(disturbance)).join(', ');
+  const { openssl, node } = process.versions;
+  return `${cpus().length} cores (${cpus()[0]?.model}), Node ${node}, OpenSSL ${openssl}; rounds: ${rounds.length}, ${seconds} s per
+figure. Other processes and the hypervisor used ${shares} of the CPU. With nothing else to do, the machine
+signs ${figure(best.signing[2048])}/s with RSA 2048 and ${figure(best.signing[4096])}/s with RSA 4096.
+
+${table(rows)}`;
 }
 
-function cpuRatio(rounds: readonly Round[]): number {
-  return over(rounds, ({ ways }) => ways.hmac.cpu / ways.bare.cpu);
+const isRsa = ({ way }: Row): boolean => typeof way.signature === 'number';
+
+/** RSA: requests/s to the signatures/s of the idle machine. Otherwise: CPU to that of the naive app. */
+function ratioOf({ rows, signing }: Round, { way, cpu, rate }: Row): number | undefined {
+  const naive = rows.find(({ way }) => way.name.startsWith('naive'))?.cpu;
+  if (typeof way.signature === 'number') return rate && rate / signing[way.signature];
+  return way.proxy && cpu && naive && cpu / naive;
 }
 
-/** The machine's own rate is the one with the whole pool at work and nothing else. */
-function signingRatio(rounds: readonly Round[], bits: KeyBits): number {
-  return over(rounds, ({ ways, signing }) => ways[`rsa-${bits}`].rate / signing[bits].pool);
-}
-
-function ends(rounds: readonly Round[]): string {
-  return ways
-    .map(([name, title]) => {
-      const cpu = milliseconds(over(rounds, (round) => round.ways[name].cpuAround));
-      return `${cpu} in ${title.slice(0, 3)}${name.startsWith('rsa') ? ` ${name.slice(4)}` : ''}`;
-    })
-    .join(', ');
-}
-
-function over(rounds: readonly Round[], value: (round: Round) => number): number {
-  return median(rounds.map(value));
-}
-
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
-  const rule = head.map((_, index) => (index === 0 ? '---' : '--:'));
-  return [head, rule, ...rows].map(line).join('\n');
-}
-
-function whole(value: number): string {
-  return Math.round(value).toLocaleString('en');
-}
-
-function milliseconds(seconds: number): string {
-  return `${(seconds * 1000).toFixed(seconds < 0.01 ? 3 : 1)} ms`;
+/** The ratios as bars, in SVG. */
+export function chart(round: Round): string {
+  const lines: string[] = [];
+  const write = (x: number, text: string, style = ''): number =>
+    lines.push(`<text x="${x}" y="${y + 14}" ${style}>${text}</text>`);
+  let y = 8;
+  for (const rsa of [false, true]) {
+    const caption = rsa
+      ? 'Requests/s. What the machine can sign is 1: more is better'
+      : 'CPU per request. The naive app is 1: less is better';
+    write(250, caption, 'font-weight="600"');
+    for (const row of round.rows.filter((row) => isRsa(row) === rsa)) {
+      const ratio = ratioOf(round, row);
+      if (ratio === undefined) continue;
+      y += 24;
+      const end = 250 + Math.round(ratio * 150);
+      const fill = row.way.name.startsWith('Countersign') ? '#2a78d6' : '#98a2ae';
+      write(240, row.way.name, 'text-anchor="end"');
+      lines.push(`<path d="M250 ${y}H${end}v18H250" fill="${fill}"/>`);
+      write(end + 6, ratio.toFixed(2));
+    }
+    y += 36;
+  }
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="760" height="${y}" font-family="sans-serif" font-size="13">
+<path d="M0 0h760v${y}H0" fill="#fff"/>
+${lines.join('\n')}
+</svg>
+`;
 }

@@ -1,107 +1,51 @@
-import type { Child } from './child.ts';
-import { type KeyBits, keyFileOf } from './countersign.ts';
-import type { LoadOrder, LoadResult } from './peers/load.ts';
-import type { CoreOrder, PoolOrder } from './peers/signatures.ts';
-import type { Way, WayName, Ways } from './scenarios.ts';
+import { type KeyObject, sign } from 'node:crypto';
+import { performance } from 'node:perf_hooks';
+import { promisify } from 'node:util';
+import { privateKeyOf } from '../support/vectors.ts';
+import { type Measurement, measure, watchOthers } from './measure.ts';
+import { type Way, wayThrough } from './ways.ts';
 
-/** One way in one round. Durations in seconds, CPU in seconds per request. */
-export interface Measurement {
-  /** Requests a second. */
-  readonly rate: number;
-  readonly p50: number;
-  readonly p99: number;
-  /** Of the proxy in between. */
-  readonly cpu: number;
-  /** Of load generator and upstream together: what the proxy has to share the machine with. */
-  readonly cpuAround: number;
-}
-
-/** Signatures a second with the machine doing nothing else. */
-export interface SigningRates {
-  /** As many at once as Countersign has. */
-  readonly limited: number;
-  /** As many at once as libuv's pool has threads. */
-  readonly pool: number;
-  /** Per second of CPU time. */
-  readonly core: number;
+export interface Row extends Partial<Measurement> {
+  readonly way: Way;
+  /** At 500 requests/s, if the way is fast enough; the rest is with 32 connections that always wait for a response. */
+  readonly paced?: Measurement;
 }
 
 export interface Round {
-  readonly ways: Readonly<Record<WayName, Measurement>>;
-  readonly signing: Readonly<Record<KeyBits, SigningRates>>;
-  /** HMAC-SHA1 signatures per second of CPU time. */
-  readonly hmacCore: number;
+  readonly rows: readonly Row[];
+  /** Signatures/s of the machine with nothing else to do. */
+  readonly signing: Readonly<Record<2048 | 4096, number>>;
+  /** Share of the CPU that other processes or the hypervisor used, 0 to 1. */
+  readonly disturbance: number;
 }
 
-export interface RoundPlan {
-  readonly ways: Ways;
-  readonly load: Child;
-  readonly upstream: Child;
-  readonly signatures: Child;
-  readonly requests: number;
-  readonly connections: number;
-  /** RSA signatures at once. */
-  readonly signing: number;
+export async function measureRound(ways: readonly Way[], seconds: number): Promise<Round> {
+  const full = { seconds, connections: 32 };
+  const paced = { seconds, connections: 50, rate: 500 };
+  const disturbance = watchOthers();
+  const rows: Row[] = [];
+  for (const way of ways) {
+    const row = { way, ...(await measure(way, full)) };
+    rows.push(row.rate > 1.3 * paced.rate ? { ...row, paced: await measure(way, paced) } : row);
+  }
+  const rsa = ways.find(({ name }) => name === 'Countersign, RSA 4096');
+  if (rsa?.proxy === undefined) throw new TypeError('Countersign is not among the ways');
+  const hmac = wayThrough('Countersign', 'HMAC', rsa.proxy);
+  const [beside] = await Promise.all([measure(hmac, paced), measure(rsa, full)]);
+  rows.push({ way: { ...hmac, name: 'Countersign, HMAC beside RSA 4096' }, paced: beside });
+  const signing = { 2048: await signingRate(2048, seconds), 4096: await signingRate(4096, seconds) };
+  return { rows, signing, disturbance: disturbance() };
 }
 
-/** Threads of libuv's pool. */
-export const poolSize = 4;
-
-/** Everything once; what is compared with one another comes soon after one another. */
-export async function measureRound(plan: RoundPlan): Promise<Round> {
-  const pass = (name: WayName): Promise<Measurement> => passBy(plan.ways[name], plan);
-  const hmac: CoreOrder = { ask: 'core', signatures: plan.requests * 5 };
-  return {
-    ways: {
-      direct: await pass('direct'),
-      bare: await pass('bare'),
-      hmac: await pass('hmac'),
-      'rsa-2048': await pass('rsa-2048'),
-      'rsa-4096': await pass('rsa-4096'),
-    },
-    signing: {
-      4096: await signingRates(4096, plan.ways['rsa-4096'], plan),
-      2048: await signingRates(2048, plan.ways['rsa-2048'], plan),
-    },
-    hmacCore: await plan.signatures.ask<number>(hmac),
+/** Signatures/s that `crypto.sign` makes on the four threads of libuv's pool. */
+async function signingRate(bits: 2048 | 4096, seconds: number): Promise<number> {
+  const key = privateKeyOf(`rsa-${bits}-pkcs8.pem`);
+  const signOnThread = promisify<string, Buffer, KeyObject, Buffer>(sign);
+  const end = performance.now() + seconds * 1000;
+  let signatures = 0;
+  const thread = async (): Promise<void> => {
+    for (; performance.now() < end; signatures += 1) await signOnThread('sha256', Buffer.alloc(500), key);
   };
-}
-
-async function passBy(
-  way: Way,
-  { load, upstream, requests: most, connections }: RoundPlan,
-): Promise<Measurement> {
-  const { url, body, proxy } = way;
-  const requests = requestsBy(way, most);
-  const order: LoadOrder = { ask: 'load', url, body, requests, connections };
-  const cpuOf = async (processes: readonly Child[]): Promise<number> =>
-    (await Promise.all(processes.map((child) => child.cpu()))).reduce((sum, seconds) => sum + seconds, 0);
-  const inside = proxy === undefined ? [] : [proxy];
-  const [before, beforeAround] = [await cpuOf(inside), await cpuOf([load, upstream])];
-  const { seconds, p50, p99 } = await load.ask<LoadResult>(order);
-  return {
-    rate: requests / seconds,
-    p50,
-    p99,
-    cpu: ((await cpuOf(inside)) - before) / requests,
-    cpuAround: ((await cpuOf([load, upstream])) - beforeAround) / requests,
-  };
-}
-
-async function signingRates(bits: KeyBits, way: Way, plan: RoundPlan): Promise<SigningRates> {
-  const { signatures: process, signing, requests } = plan;
-  const signatures = requestsBy(way, requests);
-  const keyFile = keyFileOf(bits);
-  const pool: PoolOrder = { ask: 'pool', keyFile, signatures, concurrency: poolSize };
-  const limited: PoolOrder = { ...pool, concurrency: signing };
-  const core: CoreOrder = { ask: 'core', keyFile, signatures: Math.ceil(signatures / 4) };
-  return {
-    limited: await process.ask<number>(limited),
-    pool: await process.ask<number>(pool),
-    core: await process.ask<number>(core),
-  };
-}
-
-function requestsBy(way: Way, most: number): number {
-  return Math.ceil(most * way.share);
+  await Promise.all([thread(), thread(), thread(), thread()]);
+  return signatures / seconds;
 }

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import { nextIsServed } from '../support/countersign.ts';
 import { paths } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
-import { expectProblem } from '../support/problem.ts';
+import { expectProblem, expectRejectedAndClosed } from '../support/problem.ts';
 import { formRequest, RawConnection } from '../support/raw-http.ts';
 import { testControlKey } from '../support/service.ts';
 import { receivedFrom, verifyAuthorization } from '../support/verify.ts';
@@ -82,11 +82,7 @@ describe('a chunked body', () => {
     ['with an endless chunk extension', `3;${'x'.repeat(20_000)}\r\na=b\r\n0\r\n\r\n`],
   ])('with invalid framing is one request, rejected once: %s', async (_, body) => {
     const before = (await edge.requestLines(0)).length;
-    const connection = await edge.connect();
-    const response = await connection.send(chunked([], body)).response();
-    expectProblem(response, 'bad-request');
-    expect(await connection.ended()).toBe('FIN');
-    expect(edge.gateway.requests).toHaveLength(0);
+    const response = await expectRejectedAndClosed(edge, chunked([], body), 'bad-request');
     expect((await edge.requestLines(before + 1)).slice(before)).toEqual([
       expect.objectContaining({ requestId: response.headers['x-request-id'], reason: 'bad-request' }),
     ]);

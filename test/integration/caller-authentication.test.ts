@@ -1,19 +1,17 @@
-import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { everything, tokenCredential } from '../support/config.ts';
 import { nextIsServed } from '../support/countersign.ts';
 import { paths } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
-import { expectProblem } from '../support/problem.ts';
+import { expectProblem, expectRejectedAndClosed } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
 import type { RawResponse } from '../support/response-reader.ts';
 
 const { balance, transfer } = paths;
 
-const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 const tokenOf = (name: string): string => `${name}-token-3f9a.~+/=`;
-const credentialsOf = (name: string) => [{ tokenSha256: sha256(tokenOf(name)) }];
+const credentialsOf = (name: string) => [tokenCredential(tokenOf(name))];
 const bearer = (name: string): string => `Authorization: Bearer ${tokenOf(name)}`;
-const everything = { environments: ['*'], operations: ['*'], logins: ['*'] };
 
 const reading = { environments: ['sandbox'], operations: ['manager-balance'], logins: ['acme*', 'beta'] };
 const callers = [
@@ -65,17 +63,14 @@ describe('a caller with a bearer token', () => {
     ['of no caller', 'Authorization: Bearer wrong'],
     ['that is empty', 'Authorization: Bearer'],
     ['that is blank', 'Authorization: Bearer  '],
-    ['that is the digest itself', `Authorization: Bearer ${sha256(tokenOf('billing'))}`],
+    ['that is the digest itself', `Authorization: Bearer ${tokenCredential(tokenOf('billing')).tokenSha256}`],
     ['with more behind it', `${bearer('billing')} x`],
     ['in quotes', `Authorization: Bearer "${tokenOf('billing')}"`],
     ['after a tab', `Authorization: Bearer\t${tokenOf('billing')}`],
   ])('is never treated as anonymous if it presents one %s', async (_, line) => {
-    const connection = await edge.connect();
-    const response = await connection.send(formRequest(balance, '', [line])).response();
-    expectProblem(response, 'caller-unknown');
+    const request = formRequest(balance, '', [line]);
+    const response = await expectRejectedAndClosed(edge, request, 'caller-unknown');
     expect(response.headers['www-authenticate']).toBe('Bearer realm="countersign"');
-    expect(await connection.ended()).toBe('FIN');
-    expect(edge.gateway.requests).toHaveLength(0);
   });
 
   it('never has the token forwarded or logged', async () => {
@@ -194,14 +189,10 @@ it('a grant for the sandbox does not cover production', async () => {
       },
     },
   });
-  try {
-    const lines = [bearer('billing')];
-    expect((await both.send(formRequest(balance, '', lines))).status).toBe(200);
-    const production = balance.replace('/sandbox/', '/production/');
-    expectProblem(await both.send(formRequest(production, '', lines)), 'not-allowed');
-    expectProblem(await both.send(formRequest(balance)), 'caller-unknown');
-    expect(edge.gateway.requests).toHaveLength(1);
-  } finally {
-    await both.stop();
-  }
+  const lines = [bearer('billing')];
+  expect((await both.send(formRequest(balance, '', lines))).status).toBe(200);
+  const production = balance.replace('/sandbox/', '/production/');
+  expectProblem(await both.send(formRequest(production, '', lines)), 'not-allowed');
+  expectProblem(await both.send(formRequest(balance)), 'caller-unknown');
+  expect(edge.gateway.requests).toHaveLength(1);
 });

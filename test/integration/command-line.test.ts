@@ -21,7 +21,7 @@ it('countersign --version prints the version of package.json', async () => {
 it('countersign without a command lists the commands', async () => {
   const { code, out } = await run();
   expect(code).toBe(0);
-  for (const name of ['serve', 'simulate', 'check', 'explain', 'keys', 'callers']) {
+  for (const name of ['serve', 'demo', 'simulate', 'check', 'explain', 'keys', 'callers']) {
     expect(out).toMatch(new RegExp(`^  ${name} `, 'm'));
   }
 });
@@ -66,7 +66,7 @@ itWhere(existsSync('/proc/self/mem'), 'there is no file that can be opened but n
   },
 );
 
-it.each(['serve', 'simulate', 'check', 'explain', 'keys', 'callers'])(
+it.each(['serve', 'demo', 'simulate', 'check', 'explain', 'keys', 'callers'])(
   'countersign %s has a help',
   async (name) => {
     const { code, out } = await run(name, '--help');

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
-import { createKeyDirectory } from '../../src/cli/shared/demo.ts';
+import { createKeyDirectory } from '../../src/cli/demo/keys.ts';
 import { harness } from '../support/harness.ts';
 import { acquire } from '../support/port-lock.ts';
 import { itWhere } from '../support/requires.ts';

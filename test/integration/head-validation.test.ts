@@ -3,7 +3,7 @@ import type { Reason } from '../../src/errors.ts';
 import { nextIsServed } from '../support/countersign.ts';
 import { paths } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
-import { expectProblem } from '../support/problem.ts';
+import { expectProblem, expectRejectedAndClosed } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
 
 const { balance, transfer } = paths;
@@ -105,10 +105,7 @@ describe('a request with an invalid head', () => {
     ['in HTTP/1.0', http10(formRequest(balance, '0\r\n\r\n', ['Transfer-Encoding: chunked']))],
     ['given twice', formRequest(balance, '', ['Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'])],
   ])('closes the connection if its end is unknown: Transfer-Encoding %s', async (_, request) => {
-    const connection = await edge.connect();
-    expectProblem(await connection.send(request).response(), 'bad-request');
-    expect(await connection.ended()).toBe('FIN');
-    expect(edge.gateway.requests).toHaveLength(0);
+    await expectRejectedAndClosed(edge, request, 'bad-request');
   });
 
   it('is rejected before its body is received: with a complete response, then the connection closes', async () => {
@@ -143,12 +140,8 @@ const ambiguous: [name: string, request: string][] = [
 
 describe('an ambiguous request', () => {
   it.each(ambiguous)('is rejected, and nothing after it is processed: %s', async (_, request) => {
-    const connection = await edge.connect();
-    const response = await connection.send(request + formRequest(balance)).response();
-    expectProblem(response, 'bad-request');
+    const response = await expectRejectedAndClosed(edge, request + formRequest(balance), 'bad-request');
     expect(response.headers.connection).toBe('close');
-    expect(await connection.ended()).toBe('FIN');
-    expect(edge.gateway.requests).toHaveLength(0);
   });
 
   it.each(['X_Request_Id: 7', 'x.b3.traceid: 7'])(
@@ -187,12 +180,8 @@ const unparsed: [name: string, bytes: string | Buffer][] = [
 
 describe('bytes that are not a valid request', () => {
   it.each(unparsed)('get a problem response, and the connection closes: %s', async (_, bytes) => {
-    const connection = await edge.connect();
-    const response = await connection.send(bytes).response();
-    expectProblem(response, 'bad-request');
+    const response = await expectRejectedAndClosed(edge, bytes, 'bad-request');
     expect(response.headers.connection).toBe('close');
-    expect(await connection.ended()).toBe('FIN');
-    expect(edge.gateway.requests).toHaveLength(0);
   });
 
   it('have one log line, like every other request', async () => {
@@ -209,11 +198,9 @@ describe('bytes that are not a valid request', () => {
   });
 
   it('get a 405 if they are a CONNECT request', async () => {
-    const connection = await edge.connect();
-    const response = await connection.send(withMethod('CONNECT', 'gateway.test:443')).response();
-    expectProblem(response, 'method-not-allowed');
+    const request = withMethod('CONNECT', 'gateway.test:443');
+    const response = await expectRejectedAndClosed(edge, request, 'method-not-allowed');
     expect(response.headers.allow).toBe('POST');
-    expect(await connection.ended()).toBe('FIN');
   });
 });
 

@@ -4,7 +4,7 @@ import { paths, statusForm } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
-import { testControlKey, testPrivateKey } from '../support/service.ts';
+import { testKeys } from '../support/service.ts';
 
 const { status, transfer } = paths;
 
@@ -12,8 +12,7 @@ const starts = harness(afterAll);
 let edge: Edge;
 
 beforeAll(async () => {
-  const keys = { controlKey: testControlKey, privateKey: testPrivateKey };
-  edge = await starts.edge({ keys: { acme: keys, beta: keys } });
+  edge = await starts.edge({ keys: { acme: testKeys, beta: testKeys } });
 });
 beforeEach(() => {
   edge.gateway.requests.length = 0;

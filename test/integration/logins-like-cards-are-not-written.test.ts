@@ -1,23 +1,22 @@
 import { describe, expect, it } from '@jest/globals';
+import { everything } from '../support/config.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
 import { marksIn } from '../support/secret-canaries.ts';
-import { type ProxyOptions, testControlKey, testPrivateKey, writeKeys } from '../support/service.ts';
+import { type ProxyOptions, testControlKey, testKeys, writeKeys } from '../support/service.ts';
 
 const card = '4111111111111111';
 const grouped = '5500-0000-0000-0004';
 const other = '4012888888881881';
-const keys = { controlKey: testControlKey, privateKey: testPrivateKey };
 const anyone = { name: 'local', credentials: [{ anonymous: true as const }] };
-const anything = { environments: ['*'], operations: ['*'], logins: ['*'] };
 
 const starts = harness();
 let edge: Edge;
 
 async function start(options: Partial<ProxyOptions> = {}): Promise<void> {
   edge = await starts.edge({
-    keys: { [card]: keys, [grouped]: keys, [other]: keys },
+    keys: { [card]: testKeys, [grouped]: testKeys, [other]: testKeys },
     logLevel: 'debug',
     ...options,
   });
@@ -83,7 +82,7 @@ describe('a configured login', () => {
     ['an endpoint map', { sandbox: { endpoints: { '9': card } } }],
     [
       'an exact grant',
-      { config: { callers: [{ ...anyone, allow: [anything, { ...anything, logins: [card] }] }] } },
+      { config: { callers: [{ ...anyone, allow: [everything, { ...everything, logins: [card] }] }] } },
     ],
   ];
 
@@ -102,7 +101,7 @@ describe('a configured login', () => {
   it('is written from the reload on that names it', async () => {
     await start();
     await balanceOf(card);
-    await edge.reload({ callers: [{ ...anyone, allow: [anything, { ...anything, logins: [card] }] }] });
+    await edge.reload({ callers: [{ ...anyone, allow: [everything, { ...everything, logins: [card] }] }] });
     await balanceOf(card);
     const lines = await edge.requestLines(2);
     expect(lines.map(({ login }) => login)).toEqual(['[redacted: looks like a card number]', card]);

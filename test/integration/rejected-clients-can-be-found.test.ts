@@ -14,9 +14,6 @@ import { describeWith } from '../support/requires.ts';
 import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
 import { until } from '../support/until.ts';
 
-const { balance, status } = paths;
-
-const starts = harness(afterAll);
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 const bearer = (token: string): string => `Authorization: Bearer ${token}`;
 const balanceOf = (login: string): string => `/sandbox/gw/api/v2/get-balance/manager/${login}`;
@@ -37,8 +34,11 @@ const callers = [
 ];
 const keys = { controlKey: 'a control key' };
 
-const lineOf = (edge: Edge, requestId: unknown): Record<string, unknown> =>
-  edge.logLines().find((line) => line.msg === 'request completed' && line.requestId === requestId) ?? {};
+const { balance, status } = paths;
+const starts = harness(afterAll);
+
+const lineOf = (proxy: Edge, requestId: unknown): Record<string, unknown> =>
+  proxy.logLines().find((line) => line.msg === 'request completed' && line.requestId === requestId) ?? {};
 
 describe('the log line of a rejected request', () => {
   let edge: Edge;

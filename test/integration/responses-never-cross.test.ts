@@ -166,18 +166,18 @@ describe('a surplus response of Vault', () => {
     const read = reader(server);
     for (let round = 0; round < 10; round += 1) {
       // More than the transport opens connections concurrently.
-      const paths = Array.from({ length: 40 }, (_, index) => `secret/data/${round}-${index}`);
-      const responses = paths.map(read);
+      const targets = Array.from({ length: 40 }, (_, index) => `secret/data/${round}-${index}`);
+      const responses = targets.map(read);
       server.repeat();
-      expect(await Promise.all(responses)).toEqual(paths);
+      expect(await Promise.all(responses)).toEqual(targets);
     }
   });
 
   it('is not assumed without need: reads that wait for a connection reuse the open ones', async () => {
     const server = await startServer(pathOf);
     const read = reader(server);
-    const paths = Array.from({ length: 40 }, (_, index) => `secret/data/${index}`);
-    expect(await Promise.all(paths.map(read))).toEqual(paths);
+    const targets = Array.from({ length: 40 }, (_, index) => `secret/data/${index}`);
+    expect(await Promise.all(targets.map(read))).toEqual(targets);
     expect(server.connections()).toBe(16);
   });
 });

@@ -1,8 +1,6 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
+import { Folder } from '../support/folder.ts';
 import { harness } from '../support/harness.ts';
 import { until } from '../support/until.ts';
 
@@ -35,13 +33,13 @@ describe('a start is rejected with exit code 2', () => {
     expect.stringContaining(`${option.replace(/=.*/, '')} ${why}`),
   );
   const problemsIn = (stderr: string): string[] => stderr.split('\n').filter((line) => line.startsWith('--'));
-  const folder = mkdtempSync(join(tmpdir(), 'countersign-profiles-'));
+  const folder = new Folder();
   const options = [
     ...unsafe.map(([option]) => option),
-    `--cpu-prof-dir=${folder}`,
-    `--heap-prof-dir=${folder}`,
+    `--cpu-prof-dir=${folder.path}`,
+    `--heap-prof-dir=${folder.path}`,
   ];
-  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  afterAll(() => folder.remove());
 
   it.each([
     ['on the command line', () => start(options)],

@@ -1,5 +1,6 @@
 import { expect } from '@jest/globals';
 import type { Outcome, Reason } from '../../src/errors.ts';
+import type { Edge } from './harness.ts';
 import type { RawResponse } from './response-reader.ts';
 
 /** Status and outcome of every reason, as documented for callers; independent of the error table. */
@@ -35,6 +36,20 @@ export const reasons: readonly Reason[] = Object.keys(promised).filter(isReason)
 
 export function isReason(name: string): name is Reason {
   return Object.hasOwn(promised, name);
+}
+
+/** These bytes get this problem response; then the connection is closed, and nothing reaches the gateway. */
+export async function expectRejectedAndClosed(
+  { connect, gateway }: Edge,
+  bytes: string | Buffer,
+  reason: Reason,
+): Promise<RawResponse> {
+  const connection = await connect();
+  const response = await connection.send(bytes).response();
+  expectProblem(response, reason);
+  expect(await connection.ended()).toBe('FIN');
+  expect(gateway.requests).toHaveLength(0);
+  return response;
 }
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

@@ -9,6 +9,7 @@ const programs = {
   openssl: 'Debian package openssl',
   prometheus: 'Debian package prometheus',
   promtool: 'Debian package prometheus',
+  wrk: 'Debian package wrk',
 } as const;
 
 type Program = keyof typeof programs;

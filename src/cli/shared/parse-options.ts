@@ -92,3 +92,10 @@ function describeParseError(error: unknown, known: readonly string[]): string {
 export function messageOf(error: unknown): string {
   return systemErrorMessage(error) ?? (error instanceof Error ? error.message : String(error));
 }
+
+/** @throws Error that names the option */
+export function portFrom(option: string, text: string): number {
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535)
+    throw new Error(`${option} must be between 0 and 65535`);
+  return Number(text);
+}

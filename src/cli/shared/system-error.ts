@@ -38,10 +38,8 @@ export function systemErrorMessage(error: unknown): string | undefined {
   const { code, syscall, path, address, port } = error;
   if (syscall === 'listen' || (syscall === 'getaddrinfo' && port !== undefined)) {
     const sentence = listenSentences[code];
-    return (
-      sentence &&
-      `Cannot listen on ${address ?? 'this host'}${port === undefined ? '' : `:${port}`}: ${sentence}.`
-    );
+    const place = `${address ?? 'this host'}${port === undefined ? '' : `:${port}`}`;
+    return sentence && `Cannot listen on ${place}: ${sentence}.`;
   }
   if (!fileCalls.has(syscall)) return undefined;
   return `${path ?? 'A file'} ${fileSentences[code] ?? `cannot be read or written (${code}).`}`;

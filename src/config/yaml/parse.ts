@@ -88,7 +88,7 @@ function isSound(document: Document.Parsed, report: Report): boolean {
 function replaceVariablesIn(document: Document.Parsed, lookUp: EnvLookup, report: Report): void {
   visit(document, {
     Scalar(position, scalar, above) {
-      const messages = position === 'key' ? keyProblems(scalar) : replaceIn(scalar, lookUp);
+      const messages = position === 'key' ? keyProblems(scalar) : replaceIn(scalar, above, lookUp);
       for (const message of messages) report(message, [...above, scalar]);
     },
   });
@@ -99,9 +99,10 @@ function keyProblems({ value }: Scalar): string[] {
   return value === '__proto__' ? ['is not a valid name'] : [];
 }
 
-function replaceIn(scalar: Scalar, lookUp: EnvLookup): string[] {
+function replaceIn(scalar: Scalar, above: readonly unknown[], lookUp: EnvLookup): string[] {
   if (typeof scalar.value !== 'string') return [];
-  const { text, problems } = substituteEnv(scalar.value, lookUp);
+  const path = pathText(pathOf([...above, scalar]));
+  const { text, problems } = substituteEnv(scalar.value, path, lookUp);
   scalar.value = text;
   return problems;
 }

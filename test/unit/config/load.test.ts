@@ -1,10 +1,9 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { mkdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { referencedFiles, resolveFiles } from '../../../src/config/file-references.ts';
 import { fromEnvironment, loadConfig } from '../../../src/config/load.ts';
 import { builtInOperations } from '../../../src/gateway/operations.ts';
+import { Folder } from '../../support/folder.ts';
 import { configOf, exampleText, exampleVariables, minimal } from './checking.ts';
 
 const text = `proxy: { tls: { certFile: tls/cert.pem, keyFile: /abs/key.pem } }
@@ -50,26 +49,25 @@ describe('file paths of a configuration', () => {
 });
 
 describe('reading a configuration', () => {
-  let folder: string;
+  const folder = new Folder();
   const read = (name: string, skipFiles = false) =>
-    loadConfig(join(folder, name), builtInOperations, { skipFiles });
+    loadConfig(folder.at(name), builtInOperations, { skipFiles });
 
   beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'countersign-config-'));
-    mkdirSync(join(folder, 'tls'));
-    for (const name of ['tls/cert.pem', 'key.pem', 'ca.pem', 'token']) writeFileSync(join(folder, name), '');
-    writeFileSync(join(folder, 'right.yaml'), text.replace('/abs/', ''));
-    writeFileSync(
-      join(folder, 'wrong.yaml'),
+    mkdirSync(folder.at('tls'));
+    for (const name of ['tls/cert.pem', 'key.pem', 'ca.pem', 'token']) folder.file(name, '');
+    folder.file('right.yaml', text.replace('/abs/', ''));
+    folder.file(
+      'wrong.yaml',
       text.replace('tokenFile: token', 'tokenFile: Marked-Secret').replace('ca.pem', 'tls'),
     );
-    writeFileSync(join(folder, 'broken.yaml'), 'a: [');
+    folder.file('broken.yaml', 'a: [');
   });
-  afterAll(() => rmSync(folder, { recursive: true }));
+  afterAll(() => folder.remove());
 
   it('returns absolute paths', async () => {
     expect(await read('right.yaml')).toMatchObject({
-      config: { proxy: { tls: { keyFile: join(folder, 'key.pem') } } },
+      config: { proxy: { tls: { keyFile: folder.at('key.pem') } } },
     });
   });
 

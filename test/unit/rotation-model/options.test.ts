@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { expect, it } from '@jest/globals';
+import { expectUsageError } from '../../support/usage-error.ts';
 import { vectorPath } from '../../support/vectors.ts';
 
 it.each([
@@ -10,17 +11,7 @@ it.each([
   [['--seeds', '5'], "Unknown option '--seeds'"],
 ])(
   'npm run rotation-model with %j reports what is wrong and where the options are described',
-  (args, message) => {
-    const main = vectorPath('../rotation-model/main.ts');
-    const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], { encoding: 'utf8' });
-    const [first, ...others] = stderr.trimEnd().split('\n');
-    expect({ status, stdout, others }).toEqual({
-      status: 2,
-      stdout: '',
-      others: ['Run "npm run rotation-model -- --help" for the options.'],
-    });
-    expect(first).toContain(message);
-  },
+  (args, message) => expectUsageError('rotation-model', args, message),
 );
 
 it('npm run rotation-model prints what its schedules contain', () => {

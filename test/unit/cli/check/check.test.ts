@@ -1,8 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { readFileSync } from 'node:fs';
+import { afterAll, describe, expect, it } from '@jest/globals';
 import { check } from '../../../../src/cli/check/check.ts';
+import { runCommandHere } from '../../../support/cli.ts';
+import { Folder } from '../../../support/folder.ts';
 
 const fiveMistakes = `proxy:
   hots: 127.0.0.1
@@ -24,24 +24,16 @@ callers:
 `;
 
 describe('countersign check', () => {
-  let folder: string;
-  beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'countersign-check-'));
-  });
-  afterAll(() => rmSync(folder, { recursive: true }));
+  const folder = new Folder();
+  afterAll(() => folder.remove());
 
   async function run(...argv: string[]) {
-    const out: string[] = [];
-    const err: string[] = [];
-    const code = await check(argv, { out: (line) => out.push(line), err: (line) => err.push(line) });
-    return { code, out, err };
+    const { code, out, err } = await runCommandHere(check, ...argv);
+    const lines = (text: string): string[] => (text === '' ? [] : text.split('\n'));
+    return { code, out: lines(out), err: lines(err) };
   }
 
-  function fileOf(text: string): string {
-    const file = join(folder, 'c.yaml');
-    writeFileSync(file, text);
-    return file;
-  }
+  const fileOf = (text: string): string => folder.file('c.yaml', text);
 
   it('reports five mistakes as five problems, each with its path and line, and exits with 2', async () => {
     const file = fileOf(fiveMistakes);
@@ -107,7 +99,7 @@ keys: { source: directory, directory: keys }
   });
 
   it('reports a missing file without a line', async () => {
-    const file = join(folder, 'missing.yaml');
+    const file = folder.at('missing.yaml');
     expect(await run('--config', file)).toMatchObject({
       code: 2,
       out: [

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { createServer, IncomingMessage, request } from 'node:http';
 import { Socket } from 'node:net';
 import { afterEach, expect, it } from '@jest/globals';
@@ -7,7 +6,7 @@ import { configSchema } from '../../../../src/config/schema.ts';
 import { createRoutes } from '../../../../src/gateway/router.ts';
 import { sendResponse } from '../../../../src/proxy/inbound/send-response.ts';
 import { UpstreamError } from '../../../../src/proxy/outbound/upstream-request.ts';
-import { portOf } from '../../../support/listening.ts';
+import { listen } from '../../../support/listening.ts';
 
 const stops: (() => void)[] = [];
 afterEach(() => {
@@ -32,12 +31,9 @@ async function resultAfter(failure: Error): Promise<unknown> {
     waiting.resolve(response);
   });
   const server = createServer(app);
-  stops.push(
-    () => server.closeAllConnections(),
-    () => void server.close(),
-  );
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const client = request({ port: portOf(server), agent: false }).on('error', () => {});
+  const { port, close } = await listen(server);
+  stops.push(() => void close());
+  const client = request({ port, agent: false }).on('error', () => {});
   // Without a listener Node would read the response.
   client.on('response', (response) => response.on('error', () => {})).end();
   const response = await waiting.promise;

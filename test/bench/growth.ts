@@ -1,0 +1,62 @@
+import { type Load, measure, token, watchOthers } from './measure.ts';
+import { callerOf, startCountersign } from './proxies.ts';
+import { figure, percent, table } from './report.ts';
+import { wayThrough } from './ways.ts';
+
+interface Point extends Partial<Load> {
+  readonly body?: string;
+  /** Laid over the configuration. */
+  readonly config?: object;
+  /** Requests before the measurement. */
+  readonly before?: number;
+}
+
+const many = <Item>(count: number, item: (at: number) => Item): Item[] =>
+  Array.from({ length: count }, (_, at) => item(at));
+const operation = { signature: 'HMAC-SHA1', loginFrom: 'path', readOnly: true };
+
+/** What may grow, to which sizes, and how. */
+const dimensions: Readonly<Record<string, readonly [sizes: readonly number[], at: (size: number) => Point]>> =
+  {
+    parameters: [[1, 10, 100, 1000], (size) => ({ body: many(size, (at) => `p${at}=1`).join('&') })],
+    'bytes of the form': [[1024, 8192, 65_536], (size) => ({ body: `note=${'x'.repeat(size - 5)}` })],
+    logins: [[1, 100, 10_000], (logins) => ({ logins, before: 2 * logins })],
+    'connections, 500 requests/s': [[50, 500, 5000], (connections) => ({ connections, rate: 500 })],
+    callers: [
+      [1, 100, 1000],
+      (size) => ({ config: { callers: many(size, (at) => callerOf(`c${at}`, at === 0 ? token : `${at}`)) } }),
+    ],
+    operations: [
+      [5, 100, 1000],
+      (size) => {
+        const added = many(size - 5, (at) => [`o${at}`, { ...operation, path: `/api/o${at}/{login}` }]);
+        return { config: { operations: Object.fromEntries(added) } };
+      },
+    ],
+    'requests before': [[1, 100_000, 500_000], (before) => ({ before })],
+  };
+
+/** HMAC through Countersign as one thing after the other grows, in a new process for each of so many sizes. */
+export async function measureGrowth(upstream: string, seconds: number, limit: number): Promise<string> {
+  const disturbance = watchOthers();
+  const rows: Record<string, string>[] = [];
+  for (const [growing, [sizes, at]] of Object.entries(dimensions)) {
+    for (const size of sizes.slice(0, limit)) {
+      const { body, config, before = 1, ...load } = { seconds, connections: 32, ...at(size) };
+      const countersign = await startCountersign(upstream, 2048, config, load.logins);
+      const usual = wayThrough('Countersign', 'HMAC', countersign);
+      const way = { ...usual, body: body ?? usual.body };
+      try {
+        for (let sent = 0; sent < before; ) sent += (await measure(way, load)).requests;
+        const { cpu, p50, p99, memory } = await measure(way, load);
+        const latency = { 'p50, ms': figure(p50), 'p99, ms': figure(p99) };
+        const cost = { 'CPU, µs': figure(cpu), 'memory, MB': figure(memory) };
+        rows.push({ growing, size: size.toLocaleString('en'), ...cost, ...latency });
+        console.log(`${growing}, ${size}: ${figure(cpu)} µs`);
+      } finally {
+        await countersign.stop();
+      }
+    }
+  }
+  return `Other processes and the hypervisor used ${percent(disturbance())} of the CPU.\n\n${table(rows)}`;
+}
