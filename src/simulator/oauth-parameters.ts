@@ -1,4 +1,4 @@
-import type { Pair } from '../oauth1/parameters.ts';
+import type { Pair } from './form.ts';
 import { VerificationError } from './verification-error.ts';
 
 const required = [

@@ -1,6 +1,6 @@
 import { createHmac, type KeyObject, timingSafeEqual, verify } from 'node:crypto';
-import type { Pair } from '../oauth1/parameters.ts';
 import { reveal, type Secret } from '../secret.ts';
+import type { Pair } from './form.ts';
 import { percentEncode } from './percent.ts';
 import { VerificationError } from './verification-error.ts';
 

@@ -1,7 +1,6 @@
-import { decodeForm } from '../oauth1/form.ts';
-import type { Pair } from '../oauth1/parameters.ts';
 import type { Accounts } from './accounts.ts';
 import { parseAuthorization } from './authorization.ts';
+import { decodeForm, type Pair } from './form.ts';
 import type { NonceMemory } from './nonces.ts';
 import { agreedParameters, isOAuth } from './oauth-parameters.ts';
 import { acceptingKey, baseStringOf, type SignatureMethod } from './signature.ts';
@@ -45,8 +44,8 @@ export interface Verified {
 }
 
 /**
- * Verifies a request from its received bytes (docs/gateway-interface.md section 5, RFC 5849 section 3.2). Shares only the
- * form decoder with the proxy's signer. Records the nonce only if all other checks pass.
+ * Verifies a request from its received bytes (docs/gateway-interface.md section 5, RFC 5849 section 3.2). Shares no step
+ * with the proxy's signer. Records the nonce only if all other checks pass.
  *
  * @throws VerificationError of the first failed check
  */
@@ -74,11 +73,7 @@ function readBody(received: RawRequest): Pair[] {
   if (received.hasQuery) throw new VerificationError('query-present');
   const mediaType = received.contentType?.split(';')[0]?.trim().toLowerCase();
   if (mediaType !== 'application/x-www-form-urlencoded') throw new VerificationError('content-type-wrong');
-  try {
-    return decodeForm(received.body);
-  } catch {
-    throw new VerificationError('body-malformed');
-  }
+  return decodeForm(received.body);
 }
 
 /** RFC 5849 section 3.3: a positive integer, in seconds. The size of the window is undocumented. */
