@@ -1,12 +1,16 @@
 import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { type AdminListenOptions, listenSimulatorWithAdmin } from '../simulator/admin/listen.ts';
 import { type ListenOptions, listenSimulator } from '../simulator/listen.ts';
-import { loadScenario } from '../simulator/scenario.ts';
+import { loadScenario, ScenarioError } from '../simulator/scenario.ts';
+import type { Scenario } from '../simulator/scenario-schema.ts';
 import { packageRoot } from '../util/package-info.ts';
+import { formatProblems } from './shared/config-report.ts';
 import { exitCode, type Io } from './shared/io.ts';
-import { messageOf, optionsHelp, parseOptions } from './shared/parse-options.ts';
+import { codeOf, messageOf, optionsHelp, parseOptions } from './shared/parse-options.ts';
 import { loadSimulatorKeys } from './shared/simulator-keys.ts';
 
-const defaultScenario = new URL('config/scenario.yaml', packageRoot);
+const defaultScenario = fileURLToPath(new URL('config/scenario.yaml', packageRoot));
 
 const options = {
   keys: {
@@ -27,9 +31,26 @@ const options = {
     default: '8090',
     description: 'Port to listen on; 0 picks a free port',
   },
+  'admin-port': {
+    type: 'string',
+    value: 'PORT',
+    description: 'Port of the admin API: journal, reset, faults, keys (docs/simulator.md). Off by default',
+  },
+  'admin-host': {
+    type: 'string',
+    value: 'HOST',
+    default: '127.0.0.1',
+    description: 'Address of the admin API. Every client that reaches it can change the accepted keys',
+  },
+  'admin-allowed-host': {
+    type: 'string',
+    value: 'NAME',
+    multiple: true,
+    description: 'Host name, besides IP addresses and localhost, that the admin API accepts; repeatable',
+  },
 } as const;
 
-const usage = `Usage: countersign simulate --keys DIR [--scenario FILE] [--host HOST] [--port PORT]
+const usage = `Usage: countersign simulate --keys DIR [--scenario FILE] [--port PORT] [--admin-port PORT]
 
 Simulates the payment gateway: verifies signatures and responds from a scenario. Every 403 states which
 check failed.
@@ -42,7 +63,7 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid scenario, keys or usage.
 export async function simulate(argv: readonly string[], io: Io): Promise<number> {
   const parsed = parseOptions('simulate', argv, options, usage, io);
   if ('exit' in parsed) return parsed.exit;
-  let listening: ListenOptions;
+  let listening: Options;
   try {
     listening = await listenOptions(parsed.values, io);
   } catch (error) {
@@ -52,15 +73,22 @@ export async function simulate(argv: readonly string[], io: Io): Promise<number>
   return run(listening, io);
 }
 
-async function run(options: ListenOptions, io: Io): Promise<number> {
+type Options = ListenOptions & { readonly admin: AdminListenOptions | undefined };
+
+async function run({ admin, ...options }: Options, io: Io): Promise<number> {
   try {
-    const listening = await listenSimulator(options);
+    const listening =
+      admin === undefined
+        ? await listenSimulator(options)
+        : await listenSimulatorWithAdmin({ ...options, admin });
     io.out(`Gateway simulator: ${listening.url}/${options.scenario.product}`);
+    if ('adminUrl' in listening) io.out(`Admin API: ${listening.adminUrl}`);
     await untilStopped();
     await listening.close();
     return exitCode.done;
   } catch (error) {
-    io.err(`The gateway simulator cannot listen: ${messageOf(error)}`);
+    const inUse = codeOf(error) === 'EADDRINUSE' ? '. Choose another --port or --admin-port' : '';
+    io.err(`The gateway simulator cannot listen: ${messageOf(error)}${inUse}`);
     return exitCode.failed;
   }
 }
@@ -70,13 +98,17 @@ interface Values {
   readonly scenario?: string;
   readonly host: string;
   readonly port: string;
+  readonly 'admin-port'?: string;
+  readonly 'admin-host': string;
+  readonly 'admin-allowed-host'?: readonly string[];
 }
 
 /** @throws Error for invalid options, scenario or keys */
-async function listenOptions(values: Values, io: Io): Promise<ListenOptions> {
+async function listenOptions(values: Values, io: Io): Promise<Options> {
   if (values.keys === undefined) throw new Error('--keys DIR is required\nSee: countersign simulate --help');
-  const port = portFrom(values.port);
-  const scenario = loadScenario(await readFile(values.scenario ?? defaultScenario, 'utf8'));
+  const port = portFrom('--port', values.port);
+  const admin = adminOptions(values);
+  const scenario = await readScenario(values.scenario ?? defaultScenario);
   const keys = await loadSimulatorKeys(values.keys);
   const keyless = Object.keys(scenario.logins).filter((login) => !keys.has(login));
   for (const login of keyless) io.err(`Login ${login} has no key in ${values.keys}: its requests get 403.`);
@@ -85,13 +117,36 @@ async function listenOptions(values: Values, io: Io): Promise<ListenOptions> {
     keys,
     host: values.host,
     port,
+    admin,
     clock: Date.now,
     onRejected: (reason, operation) => io.out(`${new Date().toISOString()} ${operation} 403 ${reason}`),
   };
 }
 
-function portFrom(text: string): number {
-  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535) throw new Error('--port must be between 0 and 65535');
+function adminOptions(values: Values): AdminListenOptions | undefined {
+  if (values['admin-port'] === undefined) return undefined;
+  return {
+    host: values['admin-host'],
+    port: portFrom('--admin-port', values['admin-port']),
+    allowedHosts: values['admin-allowed-host'] ?? [],
+  };
+}
+
+/** @throws Error that lists every problem of the file with its line */
+async function readScenario(file: string): Promise<Scenario> {
+  const text = await readFile(file, 'utf8');
+  try {
+    return loadScenario(text);
+  } catch (error) {
+    if (!(error instanceof ScenarioError)) throw error;
+    throw new Error(['invalid scenario', ...formatProblems(file, error.problems)].join('\n'));
+  }
+}
+
+function portFrom(option: string, text: string): number {
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535) {
+    throw new Error(`${option} must be between 0 and 65535`);
+  }
   return Number(text);
 }
 

@@ -17,7 +17,7 @@ export const faultRule = z
     client_orderid: z.string().optional().describe('Only requests for this order.'),
     times: z
       .int()
-      .positive()
+      .min(1)
       .max(1_000_000)
       .optional()
       .describe('How many requests it applies to; all of them if absent.'),

@@ -22,7 +22,14 @@ const maxBaseStringLength = 8192;
 
 /** The entry of a request that reached no operation. */
 export function unroutedEntry(head: RequestHead, status: number): Entry {
-  return { ...shownHead(head), parameters: [], steps: [], status };
+  const hint = status === 404 ? 'No operation of the scenario has this method and path.' : undefined;
+  return {
+    ...shownHead(head),
+    parameters: [],
+    steps: [],
+    ...(hint === undefined ? {} : { hint }),
+    status,
+  };
 }
 
 /** The entry of a request for an operation. */

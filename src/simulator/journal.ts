@@ -20,7 +20,7 @@ export interface JournalEntry {
   readonly omittedParameters?: number;
   readonly steps: readonly Step[];
   readonly rejection?: VerificationFailure;
-  /** What the rejection means, and what to check. */
+  /** What the rejection or a 404 means, and what to check. */
   readonly hint?: string;
   /** The fault that was applied. */
   readonly fault?: { readonly id?: number; readonly fault?: FaultName; readonly delaySeconds?: number };

@@ -48,7 +48,7 @@ export const scenarioSchema = z.strictObject(
       .string()
       .regex(/^[A-Za-z0-9_~-]{1,64}$/, 'must be one path segment')
       .default('gw'),
-    timestampWindowSeconds: z.int().positive().max(86_400).default(300),
+    timestampWindowSeconds: z.int().min(1).max(86_400).default(300),
     signatures: z
       .record(operationName, z.enum(['HMAC-SHA1', 'RSA-SHA256']))
       .default({})

@@ -14,6 +14,8 @@ export interface SimulatorOptions extends HandlerOptions, StateOptions {}
 export interface Simulator
   extends Pick<SimulatorState, 'accounts' | 'clock' | 'faults' | 'journal' | 'seen' | 'reset'> {
   readonly app: Express;
+  /** Names of the operations that are served. */
+  readonly operations: readonly string[];
 }
 
 const maxBodyBytes = 1_048_576;
@@ -31,6 +33,7 @@ export function createSimulator(options: SimulatorOptions): Simulator {
     clock,
     faults,
     journal,
+    operations: routesOf(options.scenario).map(({ operation }) => operation),
     seen,
     reset: (parts) => state.reset(parts),
   };
