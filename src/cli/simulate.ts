@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { type AdminListenOptions, listenSimulatorWithAdmin } from '../simulator/admin/listen.ts';
-import { type ListenOptions, listenSimulator } from '../simulator/listen.ts';
+import { type ListeningSimulator, type ListenOptions, listenSimulator } from '../simulator/listen.ts';
 import { loadScenario, ScenarioError } from '../simulator/scenario.ts';
 import type { Scenario } from '../simulator/scenario-schema.ts';
 import { packageRoot } from '../util/package-info.ts';
@@ -75,22 +75,26 @@ export async function simulate(argv: readonly string[], io: Io): Promise<number>
 
 type Options = ListenOptions & { readonly admin: AdminListenOptions | undefined };
 
-async function run({ admin, ...options }: Options, io: Io): Promise<number> {
+async function run(options: Options, io: Io): Promise<number> {
   try {
-    const listening =
-      admin === undefined
-        ? await listenSimulator(options)
-        : await listenSimulatorWithAdmin({ ...options, admin });
-    io.out(`Gateway simulator: ${listening.url}/${options.scenario.product}`);
-    if ('adminUrl' in listening) io.out(`Admin API: ${listening.adminUrl}`);
+    const { url, adminUrl, close } = await listen(options);
+    io.out(`Gateway simulator: ${url}/${options.scenario.product}`);
+    if (adminUrl !== undefined) io.out(`Admin API: ${adminUrl}`);
     await untilStopped();
-    await listening.close();
+    await close();
     return exitCode.done;
   } catch (error) {
     const inUse = codeOf(error) === 'EADDRINUSE' ? '. Choose another --port or --admin-port' : '';
     io.err(`The gateway simulator cannot listen: ${messageOf(error)}${inUse}`);
     return exitCode.failed;
   }
+}
+
+function listen({
+  admin,
+  ...options
+}: Options): Promise<Pick<ListeningSimulator, 'url' | 'close'> & { readonly adminUrl?: string }> {
+  return admin === undefined ? listenSimulator(options) : listenSimulatorWithAdmin({ ...options, admin });
 }
 
 interface Values {
@@ -139,7 +143,9 @@ async function readScenario(file: string): Promise<Scenario> {
     return loadScenario(text);
   } catch (error) {
     if (!(error instanceof ScenarioError)) throw error;
-    throw new Error(['invalid scenario', ...formatProblems(file, error.problems)].join('\n'));
+    throw new Error(['invalid scenario', ...formatProblems(file, error.problems)].join('\n'), {
+      cause: error,
+    });
   }
 }
 

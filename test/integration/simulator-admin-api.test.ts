@@ -32,7 +32,7 @@ async function start(options: Parameters<typeof startWithAdmin>[0] = {}) {
 
 const status = () => statusDraft([['client_orderid', 'invoice-1']]);
 const transfer = (id: string) => transferDraft([['client_orderid', id]]);
-const pem = (key: KeyObject) => String(key.export({ type: 'spki', format: 'pem' }));
+const pem = (key: KeyObject) => key.export({ type: 'spki', format: 'pem' });
 
 describe('a fault that is added', () => {
   it('"status-403" rejects a login as often as it says, without an effect', async () => {
@@ -238,7 +238,7 @@ describe('the admin API rejects', () => {
       'a private key',
       'PUT',
       '/keys/acme',
-      { publicKeys: [String(privateKey.export({ type: 'pkcs8', format: 'pem' }))] },
+      { publicKeys: [privateKey.export({ type: 'pkcs8', format: 'pem' })] },
       400,
       'openssl pkey -in private_key.pem -pubout',
     ],
