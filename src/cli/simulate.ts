@@ -46,7 +46,7 @@ const options = {
     type: 'string',
     value: 'NAME',
     multiple: true,
-    description: 'Host name, besides IP addresses and localhost, that the admin API accepts; repeatable',
+    description: 'Host name, besides IP addresses and localhost, that the admin API accepts; may be repeated',
   },
 } as const;
 

@@ -59,7 +59,7 @@ function operationNameFindings({ operations, faults, signatures }: Scenario): Fi
   ];
 }
 
-/** A built-in operation has a response of its own. */
+/** Built-in operations respond from the rest of the scenario. */
 function responseFindings({ operations, responses }: Scenario): Finding[] {
   const added = Object.keys(operations).filter((name) => !Object.hasOwn(builtInOperations, name));
   return Object.keys(responses)

@@ -297,12 +297,12 @@ it('the admin API lists its endpoints', async () => {
 
 it('neither port is open if one of them is in use', async () => {
   const { url } = await start();
-  const taken = Number(new URL(url).port);
+  const inUse = Number(new URL(url).port);
   const { url: free, close } = await startSimulator();
   await close();
   const port = Number(new URL(free).port);
   const scenario = loadScenario(shippedScenario());
-  const options = { scenario, keys: new Map(), clock: () => noon, port, admin: { port: taken } };
+  const options = { scenario, keys: new Map(), clock: () => noon, port, admin: { port: inUse } };
   await expect(listenSimulatorWithAdmin(options)).rejects.toMatchObject({ code: 'EADDRINUSE' });
   await expect(send(free, wireOf(free, status()))).rejects.toMatchObject({ code: 'ECONNREFUSED' });
 });

@@ -15,16 +15,16 @@ describe('faults', () => {
     const faults = new FaultRules([rule({ operation: 'transfer' })]);
     faults.add(rule({ login: 'acme', times: 1 }));
     faults.add(rule({ client_orderid: 'a' }));
-    const taken = () => faults.take('transfer', request('acme'))?.id;
-    expect([taken(), taken()]).toEqual([2, 3]);
+    const next = () => faults.take('transfer', request('acme'))?.id;
+    expect([next(), next()]).toEqual([2, 3]);
     expect(faults.take('transfer', request('beta', 'b'))?.id).toBe(1);
     expect(faults.take('order-status', request('beta', 'b'))).toBeUndefined();
   });
 
   it('of the scenario that are used up come back with a reset', () => {
     const faults = new FaultRules([rule({ times: 2 })]);
-    const taken = () => faults.take('transfer', request('acme'))?.remaining;
-    expect([taken(), taken(), taken()]).toEqual([2, 1, undefined]);
+    const next = () => faults.take('transfer', request('acme'))?.remaining;
+    expect([next(), next(), next()]).toEqual([2, 1, undefined]);
     faults.reset();
     expect(faults.list()).toEqual([expect.objectContaining({ id: 1, remaining: 2 })]);
   });
