@@ -48,10 +48,11 @@ export function createHandler(options: HandlerOptions, state: SimulatorState): H
     const { id, rule } = faults.take(route.operation, request) ?? {};
     const faultId = id === undefined ? {} : { faultId: id };
     if (rule?.fault === 'status-403') return { ...reject('fault-injected', route), ...faultId, fault: rule };
-    if (rule?.beforeEffect) return { content: serverError, fault: rule, ...faultId };
-    const content = trace.run('operation', () => route.respond(request, context));
+    const content = rule?.beforeEffect
+      ? serverError
+      : trace.run('operation', () => route.respond(request, context));
     seen.add({ operation: route.operation, login, keyIndex });
-    const fault = options.fault?.(route.operation, request);
+    const fault = rule?.beforeEffect ? undefined : options.fault?.(route.operation, request);
     return fault === undefined ? { content, fault: rule ?? {}, ...faultId } : { content, fault };
   };
 

@@ -68,6 +68,7 @@ describe('a fault that is added', () => {
     const started = await start();
     await started.call('POST', '/faults', { operation: 'transfer', fault: 'status-500', beforeEffect });
     expect((await started.send(transfer('t-1'))).status).toBe(500);
+    expect(started.simulator.seen.accepted({ operation: 'transfer', login: 'acme' })).toBe(1);
     const query = await started.send(statusDraft([['client_orderid', 't-1']]));
     expect(fieldsOf(query.body)['status']).toBe(state);
     expect((await journalOf(started))[0]).toMatchObject({ status: 500, fault: { fault: 'status-500' } });

@@ -6,7 +6,7 @@ import type { ActiveFault } from '../fault-rules.ts';
 import type { Simulator } from '../simulator.ts';
 import { statePart } from '../state.ts';
 import { AdminError } from './admin-error.ts';
-import { bodyOf, queryOf } from './input.ts';
+import { bodyOf, invalidBody, queryOf } from './input.ts';
 import { addKeys, keysBody, replaceKeys, shownKeys } from './keys.ts';
 
 interface Result {
@@ -167,17 +167,16 @@ function ok(body: unknown): Result {
 
 /** A misspelled name would never match. */
 function knownNames(rule: FaultRule, { operations, accounts }: Simulator): FaultRule {
-  const { operation = operations[0] ?? '', login } = rule;
+  const { operation, login } = rule;
   const findings = [
-    ...(operations.includes(operation)
+    ...(operation === undefined || operations.includes(operation)
       ? []
       : [{ path: ['operation'], message: `is not an operation${didYouMean(operation, operations)}` }]),
     ...(login === undefined || accounts.keysOf(login) !== undefined
       ? []
       : [{ path: ['login'], message: 'is not in the scenario: add it under logins, or correct it' }]),
   ];
-  if (findings.length > 0)
-    throw new AdminError(400, 'The body is not valid. See docs/simulator.md', findings);
+  if (findings.length > 0) throw new AdminError(400, invalidBody, findings);
   return rule;
 }
 
