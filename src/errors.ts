@@ -88,7 +88,6 @@ export class ProxyError extends Error {
     };
   }
 
-  /** The same error with another detail. */
   withDetail(detail: string): ProxyError {
     return new ProxyError(this.reason, detail, {
       cause: this.cause,

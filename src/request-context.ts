@@ -112,3 +112,8 @@ export function isPaymentServerError(
   const { readOnly = true, outcome, gatewayStatus = 0 } = context;
   return !readOnly && outcome === 'answered' && gatewayStatus >= 500;
 }
+
+/** Whether a gateway status shows that the key was accepted. A server error says nothing about the key. */
+export function acceptsKey(gatewayStatus: number): boolean {
+  return gatewayStatus !== 401 && gatewayStatus !== 403 && gatewayStatus < 500;
+}

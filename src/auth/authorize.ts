@@ -1,6 +1,5 @@
 import type { CallerConfig } from '../config/schema.ts';
 
-/** What a caller requests access to. */
 export interface AccessRequest {
   readonly environment: string;
   readonly operation: string;

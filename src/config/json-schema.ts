@@ -2,7 +2,6 @@ import { z } from 'zod';
 import type { Path } from './problem.ts';
 import { configSchema } from './schema.ts';
 
-/** The result type of `z.toJSONSchema`. */
 export type Schema = z.core.JSONSchema.JSONSchema;
 
 /** JSON Schema of the configuration file, for editors: `config/schema.json`. */

@@ -2,6 +2,7 @@ import { access, constants, readFile, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { readTlsFiles } from '../tls/files.ts';
 import { untimelyParts } from '../tls/material.ts';
+import { errorCode } from '../util/error-code.ts';
 import type { EnvLookup } from './env-substitution.ts';
 import { referencedFiles, resolveFiles } from './file-references.ts';
 import { type Path, type Problem, pathText } from './problem.ts';
@@ -79,10 +80,10 @@ async function fileProblem(file: string): Promise<string | undefined> {
     await access(file, constants.R_OK);
     return (await stat(file)).isFile() ? undefined : 'is a directory or a device: name a regular file';
   } catch (error) {
-    const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
+    const code = errorCode(error);
     if (code === 'ENOENT')
       return 'does not exist: check the path; relative paths start at the directory of the configuration file';
     if (code === 'EACCES') return 'is not readable: check its permissions';
-    return `cannot be read (${String(code)})`;
+    return `cannot be read (${code})`;
   }
 }

@@ -2,41 +2,21 @@ import type { z } from 'zod';
 import { caller, credential } from './schema/caller.ts';
 import { environment } from './schema/environment.ts';
 import { operationOverride } from './schema/operation.ts';
-import { type Config, configSchema, type OperationOverride } from './schema.ts';
+import { configSchema, type OperationOverride } from './schema.ts';
 
 /** Operations of one layer by name. */
 export type Overrides = ReadonlyMap<string, OperationOverride | undefined>;
+
+export type Credential = z.output<typeof credential>;
+type Names = readonly (string | undefined)[];
+
+export type Parts = ReturnType<typeof parsePartially>;
 
 /**
  * The configuration in parts for the rules across fields, so that an invalid part does not hide problems in others.
  * `undefined` means that a part is present but invalid.
  */
-export interface Parts {
-  readonly proxy: Config['proxy'] | undefined;
-  readonly environments: ReadonlyMap<
-    string,
-    {
-      readonly baseUrl: string | undefined;
-      readonly allowInsecureHttp: boolean;
-      /** Whether it has an endpoint for the canary query. */
-      readonly hasEndpoint: boolean;
-      readonly operations: Overrides;
-    }
-  >;
-  readonly operations: Overrides;
-  /** `keys.rotation.canary` */
-  readonly canary: boolean;
-  readonly callers: readonly {
-    readonly name: string | undefined;
-    readonly credentials: readonly (Credential | undefined)[];
-    readonly allow: readonly { readonly environments: Names; readonly operations: Names }[];
-  }[];
-}
-
-export type Credential = z.output<typeof credential>;
-type Names = readonly (string | undefined)[];
-
-export function parsePartially(value: unknown): Parts {
+export function parsePartially(value: unknown) {
   const { proxy, environments, operations, keys, callers } = entriesOf(value);
   return {
     proxy: parseOrUndefined(configSchema.shape.proxy, proxy),

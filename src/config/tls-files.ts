@@ -3,43 +3,28 @@ import type { TlsPart } from '../tls/material.ts';
 import type { Path } from './problem.ts';
 import type { Config } from './schema.ts';
 
-/** The PEM files of one user of certificates, and the configuration path of each. */
-export interface TlsFileGroup {
-  readonly user: TlsUser;
-  readonly files: TlsFiles;
-  readonly paths: Readonly<Record<TlsPart, Path>>;
-}
-
-/** All certificate, key and CA files of a configuration. */
-export function tlsFilesOf({ proxy, environments, keys }: Config): TlsFileGroup[] {
+/** All certificate, key and CA files of a configuration by user, with the configuration path of each. */
+export function tlsFilesOf({ proxy, environments, keys }: Config) {
   const { certFile, keyFile, clientCaFile } = proxy.tls ?? {};
   const vault = keys.source === 'vault' ? keys.vault : undefined;
-  const groups = [
+  const groups: { user: TlsUser; files: TlsFiles; paths: Readonly<Record<TlsPart, Path>> }[] = [
     {
-      user: { role: 'listener' } as const,
-      files: filesOf(certFile, keyFile, clientCaFile),
+      user: { role: 'listener' },
+      files: { cert: certFile, key: keyFile, ca: clientCaFile },
       paths: pathsBelow(['proxy', 'tls'], 'clientCaFile'),
     },
     {
-      user: { role: 'vault' } as const,
-      files: filesOf(vault?.certFile, vault?.keyFile, vault?.caFile),
+      user: { role: 'vault' },
+      files: { cert: vault?.certFile, key: vault?.keyFile, ca: vault?.caFile },
       paths: pathsBelow(['keys', 'vault']),
     },
     ...Object.entries(environments).map(([environment, { caFile }]) => ({
-      user: { role: 'gateway', environment } as const,
-      files: filesOf(undefined, undefined, caFile),
+      user: { role: 'gateway' as const, environment },
+      files: { ca: caFile },
       paths: pathsBelow(['environments', environment]),
     })),
   ];
-  return groups.filter(({ files }) => Object.keys(files).length > 0);
-}
-
-function filesOf(cert: string | undefined, key: string | undefined, ca: string | undefined): TlsFiles {
-  return {
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-    ...(ca === undefined ? {} : { ca }),
-  };
+  return groups.filter(({ files }) => Object.values(files).some((file) => file !== undefined));
 }
 
 function pathsBelow(at: Path, caField = 'caFile'): Readonly<Record<TlsPart, Path>> {

@@ -28,8 +28,13 @@ const checks: readonly (readonly [isInvalid: (value: string) => boolean, message
 /** Whether requests to this URL leave the machine without TLS. */
 export function isPlaintextRemote(url: string): boolean {
   if (!URL.canParse(url)) return false;
-  const { protocol, hostname } = new URL(url);
-  return protocol === 'http:' && !isLoopback(hostname.replace(/^\[|\]$/g, ''));
+  const parsed = new URL(url);
+  return parsed.protocol === 'http:' && !isLoopback(hostOf(parsed));
+}
+
+/** An IPv6 address without its brackets, as a socket needs it. */
+export function hostOf({ hostname }: URL): string {
+  return hostname.replace(/^\[|\]$/g, '');
 }
 
 /** 127.0.0.0/8 (RFC 1122 section 3.2.1.3), ::1 (RFC 4291 section 2.5.3) and localhost (RFC 6761). */

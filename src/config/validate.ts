@@ -10,7 +10,6 @@ import { readDocument } from './yaml/parse.ts';
 import { errorMap, schemaFindings } from './zod-messages.ts';
 
 export interface ValidateOptions {
-  /** Value of an environment variable. */
   readonly lookUp: EnvLookup;
   readonly builtIn: BuiltIn;
 }

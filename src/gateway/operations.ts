@@ -1,5 +1,13 @@
 import type { Config, OperationConfig, OperationOverride } from '../config/schema.ts';
 
+const statusQuery: Omit<OperationConfig, 'path'> = {
+  signature: 'RSA-SHA256',
+  loginFrom: 'body',
+  readOnly: true,
+  retryOn403: true,
+  parameters: { login: { required: true }, client_orderid: { required: true } },
+};
+
 /**
  * The five operations of docs/gateway-interface.md sections 4.1 to 4.3. The signature method of the last two is not
  * specified: HMAC-SHA1 for v2 and RSA-SHA256 for v4 are assumptions, which the configuration can override.
@@ -13,22 +21,8 @@ export const builtInOperations: Readonly<Record<string, OperationConfig>> = {
     retryOn403: true,
     parameters: { 'balance-name': { required: false, maxLength: 128 } },
   },
-  'order-status': {
-    path: '/api/v4/status/{endpoint}',
-    signature: 'RSA-SHA256',
-    loginFrom: 'body',
-    readOnly: true,
-    retryOn403: true,
-    parameters: { login: { required: true }, client_orderid: { required: true } },
-  },
-  'order-status-group': {
-    path: '/api/v4/status/group/{endpointGroup}',
-    signature: 'RSA-SHA256',
-    loginFrom: 'body',
-    readOnly: true,
-    retryOn403: true,
-    parameters: { login: { required: true }, client_orderid: { required: true } },
-  },
+  'order-status': { path: '/api/v4/status/{endpoint}', ...statusQuery },
+  'order-status-group': { path: '/api/v4/status/group/{endpointGroup}', ...statusQuery },
   'pan-eligibility-send': {
     path: '/api/v2/pan-eligibility/send/{endpoint}',
     signature: 'HMAC-SHA1',
@@ -71,6 +65,12 @@ export function mergeOperations(
     );
     return { ...merged, name, segments: merged.path.split('/').slice(1) };
   });
+}
+
+export type OperationTable = ReadonlyMap<string, readonly Operation[]>;
+
+export function createOperationTable(config: Config): OperationTable {
+  return new Map(Object.keys(config.environments).map((name) => [name, resolveOperations(config, name)]));
 }
 
 /** Defaults of a configured operation. Validation requires path, signature and login. */

@@ -1,8 +1,7 @@
 import type { Config } from '../config/schema.ts';
-import { type Operation, resolveOperations } from './operations.ts';
-import { createRouter, type Destination } from './router.ts';
+import type { Operation } from './operations.ts';
+import type { Destination, Routes } from './router.ts';
 
-/** The subject of a query. */
 export interface QueryAbout {
   readonly environment: string;
   readonly login: string;
@@ -38,19 +37,21 @@ const forms: ReadonlyMap<string, (subject: QueryAbout) => Pair[]> = new Map([
  * @returns the query, or why there is none
  */
 export function readOnlyQuery(
-  config: Config,
+  { config, operations, resolve }: Routes,
   subject: QueryAbout,
   signature: Operation['signature'],
 ): ReadOnlyQuery | 'no-operation' | 'no-endpoint' {
   const { environment, login, endpoint } = subject;
-  const operation = resolveOperations(config, environment).find(
-    (candidate) => forms.has(candidate.name) && candidate.readOnly && candidate.signature === signature,
-  );
+  const operation = operations
+    .get(environment)
+    ?.find(
+      (candidate) => forms.has(candidate.name) && candidate.readOnly && candidate.signature === signature,
+    );
   const product = config.environments[environment]?.product;
   if (operation === undefined || product === undefined) return 'no-operation';
   if (operation.path.includes('{endpoint}') && endpoint === undefined) return 'no-endpoint';
   const path = operation.path.replace('{endpoint}', endpoint ?? '').replace('{login}', login);
-  const destination = createRouter(config)(`/${environment}/${product}${path}`);
+  const destination = resolve(`/${environment}/${product}${path}`);
   return { destination, form: forms.get(operation.name)?.(subject) ?? [] };
 }
 

@@ -1,7 +1,7 @@
 import type { Config, EnvironmentConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
 import { isIdentifier } from '../identifiers.ts';
-import { type Operation, resolveOperations } from './operations.ts';
+import { createOperationTable, type Operation, type OperationTable } from './operations.ts';
 
 const placeholders = ['login', 'endpoint', 'endpointGroup'] as const;
 type Placeholder = (typeof placeholders)[number];
@@ -15,6 +15,19 @@ export interface Destination {
   readonly values: PathValues;
   /** The full URL at the gateway, which is signed and requested. */
   readonly url: URL;
+}
+
+/** A configuration with its operations and routes, which are derived from it once. */
+export interface Routes {
+  readonly config: Config;
+  readonly operations: OperationTable;
+  /** Finds the destination of a request target. @throws ProxyError `unknown-route`, `parameter-invalid` */
+  readonly resolve: (target: string) => Destination;
+}
+
+export function createRoutes(config: Config): Routes {
+  const operations = createOperationTable(config);
+  return { config, operations, resolve: createRouter(config, operations) };
 }
 
 /** A path segment. The placeholder's name is in the operation's path. */
@@ -31,14 +44,14 @@ interface RouteNode {
  * The returned function throws ProxyError `unknown-route` (the same for an unknown environment and an unknown
  * operation), and `parameter-invalid` for a value that is not a valid login, endpoint or endpoint group.
  */
-export function createRouter(config: Config): (target: string) => Destination {
+function createRouter(config: Config, operations: OperationTable): Routes['resolve'] {
   const environments = new Map(
     Object.entries(config.environments).map(([name, settings]) => [
       name,
       {
         settings,
         base: settings.baseUrl.replace(/\/+$/, ''),
-        root: buildRouteTree(resolveOperations(config, name)),
+        root: buildRouteTree(operations.get(name) ?? []),
       },
     ]),
   );

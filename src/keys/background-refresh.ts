@@ -1,3 +1,4 @@
+import type { Randomness } from '../util/clock.ts';
 import type { SetTimer } from '../util/timer.ts';
 import type { LoginRef } from './key-source.ts';
 
@@ -6,10 +7,8 @@ const batchSize = 16;
 /** Milliseconds between batches, plus up to as much jitter, so that instances do not read in step. */
 const pause = 1_000;
 
-export interface BackgroundRefreshOptions {
+export interface BackgroundRefreshOptions extends Randomness {
   readonly setTimer: SetTimer;
-  /** From 0 up to 1. */
-  readonly random: () => number;
   /** At most `limit` logins that are due for a refresh, the most overdue first. Called before each batch. */
   readonly due: (limit: number) => readonly LoginRef[];
   /** Refreshes a login's keys in the background. Never rejects. */

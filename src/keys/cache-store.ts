@@ -1,6 +1,6 @@
+import { LRUCache } from 'lru-cache';
 import type { CacheConfig } from '../config/schema.ts';
-import { ExponentialBackoff } from '../util/backoff.ts';
-import { LruMap } from '../util/lru-map.ts';
+import { type BackoffOptions, ExponentialBackoff } from '../util/backoff.ts';
 import { sameContent } from './key.ts';
 import type { KeyRing, KeySourceObserver, LoginRef, RingRemoval } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
@@ -14,15 +14,10 @@ const backgroundAge = 5;
 /** Milliseconds between failing refreshes. */
 const refreshBackoff = { initial: 1000, max: 60_000 };
 
-export interface CacheStoreOptions {
-  /** Monotonic, milliseconds. */
-  readonly monotonic: () => number;
-  /** From 0 up to 1. */
-  readonly random: () => number;
+export interface CacheStoreOptions extends BackoffOptions {
   readonly events: Pick<KeySourceObserver, 'keyRingUpdated'>;
 }
 
-/** A ring that may be used. */
 export interface CacheHit {
   readonly ring: KeyRing;
   readonly fresh: boolean;
@@ -32,27 +27,34 @@ export interface CacheHit {
 
 interface CacheEntry {
   readonly login: LoginRef;
-  readonly ring: KeyRing;
-  readonly readAt: number;
-  readonly freshUntil: number;
-  readonly refresh: ExponentialBackoff;
+  ring: KeyRing;
+  readAt: number;
+  freshUntil: number;
+  refresh: ExponentialBackoff;
   usedAt: number;
 }
 
-/** Cached key rings and missing logins with their lifetimes, in bounded LRU maps. Reads nothing itself. */
+/** Cached key rings and missing logins with their lifetimes, in bounded LRU caches. Reads nothing itself. */
 export class CacheStore {
   readonly #settings: CacheConfig;
   readonly #options: CacheStoreOptions;
-  readonly #rings: LruMap<CacheEntry>;
-  /** Until when a login is known to have no keys. A map of its own, so that unknown logins evict no ring. */
-  readonly #missing: LruMap<number>;
+  readonly #rings: LRUCache<string, CacheEntry>;
+  /** Until when a login is known to have no keys. A cache of its own, so that unknown logins evict no ring. */
+  readonly #missing: LRUCache<string, number>;
   #retired = false;
 
   constructor(settings: CacheConfig, options: CacheStoreOptions) {
     this.#settings = settings;
     this.#options = options;
-    this.#rings = new LruMap(settings.maxEntries);
-    this.#missing = new LruMap(settings.maxEntries);
+    // With `max`, the library would allocate memory for all entries at once.
+    const bound = { maxSize: settings.maxEntries, sizeCalculation: () => 1 };
+    this.#missing = new LRUCache(bound);
+    this.#rings = new LRUCache({
+      ...bound,
+      dispose: ({ login }, _name, reason) => {
+        if (reason === 'evict') this.#notify(login, undefined, 'evicted');
+      },
+    });
   }
 
   /** `undefined`: not cached, or expired. */
@@ -102,8 +104,8 @@ export class CacheStore {
 
   /** Copies the rings of another store. The settings of this one decide how long each may be used. */
   adopt(other: CacheStore): void {
-    for (const { login, ring, readAt, usedAt } of other.#rings.values()) {
-      this.#put(login, ring, readAt, usedAt);
+    for (const { login, ring, readAt, usedAt } of [...other.#rings.values()].toReversed()) {
+      this.#rings.set(loginRefString(login), this.#entry(login, ring, readAt, usedAt));
     }
   }
 
@@ -112,19 +114,16 @@ export class CacheStore {
     const now = this.#options.monotonic();
     return [...this.#rings.values()]
       .filter((entry) => now >= entry.freshUntil && now - entry.usedAt < recentUse)
-      .map((entry) => entry.login)
-      .toReversed();
+      .map((entry) => entry.login);
   }
 
-  /**
-   * Removes rings that no request used within `staleIfError`, and expired ones.
-   */
+  /** Removes rings that no request used within `staleIfError`, and expired ones. */
   dropUnused(): void {
     const now = this.#options.monotonic();
-    for (const entry of this.#rings.values()) {
-      if (this.#isTooOld(entry, now)) this.#remove(loginRefString(entry.login), 'expired');
-      else if (now - entry.usedAt >= this.#settings.staleIfError)
-        this.#remove(loginRefString(entry.login), 'unused');
+    // A copy, because the library's iterators must not see deletions.
+    for (const [name, entry] of Array.from(this.#rings.entries())) {
+      if (this.#isTooOld(entry, now)) this.#remove(name, 'expired');
+      else if (now - entry.usedAt >= this.#settings.staleIfError) this.#remove(name, 'unused');
     }
   }
 
@@ -132,6 +131,7 @@ export class CacheStore {
   dueInBackground(limit: number): readonly LoginRef[] {
     const now = this.#options.monotonic();
     return [...this.#rings.values()]
+      .toReversed()
       .filter((entry) => now >= backgroundReadAt(entry) && entry.refresh.remaining === 0)
       .sort((a, b) => a.readAt - b.readAt)
       .slice(0, limit)
@@ -149,30 +149,25 @@ export class CacheStore {
     const before = this.#rings.peek(name);
     const changed = before === undefined || !sameRing(before.ring, read);
     const ring = changed ? read : before.ring;
-    const usedAt = before?.usedAt ?? readAt;
-    this.#put(login, ring, readAt, usedAt);
+    const entry = this.#entry(login, ring, readAt, before?.usedAt ?? readAt);
+    // A background refresh must not count as use: it would keep the ring longer than one that a request used.
+    if (before === undefined) this.#rings.set(name, entry);
+    else Object.assign(before, entry);
     this.#missing.delete(name);
     if (changed) this.#notify(login, ring);
     return ring;
   }
 
-  #put(login: LoginRef, ring: KeyRing, readAt: number, usedAt: number): void {
+  #entry(login: LoginRef, ring: KeyRing, readAt: number, usedAt: number): CacheEntry {
     const { monotonic, random } = this.#options;
-    const name = loginRefString(login);
     const freshUntil = readAt + this.#settings.ttl * (1 - ttlJitter * random());
     const refresh = new ExponentialBackoff({ monotonic, random }, refreshBackoff);
-    const entry = { login, ring, readAt, freshUntil, refresh, usedAt };
-    // A background refresh must not count as use: it would keep the ring longer than one that a request used.
-    if (this.#rings.peek(name) !== undefined) {
-      this.#rings.replace(name, entry);
-      return;
-    }
-    const evicted = this.#rings.set(name, entry);
-    if (evicted !== undefined) this.#notify(evicted.login, undefined, 'evicted');
+    return { login, ring, readAt, freshUntil, refresh, usedAt };
   }
 
   #remove(name: string, removal: RingRemoval): void {
-    const entry = this.#rings.delete(name);
+    const entry = this.#rings.peek(name);
+    this.#rings.delete(name);
     if (entry !== undefined) this.#notify(entry.login, undefined, removal);
   }
 

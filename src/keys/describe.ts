@@ -28,7 +28,6 @@ export function describeKey(entry: UsableKey | UnusableKey): KeyDescription {
   };
 }
 
-/** The entry of the ring with the same key. */
 export function findEqualKey(entry: UsableKey | UnusableKey, ring: KeyRing): UsableKey | undefined {
   if ('problem' in entry) return undefined;
   return ring.find((other): other is UsableKey => 'key' in other && sameKey(entry, other));

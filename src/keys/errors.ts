@@ -10,7 +10,6 @@ const retryAfter = 5;
  */
 export type SourceState = 'up' | 'down' | 'unknown';
 
-/** A read of the key source that failed. */
 export class SourceUnavailable extends ProxyError {
   readonly source: SourceState;
 

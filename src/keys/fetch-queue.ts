@@ -28,7 +28,6 @@ export class FetchQueue<Result> {
     background: new Map(),
   };
 
-  /** @param monotonic milliseconds */
   constructor(read: (login: LoginRef) => Promise<Result>, monotonic: () => number) {
     this.#read = read;
     this.#monotonic = monotonic;

@@ -1,5 +1,6 @@
 import type { CacheConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
+import type { BackoffOptions } from '../util/backoff.ts';
 import { type SetTimer, setTimer } from '../util/timer.ts';
 import { BackgroundRefresh } from './background-refresh.ts';
 import { CacheStore } from './cache-store.ts';
@@ -8,11 +9,7 @@ import { FetchQueue } from './fetch-queue.ts';
 import type { CacheResult, KeyRing, KeySource, KeySourceObserver, LoginRef } from './key-source.ts';
 import { Recovery } from './recovery.ts';
 
-export interface KeyCacheOptions {
-  /** Monotonic, milliseconds. */
-  readonly monotonic: () => number;
-  /** From 0 up to 1. */
-  readonly random: () => number;
+export interface KeyCacheOptions extends BackoffOptions {
   readonly events: KeySourceObserver;
   /** Label of `key_fetch_duration_seconds`. */
   readonly sourceName: string;
@@ -101,7 +98,6 @@ export class KeyCache {
     this.#background.start();
   }
 
-  /** Stops background work. */
   stop(): void {
     this.#recovery.stop();
     this.#background.stop();

@@ -1,4 +1,5 @@
 import type { KeyKind } from '../oauth1/methods.ts';
+import type { MonotonicClock } from '../util/clock.ts';
 import type { KeyHistory, KeyUse, MutableUse } from './key-history.ts';
 import type { LoginRef, UsableKey } from './key-source.ts';
 
@@ -7,16 +8,13 @@ export interface KeyFallbackObserver {
   keyFallback(login: LoginRef, kind: KeyKind, to: 'newer' | 'older'): void;
 }
 
-export interface KeyRetryOptions {
+export interface KeyRetryOptions extends MonotonicClock {
   readonly metrics: KeyFallbackObserver;
-  /** Milliseconds, never set back. */
-  readonly monotonic: () => number;
 }
 
 /** What a response says about the key. `clock-skew`: a 403 with another cause. `unclear`: nothing. */
 export type Verdict = 'accepted' | 'rejected' | 'clock-skew' | 'unclear';
 
-/** How to retry a rejected request. */
 export interface KeyRetryCallbacks<Response> {
   /** Signs with the key of the use, sends, and sets `sentAt`. */
   readonly send: (use: MutableUse) => Promise<Response>;
@@ -59,7 +57,6 @@ export class KeyRetry<Response> {
     if (verdict === 'rejected') this.rejected.push(key);
   }
 
-  /** Whether there is no time left to retry. */
   get isOverdue(): boolean {
     return this.#callbacks.isOverdue?.() ?? false;
   }

@@ -11,12 +11,7 @@ export interface KeyFields {
   readonly passphrase?: unknown;
 }
 
-/** The version that the fields belong to. */
-export interface KeyVersion {
-  readonly version: number;
-  readonly createdAt?: Date;
-  readonly supersededAt?: Date;
-}
+export type KeyVersion = Pick<UsableKey, 'version' | 'createdAt' | 'supersededAt'>;
 
 type Parsed = Pick<UsableKey, 'key' | 'fingerprint'> | Pick<UnusableKey, 'problem'>;
 
@@ -110,7 +105,7 @@ function fingerprint(privateKey: KeyObject): string {
 }
 
 /** Files usually end in a newline that is not part of the key; any other character may be part of it. */
-function withoutLineBreak(text: string): string {
+export function withoutLineBreak(text: string): string {
   return text.replace(/\r?\n$/, '');
 }
 

@@ -36,7 +36,6 @@ export class Recovery {
     return this.#failing;
   }
 
-  /** The source was unavailable for this login. */
   recordFailure(login: LoginRef): void {
     // A pending refresh would only be another probe.
     if (!this.#failing) this.#cancelTimer();

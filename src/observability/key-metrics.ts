@@ -1,6 +1,6 @@
 import type { KeyRing, LoginRef, UsableKey } from '../keys/key-source.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
-import type { Metrics } from './metric-definitions.ts';
+import type { GaugeOf, Metrics } from './metric-definitions.ts';
 
 type KeyLabels = { environment: string; login: string; kind: KeyKind };
 
@@ -78,7 +78,11 @@ function seconds(date: Date | undefined): number | undefined {
   return date === undefined ? undefined : date.getTime() / 1000;
 }
 
-function setOrRemove(gauge: Metrics['keyVersion'], labels: KeyLabels, value: number | undefined): void {
+export function setOrRemove<Name extends string>(
+  gauge: GaugeOf<Name>,
+  labels: Record<Name, string>,
+  value: number | undefined,
+): void {
   if (value === undefined) gauge.remove(labels);
   else gauge.set(labels, value);
 }

@@ -18,24 +18,17 @@ export interface LabelDomain {
   readonly callers: readonly string[];
 }
 
-export interface Labels {
-  environment(name: string | undefined): { environment: string };
-  caller(name: string | undefined): { caller: string };
-  route(
-    environment: string | undefined,
-    operation: string | undefined,
-  ): { environment: string; operation: string };
-}
+export type Labels = ReturnType<typeof createLabels>;
 
 /** Limits label values to configured names, whatever a request contains. */
-export function createLabels({ environments, callers }: LabelDomain): Labels {
+export function createLabels({ environments, callers }: LabelDomain) {
   const environmentNames = new Set(Object.keys(environments));
   const operationNames = new Set(Object.values(environments).flatMap(({ operations }) => operations));
   const callerNames = new Set(callers);
   return {
-    environment: (name) => ({ environment: toKnownLabel(environmentNames, name) }),
-    caller: (name) => ({ caller: toKnownLabel(callerNames, name) }),
-    route: (environment, operation) => ({
+    environment: (name: string | undefined) => ({ environment: toKnownLabel(environmentNames, name) }),
+    caller: (name: string | undefined) => ({ caller: toKnownLabel(callerNames, name) }),
+    route: (environment: string | undefined, operation: string | undefined) => ({
       environment: toKnownLabel(environmentNames, environment),
       operation: toKnownLabel(operationNames, operation),
     }),

@@ -1,3 +1,4 @@
+import type { MonotonicClock } from '../util/clock.ts';
 /** Passes bytes to the operating system without waiting; reports how many were written, or the error. */
 export type Write = (bytes: Buffer, done: (error: WriteError | undefined, written: number) => void) => void;
 
@@ -5,17 +6,14 @@ export interface WriteError extends Error {
   readonly code?: string | undefined;
 }
 
-/** Where the lines go. */
 export interface Output {
   readonly write: Write;
   /** The same, synchronously, for a process that exits. @throws WriteError */
   readonly writeSync: (bytes: Buffer) => number;
 }
 
-export interface LogDestinationOptions {
+export interface LogDestinationOptions extends MonotonicClock {
   readonly output: Output;
-  /** Milliseconds, never set back. */
-  readonly monotonic: () => number;
   /** Maximum number of bytes that wait to be written. */
   readonly capacity?: number;
 }

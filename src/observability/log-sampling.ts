@@ -1,16 +1,15 @@
 import { errorTable } from '../errors.ts';
 import type { RequestContext } from '../request-context.ts';
+import type { MonotonicClock } from '../util/clock.ts';
 import type { Logger } from './logger.ts';
 
 /** Lines in a burst, and lines per second after that. */
 const burst = 100;
 const rate = 20;
 
-export interface SamplingOptions {
+export interface SamplingOptions extends MonotonicClock {
   /** A line was not written. */
   readonly suppressed: () => void;
-  /** Milliseconds, never set back. */
-  readonly monotonic: () => number;
 }
 
 /**

@@ -1,7 +1,7 @@
-import { isPaymentServerError, type RequestContext } from '../request-context.ts';
-import { createKeyMetrics, type KeyMetrics } from './key-metrics.ts';
+import { acceptsKey, isPaymentServerError, type RequestContext } from '../request-context.ts';
+import { createKeyMetrics, type KeyMetrics, setOrRemove } from './key-metrics.ts';
 import { type Labels, responsibleParty, statusLabel, toKnownLabel } from './labels.ts';
-import type { GaugeOf, Metrics } from './metric-definitions.ts';
+import type { Metrics } from './metric-definitions.ts';
 import type { CertificateInUse, MetricsObserver } from './metrics-observer.ts';
 
 const keySources: ReadonlySet<string> = new Set(['vault', 'directory']);
@@ -85,16 +85,11 @@ function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: () => Labels) {
       metrics.keyProblems.inc(labels().environment(undefined));
     },
     tokenExpiryChanged(at, leaseSeconds) {
-      setOrRemove(metrics.tokenExpiry, at);
-      setOrRemove(metrics.tokenLease, leaseSeconds);
+      setOrRemove(metrics.tokenExpiry, {}, at);
+      setOrRemove(metrics.tokenLease, {}, leaseSeconds);
     },
     keyProblem: (_problem, about) => metrics.keyProblems.inc(labels().environment(about?.environment)),
   } satisfies Partial<MetricsObserver>;
-}
-
-function setOrRemove(gauge: GaugeOf<never>, value: number | undefined): void {
-  if (value === undefined) gauge.remove({});
-  else gauge.set({}, value);
 }
 
 function countRequest(metrics: Metrics, labels: Labels, context: RequestContext): void {
@@ -122,11 +117,10 @@ function countRequest(metrics: Metrics, labels: Labels, context: RequestContext)
   }
 }
 
-/** The signing version is the one that the gateway last accepted, not the newest. A server error says nothing about it. */
+/** The signing version is the one that the gateway last accepted, not the newest. */
 function recordAcceptedKey(keys: KeyMetrics, context: RequestContext): void {
   const { environment, login, keyKind, keyVersion, gatewayStatus = 500 } = context;
-  if (gatewayStatus === 401 || gatewayStatus === 403 || gatewayStatus >= 500) return;
-  if (environment === undefined || login === undefined) return;
+  if (!acceptsKey(gatewayStatus) || environment === undefined || login === undefined) return;
   if (keyKind === undefined || keyVersion === undefined) return;
   keys.recordAccepted({ environment, login }, keyKind, keyVersion);
 }

@@ -1,13 +1,11 @@
+import type { MonotonicClock } from '../util/clock.ts';
 import type { Logger } from './logger.ts';
 
 /** Milliseconds between lines about the same outage. */
 const repeatAfter = 300_000;
 
-export interface OutageLogOptions {
+export interface OutageLogOptions extends MonotonicClock {
   readonly log: Pick<Logger, 'message'>;
-  /** Milliseconds, never set back. */
-  readonly monotonic: () => number;
-  /** Such as `vault`. */
   readonly source: string;
 }
 

@@ -6,11 +6,6 @@ import { createMetrics, type MetricFactory } from './metric-definitions.ts';
 import type { MetricsObserver } from './metrics-observer.ts';
 import { createMetricsRecorder } from './metrics-recorder.ts';
 
-export interface PrometheusOptions extends LabelDomain {
-  /** Countersign's version. */
-  readonly version: string;
-}
-
 export interface Prometheus extends MetricsObserver {
   /** The metrics page in the Prometheus text format, or in OpenMetrics with trace ids as exemplars. */
   page(openMetrics: boolean): Promise<MetricsPage>;
@@ -27,7 +22,7 @@ type SourceRegistry = Registry<typeof Registry.OPENMETRICS_CONTENT_TYPE>;
 const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`);
 
 /** The metrics of one process, in a separate registry. */
-export function createPrometheus(options: PrometheusOptions): Prometheus {
+export function createPrometheus(options: LabelDomain & { readonly version: string }): Prometheus {
   // prom-client accepts exemplars only in a registry of this type; render() produces both formats from it.
   const registry: SourceRegistry = new Registry<typeof Registry.OPENMETRICS_CONTENT_TYPE>();
   registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);

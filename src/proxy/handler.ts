@@ -19,6 +19,7 @@ import {
   type ResponseResult,
   type UpstreamRecord,
 } from '../request-context.ts';
+import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import { abortIfUnread, afterClose } from './inbound/abort-response.ts';
 import type { ReadForm } from './inbound/read-form.ts';
@@ -33,7 +34,7 @@ import type { ValidatedRequest } from './outbound/signed-request.ts';
 import type { GatewayResponse } from './outbound/upstream-request.ts';
 import { outcomeWithoutResponse, withTrueOutcome } from './outcome.ts';
 
-export interface HandlerOptions {
+export interface HandlerOptions extends WallClock, MonotonicClock {
   readonly authenticate: (presented: PresentedCredentials) => Promise<CallerConfig>;
   readonly resolve: (target: string) => Destination;
   readonly readForm: ReadForm;
@@ -47,10 +48,6 @@ export interface HandlerOptions {
   readonly metrics: MetricsObserver;
   /** Milliseconds that the client has to read the response. */
   readonly responseReadTimeout: number;
-  /** Milliseconds since 1970. */
-  readonly clock: () => number;
-  /** Milliseconds of a monotonic clock. */
-  readonly monotonic: () => number;
   readonly newRequestId: () => string;
   /** Removes logins that may not be written from a text. */
   readonly redact: (text: string) => string;

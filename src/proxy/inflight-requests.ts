@@ -20,27 +20,15 @@ export interface AbortableUpstreamRequest {
 export class InflightRequests {
   readonly #aborts = new SlotList<() => void>();
   readonly #upstream = new SlotList<AbortableUpstreamRequest>();
-  #count = 0;
   #upstreamAborted = false;
   #aborted = false;
-  #idle: PromiseWithResolvers<void> | undefined;
 
   begin(): InflightRequest {
     const { promise, reject } = Promise.withResolvers<never>();
     const abort = (): void => reject(shuttingDown());
-    const remove = this.#aborts.add(abort);
-    this.#count += 1;
+    const end = this.#aborts.add(abort);
     if (this.#aborted) abort();
-    return {
-      aborted: promise,
-      end: () => {
-        remove();
-        this.#count -= 1;
-        if (this.#count > 0) return;
-        this.#idle?.resolve();
-        this.#idle = undefined;
-      },
-    };
+    return { aborted: promise, end };
   }
 
   /** @throws ProxyError `shutting-down` after {@link abortAll} */
@@ -62,11 +50,8 @@ export class InflightRequests {
     for (const abort of this.#aborts.values()) abort();
   }
 
-  /** Resolves when no request is in flight. */
-  async idle(): Promise<void> {
-    if (this.#count === 0) return;
-    this.#idle ??= Promise.withResolvers<void>();
-    await this.#idle.promise;
+  idle(): Promise<void> {
+    return this.#aborts.empty();
   }
 }
 

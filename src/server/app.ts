@@ -1,48 +1,17 @@
 import express, { type Express } from 'express';
 import helmet, { type HelmetOptions } from 'helmet';
 import { createAuthenticator } from '../auth/authenticate.ts';
-import type { Config } from '../config/schema.ts';
-import { createRouter } from '../gateway/router.ts';
-import type { KeySelector } from '../keys/key-selector.ts';
-import type { DecisionLog } from '../observability/decision-log.ts';
-import type { Logger } from '../observability/logger.ts';
-import type { MetricsObserver } from '../observability/metrics-observer.ts';
-import type { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
-import { createHandler } from '../proxy/handler.ts';
+import type { Routes } from '../gateway/router.ts';
+import { createHandler, type HandlerOptions } from '../proxy/handler.ts';
 import { createFormReader } from '../proxy/inbound/read-form.ts';
-import type { InflightRequests } from '../proxy/inflight-requests.ts';
-import type { MemoryBudget } from '../proxy/memory-budget.ts';
 import { Canaries } from '../proxy/outbound/canary.ts';
-import { Forwarder } from '../proxy/outbound/forwarder.ts';
-import type { UpstreamClient } from '../proxy/outbound/upstream-client.ts';
+import { Forwarder, type ForwarderOptions } from '../proxy/outbound/forwarder.ts';
 import { SigningPool } from '../proxy/signing-pool.ts';
 
 /** Everything that does I/O or differs between two runs. */
-export interface AppOptions {
-  /** Selects keys, and records which ones the gateway accepts. */
-  readonly keySelector: KeySelector;
-  /** One per environment. */
-  readonly upstreams: ReadonlyMap<string, UpstreamClient>;
-  readonly limiter: ConcurrencyLimiter;
-  readonly memory: MemoryBudget;
-  readonly inflight: InflightRequests;
-  readonly metrics: MetricsObserver;
-  readonly log: Logger;
-  /** At log level `debug` only. */
-  readonly decisions?: DecisionLog;
-  /** Milliseconds since 1970. */
-  readonly clock: () => number;
-  /** Monotonic milliseconds. */
-  readonly monotonic: () => number;
-  /** 128 random bits as a string. */
-  readonly nonce: () => string;
-  /** 0 to 1. */
-  readonly random: () => number;
-  readonly newRequestId: () => string;
-  /** Redacts logins that may not be logged. */
-  readonly redact: (text: string) => string;
-  readonly userAgent: string;
-}
+export interface AppOptions
+  extends Omit<HandlerOptions, 'authenticate' | 'forwarder' | 'readForm' | 'resolve' | 'responseReadTimeout'>,
+    Omit<ForwarderOptions, 'canaries' | 'signer'> {}
 
 /** For API responses: a browser that opens one may run nothing. Headers that only concern web pages are off. */
 const apiHeaders: HelmetOptions = {
@@ -59,19 +28,20 @@ const apiHeaders: HelmetOptions = {
 };
 
 /** Builds the proxy. Opens no port, file or connection. */
-export function createApp(config: Config, options: AppOptions): Express {
+export function createApp(routes: Routes, options: AppOptions): Express {
+  const { config, resolve } = routes;
   const signer = new SigningPool(config.signing, options.metrics, options.monotonic);
   const { maxBodyBytes, maxParameters, timeouts } = config.proxy;
   const handle = createHandler({
     ...options,
     authenticate: createAuthenticator(config.callers),
-    resolve: createRouter(config),
+    resolve,
     readForm: createFormReader({ maxBodyBytes, maxParameters, timeout: timeouts.body }),
     responseReadTimeout: timeouts.body,
     forwarder: new Forwarder({
       ...options,
       signer,
-      ...(config.keys.rotation.canary ? { canaries: new Canaries(config, options) } : {}),
+      ...(config.keys.rotation.canary ? { canaries: new Canaries(routes, options) } : {}),
     }),
   });
   return express().disable('x-powered-by').disable('etag').use(helmet(apiHeaders)).use(handle);

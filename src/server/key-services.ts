@@ -110,8 +110,7 @@ function tokenOf(keys: KeysConfig): Secret | undefined {
 function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: string): KeySourceObserver {
   const outage = new OutageLog({ log, monotonic, source });
   return {
-    keyLookup: (environment, result) => metrics.keyLookup(environment, result),
-    keyFetched: (source, seconds) => metrics.keyFetched(source, seconds),
+    ...metrics,
     keyRingUpdated: (login, ring, removal = 'deleted') => {
       metrics.keyRingUpdated(login, ring, removal);
       if (ring === undefined) logRemoval(log, login, removal);
@@ -126,7 +125,6 @@ function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: s
       metrics.loginFailed(problem);
       outage.failed(problem);
     },
-    tokenExpiryChanged: (at, leaseSeconds) => metrics.tokenExpiryChanged(at, leaseSeconds),
     keyProblem: (problem, login) => {
       metrics.keyProblem(problem, login);
       log.message('error', problem, { ...login });

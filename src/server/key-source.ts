@@ -3,15 +3,12 @@ import { DirectorySource } from '../keys/directory/source.ts';
 import type { KeyRing, KeySource, KeySourceObserver, LoginRef } from '../keys/key-source.ts';
 import { createVaultSource } from '../keys/vault/source.ts';
 import type { TlsMaterial } from '../tls/material.ts';
+import type { BackoffOptions } from '../util/backoff.ts';
+import type { WallClock } from '../util/clock.ts';
+import { system } from './system.ts';
 
-export interface KeySourceOptions {
+export interface KeySourceOptions extends BackoffOptions, WallClock {
   readonly events: KeySourceObserver;
-  /** Milliseconds since 1970. */
-  readonly clock: () => number;
-  /** Monotonic milliseconds. */
-  readonly monotonic: () => number;
-  /** 0 to 1. */
-  readonly random: () => number;
   /** Certificates for Vault; by default read from the files of the configuration. */
   readonly tls?: TlsMaterial;
 }
@@ -34,10 +31,8 @@ export async function readKeyRingOnce(
   report: (problem: string) => void,
 ): Promise<KeyRing | undefined> {
   const source = createKeySource(keys, {
-    events: reportProblems(report),
-    clock: () => Date.now(),
-    monotonic: () => performance.now(),
-    random: () => Math.random(),
+    ...system,
+    events: { ...silentObserver, loginFailed: report, keyProblem: report },
   });
   source.start();
   try {
@@ -47,16 +42,15 @@ export async function readKeyRingOnce(
   }
 }
 
-/** A command has no metrics; it reports only problems. */
-function reportProblems(report: (problem: string) => void): KeySourceObserver {
-  const ignore = (): void => {};
-  return {
-    keyLookup: ignore,
-    keyFetched: ignore,
-    keyRingUpdated: ignore,
-    keySourceUp: ignore,
-    tokenExpiryChanged: ignore,
-    loginFailed: report,
-    keyProblem: report,
-  };
-}
+const ignore = (): void => {};
+
+/** For commands, which have no metrics. */
+export const silentObserver: KeySourceObserver = {
+  keyLookup: ignore,
+  keyFetched: ignore,
+  keyRingUpdated: ignore,
+  keySourceUp: ignore,
+  tokenExpiryChanged: ignore,
+  loginFailed: ignore,
+  keyProblem: ignore,
+};

@@ -1,6 +1,7 @@
 import { LogDestination } from '../observability/log-destination.ts';
 import { createLogger, type Logger, type LogLevel } from '../observability/logger.ts';
 import { standardOutput } from './standard-output.ts';
+import { system } from './system.ts';
 
 /** Milliseconds to write the last lines at exit. */
 const flushTimeout = 300;
@@ -14,10 +15,7 @@ export interface OpenLog {
 
 /** Opens the log on standard output. A blocked output does not slow down requests. */
 export function openLog(level: LogLevel): OpenLog {
-  const destination = new LogDestination({
-    output: standardOutput(),
-    monotonic: () => performance.now(),
-  });
+  const destination = new LogDestination({ output: standardOutput(), monotonic: system.monotonic });
   const log = createLogger(level, destination);
   destination.watch({ recovered: (lines) => log.message('warn', 'log lines dropped', { lines }) });
   process.once('exit', () => destination.flushSync());

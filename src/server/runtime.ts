@@ -1,6 +1,6 @@
 import type { RequestListener } from 'node:http';
 import type { Config } from '../config/schema.ts';
-import { resolveOperations } from '../gateway/operations.ts';
+import type { Routes } from '../gateway/router.ts';
 import type { LabelDomain } from '../observability/labels.ts';
 import type { LogState } from '../observability/log-destination.ts';
 import { computeReadiness, type Readiness } from '../observability/readiness.ts';
@@ -37,11 +37,12 @@ export interface Runtime {
  * that a reload during an outage or a rotation loses nothing
  */
 export function startRuntime(
-  config: Config,
+  routes: Routes,
   certificates: Certificates,
   options: RuntimeOptions,
   previous?: Runtime,
 ): Runtime {
+  const { config } = routes;
   const upstreams = new Map(
     Object.entries(config.environments).map(([name, settings]) => {
       const { ca } = materialOf(certificates, { role: 'gateway', environment: name });
@@ -51,7 +52,7 @@ export function startRuntime(
   const tls = materialOf(certificates, { role: 'vault' });
   const keys = createKeyServices(config.keys, tls, options, previous?.keys);
   return {
-    handle: createApp(config, { ...options, keySelector: keys.keySelector, upstreams }),
+    handle: createApp(routes, { ...options, keySelector: keys.keySelector, upstreams }),
     keys,
     readiness: (draining) =>
       computeReadiness({
@@ -77,9 +78,9 @@ export function startRuntime(
 }
 
 /** The names of a configuration that may become label values. */
-export function labelDomainOf(config: Config): LabelDomain {
+export function labelDomainOf({ config, operations: table }: Routes): LabelDomain {
   const environments = Object.entries(config.environments).map(([name, { maxInFlight }]) => {
-    const operations = resolveOperations(config, name);
+    const operations = table.get(name) ?? [];
     const payments = operations.filter(({ readOnly }) => !readOnly);
     const namesIn = (list: typeof operations): string[] => list.map((operation) => operation.name);
     return [name, { operations: namesIn(operations), payments: namesIn(payments), maxInFlight }] as const;

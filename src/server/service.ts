@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
-import { performance } from 'node:perf_hooks';
 import type { Config } from '../config/schema.ts';
+import { createRoutes } from '../gateway/router.ts';
 import { type AdminAppOptions, createAdminApp } from '../observability/admin-app.ts';
 import { createAdminServer } from '../observability/admin-listener.ts';
 import { createDecisionLog } from '../observability/decision-log.ts';
@@ -31,6 +31,7 @@ import { createNonceGenerator } from './nonce.ts';
 import { fieldsForRestart } from './restart-fields.ts';
 import { labelDomainOf, loginsIn, type Runtime, type RuntimeOptions, startRuntime } from './runtime.ts';
 import { abort, shutDown } from './shutdown.ts';
+import { system } from './system.ts';
 
 /** The running proxy with its two ports. */
 export interface Service {
@@ -74,14 +75,14 @@ export type ServiceOptions = Pick<RuntimeOptions, 'log'> &
 /** @throws Error of `listen`, or for unreadable files */
 export async function startService(config: Config, overrides: ServiceOptions): Promise<Service> {
   const redactor = new LoginRedactor(loginsIn(config));
-  const metrics = redactor.metrics(createPrometheus({ version: packageVersion(), ...labelDomainOf(config) }));
+  let routes = createRoutes(config);
+  const metrics = redactor.metrics(createPrometheus({ version: packageVersion(), ...labelDomainOf(routes) }));
   const options = createRuntimeOptions(config, overrides, redactor, metrics);
   const certificates = new CertificateFiles(options);
   const first = await certificates.prepare(config);
   certificates.use(first);
-  let runtime = startRuntime(config, first, options);
+  let runtime = startRuntime(routes, first, options);
   let draining = false;
-  let current = config;
   const listener = createListener(config.proxy, {
     ...options,
     handle: (request, response) => runtime.handle(request, response),
@@ -107,20 +108,20 @@ export async function startService(config: Config, overrides: ServiceOptions): P
       const prepared = await certificates.prepare(next);
       if (draining) throw new Error('the process is shutting down');
       redactor.allow(loginsIn(next));
-      const started = startRuntime(next, prepared, options, runtime);
+      const nextRoutes = createRoutes(next);
+      const started = startRuntime(nextRoutes, prepared, options, runtime);
       void runtime.stop(started);
       runtime = started;
-      current = next;
-      metrics.reconfigure(labelDomainOf(next));
+      routes = nextRoutes;
+      metrics.reconfigure(labelDomainOf(nextRoutes));
       certificates.use(prepared);
-      options.memory.limit = next.proxy.maxBufferedBytes;
-      updateListener(listener, next, listenerTlsOf(prepared));
+      updateListener(listener, options.memory, next, listenerTlsOf(prepared));
       return fieldsForRestart(config, next);
     },
     configLoaded: (successful) => metrics.configLoaded(successful, options.clock() / 1000),
     async stop(skipDelay) {
       draining = true;
-      const finished = await shutDown({ listener, ...options, ...current.proxy }, skipDelay);
+      const finished = await shutDown({ listener, ...options, ...routes.config.proxy }, skipDelay);
       stopChecking();
       await runtime.stop();
       // Open until now, so that /readyz reports the shutdown.
@@ -156,14 +157,13 @@ function createRuntimeOptions(
   metrics: MetricsObserver,
 ): RuntimeOptions {
   logDestination?.watch({ dropped: (lines) => metrics.logLinesDropped(lines) });
-  const monotonic = overrides.monotonic ?? (() => performance.now());
+  const monotonic = overrides.monotonic ?? system.monotonic;
   const suppressed = (): void => metrics.logLineSuppressed();
   const log = sampleRejections(redactor.log(overrides.log), { monotonic, suppressed });
   const decisions = createDecisionLog(log);
   return {
-    clock: () => Date.now(),
+    ...system,
     nonce: createNonceGenerator(),
-    random: () => Math.random(),
     ...overrides,
     monotonic,
     log,
@@ -192,7 +192,13 @@ function useTlsMaterial(listener: Listener, runtime: Runtime, user: TlsUser, mat
 }
 
 /** Applies the listener settings that can change without a restart. */
-function updateListener(listener: Listener, { proxy }: Config, tls: ListenerTls | undefined): void {
+function updateListener(
+  listener: Listener,
+  memory: MemoryBudget,
+  { proxy }: Config,
+  tls: ListenerTls | undefined,
+): void {
+  memory.limit = proxy.maxBufferedBytes;
   setLimits(listener.server, proxy);
   renewListener(listener, tls);
 }

@@ -1,4 +1,3 @@
-/** The signals that `serve` handles. */
 export interface Signals {
   /** Resolves at the first SIGTERM or SIGINT. */
   readonly stop: Promise<void>;

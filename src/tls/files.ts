@@ -1,8 +1,9 @@
 import { readConsistent } from '../util/consistent-read.ts';
+import { errorCode } from '../util/error-code.ts';
 import { type TlsFault, type TlsMaterial, type TlsPart, tlsFaults } from './material.ts';
 
 /** Paths of PEM files that belong together. */
-export type TlsFiles = Readonly<Partial<Record<TlsPart, string>>>;
+export type TlsFiles = Readonly<Partial<Record<TlsPart, string | undefined>>>;
 
 /** User of certificates: the listener, the Vault client, or the client of an environment's gateway. */
 export interface TlsUser {
@@ -31,7 +32,7 @@ export async function readTlsFiles(
     named.map(({ file }) => file),
     { maximumBytes },
   ).catch((error: unknown): TlsFault => {
-    const at = named.find(({ file }) => file === fieldOf(error, 'path'));
+    const at = named.find(({ file }) => file === pathOf(error));
     return { part: at?.part ?? named[0]?.part ?? 'cert', message: messageOf(error) };
   });
   if ('message' in read) return { faults: [read] };
@@ -47,13 +48,11 @@ export async function readTlsFiles(
 
 /** Uses the code of a system error: its message would repeat the path. */
 function messageOf(error: unknown): string {
-  const code = fieldOf(error, 'code');
-  if (typeof code === 'string') return `cannot be read (${code})`;
+  const code = errorCode(error);
+  if (code !== undefined) return `cannot be read (${code})`;
   return error instanceof Error ? `cannot be read: ${error.message}` : 'cannot be read';
 }
 
-function fieldOf(error: unknown, name: 'code' | 'path'): unknown {
-  return typeof error === 'object' && error !== null
-    ? Object.entries(error).find(([key]) => key === name)?.[1]
-    : undefined;
+function pathOf(error: unknown): unknown {
+  return typeof error === 'object' && error !== null && 'path' in error ? error.path : undefined;
 }

@@ -1,5 +1,6 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
+import { errorCode } from '../util/error-code.ts';
 
 /** PEM texts for one end of TLS connections: its certificate chain and key, and the CAs that it trusts. */
 export interface TlsMaterial {
@@ -34,8 +35,11 @@ function contextFaults(material: TlsMaterial): TlsFault[] {
     createSecureContext(material);
     return [];
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? ` (${String(error.code)})` : '';
-    return [{ part: material.cert === undefined ? 'ca' : 'cert', message: `is not accepted for TLS${code}` }];
+    const code = errorCode(error);
+    const suffix = code === undefined ? '' : ` (${code})`;
+    return [
+      { part: material.cert === undefined ? 'ca' : 'cert', message: `is not accepted for TLS${suffix}` },
+    ];
   }
 }
 

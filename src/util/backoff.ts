@@ -1,9 +1,6 @@
-export interface BackoffOptions {
-  /** Milliseconds of a monotonic clock. */
-  readonly monotonic: () => number;
-  /** 0 to 1. */
-  readonly random: () => number;
-}
+import type { MonotonicClock, Randomness } from './clock.ts';
+
+export interface BackoffOptions extends MonotonicClock, Randomness {}
 
 export interface BackoffRange {
   /** Milliseconds of the first wait. Each failure doubles it, minus random jitter. */

@@ -1,4 +1,5 @@
 import { readFile, stat } from 'node:fs/promises';
+import { errorCode } from './error-code.ts';
 
 /** Large enough for any key. */
 const maxKeyBytes = 65_536;
@@ -67,8 +68,7 @@ export async function ignoreNotFound<T>(operation: Promise<T>): Promise<T | unde
   try {
     return await operation;
   } catch (error) {
-    if (typeof error === 'object' && error !== null && 'code' in error && error.code === 'ENOENT')
-      return undefined;
+    if (errorCode(error) === 'ENOENT') return undefined;
     throw error;
   }
 }

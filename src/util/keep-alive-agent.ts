@@ -1,5 +1,4 @@
-import { type AgentOptions, type ClientRequest, Agent as HttpAgent } from 'node:http';
-import { Agent as TlsAgent, type AgentOptions as TlsAgentOptions } from 'node:https';
+import type { Agent, ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
 
 declare module 'node:http' {
@@ -18,68 +17,42 @@ declare module 'node:http' {
  * So a request on a reused connection is not written until the event loop has read everything that has arrived. If
  * anything has arrived since the connection was released, it is destroyed instead.
  */
-class ReuseGuard {
+export function guardReuse(agent: Agent): Agent {
   /** Bytes received up to the last release of a connection; 0 before. New connections are absent. */
-  readonly #received = new WeakMap<Socket, number>();
+  const received = new WeakMap<Socket, number>();
+  // Before the agent's own listener, which may immediately assign the connection to a queued request.
+  agent.prependListener('free', (socket: Socket) => {
+    if (received.has(socket)) received.set(socket, bytesReceived(socket));
+  });
+  const addRequest = agent.addRequest.bind(agent);
+  agent.addRequest = (request, options) => watch(request, received, () => addRequest(request, options));
+  return agent;
+}
 
-  constructor(agent: HttpAgent) {
-    // Before the agent's own listener, which may immediately assign the connection to a queued request.
-    agent.prependListener('free', (socket: Socket) => {
-      if (this.#received.has(socket)) this.#received.set(socket, bytesReceived(socket));
-    });
-  }
-
-  /** @param enqueue makes the agent assign a pooled or a new connection to the request */
-  watch(request: ClientRequest, enqueue: () => void): void {
-    const assign = request.onSocket.bind(request);
-    // If the connection failed, Node passes an error instead of a socket.
-    request.onSocket = (...values) => {
-      const [socket] = values;
-      const received = this.#received.get(socket);
-      if (received === undefined) {
-        if (typeof socket === 'object') this.#received.set(socket, 0);
+/** @param enqueue makes the agent assign a pooled or a new connection to the request */
+function watch(request: ClientRequest, received: WeakMap<Socket, number>, enqueue: () => void): void {
+  const assign = request.onSocket.bind(request);
+  // If the connection failed, Node passes an error instead of a socket.
+  request.onSocket = (...values) => {
+    const [socket] = values;
+    const before = received.get(socket);
+    if (before === undefined) {
+      if (typeof socket === 'object') received.set(socket, 0);
+      Reflect.apply(assign, undefined, values);
+      return;
+    }
+    afterPoll(socket, () => {
+      if (isUsable(socket) && bytesReceived(socket) === before) {
+        request.reusedSocket = true;
         Reflect.apply(assign, undefined, values);
-        return;
+      } else {
+        socket.destroy();
+        request.reusedSocket = false;
+        enqueue();
       }
-      afterPoll(socket, () => {
-        if (isUsable(socket) && bytesReceived(socket) === received) {
-          request.reusedSocket = true;
-          Reflect.apply(assign, undefined, values);
-        } else {
-          socket.destroy();
-          request.reusedSocket = false;
-          enqueue();
-        }
-      });
-    };
-    enqueue();
-  }
-}
-
-/** A keep-alive agent for `http:` that destroys connections that received bytes while no request was pending. */
-export class KeepAliveAgent extends HttpAgent {
-  readonly #guard = new ReuseGuard(this);
-
-  constructor(options: AgentOptions) {
-    super({ ...options, keepAlive: true });
-  }
-
-  override addRequest(request: ClientRequest, options: object): void {
-    this.#guard.watch(request, () => super.addRequest(request, options));
-  }
-}
-
-/** The same for `https:`. */
-export class KeepAliveTlsAgent extends TlsAgent {
-  readonly #guard = new ReuseGuard(this);
-
-  constructor(options: TlsAgentOptions) {
-    super({ ...options, keepAlive: true });
-  }
-
-  override addRequest(request: ClientRequest, options: object): void {
-    this.#guard.watch(request, () => super.addRequest(request, options));
-  }
+    });
+  };
+  enqueue();
 }
 
 /**

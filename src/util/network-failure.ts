@@ -1,3 +1,5 @@
+import { errorCode } from './error-code.ts';
+
 /** Why a connection could not be established: a metric label value and a log field. */
 export type NetworkFailure = 'dns' | 'refused' | 'timeout' | 'tls' | 'other';
 
@@ -10,7 +12,7 @@ const tls =
   /^(ERR_TLS_|ERR_SSL_|ERR_OSSL_|EPROTO$|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH$|INVALID_(CA|PURPOSE)$|PATH_LENGTH_|ERROR_IN_CERT_|ERROR_IN_CRL_)/;
 
 export function networkFailureOf(error: unknown): NetworkFailure {
-  const code = codeOf(error) ?? '';
+  const code = errorCode(error) ?? '';
   if (dns.test(code)) return 'dns';
   if (tls.test(code)) return 'tls';
   if (code === 'ECONNREFUSED') return 'refused';
@@ -27,10 +29,5 @@ const prefixes: Readonly<Record<NetworkFailure, string>> = {
 
 /** For the log: the kind of failure and the error code, without the message, which contains addresses. */
 export function describeNetworkFailure(error: unknown): string {
-  return `${prefixes[networkFailureOf(error)]}${codeOf(error) ?? 'no code'}`;
-}
-
-function codeOf(error: unknown): string | undefined {
-  const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
-  return typeof code === 'string' ? code : undefined;
+  return `${prefixes[networkFailureOf(error)]}${errorCode(error) ?? 'no code'}`;
 }

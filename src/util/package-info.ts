@@ -3,7 +3,6 @@ import { readFileSync } from 'node:fs';
 /** The directory of package.json, for both `src/` and the built `dist/`. */
 export const packageRoot = new URL('../../', import.meta.url);
 
-/** The version in package.json. */
 export function packageVersion(): string {
   const manifest: unknown = JSON.parse(readFileSync(new URL('package.json', packageRoot), 'utf8'));
   if (typeof manifest === 'object' && manifest !== null && 'version' in manifest)

@@ -7,6 +7,7 @@
 export class SlotList<Item> {
   readonly #slots: (Item | undefined)[] = [];
   readonly #free: number[] = [];
+  #empty: PromiseWithResolvers<void> | undefined;
 
   /** @returns removes the item; to be called once */
   add(item: Item): () => void {
@@ -15,7 +16,17 @@ export class SlotList<Item> {
     return () => {
       this.#slots[slot] = undefined;
       this.#free.push(slot);
+      if (this.#free.length < this.#slots.length) return;
+      this.#empty?.resolve();
+      this.#empty = undefined;
     };
+  }
+
+  /** Resolves when the collection is empty. */
+  async empty(): Promise<void> {
+    if (this.#free.length === this.#slots.length) return;
+    this.#empty ??= Promise.withResolvers<void>();
+    await this.#empty.promise;
   }
 
   values(): Item[] {

@@ -73,6 +73,7 @@ const importers: Readonly<Record<string, readonly RegExp[]>> = {
   ],
   helmet: [/^src\/server\/app\.ts$/, /^src\/observability\/admin-app\.ts$/, /^src\/simulator\//],
   'http-proxy-middleware': [/^src\/proxy\/outbound\/upstream-client\.ts$/],
+  'lru-cache': [/^src\/keys\//, /^src\/proxy\/outbound\/canary\.ts$/],
   'node-vault': [/^src\/keys\/vault\/client\.ts$/],
   'prom-client': [/^src\/observability\//],
   pino: [/^src\/observability\/logger\.ts$/],

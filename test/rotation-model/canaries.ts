@@ -1,4 +1,5 @@
 import type { Config } from '../../src/config/schema.ts';
+import { createRoutes } from '../../src/gateway/router.ts';
 import type { KeySelector } from '../../src/keys/key-selector.ts';
 import type { LoginRef } from '../../src/keys/key-source.ts';
 import { type KeyKind, methods } from '../../src/oauth1/methods.ts';
@@ -30,7 +31,13 @@ export class ObservedCanaries extends Canaries {
     const monotonic = (): number => time.now;
     const setTimer: SetTimer = (run, milliseconds) => time.timer(run, milliseconds);
     const meter = { canarySent: () => {} };
-    super(config, { keySelector: rotation, metrics: meter, monotonic, setTimer, nonce: () => '' });
+    super(createRoutes(config), {
+      keySelector: rotation,
+      metrics: meter,
+      monotonic,
+      setTimer,
+      nonce: () => '',
+    });
     this.#observer = observer;
     this.#keySelector = rotation;
     this.#time = time;

@@ -17,6 +17,8 @@ export interface KeyView {
   /** The last accepted key, and since when it is that one. */
   readonly accepted: string | undefined;
   readonly acceptedSince: number;
+  /** The last accepted key, also if it was removed from the ring since. */
+  readonly acceptedBefore: string | undefined;
   /** When a 403 for the key was last received. */
   readonly rejectedAt: (key: string) => number;
   /** Whether it was not rejected since the last accepted request was sent. */
@@ -58,6 +60,7 @@ export type Excuse =
   | 'the gateway switched after the canary'
   | 'the gateway nodes accepted different keys'
   | 'the gateway accepted no key of the ring'
+  | 'the key of the canary was removed from the ring'
   | 'the canary got no response'
   | 'the canary was rejected for another reason'
   | 'a 403 for the accepted key came after the canary, to an earlier request or for another reason'
@@ -122,7 +125,9 @@ export class CanaryRule {
     const isSettled = view.ringAt < payment.admittedAt && view.acceptedSince < payment.admittedAt;
     // One that waited for the trial of another request uses the key that the trial found.
     const isDirect = now - payment.admittedAt <= longestSignature && view.isProven;
-    if (payment.awaiting && isSettled && isDirect && isAwaiting(view)) {
+    // A key that was removed and came back while nothing was sent may still be known as the last accepted one.
+    const isReturned = view.ring[0] === view.acceptedBefore;
+    if (payment.awaiting && isSettled && isDirect && isAwaiting(view) && !isReturned) {
       this.#report(`a payment with a ${payment.kind} follows no canary`);
     }
   }
@@ -139,13 +144,15 @@ export class CanaryRule {
   }
 
   #excuseFor({ kind, canary }: Payment, judged: PaymentJudged): Excuse | undefined {
-    const { ring, ringAt, rejectedAt } = this.#viewOf(kind);
+    const { ring, ringAt, accepted, rejectedAt } = this.#viewOf(kind);
     const usable = ring.filter((key) => judged.accepted.includes(key));
     const { agreed, changedAt, queryAcceptedSince, rejectedSince } = judged;
     if (!agreed) return 'the gateway nodes accepted different keys';
     if (usable.length === 0) return 'the gateway accepted no key of the ring';
     if (canary === undefined) return 'the ring held no newer key than the one accepted last';
     if (changedAt >= canary.beganAt) return 'the gateway switched after the canary';
+    const isRemoved = accepted === undefined || !ring.includes(accepted);
+    if (ringAt >= canary.beganAt && isRemoved) return 'the key of the canary was removed from the ring';
     const isTimeout = canary.endedAt - canary.beganAt >= longestWait;
     if (canary.status === undefined || isTimeout) return 'the canary got no response';
     // No payment is signed with a key after a 403 for it, whatever its cause.

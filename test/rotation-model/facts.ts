@@ -26,6 +26,8 @@ export interface KindFacts {
   accepted?: { readonly key: string; readonly sentAt: number };
   /** Since when that is the key. */
   acceptedSince: number;
+  /** The last accepted key, even if it was removed from Vault meanwhile: without a request, that goes unnoticed. */
+  acceptedBefore: string | undefined;
   /** The response to the request that was sent last. */
   latest?: { readonly sentAt: number; readonly status: number };
   /** Operations rejected with the last accepted key, since the ring changed. */
@@ -40,6 +42,8 @@ export interface KindFacts {
    * and either may be what the gateway does now.
    */
   isAmbiguous: boolean;
+  /** Whether a rejected key was accepted since, perhaps for another operation. */
+  wasContradicted: boolean;
   /** By operation, the first and the last 403 since its last acceptance. */
   readonly rejections: Map<OperationName, { readonly first: number; readonly last: number }>;
 }
@@ -50,14 +54,17 @@ export function accept(facts: KindFacts, accepted: KindFacts['accepted'], now: n
   if (facts.accepted?.key !== accepted?.key) facts.acceptedSince = now;
   if (accepted === undefined) delete facts.accepted;
   else facts.accepted = accepted;
+  facts.acceptedBefore = accepted?.key ?? facts.acceptedBefore;
 }
 
-export function viewOf({ keys, ring, ringAt, accepted, acceptedSince }: KindFacts): KeyView {
+export function viewOf(facts: KindFacts): KeyView {
+  const { keys, ring, ringAt, accepted, acceptedBefore, acceptedSince } = facts;
   const { rejectedAt = never, provenAt = never } = keys.get(accepted?.key ?? '') ?? {};
   return {
     ring,
     ringAt,
     accepted: accepted?.key,
+    acceptedBefore,
     acceptedSince,
     isProven: accepted === undefined || provenAt > rejectedAt,
     rejectedAt: (key) => keys.get(key)?.rejectedAt ?? never,
@@ -70,10 +77,12 @@ export function newFacts(): Record<KeyKind, KindFacts> {
     ring: [],
     ringAt: never,
     acceptedSince: never,
+    acceptedBefore: undefined,
     signs: new Set(),
     enabled: new Set(),
     notEnabled: new Set(),
     isAmbiguous: false,
+    wasContradicted: false,
     occasionAt: never,
     rejections: new Map(),
   });

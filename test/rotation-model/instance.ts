@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Config, configSchema } from '../../src/config/schema.ts';
 import { ProxyError } from '../../src/errors.ts';
-import { createRouter } from '../../src/gateway/router.ts';
+import { createRoutes } from '../../src/gateway/router.ts';
 import { KeyCache } from '../../src/keys/key-cache.ts';
 import { KeySelector } from '../../src/keys/key-selector.ts';
 import type { KeyRing, KeySource, LoginRef } from '../../src/keys/key-source.ts';
@@ -30,7 +30,7 @@ const config: Config = configSchema.parse({
   environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw', canaryEndpoint: '1234' } },
   keys: { source: 'directory', directory: '/nowhere' },
 });
-const resolve = createRouter(config);
+const { resolve } = createRoutes(config);
 
 /** An upstream request. */
 export interface Upstream {

@@ -138,6 +138,11 @@ export class Observer {
         this.#costs.noticed(kindOf[operation], aboutKey);
       }
       known.rejected.set(operation, (known.rejected.get(operation) ?? false) || aboutKey);
+      // Acceptances of other operations had contradicted the 403s before: only this one is a sign of a switch.
+      if (facts.wasContradicted && !facts.rejections.has(operation)) {
+        facts.wasContradicted = false;
+        this.#costs.overtaken(kindOf[operation]);
+      }
       const first = facts.rejections.get(operation)?.first ?? now;
       facts.rejections.set(operation, { first, last: now });
       return;
@@ -146,6 +151,7 @@ export class Observer {
     facts.enabled.add(operation);
     for (const other of known.rejected.keys()) if (!facts.enabled.has(other)) facts.notEnabled.add(other);
     facts.notEnabled.delete(operation);
+    if (known.rejected.size > 0) facts.wasContradicted = true;
     known.rejected.clear();
     known.provenAt = Math.max(known.provenAt, sentAt);
     known.failedFallbacks.clear();

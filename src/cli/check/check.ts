@@ -1,7 +1,7 @@
 import { configJsonSchema } from '../../config/json-schema.ts';
 import { fromEnvironment, loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/schema.ts';
-import { builtInOperations, resolveOperations } from '../../gateway/operations.ts';
+import { builtInOperations, createOperationTable, type OperationTable } from '../../gateway/operations.ts';
 import { formatProblems } from '../shared/config-report.ts';
 import { demoConfigFile } from '../shared/demo.ts';
 import { exitCode, type Io } from '../shared/io.ts';
@@ -66,10 +66,14 @@ export async function check(argv: readonly string[], io: Io): Promise<number> {
     skipFiles,
     certificatesAt: Date.now(),
   });
-  if (online && 'config' in loaded) return checkOnline(loaded.config, json, io);
-  const lines = 'problems' in loaded ? formatProblems(file, loaded.problems) : summary(file, loaded.config);
-  for (const line of lines) io.out(line);
-  return 'problems' in loaded ? exitCode.usage : exitCode.done;
+  if ('problems' in loaded) {
+    for (const line of formatProblems(file, loaded.problems)) io.out(line);
+    return exitCode.usage;
+  }
+  const operations = createOperationTable(loaded.config);
+  if (online) return checkOnline(loaded.config, operations, json, io);
+  for (const line of summary(file, loaded.config, operations)) io.out(line);
+  return exitCode.done;
 }
 
 /** Replaces the variables that `serve` sets for the embedded configuration. Only their form matters here. */
@@ -78,15 +82,12 @@ function demoVariables(name: string): string | undefined {
   return name === 'COUNTERSIGN_GATEWAY' ? 'http://127.0.0.1:8090' : undefined;
 }
 
-function summary(file: string, config: Config): string[] {
-  const environments = Object.keys(config.environments);
-  const operations = new Set(
-    environments.flatMap((name) => resolveOperations(config, name).map((operation) => operation.name)),
-  );
+function summary(file: string, config: Config, table: OperationTable): string[] {
+  const operations = new Set([...table.values()].flat().map(({ name }) => name));
   const { keys } = config;
   return [
     `${file}: no problems`,
-    `environments  ${environments.join(', ')}`,
+    `environments  ${Object.keys(config.environments).join(', ')}`,
     `operations    ${[...operations].join(', ')}`,
     `callers       ${config.callers.map(({ name }) => name).join(', ') || 'none (all requests will be rejected)'}`,
     `keys          ${keys.source === 'vault' ? `vault at ${keys.vault.address}` : `directory ${keys.directory}`}`,

@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import { connect as connectTls, TLSSocket } from 'node:tls';
-import { codeOf } from '../shared/parse-options.ts';
+import { hostOf } from '../../config/url.ts';
+import { verifiedTls } from '../../util/agent.ts';
+import { errorCode } from '../../util/error-code.ts';
 
 /**
  * Connects to a gateway as the proxy would, and disconnects. Returns what is known of the connection.
@@ -16,7 +18,7 @@ export async function probeConnection(
   timeout: number,
 ): Promise<string> {
   const url = new URL(baseUrl);
-  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const host = hostOf(url);
   const secure = url.protocol === 'https:';
   const port = Number(url.port === '' ? (secure ? 443 : 80) : url.port);
   const socket = secure ? openTls(host, port, ca) : connectPlain({ host, port });
@@ -30,13 +32,11 @@ export async function probeConnection(
   }
 }
 
-/** As in proxy/outbound/upstream-client.ts: verified, and with the same minimum version. */
 function openTls(host: string, port: number, ca: string | undefined): TLSSocket {
   return connectTls({
     host,
     port,
-    minVersion: 'TLSv1.2',
-    rejectUnauthorized: true,
+    ...verifiedTls,
     ...(isIP(host) === 0 ? { servername: host } : {}),
     ...(ca === undefined ? {} : { ca }),
   });
@@ -49,6 +49,6 @@ function describe(socket: Socket): string {
 }
 
 function problemOf(error: unknown, timeout: number): string {
-  const code = codeOf(error);
+  const code = errorCode(error) ?? 'no code';
   return code === 'ABORT_ERR' ? `no connection within ${timeout / 1000} s` : `no connection: ${code}`;
 }

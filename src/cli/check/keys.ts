@@ -1,23 +1,22 @@
-import type { Config } from '../../config/schema.ts';
 import { age, describeKey } from '../../keys/describe.ts';
 import type { KeyRing, KeySource, LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import { operatorMessage } from '../shared/cli-error.ts';
 import type { KeyInventory } from '../shared/inventory.ts';
-import { isPattern, type RequiredKey, requiredKeys } from './required-keys.ts';
+import { isPattern, type RequiredKey } from './required-keys.ts';
 import { type CheckResult, runCheck } from './result.ts';
 
 type ReadRing = (login: LoginRef) => Promise<KeyRing | undefined>;
 
-/** Checks that each key that the grants require exists and is usable. */
+/** Checks that each of these keys exists and is usable. */
 export async function checkKeys(
-  config: Config,
+  requiredKeys: readonly RequiredKey[],
   source: KeySource,
   inventory: KeyInventory,
 ): Promise<CheckResult[]> {
   const readRing = memoize((login) => source.read(login));
   const rows: CheckResult[] = [];
-  for (const required of requiredKeys(config)) {
+  for (const required of requiredKeys) {
     rows.push(...(await (isPattern(required) ? checkPattern : checkLogin)(required, readRing, inventory)));
   }
   return rows.filter((row, at) => rows.findIndex(({ subject }) => subject === row.subject) === at);
@@ -60,7 +59,6 @@ async function checkPattern(required: RequiredKey, readRing: ReadRing, inventory
   return rows.length === 0 ? [{ ...row, detail: 'no login matches' }] : rows;
 }
 
-/** Reads the ring of each login once. */
 function memoize(read: ReadRing): ReadRing {
   const rings = new Map<string, Promise<KeyRing | undefined>>();
   return (login) => {

@@ -1,13 +1,16 @@
 import { readFile } from 'node:fs/promises';
 import type { Config, EnvironmentConfig, KeysConfig } from '../../config/schema.ts';
+import type { OperationTable } from '../../gateway/operations.ts';
 import type { KeySource, KeySourceObserver } from '../../keys/key-source.ts';
-import { createKeySource } from '../../server/key-source.ts';
+import { createKeySource, silentObserver } from '../../server/key-source.ts';
+import { system } from '../../server/system.ts';
 import { openInventory } from '../shared/inventory.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { messageOf } from '../shared/parse-options.ts';
 import { table } from '../shared/table.ts';
 import { probeConnection } from './gateway.ts';
 import { checkKeys } from './keys.ts';
+import { type RequiredKey, requiredKeys } from './required-keys.ts';
 import { type CheckResult, runCheck } from './result.ts';
 
 /**
@@ -16,11 +19,16 @@ import { type CheckResult, runCheck } from './result.ts';
  *
  * @returns the exit code: 1 if any check failed
  */
-export async function checkOnline(config: Config, json: boolean, io: Io): Promise<number> {
+export async function checkOnline(
+  config: Config,
+  operations: OperationTable,
+  json: boolean,
+  io: Io,
+): Promise<number> {
   const gateways = Promise.all(
     Object.entries(config.environments).map(([name, settings]) => checkGateway(name, settings)),
   );
-  const rows = [...(await checkSource(config)), ...(await gateways)];
+  const rows = [...(await checkSource(config.keys, requiredKeys(config, operations))), ...(await gateways)];
   const ok = rows.every(({ result }) => result !== 'failed');
   if (json) io.out(JSON.stringify({ ok, checks: rows }, null, 2));
   else for (const line of table(head, rows.map(cells))) io.out(line);
@@ -43,8 +51,7 @@ function checkGateway(name: string, settings: EnvironmentConfig): Promise<CheckR
 }
 
 /** The result for the key source and, if it can be read, those for the keys. */
-async function checkSource(config: Config): Promise<CheckResult[]> {
-  const { keys } = config;
+async function checkSource(keys: KeysConfig, required: readonly RequiredKey[]): Promise<CheckResult[]> {
   const sourceCheck = {
     check: keys.source,
     subject: keys.source === 'vault' ? keys.vault.address : keys.directory,
@@ -53,19 +60,16 @@ async function checkSource(config: Config): Promise<CheckResult[]> {
     const detail = 'wrapped secret IDs are single-use; skipped';
     return [{ ...sourceCheck, result: 'not-checked', detail }];
   }
-  const login = new LoginProbe();
-  const source = createKeySource(keys, {
-    events: login,
-    clock: () => Date.now(),
-    monotonic: () => performance.now(),
-    random: () => Math.random(),
-  });
+  const login = probeLogin();
+  const source = createKeySource(keys, { ...system, events: login.events });
   const inventory = openInventory(keys);
   try {
     source.start();
     const connect = keys.source === 'vault' ? () => login.result : async () => assertReadable(source);
     const result = await runCheck(sourceCheck, connect, messageOf);
-    return result.result === 'failed' ? [result] : [result, ...(await checkKeys(config, source, inventory))];
+    return result.result === 'failed'
+      ? [result]
+      : [result, ...(await checkKeys(required, source, inventory))];
   } finally {
     await Promise.all([source.stop(), inventory.close()]);
   }
@@ -84,40 +88,22 @@ function assertReadable(source: KeySource): string {
   return 'directory is readable';
 }
 
-/** Observes the first login of a Vault source. Its event is the first one. */
-class LoginProbe implements KeySourceObserver {
-  /** Describes the token. Rejects if the login failed. */
-  readonly result: Promise<string>;
-  readonly #succeeded: (detail: string) => void;
-  readonly #failed: (error: Error) => void;
-
-  constructor() {
-    const { promise, resolve, reject } = Promise.withResolvers<string>();
-    // With a directory, nothing awaits the result.
-    promise.catch(() => {});
-    this.result = promise;
-    this.#succeeded = resolve;
-    this.#failed = reject;
-  }
-
-  tokenExpiryChanged(at: number | undefined): void {
+/**
+ * Observes the first login of a Vault source. Its event is the first one.
+ *
+ * @returns `result` describes the token; it rejects if the login failed
+ */
+function probeLogin(): { readonly events: KeySourceObserver; readonly result: Promise<string> } {
+  const { promise: result, resolve, reject } = Promise.withResolvers<string>();
+  // With a directory, nothing awaits the result.
+  result.catch(() => {});
+  const fail = (problem: string): void => reject(new Error(problem));
+  const tokenExpiryChanged = (at: number | undefined): void => {
     const expiry =
       at === undefined
         ? 'token does not expire'
         : `token expires at ${new Date(at * 1000).toISOString().slice(0, 19)}Z`;
-    this.#succeeded(`logged in; ${expiry}`);
-  }
-
-  loginFailed(problem: string): void {
-    this.#failed(new Error(problem));
-  }
-
-  keyProblem(problem: string): void {
-    this.#failed(new Error(problem));
-  }
-
-  keyLookup(): void {}
-  keyFetched(): void {}
-  keyRingUpdated(): void {}
-  keySourceUp(): void {}
+    resolve(`logged in; ${expiry}`);
+  };
+  return { result, events: { ...silentObserver, tokenExpiryChanged, loginFailed: fail, keyProblem: fail } };
 }

@@ -1,8 +1,7 @@
 import type { Config } from '../../config/schema.ts';
-import { resolveOperations } from '../../gateway/operations.ts';
+import type { Operation, OperationTable } from '../../gateway/operations.ts';
 import { type KeyKind, methods } from '../../oauth1/methods.ts';
 
-/** A key that a caller's grants require. */
 export interface RequiredKey {
   readonly environment: string;
   /** A login, or a login prefix followed by `*`. */
@@ -11,11 +10,11 @@ export interface RequiredKey {
 }
 
 /** Every kind of key that the grants require, without duplicates, exact logins before patterns. */
-export function requiredKeys(config: Config): RequiredKey[] {
+export function requiredKeys(config: Config, table: OperationTable): RequiredKey[] {
   const granted = config.callers.flatMap(({ allow }) =>
     allow.flatMap((grant) =>
       expandWildcard(grant.environments, Object.keys(config.environments)).flatMap((environment) => {
-        const kinds = kindsOf(config, environment, grant.operations);
+        const kinds = kindsOf(table.get(environment) ?? [], grant.operations);
         return grant.logins.flatMap((logins) => kinds.map((kind) => ({ environment, logins, kind })));
       }),
     ),
@@ -28,8 +27,7 @@ export function isPattern({ logins }: RequiredKey): boolean {
   return logins.endsWith('*');
 }
 
-function kindsOf(config: Config, environment: string, granted: readonly string[]): KeyKind[] {
-  const operations = resolveOperations(config, environment);
+function kindsOf(operations: readonly Operation[], granted: readonly string[]): KeyKind[] {
   const names = expandWildcard(
     granted,
     operations.map(({ name }) => name),

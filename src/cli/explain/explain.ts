@@ -5,11 +5,11 @@ import type { Config } from '../../config/schema.ts';
 import { ProxyError } from '../../errors.ts';
 import { resolveLogin } from '../../gateway/login.ts';
 import { validateParameters } from '../../gateway/parameters.ts';
-import { createRouter, type Destination } from '../../gateway/router.ts';
+import { createRoutes, type Destination } from '../../gateway/router.ts';
 import { usableKeys } from '../../keys/ring.ts';
 import { decodeForm } from '../../oauth1/form.ts';
 import { methods } from '../../oauth1/methods.ts';
-import type { Unsigned } from '../../oauth1/sign.ts';
+import { unsignedRequest } from '../../proxy/outbound/signed-request.ts';
 import { readKeyRingOnce } from '../../server/key-source.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { messageOf, optionsHelp, parseOptions } from '../shared/parse-options.ts';
@@ -109,18 +109,10 @@ export async function explain(argv: readonly string[], io: Io): Promise<number> 
 
 async function explainWith(config: Config, request: ExplainRequest, io: Io): Promise<number> {
   const form = decodeForm(request.body);
-  const destination = createRouter(config)(request.target);
+  const destination = createRoutes(config).resolve(request.target);
   const login = resolveLogin(destination, form, request.login);
   validateParameters(destination.operation, form);
-  const unsigned: Unsigned = {
-    method: 'POST',
-    url: destination.url,
-    form,
-    signatureMethod: destination.operation.signature,
-    consumerKey: login,
-    nonce: request.nonce,
-    timestamp: request.timestamp,
-  };
+  const unsigned = unsignedRequest({ destination, login, form }, request.nonce, request.timestamp);
   const key = await currentKey(config, destination, login, io);
   const { lines, baseString } = await renderExplanation({ ...request, destination, login, unsigned, key });
   for (const line of lines) io.out(line);

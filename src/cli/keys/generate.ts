@@ -1,18 +1,10 @@
 import { generateKeyPair } from 'node:crypto';
 import { promisify } from 'node:util';
-import { Secret } from '../../secret.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
-import { commonOptions, loginRefOf, withKeysContext, withVaultAdmin } from './options.ts';
-import {
-  addOptions,
-  checkAndSet,
-  checkNewFile,
-  reportWritten,
-  validateNewKey,
-  versionToExtend,
-} from './write.ts';
+import { addKey, addOptions } from './add.ts';
+import { commonOptions } from './options.ts';
 
 const options = {
   ...commonOptions,
@@ -33,20 +25,7 @@ export async function generateKey(argv: readonly string[], io: Io): Promise<numb
   if ('exit' in parsed) return parsed.exit;
   const { values } = parsed;
   const bits = bitsOf(values.bits);
-  return withKeysContext(values, io, (context) =>
-    withVaultAdmin(context, async (admin) => {
-      const login = loginRefOf(context, values);
-      await checkNewFile(values['public-key']);
-      const previousVersion = await versionToExtend(admin, login, values);
-      const pem = await newPrivateKey(bits);
-      const description = validateNewKey({ private_key: pem });
-      const fields = { private_key: new Secret(pem), passphrase: undefined };
-      const version = await checkAndSet(login, previousVersion, () =>
-        admin.write(login, fields, previousVersion),
-      );
-      return reportWritten({ ...description, login, version, previousVersion }, values, io);
-    }),
-  );
+  return addKey(values, io, async () => ({ private_key: await newPrivateKey(bits), passphrase: undefined }));
 }
 
 function bitsOf(text: string): number {

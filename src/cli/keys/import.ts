@@ -1,21 +1,13 @@
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
-import type { KeyFields } from '../../keys/key.ts';
+import { type KeyFields, withoutLineBreak } from '../../keys/key.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
-import { Secret } from '../../secret.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { promptSecret } from '../shared/prompt.ts';
-import { commonOptions, loginRefOf, withKeysContext, withVaultAdmin } from './options.ts';
-import {
-  addOptions,
-  checkAndSet,
-  checkNewFile,
-  reportWritten,
-  validateNewKey,
-  versionToExtend,
-} from './write.ts';
+import { addKey, addOptions } from './add.ts';
+import { commonOptions } from './options.ts';
 
 const options = {
   ...commonOptions,
@@ -49,20 +41,10 @@ export async function importKey(argv: readonly string[], io: Io): Promise<number
   if (kind !== 'control_key' && kind !== 'private_key') {
     throw new CliError('--kind must be control_key or private_key', exitCode.usage);
   }
-  return withKeysContext(values, io, (context) =>
-    withVaultAdmin(context, async (admin) => {
-      const login = loginRefOf(context, values);
-      await checkNewFile(values['public-key']);
-      const previousVersion = await versionToExtend(admin, login, values);
-      const key = withoutLineBreak(await readKey(kind, values.from, io));
-      const fields = fieldsOf(kind, key, await readPassphrase(values['passphrase-file']));
-      const description = validateNewKey(fields);
-      const version = await checkAndSet(login, previousVersion, () =>
-        admin.write(login, hideSecrets(fields), previousVersion),
-      );
-      return reportWritten({ ...description, login, version, previousVersion }, values, io);
-    }),
-  );
+  return addKey(values, io, async () => {
+    const key = withoutLineBreak(await readKey(kind, values.from, io));
+    return fieldsOf(kind, key, await readPassphrase(values['passphrase-file']));
+  });
 }
 
 function readKey(kind: KeyKind, file: string | undefined, io: Io): Promise<string> {
@@ -89,18 +71,4 @@ function fieldsOf(kind: KeyKind, key: string, passphrase: string | undefined): K
   if (kind === 'private_key') return { private_key: `${key}\n`, passphrase };
   if (!/[\r\n]|^-----BEGIN/.test(key)) return { control_key: key };
   throw new CliError('a control key must be a single line. Nothing was written.');
-}
-
-function hideSecrets(fields: KeyFields): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(fields).map(([name, value]) => [
-      name,
-      typeof value === 'string' ? new Secret(value) : value,
-    ]),
-  );
-}
-
-/** Strips the trailing newline of a file or a typed line. */
-function withoutLineBreak(content: string): string {
-  return content.replace(/\r?\n$/, '');
 }

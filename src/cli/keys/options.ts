@@ -7,9 +7,9 @@ import { Secret } from '../../secret.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { createAdmin } from '../shared/inventory.ts';
 import { exitCode, type Io } from '../shared/io.ts';
+import type { OptionValues } from '../shared/parse-options.ts';
 import { withConfig } from '../shared/with-config.ts';
 
-/** Options of every subcommand of `keys`. */
 export const commonOptions = {
   config: {
     type: 'string',
@@ -31,23 +31,14 @@ export const commonOptions = {
   json: { type: 'boolean', default: false, description: 'Print JSON' },
 } as const;
 
-export interface CommonValues {
-  readonly config?: string;
-  readonly environment?: string;
-  readonly login?: string;
-  readonly 'token-file'?: string;
-  readonly 'token-env'?: string;
-  readonly json: boolean;
-}
+export type CommonValues = OptionValues<typeof commonOptions>;
 
-/** What the options of a subcommand select. */
 export interface KeysContext {
   readonly config: Config;
   /** As configured, but with the token of the command line if one is given. */
   readonly keys: KeysConfig;
   readonly environment: string;
   readonly settings: EnvironmentConfig;
-  readonly json: boolean;
 }
 
 /** Runs a subcommand with the configuration that the options name. @throws CliError for invalid options */
@@ -66,7 +57,7 @@ export async function withKeysContext(
       const names = Object.keys(config.environments).join(', ');
       throw new CliError(`unknown environment "${environment}"; configured: ${names}`, exitCode.usage);
     }
-    return work({ config, keys: withToken(config.keys, values), environment, settings, json: values.json });
+    return work({ config, keys: withToken(config.keys, values), environment, settings });
   };
   return withConfig(file, io, withSettings, { skipFiles: true });
 }

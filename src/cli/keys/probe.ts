@@ -1,25 +1,25 @@
 import { randomBytes } from 'node:crypto';
-import type { Config, EnvironmentConfig } from '../../config/schema.ts';
+import type { EnvironmentConfig } from '../../config/schema.ts';
 import { type QueryAbout, readOnlyQuery } from '../../gateway/read-only-query.ts';
+import type { Routes } from '../../gateway/router.ts';
 import type { UsableKey } from '../../keys/key-source.ts';
 import type { KeyKind, MethodName } from '../../oauth1/methods.ts';
 import { sign } from '../../oauth1/sign.ts';
 import { unlimitedMemory } from '../../proxy/memory-budget.ts';
-import { buildUpstreamRequest } from '../../proxy/outbound/signed-request.ts';
+import { skewOf } from '../../proxy/outbound/clock-skew.ts';
+import { buildUpstreamRequest, unsignedRequest } from '../../proxy/outbound/signed-request.ts';
 import type { UpstreamClient } from '../../proxy/outbound/upstream-client.ts';
 import { type GatewayResponse, UpstreamError } from '../../proxy/outbound/upstream-request.ts';
 
 /** What the gateway responded to a query signed with one key. */
 export interface ProbeResult {
   readonly result: 'accepted' | 'rejected' | 'inconclusive' | 'no-response' | 'unusable' | 'skipped';
-  /** HTTP status. */
   readonly status?: number;
   readonly detail?: string;
 }
 
 /** The gateway to query, with the environment's own timeouts. */
-export interface ProbeContext {
-  readonly config: Config;
+export interface ProbeContext extends Routes {
   readonly settings: EnvironmentConfig;
   readonly upstream: UpstreamClient;
   readonly userAgent: string;
@@ -34,7 +34,7 @@ export async function probeKey(
   { kind, key }: UsableKey,
   context: ProbeContext,
 ): Promise<ProbeResult> {
-  const readOnly = readOnlyQuery(context.config, query, signatureFor(kind));
+  const readOnly = readOnlyQuery(context, query, signatureFor(kind));
   if (readOnly === 'no-operation') {
     return { result: 'skipped', detail: 'no read-only operation uses this key type' };
   }
@@ -42,15 +42,11 @@ export async function probeKey(
     return { result: 'skipped', detail: 'a status query requires --endpoint ID' };
   }
   const { destination, form } = readOnly;
-  const unsigned = {
-    method: 'POST',
-    url: destination.url,
-    form,
-    signatureMethod: destination.operation.signature,
-    consumerKey: query.login,
-    nonce: randomBytes(16).toString('hex'),
-    timestamp: Math.floor(Date.now() / 1000),
-  };
+  const unsigned = unsignedRequest(
+    { destination, login: query.login, form },
+    randomBytes(16).toString('hex'),
+    Math.floor(Date.now() / 1000),
+  );
   const signed = await sign(unsigned, key);
   const { connect, request: total } = context.settings.timeouts;
   const request = buildUpstreamRequest(destination.url, signed, context.userAgent);
@@ -78,10 +74,10 @@ function resultOf({ status, headers, rest }: GatewayResponse, kind: KeyKind): Pr
   rest?.destroy();
   if (status === 200) return { result: 'accepted', status };
   if (status !== 401 && status !== 403) return { result: 'inconclusive', status };
-  const skew = (Date.parse(headers.date ?? '') - Date.now()) / 1000;
+  const skew = Math.abs(skewOf(headers.date, Date.now()) ?? 0);
   const notes = [
     ...(kind === 'control_key' ? ['wrong key, or balances are not enabled'] : []),
-    ...(Math.abs(skew) > notableSkew ? [`clock skew of ${Math.round(Math.abs(skew))} s`] : []),
+    ...(skew > notableSkew ? [`clock skew of ${Math.round(skew)} s`] : []),
   ];
   return { result: 'rejected', status, ...(notes.length === 0 ? {} : { detail: notes.join('; ') }) };
 }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { endpointOf, type QueryAbout } from '../../gateway/read-only-query.ts';
+import { createRoutes } from '../../gateway/router.ts';
 import { age, describeKey, findEqualKey } from '../../keys/describe.ts';
 import type { UnusableKey, UsableKey } from '../../keys/key-source.ts';
 import { createUpstreamClient } from '../../proxy/outbound/upstream-client.ts';
@@ -51,7 +52,6 @@ ${optionsHelp(options)}
 Exit codes: 0 the gateway accepts every key of the current version, 1 it does not or a failure, 2 invalid
 configuration or usage. During a rotation: until countersign keys verify ...; do sleep 60; done`;
 
-/** A key and what the gateway responded to it. */
 interface VerifiedKey extends ProbeResult {
   readonly entry: KeyVersionEntry;
   readonly key: UsableKey | UnusableKey;
@@ -109,7 +109,12 @@ async function verifyAll(
 ): Promise<VerifiedKey[]> {
   const ca = settings.caFile === undefined ? undefined : await readFile(settings.caFile, 'utf8');
   const upstream = createUpstreamClient(settings, ca);
-  const probeContext = { config, settings, upstream, userAgent: `countersign/${packageVersion()}` };
+  const probeContext = {
+    ...createRoutes(config),
+    settings,
+    upstream,
+    userAgent: `countersign/${packageVersion()}`,
+  };
   const verified: VerifiedKey[] = [];
   for (const { entry, key } of versions.flatMap((version) =>
     version.keys.map((key) => ({ entry: version, key })),

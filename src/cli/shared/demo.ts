@@ -7,9 +7,9 @@ import { promisify } from 'node:util';
 import { type ListeningSimulator, listenSimulator } from '../../simulator/listen.ts';
 import { loadScenario } from '../../simulator/scenario.ts';
 import type { Scenario } from '../../simulator/scenario-schema.ts';
+import { errorCode } from '../../util/error-code.ts';
 import { packageRoot } from '../../util/package-info.ts';
 import { CliError } from './cli-error.ts';
-import { codeOf } from './parse-options.ts';
 import { loadSimulatorKeys } from './simulator-keys.ts';
 
 /** The configuration used without `--config`. */
@@ -41,7 +41,7 @@ export function createKeyDirectory(parents: readonly string[]): string {
     try {
       return mkdtempSync(join(parent, 'countersign-keys-'));
     } catch (error) {
-      failures.push(`${parent} (${codeOf(error)})`);
+      failures.push(`${parent} (${errorCode(error) ?? 'no code'})`);
     }
   }
   throw new CliError(

@@ -1,12 +1,13 @@
 import { join } from 'node:path';
-import type { KeysConfig } from '../../config/schema.ts';
+import type { KeysConfig, VaultConfig } from '../../config/schema.ts';
 import { listSubdirectories } from '../../keys/directory/list.ts';
 import { DirectorySource } from '../../keys/directory/source.ts';
 import type { KeyRing, LoginRef } from '../../keys/key-source.ts';
 import { createVaultAdmin, type VaultAdmin } from '../../keys/vault/admin.ts';
 import type { VersionInfo } from '../../keys/vault/kv2.ts';
+import { silentObserver } from '../../server/key-source.ts';
+import { system } from '../../server/system.ts';
 
-/** One version of a login's keys. */
 export interface KeyVersionEntry {
   readonly version: number;
   readonly createdAt?: Date;
@@ -31,19 +32,8 @@ export function openInventory(keys: KeysConfig): KeyInventory {
 }
 
 /** Errors are thrown to the command, so the events have no listener. */
-export function createAdmin(vault: Extract<KeysConfig, { source: 'vault' }>['vault']): VaultAdmin {
-  const events = {
-    keyProblem: () => {},
-    keySourceUp: () => {},
-    loginFailed: () => {},
-    tokenExpiryChanged: () => {},
-  };
-  return createVaultAdmin(vault, {
-    clock: () => Date.now(),
-    monotonic: () => performance.now(),
-    random: () => Math.random(),
-    events,
-  });
+export function createAdmin(vault: VaultConfig): VaultAdmin {
+  return createVaultAdmin(vault, { ...system, events: silentObserver });
 }
 
 export function vaultInventory(admin: VaultAdmin): KeyInventory {
@@ -69,11 +59,7 @@ export function vaultInventory(admin: VaultAdmin): KeyInventory {
 
 /** Files have no history, only the current version. */
 function directoryInventory(directory: string, rotationGracePeriod: number): KeyInventory {
-  const source = new DirectorySource({
-    directory,
-    rotationGracePeriod,
-    now: () => Date.now(),
-  });
+  const source = new DirectorySource({ directory, rotationGracePeriod, now: system.clock });
   return {
     logins: (environment) => listSubdirectories(join(directory, environment)),
     async versions(login) {

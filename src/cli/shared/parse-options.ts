@@ -1,4 +1,5 @@
 import { type ParseArgsOptionDescriptor, type ParseArgsOptionsConfig, parseArgs } from 'node:util';
+import { errorCode } from '../../util/error-code.ts';
 import { exitCode, type Io } from './io.ts';
 import { wrapWords } from './table.ts';
 
@@ -17,7 +18,7 @@ export type OptionTable = Readonly<
 /** Every command has `--help`. */
 const help = { help: { type: 'boolean', description: 'Show this help' } } as const;
 
-type Values<T extends ParseArgsOptionsConfig> = ReturnType<
+export type OptionValues<T extends ParseArgsOptionsConfig> = ReturnType<
   typeof parseArgs<{ args: string[]; options: T & typeof help }>
 >['values'];
 
@@ -32,7 +33,7 @@ export function parseOptions<T extends OptionTable>(
   options: T,
   usage: string,
   io: Io,
-): { values: Values<T> } | { exit: number } {
+): { values: OptionValues<T> } | { exit: number } {
   try {
     const { values } = parseArgs<{ args: string[]; options: T & typeof help }>({
       args: [...argv],
@@ -66,16 +67,10 @@ export function optionsHelp(options: OptionTable): string {
 
 /** Does not repeat a positional argument: it may be a key. */
 function describeParseError(error: unknown): string {
-  const positional = codeOf(error) === 'ERR_PARSE_ARGS_UNEXPECTED_POSITIONAL';
+  const positional = errorCode(error) === 'ERR_PARSE_ARGS_UNEXPECTED_POSITIONAL';
   return positional ? 'unexpected positional argument' : messageOf(error);
 }
 
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
-}
-
-/** The `code` of an error of Node, such as `ECONNREFUSED`. */
-export function codeOf(error: unknown): string {
-  const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
-  return typeof code === 'string' ? code : 'no code';
 }

@@ -3,6 +3,7 @@ import { accessSync, constants } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type FileSet, ignoreNotFound, readConsistent } from '../../util/consistent-read.ts';
+import { errorCode } from '../../util/error-code.ts';
 import { SourceUnavailable } from '../errors.ts';
 import { parseKeys, sameContent } from '../key.ts';
 import type { KeyRing, KeySource, LoginRef } from '../key-source.ts';
@@ -136,6 +137,6 @@ function describeFailure(directory: string): string | undefined {
     accessSync(directory, constants.R_OK | constants.X_OK);
     return undefined;
   } catch (error) {
-    return typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : 'unknown';
+    return errorCode(error) ?? 'unknown';
   }
 }

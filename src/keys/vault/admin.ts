@@ -5,10 +5,8 @@ import { connectVault, type VaultOptions } from './connect.ts';
 import type { Fields, History } from './kv2.ts';
 import { revealFields } from './redact.ts';
 
-/** One version of a login's secret. */
 export interface StoredVersion {
   readonly version: number;
-  readonly createdAt: Date;
   /** All fields, each text as a Secret. A rollback writes them again. */
   readonly fields: Fields;
   readonly keys: KeyRing;
@@ -46,12 +44,7 @@ export function createVaultAdmin(config: VaultConfig, options: VaultOptions): Va
         const found = await kv.read(token, login, version);
         if (found?.fields === undefined) return undefined;
         const { createdAt, fields } = found;
-        return {
-          version,
-          createdAt,
-          fields,
-          keys: parseKeys(revealFields(fields), { version, createdAt }),
-        };
+        return { version, fields, keys: parseKeys(revealFields(fields), { version, createdAt }) };
       }),
     write: (login, fields, cas) =>
       vault.withToken(async (kv, token) => {

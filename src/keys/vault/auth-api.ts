@@ -3,7 +3,6 @@ import { Secret } from '../../secret.ts';
 import type { VaultClient } from './client.ts';
 import { mountPath } from './paths.ts';
 
-/** A token and its lifetime. */
 export interface TokenLease {
   readonly token: Secret;
   /** 0: does not expire. */

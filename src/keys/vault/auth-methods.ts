@@ -9,14 +9,12 @@ import { VaultError } from './errors.ts';
 type AuthConfig = VaultConfig['auth'];
 type AuthOf<Method extends AuthConfig['method']> = Extract<AuthConfig, { method: Method }>;
 
-/** The current credentials. */
 export interface Credentials {
   /** Tells credentials apart, so that rejected ones are not tried again. */
   readonly fingerprint: string;
   logIn(): Promise<TokenLease>;
 }
 
-/** A Vault auth method. */
 export interface AuthMethod {
   readonly name: AuthConfig['method'];
   /** Whether a login returns a new token. A configured token can only be looked up again. */

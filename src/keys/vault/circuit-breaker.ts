@@ -45,7 +45,6 @@ export class CircuitBreaker {
     this.#backoff.holdFor(milliseconds);
   }
 
-  /** Closes it after a success. */
   reset(): void {
     this.#successes += 1;
     this.#backoff.reset();

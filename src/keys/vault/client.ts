@@ -45,7 +45,8 @@ export function vaultClient(
   options: BackoffOptions,
   tls: TlsMaterial = {},
 ): VaultClient {
-  const open = (tls: TlsMaterial): Transport => transport({ timeout: config.timeout, ...tls });
+  const open = (tls: TlsMaterial): Transport =>
+    transport({ address: config.address, timeout: config.timeout, ...tls });
   let inUse = tls;
   let http = open(tls);
   const breaker = new CircuitBreaker(options, outageRange);

@@ -3,6 +3,7 @@ import type { VaultConfig } from '../../config/schema.ts';
 import type { Secret } from '../../secret.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
 import type { BackoffOptions } from '../../util/backoff.ts';
+import type { WallClock } from '../../util/clock.ts';
 import { type SetTimer, setTimer } from '../../util/timer.ts';
 import { authMethod } from './auth-methods.ts';
 import { vaultClient } from './client.ts';
@@ -10,9 +11,7 @@ import { KvStore } from './kv2.ts';
 import { kvPaths } from './paths.ts';
 import { TokenManager, type TokenManagerObserver } from './token-manager.ts';
 
-export interface VaultOptions extends BackoffOptions {
-  /** Milliseconds since 1970. */
-  readonly clock: () => number;
+export interface VaultOptions extends BackoffOptions, WallClock {
   readonly events: TokenManagerObserver;
   /** Content of `caFile`, `certFile` and `keyFile`; read from the files unless given. */
   readonly tls?: TlsMaterial;
@@ -20,23 +19,13 @@ export interface VaultOptions extends BackoffOptions {
   readonly setTimer?: SetTimer;
 }
 
-/** A connection to Vault: its secrets, and the token for them. */
-export interface Vault {
-  readonly tokens: TokenManager;
-  /** Runs `work` with a valid token; see {@link TokenManager.withToken}. */
-  withToken<T>(work: (kv: KvStore, token: Secret) => Promise<T>): Promise<T>;
-  useTls(material: TlsMaterial): void;
-  /** Revokes the token and closes all connections. Takes a bounded time and never rejects. */
-  close(): Promise<void>;
-}
-
 /**
- * Sends nothing before `tokens.start` or `withToken`.
+ * A connection to Vault: its secrets, and the token for them. Sends nothing before `tokens.start` or `withToken`.
  *
  * @throws TypeError for an ambiguous path template
  * @throws Error if a certificate file cannot be read
  */
-export function connectVault(config: VaultConfig, options: VaultOptions): Vault {
+export function connectVault(config: VaultConfig, options: VaultOptions) {
   const paths = kvPaths(config);
   const client = vaultClient(config, options, options.tls ?? readTls(config));
   const kv = new KvStore(client, paths);
@@ -44,9 +33,12 @@ export function connectVault(config: VaultConfig, options: VaultOptions): Vault 
   const tokens = new TokenManager(client, method, { ...options, setTimer: options.setTimer ?? setTimer });
   return {
     tokens,
-    withToken: (work) => tokens.withToken((token) => work(kv, token)),
-    useTls: (material) => client.useTls(material),
-    async close() {
+    /** Runs `work` with a valid token; see {@link TokenManager.withToken}. */
+    withToken: <T>(work: (kv: KvStore, token: Secret) => Promise<T>): Promise<T> =>
+      tokens.withToken((token) => work(kv, token)),
+    useTls: (material: TlsMaterial): void => client.useTls(material),
+    /** Revokes the token and closes all connections. Takes a bounded time and never rejects. */
+    async close(): Promise<void> {
       await tokens.stop();
       client.close();
     },

@@ -1,5 +1,5 @@
+import { LRUCache } from 'lru-cache';
 import type { BackoffOptions } from '../../util/backoff.ts';
-import { LruMap } from '../../util/lru-map.ts';
 import type { LoginRef } from '../key-source.ts';
 import { loginRefString } from '../login-ref.ts';
 import { CircuitBreaker } from './circuit-breaker.ts';
@@ -11,7 +11,7 @@ const maxLogins = 1000;
 /** One circuit breaker per login that Vault's policy denies, so that Vault is not queried again each time. */
 export class PermissionBreakers {
   readonly #options: BackoffOptions;
-  readonly #breakers = new LruMap<CircuitBreaker>(maxLogins);
+  readonly #breakers = new LRUCache<string, CircuitBreaker>({ max: maxLogins });
 
   constructor(options: BackoffOptions) {
     this.#options = options;

@@ -62,7 +62,6 @@ export const kindOfStatus: ReadonlyMap<number, VaultErrorKind> = new Map([
 ]);
 
 export interface VaultErrorOptions {
-  /** HTTP status, if Vault responded. */
   readonly status?: number;
   /** Seconds until it is worth trying again. */
   readonly retryAfter?: number;
@@ -91,7 +90,6 @@ export class VaultError extends Error {
   }
 }
 
-/** Whether an error is a VaultError of one of these kinds. */
 export function isVaultError(error: unknown, ...kinds: readonly VaultErrorKind[]): error is VaultError {
   return error instanceof VaultError && kinds.includes(error.kind);
 }

@@ -1,7 +1,6 @@
 import { type Secret, sameSecret } from '../../secret.ts';
 import type { TokenLease } from './auth-api.ts';
 
-/** The token in use. */
 export interface HeldToken extends TokenLease {
   /** When it expires; monotonic, milliseconds. */
   readonly until: number;

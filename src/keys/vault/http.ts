@@ -1,12 +1,14 @@
 import {
+  type Agent,
   type ClientRequest,
   type IncomingHttpHeaders,
   type IncomingMessage,
-  Agent as PlainAgent,
   request as plainRequest,
 } from 'node:http';
-import { Agent as TlsAgent, request as tlsRequest } from 'node:https';
-import { KeepAliveAgent, KeepAliveTlsAgent } from '../../util/keep-alive-agent.ts';
+import { request as tlsRequest } from 'node:https';
+import type { TlsMaterial } from '../../tls/material.ts';
+import { createAgent, drainAgent } from '../../util/agent.ts';
+import { errorCode } from '../../util/error-code.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
 import { VaultError } from './errors.ts';
 import { parseVaultResponse } from './parse-response.ts';
@@ -16,13 +18,10 @@ const maxResponseBytes = 1_048_576;
 /** More than the cache's concurrent reads. */
 const maxSockets = 16;
 
-export interface TransportOptions {
+export interface TransportOptions extends TlsMaterial {
+  readonly address: string;
   /** Milliseconds for a whole request: from waiting for a socket to the last byte of the response. */
   readonly timeout: number;
-  /** PEM texts; the system's CAs where `ca` is absent. */
-  readonly ca?: string;
-  readonly cert?: string;
-  readonly key?: string;
 }
 
 /** The request as node-vault passes it. */
@@ -40,7 +39,6 @@ export interface TransportResponse {
 }
 
 export interface SendOptions {
-  /** Aborts the request. */
   readonly signal?: AbortSignal;
   /** Uses a new connection: a kept-alive one may be dead. */
   readonly freshSocket?: boolean;
@@ -63,11 +61,9 @@ export interface Transport {
  * would be another login's key, and nothing in it names the login. Everything else uses a dedicated connection, so
  * that a login with a use-limited credential is never sent twice.
  */
-export function transport(options: TransportOptions): Transport {
-  const { timeout, ...material } = options;
-  const tls = { ...material, rejectUnauthorized: true, minVersion: 'TLSv1.2' } as const;
-  const pooled = agents(new KeepAliveAgent({ maxSockets }), new KeepAliveTlsAgent({ ...tls, maxSockets }));
-  const fresh = agents(new PlainAgent({ keepAlive: false }), new TlsAgent({ ...tls, keepAlive: false }));
+export function transport({ address, timeout, ...tls }: TransportOptions): Transport {
+  const pooled = createAgent(address, tls, { keepAlive: true, maxSockets });
+  const fresh = createAgent(address, tls, { keepAlive: false });
 
   async function send(request: TransportRequest, options: SendOptions = {}): Promise<TransportResponse> {
     const deadline = AbortSignal.timeout(timeout);
@@ -89,32 +85,8 @@ export function transport(options: TransportOptions): Transport {
 
   return {
     send,
-    drain: () => pooled.drain(),
-    close: () => [pooled, fresh].forEach((pair) => pair.close()),
-  };
-}
-
-interface Agents {
-  readonly plain: PlainAgent;
-  readonly tls: TlsAgent;
-  drain(): void;
-  close(): void;
-}
-
-function agents(plain: PlainAgent, tls: TlsAgent): Agents {
-  return {
-    plain,
-    tls,
-    drain() {
-      for (const agent of [plain, tls]) {
-        agent.maxFreeSockets = 0;
-        for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
-      }
-    },
-    close() {
-      plain.destroy();
-      tls.destroy();
-    },
+    drain: () => drainAgent(pooled),
+    close: () => [pooled, fresh].forEach((agent) => agent.destroy()),
   };
 }
 
@@ -126,16 +98,13 @@ interface RawResponse {
 
 async function sendOnce(
   { method, uri, headers, json }: TransportRequest,
-  agents: Agents,
+  agent: Agent,
   signal: AbortSignal,
 ): Promise<RawResponse> {
   const url = new URL(uri);
   const body = json === undefined ? undefined : Buffer.from(JSON.stringify(json));
-  const common = { method, signal, headers: { ...headers, ...contentHeaders(body) } };
-  const request =
-    url.protocol === 'https:'
-      ? tlsRequest(url, { ...common, agent: agents.tls })
-      : plainRequest(url, { ...common, agent: agents.plain });
+  const send = url.protocol === 'https:' ? tlsRequest : plainRequest;
+  const request = send(url, { method, agent, signal, headers: { ...headers, ...contentHeaders(body) } });
   request.end(body);
   const response = await responseOf(request);
   return { status: response.statusCode ?? 0, headers: response.headers, text: await collect(response) };
@@ -153,7 +122,7 @@ function responseOf(request: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     request.once('response', resolve);
     request.on('error', (error) => {
-      reject(request.reusedSocket && codeOf(error) === 'ECONNRESET' ? new StaleSocket() : error);
+      reject(request.reusedSocket && errorCode(error) === 'ECONNRESET' ? new StaleSocket() : error);
     });
   });
 }
@@ -168,10 +137,4 @@ async function collect(response: IncomingMessage): Promise<string> {
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
-}
-
-/** A system error's code, such as `ECONNRESET`. */
-function codeOf(error: unknown): string {
-  const coded = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
-  return typeof coded === 'string' ? coded : 'no code';
 }

@@ -3,7 +3,7 @@ import type { Secret } from '../../secret.ts';
 import type { LoginRef } from '../key-source.ts';
 import type { VaultClient } from './client.ts';
 import { isVaultError, VaultError } from './errors.ts';
-import { MountVersion } from './mount-version.ts';
+import { createMountCheck } from './mount-version.ts';
 import type { KvPaths } from './paths.ts';
 import { hideSecrets } from './redact.ts';
 
@@ -17,7 +17,6 @@ export interface Version {
   readonly fields?: Fields;
 }
 
-/** Metadata of one version. */
 export interface VersionInfo {
   readonly version: number;
   readonly createdAt: Date;
@@ -67,12 +66,12 @@ const writtenShape = z.object({ data: z.object({ version }) });
 export class KvStore {
   readonly #client: VaultClient;
   readonly #paths: KvPaths;
-  readonly #mount: MountVersion;
+  readonly #checkMount: (token: Secret) => Promise<undefined>;
 
   constructor(client: VaultClient, paths: KvPaths) {
     this.#client = client;
     this.#paths = paths;
-    this.#mount = new MountVersion(client, paths.mount);
+    this.#checkMount = createMountCheck(client, paths.mount);
   }
 
   /** One version; without `number` the current one. `undefined` if there never was one. */
@@ -80,7 +79,7 @@ export class KvStore {
     const query = number === undefined ? '' : `?version=${number}`;
     const path = this.#paths.secret('data', login) + query;
     const response = await this.#client.read(path, secretShape, token).catch(ifDeleted);
-    if (response === undefined) return this.#mount.check(token);
+    if (response === undefined) return this.#checkMount(token);
     const { metadata, data: fields } = response.data;
     if (number !== undefined) checkVersion(metadata.version, number);
     const read = { version: metadata.version, createdAt: metadata.created_time };
@@ -90,7 +89,7 @@ export class KvStore {
   async history(token: Secret, login: LoginRef): Promise<History | undefined> {
     const path = this.#paths.secret('metadata', login);
     const response = await this.#client.read(path, historyShape, token).catch(ifNotFound);
-    if (response === undefined) return this.#mount.check(token);
+    if (response === undefined) return this.#checkMount(token);
     const versions = Object.entries(response.data.versions).map(([number, info]) => ({
       version: Number(number),
       createdAt: info.created_time,

@@ -6,13 +6,16 @@ export function hideSecrets(value: unknown): unknown {
   return mapInside(value, hideSecrets);
 }
 
+export function hideFields(fields: object): Record<string, unknown> {
+  return mapFields(fields, hideSecrets);
+}
+
 /** The opposite of {@link hideSecrets}, for requests to Vault and for parsing keys. */
 export function revealSecrets(value: unknown): unknown {
   if (value instanceof Secret) return reveal(value);
   return mapInside(value, revealSecrets);
 }
 
-/** {@link revealSecrets} for the fields of a secret. */
 export function revealFields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return mapFields(fields, revealSecrets);
 }

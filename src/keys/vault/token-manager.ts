@@ -9,7 +9,7 @@ import type { VaultClient } from './client.ts';
 import { isUnavailable, isVaultError } from './errors.ts';
 import { type HeldToken, holdLease, mayBeUsedUp, workWith } from './held-token.ts';
 import { LoginReport } from './login-report.ts';
-import { RejectedCredentials } from './rejected-credentials.ts';
+import { createLogin } from './rejected-credentials.ts';
 import { TokenCheck } from './token-check.ts';
 
 export type TokenManagerObserver = Pick<
@@ -42,7 +42,7 @@ export class TokenManager {
   readonly #client: VaultClient;
   readonly #method: AuthMethod;
   readonly #options: TokenManagerOptions;
-  readonly #rejectedCredentials: RejectedCredentials;
+  readonly #logIn: ReturnType<typeof createLogin>;
   readonly #retryBackoff: ExponentialBackoff;
   readonly #tokenCheck: TokenCheck;
   readonly #report: LoginReport;
@@ -59,7 +59,7 @@ export class TokenManager {
     this.#client = client;
     this.#method = method;
     this.#options = options;
-    this.#rejectedCredentials = new RejectedCredentials(options);
+    this.#logIn = createLogin(options);
     this.#retryBackoff = new ExponentialBackoff(options, retryRange);
     this.#tokenCheck = new TokenCheck(client, options.monotonic);
     this.#report = new LoginReport(options.events, options.monotonic);
@@ -182,7 +182,7 @@ export class TokenManager {
   async #requestToken(): Promise<HeldToken> {
     const credentials = await this.#method.credentials();
     const { name, givesNewTokens } = this.#method;
-    const lease = await this.#rejectedCredentials.logIn(credentials, name).catch((error: unknown) => {
+    const lease = await this.#logIn(credentials, name).catch((error: unknown) => {
       const isHeldToken = !givesNewTokens && credentials.fingerprint === this.#loggedInWith;
       if (isHeldToken && isVaultError(error, 'bad-credentials')) this.#discard(this.#held);
       throw error;

@@ -11,8 +11,6 @@ export class ConnectionTracker {
   readonly #sockets = new SlotList<Socket>();
   readonly #connections = new SlotList<Connection>();
   readonly #bySocket = new WeakMap<Socket, Connection>();
-  #open = 0;
-  #allClosed: PromiseWithResolvers<void> | undefined;
   #draining = false;
 
   readonly #memory: MemoryBudget;
@@ -33,9 +31,7 @@ export class ConnectionTracker {
       socket.allowHalfOpen = true;
       const connection = new Connection(socket, handle, this.#memory.reservation());
       this.#bySocket.set(socket, connection);
-      const remove = this.#connections.add(connection);
-      this.#open += 1;
-      socket.once('close', () => this.#closed(remove));
+      socket.once('close', this.#connections.add(connection));
     });
     const receive: RequestListener = (request, response) =>
       this.connectionOf(request.socket)?.receive(request, response, this.#draining);
@@ -66,18 +62,8 @@ export class ConnectionTracker {
   }
 
   /** Resolves when no connection is open. Those in a TLS handshake do not count, since they have no request. */
-  async closed(): Promise<void> {
-    if (this.#open === 0) return;
-    this.#allClosed ??= Promise.withResolvers<void>();
-    await this.#allClosed.promise;
-  }
-
-  #closed(remove: () => void): void {
-    remove();
-    this.#open -= 1;
-    if (this.#open > 0) return;
-    this.#allClosed?.resolve();
-    this.#allClosed = undefined;
+  closed(): Promise<void> {
+    return this.#connections.empty();
   }
 
   destroyAll(): void {

@@ -2,6 +2,7 @@ import { createServer as createHttpServer, type RequestListener, type Server } f
 import { createServer as createHttpsServer, Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Config } from '../../config/schema.ts';
+import { errorCode, isParserError } from '../../util/error-code.ts';
 import type { MemoryBudget } from '../memory-budget.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
 import { errorForParseFailure, type ParseErrorOptions, parseErrorResponse } from './parse-error-response.ts';
@@ -104,8 +105,7 @@ function rejectUnparsed(server: Server, connections: ConnectionTracker, options:
 
 /** Otherwise the connection was reset or its TLS handshake failed, so no response could be sent. */
 function isHttpError(error: Error): boolean {
-  const code = 'code' in error ? String(error.code) : '';
-  return code.startsWith('HPE_') || code === 'ERR_HTTP_REQUEST_TIMEOUT';
+  return isParserError(error) || errorCode(error) === 'ERR_HTTP_REQUEST_TIMEOUT';
 }
 
 /**

@@ -1,6 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import { ProxyError } from '../../errors.ts';
 import type { RequestContext } from '../../request-context.ts';
+import { errorCode } from '../../util/error-code.ts';
 import { problemDetails } from './send-problem.ts';
 
 export interface ParseErrorOptions {
@@ -26,7 +27,7 @@ export function parseErrorResponse(error: ProxyError, options: ParseErrorOptions
 
 /** For a head that is not valid HTTP or did not arrive in time. */
 export function errorForParseFailure(error: Error): ProxyError {
-  if ('code' in error && error.code === 'ERR_HTTP_REQUEST_TIMEOUT') {
+  if (errorCode(error) === 'ERR_HTTP_REQUEST_TIMEOUT') {
     return new ProxyError('request-timeout', 'Timed out reading the request headers.');
   }
   return new ProxyError('bad-request', 'Malformed HTTP/1.1 request.');

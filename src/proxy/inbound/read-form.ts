@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ProxyError } from '../../errors.ts';
 import { decodeForm } from '../../oauth1/form.ts';
 import type { Pair } from '../../oauth1/parameters.ts';
+import { errorCode, isParserError } from '../../util/error-code.ts';
 import type { MemoryReservation } from '../memory-budget.ts';
 import { expectsContinue } from './validate-head.ts';
 
@@ -78,10 +79,9 @@ function decodeWithLimit(body: Buffer, maxParameters: number): Pair[] {
   return decodeForm(body);
 }
 
-/** Codes of parser errors begin with HPE. HPE_INVALID_EOF_STATE means that the connection ended within the body. */
+/** HPE_INVALID_EOF_STATE means that the connection ended within the body. */
 function errorForBodyFailure(error: Error): ProxyError {
-  const code = 'code' in error ? String(error.code) : '';
-  return code.startsWith('HPE_') && code !== 'HPE_INVALID_EOF_STATE'
+  return isParserError(error) && errorCode(error) !== 'HPE_INVALID_EOF_STATE'
     ? new ProxyError('bad-request', 'Invalid HTTP/1.1 body framing.')
     : clientClosedRequest();
 }

@@ -1,24 +1,21 @@
-import type { Config } from '../../config/schema.ts';
+import { LRUCache } from 'lru-cache';
 import { ProxyError } from '../../errors.ts';
 import { endpointOf, type ReadOnlyQuery, readOnlyQuery } from '../../gateway/read-only-query.ts';
+import type { Routes } from '../../gateway/router.ts';
 import type { KeySelector } from '../../keys/key-selector.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { CanaryResult, MetricsObserver } from '../../observability/metrics-observer.ts';
-import { createUpstreamRecord } from '../../request-context.ts';
+import { acceptsKey, createUpstreamRecord } from '../../request-context.ts';
 import { type SetTimer, setTimer } from '../../util/timer.ts';
 import { unlimitedMemory } from '../memory-budget.ts';
-import type { ValidatedRequest } from './signed-request.ts';
+import type { SigningOptions, ValidatedRequest } from './signed-request.ts';
 import type { GatewayResponse } from './upstream-request.ts';
 
-export interface CanaryOptions {
+export interface CanaryOptions extends Pick<SigningOptions, 'monotonic' | 'nonce'> {
   readonly keySelector: KeySelector;
   readonly metrics: Pick<MetricsObserver, 'canarySent'>;
-  /** Milliseconds of a monotonic clock. */
-  readonly monotonic: () => number;
-  /** 128 random bits as text. */
-  readonly nonce: () => string;
   /** Default: a timer of the process. */
   readonly setTimer?: SetTimer;
 }
@@ -29,6 +26,8 @@ const interval = 500;
 const maxWait = 2_000;
 /** Milliseconds that a canary has to connect. */
 const connectTimeout = 1_000;
+/** One per login and signature method. For a forgotten one, the next payment sends another canary. */
+const maxRuns = 1_000;
 
 interface CanaryRun {
   readonly startedAt: number;
@@ -44,12 +43,12 @@ export type SendCanary = (request: ValidatedRequest) => Promise<GatewayResponse>
  * gateway has switched keys, the query gets the 403 that the payment would have got. Opt-in: `keys.rotation.canary`.
  */
 export class Canaries {
-  readonly #config: Config;
+  readonly #routes: Routes;
   readonly #options: CanaryOptions;
-  readonly #runs = new Map<string, CanaryRun>();
+  readonly #runs = new LRUCache<string, CanaryRun>({ max: maxRuns });
 
-  constructor(config: Config, options: CanaryOptions) {
-    this.#config = config;
+  constructor(routes: Routes, options: CanaryOptions) {
+    this.#routes = routes;
     this.#options = options;
   }
 
@@ -97,7 +96,7 @@ export class Canaries {
       rest?.destroy();
       if (status === 403) result = 'rejected';
       else if (request.record.rejection !== undefined) result = 'switched';
-      else if (status < 500) result = 'accepted';
+      else if (acceptsKey(status)) result = 'accepted';
     } catch (error) {
       if (!(error instanceof ProxyError)) throw error;
     } finally {
@@ -109,10 +108,11 @@ export class Canaries {
     login: LoginRef,
     signature: ValidatedRequest['destination']['operation']['signature'],
   ): ReadOnlyQuery | undefined {
-    const { canaryEndpoint } = this.#config.environments[login.environment] ?? {};
-    const endpoint = endpointOf(this.#config, login) ?? canaryEndpoint;
+    const { config } = this.#routes;
+    const { canaryEndpoint } = config.environments[login.environment] ?? {};
+    const endpoint = endpointOf(config, login) ?? canaryEndpoint;
     const subject = { ...login, endpoint, clientOrderId: `countersign-canary-${this.#options.nonce()}` };
-    const query = readOnlyQuery(this.#config, subject, signature);
+    const query = readOnlyQuery(this.#routes, subject, signature);
     return typeof query === 'string' ? undefined : query;
   }
 }

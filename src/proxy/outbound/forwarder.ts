@@ -8,15 +8,17 @@ import type { LoginRef, UsableKey } from '../../keys/key-source.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { DecisionLog } from '../../observability/decision-log.ts';
 import type { MetricsObserver } from '../../observability/metrics-observer.ts';
-import { addDuration, type UpstreamRecord } from '../../request-context.ts';
+import { acceptsKey, addDuration, type UpstreamRecord } from '../../request-context.ts';
+import type { Randomness } from '../../util/clock.ts';
 import type { Canaries } from './canary.ts';
 import { isSkewed, skewOf } from './clock-skew.ts';
+import { RetryBudget } from './retry-budget.ts';
 import { type SigningOptions, signRequest, type ValidatedRequest } from './signed-request.ts';
 import type { UpstreamClient } from './upstream-client.ts';
 import { proxyErrorFor } from './upstream-failure.ts';
 import { type GatewayResponse, type SignedHttpRequest, UpstreamError } from './upstream-request.ts';
 
-export interface ForwarderOptions extends SigningOptions {
+export interface ForwarderOptions extends SigningOptions, Randomness {
   readonly keySelector: KeySelector;
   /** One per environment. */
   readonly upstreams: ReadonlyMap<string, UpstreamClient>;
@@ -25,16 +27,6 @@ export interface ForwarderOptions extends SigningOptions {
   readonly metrics: MetricsObserver;
   /** At log level `debug` only. */
   readonly decisions?: DecisionLog;
-  /** 0 to 1. */
-  readonly random: () => number;
-}
-
-/** How many retries are left, by kind of failure. */
-interface RetryBudget {
-  /** No byte was sent: safe for every operation. */
-  notSent: number;
-  /** A pooled connection was closed before a response: safe for read-only operations. */
-  stalePooled: number;
 }
 
 /** Selects the key, signs and forwards a request. Retries only where that is safe. */
@@ -115,19 +107,19 @@ export class Forwarder {
     use: MutableUse,
     deadline: number,
   ): Promise<GatewayResponse> {
-    const budget: RetryBudget = { notSent: 2, stalePooled: request.destination.operation.readOnly ? 1 : 0 };
-    let dedicatedConnection = !request.destination.operation.readOnly;
+    const { readOnly, name: operation } = request.destination.operation;
+    const budget = new RetryBudget(readOnly);
+    let dedicatedConnection = !readOnly;
     for (;;) {
       try {
         return await this.#sendOnce(request, await this.#sign(request, use), dedicatedConnection, deadline);
       } catch (failure) {
         if (!(failure instanceof UpstreamError)) throw failure;
         this.#recordUnreachable(request, failure);
-        const { name: operation } = request.destination.operation;
         this.#options.decisions?.attemptFailed(operation, failure);
         const delay = 50 + 150 * this.#options.random();
         const timeLeft = this.#options.monotonic() + delay < deadline;
-        if (!timeLeft || !shouldRetry(failure, budget)) throw proxyErrorFor(failure, request.destination);
+        if (!timeLeft || !budget.allows(failure)) throw proxyErrorFor(failure, request.destination);
         dedicatedConnection = true;
         this.#options.decisions?.retryScheduled(operation, delay);
         await wait(delay);
@@ -164,10 +156,9 @@ export class Forwarder {
     }
   }
 
-  /** A server error says nothing about the key. */
   #judge(response: GatewayResponse): Verdict {
     if (response.status === 403) return isSkewed(response, this.#options.clock()) ? 'clock-skew' : 'rejected';
-    return response.status === 401 || response.status >= 500 ? 'unclear' : 'accepted';
+    return acceptsKey(response.status) ? 'accepted' : 'unclear';
   }
 
   async #sendOnce(
@@ -232,15 +223,6 @@ function isRetryable({ destination: { operation } }: ValidatedRequest): boolean 
 
 function loginRefOf({ destination, login }: ValidatedRequest): LoginRef {
   return { environment: destination.environment, login };
-}
-
-function shouldRetry(failure: UpstreamError, budget: RetryBudget): boolean {
-  if (!failure.written) {
-    budget.notSent -= 1;
-    return budget.notSent >= 0;
-  }
-  budget.stalePooled -= failure.stalePool ? 1 : 0;
-  return failure.stalePool && budget.stalePooled >= 0;
 }
 
 function recordKey(record: UpstreamRecord, { kind, version, fingerprint }: UsableKey): void {

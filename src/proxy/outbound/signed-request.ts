@@ -1,8 +1,9 @@
 import type { Destination } from '../../gateway/router.ts';
 import type { UsableKey } from '../../keys/key-source.ts';
 import type { Pair } from '../../oauth1/parameters.ts';
-import type { Signed } from '../../oauth1/sign.ts';
+import type { Signed, Unsigned } from '../../oauth1/sign.ts';
 import type { UpstreamRecord } from '../../request-context.ts';
+import type { MonotonicClock, WallClock } from '../../util/clock.ts';
 import type { MemoryReservation } from '../memory-budget.ts';
 import type { SigningPool } from '../signing-pool.ts';
 import type { SignedHttpRequest } from './upstream-request.ts';
@@ -17,12 +18,8 @@ export interface ValidatedRequest {
   readonly memory: MemoryReservation;
 }
 
-export interface SigningOptions {
+export interface SigningOptions extends WallClock, MonotonicClock {
   readonly signer: SigningPool;
-  /** Milliseconds since 1970. */
-  readonly clock: () => number;
-  /** Milliseconds of a monotonic clock. */
-  readonly monotonic: () => number;
   /** 128 random bits as text. */
   readonly nonce: () => string;
   readonly userAgent: string;
@@ -38,18 +35,20 @@ export async function signRequest(
   key: UsableKey,
   options: SigningOptions,
 ): Promise<SignedHttpRequest> {
-  const { destination, login, form } = request;
-  const unsigned = {
-    method: 'POST',
-    url: destination.url,
-    form,
-    signatureMethod: destination.operation.signature,
-    consumerKey: login,
-    nonce: options.nonce(),
-    timestamp: Math.floor(options.clock() / 1000),
-  };
+  const unsigned = unsignedRequest(request, options.nonce(), Math.floor(options.clock() / 1000));
   const signed = await options.signer.sign(unsigned, key.key);
-  return buildUpstreamRequest(destination.url, signed, options.userAgent);
+  return buildUpstreamRequest(unsigned.url, signed, options.userAgent);
+}
+
+/** @param timestamp seconds since 1970 */
+export function unsignedRequest(
+  { destination, login, form }: Pick<ValidatedRequest, 'destination' | 'login' | 'form'>,
+  nonce: string,
+  timestamp: number,
+): Unsigned {
+  const { url, operation } = destination;
+  const signatureMethod = operation.signature;
+  return { method: 'POST', url, form, signatureMethod, consumerKey: login, nonce, timestamp };
 }
 
 /** Everything that is sent to the gateway. */

@@ -1,8 +1,7 @@
-import { Agent as HttpAgent, type IncomingMessage } from 'node:http';
-import { Agent as HttpsAgent } from 'node:https';
+import type { Agent, IncomingMessage } from 'node:http';
 import { createProxyMiddleware, type Plugin } from 'http-proxy-middleware';
 import type { EnvironmentConfig } from '../../config/schema.ts';
-import { KeepAliveAgent, KeepAliveTlsAgent } from '../../util/keep-alive-agent.ts';
+import { createAgent, drainAgent } from '../../util/agent.ts';
 import { InflightRequests } from '../inflight-requests.ts';
 import { limitConnectionAge } from './connection-age.ts';
 import {
@@ -33,26 +32,24 @@ export function createUpstreamClient(
   inflight = new InflightRequests(),
 ): UpstreamClient {
   const { origin } = new URL(settings.baseUrl);
-  const pool = limitConnectionAge(pooledAgent(origin, ca, settings.maxInFlight), settings.connectionMaxAge);
-  const pooled = createChannel(origin, pool, inflight);
-  const dedicated = createChannel(origin, dedicatedAgent(origin, ca), inflight);
+  const pool = limitConnectionAge(
+    createAgent(origin, { ca }, { keepAlive: true, maxFreeSockets: settings.maxInFlight }),
+    settings.connectionMaxAge,
+  );
+  const sendPooled = createChannel(origin, pool, inflight);
+  const sendDedicated = createChannel(origin, createAgent(origin, { ca }, { keepAlive: false }), inflight);
   return {
     send: (signed, options) =>
-      (options.dedicatedConnection || !settings.keepAlive ? dedicated : pooled).send(signed, options),
-    drain: () => drainAgent(pooled.agent),
+      (options.dedicatedConnection || !settings.keepAlive ? sendDedicated : sendPooled)(signed, options),
+    drain: () => drainAgent(pool),
   };
-}
-
-interface ProxyChannel {
-  readonly agent: HttpAgent;
-  send(signed: SignedHttpRequest, options: SendOptions): Promise<GatewayResponse>;
 }
 
 /**
  * One middleware and its agent, without the default plugins: requests are already complete, and the default error
  * plugin would write text into a response that has begun.
  */
-function createChannel(target: string, agent: HttpAgent, inflight: InflightRequests): ProxyChannel {
+function createChannel(target: string, agent: Agent, inflight: InflightRequests): UpstreamClient['send'] {
   const eventBridge: Plugin = (server) => {
     server.on('proxyReq', (proxyRequest, request) => upstreamRequestOf(request)?.onSocket(proxyRequest));
     server.on('proxyRes', (response, request) => upstreamRequestOf(request)?.onResponse(response));
@@ -68,47 +65,18 @@ function createChannel(target: string, agent: HttpAgent, inflight: InflightReque
     ejectPlugins: true,
     plugins: [eventBridge],
   });
-  return {
-    agent,
-    async send(signed, options) {
-      inflight.assertAccepting();
-      const upstreamRequest = new UpstreamRequest(signed, options);
-      inflight.trackUpstream(upstreamRequest);
-      void proxy(upstreamRequest.detachedRequest, upstreamRequest.detachedResponse, (error) => {
-        if (error instanceof Error) upstreamRequest.onError(error);
-      });
-      return upstreamRequest.response;
-    },
+  return async (signed, options) => {
+    inflight.assertAccepting();
+    const upstreamRequest = new UpstreamRequest(signed, options);
+    inflight.trackUpstream(upstreamRequest);
+    void proxy(upstreamRequest.detachedRequest, upstreamRequest.detachedResponse, (error) => {
+      if (error instanceof Error) upstreamRequest.onError(error);
+    });
+    return upstreamRequest.response;
   };
 }
 
 /** The middleware's events have the request that it was given. */
 function upstreamRequestOf(request: IncomingMessage | undefined): UpstreamRequest | undefined {
   return request instanceof DetachedRequest ? request.upstreamRequest : undefined;
-}
-
-/** Not `agent.destroy()`, which would also end requests in flight. */
-function drainAgent(agent: HttpAgent): void {
-  agent.maxFreeSockets = 0;
-  for (const sockets of Object.values(agent.freeSockets)) {
-    for (const socket of sockets ?? []) socket.destroy();
-  }
-}
-
-function pooledAgent(origin: string, ca: string | undefined, maxFreeSockets: number): HttpAgent {
-  if (origin.startsWith('http:')) return new KeepAliveAgent({ maxFreeSockets });
-  return new KeepAliveTlsAgent({ ...tlsOptions(ca), maxFreeSockets });
-}
-
-function dedicatedAgent(origin: string, ca: string | undefined): HttpAgent {
-  if (origin.startsWith('http:')) return new HttpAgent({ keepAlive: false });
-  return new HttpsAgent({ ...tlsOptions(ca), keepAlive: false });
-}
-
-function tlsOptions(ca: string | undefined) {
-  return {
-    minVersion: 'TLSv1.2',
-    rejectUnauthorized: true,
-    ...(ca === undefined ? {} : { ca }),
-  } as const;
 }

@@ -2,6 +2,7 @@ import { type ClientRequest, type IncomingHttpHeaders, IncomingMessage, ServerRe
 import { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Reason } from '../../errors.ts';
+import { isParserError } from '../../util/error-code.ts';
 import { type NetworkFailure, networkFailureOf } from '../../util/network-failure.ts';
 import type { MemoryReservation } from '../memory-budget.ts';
 
@@ -12,7 +13,6 @@ export interface SignedHttpRequest {
   readonly body: Buffer;
 }
 
-/** Limits of one upstream request. */
 export interface UpstreamRequestOptions {
   /** Milliseconds until the connection is established. */
   readonly connect: number;
@@ -141,10 +141,9 @@ export class UpstreamRequest {
 
   /** The connection failed, or what was received is not valid HTTP. */
   onError(error: Error): void {
-    const malformed = 'code' in error && String(error.code).startsWith('HPE_');
     const cause = networkFailureOf(error);
     const unreachable = cause === 'other' && this.#inHandshake ? 'tls' : cause;
-    this.#fail(malformed ? 'gateway-reply-invalid' : 'gateway-reset', unreachable);
+    this.#fail(isParserError(error) ? 'gateway-reply-invalid' : 'gateway-reset', unreachable);
   }
 
   /** For a process that ends without waiting for the response. */

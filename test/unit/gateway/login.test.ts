@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
 import { resolveLogin } from '../../../src/gateway/login.ts';
-import { createRouter } from '../../../src/gateway/router.ts';
+import { createRoutes } from '../../../src/gateway/router.ts';
 
-const resolve = createRouter(
+const { resolve } = createRoutes(
   configSchema.parse({
     environments: {
       sandbox: { baseUrl: 'https://gateway.test', product: 'gw', endpoints: { 12: 'acme', 7: 'beta' } },

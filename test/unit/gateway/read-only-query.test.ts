@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Config, configSchema } from '../../../src/config/schema.ts';
 import { endpointOf, readOnlyQuery } from '../../../src/gateway/read-only-query.ts';
+import { createRoutes } from '../../../src/gateway/router.ts';
 
 function configWith(operations: object = {}): Config {
   return configSchema.parse({
@@ -20,7 +21,7 @@ const about = { environment: 'sandbox', login: 'acme', endpoint: '12', clientOrd
 
 describe('a read-only query', () => {
   it('for an RSA key is an order status query', () => {
-    expect(readOnlyQuery(configWith(), about, 'RSA-SHA256')).toMatchObject({
+    expect(readOnlyQuery(createRoutes(configWith()), about, 'RSA-SHA256')).toMatchObject({
       destination: { url: new URL('https://gateway.test/gw/api/v4/status/12') },
       form: [
         ['login', 'acme'],
@@ -30,7 +31,7 @@ describe('a read-only query', () => {
   });
 
   it('for a control key is a balance query', () => {
-    expect(readOnlyQuery(configWith(), about, 'HMAC-SHA1')).toMatchObject({
+    expect(readOnlyQuery(createRoutes(configWith()), about, 'HMAC-SHA1')).toMatchObject({
       destination: { url: new URL('https://gateway.test/gw/api/v2/get-balance/manager/acme') },
       form: [],
     });
@@ -38,14 +39,20 @@ describe('a read-only query', () => {
 
   it('is never an operation that is not configured as read-only', () => {
     const config = configWith({ 'order-status': { readOnly: false } });
-    expect(readOnlyQuery(config, about, 'RSA-SHA256')).toBe('no-operation');
+    expect(readOnlyQuery(createRoutes(config), about, 'RSA-SHA256')).toBe('no-operation');
   });
 
   it('is absent without an endpoint or an environment', () => {
     const config = configWith();
-    expect(readOnlyQuery(config, { ...about, endpoint: undefined }, 'RSA-SHA256')).toBe('no-endpoint');
-    expect(readOnlyQuery(config, { ...about, endpoint: undefined }, 'HMAC-SHA1')).toHaveProperty('form');
-    expect(readOnlyQuery(config, { ...about, environment: 'other' }, 'HMAC-SHA1')).toBe('no-operation');
+    expect(readOnlyQuery(createRoutes(config), { ...about, endpoint: undefined }, 'RSA-SHA256')).toBe(
+      'no-endpoint',
+    );
+    expect(
+      readOnlyQuery(createRoutes(config), { ...about, endpoint: undefined }, 'HMAC-SHA1'),
+    ).toHaveProperty('form');
+    expect(readOnlyQuery(createRoutes(config), { ...about, environment: 'other' }, 'HMAC-SHA1')).toBe(
+      'no-operation',
+    );
   });
 });
 

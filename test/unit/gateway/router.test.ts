@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { type Config, configSchema } from '../../../src/config/schema.ts';
 import { ProxyError } from '../../../src/errors.ts';
-import { createRouter } from '../../../src/gateway/router.ts';
+import { createRoutes } from '../../../src/gateway/router.ts';
 import { isIdentifier } from '../../../src/identifiers.ts';
 
 const hmac = { signature: 'HMAC-SHA1', loginFrom: 'header', readOnly: true } as const;
@@ -33,7 +33,7 @@ function reasonOf(action: () => unknown): string {
 }
 
 describe('a request target', () => {
-  const resolve = createRouter(config());
+  const { resolve } = createRoutes(config());
 
   it('is rewritten below the base URL of its environment', () => {
     const { url, environment } = resolve('/production/pay/api/v4/transfer/a%40b~c');
@@ -47,7 +47,7 @@ describe('a request target', () => {
   });
 
   it('has precedence for a field of its environment over that of all environments', () => {
-    const both = createRouter(
+    const { resolve: both } = createRoutes(
       config({ operations: { transfer: { signature: 'RSA-SHA256', loginFrom: 'body' } } }),
     );
     const { operation } = both('/production/pay/api/v4/transfer/1');
@@ -95,7 +95,7 @@ describe('a request target', () => {
 
 describe('operations of the configuration', () => {
   it('may use different placeholders for the same segment', () => {
-    const resolve = createRouter(
+    const { resolve } = createRoutes(
       config({ operations: { cancel: { ...hmac, path: '/api/v4/transfer/{endpointGroup}/cancel' } } }),
     );
     const { url, values } = resolve('/sandbox/gw/api/v4/transfer/7/cancel');
@@ -105,7 +105,7 @@ describe('operations of the configuration', () => {
   });
 
   it('may hold several values', () => {
-    const resolve = createRouter(
+    const { resolve } = createRoutes(
       config({ operations: { both: { ...hmac, path: '/api/v9/{login}/at/{endpoint}' } } }),
     );
     const { values } = resolve('/sandbox/gw/api/v9/acme/at/7');

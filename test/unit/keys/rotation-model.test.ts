@@ -22,9 +22,12 @@ it(`keeps its rules in ${schedules} schedules`, async () => {
 }, 240_000);
 
 /** Nodes that accept different keys, and responses that overtake each other. */
-it.each([1001958, 3010466, 3013077, 3014247, 3014379])('keeps its rules in schedule %d', async (seed) => {
-  expect((await run(generate(seed))).violations).toEqual([]);
-});
+it.each([1001958, 3009703, 3010466, 3010716, 3013077, 3014247, 3014379, 5002562])(
+  'keeps its rules in schedule %d',
+  async (seed) => {
+    expect((await run(generate(seed))).violations).toEqual([]);
+  },
+);
 
 /** Start times of the requests that ended with 403. */
 async function rejected(schedule: Schedule, which: (operation: string) => boolean): Promise<number[]> {

@@ -1,6 +1,7 @@
 import { createServer } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
+import { createRoutes } from '../../../src/gateway/router.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
 import { KeySelector } from '../../../src/keys/key-selector.ts';
 import { createPrometheus } from '../../../src/observability/prometheus.ts';
@@ -34,7 +35,7 @@ beforeEach(async () => {
   const ring = [...parseKeys({ control_key: 'secret' }, { version: 1 })];
   const keys = { get: async () => ring, refresh: async () => ring };
   const wait = async () => {};
-  const app = createApp(config, {
+  const app = createApp(createRoutes(config), {
     keySelector: new KeySelector({ keys, metrics, clock: Date.now, monotonic, wait, rotationGracePeriod: 0 }),
     upstreams: new Map([['sandbox', { send: (...sent) => forward(...sent), drain: () => {} }]]),
     limiter: new ConcurrencyLimiter(),

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
-import { type ClientRequest, createServer, type IncomingMessage, request } from 'node:http';
+import { Agent, type ClientRequest, createServer, type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { afterEach, expect, it } from '@jest/globals';
-import { KeepAliveAgent } from '../../../src/util/keep-alive-agent.ts';
+import { guardReuse } from '../../../src/util/keep-alive-agent.ts';
 import { originOf } from '../../support/origin.ts';
 
 const stops: (() => void)[] = [];
@@ -24,7 +24,7 @@ async function start(maxSockets: number): Promise<{ ask: () => Asked; connection
     connections += 1;
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
-  const agent = new KeepAliveAgent({ maxSockets });
+  const agent = guardReuse(new Agent({ keepAlive: true, maxSockets }));
   stops.push(
     () => agent.destroy(),
     () => void server.close(),

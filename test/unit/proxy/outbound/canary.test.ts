@@ -1,6 +1,6 @@
 import { beforeEach, expect, it } from '@jest/globals';
 import { configSchema } from '../../../../src/config/schema.ts';
-import { createRouter } from '../../../../src/gateway/router.ts';
+import { createRoutes } from '../../../../src/gateway/router.ts';
 import { parseKeys } from '../../../../src/keys/key.ts';
 import { KeySelector } from '../../../../src/keys/key-selector.ts';
 import type { CanaryResult } from '../../../../src/observability/metrics-observer.ts';
@@ -17,7 +17,7 @@ const config = configSchema.parse({
 });
 const payment: ValidatedRequest = {
   record: createUpstreamRecord(),
-  destination: createRouter(config)('/sandbox/gw/api/v2/pan-eligibility/send/1234'),
+  destination: createRoutes(config).resolve('/sandbox/gw/api/v2/pan-eligibility/send/1234'),
   login: acme.login,
   form: [],
   memory: unlimitedMemory().reservation(),
@@ -45,7 +45,7 @@ beforeEach(() => {
     wait: () => new Promise(() => {}),
     rotationGracePeriod: 86_400_000,
   });
-  canaries = new Canaries(config, {
+  canaries = new Canaries(createRoutes(config), {
     keySelector,
     metrics: { canarySent: (_environment, result) => void results.push(result) },
     monotonic,
@@ -105,4 +105,17 @@ it('a payment does not wait after its canary has a response', async () => {
   sent[0]?.resolve(accepted);
   await settle();
   expect(first.ready).toBe(true);
+});
+
+it.each([
+  [200, 'accepted'],
+  [401, 'failed'],
+  [403, 'rejected'],
+  [500, 'failed'],
+] as const)('a canary with status %i counts as %s', async (status, result) => {
+  startPayment();
+  await settle();
+  sent[0]?.resolve({ ...accepted, status });
+  await settle();
+  expect(results).toEqual([result]);
 });

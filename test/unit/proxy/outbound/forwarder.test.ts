@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { type Config, configSchema } from '../../../../src/config/schema.ts';
 import { ProxyError } from '../../../../src/errors.ts';
-import { createRouter } from '../../../../src/gateway/router.ts';
+import { createRoutes } from '../../../../src/gateway/router.ts';
 import { parseKeys } from '../../../../src/keys/key.ts';
 import { KeySelector } from '../../../../src/keys/key-selector.ts';
 import { createPrometheus } from '../../../../src/observability/prometheus.ts';
@@ -93,7 +93,7 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
   });
   const record = createUpstreamRecord();
   const memory = unlimitedMemory().reservation();
-  const destination = createRouter(configFor(environment))(target);
+  const destination = createRoutes(configFor(environment)).resolve(target);
   const sending = forwarder.send({ record, destination, login: 'acme', form: [['a', 'b c']], memory });
   const response = await sending.catch((error: unknown) => {
     throw error instanceof ProxyError ? withTrueOutcome(error, record) : error;

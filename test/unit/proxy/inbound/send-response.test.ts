@@ -1,0 +1,65 @@
+import { once } from 'node:events';
+import { createServer, IncomingMessage, request } from 'node:http';
+import { Socket } from 'node:net';
+import { afterEach, expect, it } from '@jest/globals';
+import express, { type Response } from 'express';
+import { configSchema } from '../../../../src/config/schema.ts';
+import { createRoutes } from '../../../../src/gateway/router.ts';
+import { sendResponse } from '../../../../src/proxy/inbound/send-response.ts';
+import { UpstreamError } from '../../../../src/proxy/outbound/upstream-request.ts';
+import { originOf } from '../../../support/origin.ts';
+
+const stops: (() => void)[] = [];
+afterEach(() => {
+  for (const stop of stops.splice(0)) stop();
+});
+
+const destination = createRoutes(
+  configSchema.parse({
+    environments: { sandbox: { baseUrl: 'https://gateway.test', product: 'gw' } },
+    keys: { source: 'directory', directory: 'keys' },
+  }),
+).resolve('/sandbox/gw/api/v4/transfer/1234');
+
+/** Forwards a large response to a client that reads nothing, until `failure` ends it. */
+async function resultAfter(failure: Error): Promise<unknown> {
+  const rest = new IncomingMessage(new Socket());
+  const { promise: result, resolve } = Promise.withResolvers<unknown>();
+  const waiting = Promise.withResolvers<Response>();
+  const app = express().use((received, response) => {
+    const gatewayResponse = { status: 200, headers: {}, body: Buffer.from('begin'), rest };
+    resolve(sendResponse(received, response, 'id', gatewayResponse, destination));
+    waiting.resolve(response);
+  });
+  const server = createServer(app);
+  stops.push(
+    () => server.closeAllConnections(),
+    () => void server.close(),
+  );
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const client = request(originOf(server), { agent: false }).on('error', () => {});
+  // Without a listener Node would read the response.
+  client.on('response', (response) => response.on('error', () => {})).end();
+  const response = await waiting.promise;
+  // More than the buffers between here and the client hold.
+  for (let mebibytes = 0; mebibytes < 24; mebibytes += 1) rest.push(Buffer.alloc(1_048_576));
+  await new Promise((done) => {
+    setTimeout(done, 200);
+  });
+  expect(response.writableNeedDrain).toBe(true);
+  rest.destroy(failure);
+  return result;
+}
+
+it('a gateway that breaks off leaves the outcome unknown, however slowly the client reads', async () => {
+  expect(await resultAfter(new Error('read ECONNRESET'))).toEqual({
+    status: 200,
+    outcome: 'unknown',
+    reason: 'gateway-reset',
+  });
+});
+
+it('a timeout because the client reads too slowly leaves the outcome as it was', async () => {
+  const timeout = new UpstreamError('gateway-timeout', true, false);
+  expect(await resultAfter(timeout)).toEqual({ status: 200, outcome: 'answered' });
+});
