@@ -4,10 +4,11 @@ import { type AdminListenOptions, listenSimulatorWithAdmin } from '../simulator/
 import { type ListeningSimulator, type ListenOptions, listenSimulator } from '../simulator/listen.ts';
 import { loadScenario, ScenarioError } from '../simulator/scenario.ts';
 import type { Scenario } from '../simulator/scenario-schema.ts';
+import { errorCode } from '../util/error-code.ts';
 import { packageRoot } from '../util/package-info.ts';
 import { formatProblems } from './shared/config-report.ts';
 import { exitCode, type Io } from './shared/io.ts';
-import { codeOf, messageOf, optionsHelp, parseOptions } from './shared/parse-options.ts';
+import { messageOf, optionsHelp, parseOptions } from './shared/parse-options.ts';
 import { loadSimulatorKeys } from './shared/simulator-keys.ts';
 
 const defaultScenario = fileURLToPath(new URL('config/scenario.yaml', packageRoot));
@@ -84,7 +85,7 @@ async function run(options: Options, io: Io): Promise<number> {
     await close();
     return exitCode.done;
   } catch (error) {
-    const inUse = codeOf(error) === 'EADDRINUSE' ? '. Choose another --port or --admin-port' : '';
+    const inUse = errorCode(error) === 'EADDRINUSE' ? '. Choose another --port or --admin-port' : '';
     io.err(`The gateway simulator cannot listen: ${messageOf(error)}${inUse}`);
     return exitCode.failed;
   }
