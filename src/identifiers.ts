@@ -1,6 +1,6 @@
 /**
- * What a login, an endpoint or an endpoint group may be called: 1 to 128 of `A-Z a-z 0-9 . _ ~ @ -`, and
- * neither `.` nor `..`, which are no names in a path.
+ * What a login, an endpoint or an endpoint group may be called: 1 to 128 of `A-Z a-z 0-9 . _ ~ @ -`, but not
+ * `.` or `..`, which have a special meaning in a path.
  */
 export const identifierPattern = /^(?!\.{1,2}$)[A-Za-z0-9._~@-]{1,128}$/;
 

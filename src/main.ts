@@ -6,7 +6,7 @@ import { catchSignals, ignoreDebuggerSignal } from './server/signals.ts';
 // debugger.
 ignoreDebuggerSignal();
 const [command, ...argv] = process.argv.slice(2);
-const signals = catchSignals(command === 'serve');
+const signals = catchSignals(command === 'serve' || command === 'demo');
 
 // Without a listener, a failed write to an output ends the process with an exception.
 let lost = false;

@@ -74,12 +74,37 @@ export interface RequestFacts {
 export interface RequestIdentity {
   /** Countersign's own request ID (UUID), returned as `X-Request-Id`. */
   readonly id: string;
+  /** What the client sent as `X-Request-Id`, if it can be logged. */
+  readonly callerRequestId?: string;
   /** Trace ID (32 hex digits) of a valid W3C `traceparent` header. */
   readonly traceId?: string;
   /** Sampled flag of `traceparent`: only a sampled trace can be looked up. */
   readonly traceSampled?: boolean;
   /** Monotonic clock, milliseconds. */
   readonly startedAt: number;
+}
+
+/** The client behind a 401 or 403 of Countersign, so that an operator can find it. Only for the log. */
+export interface ClientDetails {
+  /** Address of the other end of the connection, which may be a load balancer. */
+  readonly peer?: string | undefined;
+  readonly method?: string | undefined;
+  readonly credential: 'none' | 'token' | 'malformed-token' | 'other-scheme' | 'certificate';
+  /** The first 8 hex digits of the token's SHA-256, to compare with `tokenSha256` in the configuration. */
+  readonly tokenHash?: string;
+  /** Names of the client certificate. Only without `certificateProblem` has a CA vouched for them. */
+  readonly certificateSubject?: string;
+  readonly certificateIssuer?: string;
+  /** Why TLS did not verify the certificate: a code of OpenSSL. */
+  readonly certificateProblem?: string;
+}
+
+/** Where a rejected request would have gone. */
+export interface RejectedTarget {
+  readonly environment?: string;
+  readonly operation?: string;
+  /** A login that is configured or has cached keys, else `unknown`. */
+  readonly login?: string;
 }
 
 /** Everything about a finished request, for the log and the metrics. Every field may be logged. */
@@ -90,6 +115,8 @@ export interface RequestContext
     Omit<ResponseResult, 'status'> {
   /** Absent if no response was sent. */
   readonly status?: number;
+  /** For 401 and 403 only. Apart from the facts, since metrics show only what an authorized caller may use. */
+  readonly rejected?: (ClientDetails & RejectedTarget) | undefined;
   readonly durations: Readonly<UpstreamDurations> & { readonly total?: number };
 }
 
@@ -105,7 +132,7 @@ export type GatewayErrorCode = '124' | 'other';
  */
 export type Rejection = 'current-key' | 'other-key' | 'clock-skew';
 
-/** Whether the gateway answered a payment with a server error. The payment may have been processed nevertheless. */
+/** Whether the gateway responded to a payment with a server error. The payment may have been processed nevertheless. */
 export function isPaymentServerError(
   context: Pick<RequestContext, 'readOnly' | 'outcome' | 'gatewayStatus'>,
 ): boolean {

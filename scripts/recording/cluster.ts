@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto';
 import { globSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Secret } from '../../src/secret.ts';
 import type { Fault } from '../../src/simulator/faults.ts';
 import { parameter, type VerifiedRequest } from '../../src/simulator/verified-request.ts';
-import { startCountersign } from '../../test/support/processes.ts';
+import { tokenCredential } from '../../test/support/config.ts';
+import { startProcess } from '../../test/support/process.ts';
 import { plainScrape, startPrometheus } from '../../test/support/prometheus-server.ts';
 import { controlKey, startSimulator } from '../../test/support/simulator.ts';
 import { Ca } from '../../test/support/stub-vault/certificates.ts';
@@ -49,13 +49,12 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
   await putKey('beta', 'rsa-2048');
   const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
   const caFile = new Ca(vault.folder.path, 'gateway-ca').file;
-  const countersign = await startCountersign(
-    configOf({ baseUrl: gateway.url, caFile }, vault.vault.address, token),
-  );
-  stops.push(() => countersign.stop());
+  const config = configOf({ baseUrl: gateway.url, caFile }, vault.vault.address, token);
+  const countersign = await startProcess({ config });
+  stops.push(() => countersign.close());
   const rules = globSync('deploy/prometheus/*.rules.yaml').map((file) => resolve(file));
   const prometheus = await startPrometheus([plainScrape(countersign.adminUrl)], rules);
-  stops.push(() => prometheus.stop());
+  stops.push(() => prometheus.close());
   return {
     url: `${countersign.url}/production/gw/api`,
     conditions,
@@ -73,7 +72,7 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
 function configOf(gateway: { baseUrl: string; caFile: string }, vault: string, token: string) {
   const caller = (name: keyof typeof tokens, more: object) => ({
     name,
-    credentials: [{ tokenSha256: createHash('sha256').update(tokens[name]).digest('hex') }],
+    credentials: [tokenCredential(tokens[name])],
     ...more,
   });
   return {

@@ -1,17 +1,10 @@
-import { readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 import { type AdminListenOptions, listenSimulatorWithAdmin } from '../simulator/admin/listen.ts';
 import { type ListeningSimulator, type ListenOptions, listenSimulator } from '../simulator/listen.ts';
-import { loadScenario, ScenarioError } from '../simulator/scenario.ts';
-import type { Scenario } from '../simulator/scenario-schema.ts';
-import { errorCode } from '../util/error-code.ts';
-import { packageRoot } from '../util/package-info.ts';
-import { formatProblems } from './shared/config-report.ts';
+import { loadDemoScenario } from './demo/config.ts';
 import { exitCode, type Io } from './shared/io.ts';
-import { messageOf, optionsHelp, parseOptions } from './shared/parse-options.ts';
+import { describeListenError } from './shared/listen-error.ts';
+import { messageOf, optionsHelp, parseOptions, portFrom } from './shared/parse-options.ts';
 import { loadSimulatorKeys } from './shared/simulator-keys.ts';
-
-const defaultScenario = fileURLToPath(new URL('config/scenario.yaml', packageRoot));
 
 const options = {
   keys: {
@@ -85,8 +78,9 @@ async function run(options: Options, io: Io): Promise<number> {
     await close();
     return exitCode.done;
   } catch (error) {
-    const inUse = errorCode(error) === 'EADDRINUSE' ? '. Choose another --port or --admin-port' : '';
-    io.err(`The gateway simulator cannot listen: ${messageOf(error)}${inUse}`);
+    const ports = new Map([[options.port, '--port']]);
+    if (options.admin !== undefined) ports.set(options.admin.port, '--admin-port');
+    io.err(`The gateway simulator cannot listen: ${describeListenError(error, ports)}`);
     return exitCode.failed;
   }
 }
@@ -113,7 +107,7 @@ async function listenOptions(values: Values, io: Io): Promise<Options> {
   if (values.keys === undefined) throw new Error('--keys DIR is required\nSee: countersign simulate --help');
   const port = portFrom('--port', values.port);
   const admin = adminOptions(values);
-  const scenario = await readScenario(values.scenario ?? defaultScenario);
+  const scenario = await loadDemoScenario(values.scenario);
   const keys = await loadSimulatorKeys(values.keys);
   const keyless = Object.keys(scenario.logins).filter((login) => !keys.has(login));
   for (const login of keyless) io.err(`Login ${login} has no key in ${values.keys}: its requests get 403.`);
@@ -135,26 +129,6 @@ function adminOptions(values: Values): AdminListenOptions | undefined {
     port: portFrom('--admin-port', values['admin-port']),
     allowedHosts: values['admin-allowed-host'] ?? [],
   };
-}
-
-/** @throws Error that lists every problem of the file with its line */
-async function readScenario(file: string): Promise<Scenario> {
-  const text = await readFile(file, 'utf8');
-  try {
-    return loadScenario(text);
-  } catch (error) {
-    if (!(error instanceof ScenarioError)) throw error;
-    throw new Error(['invalid scenario', ...formatProblems(file, error.problems)].join('\n'), {
-      cause: error,
-    });
-  }
-}
-
-function portFrom(option: string, text: string): number {
-  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535) {
-    throw new Error(`${option} must be between 0 and 65535`);
-  }
-  return Number(text);
 }
 
 function untilStopped(): Promise<void> {

@@ -12,7 +12,7 @@ import { tlsFilesOf } from './tls-files.ts';
 import { validateConfig } from './validate.ts';
 
 /** Own properties only: `${constructor}` is a variable that is not set. */
-export const fromEnvironment: EnvLookup = (name) =>
+export const fromEnvironment = (name: string): string | undefined =>
   Object.hasOwn(process.env, name) ? process.env[name] : undefined;
 
 export interface LoadOptions {

@@ -65,6 +65,9 @@ const signing = z.strictObject({
     .describe('Maximum number of queued RSA signatures; excess requests get 503 `overloaded`.'),
 });
 
+/** From the most lines to none. */
+export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
+
 /** The configuration file. Parsing returns {@link Config}; rules across fields are in config/rules/. */
 export const configSchema = z.strictObject(
   {
@@ -81,10 +84,7 @@ export const configSchema = z.strictObject(
     callers: z.array(caller).default([]).describe('Callers and what each may do.'),
     log: z
       .strictObject({
-        level: z
-          .enum(['debug', 'info', 'warn', 'error', 'silent'])
-          .default('info')
-          .describe('Minimum level to log.'),
+        level: z.enum(logLevels).default('info').describe('Minimum level to log.'),
       })
       .prefault({})
       .describe('Logging: JSON lines on standard output.'),

@@ -15,7 +15,7 @@ export function resolveLogin(
   form: readonly Parameter[],
   header: string | undefined,
 ): string {
-  const { operation, values, settings } = destination;
+  const { values, settings } = destination;
   const candidates = [
     values.login,
     ...form.filter(([name]) => name === 'login').map(([, value]) => value),
@@ -23,7 +23,7 @@ export function resolveLogin(
     loginForEndpoint(settings.endpoints, values),
   ].filter((login) => login !== undefined);
   const [login, ...others] = new Set(candidates);
-  if (login === undefined) throw loginMissing(operation.loginFrom);
+  if (login === undefined) throw loginMissing(destination);
   if (others.length > 0) {
     throw new ProxyError(
       'login-conflict',
@@ -43,14 +43,21 @@ function loginForEndpoint(
   endpoints: Readonly<Record<string, string>>,
   values: Destination['values'],
 ): string | undefined {
-  const id = values.endpoint ?? values.endpointGroup;
+  const id = endpointOf(values);
   return id === undefined ? undefined : endpoints[id];
 }
 
-function loginMissing(from: Destination['operation']['loginFrom']): ProxyError {
-  const advice =
-    from === 'body'
-      ? 'Send the body parameter "login".'
-      : 'Send the header Countersign-Login, or ask the operators to map the endpoint to its login in the configuration.';
-  return new ProxyError('login-missing', `No login in the request. ${advice}`);
+function endpointOf({ endpoint, endpointGroup }: Destination['values']): string | undefined {
+  return endpoint ?? endpointGroup;
+}
+
+function loginMissing(destination: Destination): ProxyError {
+  return new ProxyError('login-missing', `No login in the request. ${loginAdvice(destination)}`);
+}
+
+function loginAdvice({ operation, values, environment }: Destination): string {
+  if (operation.loginFrom === 'body') return 'Send the body parameter "login".';
+  const id = endpointOf(values);
+  if (id === undefined) return 'Send the header Countersign-Login.';
+  return `Endpoint ${id} is not mapped to a login. Send the header Countersign-Login, or ask the operators to add the endpoint to environments.${environment}.endpoints in the configuration.`;
 }

@@ -2,6 +2,7 @@ import type { Config, EnvironmentConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
 import { isIdentifier } from '../identifiers.ts';
 import { createOperationTable, type Operation, type OperationTable } from './operations.ts';
+import { pathAdvice } from './path-advice.ts';
 
 const placeholders = ['login', 'endpoint', 'endpointGroup'] as const;
 type Placeholder = (typeof placeholders)[number];
@@ -59,8 +60,9 @@ function createRouter(config: Config, operations: OperationTable): Routes['resol
     const [empty, name = '', product, ...segments] = target.split('/');
     const environment = environments.get(name);
     if (empty !== '' || environment === undefined || product !== environment.settings.product)
-      throw unknownRoute();
+      throw unknownRoute(target);
     const operation = matchRoute(environment.root, segments);
+    if (operation === undefined) throw unknownRoute(target);
     const values = valuesOf(operation, segments);
     const path = operation.segments.map((segment) => expandSegment(segment, values)).join('/');
     const url = new URL(`${environment.base}/${product}/${path}`);
@@ -86,11 +88,10 @@ function addSegment(node: RouteNode, segment: string): RouteNode {
   return next;
 }
 
-function matchRoute(root: RouteNode, segments: readonly string[]): Operation {
+function matchRoute(root: RouteNode, segments: readonly string[]): Operation | undefined {
   let node: RouteNode | undefined = root;
   for (const segment of segments) node = node?.literals.get(segment) ?? node?.placeholder;
-  if (node?.operation === undefined) throw unknownRoute();
-  return node.operation;
+  return node?.operation;
 }
 
 function valuesOf(operation: Operation, segments: readonly string[]): PathValues {
@@ -126,9 +127,10 @@ function placeholderOf(segment: string): Placeholder | undefined {
   return placeholders.find((name) => segment === `{${name}}`);
 }
 
-function unknownRoute(): ProxyError {
+function unknownRoute(target: string): ProxyError {
+  const advice = pathAdvice(target);
   return new ProxyError(
     'unknown-route',
-    'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment and of the operation.',
+    `Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment and of the operation.${advice === undefined ? '' : ` ${advice}`}`,
   );
 }

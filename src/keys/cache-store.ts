@@ -39,7 +39,7 @@ export class CacheStore {
   readonly #settings: CacheConfig;
   readonly #options: CacheStoreOptions;
   readonly #rings: LRUCache<string, CacheEntry>;
-  /** Until when a login is known to have no keys. A cache of its own, so that unknown logins evict no ring. */
+  /** Until when a login is known to have no keys. A separate cache, so that unknown logins evict no ring. */
   readonly #missing: LRUCache<string, number>;
   #retired = false;
 
@@ -91,6 +91,11 @@ export class CacheStore {
   /** A read failed: the cached ring stays, and its next refresh has to wait. */
   recordFailure(login: LoginRef): void {
     this.#rings.peek(loginRefString(login))?.refresh.recordFailure();
+  }
+
+  /** Whether a ring of this login is stored. Does not count as use. */
+  holds(login: LoginRef): boolean {
+    return this.#rings.peek(loginRefString(login)) !== undefined;
   }
 
   /** Whether at least one login could be served if the source failed now. */

@@ -83,6 +83,11 @@ export class KeyCache {
     }
   }
 
+  /** Whether keys of this login are cached. Neither reads the source nor counts as use. */
+  holds(login: LoginRef): boolean {
+    return this.#store.holds(login);
+  }
+
   /** Whether at least one login could be served if the source failed now. */
   hasUsableEntries(): boolean {
     return this.#store.hasUsableEntries();

@@ -38,7 +38,8 @@ export function createAdminApp(options: AdminAppOptions): Express {
     response
       .status(state.ready ? 200 : 503)
       .set('Cache-Control', 'no-store')
-      .json(state);
+      .type('json')
+      .send(`${JSON.stringify(state)}\n`);
   });
   app.use((_request: Request, response: Response) => plain(response, 404, 'not found'));
   app.use(errorHandler);

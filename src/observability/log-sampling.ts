@@ -13,30 +13,34 @@ export interface SamplingOptions extends MonotonicClock {
 }
 
 /**
- * Limits the rate of log lines for requests that were rejected before their caller was known: they cost the client less
- * than a line costs us. The metrics still count every one of them.
+ * Limits the rate of log lines for requests that were rejected before their caller was known, and for failed TLS
+ * handshakes: they cost the client less than a line costs us. The metrics still count every one of these requests.
  */
 export function sampleRejections(log: Logger, { suppressed, monotonic }: SamplingOptions): Logger {
   let tokens = burst;
   let checkedAt = monotonic();
   let skipped = 0;
+  const sample = (write: () => void): void => {
+    const now = monotonic();
+    tokens = Math.min(burst, tokens + ((now - checkedAt) / 1000) * rate);
+    checkedAt = now;
+    if (tokens < 1) {
+      skipped += 1;
+      suppressed();
+      return;
+    }
+    tokens -= 1;
+    if (skipped > 0) log.message('warn', 'rejected requests without a log line', { count: skipped });
+    skipped = 0;
+    write();
+  };
   return {
     ...log,
     requestFinished(context) {
-      if (!isSampled(context)) return log.requestFinished(context);
-      const now = monotonic();
-      tokens = Math.min(burst, tokens + ((now - checkedAt) / 1000) * rate);
-      checkedAt = now;
-      if (tokens < 1) {
-        skipped += 1;
-        suppressed();
-        return;
-      }
-      tokens -= 1;
-      if (skipped > 0) log.message('warn', 'rejected requests without a log line', { count: skipped });
-      skipped = 0;
-      log.requestFinished(context);
+      if (isSampled(context)) sample(() => log.requestFinished(context));
+      else log.requestFinished(context);
     },
+    handshakeFailed: (failure) => sample(() => log.handshakeFailed(failure)),
   };
 }
 

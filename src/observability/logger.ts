@@ -4,10 +4,26 @@ import { safeStackFrames } from './stack-trace.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
+/** What a client sent instead of the end of a TLS handshake: plain HTTP, or an alert (RFC 8446 section 6.2). */
+export type HandshakeFailureCause =
+  | 'plain-http'
+  | 'unknown-ca'
+  | 'bad-certificate'
+  | 'certificate-unknown'
+  | 'certificate-expired';
+
+export interface HandshakeFailure {
+  readonly cause: HandshakeFailureCause;
+  /** Address of the client. */
+  readonly peer: string | undefined;
+}
+
 /** The log: one JSON object per line. No field can hold a body, a header or a base string. */
 export interface Logger {
   /** The access line of a request. */
   requestFinished(context: RequestContext): void;
+  /** A TLS handshake that failed: there was no request. */
+  handshakeFailed(failure: HandshakeFailure): void;
   /** A bug in Countersign: the error's name and stack frames, never its message, which may hold data. */
   internalError(request: RequestIdentity, error: unknown): void;
   /** An uncaught exception outside of any request; the process exits. */
@@ -59,6 +75,7 @@ export function createLogger(level: LogLevel, destination: DestinationStream): L
   const logger = pino(options, destination);
   return {
     requestFinished: (context) => logger[levelOf(context)](fieldsOf(context), 'request completed'),
+    handshakeFailed: ({ cause, peer }) => logger.warn({ cause, peer }, 'TLS handshake failed'),
     internalError: ({ id, traceId }, error) =>
       logger.error({ requestId: id, traceId, ...describe(error) }, 'internal error'),
     crash: (origin, error) => logger.error({ origin, ...describe(error) }, 'uncaught exception, exiting'),
@@ -87,6 +104,7 @@ function fieldsOf(context: RequestContext): Record<string, string | number | und
   const { durations } = context;
   return {
     requestId: context.id,
+    callerRequestId: context.callerRequestId,
     traceId: context.traceId,
     caller: context.caller,
     environment: context.environment,
@@ -108,6 +126,28 @@ function fieldsOf(context: RequestContext): Record<string, string | number | und
     signMs: milliseconds(durations.sign),
     gatewayMs: milliseconds(durations.gateway),
     serialNumber: context.serialNumber,
+    ...rejectionFieldsOf(context),
+  };
+}
+
+/** Where to look for a client whose request was rejected. Replaces the fields of the same name above. */
+function rejectionFieldsOf({
+  environment,
+  operation,
+  rejected,
+}: RequestContext): Record<string, string | undefined> {
+  if (rejected === undefined) return {};
+  return {
+    environment: environment ?? rejected.environment,
+    operation: operation ?? rejected.operation,
+    login: rejected.login,
+    peer: rejected.peer,
+    method: rejected.method,
+    credential: rejected.credential,
+    tokenHash: rejected.tokenHash,
+    certificateSubject: rejected.certificateSubject,
+    certificateIssuer: rejected.certificateIssuer,
+    certificateProblem: rejected.certificateProblem,
   };
 }
 

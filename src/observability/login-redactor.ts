@@ -66,8 +66,23 @@ export class LoginRedactor {
   }
 
   #redactRequest(context: RequestContext): RequestContext {
-    const { login } = context;
-    return login === undefined || this.#isAllowed(login) ? context : { ...context, login: redactedLogin };
+    const { login, rejected } = context;
+    const redacted =
+      login === undefined || this.#isAllowed(login) ? context : { ...context, login: redactedLogin };
+    return rejected === undefined ? redacted : { ...redacted, rejected: this.#redactRejected(rejected) };
+  }
+
+  /** The names in a certificate are whatever its maker chose. */
+  #redactRejected(
+    rejected: NonNullable<RequestContext['rejected']>,
+  ): NonNullable<RequestContext['rejected']> {
+    const { login, certificateSubject, certificateIssuer } = rejected;
+    return {
+      ...rejected,
+      ...(login === undefined ? {} : { login: this.text(login) }),
+      ...(certificateSubject === undefined ? {} : { certificateSubject: this.text(certificateSubject) }),
+      ...(certificateIssuer === undefined ? {} : { certificateIssuer: this.text(certificateIssuer) }),
+    };
   }
 
   #redactFields(fields: LogFields): LogFields {

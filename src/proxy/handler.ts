@@ -1,10 +1,8 @@
-import { TLSSocket } from 'node:tls';
 import type { Request, Response } from 'express';
 import type { PresentedCredentials } from '../auth/authenticate.ts';
 import { type AccessRequest, isAllowed } from '../auth/authorize.ts';
-import { parseSubjectAltName } from '../auth/certificate-names.ts';
 import type { CallerConfig } from '../config/schema.ts';
-import { ProxyError } from '../errors.ts';
+import { ProxyError, type Reason } from '../errors.ts';
 import { resolveLogin } from '../gateway/login.ts';
 import { validateParameters } from '../gateway/parameters.ts';
 import type { Destination } from '../gateway/router.ts';
@@ -22,6 +20,8 @@ import {
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import { abortIfUnread, afterClose } from './inbound/abort-response.ts';
+import { parseCallerRequestId } from './inbound/caller-request-id.ts';
+import { clientDetails, presentedCredentials } from './inbound/client-details.ts';
 import type { ReadForm } from './inbound/read-form.ts';
 import { sendProblem } from './inbound/send-problem.ts';
 import { sendResponse } from './inbound/send-response.ts';
@@ -33,10 +33,10 @@ import type { Forwarder } from './outbound/forwarder.ts';
 import type { ValidatedRequest } from './outbound/signed-request.ts';
 import type { GatewayResponse } from './outbound/upstream-request.ts';
 import { outcomeWithoutResponse, withTrueOutcome } from './outcome.ts';
+import { rejectedTarget, type TargetLookup } from './rejected-target.ts';
 
-export interface HandlerOptions extends WallClock, MonotonicClock {
+export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock {
   readonly authenticate: (presented: PresentedCredentials) => Promise<CallerConfig>;
-  readonly resolve: (target: string) => Destination;
   readonly readForm: ReadForm;
   readonly limiter: ConcurrencyLimiter;
   readonly memory: MemoryBudget;
@@ -67,8 +67,14 @@ export function createHandler(
       result = await Promise.race([delivery, aborted]);
     } catch (error) {
       const problem = toProxyError(error, work, options);
+      // Read now, since the connection may end with the response.
+      const client = tracedReasons.has(problem.reason) && clientDetails(request, options.clock());
       // If the response was complete before an abort, that response counts.
-      result = (await sendProblem(request, response, work.identity.id, problem)) ?? (await delivery);
+      result = (await sendProblem(request, response, work.identity, problem)) ?? (await delivery);
+      if (client !== false) {
+        const target = rejectedTarget(work.facts, work.deniedLogin, request.url, options);
+        work.rejected = { ...client, ...target };
+      }
     } finally {
       abortIfUnread(response, options.responseReadTimeout);
       afterClose(response, () => work.memory.release());
@@ -80,19 +86,29 @@ export function createHandler(
   };
 }
 
+/** Errors whose log line says which client it was. */
+const tracedReasons: ReadonlySet<Reason> = new Set(['caller-unknown', 'not-allowed']);
+
 /** The state of one request while it is handled. */
 interface Work {
   readonly identity: RequestIdentity;
   readonly facts: RequestFacts;
+  /** The login that the caller is not allowed to use. */
+  deniedLogin?: string;
+  rejected?: RequestContext['rejected'];
   readonly upstream: UpstreamRecord;
   readonly memory: MemoryReservation;
 }
 
-function createWork(request: Request, { newRequestId, monotonic, memory }: HandlerOptions): Work {
+function createWork(request: Request, { newRequestId, monotonic, memory, redact }: HandlerOptions): Work {
+  const callerRequestId = parseCallerRequestId(request.get('x-request-id'));
   const trace = parseTraceparent(request.get('traceparent'));
   return {
     identity: {
       id: newRequestId(),
+      ...(callerRequestId === undefined || redact(callerRequestId) !== callerRequestId
+        ? {}
+        : { callerRequestId }),
       ...(trace === undefined ? {} : { traceId: trace.traceId, traceSampled: trace.sampled }),
       startedAt: monotonic(),
     },
@@ -104,13 +120,13 @@ function createWork(request: Request, { newRequestId, monotonic, memory }: Handl
 
 /** @param result absent only if sending the error response failed as well */
 function contextOf(
-  { identity, facts, upstream }: Work,
+  { identity, facts, upstream, rejected }: Work,
   result: ResponseResult | undefined,
   now: number,
 ): RequestContext {
   const durations = { ...upstream.durations, total: (now - identity.startedAt) / 1000 };
   const outcome = outcomeWithoutResponse(upstream);
-  return { ...identity, ...facts, ...upstream, outcome, ...result, durations };
+  return { ...identity, ...facts, ...upstream, outcome, ...result, rejected, durations };
 }
 
 async function deliver(
@@ -127,11 +143,12 @@ async function deliver(
 async function processRequest(
   request: Request,
   response: Response,
-  { facts, upstream, memory }: Work,
+  work: Work,
   options: HandlerOptions,
 ): Promise<{ gatewayResponse: GatewayResponse; destination: Destination }> {
+  const { facts, upstream, memory } = work;
   validateRequestHead(request);
-  const caller = await options.authenticate(credentialsOf(request, options.clock()));
+  const caller = await options.authenticate(presentedCredentials(request, options.clock()));
   facts.caller = caller.name;
   const destination = options.resolve(request.url);
   facts.environment = destination.environment;
@@ -142,6 +159,7 @@ async function processRequest(
   authorize(
     caller,
     { environment: destination.environment, operation: destination.operation.name, login },
+    work,
     options,
   );
   facts.login = login;
@@ -162,15 +180,21 @@ async function processRequest(
 function authorize(
   caller: CallerConfig,
   accessRequest: AccessRequest,
+  work: Work,
   { metrics, log }: HandlerOptions,
 ): void {
   if (isAllowed(caller, accessRequest)) {
     metrics.authorizationDecided(caller.name, 'allowed');
   } else if (caller.mode === 'dry-run') {
     metrics.authorizationDecided(caller.name, 'would-deny');
-    log.message('warn', 'would be denied in enforce mode', { caller: caller.name, ...accessRequest });
+    log.message('warn', 'would be denied in enforce mode', {
+      requestId: work.identity.id,
+      caller: caller.name,
+      ...accessRequest,
+    });
   } else {
     metrics.authorizationDecided(caller.name, 'denied');
+    work.deniedLogin = accessRequest.login;
     throw new ProxyError('not-allowed', 'No grant allows this environment, operation and login.');
   }
 }
@@ -189,18 +213,6 @@ async function sendWithinLimit(
     metrics.upstreamFinished(environment);
     release();
   }
-}
-
-function credentialsOf(request: Request, now: number): PresentedCredentials {
-  const { socket } = request;
-  const certificate =
-    socket instanceof TLSSocket && socket.authorized ? socket.getPeerX509Certificate() : undefined;
-  // TLS checks the certificate at the handshake only; a connection or a resumed session may outlive it.
-  const valid = certificate !== undefined && now <= certificate.validToDate.getTime();
-  return {
-    authorization: request.get('authorization'),
-    certificate: valid ? parseSubjectAltName(certificate.subjectAltName) : undefined,
-  };
 }
 
 /** Anything but a ProxyError is a bug: its message is neither logged nor sent, since it may hold data. */

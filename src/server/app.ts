@@ -11,7 +11,10 @@ import { SigningPool } from '../proxy/signing-pool.ts';
 /** Everything that does I/O or differs between two runs. */
 export interface AppOptions
   extends Omit<HandlerOptions, 'authenticate' | 'forwarder' | 'readForm' | 'resolve' | 'responseReadTimeout'>,
-    Omit<ForwarderOptions, 'canaries' | 'signer'> {}
+    Omit<ForwarderOptions, 'canaries' | 'signer'> {
+  /** For the demo only: an unknown bearer token is ignored. No configuration can set this. */
+  readonly acceptUnknownTokens?: boolean;
+}
 
 /** For API responses: a browser that opens one may run nothing. Headers that only concern web pages are off. */
 const apiHeaders: HelmetOptions = {
@@ -34,7 +37,7 @@ export function createApp(routes: Routes, options: AppOptions): Express {
   const { maxBodyBytes, maxParameters, timeouts } = config.proxy;
   const handle = createHandler({
     ...options,
-    authenticate: createAuthenticator(config.callers),
+    authenticate: createAuthenticator(config.callers, options.acceptUnknownTokens),
     resolve,
     readForm: createFormReader({ maxBodyBytes, maxParameters, timeout: timeouts.body }),
     responseReadTimeout: timeouts.body,

@@ -12,7 +12,7 @@ import { type Certificates, materialOf } from './certificates.ts';
 import { createKeyServices, type KeyServices } from './key-services.ts';
 
 /** What survives a reload of the configuration. */
-export interface RuntimeOptions extends Omit<AppOptions, 'keySelector' | 'upstreams'> {
+export interface RuntimeOptions extends Omit<AppOptions, 'isKnownLogin' | 'keySelector' | 'upstreams'> {
   readonly logState: () => LogState;
 }
 
@@ -51,8 +51,11 @@ export function startRuntime(
   );
   const tls = materialOf(certificates, { role: 'vault' });
   const keys = createKeyServices(config.keys, tls, options, previous?.keys);
+  const configuredLogins = new Set(loginsIn(config));
+  const isKnownLogin: AppOptions['isKnownLogin'] = (ref) =>
+    configuredLogins.has(ref.login) || keys.cache.holds(ref);
   return {
-    handle: createApp(routes, { ...options, keySelector: keys.keySelector, upstreams }),
+    handle: createApp(routes, { ...options, isKnownLogin, keySelector: keys.keySelector, upstreams }),
     keys,
     readiness: (draining) =>
       computeReadiness({

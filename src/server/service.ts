@@ -65,7 +65,7 @@ const adminMemory = 1_048_576;
 
 /** Tests replace some of these. */
 export type ServiceOptions = Pick<RuntimeOptions, 'log'> &
-  Partial<Pick<RuntimeOptions, 'clock' | 'monotonic' | 'nonce' | 'random'>> & {
+  Partial<Pick<RuntimeOptions, 'acceptUnknownTokens' | 'clock' | 'monotonic' | 'nonce' | 'random'>> & {
     /** The destination of the log; without it, dropped log lines are unknown. */
     readonly logDestination?: LogDestination;
     /** Milliseconds between checks of the certificate files. */

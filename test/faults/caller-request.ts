@@ -1,7 +1,7 @@
+import type { RawResponse } from '../support/response-reader.ts';
 import { inspectBody } from './gateway-response.ts';
 import type { ReceivedResponse } from './ledger.ts';
 import { type OperationName, type RequestPlan, traceIdOf } from './plan.ts';
-import type { RawResponse } from './response-reader.ts';
 
 const paths: Readonly<Record<OperationName, string>> = {
   transfer: '/api/v4/transfer/',
@@ -48,18 +48,18 @@ function formOf({ operation, orderId, padding }: RequestPlan): string {
   return `${login}client_orderid=${orderId}&amount=12.50&note=${'n'.repeat(padding)}`;
 }
 
-/** What of a response goes into the ledger. */
+/** The parts of a response that the ledger records. */
 export function received({ status, headers, body, complete }: RawResponse): ReceivedResponse {
-  const outcome = headers.get('countersign-outcome');
-  const own = headers.get('content-type')?.startsWith('application/problem+json') ?? false;
+  const outcome = headers['countersign-outcome'];
+  const own = headers['content-type']?.startsWith('application/problem+json') ?? false;
   const fromGateway = outcome === 'answered' && !own;
   const inspected = fromGateway ? inspectBody(body) : { orderId: undefined, state: 'none' as const };
   return {
     status,
     outcome,
     problem: own && complete ? problemOf(body) : undefined,
-    requestId: headers.get('x-request-id'),
-    saysClose: headers.get('connection')?.toLowerCase() === 'close',
+    requestId: headers['x-request-id'],
+    saysClose: headers['connection']?.toLowerCase() === 'close',
     complete,
     bodyOf: inspected.orderId,
     body: inspected.state,
@@ -73,7 +73,7 @@ function problemOf(body: Buffer): { outcome: string; reason: string } {
   return { outcome: field('outcome'), reason: field('reason') };
 }
 
-/** What is no JSON has no fields. */
+/** `undefined` for text that is not JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,31 +1,31 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { CallerConnection } from './caller-connection.ts';
+import type { Random } from '../support/random.ts';
+import { codeOf, RawConnection } from '../support/raw-http.ts';
 import { received, requestBytes } from './caller-request.ts';
 import type { Instance } from './instance.ts';
 import type { RequestRecord } from './ledger.ts';
 import type { CallerKind, RequestPlan, Session } from './plan.ts';
-import type { Random } from './random.ts';
 
 export interface CallerOptions {
   readonly seed: number;
-  /** Milliseconds after which a response is given up as lost. */
+  /** Milliseconds after which a response counts as lost. */
   readonly patience: number;
-  /** Waits for an instance to which a new connection may be made. */
+  /** Waits for an instance that accepts new connections. */
   readonly choose: (random: Random) => Promise<Instance>;
   readonly recordOf: (plan: RequestPlan) => RequestRecord;
 }
 
-/** What one caller does, from its first connection to its last; writes down what it sent and received. */
+/** What one caller does, from its first connection to its last; records what it sent and received. */
 export async function runSession(session: Session, options: CallerOptions): Promise<void> {
   await sessions[session.caller](session, options);
 }
 
 type Run = (session: Session, options: CallerOptions) => Promise<void>;
 
-/** A request on its way: its record, and the connection it went over. */
+/** A request that was sent: its record and its connection. */
 interface Sent {
   readonly record: RequestRecord;
-  readonly connection: CallerConnection;
+  readonly connection: RawConnection;
 }
 
 const sessions: Readonly<Record<CallerKind, Run>> = {
@@ -41,13 +41,13 @@ const sessions: Readonly<Record<CallerKind, Run>> = {
   'slow-reader': slowReader,
 };
 
-/** Over one connection while it lasts, each after the response to the one before. */
+/** Over one connection as long as it is open, each after the response to the previous one. */
 async function oneByOne(
   { requests, random }: Session,
   options: CallerOptions,
   lines: readonly string[],
 ): Promise<void> {
-  let open: { connection: CallerConnection; process: number | undefined } | undefined;
+  let open: { connection: RawConnection; process: number | undefined } | undefined;
   for (const plan of requests) {
     const record = options.recordOf(plan);
     open ??= await connectTo(options, random, record);
@@ -66,7 +66,7 @@ async function oneByOne(
   if (open !== undefined) finish(open.connection, options.recordOf(requests[requests.length - 1]!));
 }
 
-/** All requests before the first response; then perhaps the end of the connection from this side. */
+/** Sends all requests before the first response, then half-closes the connection if wanted. */
 async function together(
   { requests, random }: Session,
   options: CallerOptions,
@@ -80,10 +80,10 @@ async function together(
   const texts = requests.map((plan) => requestBytes(plan, options.seed));
   for (const record of records) record.process = open.process;
   if (random.chance(0.5)) {
-    connection.write(texts.map(({ head, body }) => head + body).join(''));
+    connection.send(texts.map(({ head, body }) => head + body).join(''));
   } else {
     for (const { head, body } of texts) {
-      connection.write(head + body);
+      connection.send(head + body);
       if (random.chance(0.5)) await wait(random.int(0, 20));
     }
   }
@@ -92,16 +92,16 @@ async function together(
   await takeAll(records, connection, options.patience);
 }
 
-/** The responses in the order of the requests; behind one that says close, or breaks off, comes none. */
+/** The responses in the order of the requests; there are none after one that says close, or is truncated. */
 async function takeAll(
   records: readonly RequestRecord[],
-  connection: CallerConnection,
+  connection: RawConnection,
   patience: number,
 ): Promise<void> {
   let behind: RequestRecord['behind'] = 'nothing';
   for (const record of records) {
     record.behind = behind;
-    // Behind the end only what was still sent shows; the gateway may see it for as long as it takes.
+    // After the end, wait only briefly: a further response would be there already.
     await take({ record, connection }, behind === 'nothing' ? patience : 200);
     if (record.response?.complete === false) behind = 'break';
     else if (record.response?.saysClose === true && behind === 'nothing') behind = 'close';
@@ -110,11 +110,11 @@ async function takeAll(
   if (last !== undefined) finish(connection, last);
 }
 
-/** Leaves at a random moment. */
-async function leaving(
+/** One request per connection. @param act sends it, and behaves as this kind of caller */
+async function overEach(
   { requests, random }: Session,
   options: CallerOptions,
-  leave: (connection: CallerConnection) => void,
+  act: (sent: Sent, text: { readonly head: string; readonly body: string }) => Promise<void>,
 ): Promise<void> {
   for (const plan of requests) {
     const record = options.recordOf(plan);
@@ -122,85 +122,78 @@ async function leaving(
     if (open === undefined) continue;
     const { connection } = open;
     record.process = open.process;
+    await act({ record, connection }, requestBytes(plan, options.seed));
+  }
+}
+
+/** Leaves at a random moment. */
+function leaving(
+  session: Session,
+  options: CallerOptions,
+  leave: (connection: RawConnection) => void,
+): Promise<void> {
+  const { random } = session;
+  return overEach(session, options, async ({ record, connection }, { head, body }) => {
     record.abandoned = true;
-    const { head, body } = requestBytes(plan, options.seed);
     const moment = random.pick(['head', 'body', 'sent', 'waiting', 'response'] as const);
     const text = head + body;
     const share = moment === 'head' ? head.length - 1 : text.length - 1;
     const part = moment === 'head' || moment === 'body';
-    connection.write(part ? text.slice(0, random.int(1, share)) : text);
+    connection.send(part ? text.slice(0, random.int(1, share)) : text);
     record.sent = part ? 'part' : 'whole';
     record.sentAt = performance.now();
-    if (moment === 'response') await connection.firstByte(options.patience);
+    if (moment === 'response') await connection.received(1, options.patience);
     else if (moment !== 'sent') await wait(random.int(0, 150));
     leave(connection);
     record.endedAt = performance.now();
-  }
+  });
 }
 
-async function slowBody({ requests, random }: Session, options: CallerOptions): Promise<void> {
-  for (const plan of requests) {
-    const record = options.recordOf(plan);
-    const open = await connectTo(options, random, record);
-    if (open === undefined) continue;
-    const { connection } = open;
-    record.process = open.process;
-    const { head, body } = requestBytes(plan, options.seed);
-    connection.write(head);
+function slowBody(session: Session, options: CallerOptions): Promise<void> {
+  const { random } = session;
+  return overEach(session, options, async ({ record, connection }, { head, body }) => {
+    connection.send(head);
     record.sent = 'part';
     const pieces = random.int(2, 6);
     const size = Math.ceil(body.length / pieces);
     for (let at = 0; at < body.length; at += size) {
       await wait(random.int(5, 120));
-      connection.write(body.slice(at, at + size));
+      connection.send(body.slice(at, at + size));
     }
     written(record);
-    await take({ record, connection }, options.patience);
-    finish(connection, record);
-  }
+    await takeLast({ record, connection }, options.patience);
+  });
 }
 
-/** The body never comes to its end, so nothing may be sent. */
-async function stalledBody({ requests, random }: Session, options: CallerOptions): Promise<void> {
-  for (const plan of requests) {
-    const record = options.recordOf(plan);
-    const open = await connectTo(options, random, record);
-    if (open === undefined) continue;
-    const { connection } = open;
-    record.process = open.process;
-    const { head, body } = requestBytes(plan, options.seed);
-    connection.write(head + body.slice(0, Math.floor(body.length / 2)));
+/** The body is never complete, so nothing may be sent. */
+function stalledBody(session: Session, options: CallerOptions): Promise<void> {
+  return overEach(session, options, async ({ record, connection }, { head, body }) => {
+    connection.send(head + body.slice(0, Math.floor(body.length / 2)));
     record.sent = 'part';
     record.sentAt = performance.now();
-    await take({ record, connection }, options.patience);
-    finish(connection, record);
-  }
+    await takeLast({ record, connection }, options.patience);
+  });
 }
 
-async function slowReader({ requests, random }: Session, options: CallerOptions): Promise<void> {
-  for (const plan of requests) {
-    const record = options.recordOf(plan);
-    const open = await connectTo(options, random, record);
-    if (open === undefined) continue;
-    const { connection } = open;
-    record.process = open.process;
-    send({ record, connection }, options.seed, []);
-    await connection.firstByte(options.patience);
-    connection.socket.pause();
-    await wait(random.int(100, 500));
+function slowReader(session: Session, options: CallerOptions): Promise<void> {
+  return overEach(session, options, async ({ record, connection }, { head, body }) => {
+    connection.send(head + body);
+    written(record);
+    await connection.received(1, options.patience);
+    connection.pause();
+    await wait(session.random.int(100, 500));
     connection.socket.resume();
-    await take({ record, connection }, options.patience);
-    finish(connection, record);
-  }
+    await takeLast({ record, connection }, options.patience);
+  });
 }
 
 async function connectTo(
   options: CallerOptions,
   random: Random,
   record: RequestRecord,
-): Promise<{ connection: CallerConnection; process: number | undefined } | undefined> {
+): Promise<{ connection: RawConnection; process: number | undefined } | undefined> {
   const instance = await options.choose(random);
-  const connection = await CallerConnection.open(instance.port);
+  const connection = await RawConnection.open(instance.url).catch(codeOf);
   if (typeof connection !== 'string') return { connection, process: instance.process?.id };
   record.process = instance.process?.id;
   record.ending = connection;
@@ -210,7 +203,7 @@ async function connectTo(
 
 function send({ record, connection }: Sent, seed: number, lines: readonly string[]): void {
   const { head, body } = requestBytes(record.plan, seed, lines);
-  connection.write(head + body);
+  connection.send(head + body);
   written(record);
 }
 
@@ -220,15 +213,21 @@ function written(record: RequestRecord): void {
 }
 
 async function take({ record, connection }: Sent, patience: number): Promise<void> {
-  const response = await connection.response(patience);
+  const response = await connection.responseOrEnd(patience);
   record.endedAt = performance.now();
   if (typeof response === 'string') record.ending = response;
   else record.response = received(response);
   if (record.response?.complete === false) record.ending = connection.ending;
 }
 
-/** After the last response of a connection: there must be no further bytes. */
-function finish(connection: CallerConnection, last: RequestRecord): void {
+/** The only response of a connection. */
+async function takeLast(sent: Sent, patience: number): Promise<void> {
+  await take(sent, patience);
+  finish(sent.connection, sent.record);
+}
+
+/** Records further bytes after the last response of a connection; there must be none. */
+function finish(connection: RawConnection, last: RequestRecord): void {
   if (connection.pending > 0) last.surplusResponses += 1;
   connection.close();
 }

@@ -23,11 +23,11 @@ function endings({ exit, signals, hung, endedAt }: ProcessRecord, bounds: Bounds
   ];
 }
 
-/** What a process whose log is broken says on standard error is its own matter. */
-function outputs({ log, stderr, defects }: ProcessRecord): string[] {
+/** A process whose log is broken may write to standard error. */
+function outputs({ log, stderr, internalErrors }: ProcessRecord): string[] {
   return [
     ...(log === 'read' && stderr !== '' ? [`it wrote to standard error: ${stderr.slice(0, 300)}`] : []),
-    ...defects.map((line) => `it logged a defect: ${line.slice(0, 500)}`),
+    ...internalErrors.map((line) => `it logged an internal error: ${line.slice(0, 500)}`),
   ];
 }
 
@@ -44,8 +44,8 @@ export function wasKilledBeforeLogging(
 ): boolean {
   const kill = process.signals.find(({ name }) => name === 'SIGKILL');
   if (kill === undefined) return false;
-  const lastSeen = record.sightings.at(-1)?.at ?? 0;
-  return kill.at <= Math.max(record.endedAt, lastSeen) + bounds.exchange + bounds.slack;
+  const lastSeen = record.upstreamRequests.at(-1)?.at ?? 0;
+  return kill.at <= Math.max(record.endedAt, lastSeen) + bounds.requestTimeout + bounds.slack;
 }
 
 /** SIGTERM came before the request was over. */

@@ -17,9 +17,9 @@ export function checkResponse(
   return detail === undefined ? [] : [{ rule: 'lost', detail }];
 }
 
-function checkTime({ sentAt, endedAt, plan }: RequestRecord, { exchange, slack }: Bounds): Finding[] {
+function checkTime({ sentAt, endedAt, plan }: RequestRecord, { requestTimeout, slack }: Bounds): Finding[] {
   const took = Math.round(endedAt - sentAt);
-  const allowed = (plan.position + 1) * exchange + slack;
+  const allowed = (plan.position + 1) * requestTimeout + slack;
   return took > allowed
     ? [{ rule: 'late', detail: `the response took ${took} ms, and may take ${allowed} ms` }]
     : [];
@@ -27,26 +27,26 @@ function checkTime({ sentAt, endedAt, plan }: RequestRecord, { exchange, slack }
 
 /** Whether there is a reason for no response at all. */
 function absence(record: RequestRecord, process: ProcessRecord): string | undefined {
-  const { behind, ending, sightings, lines } = record;
-  const handled = sightings.length > 0 || lines.length > 0;
-  const where = `seen by the gateway ${sightings.length} times, logged as ${lines[0]?.outcome ?? 'nothing'}`;
-  // Its outcome is in the log, which another rule looks after.
+  const { behind, ending, upstreamRequests, lines } = record;
+  const handled = upstreamRequests.length > 0 || lines.length > 0;
+  const where = `seen by the gateway ${upstreamRequests.length} times, logged as ${lines[0]?.outcome ?? 'nothing'}`;
+  // Its outcome is in the log, which another rule checks.
   if (behind === 'break') return undefined;
   if (behind === 'close') {
     return handled ? `it was handled behind a response that said close; ${where}` : undefined;
   }
   if (ending === 'timeout') return `no response, and the connection stays open; ${where}`;
-  // What a stopping process has not read, it has not handled.
+  // A stopping process need not handle a request that it has not read.
   if (!handled && wasStopped(record, process)) return undefined;
   return `no response, the connection ended (${ending}); ${where}`;
 }
 
-/** A response may break off where that of the gateway did, and at the deadline. */
-function breakOff(record: RequestRecord, { exchange }: Bounds): string | undefined {
-  const { response, sightings, ending, sentAt, endedAt } = record;
-  const last = sightings.at(-1);
+/** A response may be truncated if the gateway's was, or at the timeout. */
+function breakOff(record: RequestRecord, { requestTimeout }: Bounds): string | undefined {
+  const { response, upstreamRequests, ending, sentAt, endedAt } = record;
+  const last = upstreamRequests.at(-1);
   const ofGateway = last !== undefined && (!isWholeResponse(last.fault) || last.surplus !== undefined);
-  const atDeadline = endedAt - sentAt >= exchange;
+  const atDeadline = endedAt - sentAt >= requestTimeout;
   if ((ofGateway || atDeadline) && ending !== 'timeout') return undefined;
   return `the response ${response?.status} ${response?.outcome} broke off (${ending}); the gateway's did not (${last?.fault ?? 'never seen'})`;
 }

@@ -3,18 +3,18 @@ import { isWholeResponse, unreachable } from './fault-table.ts';
 import type { RequestRecord } from './ledger.ts';
 import type { Bounds } from './violation.ts';
 
-/** What the caller and the log are told, compared with what the gateway saw. */
+/** What the response and the log say, compared with what the gateway saw. */
 export function checkTruth(
   record: RequestRecord,
   owners: ReadonlyMap<string, RequestRecord>,
   inWindow: ReadonlySet<RequestRecord>,
 ): Finding[] {
-  // A request that was answered by the response to an earlier one may itself never be read.
-  if (inWindow.has(record) && record.sightings.length === 0) return [];
+  // A request that got the response to an earlier one may never be read itself.
+  if (inWindow.has(record) && record.upstreamRequests.length === 0) return [];
   const lies = [...ofResponse(record), ...ofLog(record), ...ofRequest(record)];
   return [
     ...lies.map((detail): Finding => ({ rule: 'lie', detail })),
-    ...crossings(record, owners, inWindow).map((detail): Finding => ({ rule: 'crossed', detail })),
+    ...crossedResponses(record, owners, inWindow).map((detail): Finding => ({ rule: 'crossed', detail })),
   ];
 }
 
@@ -26,7 +26,7 @@ function ofResponse(record: RequestRecord): string[] {
   if (problem !== undefined && problem.outcome !== outcome) {
     found.push(`the header says ${outcome} and the body ${problem.outcome}`);
   }
-  if (problem?.reason === 'internal') found.push('the response says "internal": a defect');
+  if (problem?.reason === 'internal') found.push('the response says "internal": a bug');
   return found;
 }
 
@@ -34,15 +34,19 @@ function ofLog(record: RequestRecord): string[] {
   const { response, lines } = record;
   return lines.flatMap(({ outcome }) => {
     const found = falsehoods(record, outcome, 'the log says');
-    // A response that breaks off has said "answered" before that was known.
+    // A truncated response said "answered" before it was truncated.
     const reported = response?.complete === true ? response.outcome : outcome;
     if (reported !== outcome) found.push(`the response says ${reported} and the log ${outcome}`);
     return found;
   });
 }
 
-function falsehoods({ sightings, plan }: RequestRecord, outcome: string | undefined, who: string): string[] {
-  const times = sightings.length;
+function falsehoods(
+  { upstreamRequests, plan }: RequestRecord,
+  outcome: string | undefined,
+  who: string,
+): string[] {
+  const times = upstreamRequests.length;
   switch (outcome) {
     case 'not-sent':
       return times === 0 ? [] : [`${who} not-sent, and the gateway has seen it ${times} times`];
@@ -56,21 +60,21 @@ function falsehoods({ sightings, plan }: RequestRecord, outcome: string | undefi
   }
 }
 
-function ofRequest({ sent, plan, sightings, response }: RequestRecord): string[] {
+function ofRequest({ sent, plan, upstreamRequests, response }: RequestRecord): string[] {
   const found: string[] = [];
-  if (sent !== 'whole' && sightings.length > 0) {
+  if (sent !== 'whole' && upstreamRequests.length > 0) {
     found.push('the gateway has seen a request that its caller did not complete');
   }
-  const [first] = sightings;
+  const [first] = upstreamRequests;
   const reason = response?.problem?.reason ?? '';
   const onOwnConnection = plan.operation === 'transfer' && first?.whole === true;
   if (onOwnConnection && isWholeResponse(first.fault) && /^gateway-re(set|ply-invalid)$/.test(reason)) {
-    found.push(`the gateway's response was whole, and the caller was told ${reason}`);
+    found.push(`the gateway's response was whole, and the response says ${reason}`);
   }
   return found;
 }
 
-function crossings(
+function crossedResponses(
   record: RequestRecord,
   owners: ReadonlyMap<string, RequestRecord>,
   inWindow: ReadonlySet<RequestRecord>,
@@ -89,8 +93,8 @@ function crossings(
 }
 
 /** What the gateway had written to the connection before. */
-function after({ sightings }: RequestRecord): string {
-  const surplus = sightings.find((one) => one.surplus !== undefined)?.surplus;
+function after({ upstreamRequests }: RequestRecord): string {
+  const surplus = upstreamRequests.find((one) => one.surplus !== undefined)?.surplus;
   if (surplus === undefined) return '';
   const how = surplus.joined
     ? 'with the response before it'
@@ -98,19 +102,19 @@ function after({ sightings }: RequestRecord): string {
   return `; a surplus response had come ${how}`;
 }
 
-/** The body is not that of this request. */
-function isForeign({ response, plan, sightings }: RequestRecord): boolean {
+/** Whether the body is not that of this request. */
+function isForeign({ response, plan, upstreamRequests }: RequestRecord): boolean {
   if (response?.outcome !== 'answered') return false;
   if (!response.complete) return response.bodyOf !== undefined && response.bodyOf !== plan.orderId;
-  const shortened = sightings.some(({ fault }) => fault === 'length-too-short');
+  const shortened = upstreamRequests.some(({ fault }) => fault === 'length-too-short');
   const intact = response.body === 'whole' || (shortened && response.body === 'part');
   return response.bodyOf !== plan.orderId || !intact;
 }
 
 /**
- * The requests that were crossed within the window that remains: a surplus response came so shortly before the request
- * that it may have arrived after it was written. The response to that request is then itself one too many, for the next
- * read on the connection.
+ * The requests that got a wrong response within the window that remains (SECURITY.md): a surplus response came so
+ * shortly before the request that it may have arrived after the request was written. The response to that request is
+ * then itself surplus, for the next read on the connection.
  */
 export function crossedInWindow(requests: readonly RequestRecord[], bounds: Bounds): Set<RequestRecord> {
   const crossed = new Set<RequestRecord>();
@@ -124,6 +128,8 @@ export function crossedInWindow(requests: readonly RequestRecord[], bounds: Boun
   return crossed;
 }
 
-function isWithinWindow({ sightings }: RequestRecord, { surplusWindow }: Bounds): boolean {
-  return sightings.some(({ surplus }) => surplus?.joined === false && surplus.milliseconds <= surplusWindow);
+function isWithinWindow({ upstreamRequests }: RequestRecord, { surplusWindow }: Bounds): boolean {
+  return upstreamRequests.some(
+    ({ surplus }) => surplus?.joined === false && surplus.milliseconds <= surplusWindow,
+  );
 }

@@ -4,7 +4,7 @@ import { checkTruth, crossedInWindow } from './check-truth.ts';
 import type { Ledger, ProcessRecord, RequestRecord } from './ledger.ts';
 import { type Bounds, subjectOf, type Violation } from './violation.ts';
 
-/** Every promise that the ledger shows to be broken. */
+/** Every broken promise that the ledger shows. */
 export function check({ requests, processes }: Ledger, bounds: Bounds): Violation[] {
   const owners = ownersOf(requests);
   const inWindow = crossedInWindow(requests, bounds);
@@ -32,11 +32,11 @@ function ownersOf(requests: readonly RequestRecord[]): ReadonlyMap<string, Reque
 export type Finding = Pick<Violation, 'rule' | 'detail'>;
 
 /** A payment is seen once at most; a read at most once more, after a pooled connection broke. */
-function checkDoubled({ plan, sightings, surplusResponses }: RequestRecord): Finding[] {
+function checkDoubled({ plan, upstreamRequests, surplusResponses }: RequestRecord): Finding[] {
   const allowed = plan.operation === 'transfer' ? 1 : 2;
   const found: Finding[] = [];
-  if (sightings.length > allowed) {
-    found.push({ rule: 'doubled', detail: `the gateway has seen it ${sightings.length} times` });
+  if (upstreamRequests.length > allowed) {
+    found.push({ rule: 'doubled', detail: `the gateway has seen it ${upstreamRequests.length} times` });
   }
   if (surplusResponses > 0) {
     found.push({ rule: 'doubled', detail: 'there were further bytes behind the last response' });
@@ -46,19 +46,19 @@ function checkDoubled({ plan, sightings, surplusResponses }: RequestRecord): Fin
 
 /** One line for each request that the gateway saw or the caller got a response to. */
 function checkLogged(record: RequestRecord, process: ProcessRecord | undefined, bounds: Bounds): Finding[] {
-  const { lines, sightings, response } = record;
+  const { lines, upstreamRequests, response } = record;
   if (lines.length > 1) {
     const outcomes = lines.map(({ outcome }) => outcome).join(', ');
     return [{ rule: 'unlogged', detail: `the log has ${lines.length} lines: ${outcomes}` }];
   }
-  const expected = sightings.length > 0 || response?.requestId !== undefined;
+  const expected = upstreamRequests.length > 0 || response?.requestId !== undefined;
   if (lines.length === 1 || !expected || process === undefined || process.log !== 'read') return [];
   if (wasKilledBeforeLogging(record, process, bounds)) return [];
   return [{ rule: 'unlogged', detail: `the log has no line; ${seen(record)}, ${got(record)}` }];
 }
 
-function seen({ sightings }: RequestRecord): string {
-  return `seen by the gateway ${sightings.length} times`;
+function seen({ upstreamRequests }: RequestRecord): string {
+  return `seen by the gateway ${upstreamRequests.length} times`;
 }
 
 function got({ response, ending }: RequestRecord): string {

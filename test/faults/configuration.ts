@@ -1,13 +1,15 @@
 import { readFileSync } from 'node:fs';
+import { configFor } from '../support/config.ts';
+import { noGateway } from '../support/service.ts';
 import { root } from '../support/sources.ts';
 import type { SiteName } from './fault-table.ts';
 
-/** Milliseconds; short, so that no fault takes long. */
+/** Milliseconds; short, so that the runs are. */
 export const timeouts = { connect: 300, request: 1_500, headers: 2_000, body: 2_000 } as const;
 
 /** Milliseconds for requests that are in flight when a process stops: time for the slowest of them. */
-export function drainFor(exchange: number): number {
-  return timeouts.body + exchange + 2_500;
+export function drainFor(requestTimeout: number): number {
+  return timeouts.body + requestTimeout + 2_500;
 }
 
 export interface ConfigOptions {
@@ -16,8 +18,8 @@ export interface ConfigOptions {
   readonly urls: ReadonlyMap<SiteName, string>;
   readonly caFile: string | undefined;
   /** Milliseconds for a whole upstream request. */
-  readonly exchange: number;
-  /** Milliseconds of serving on after SIGTERM; left out where this version of Countersign has no such setting. */
+  readonly requestTimeout: number;
+  /** Milliseconds of serving after SIGTERM; omitted if this version of Countersign has no such setting. */
   readonly shutdownDelay: number;
   /** Changes from one reload to the next. */
   readonly revision: number;
@@ -25,11 +27,11 @@ export interface ConfigOptions {
 
 /** The configuration of one instance, as an object to be written as YAML. */
 export function configuration(options: ConfigOptions): object {
-  const { port, adminPort, urls, caFile, exchange, shutdownDelay, revision } = options;
+  const { port, adminPort, urls, caFile, requestTimeout, shutdownDelay, revision } = options;
   const { headers, body, connect } = timeouts;
-  const drain = drainFor(exchange);
+  const drain = drainFor(requestTimeout);
   const delay = knowsShutdownDelay() ? { shutdownDelay: `${shutdownDelay}ms` } : {};
-  return {
+  return configFor(noGateway, {
     proxy: {
       port,
       maxBodyBytes: 2_000_000,
@@ -44,7 +46,7 @@ export function configuration(options: ConfigOptions): object {
         {
           baseUrl,
           product: 'gw',
-          timeouts: { connect: `${connect}ms`, request: `${exchange}ms` },
+          timeouts: { connect: `${connect}ms`, request: `${requestTimeout}ms` },
           maxInFlight: 2_000,
           responseHeaders: [`X-Revision-${revision}`],
           ...(caFile !== undefined && baseUrl.startsWith('https:') ? { caFile } : {}),
@@ -52,15 +54,7 @@ export function configuration(options: ConfigOptions): object {
       ]),
     ),
     signing: { maxQueue: 2_000 },
-    keys: { source: 'directory', directory: './keys' },
-    callers: [
-      {
-        name: 'local',
-        credentials: [{ anonymous: true }],
-        allow: [{ environments: ['*'], operations: ['*'], logins: ['*'] }],
-      },
-    ],
-  };
+  });
 }
 
 let known: boolean | undefined;

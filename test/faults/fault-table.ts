@@ -1,4 +1,4 @@
-/** Where in an upstream request the gateway goes wrong. */
+/** At which point of an upstream request the gateway fails. */
 export type Point = 'none' | 'connect' | 'request' | 'wait' | 'response' | 'after';
 
 /**
@@ -95,7 +95,7 @@ export function faultRow(name: FaultName): Row {
   return faults[name];
 }
 
-/** Faults after which the gateway's response is whole, and is that request's. */
+/** Faults after which the gateway's response is complete and belongs to the request. */
 export function isWholeResponse(name: FaultName): boolean {
   return faults[name].point === 'none';
 }

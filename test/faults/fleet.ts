@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Random } from '../support/random.ts';
 import type { Instance } from './instance.ts';
 import type { RequestRecord } from './ledger.ts';
-import type { Random } from './random.ts';
 
 /** Consecutive requests without a response after which a process counts as hung. */
 const hungAfter = 8;
@@ -36,7 +36,7 @@ export class Fleet {
     throw new Error('no instance has been up for 30 s');
   }
 
-  /** Looks at what became of a request: a process that loses one after the other is ended. */
+  /** Ends a process that loses several requests in a row. */
   observe({ process, ending, abandoned }: RequestRecord): void {
     if (process === undefined || abandoned) return;
     const lost = ending === 'timeout' ? (this.#lost.get(process) ?? 0) + 1 : 0;

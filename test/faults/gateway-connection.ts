@@ -1,19 +1,19 @@
 import type { Socket } from 'node:net';
+import { Random } from '../support/random.ts';
 import { type FaultName, faultRow } from './fault-table.ts';
-import { type Exchange, respond } from './gateway-faults.ts';
+import { type GatewayRequest, respond } from './gateway-faults.ts';
 import type { SurplusBefore } from './ledger.ts';
-import { Random } from './random.ts';
 
-/** What the gateway has to know of an order to go wrong with it, and where it writes down what it saw. */
+/** What a connection needs to choose the fault of a request and to record it. */
 export interface Expectation {
   /** Called with the first line of each request. */
   readonly seen: (
     orderId: string,
     surplus: SurplusBefore | undefined,
   ) => { fault: FaultName; whole: () => void };
-  /** Bytes came in which no order id can be read. */
+  /** Bytes without an order id were received. */
   readonly unreadable: () => void;
-  /** Nobody listens on the site from now on, for this many milliseconds. */
+  /** Closes the site's port for this many milliseconds. */
   readonly refuse: (milliseconds: number) => void;
   readonly seed: number;
   /** Milliseconds by which what is seen now may have happened earlier. */
@@ -21,15 +21,15 @@ export interface Expectation {
 }
 
 interface Current {
-  readonly exchange: Exchange;
+  readonly request: GatewayRequest;
   readonly whole: () => void;
   /** Bytes from the first of the head to the last of the body; unknown until the head is complete. */
   end: number | undefined;
-  /** What happens does not wait for the last byte. */
+  /** Whether the fault happens before the last byte is read. */
   readonly early: boolean;
 }
 
-/** One connection of the gateway: reads requests byte by byte and does with each what its fault says. */
+/** One connection of the gateway: reads requests from bytes and simulates the fault of each. */
 export class GatewayConnection {
   readonly #socket: Socket;
   readonly #expectation: Expectation;
@@ -51,7 +51,7 @@ export class GatewayConnection {
       this.#received = this.#received.length === 0 ? chunk : Buffer.concat([this.#received, chunk]);
       this.#read();
     });
-    // The proxy may leave whenever it likes.
+    // The proxy may disconnect at any time.
     socket.on('error', () => {});
     socket.once('close', () => {
       for (const timer of this.#timers) clearTimeout(timer);
@@ -68,7 +68,7 @@ export class GatewayConnection {
     this.#received = this.#received.subarray(current.end);
     this.#current = undefined;
     current.whole();
-    if (!current.early) respond(current.exchange);
+    if (!current.early) respond(current.request);
     if (this.#received.length > 0) this.#read();
   }
 
@@ -83,9 +83,9 @@ export class GatewayConnection {
     }
     const { fault, whole } = this.#expectation.seen(orderId, this.#surplusBefore());
     const early = faultRow(fault).point === 'request';
-    const exchange = this.#exchange(orderId, fault);
-    this.#current = { exchange, whole, end: undefined, early };
-    if (early) respond(exchange);
+    const request = this.#request(orderId, fault);
+    this.#current = { request, whole, end: undefined, early };
+    if (early) respond(request);
   }
 
   #surplusBefore(): SurplusBefore | undefined {
@@ -96,9 +96,9 @@ export class GatewayConnection {
     return { joined: this.#surplus === 'joined', milliseconds };
   }
 
-  #exchange(orderId: string, fault: FaultName): Exchange {
+  #request(orderId: string, fault: FaultName): GatewayRequest {
     const socket = this.#socket;
-    const request = (this.#requests += 1);
+    const number = (this.#requests += 1);
     return {
       orderId,
       fault,
@@ -115,7 +115,7 @@ export class GatewayConnection {
         this.#after(milliseconds, () => void socket.resume());
       },
       after: (milliseconds, act) => this.#after(milliseconds, act),
-      isLast: () => this.#requests === request && this.#received.length === 0,
+      isLast: () => this.#requests === number && this.#received.length === 0,
       refuse: this.#expectation.refuse,
     };
   }
@@ -123,7 +123,7 @@ export class GatewayConnection {
   #write(bytes: string | Buffer): void {
     if (this.#socket.writable) this.#socket.write(bytes);
     this.#settledAt = undefined;
-    // Between these two the event loop has looked at every socket once.
+    // Between these two, the event loop polls every socket once.
     setImmediate(() =>
       setImmediate(() => {
         this.#settledAt = performance.now();
@@ -140,7 +140,7 @@ export class GatewayConnection {
   }
 }
 
-/** A TLS connection has no reset of its own; with unread data the system makes one of it. */
+/** A TLS connection cannot be reset directly: destroyed with unread data, the system resets it. */
 export function reset(socket: Socket): void {
   if ('encrypted' in socket) socket.destroy();
   else socket.resetAndDestroy();

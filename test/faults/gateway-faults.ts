@@ -1,14 +1,14 @@
+import type { Random } from '../support/random.ts';
 import type { FaultName } from './fault-table.ts';
 import { bodyFor, chunkedResponse, responseWith } from './gateway-response.ts';
-import type { Random } from './random.ts';
 
-/** One request at the gateway and what can be done with it and its connection. */
-export interface Exchange {
+/** One request at the gateway, and actions on its connection. */
+export interface GatewayRequest {
   readonly orderId: string;
   readonly fault: FaultName;
   readonly random: Random;
   readonly write: (bytes: string | Buffer) => void;
-  /** @param joined whether the bytes hold the proper response too, so that both arrive together */
+  /** @param joined whether the bytes include the proper response, so that both arrive together */
   readonly writeSurplus: (bytes: Buffer, joined: boolean) => void;
   readonly end: () => void;
   readonly reset: () => void;
@@ -19,17 +19,17 @@ export interface Exchange {
   readonly refuse: (milliseconds: number) => void;
 }
 
-type Act = (exchange: Exchange) => void;
+type Act = (request: GatewayRequest) => void;
 
-export function respond(exchange: Exchange): void {
-  acts[exchange.fault](exchange);
+export function respond(request: GatewayRequest): void {
+  acts[request.fault](request);
 }
 
-function good({ orderId, random, write }: Exchange): void {
+function good({ orderId, random, write }: GatewayRequest): void {
   write(responseWith({ body: bodyFor(orderId, sizeOf(random)) }));
 }
 
-/** Mostly small; some take more than one read of a socket. */
+/** Mostly small; some need more than one read of a socket. */
 function sizeOf(random: Random): number {
   return random.chance(0.06) ? random.int(20_000, 200_000) : random.int(0, 200);
 }
@@ -52,24 +52,24 @@ const cut =
 const inHead = (random: Random): number => random.next() * 0.15;
 const inBody = (random: Random): number => 0.4 + random.next() * 0.55;
 
-function closeAfter({ orderId, random, write, end }: Exchange): void {
+function closeAfter({ orderId, random, write, end }: GatewayRequest): void {
   write(responseWith({ body: bodyFor(orderId, sizeOf(random)), headers: ['Connection: close'] }));
   end();
 }
 
-/** A response that is whole, and afterwards the connection ends without having said so. */
+/** A complete response, after which the connection ends without announcing it. */
 const goodThen =
-  (act: (exchange: Exchange) => void): Act =>
-  (exchange) => {
-    good(exchange);
-    act(exchange);
+  (act: (request: GatewayRequest) => void): Act =>
+  (request) => {
+    good(request);
+    act(request);
   };
 
-function surplusOf({ orderId, random }: Exchange): Buffer {
+function surplusOf({ orderId, random }: GatewayRequest): Buffer {
   return responseWith({ body: bodyFor(`surplus-${orderId}`, sizeOf(random)) });
 }
 
-function drip(bytes: Buffer, every: number, { write, after }: Exchange, size = 1): void {
+function drip(bytes: Buffer, every: number, { write, after }: GatewayRequest, size = 1): void {
   const next = (at: number): void => {
     write(bytes.subarray(at, at + size));
     if (at + size < bytes.length) after(every, () => next(at + size));
@@ -77,18 +77,18 @@ function drip(bytes: Buffer, every: number, { write, after }: Exchange, size = 1
   next(0);
 }
 
-function flood(exchange: Exchange): void {
-  exchange.write('HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'.repeat(20));
-  exchange.after(5, () => flood(exchange));
+function flood(request: GatewayRequest): void {
+  request.write('HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'.repeat(20));
+  request.after(5, () => flood(request));
 }
 
 const unreachableHere: Act = ({ reset }) => reset();
 
 const acts: Readonly<Record<FaultName, Act>> = {
   good,
-  'good-slow': (exchange) => {
-    const bytes = responseWith({ body: bodyFor(exchange.orderId, 200) });
-    drip(bytes, exchange.random.int(5, 25), exchange, Math.ceil(bytes.length / 12));
+  'good-slow': (request) => {
+    const bytes = responseWith({ body: bodyFor(request.orderId, 200) });
+    drip(bytes, request.random.int(5, 25), request, Math.ceil(bytes.length / 12));
   },
   'good-chunked': ({ orderId, random, write }) => {
     for (const piece of chunkedResponse(bodyFor(orderId, sizeOf(random)), random.int(1, 8))) write(piece);
@@ -110,19 +110,19 @@ const acts: Readonly<Record<FaultName, Act>> = {
 
   'request-close': ({ end }) => end(),
   'request-reset': ({ reset }) => reset(),
-  'early-response': (exchange) => {
-    exchange.pauseReading(exchange.random.int(20, 100));
-    good(exchange);
+  'early-response': (request) => {
+    request.pauseReading(request.random.int(20, 100));
+    good(request);
   },
-  'early-response-close': (exchange) => {
-    exchange.pauseReading(100);
-    closeAfter(exchange);
-    exchange.after(20, exchange.reset);
+  'early-response-close': (request) => {
+    request.pauseReading(100);
+    closeAfter(request);
+    request.after(20, request.reset);
   },
 
   'read-close': ({ end }) => end(),
   'read-reset': ({ reset }) => reset(),
-  // Longer than every further attempt of the proxy's can take.
+  // Longer than all further attempts of the proxy together.
   'read-reset-then-refused': ({ reset, refuse }) => {
     refuse(900);
     reset();
@@ -157,10 +157,10 @@ const acts: Readonly<Record<FaultName, Act>> = {
     for (const piece of chunkedResponse(bodyFor(orderId, 100), 4).slice(0, 3)) write(piece);
     end();
   },
-  drip: (exchange) => drip(responseWith({ body: bodyFor(exchange.orderId, 300) }), 40, exchange),
-  'flood-1xx': (exchange) => {
-    exchange.write('HTTP/1.1 100 Continue\r\n\r\n'.repeat(exchange.random.int(1, 500)));
-    good(exchange);
+  drip: (request) => drip(responseWith({ body: bodyFor(request.orderId, 300) }), 40, request),
+  'flood-1xx': (request) => {
+    request.write('HTTP/1.1 100 Continue\r\n\r\n'.repeat(request.random.int(1, 500)));
+    good(request);
   },
   'flood-1xx-endless': flood,
   'switch-101': ({ write }) =>
@@ -173,15 +173,15 @@ const acts: Readonly<Record<FaultName, Act>> = {
   'close-after': goodThen(({ end }) => end()),
   'reset-after': goodThen(({ after, reset }) => after(1, reset)),
   'close-later': goodThen(({ after, end, random }) => after(random.int(2, 80), end)),
-  'surplus-joined': (exchange) => {
-    const { orderId, random, writeSurplus } = exchange;
+  'surplus-joined': (request) => {
+    const { orderId, random, writeSurplus } = request;
     const proper = responseWith({ body: bodyFor(orderId, sizeOf(random)) });
-    writeSurplus(Buffer.concat([proper, surplusOf(exchange)]), true);
+    writeSurplus(Buffer.concat([proper, surplusOf(request)]), true);
   },
-  'surplus-next': goodThen((exchange) => exchange.writeSurplus(surplusOf(exchange), false)),
-  'surplus-later': goodThen((exchange) =>
-    exchange.after(exchange.random.int(1, 60), () => {
-      if (exchange.isLast()) exchange.writeSurplus(surplusOf(exchange), false);
+  'surplus-next': goodThen((request) => request.writeSurplus(surplusOf(request), false)),
+  'surplus-later': goodThen((request) =>
+    request.after(request.random.int(1, 60), () => {
+      if (request.isLast()) request.writeSurplus(surplusOf(request), false);
     }),
   ),
 };

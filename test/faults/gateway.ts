@@ -1,13 +1,11 @@
-import { readFileSync } from 'node:fs';
-import { createServer, type Server, type Socket } from 'node:net';
-import { join } from 'node:path';
-import { createServer as createTlsServer } from 'node:tls';
+import type { Socket } from 'node:net';
 import { startBlackHole } from '../support/black-hole.ts';
-import { closedPort } from '../support/faulty-gateway.ts';
+import { closedUrl, startTcpServer } from '../support/faulty-gateway.ts';
+import type { Ca, Issued } from '../support/stub-vault/certificates.ts';
 import type { FaultName, SiteName } from './fault-table.ts';
 import { type Expectation, GatewayConnection } from './gateway-connection.ts';
 import type { RequestRecord, SurplusBefore } from './ledger.ts';
-import { FlappingListener, listen } from './listener.ts';
+import { FlappingListener } from './listener.ts';
 import { LoopDelay } from './loop-delay.ts';
 import { faultOfRetry, indexOf } from './plan.ts';
 import { fixedPorts } from './ports.ts';
@@ -15,8 +13,8 @@ import { fixedPorts } from './ports.ts';
 export interface GatewayOptions {
   readonly seed: number;
   readonly recordOf: (index: number) => RequestRecord | undefined;
-  /** Folder of certificates; without one there are no sites with TLS. */
-  readonly certificates: string | undefined;
+  /** Signs the certificates; without one there are no sites with TLS. */
+  readonly ca: Ca | undefined;
 }
 
 export interface FaultGateway {
@@ -27,20 +25,17 @@ export interface FaultGateway {
   readonly close: () => Promise<void>;
 }
 
-/** The gateway of all environments, one port each, that goes wrong as the plan of each request says. */
+/** The gateway of all environments, one port each, that fails as the plan of each request says. */
 export async function startFaultGateway(options: GatewayOptions): Promise<FaultGateway> {
-  const sockets = new Set<Socket>();
-  const servers: Server[] = [];
+  const parts: { close(): unknown }[] = [];
   const urls = new Map<SiteName, string>();
   let connections = 0;
   let unreadable = 0;
   const loop = new LoopDelay();
-  const hold = (socket: Socket): void => {
-    sockets.add(socket.once('close', () => sockets.delete(socket)).on('error', () => {}));
-  };
-  const add = async (site: SiteName, scheme: string, server: Server): Promise<void> => {
-    servers.push(server.on('connection', hold));
-    urls.set(site, `${scheme}://127.0.0.1:${await listen(server, 0)}`);
+  const add = async (site: SiteName, handle: (socket: Socket) => void, tls?: Issued): Promise<void> => {
+    const server = await startTcpServer(handle, tls);
+    parts.push(server);
+    urls.set(site, server.url);
   };
   const reader =
     (refuse: Expectation['refuse'] = () => {}) =>
@@ -56,34 +51,22 @@ export async function startFaultGateway(options: GatewayOptions): Promise<FaultG
         unreadable: () => void (unreadable += 1),
       });
     };
-  await add('plain', 'http', createServer(reader()));
-  await add(
-    'accept-close',
-    'http',
-    createServer((socket) => void socket.end()),
-  );
-  await add(
-    'accept-reset',
-    'http',
-    createServer((socket) => void socket.resetAndDestroy()),
-  );
+  await add('plain', reader());
+  await add('accept-close', (socket) => void socket.end());
+  await add('accept-reset', (socket) => void socket.resetAndDestroy());
   const [flappingPort = 0] = await fixedPorts(1);
-  urls.set('refused', `http://127.0.0.1:${closedPort}`);
-  const flapping = new FlappingListener(flappingPort, (socket) => {
-    hold(socket);
-    reader((milliseconds) => flapping.refuse(milliseconds))(socket);
-  });
+  urls.set('refused', closedUrl);
+  const flapping = new FlappingListener(flappingPort, (socket) =>
+    reader((milliseconds) => flapping.refuse(milliseconds))(socket),
+  );
   await flapping.open();
   urls.set('flapping', `http://127.0.0.1:${flappingPort}`);
-  const { certificates } = options;
-  if (certificates !== undefined) {
-    await add('secure', 'https', tlsServer(certificates, 'good', reader()));
-    await add('wrong-name', 'https', tlsServer(certificates, 'wrong-name', reader()));
-    await add(
-      'tls-cut',
-      'https',
-      createServer((socket) => void socket.once('data', () => socket.destroy())),
-    );
+  const { ca } = options;
+  if (ca !== undefined) {
+    await add('secure', reader(), ca.issue('good'));
+    await add('wrong-name', reader(), ca.issue('wrong-name', { names: 'DNS:gateway.example' }));
+    await add('tls-cut', (socket) => void socket.once('data', () => socket.destroy()));
+    urls.set('tls-cut', String(urls.get('tls-cut')).replace('http:', 'https:'));
   }
   const blackHole = await startBlackHole();
   urls.set('black-hole', `http://127.0.0.1:${blackHole.port}`);
@@ -92,20 +75,12 @@ export async function startFaultGateway(options: GatewayOptions): Promise<FaultG
     unreadable: () => unreadable,
     close: async () => {
       loop.stop();
-      flapping.close();
-      for (const server of servers) server.close();
-      for (const socket of sockets) socket.destroy();
-      await blackHole.close();
+      await Promise.all([flapping, blackHole, ...parts].map((part) => part.close()));
     },
   };
 }
 
-function tlsServer(folder: string, name: string, handle: (socket: Socket) => void): Server {
-  const read = (ending: string): Buffer => readFileSync(join(folder, `${name}.${ending}`));
-  return createTlsServer({ cert: read('crt'), key: read('key') }, handle).on('tlsClientError', () => {});
-}
-
-/** Writes the sighting into the request's record; the fault of the first attempt is that of the plan. */
+/** Adds the upstream request to the request's record; the first attempt has the fault of the plan. */
 function note(
   { seed, recordOf }: GatewayOptions,
   orderId: string,
@@ -114,14 +89,14 @@ function note(
 ): { fault: FaultName; whole: () => void } {
   const record = recordOf(indexOf(orderId) ?? -1);
   if (record === undefined) throw new Error(`no caller has sent ${orderId}`);
-  const attempt = record.sightings.length + 1;
+  const attempt = record.upstreamRequests.length + 1;
   const fault = attempt === 1 ? record.plan.fault : faultOfRetry(seed, orderId, attempt);
-  const sighting = { connection, attempt, fault, at: performance.now(), whole: false, surplus };
-  record.sightings.push(sighting);
+  const upstreamRequest = { connection, attempt, fault, at: performance.now(), whole: false, surplus };
+  record.upstreamRequests.push(upstreamRequest);
   return {
     fault,
     whole: () => {
-      sighting.whole = true;
+      upstreamRequest.whole = true;
     },
   };
 }

@@ -1,9 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { CallerConnection } from './caller-connection.ts';
+import type { Random } from '../support/random.ts';
+import { RawConnection } from '../support/raw-http.ts';
 import type { Instance } from './instance.ts';
-import type { Random } from './random.ts';
 
-/** Callers that want nothing but harm. None of them sends anything that may reach the gateway. */
+/** Malicious clients. They send nothing that may reach the gateway. */
 export const hostileKinds = [
   'connect-reset',
   'connect-close',
@@ -23,64 +23,62 @@ const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
 
 /** Resolves when the connection is over. */
 export async function attack(kind: HostileKind, instance: Instance, random: Random): Promise<void> {
-  const port = kind === 'admin-garbage' ? instance.options.adminPort : instance.port;
-  const connection = await CallerConnection.open(port);
-  if (typeof connection === 'string') return;
+  const url = kind === 'admin-garbage' ? instance.adminUrl : instance.url;
+  // The instance may be down just now.
+  const connection = await RawConnection.open(url).catch(() => undefined);
+  if (connection === undefined) return;
   await attacks[kind](connection, random);
 }
 
-const attacks: Readonly<
-  Record<HostileKind, (connection: CallerConnection, random: Random) => Promise<void>>
-> = {
+const attacks: Readonly<Record<HostileKind, (connection: RawConnection, random: Random) => Promise<void>>> = {
   'connect-reset': async (connection, random) => {
-    connection.write(connectRequest);
+    connection.send(connectRequest);
     await wait(random.int(0, 3));
     connection.reset();
   },
   'connect-close': async (connection) => {
-    connection.write(connectRequest);
-    // With what was received unread, the system makes a reset of it.
-    connection.socket.pause();
+    connection.send(connectRequest);
+    // With unread data, the system resets the connection.
+    connection.pause();
     await wait(5);
     connection.close();
   },
   'connect-held': (connection) => hold(connection, get + connectRequest),
   'upgrade-reset': async (connection, random) => {
-    connection.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+    connection.send('GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
     await wait(random.int(0, 3));
     connection.reset();
   },
   garbage: async (connection, random) => {
-    connection.write(noise(random));
+    connection.send(noise(random));
     await wait(random.int(0, 20));
     connection.reset();
   },
   'garbage-held': (connection, random) => hold(connection, noise(random)),
   'pipelined-gets': async (connection, random) => {
-    connection.write(get.repeat(random.int(20, 200)));
+    connection.send(get.repeat(random.int(20, 200)));
     await untilOver(connection, 2_000);
   },
   'pipelined-gets-reset': async (connection, random) => {
-    connection.write(get.repeat(random.int(20, 200)));
+    connection.send(get.repeat(random.int(20, 200)));
     await wait(random.int(0, 20));
     connection.reset();
   },
   'head-held': (connection) => hold(connection, 'POST /plain/gw/api/v4/transfer/1 HTTP/1.1\r\nHost: x\r\n'),
   'admin-garbage': async (connection, random) => {
-    connection.write(random.chance(0.5) ? noise(random) : connectRequest);
+    connection.send(random.chance(0.5) ? noise(random) : connectRequest);
     await wait(random.int(0, 5));
     connection.reset();
   },
 };
 
-async function hold(connection: CallerConnection, bytes: string | Buffer): Promise<void> {
-  connection.write(bytes);
+async function hold(connection: RawConnection, bytes: string | Buffer): Promise<void> {
+  connection.send(bytes);
   await untilOver(connection, 15_000);
 }
 
-async function untilOver(connection: CallerConnection, milliseconds: number): Promise<void> {
-  const until = performance.now() + milliseconds;
-  while (connection.ending === undefined && performance.now() < until) await wait(50);
+async function untilOver(connection: RawConnection, milliseconds: number): Promise<void> {
+  await connection.received(Number.POSITIVE_INFINITY, milliseconds);
   connection.close();
 }
 

@@ -1,49 +1,46 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, mkdirSync, openSync, writeFileSync, writeSync } from 'node:fs';
-import { request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { stringify } from 'yaml';
-import { testControlKey, testPrivateKey, writeKeys } from '../support/service.ts';
+import { post } from '../support/forwarding.ts';
+import { spawnProgram } from '../support/process.ts';
+import { testKeys, writeKeys } from '../support/service.ts';
 import { type ConfigOptions, configuration } from './configuration.ts';
 import type { ProcessRecord } from './ledger.ts';
 import { type RecordOf, readLog } from './log-reader.ts';
 
 export interface InstanceOptions extends Omit<ConfigOptions, 'revision'> {
   readonly name: string;
-  /** Its own folder. */
+  /** A folder for this instance only. */
   readonly folder: string;
   readonly log: ProcessRecord['log'];
   readonly recordOf: RecordOf;
-  /** Where each run of the process is written down. */
+  /** The record of each process. */
   readonly processes: ProcessRecord[];
 }
-
-const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 /** Milliseconds in which a process has to be ready. */
 const startLimit = 15_000;
 
-/** One address of Countersign, behind which one process follows the other. */
+/** One address of Countersign, served by one process after the other. */
 export class Instance {
   readonly options: InstanceOptions;
   readonly #file: string;
   #child: ChildProcess | undefined;
   #process: ProcessRecord | undefined;
   #revision = 0;
-  /** `up`: it has said that it is ready, and was not told to stop. */
+  /** `up`: it has said that it is ready, and was not signaled to stop. */
   state: 'starting' | 'up' | 'stopping' | 'down' = 'down';
-  /** Resolves when the present process has ended. */
+  /** Resolves when the current process has ended. */
   ended: Promise<void> = Promise.resolve();
 
   constructor(options: InstanceOptions) {
     this.options = options;
     this.#file = join(options.folder, 'config.yaml');
     mkdirSync(options.folder, { recursive: true });
-    const keys = { controlKey: testControlKey, privateKey: testPrivateKey };
-    for (const site of options.urls.keys()) writeKeys(join(options.folder, 'keys'), site, 'acme', keys);
+    for (const site of options.urls.keys()) writeKeys(join(options.folder, 'keys'), site, 'acme', testKeys);
     this.rewrite();
   }
 
@@ -56,20 +53,25 @@ export class Instance {
     return this.options.port;
   }
 
-  /** Writes another valid configuration, which SIGHUP would take. */
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  get adminUrl(): string {
+    return `http://127.0.0.1:${this.options.adminPort}`;
+  }
+
+  /** Writes another valid configuration, for SIGHUP to load. */
   rewrite(): void {
     this.#revision += 1;
     writeFileSync(this.#file, stringify(configuration({ ...this.options, revision: this.#revision })));
   }
 
-  /** Resolves when the process is ready; a process that ends before stays on record as ended by itself. */
+  /** Resolves when the process is ready; one that ends before is recorded as ended by itself. */
   async start(): Promise<void> {
     const { name, log, folder, processes, recordOf } = this.options;
     const stdout = destinationOf(log, folder);
-    const child = spawn(process.execPath, [main, 'serve', '--config', this.#file], {
-      env: { PATH: process.env['PATH'] ?? '', TMPDIR: folder },
-      stdio: ['ignore', stdout, 'pipe'],
-    });
+    const child = spawnProgram(['--config', this.#file], { folder, stdout });
     const record = newProcess(processes.length, name, log);
     processes.push(record);
     this.#child = child;
@@ -104,7 +106,7 @@ export class Instance {
   }
 
   /**
-   * SIGTERM, and the end of a process that has not ended a good while after it should have.
+   * Sends SIGTERM, and kills a process that has not ended well after it should have.
    *
    * @param bound milliseconds in which it has to end
    */
@@ -115,25 +117,21 @@ export class Instance {
     clearTimeout(timer);
   }
 
-  /** Ends a process that reacts to nothing; it is on record as such. */
+  /** Kills a process that does not respond, and records that. */
   giveUp(): void {
     if (this.#process !== undefined) this.#process.hung = true;
     this.state = 'stopping';
     this.#child?.kill('SIGKILL');
   }
 
-  /** What a load balancer looks at: whether `/readyz` says 200. */
-  async isReady(): Promise<boolean> {
-    const asked = request({ port: this.options.adminPort, path: '/readyz', agent: false, timeout: 1_000 });
-    asked.once('timeout', () => asked.destroy());
-    try {
-      const [response] = await once(asked.end(), 'response');
-      response.resume();
-      return response.statusCode === 200;
-    } catch {
+  /** Whether `/readyz` returns 200, as a load balancer checks it. */
+  isReady(): Promise<boolean> {
+    const options = { method: 'GET', signal: AbortSignal.timeout(1_000) };
+    return post(`${this.adminUrl}/readyz`, '', {}, options).then(
+      ({ status }) => status === 200,
       // Not listening yet, or no longer.
-      return false;
-    }
+      () => false,
+    );
   }
 }
 
@@ -147,12 +145,12 @@ function newProcess(id: number, instance: string, log: ProcessRecord['log']): Pr
     endedAt: undefined,
     exit: undefined,
     stderr: '',
-    defects: [],
+    internalErrors: [],
     hung: false,
   };
 }
 
-/** Standard output of a process: read here; a device that is always full; or a pipe that nobody reads. */
+/** Standard output of a process: read here; a device that is always full; or a pipe without a reader. */
 function destinationOf(log: ProcessRecord['log'], folder: string): 'pipe' | number {
   if (log === 'read') return 'pipe';
   if (log === 'full') return openSync('/dev/full', 'w');

@@ -1,11 +1,13 @@
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { codeOf } from '../support/raw-http.ts';
+import type { RawResponse } from '../support/response-reader.ts';
 import { received, requestParts } from './caller-request.ts';
 import type { RequestRecord } from './ledger.ts';
 import type { LoadBalancer } from './load-balancer.ts';
 
-/** A service as there are many: the HTTP client of Node with connections that are kept, and no retries. */
+/** A typical service: Node's HTTP client with keep-alive connections and no retries. */
 export class KeptAliveCaller {
   readonly #seed: number;
   readonly #balancer: LoadBalancer;
@@ -19,21 +21,20 @@ export class KeptAliveCaller {
     this.#agent = this.#newAgent();
   }
 
-  /** Sends the request and writes down what came of it. */
+  /** Sends the request and records the result. */
   async send(record: RequestRecord): Promise<void> {
     record.sent = 'whole';
     record.sentAt = performance.now();
     try {
-      const { status, headers, chunks, complete } = await readWhole(await this.#response(record));
-      record.response = received({ status, headers, body: Buffer.concat(chunks), complete });
+      record.response = received(await readWhole(await this.#response(record)));
     } catch (error) {
-      record.ending = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+      record.ending = codeOf(error);
       if (record.ending === 'ECONNREFUSED') record.sent = 'nothing';
     }
     record.endedAt = performance.now();
   }
 
-  /** Gives its connections up, so that the next one may lead to another instance. */
+  /** Closes its connections, so that the next one may lead to another instance. */
   close(): void {
     this.#agent.destroy();
     this.#agent = this.#newAgent();
@@ -54,7 +55,7 @@ export class KeptAliveCaller {
 
   #newAgent(): Agent {
     const agent = new Agent({ keepAlive: true });
-    // The balancer decides when a connection is made; those that are there stay with their instance.
+    // The balancer chooses when a connection is opened; open ones stay with their instance.
     agent.createConnection = (): Duplex => {
       const instance = this.#balancer.next();
       const socket = connect(instance.port, '127.0.0.1');
@@ -65,18 +66,16 @@ export class KeptAliveCaller {
   }
 }
 
-async function readWhole(response: IncomingMessage): Promise<{
-  readonly status: number;
-  readonly headers: ReadonlyMap<string, string>;
-  readonly chunks: readonly Buffer[];
-  readonly complete: boolean;
-}> {
+async function readWhole(response: IncomingMessage): Promise<RawResponse> {
   const chunks: Buffer[] = [];
   try {
     for await (const chunk of response) chunks.push(chunk);
   } catch {
-    // A break shows as `complete: false`.
+    // A truncated response has `complete: false`.
   }
-  const headers = new Map(Object.entries(response.headers).map(([name, value]) => [name, String(value)]));
-  return { status: response.statusCode ?? 0, headers, chunks, complete: response.complete };
+  const headers = Object.fromEntries(
+    Object.entries(response.headers).map(([name, value]) => [name, String(value)]),
+  );
+  const { statusCode: status = 0, complete } = response;
+  return { status, headers, body: Buffer.concat(chunks), complete };
 }

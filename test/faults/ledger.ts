@@ -20,15 +20,15 @@ export interface ReceivedResponse {
   readonly body: 'whole' | 'part' | 'altered' | 'none';
 }
 
-/** One attempt, as the gateway saw it. */
-export interface Sighting {
+/** One upstream request, as the gateway saw it. */
+export interface UpstreamRequest {
   readonly connection: number;
   /** From 1. */
   readonly attempt: number;
   readonly fault: FaultName;
   /** Milliseconds of the harness's clock. */
   readonly at: number;
-  /** Whether the last byte was read. */
+  /** Whether it was read to its last byte. */
   whole: boolean;
   /** A surplus response had been written to the connection before. */
   readonly surplus: SurplusBefore | undefined;
@@ -38,7 +38,7 @@ export interface SurplusBefore {
   /** In one write with the response it followed, so that it arrived with it. */
   readonly joined: boolean;
   /**
-   * From the moment when the gateway, after its last write to the connection, had looked for bytes of a further
+   * From the moment when the gateway, after its last write to the connection, had checked for bytes of a further
    * request and found none, to the first byte of this one; 0 where it found one.
    */
   readonly milliseconds: number;
@@ -62,7 +62,7 @@ export interface RequestRecord {
   /** When the caller had written all it was going to write, and when it stopped waiting. */
   sentAt: number;
   endedAt: number;
-  /** The caller left before the response was complete. */
+  /** The caller disconnected before the response was complete. */
   abandoned: boolean;
   /** What ended the connection before a complete response: FIN, an error code, or `timeout`. */
   ending: string | undefined;
@@ -71,7 +71,7 @@ export interface RequestRecord {
   surplusResponses: number;
   /** How the last response before it on the connection ended. */
   behind: 'nothing' | 'close' | 'break';
-  readonly sightings: Sighting[];
+  readonly upstreamRequests: UpstreamRequest[];
   readonly lines: LoggedRequest[];
 }
 
@@ -86,9 +86,9 @@ export interface ProcessRecord {
   endedAt: number | undefined;
   exit: { readonly code: number | null; readonly signal: string | null } | undefined;
   stderr: string;
-  /** Log lines with the stack of a defect. */
-  readonly defects: string[];
-  /** It did not react any more, and the harness killed it. */
+  /** Log lines with the stack of an internal error. */
+  readonly internalErrors: string[];
+  /** It no longer responded, and the harness killed it. */
   hung: boolean;
 }
 
@@ -109,7 +109,7 @@ export function newRecord(plan: RequestPlan): RequestRecord {
     response: undefined,
     surplusResponses: 0,
     behind: 'nothing',
-    sightings: [],
+    upstreamRequests: [],
     lines: [],
   };
 }

@@ -1,21 +1,11 @@
 import { createServer, type Server, type Socket } from 'node:net';
+import { type Listening, listen } from '../support/listening.ts';
 
-/** Resolves to the port. */
-export async function listen(server: Server, port: number): Promise<number> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(port, '127.0.0.1', () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
-  const address = server.address();
-  return typeof address === 'object' && address !== null ? address.port : 0;
-}
-
-/** A port on which nobody listens for a while, again and again; its connections stay meanwhile. */
+/** A port that is closed for a while, again and again; open connections stay. */
 export class FlappingListener {
   readonly #port: number;
   readonly #handle: (socket: Socket) => void;
+  readonly #opened: Listening[] = [];
   #server: Server | undefined;
   #reopen: NodeJS.Timeout | undefined;
 
@@ -25,8 +15,8 @@ export class FlappingListener {
   }
 
   async open(): Promise<void> {
-    this.#server = createServer(this.#handle);
-    await listen(this.#server, this.#port);
+    this.#server = createServer((socket) => this.#handle(socket.on('error', () => {})));
+    this.#opened.push(await listen(this.#server, this.#port));
   }
 
   /** Refuses new connections for so many milliseconds from now. */
@@ -37,8 +27,8 @@ export class FlappingListener {
     this.#reopen = setTimeout(() => void this.open(), milliseconds);
   }
 
-  close(): void {
+  async close(): Promise<void> {
     clearTimeout(this.#reopen);
-    this.#server?.close();
+    await Promise.all(this.#opened.map((opened) => opened.close()));
   }
 }

@@ -1,23 +1,23 @@
 import type { Instance } from './instance.ts';
 
-/** Hands out instances in turn, one for each connection; one that is not ready is left out once that was noticed. */
+/** Returns the next instance for each connection, without those that it knows to be unready. */
 export class LoadBalancer {
   readonly #instances: readonly Instance[];
   readonly #timer: NodeJS.Timeout;
   #ready: readonly Instance[];
-  /** Left out, whatever it says of itself. */
+  /** Excluded, even if it is ready. */
   #excluded: Instance | undefined;
   #looking = false;
   #turn = 0;
 
-  /** @param every milliseconds between two looks at `/readyz`: how late the balancer may be */
+  /** @param every milliseconds between two requests to `/readyz`: how late the balancer may be */
   constructor(instances: readonly Instance[], every: number) {
     this.#instances = instances;
     this.#ready = instances;
     this.#timer = setInterval(() => void this.#look(), every);
   }
 
-  /** The next instance; where none is ready, one of those that were not. */
+  /** The next instance; an unready one if none is ready. */
   next(): Instance {
     const ready = this.#ready.filter((instance) => instance !== this.#excluded);
     const candidates = ready.length > 0 ? ready : this.#instances;
@@ -27,7 +27,7 @@ export class LoadBalancer {
     return instance;
   }
 
-  /** Makes no further connection to it, as for a pod that is to be deleted. */
+  /** Opens no more connections to it, as for a pod that is being deleted. */
   exclude(instance: Instance | undefined): void {
     this.#excluded = instance;
   }

@@ -2,10 +2,10 @@ import type { Readable } from 'node:stream';
 import type { LoggedRequest, ProcessRecord, RequestRecord } from './ledger.ts';
 import { indexOfTrace } from './plan.ts';
 
-/** Where the lines about requests are written down. */
+/** The ledger's record of each request. */
 export type RecordOf = (index: number) => RequestRecord | undefined;
 
-/** Writes the log of one process into the ledger, line by line. */
+/** Records the log of one process in the ledger, line by line. */
 export function readLog(stdout: Readable, process: ProcessRecord, recordOf: RecordOf): void {
   let rest = '';
   stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -22,7 +22,7 @@ function noteLine(line: string, process: ProcessRecord, recordOf: RecordOf): voi
     const value: unknown = Reflect.get(fields, name);
     return typeof value === 'string' ? value : undefined;
   };
-  if ('stack' in fields || 'origin' in fields) process.defects.push(line);
+  if ('stack' in fields || 'origin' in fields) process.internalErrors.push(line);
   const traceId = field('traceId');
   const [requestId, outcome] = [field('requestId'), field('outcome')];
   if (traceId === undefined || requestId === undefined || outcome === undefined) return;

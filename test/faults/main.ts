@@ -1,9 +1,10 @@
+import { runCommand } from '../support/command.ts';
 import { type Options, readOptions, usage, usageHint } from './options.ts';
 import { report, reportRolling } from './report.ts';
 import { hasFailed, runRolling } from './rolling.ts';
 import { runFaults } from './run.ts';
 
-/** Gives what to call with news, which is printed every few seconds on standard error. */
+/** Returns a function that prints progress on standard error, every few seconds at most. */
 function progressLine(): (news: string) => void {
   const startedAt = performance.now();
   let shownAt = startedAt;
@@ -33,29 +34,12 @@ async function rolling(restarts: number, options: Options): Promise<boolean> {
   return run.violations.length === 0 && !run.requests.some(hasFailed);
 }
 
-/** So few that a machine of two cores is not the reason for a failure. */
+/** Few enough that a machine with two cores causes no failures. */
 const rollingCallers = 24;
 
-/** `undefined` for options that are wrong, after the message that says so. */
-function given(): Options | 'help' | undefined {
-  try {
-    return readOptions(process.argv.slice(2));
-  } catch (error) {
-    // Every other error is a defect of this program.
-    if (!(error instanceof TypeError)) throw error;
-    console.error(`${error.message}\n${usageHint}`);
-    return undefined;
-  }
-}
-
-const options = given();
-if (options === 'help') {
-  console.log(usage);
-} else if (options === undefined) {
-  process.exitCode = 2;
-} else {
+await runCommand({ readOptions, usage, usageHint }, async (options) => {
   console.log(`Seed ${options.seed}, Node ${process.version}\n`);
   const kept = options.rolling === undefined ? faults(options) : rolling(options.rolling, options);
-  // At once, whatever a part that was closed still holds.
+  // Now, even if a closed part still holds the event loop.
   process.exit((await kept) ? 0 : 1);
-}
+});

@@ -1,10 +1,11 @@
 import { parseArgs } from 'node:util';
+import { positiveInteger } from '../support/command.ts';
 import { type FaultName, faultNames } from './fault-table.ts';
 import { type CallerKind, callerKinds } from './plan.ts';
 
 export const usage = `Usage: npm run faults -- [options]
 
-Sends requests through Countersign to a gateway that goes wrong in every way it can, from callers that hang up,
+Sends requests through Countersign to a gateway that goes wrong in every way it can, from callers that disconnect,
 pipeline and half-close, while the processes are restarted, reloaded and killed. Then compares what the callers
 received, what the gateway saw and what the log says. Exit code 1 where a promise was broken.
 
@@ -49,7 +50,7 @@ export interface Options {
   readonly surplusWindow: number;
 }
 
-/** @throws TypeError for an unknown option, fault or caller, and for a number that is none. */
+/** @throws TypeError for an unknown option, fault or caller, and for an invalid number. */
 export function readOptions(args: string[]): Options | 'help' {
   const text = { type: 'string' } as const;
   const off = { type: 'boolean', default: false } as const;
@@ -74,7 +75,7 @@ export function readOptions(args: string[]): Options | 'help' {
   });
   if (values.help) return 'help';
   const number = (name: string, value: string | undefined, fallback: number): number =>
-    value === undefined ? fallback : numberOf(name, value);
+    value === undefined ? fallback : positiveInteger(name, value);
   return {
     requests: number('requests', values.requests, 10_000),
     seed: number('seed', values.seed, 1),
@@ -84,18 +85,12 @@ export function readOptions(args: string[]): Options | 'help' {
     signals: !values['no-signals'],
     hostile: !values['no-hostile'],
     brokenLogs: !values['no-broken-logs'],
-    rolling: values.rolling === undefined ? undefined : numberOf('rolling', values.rolling),
+    rolling: values.rolling === undefined ? undefined : positiveInteger('rolling', values.rolling),
     preStop: number('pre-stop', values['pre-stop'], 0),
     shutdownDelay: number('shutdown-delay', values['shutdown-delay'], 1_000),
     slack: number('slack', values.slack, 6_000),
     surplusWindow: number('surplus-window', values['surplus-window'], 100),
   };
-}
-
-function numberOf(name: string, text: string): number {
-  const number = Number(text);
-  if (!Number.isSafeInteger(number) || number < 1) throw new TypeError(`--${name} must be a number from 1`);
-  return number;
 }
 
 function oneOf<T extends string>(name: string, known: readonly T[], text: string): T {

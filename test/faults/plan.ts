@@ -1,5 +1,5 @@
+import { Random } from '../support/random.ts';
 import { type FaultName, faultNames, faultRow, type SiteName } from './fault-table.ts';
-import { Random } from './random.ts';
 
 export const operations = ['transfer', 'order-status', 'manager-balance'] as const;
 export type OperationName = (typeof operations)[number];
@@ -38,7 +38,7 @@ const callerWeights: Readonly<Record<CallerKind, number>> = {
   'slow-reader': 1,
 };
 
-/** A second attempt mostly goes well. */
+/** A second attempt mostly succeeds. */
 const retryFaults: readonly FaultName[] = [
   ...Array<FaultName>(12).fill('good'),
   'read-reset',
@@ -148,7 +148,7 @@ export function indexOf(orderId: string | undefined): number | undefined {
   return digits === undefined ? undefined : Number(digits);
 }
 
-/** W3C Trace Context: what leads from a log line, which has no order id, back to the request. */
+/** W3C Trace Context. Finds the request of a log line, which has no order id. */
 export function traceIdOf(seed: number, index: number): string {
   return `${hex(seed + 1, 16)}${hex(index, 16)}`;
 }

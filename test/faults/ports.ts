@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 
 /**
- * Ports of loopback on which nobody listens, outside of those that the system gives to outgoing connections:
- * a process that is started again has to find its own port free.
+ * Free loopback ports outside the range that the system uses for outgoing connections:
+ * a restarted process needs the same port again.
  */
 export async function fixedPorts(count: number): Promise<number[]> {
   const lowest = firstOutgoingPort();

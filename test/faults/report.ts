@@ -10,7 +10,7 @@ export interface Run {
   readonly violations: readonly Violation[];
   readonly actions: ReadonlyMap<string, number>;
   readonly bounds: Bounds;
-  /** Connections of the gateway with bytes that no order id could be read in. */
+  /** Gateway connections without a readable order id. */
   readonly unreadable: number;
   readonly seconds: number;
 }
@@ -51,7 +51,7 @@ const names = {
 
 function rows({ ledger, actions, bounds, unreadable, seconds }: Run): [string, string | number][] {
   const { requests, processes } = ledger;
-  const upstream = requests.flatMap(({ sightings }) => sightings);
+  const upstream = requests.flatMap(({ upstreamRequests }) => upstreamRequests);
   const inWindow = crossedInWindow(requests, bounds);
   return [
     ['requests', requests.length],
@@ -140,7 +140,7 @@ function countOf(violations: readonly Violation[], rule: Violation['rule']): num
   return violations.filter((one) => one.rule === rule).length;
 }
 
-/** Violations of one rule, those that are alike together: how many, and the first of them. */
+/** Violations of one rule, grouped by kind: the number and the first ones. */
 function details(violations: readonly Violation[]): string[] {
   const [first] = violations;
   if (first === undefined) return [];
@@ -152,7 +152,7 @@ function details(violations: readonly Violation[]): string[] {
   return ['', `${names[first.rule]}:`, '', ...lines];
 }
 
-/** What it is about without its numbers, and the kind of caller. */
+/** The detail without its numbers, and the kind of caller. */
 function kindOf({ detail, caller }: Violation): string {
   const text = detail
     .replaceAll(/o-\d+-\d+/g, 'an order')

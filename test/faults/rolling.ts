@@ -1,11 +1,11 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import { Random } from '../support/random.ts';
 import { check } from './check.ts';
 import type { Instance } from './instance.ts';
 import { KeptAliveCaller } from './kept-alive-caller.ts';
 import type { RequestRecord } from './ledger.ts';
 import { LoadBalancer } from './load-balancer.ts';
 import { operations, orderIdOf, type RequestPlan } from './plan.ts';
-import { Random } from './random.ts';
 import { boundsOf } from './run.ts';
 import { type Setting, startSetting } from './setting.ts';
 import type { Violation } from './violation.ts';
@@ -13,7 +13,7 @@ import type { Violation } from './violation.ts';
 export interface RollingOptions {
   readonly restarts: number;
   readonly seed: number;
-  /** Callers at once, each with connections of its own that it keeps. */
+  /** Callers at once, each with its own kept-alive connections. */
   readonly callers: number;
   /** Milliseconds. */
   readonly shutdownDelay: number;
@@ -33,20 +33,20 @@ export interface Rolling {
   readonly seconds: number;
 }
 
-/** Milliseconds between two looks of the load balancer, as in Kubernetes. */
-const lookEvery = 500;
+/** Milliseconds between two readiness checks of the load balancer, as in Kubernetes. */
+const checkEvery = 500;
 
 /** Milliseconds; long, so that a busy machine is no reason for a request to fail. */
-const exchange = 15_000;
+const requestTimeout = 15_000;
 
-/** Two instances are restarted one after the other, while callers with kept connections go on. */
+/** Two instances are restarted one after the other, while callers keep sending over kept-alive connections. */
 export async function runRolling(options: RollingOptions): Promise<Rolling> {
   const startedAt = performance.now();
-  const bounds = boundsOf(options, exchange);
-  const setting = await startSetting({ ...options, exchange });
+  const bounds = boundsOf(options, requestTimeout);
+  const setting = await startSetting({ ...options, requestTimeout });
   const instances = [setting.instance('a', 'read'), setting.instance('b', 'read')];
   await Promise.all(instances.map((instance) => instance.start()));
-  const balancer = new LoadBalancer(instances, lookEvery);
+  const balancer = new LoadBalancer(instances, checkEvery);
   try {
     const load = startLoad(options, balancer, setting);
     for (let count = 0; count < options.restarts; count += 1) {
@@ -79,7 +79,7 @@ async function restart(
   if (instance.state !== 'up') throw new Error(`instance ${instance.options.name} did not start`);
   balancer.exclude(undefined);
   while (!balancer.includes(instance)) await wait(20);
-  await wait(lookEvery);
+  await wait(checkEvery);
 }
 
 function startLoad(
@@ -94,7 +94,7 @@ function startLoad(
       const plan = planOf(seed, index);
       index += 1;
       const random = new Random(seed, 'pause', plan.index);
-      // Otherwise all connections would lead to the instance that was not restarted last.
+      // Otherwise all connections would end up at the instance that was not restarted last.
       if (random.chance(0.05)) caller.close();
       await caller.send(recordOf(plan));
       await wait(random.int(5, 60));
@@ -110,7 +110,7 @@ function startLoad(
   };
 }
 
-/** A gateway that is well, and sometimes takes a while. */
+/** The gateway succeeds, sometimes slowly. */
 function planOf(seed: number, index: number): RequestPlan {
   const random = new Random(seed, 'rolling', index);
   return {
@@ -127,7 +127,7 @@ function planOf(seed: number, index: number): RequestPlan {
   };
 }
 
-/** A request that did not bring its caller the gateway's response. */
+/** Whether the caller did not get the gateway's response. */
 export function hasFailed({ response }: RequestRecord): boolean {
   return response?.complete !== true || response.status !== 200 || response.outcome !== 'answered';
 }

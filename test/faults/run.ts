@@ -17,14 +17,14 @@ export interface RunOptions extends Omit<PlanOptions, 'tls'> {
   readonly brokenLogs: boolean;
   /** Milliseconds. */
   readonly shutdownDelay: number;
-  /** Milliseconds by which a response may be late on a machine that does other things as well. */
+  /** Milliseconds by which a response may be late on a busy machine. */
   readonly slack: number;
   /** Milliseconds; see {@link Bounds}. */
   readonly surplusWindow: number;
   readonly progress: (requests: number) => void;
 }
 
-/** Callers against instances against the gateway, until so many requests are over; then the check. */
+/** Runs callers, instances and the gateway for a number of requests, and checks the ledger. */
 export async function runFaults(options: RunOptions): Promise<Run> {
   const startedAt = performance.now();
   const setting = await startSetting(options);
@@ -52,14 +52,14 @@ export async function runFaults(options: RunOptions): Promise<Run> {
  */
 export function boundsOf(
   { shutdownDelay, slack, surplusWindow }: Pick<RunOptions, 'shutdownDelay' | 'slack' | 'surplusWindow'>,
-  exchange: number = timeouts.request,
+  requestTimeout: number = timeouts.request,
 ): Bounds {
   const delay = knowsShutdownDelay() ? shutdownDelay + 1_000 : 0;
-  const stop = delay + drainFor(exchange) + 1_000;
-  return { exchange, slack: timeouts.body + slack, stop, surplusWindow };
+  const stop = delay + drainFor(requestTimeout) + 1_000;
+  return { requestTimeout, slack: timeouts.body + slack, stop, surplusWindow };
 }
 
-/** Milliseconds that a caller waits; a pipeline of eight requests may take eight exchanges. */
+/** Milliseconds that a caller waits; a pipeline has up to eight requests, one after the other. */
 function patienceOf({ slack }: RunOptions): number {
   return timeouts.body + 8 * timeouts.request + slack;
 }
@@ -68,7 +68,7 @@ async function startFleet({ brokenLogs }: RunOptions, { instance }: Setting): Pr
   const main = [instance('a', 'read'), instance('b', 'read')];
   const broken = brokenLogs ? [instance('full', 'full'), instance('stalled', 'stalled')] : [];
   await Promise.all(main.map((one) => one.start()));
-  // A process that hangs at its start holds nobody up.
+  // A process that hangs at its start does not delay the run.
   for (const one of broken) void one.start();
   return new Fleet(main, broken);
 }

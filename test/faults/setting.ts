@@ -1,7 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { hasOpenssl, makeCertificates } from './certificates.ts';
+import { spawnSync } from 'node:child_process';
+import { Folder } from '../support/folder.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
 import { timeouts } from './configuration.ts';
 import { type FaultGateway, startFaultGateway } from './gateway.ts';
 import { Instance } from './instance.ts';
@@ -14,10 +13,10 @@ export interface SettingOptions {
   /** Milliseconds. */
   readonly shutdownDelay: number;
   /** Milliseconds for a whole upstream request; short unless given. */
-  readonly exchange?: number;
+  readonly requestTimeout?: number;
 }
 
-/** The gateway, the folder of all files, the ledger, and a maker of instances. */
+/** The gateway, the ledger, and the means to create instances. */
 export interface Setting {
   readonly gateway: FaultGateway;
   readonly tls: boolean;
@@ -25,28 +24,27 @@ export interface Setting {
   readonly processes: ProcessRecord[];
   readonly recordOf: (plan: RequestPlan) => RequestRecord;
   readonly instance: (name: string, log: ProcessRecord['log']) => Instance;
-  /** Ends every process that may still run, and deletes the folder. */
+  /** Kills all processes and deletes their files. */
   readonly close: () => Promise<void>;
 }
 
 export async function startSetting({
   seed,
   shutdownDelay,
-  exchange = timeouts.request,
+  requestTimeout = timeouts.request,
 }: SettingOptions): Promise<Setting> {
-  const folder = mkdtempSync(join(tmpdir(), 'countersign-faults-'));
-  const tls = hasOpenssl();
-  if (tls) makeCertificates(folder);
+  const folder = new Folder();
+  const hasOpenssl = spawnSync('openssl', ['version']).error === undefined;
+  const ca = hasOpenssl ? new Ca(folder.path, 'ca') : undefined;
   const requests: RequestRecord[] = [];
   const processes: ProcessRecord[] = [];
   const recordAt = (index: number): RequestRecord | undefined => requests[index];
-  const certificates = tls ? folder : undefined;
-  const gateway = await startFaultGateway({ seed, recordOf: recordAt, certificates });
+  const gateway = await startFaultGateway({ seed, recordOf: recordAt, ca });
   const ports = await fixedPorts(8);
   const instances: Instance[] = [];
   return {
     gateway,
-    tls,
+    tls: ca !== undefined,
     requests,
     processes,
     recordOf: (plan) => (requests[plan.index] ??= newRecord(plan)),
@@ -57,10 +55,10 @@ export async function startSetting({
         log,
         port,
         adminPort,
-        folder: join(folder, name),
+        folder: folder.at(name),
         urls: gateway.urls,
-        caFile: tls ? join(folder, 'ca.crt') : undefined,
-        exchange,
+        caFile: ca?.file,
+        requestTimeout,
         shutdownDelay,
         recordOf: recordAt,
         processes,
@@ -72,7 +70,7 @@ export async function startSetting({
       for (const instance of instances) instance.signal('SIGKILL');
       await Promise.all(instances.map(({ ended }) => ended));
       await gateway.close();
-      rmSync(folder, { recursive: true, force: true });
+      folder.remove();
     },
   };
 }

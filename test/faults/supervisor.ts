@@ -1,14 +1,14 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import { Random } from '../support/random.ts';
 import type { Fleet } from './fleet.ts';
 import { attack, hostileKinds } from './hostile-callers.ts';
 import type { Instance } from './instance.ts';
-import { Random } from './random.ts';
 
 export interface SupervisorOptions {
   readonly seed: number;
   /** Whether signals are sent besides the one that ends the run. */
   readonly signals: boolean;
-  /** Whether hostile callers come. */
+  /** Whether hostile callers connect. */
   readonly hostile: boolean;
   /** Milliseconds in which a process has to end after SIGTERM. */
   readonly stopBound: number;
@@ -24,10 +24,10 @@ const usualSignals = [
   'SIGKILL',
 ] as const;
 
-/** What it did, by name. */
+/** Number of its actions, by name. */
 export type Actions = Map<string, number>;
 
-/** Sends signals at random moments, starts what has ended, and lets hostile callers in, until it is stopped. */
+/** Sends signals at random moments, restarts ended processes, and runs hostile callers, until it is stopped. */
 export class Supervisor {
   readonly actions: Actions = new Map();
   readonly #fleet: Fleet;
@@ -67,7 +67,7 @@ export class Supervisor {
       if (this.#stopping || !this.#options.signals) continue;
       const name = first[sent] ?? random.pick(usualSignals);
       const up = this.#fleet.main.filter(({ state }) => state === 'up');
-      // One is always there to take the requests.
+      // One always accepts requests.
       if (up.length === 0 || (name !== 'SIGHUP' && up.length < 2)) continue;
       this.#act(name, random.pick(up));
       sent += 1;

@@ -4,7 +4,7 @@ import type { CallerKind } from './plan.ts';
 export const rules = ['doubled', 'lie', 'crossed', 'lost', 'unlogged', 'late', 'process'] as const;
 export type Rule = (typeof rules)[number];
 
-/** A promise that was broken, with what is needed to see it again. */
+/** A broken promise, with what is needed to reproduce it. */
 export interface Violation {
   readonly rule: Rule;
   readonly detail: string;
@@ -16,16 +16,16 @@ export interface Violation {
 
 /** Milliseconds that the rules allow. */
 export interface Bounds {
-  /** The deadline of an upstream request. */
-  readonly exchange: number;
+  /** For a whole upstream request. */
+  readonly requestTimeout: number;
   /** For the body of a request, and on top of the timeouts for a machine that is busy. */
   readonly slack: number;
   /** From SIGTERM to the end of the process. */
   readonly stop: number;
   /**
-   * A surplus response that comes on its own may arrive after the last look at the connection before the next
-   * request is written, and then it looks like the response to that. A look is a turn of the event loop, which is
-   * as long as the process is busy: crossed responses within this time are counted, but not as violations.
+   * A surplus response that is sent separately may arrive after the last check of the connection before the next
+   * request is written, and then it looks like the response to that. There is one check per turn of the event loop,
+   * which is as long as the process is busy: crossed responses within this time are counted, but not as violations.
    */
   readonly surplusWindow: number;
 }

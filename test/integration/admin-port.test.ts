@@ -4,25 +4,26 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type AdminAppOptions, createAdminApp } from '../../src/observability/admin-app.ts';
 import { createPrometheus } from '../../src/observability/prometheus.ts';
 import type { Readiness } from '../../src/observability/readiness.ts';
-import { originOf } from '../support/origin.ts';
+import { listen } from '../support/listening.ts';
 import { RawConnection } from '../support/raw-http.ts';
 
 const metrics = createPrometheus({ version: '1', environments: {}, callers: [] });
 let state: Readiness;
 let server: Server;
+let origin: string;
 
-async function listen(options: AdminAppOptions): Promise<void> {
-  server = createServer(createAdminApp(options)).listen(0, '127.0.0.1');
-  await once(server, 'listening');
+async function serve(options: AdminAppOptions): Promise<void> {
+  server = createServer(createAdminApp(options));
+  origin = `http://127.0.0.1:${(await listen(server)).port}`;
 }
 
 function get(path: string, init?: RequestInit): Promise<Response> {
-  return fetch(`${originOf(server)}${path}`, init);
+  return fetch(`${origin}${path}`, init);
 }
 
 beforeEach(async () => {
   state = { ready: true, reasons: [], warnings: [] };
-  await listen({ page: (openMetrics) => metrics.page(openMetrics), readiness: () => state });
+  await serve({ page: (openMetrics) => metrics.page(openMetrics), readiness: () => state });
 });
 
 afterEach(async () => {
@@ -74,7 +75,7 @@ describe('/metrics', () => {
   it('that cannot be rendered is a 500 without the error text', async () => {
     const broken = () => Promise.reject(new Error('s3cret detail'));
     server.close();
-    await listen({ page: broken, readiness: () => state });
+    await serve({ page: broken, readiness: () => state });
     const response = await get('/metrics');
     expect(response.status).toBe(500);
     expect(await response.text()).toBe('failed to render metrics\n');
@@ -84,7 +85,7 @@ describe('/metrics', () => {
 /** fetch cannot send another Host. */
 function getWithHost(path: string, host: string | undefined): Promise<number> {
   const headers = host === undefined ? [] : { host };
-  const sent = request(`${originOf(server)}${path}`, { headers, setHost: false }).end();
+  const sent = request(`${origin}${path}`, { headers, setHost: false }).end();
   return once(sent, 'response').then(([response]) => response.resume().statusCode);
 }
 
@@ -92,7 +93,7 @@ describe('the Host header', () => {
   beforeEach(async () => {
     server.close();
     const page = (openMetrics: boolean) => metrics.page(openMetrics);
-    await listen({ page, readiness: () => state, allowedHosts: ['pay-admin.prod.svc', 'countersign'] });
+    await serve({ page, readiness: () => state, allowedHosts: ['pay-admin.prod.svc', 'countersign'] });
   });
 
   it.each([
@@ -132,9 +133,8 @@ describe('the Host header', () => {
   });
 
   it('of another site gets an error with advice, without the name', async () => {
-    const { hostname, port } = new URL(originOf(server));
-    const connection = await RawConnection.open(`http://${hostname}:${port}`);
-    const response = await connection.send('GET /metrics HTTP/1.1\r\nHost: evil.test\r\n\r\n').answer();
+    const connection = await RawConnection.open(origin);
+    const response = await connection.send('GET /metrics HTTP/1.1\r\nHost: evil.test\r\n\r\n').response();
     connection.close();
     expect(response.body.toString()).toBe(
       'Unknown Host. Use an IP address, or add the name to admin.allowedHosts.\n',
@@ -143,7 +143,7 @@ describe('the Host header', () => {
 });
 
 describe('health', () => {
-  it('/healthz is ok whatever /readyz is', async () => {
+  it('/healthz is ok even if /readyz is not', async () => {
     state = { ready: false, reasons: ['draining'], warnings: [] };
     const response = await get('/healthz');
     expect([response.status, await response.text()]).toEqual([200, 'ok\n']);

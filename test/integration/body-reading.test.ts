@@ -1,16 +1,20 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { balance, type Edge, nextIsServed, startEdge } from '../support/edge.ts';
+import { nextIsServed } from '../support/countersign.ts';
+import { paths } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest, RawConnection } from '../support/raw-http.ts';
 import { testControlKey } from '../support/service.ts';
-import { verifyAuthorization } from '../support/verify.ts';
+import { receivedFrom, verifyAuthorization } from '../support/verify.ts';
 
+const { balance } = paths;
+
+const starts = harness(afterAll);
 let edge: Edge;
 
 beforeAll(async () => {
-  edge = await startEdge();
+  edge = await starts.edge();
 });
-afterAll(() => edge.stop());
 beforeEach(() => {
   edge.gateway.requests.length = 0;
 });
@@ -21,38 +25,30 @@ const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\
 const chunked = (lines: string[], body: string): string =>
   formRequest(balance, body, ['Transfer-Encoding: chunked', ...lines]);
 
-function received() {
-  const [request] = edge.gateway.requests;
-  if (request === undefined) throw new Error('nothing reached the gateway');
-  const url = `http://${request.headers.host}${request.target}`;
-  const { method, body, headers } = request;
-  return verifyAuthorization(
-    { method, url, authorization: headers.authorization, body },
-    { controlKey: testControlKey },
-  );
-}
+const received = () =>
+  verifyAuthorization(receivedFrom(edge.gateway.requests[0]), { controlKey: testControlKey });
 
 describe('the size of a body', () => {
   it('may be 64 KiB', async () => {
-    expect((await edge.ask(formRequest(balance, formOf(limit)))).status).toBe(200);
+    expect((await edge.send(formRequest(balance, formOf(limit)))).status).toBe(200);
     expect(received().form).toEqual([['a', 'x'.repeat(limit - 2)]]);
   });
 
   it('must not be announced as one byte more; such a body is not read', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
+    const connection = await edge.connect();
     connection.send(formRequest(balance, '', [`Content-Length: ${limit + 1}`]));
-    expectProblem(await connection.answer(), 'too-large');
+    expectProblem(await connection.response(), 'too-large');
     connection.send(formOf(limit + 1));
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
   it('is counted if not announced, and the body is rejected once it is too large', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
+    const connection = await edge.connect();
     connection.send(chunked([], `20000\r\n${formOf(limit + 1)}`));
-    const answer = await connection.answer();
-    expectProblem(answer, 'too-large');
-    expect(answer.headers.connection).toBe('close');
+    const response = await connection.response();
+    expectProblem(response, 'too-large');
+    expect(response.headers.connection).toBe('close');
     connection.finish();
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
@@ -61,9 +57,9 @@ describe('the size of a body', () => {
 
 describe('a chunked body', () => {
   it('is signed like any other and sent with its length', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
+    const connection = await edge.connect();
     connection.send(chunked([], `${chunk('a=b&c')}${chunk('=d')}${chunk('')}`));
-    expect((await connection.answer()).status).toBe(200);
+    expect((await connection.response()).status).toBe(200);
     expect(received().form).toEqual([
       ['a', 'b'],
       ['c', 'd'],
@@ -76,7 +72,7 @@ describe('a chunked body', () => {
 
   it('may have trailers, which are ignored', async () => {
     const trailers = '0\r\nCountersign-Login: beta\r\nAuthorization: Bearer x\r\n\r\n';
-    expect((await edge.ask(chunked([], chunk('a=b') + trailers))).status).toBe(200);
+    expect((await edge.send(chunked([], chunk('a=b') + trailers))).status).toBe(200);
     expect(received().oauth.get('oauth_consumer_key')).toBe('acme');
   });
 
@@ -85,14 +81,14 @@ describe('a chunked body', () => {
     ['at its first byte', 'ZZ\r\n'],
     ['with an endless chunk extension', `3;${'x'.repeat(20_000)}\r\na=b\r\n0\r\n\r\n`],
   ])('with invalid framing is one request, rejected once: %s', async (_, body) => {
-    const before = (await edge.exchanges(0)).length;
-    const connection = await RawConnection.open(edge.proxy.url);
-    const answer = await connection.send(chunked([], body)).answer();
-    expectProblem(answer, 'bad-request');
+    const before = (await edge.requestLines(0)).length;
+    const connection = await edge.connect();
+    const response = await connection.send(chunked([], body)).response();
+    expectProblem(response, 'bad-request');
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
-    expect((await edge.exchanges(before + 1)).slice(before)).toEqual([
-      expect.objectContaining({ requestId: answer.headers['x-request-id'], reason: 'bad-request' }),
+    expect((await edge.requestLines(before + 1)).slice(before)).toEqual([
+      expect.objectContaining({ requestId: response.headers['x-request-id'], reason: 'bad-request' }),
     ]);
   });
 });
@@ -101,10 +97,10 @@ describe('Expect: 100-continue', () => {
   const expecting = (lines: string[]): string => formRequest(balance, '', ['Expect: 100-continue', ...lines]);
 
   it('gets 100 Continue when the body is needed, and the request is signed', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
+    const connection = await edge.connect();
     connection.send(expecting(['Content-Length: 3', 'Authorization: Basic eDp5']));
-    expect((await connection.answer()).status).toBe(100);
-    expect((await connection.send('a=b').answer()).status).toBe(200);
+    expect((await connection.response()).status).toBe(100);
+    expect((await connection.send('a=b').response()).status).toBe(200);
     expect(received().form).toEqual([['a', 'b']]);
     expect(edge.gateway.requests[0]?.rawHeaders.join()).not.toMatch(/expect|basic/i);
     expect(await nextIsServed(connection)).toBe(true);
@@ -114,27 +110,27 @@ describe('Expect: 100-continue', () => {
     ['by its type', ['Content-Type: text/plain', 'Content-Length: 3'], 'unsupported-media-type'],
     ['by its announced length', [`Content-Length: ${limit + 1}`], 'too-large'],
   ] as const)('is rejected without 100 Continue: %s', async (_, lines, reason) => {
-    const connection = await RawConnection.open(edge.proxy.url);
+    const connection = await edge.connect();
     connection.send(expecting([...lines]));
-    const answer = await connection.answer();
-    expectProblem(answer, reason);
-    expect(answer.headers.connection).toBe('close');
+    const response = await connection.response();
+    expectProblem(response, reason);
+    expect(response.headers.connection).toBe('close');
     expect(await connection.ended()).toBe('FIN');
   });
 
   it('is rejected with a readable response if the body is too large', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
+    const connection = await edge.connect();
     connection.send(expecting(['Transfer-Encoding: chunked']));
-    expect((await connection.answer()).status).toBe(100);
+    expect((await connection.response()).status).toBe(100);
     connection.send(chunk(formOf(limit + 50_000)));
-    expectProblem(await connection.answer(), 'too-large');
+    expectProblem(await connection.response(), 'too-large');
     connection.finish();
     expect(await connection.ended()).toBe('FIN');
   });
 
   it('is ignored in HTTP/1.0, which has no interim responses', async () => {
     const request = formRequest(balance, 'a=b', ['Expect: 100-continue']).replace('HTTP/1.1', 'HTTP/1.0');
-    expect((await edge.ask(request)).status).toBe(200);
+    expect((await edge.send(request)).status).toBe(200);
   });
 });
 
@@ -145,14 +141,14 @@ describe('a client that disconnects within the body', () => {
     ['with a FIN', (connection: RawConnection) => connection.close()],
     ['with a RST', (connection: RawConnection) => connection.reset()],
   ])('has one log line with the reason caller-gone: %s', async (_, leave) => {
-    const before = (await edge.exchanges(0)).length;
-    const connection = await RawConnection.open(edge.proxy.url);
+    const before = (await edge.requestLines(0)).length;
+    const connection = await edge.connect();
     connection.send(half);
     await new Promise((resolve) => setTimeout(resolve, 50));
     leave(connection);
-    await edge.exchanges(before + 1);
-    expect((await edge.ask(formRequest(balance))).status).toBe(200);
-    const lines = (await edge.exchanges(before + 2)).slice(before);
+    await edge.requestLines(before + 1);
+    expect((await edge.send(formRequest(balance))).status).toBe(200);
+    const lines = (await edge.requestLines(before + 2)).slice(before);
     expect(lines.map(({ reason, status, outcome }) => ({ reason, status, outcome }))).toEqual([
       { reason: 'caller-gone', status: 499, outcome: 'not-sent' },
       { reason: undefined, status: 200, outcome: 'answered' },
@@ -161,9 +157,9 @@ describe('a client that disconnects within the body', () => {
   });
 
   it('gets a response if it still reads: a body shorter than its Content-Length', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
+    const connection = await edge.connect();
     connection.send(half).finish();
-    expectProblem(await connection.answer(), 'caller-gone');
+    expectProblem(await connection.response(), 'caller-gone');
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
   });
@@ -173,7 +169,7 @@ describe('a slow client', () => {
   let hasty: Edge;
 
   beforeAll(async () => {
-    hasty = await startEdge({
+    hasty = await starts.edge({
       config: { proxy: { port: 0, timeouts: { headers: '300ms', body: '300ms' } } },
     });
   });
@@ -183,13 +179,13 @@ describe('a slow client', () => {
     ['with the head', `POST ${balance} HTTP/1.1\r\nHost: `],
     ['with the body', formRequest(balance, 'a=', ['Content-Length: 1000'])],
   ])('that sends single bytes is rejected at the timeout: %s', async (_, beginning) => {
-    const connection = await RawConnection.open(hasty.proxy.url);
+    const connection = await hasty.connect();
     connection.send(beginning);
     const drip = setInterval(() => connection.send('x'), 100);
     try {
-      const answer = await connection.answer();
-      expectProblem(answer, 'request-timeout');
-      expect(answer.headers.connection).toBe('close');
+      const response = await connection.response();
+      expectProblem(response, 'request-timeout');
+      expect(response.headers.connection).toBe('close');
     } finally {
       clearInterval(drip);
     }

@@ -1,8 +1,13 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { balance, type Edge, nextIsServed, startEdge, transfer } from '../support/edge.ts';
+import { nextIsServed } from '../support/countersign.ts';
+import { paths } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
-import { formRequest, type RawAnswer, RawConnection } from '../support/raw-http.ts';
+import { formRequest } from '../support/raw-http.ts';
+import type { RawResponse } from '../support/response-reader.ts';
+
+const { balance, transfer } = paths;
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 const tokenOf = (name: string): string => `${name}-token-3f9a.~+/=`;
@@ -13,21 +18,21 @@ const everything = { environments: ['*'], operations: ['*'], logins: ['*'] };
 const reading = { environments: ['sandbox'], operations: ['manager-balance'], logins: ['acme*', 'beta'] };
 const callers = [
   { name: 'billing', credentials: credentialsOf('billing'), allow: [reading] },
-  { name: 'nobody', credentials: credentialsOf('nobody') },
+  { name: 'ungranted', credentials: credentialsOf('ungranted') },
   { name: 'trial', mode: 'dry-run' as const, credentials: credentialsOf('trial') },
   { name: 'anyone', credentials: [{ anonymous: true as const }], allow: [everything] },
 ];
 
+const starts = harness(afterAll);
 let edge: Edge;
 
 beforeAll(async () => {
   const keys = { controlKey: 'a control key' };
-  edge = await startEdge({
+  edge = await starts.edge({
     keys: { acme: keys, 'acme-1': keys, beta: keys, 'beta-1': keys, 'ac-me': keys },
     config: { callers },
   });
 });
-afterAll(() => edge.stop());
 beforeEach(() => {
   edge.gateway.requests.length = 0;
 });
@@ -35,15 +40,15 @@ beforeEach(() => {
 const balanceOf = (login: string): string => `/sandbox/gw/api/v2/get-balance/manager/${login}`;
 
 /** The body without the part that differs between requests. */
-function sameBytes({ body, headers }: RawAnswer): string {
+function sameBytes({ body, headers }: RawResponse): string {
   return body.toString().replaceAll(headers['x-request-id'] ?? '', 'ID');
 }
 
 describe('a caller with a bearer token', () => {
   it('is authenticated', async () => {
-    const answer = await edge.ask(formRequest(balance, '', [bearer('billing')]));
-    expect(answer.status).toBe(200);
-    const line = edge.proxy.logLines().find(({ requestId }) => requestId === answer.headers['x-request-id']);
+    const response = await edge.send(formRequest(balance, '', [bearer('billing')]));
+    expect(response.status).toBe(200);
+    const line = edge.logLines().find(({ requestId }) => requestId === response.headers['x-request-id']);
     expect(line).toMatchObject({ caller: 'billing', login: 'acme' });
   });
 
@@ -52,12 +57,12 @@ describe('a caller with a bearer token', () => {
     ['spaces around the token', `Authorization: Bearer   ${tokenOf('billing')}  `],
     ['a Connection header that names it', `${bearer('billing')}\r\nConnection: Authorization`],
   ])('is authenticated with %s', async (_, line) => {
-    expect((await edge.ask(formRequest(balance, '', [line]))).status).toBe(200);
-    expectProblem(await edge.ask(formRequest(transfer, '', [line])), 'not-allowed');
+    expect((await edge.send(formRequest(balance, '', [line]))).status).toBe(200);
+    expectProblem(await edge.send(formRequest(transfer, '', [line])), 'not-allowed');
   });
 
   it.each([
-    ['of nobody', 'Authorization: Bearer wrong'],
+    ['of no caller', 'Authorization: Bearer wrong'],
     ['that is empty', 'Authorization: Bearer'],
     ['that is blank', 'Authorization: Bearer  '],
     ['that is the digest itself', `Authorization: Bearer ${sha256(tokenOf('billing'))}`],
@@ -65,58 +70,58 @@ describe('a caller with a bearer token', () => {
     ['in quotes', `Authorization: Bearer "${tokenOf('billing')}"`],
     ['after a tab', `Authorization: Bearer\t${tokenOf('billing')}`],
   ])('is never treated as anonymous if it presents one %s', async (_, line) => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    const answer = await connection.send(formRequest(balance, '', [line])).answer();
-    expectProblem(answer, 'caller-unknown');
-    expect(answer.headers['www-authenticate']).toBe('Bearer realm="countersign"');
+    const connection = await edge.connect();
+    const response = await connection.send(formRequest(balance, '', [line])).response();
+    expectProblem(response, 'caller-unknown');
+    expect(response.headers['www-authenticate']).toBe('Bearer realm="countersign"');
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
   it('never has the token forwarded or logged', async () => {
-    await edge.ask(formRequest(balance, '', [bearer('billing')]));
+    await edge.send(formRequest(balance, '', [bearer('billing')]));
     const [received] = edge.gateway.requests;
     expect(received?.rawHeaders.filter((name) => name.toLowerCase() === 'authorization')).toHaveLength(1);
     expect(received?.headers.authorization).toMatch(/^OAuth /);
-    expect(received?.rawHeaders.join() + edge.proxy.logText()).not.toContain('billing-token');
+    expect(received?.rawHeaders.join() + edge.logText()).not.toContain('billing-token');
   });
 });
 
 it.each(['Basic YTpi', 'OAuth oauth_nonce="x"', 'Negotiate', 'Bearerx abc'])(
-  'another scheme says nothing and goes nowhere: Authorization: %s',
+  'another scheme does not authenticate and is not forwarded: Authorization: %s',
   async (value) => {
-    expect((await edge.ask(formRequest(balance, '', [`Authorization: ${value}`]))).status).toBe(200);
+    expect((await edge.send(formRequest(balance, '', [`Authorization: ${value}`]))).status).toBe(200);
     expect(edge.gateway.requests[0]?.headers.authorization).toMatch(/^OAuth oauth_consumer_key="acme", /);
     expect(edge.gateway.requests[0]?.rawHeaders).not.toContain(value);
   },
 );
 
 describe('the access of a caller', () => {
-  const ask = (login: string, name: string): Promise<RawAnswer> =>
-    edge.ask(formRequest(balanceOf(login), '', [bearer(name)]));
+  const send = (login: string, name: string): Promise<RawResponse> =>
+    edge.send(formRequest(balanceOf(login), '', [bearer(name)]));
 
   it('is denied without a grant', async () => {
-    expectProblem(await ask('acme', 'nobody'), 'not-allowed');
+    expectProblem(await send('acme', 'ungranted'), 'not-allowed');
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
   it.each(['acme', 'acme-1', 'beta'])('covers the login %s by a prefix or by name', async (login) => {
-    expect((await ask(login, 'billing')).status).toBe(200);
+    expect((await send(login, 'billing')).status).toBe(200);
   });
 
   it.each(['beta-1', 'ac-me'])('does not cover the login %s', async (login) => {
-    expectProblem(await ask(login, 'billing'), 'not-allowed');
+    expectProblem(await send(login, 'billing'), 'not-allowed');
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
   it('does not cover another operation', async () => {
     const request = formRequest(transfer, 'amount=1', [bearer('billing')]);
-    expectProblem(await edge.ask(request), 'not-allowed');
+    expectProblem(await edge.send(request), 'not-allowed');
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
   it('is denied with the same response for a login that exists and for one that does not', async () => {
-    const [existing, unknown] = [await ask('beta-1', 'billing'), await ask('no-such-login', 'billing')];
+    const [existing, unknown] = [await send('beta-1', 'billing'), await send('no-such-login', 'billing')];
     expectProblem(existing, 'not-allowed');
     expect(sameBytes(unknown)).toBe(sameBytes(existing));
     expect(Object.keys(unknown.headers)).toEqual(Object.keys(existing.headers));
@@ -125,13 +130,13 @@ describe('the access of a caller', () => {
 
   it('is denied before the parameters are checked', async () => {
     const form = formRequest(balanceOf('beta-1'), 'oauth_nonce=x', [bearer('billing')]);
-    expectProblem(await edge.ask(form), 'not-allowed');
+    expectProblem(await edge.send(form), 'not-allowed');
   });
 
   it('keeps the connection open when it is denied', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    connection.send(formRequest(balance, 'a=b', [bearer('nobody')]));
-    expectProblem(await connection.answer(), 'not-allowed');
+    const connection = await edge.connect();
+    connection.send(formRequest(balance, 'a=b', [bearer('ungranted')]));
+    expectProblem(await connection.response(), 'not-allowed');
     expect(await nextIsServed(connection)).toBe(true);
   });
 });
@@ -141,30 +146,30 @@ describe('the order of the steps', () => {
 
   it('has authentication before routing', async () => {
     const wrong = 'Authorization: Bearer wrong';
-    expectProblem(await edge.ask(formRequest(nowhere, 'a=%zz', [wrong])), 'caller-unknown');
-    expectProblem(await edge.ask(formRequest(balanceOf('..'), 'a=%zz', [wrong])), 'caller-unknown');
+    expectProblem(await edge.send(formRequest(nowhere, 'a=%zz', [wrong])), 'caller-unknown');
+    expectProblem(await edge.send(formRequest(balanceOf('..'), 'a=%zz', [wrong])), 'caller-unknown');
   });
 
   it('has routing before the form is read', async () => {
-    expectProblem(await edge.ask(formRequest(nowhere, 'a=%zz', [bearer('billing')])), 'unknown-route');
+    expectProblem(await edge.send(formRequest(nowhere, 'a=%zz', [bearer('billing')])), 'unknown-route');
   });
 
   it('does not include reading the body of an unknown caller', async () => {
     const lines = ['Authorization: Bearer wrong', 'Content-Length: 1000'];
-    const connection = await RawConnection.open(edge.proxy.url);
-    const answer = await connection.send(formRequest(balance, '', lines)).answer();
-    expectProblem(answer, 'caller-unknown');
-    expect(answer.headers.connection).toBe('close');
+    const connection = await edge.connect();
+    const response = await connection.send(formRequest(balance, '', lines)).response();
+    expectProblem(response, 'caller-unknown');
+    expect(response.headers.connection).toBe('close');
     connection.finish();
     expect(await connection.ended()).toBe('FIN');
   });
 });
 
 it('requests of a caller in dry-run mode are processed, and what would be denied is logged and counted', async () => {
-  const answer = await edge.ask(formRequest(balance, '', [bearer('trial')]));
-  expect(answer.status).toBe(200);
+  const response = await edge.send(formRequest(balance, '', [bearer('trial')]));
+  expect(response.status).toBe(200);
   expect(edge.gateway.requests).toHaveLength(1);
-  expect(edge.proxy.logLines()).toContainEqual(
+  expect(edge.logLines()).toContainEqual(
     expect.objectContaining({
       level: 'warn',
       msg: 'would be denied in enforce mode',
@@ -174,13 +179,13 @@ it('requests of a caller in dry-run mode are processed, and what would be denied
       login: 'acme',
     }),
   );
-  expect(await edge.proxy.metrics()).toMatch(
+  expect(await edge.metrics()).toMatch(
     /^countersign_authorization_decisions_total\{[^}]*caller="trial"[^}]*decision="would-deny"[^}]*\} 1$/m,
   );
 });
 
 it('a grant for the sandbox does not cover production', async () => {
-  const both = await startEdge({
+  const both = await starts.edge({
     config: {
       callers: [{ name: 'billing', credentials: credentialsOf('billing'), allow: [reading] }],
       environments: {
@@ -191,10 +196,10 @@ it('a grant for the sandbox does not cover production', async () => {
   });
   try {
     const lines = [bearer('billing')];
-    expect((await both.ask(formRequest(balance, '', lines))).status).toBe(200);
+    expect((await both.send(formRequest(balance, '', lines))).status).toBe(200);
     const production = balance.replace('/sandbox/', '/production/');
-    expectProblem(await both.ask(formRequest(production, '', lines)), 'not-allowed');
-    expectProblem(await both.ask(formRequest(balance)), 'caller-unknown');
+    expectProblem(await both.send(formRequest(production, '', lines)), 'not-allowed');
+    expectProblem(await both.send(formRequest(balance)), 'caller-unknown');
     expect(edge.gateway.requests).toHaveLength(1);
   } finally {
     await both.stop();

@@ -1,64 +1,51 @@
 import { copyFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { connect } from 'node:tls';
-import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { beforeEach, expect, it } from '@jest/globals';
 import { loadConfig } from '../../src/config/load.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
-import { always, type FaultyGateway, reply, startFaultyGateway } from '../support/faulty-gateway.ts';
-import { askBalance, counted, post, until } from '../support/forwarding.ts';
+import { always, type FaultyGateway, httpResponse } from '../support/faulty-gateway.ts';
+import { Folder } from '../support/folder.ts';
+import { post } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
 import { describeWith } from '../support/requires.ts';
-import { startProxy, type TestProxy } from '../support/service.ts';
+import { type ProxyOptions, type TestProxy } from '../support/service.ts';
 import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
-import { Folder } from '../support/stub-vault/harness.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
+import { until } from '../support/until.ts';
 
-/** Milliseconds; a minute outside of tests. */
+/** Milliseconds; a minute in production. */
 const certificatesEvery = 100;
 const day = 86_400_000;
 
-describeWith('openssl')('certificate files that are replaced (needs the program openssl)', () => {
+describeWith('openssl')('replaced certificate files (needs the program openssl)', () => {
   let folder: Folder;
   let ca: Ca;
   let other: Ca;
-  const stops: (() => Promise<unknown>)[] = [];
+  const starts = harness();
 
   beforeEach(() => {
-    folder = new Folder();
+    folder = starts.folder();
     ca = new Ca(folder.path, 'ca');
     other = new Ca(folder.path, 'other-ca');
   });
-  afterEach(async () => {
-    for (const stop of stops.splice(0).toReversed()) await stop();
-    folder.remove();
-  });
 
-  const at = (name: string): string => join(folder.path, name);
+  const at = (name: string): string => folder.at(name);
 
-  /** Puts a certificate and its key where the configuration names them. */
+  /** Writes a certificate and its key to the files of the configuration. */
   function install({ certFile, keyFile }: Issued, name: string): void {
     copyFileSync(certFile, at(`${name}.crt`));
     copyFileSync(keyFile, at(`${name}.key`));
   }
 
-  async function startGateway(issued?: Issued): Promise<FaultyGateway> {
-    const gateway = await startFaultyGateway([always(reply('200 OK', '[]'))], issued);
-    stops.push(gateway.close);
-    return gateway;
-  }
+  const startGateway = (issued?: Issued): Promise<FaultyGateway> =>
+    starts.gateway([always(httpResponse('200 OK', '[]'))], issued);
 
-  async function start(options: Parameters<typeof startProxy>[0]): Promise<TestProxy> {
-    const proxy = await startProxy({
-      certificateCheckInterval: certificatesEvery,
-      random: () => 0,
-      ...options,
-    });
-    stops.push(() => proxy.stop());
-    return proxy;
-  }
+  const start = (options: ProxyOptions): Promise<TestProxy> =>
+    starts.proxy({ certificateCheckInterval: certificatesEvery, random: () => 0, ...options });
 
-  /** Common name of the certificate that the listener shows. */
+  /** Common name of the listener's certificate. */
   async function shownBy(proxy: TestProxy): Promise<string> {
     const { hostname: host, port } = new URL(proxy.url);
     const socket = connect({ host, port: Number(port), rejectUnauthorized: false });
@@ -80,7 +67,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     return start({ gateway: gateway.url, config: { proxy: { port: 0, tls } } });
   }
 
-  it('of the listener are shown to the connections to come, without a signal', async () => {
+  it('of the listener are used for new connections, without a signal', async () => {
     const proxy = await startTls();
     expect(await shownBy(proxy)).toBe('first');
     install(ca.issue('second'), 'tls');
@@ -88,7 +75,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     expect(unusable(proxy)).toEqual([]);
   });
 
-  it('are an error only at the second look at which they do not match, and stay unused meanwhile', async () => {
+  it('that do not match are not used, and are an error at the second check', async () => {
     const proxy = await startTls();
     const { certFile, keyFile } = ca.issue('second');
     copyFileSync(certFile, at('tls.crt'));
@@ -105,7 +92,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     await until(async () => (await shownBy(proxy)) === 'second');
   });
 
-  it('one after the other between two looks are no error', async () => {
+  it('are no error if certificate and key are replaced one after the other between two checks', async () => {
     const proxy = await startTls();
     const { certFile, keyFile } = ca.issue('second');
     copyFileSync(certFile, at('tls.crt'));
@@ -115,7 +102,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     expect(unusable(proxy)).toEqual([]);
   });
 
-  it('by something that is no certificate, or removed, leave the ones before in use', async () => {
+  it('that are invalid or missing leave the previous ones in use', async () => {
     const proxy = await startTls();
     writeFileSync(at('tls.crt'), 'MARK');
     await until(() => unusable(proxy).length === 1);
@@ -126,7 +113,7 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     expect(await shownBy(proxy)).toBe('first');
   });
 
-  it('at the reload of a configuration are used at once, and a pair that does not match does not spoil it', async () => {
+  it('are used immediately by a reload, which a pair that does not match does not prevent', async () => {
     install(ca.issue('first'), 'tls');
     const tls = { certFile: at('tls.crt'), keyFile: at('tls.key') };
     const gateway = await startGateway();
@@ -141,16 +128,16 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
     expect(await shownBy(proxy)).toBe('second');
   });
 
-  it('of a gateway CA are trusted for the connections to come', async () => {
+  it('of a gateway CA are used for new connections', async () => {
     const gateway = await startGateway(other.issue('gateway'));
     copyFileSync(ca.file, at('gateway-ca.crt'));
     const proxy = await start({ gateway: gateway.url, sandbox: { caFile: at('gateway-ca.crt') } });
-    expect((await askBalance(proxy)).status).toBe(502);
+    expect((await proxy.balance()).status).toBe(502);
     copyFileSync(other.file, at('gateway-ca.crt'));
-    await until(async () => (await askBalance(proxy)).status === 200);
+    await until(async () => (await proxy.balance()).status === 200);
   });
 
-  it.each(['by a look', 'by a reload'])(
+  it.each(['by a check', 'by a reload'])(
     'of Vault, %s, are used for new connections, and cached keys survive',
     async (how) => {
       const clients = new Ca(folder.path, 'clients');
@@ -170,9 +157,9 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
       const proxy = await start({
         gateway: gateway.url,
         config,
-        certificateCheckInterval: how === 'by a look' ? certificatesEvery : day,
+        certificateCheckInterval: how === 'by a check' ? certificatesEvery : day,
       });
-      expect((await askBalance(proxy)).status).toBe(200);
+      expect((await proxy.balance()).status).toBe(200);
       const { port } = old;
       await old.close();
       const newClients = new Ca(folder.path, 'new-clients');
@@ -182,24 +169,23 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
       if (how === 'by a reload') await proxy.reload(config);
       const uncached = `${proxy.url}/sandbox/gw/api/v2/get-balance/manager/uncached`;
       await until(async () => (await post(uncached, '')).status === 200);
-      const fetched = (): Promise<number> => counted(proxy, 'key_cache_lookups_total', { result: 'fetched' });
+      const fetched = (): Promise<number> => proxy.counted('key_cache_lookups_total', { result: 'fetched' });
       // The other login may have been read in the background, once Vault was back.
       const before = await fetched();
-      expect((await askBalance(proxy)).status).toBe(200);
+      expect((await proxy.balance()).status).toBe(200);
       expect(await fetched()).toBe(before);
     },
   );
 
   async function startVault(server: Ca, clients: Ca, port = 0): Promise<StubVault> {
     const { cert, key } = server.issue(`vault-${port}`);
-    const vault = new StubVault({ tls: { cert, key, clientCa: clients.cert } });
+    const vault = starts.closing(new StubVault({ tls: { cert, key, clientCa: clients.cert } }));
     for (const login of ['acme', 'uncached']) vault.put(`gateway/sandbox/${login}`, { control_key: 'first' });
     await vault.listen(port);
-    stops.push(() => vault.close());
     return vault;
   }
 
-  it('show when they run out', async () => {
+  it('have their expiry in the metrics', async () => {
     install(ca.issue('first'), 'tls');
     const gateway = await startGateway();
     const tls = { certFile: at('tls.crt'), keyFile: at('tls.key'), clientCaFile: ca.file };
@@ -215,14 +201,14 @@ describeWith('openssl')('certificate files that are replaced (needs the program 
       ['gateway-ca', 'sandbox'],
     ] as const) {
       const labels = { certificate, environment };
-      const until = await counted(proxy, 'certificate_expiry_timestamp_seconds', labels);
-      expect(Math.abs(until - tomorrow)).toBeLessThan(60);
-      const from = await counted(proxy, 'certificate_not_before_timestamp_seconds', labels);
-      expect(Math.abs(until - from - 86_400)).toBeLessThan(60);
+      const ends = await proxy.counted('certificate_expiry_timestamp_seconds', labels);
+      expect(Math.abs(ends - tomorrow)).toBeLessThan(60);
+      const from = await proxy.counted('certificate_not_before_timestamp_seconds', labels);
+      expect(Math.abs(ends - from - 86_400)).toBeLessThan(60);
     }
     await proxy.reload({ proxy: { port: 0, tls: { certFile: at('tls.crt'), keyFile: at('tls.key') } } });
     const gone = { certificate: 'listener-client-ca' };
-    expect(await counted(proxy, 'certificate_expiry_timestamp_seconds', gone)).toBe(0);
+    expect(await proxy.counted('certificate_expiry_timestamp_seconds', gone)).toBe(0);
   });
 
   it('are checked before they are used: match, syntax and dates', async () => {

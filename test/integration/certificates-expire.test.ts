@@ -1,84 +1,67 @@
 import { copyFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { connect } from 'node:tls';
-import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { beforeEach, expect, it } from '@jest/globals';
 import { check } from '../../src/cli/check/check.ts';
-import { always, reply, startFaultyGateway } from '../support/faulty-gateway.ts';
-import { askBalance, counted, until } from '../support/forwarding.ts';
+import { runCommandHere } from '../support/cli.ts';
+import { type ConfigInput } from '../support/config.ts';
+import { always, httpResponse } from '../support/faulty-gateway.ts';
+import { Folder } from '../support/folder.ts';
+import { harness } from '../support/harness.ts';
 import { describeWith } from '../support/requires.ts';
-import { startProxy, type TestProxy } from '../support/service.ts';
+import { type TestProxy } from '../support/service.ts';
 import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
-import { Folder } from '../support/stub-vault/harness.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
+import { until } from '../support/until.ts';
 
 /** Milliseconds. */
 const [minute, hour] = [60_000, 3_600_000];
-/** Milliseconds between looks at the files; a minute outside of tests. */
+/** Milliseconds between checks of the files; a minute in production. */
 const certificatesEvery = 100;
 
 describeWith('openssl')('a certificate that has expired (needs the program openssl)', () => {
   let folder: Folder;
   let ca: Ca;
-  const stops: (() => unknown)[] = [];
+  const starts = harness();
 
   beforeEach(() => {
-    folder = new Folder();
+    folder = starts.folder();
     ca = new Ca(folder.path, 'ca');
   });
-  afterEach(async () => {
-    for (const stop of stops.splice(0).toReversed()) await stop();
-    folder.remove();
-  });
 
-  const at = (name: string): string => join(folder.path, name);
-  const files = (name: string) => ({ certFile: at(`${name}.crt`), keyFile: at(`${name}.key`) });
+  const files = (name: string) => ({ certFile: folder.at(`${name}.crt`), keyFile: folder.at(`${name}.key`) });
 
-  /** Puts a certificate and its key where the configuration names them. */
+  /** Writes a certificate and its key to the files of the configuration. */
   function install({ certFile, keyFile }: Issued, name: string): void {
     copyFileSync(keyFile, files(name).keyFile);
     copyFileSync(certFile, files(name).certFile);
   }
 
-  /** @param endsIn milliseconds; negative for one that has expired. */
+  /** @param endsIn milliseconds until it expires; negative if it has expired. */
   function issue(name: string, endsIn: number): Issued {
     return ca.issue(name, { from: Date.now() - 2 * hour, until: Date.now() + endsIn });
   }
 
-  async function start(config: NonNullable<Parameters<typeof startProxy>[0]['config']>): Promise<TestProxy> {
-    const gateway = await startFaultyGateway([always(reply('200 OK', '[]'))]);
-    stops.push(gateway.close);
-    const proxy = await startProxy({
-      gateway: gateway.url,
-      config,
-      certificateCheckInterval: certificatesEvery,
-      random: () => 0,
-    });
-    stops.push(() => proxy.stop());
-    return proxy;
+  async function start(config: Partial<ConfigInput>): Promise<TestProxy> {
+    const options = { config, certificateCheckInterval: certificatesEvery, random: () => 0 };
+    return (await starts.pair([always(httpResponse('200 OK', '[]'))], options)).proxy;
   }
 
-  /** Milliseconds until the certificate in use ends, as the metric says. */
+  /** Milliseconds until the certificate in use expires, according to the metric. */
   async function timeLeft(proxy: TestProxy, certificate: string): Promise<number> {
-    return (
-      (await counted(proxy, 'certificate_expiry_timestamp_seconds', { certificate })) * 1000 - Date.now()
-    );
+    return (await proxy.counted('certificate_expiry_timestamp_seconds', { certificate })) * 1000 - Date.now();
   }
 
   /** Exit code and output of the command `check`. */
-  async function checked(part: object): Promise<{ code: number; text: string }> {
+  async function checked(part: object): Promise<{ code: number | null; text: string }> {
     const environments = { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } };
     const keys = { source: 'directory', directory: '.' };
     const file = folder.file('config.yaml', JSON.stringify({ environments, keys, ...part }));
-    const lines: string[] = [];
-    const code = await check(['--config', file], {
-      out: (line) => void lines.push(line),
-      err: (line) => void lines.push(line),
-    });
-    return { code, text: lines.join('\n') };
+    const { code, out, err } = await runCommandHere(check, '--config', file);
+    return { code, text: out + err };
   }
 
-  /** What a caller who verifies the listener's certificate gets. */
+  /** The result of a request whose client verifies the listener's certificate. */
   function handshake(proxy: TestProxy): Promise<string> {
     const { hostname: host, port } = new URL(proxy.url);
     const socket = connect({ host, port: Number(port), ca: ca.cert });
@@ -88,7 +71,7 @@ describeWith('openssl')('a certificate that has expired (needs the program opens
     }).finally(() => socket.destroy());
   }
 
-  it('on the listener shows in the metric and in `check`, and is over when it is replaced', async () => {
+  it('on the listener is reported by the metric and by `check`, until it is replaced', async () => {
     install(issue('short', 2000), 'tls');
     const tls = files('tls');
     const proxy = await start({ proxy: { port: 0, tls } });
@@ -110,12 +93,11 @@ describeWith('openssl')('a certificate that has expired (needs the program opens
     expect(await checked({ proxy: { tls } })).toMatchObject({ code: 0 });
   });
 
-  it('of the client of Vault shows in the metric and in `check`, and is over when it is replaced', async () => {
+  it('of the Vault client is reported by the metric and by `check`, until it is replaced', async () => {
     const { cert, key } = issue('vault', hour);
-    const vault = new StubVault({ tls: { cert, key, clientCa: ca.cert } });
+    const vault = starts.closing(new StubVault({ tls: { cert, key, clientCa: ca.cert } }));
     vault.put('gateway/sandbox/acme', { control_key: 'first' });
     const address = await vault.listen();
-    stops.push(() => vault.close());
     install(issue('expired', -minute), 'client');
     const auth = { method: 'token' as const, token: rootToken };
     const keys = {
@@ -123,36 +105,35 @@ describeWith('openssl')('a certificate that has expired (needs the program opens
       vault: { address, timeout: '1s', caFile: ca.file, ...files('client'), auth },
     };
     const proxy = await start({ keys });
-    expect((await askBalance(proxy)).status).toBe(503);
+    expect((await proxy.balance()).status).toBe(503);
     expect(await timeLeft(proxy, 'vault-client')).toBeLessThan(0);
-    expect(await counted(proxy, 'key_source_up')).toBe(0);
+    expect(await proxy.counted('key_source_up')).toBe(0);
     const problem = await checked({ keys });
     expect(problem.code).toBe(2);
     expect(problem.text).toMatch(/keys\.vault\.certFile: names a file that expired on .*: renew it/);
 
     install(issue('renewed', hour), 'client');
-    await until(async () => (await askBalance(proxy)).status === 200);
+    await until(async () => (await proxy.balance()).status === 200);
     expect(await timeLeft(proxy, 'vault-client')).toBeGreaterThan(hour - minute);
     expect(await checked({ keys })).toMatchObject({ code: 0 });
   });
 
-  it('of Vault is one line of the log that says so, and over when Vault shows another', async () => {
-    const vault = new StubVault({ tls: issue('expired', -minute) });
+  it('of Vault is logged once with its cause, until Vault has another', async () => {
+    const vault = starts.closing(new StubVault({ tls: issue('expired', -minute) }));
     vault.put('gateway/sandbox/acme', { control_key: 'first' });
     const address = await vault.listen();
-    stops.push(() => vault.close());
     const auth = { method: 'token' as const, token: rootToken };
     const proxy = await start({
       keys: { source: 'vault', vault: { address, timeout: '1s', caFile: ca.file, auth } },
     });
-    expect((await askBalance(proxy)).status).toBe(503);
+    expect((await proxy.balance()).status).toBe(503);
     const outageLines = () => proxy.logLines().filter(({ msg }) => String(msg).startsWith('key source'));
     const beginning = { level: 'error', msg: 'key source unavailable' };
     const cause = expect.stringContaining('Vault cannot be reached (TLS: CERT_HAS_EXPIRED)');
     expect(outageLines()).toEqual([expect.objectContaining({ ...beginning, cause })]);
 
     vault.show(issue('renewed', hour));
-    await until(async () => (await askBalance(proxy)).status === 200);
+    await until(async () => (await proxy.balance()).status === 200);
     const end = { level: 'info', msg: 'key source available again' };
     expect(outageLines()).toEqual([expect.objectContaining(beginning), expect.objectContaining(end)]);
   });

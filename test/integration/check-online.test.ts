@@ -3,6 +3,7 @@ import { createServer as createSilentServer, type Server } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { check } from '../../src/cli/check/check.ts';
+import { runCommandHere } from '../support/cli.ts';
 import {
   KeysTestEnvironment,
   newControlKey,
@@ -13,7 +14,7 @@ import { writeKeys } from '../support/service.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
 
-const bench = new KeysTestEnvironment();
+const setup = new KeysTestEnvironment();
 let token: string;
 
 interface Check {
@@ -25,25 +26,25 @@ interface Check {
 }
 
 beforeAll(async () => {
-  await bench.open();
+  await setup.open();
   const proxy = { path: { 'secret/data/gateway/*': { capabilities: ['read'] } } };
-  await bench.admin.request('POST', 'sys/policies/acl/proxy', { policy: JSON.stringify(proxy) });
-  token = await bench.admin.token({ policies: ['proxy'], ttl: '1h' });
-  bench.folder.file('proxy-token', token);
+  await setup.admin.request('POST', 'sys/policies/acl/proxy', { policy: JSON.stringify(proxy) });
+  token = await setup.admin.token({ policies: ['proxy'], ttl: '1h' });
+  setup.folder.file('proxy-token', token);
 });
-afterAll(() => bench.close());
+afterAll(() => setup.close());
 beforeEach(async () => {
-  bench.vault.heal();
-  await bench.forget();
-  await bench.put({ control_key: oldControlKey, private_key: oldKey });
+  setup.vault.heal();
+  await setup.forget();
+  await setup.put({ control_key: oldControlKey, private_key: oldKey });
 });
 
 type Grant = { environments: string[]; operations: string[]; logins: string[] };
 type Changed = NonNullable<Parameters<KeysTestEnvironment['writeConfig']>[1]>;
 
 function configWith(allow: Grant[], changed: Changed = {}, tokenFile = 'proxy-token'): string {
-  return bench.writeConfig('online.yaml', {
-    keys: { source: 'vault', vault: { address: bench.admin.address, auth: { method: 'token', tokenFile } } },
+  return setup.writeConfig('online.yaml', {
+    keys: { source: 'vault', vault: { address: setup.admin.address, auth: { method: 'token', tokenFile } } },
     callers: [{ name: 'billing', credentials: [{ anonymous: true }], allow }],
     ...changed,
   });
@@ -56,15 +57,12 @@ const grant = (operations: string[], ...logins: string[]): Grant => ({
 });
 
 async function online(config: string, ...options: string[]) {
-  const out: string[] = [];
-  const argv = ['--online', '--config', config, ...options];
-  const keep = (line: string) => void out.push(line);
-  const code = await check(argv, { out: keep, err: keep });
-  bench.printed.push(...out);
-  return { code, out: out.join('\n') };
+  const { code, out, err } = await runCommandHere(check, '--online', '--config', config, ...options);
+  setup.printed.push(out, err);
+  return { code, out: out + err };
 }
 
-async function checks(config: string): Promise<{ code: number; rows: Check[] }> {
+async function checks(config: string): Promise<{ code: number | null; rows: Check[] }> {
   const { code, out } = await online(config, '--json');
   const { ok, checks: rows }: { ok: boolean; checks: Check[] } = JSON.parse(out);
   expect(ok).toBe(code === 0);
@@ -86,15 +84,15 @@ describe('check --online', () => {
       `vault +http://127\\.0\\.0\\.1:\\d+ +ok +${time}logged in; token expires at \\S+Z`,
       `key +sandbox/acme control_key +ok +${time}version 1, \\d+s old`,
       `key +sandbox/acme private_key +ok +${time}version 1, \\d+s old, RSA 2048 bits`,
-      `gateway +sandbox +ok +${time}${bench.gateway.url}: connected without TLS`,
+      `gateway +sandbox +ok +${time}${setup.gateway.url}: connected without TLS`,
     ];
     expect(out.replaceAll(/\n {2,}/g, ' ')).toMatch(new RegExp(`^${expected.join('\n')}$`));
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
   });
 
   it('reads only the kinds of key that the granted operations require', async () => {
-    await bench.forget();
-    await bench.put({ control_key: oldControlKey });
+    await setup.forget();
+    await setup.put({ control_key: oldControlKey });
     expect(await checks(configWith([grant(['manager-balance'], 'acme')]))).toMatchObject({ code: 0 });
     const { code, rows } = await checks(configWith([grant(['order-status'], 'acme')]));
     expect(code).toBe(1);
@@ -104,14 +102,14 @@ describe('check --online', () => {
   });
 
   it('fails for a kind of key that only a previous version has', async () => {
-    await bench.put({ control_key: oldControlKey });
+    await setup.put({ control_key: oldControlKey });
     const { code, rows } = await checks(configWith([grant(['order-status'], 'acme')]));
     expect(code).toBe(1);
     expect(keyRows(rows)[0]?.[2]).toContain('the current version has no such key');
   });
 
   it('fails for a login without keys, and for an unusable current version', async () => {
-    await bench.put({ control_key: '', private_key: oldKey });
+    await setup.put({ control_key: '', private_key: oldKey });
     const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme', 'absent')]));
     expect(code).toBe(1);
     expect(keyRows(rows)).toEqual([
@@ -134,9 +132,9 @@ describe('check --online', () => {
   });
 
   it('checks each login of a wildcard once if it may list them', async () => {
-    await bench.put({ control_key: newControlKey }, 'acme-2');
-    await bench.put({ private_key: 'broken' }, 'other');
-    const config = configWith([grant(['*'], 'acme', 'acme*'), grant(['*'], 'nobody*')], {}, 'token');
+    await setup.put({ control_key: newControlKey }, 'acme-2');
+    await setup.put({ private_key: 'broken' }, 'other');
+    const config = configWith([grant(['*'], 'acme', 'acme*'), grant(['*'], 'nologin*')], {}, 'token');
     const { code, rows } = await checks(config);
     expect(code).toBe(0);
     expect(keyRows(rows)).toEqual([
@@ -144,15 +142,15 @@ describe('check --online', () => {
       ['sandbox/acme private_key', 'ok', 'version 1, 0s old, RSA 2048 bits'],
       ['sandbox/acme-2 control_key', 'ok', 'version 1, 0s old'],
       ['sandbox/acme-2 private_key', 'not-checked', 'the login has no key of this kind'],
-      ['sandbox/nobody* control_key', 'not-checked', 'no login matches'],
-      ['sandbox/nobody* private_key', 'not-checked', 'no login matches'],
+      ['sandbox/nologin* control_key', 'not-checked', 'no login matches'],
+      ['sandbox/nologin* private_key', 'not-checked', 'no login matches'],
     ]);
     expect(await checks(configWith([grant(['transfer'], '*')], {}, 'token'))).toMatchObject({ code: 1 });
   });
 
   it('fails with the reason if Vault rejects the login, and then reads no key', async () => {
-    bench.folder.file('bad-token', 'no-such-token');
-    bench.vault.seen.length = 0;
+    setup.folder.file('bad-token', 'no-such-token');
+    setup.vault.seen.length = 0;
     const { code, rows } = await checks(configWith([grant(['*'], 'acme')], {}, 'bad-token'));
     expect(code).toBe(1);
     expect(rows.map((row) => [row.check, row.result])).toEqual([
@@ -160,7 +158,7 @@ describe('check --online', () => {
       ['gateway', 'ok'],
     ]);
     expect(rows[0]?.detail).toContain('Vault rejected the credentials (HTTP 403, token)');
-    expect(bench.vault.count(/secret\//)).toBe(0);
+    expect(setup.vault.count(/secret\//)).toBe(0);
   });
 
   it('fails if Vault is unreachable or sealed', async () => {
@@ -171,7 +169,7 @@ describe('check --online', () => {
       1,
       'Vault login failed: Vault cannot be reached (connection refused: ECONNREFUSED)',
     ]);
-    bench.vault.sealed = true;
+    setup.vault.sealed = true;
     const sealed = await checks(configWith([]));
     expect([sealed.code, sealed.rows[0]?.detail]).toEqual([
       1,
@@ -180,8 +178,8 @@ describe('check --online', () => {
   });
 
   it('reports a policy that denies reading a key', async () => {
-    const poor = await bench.admin.token({ policies: [], ttl: '1h' });
-    bench.folder.file('poor-token', poor);
+    const poor = await setup.admin.token({ policies: [], ttl: '1h' });
+    setup.folder.file('poor-token', poor);
     const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme')], {}, 'poor-token'));
     expect(code).toBe(1);
     expect(keyRows(rows)).toEqual([
@@ -193,18 +191,18 @@ describe('check --online', () => {
     const auth = {
       method: 'approle',
       roleId: 'role',
-      wrappedSecretIdFile: bench.folder.file('wrapped', 'wrapping-token'),
+      wrappedSecretIdFile: setup.folder.file('wrapped', 'wrapping-token'),
     } as const;
-    const keys = { source: 'vault', vault: { address: bench.admin.address, auth } } as const;
-    bench.vault.seen.length = 0;
+    const keys = { source: 'vault', vault: { address: setup.admin.address, auth } } as const;
+    setup.vault.seen.length = 0;
     const { code, rows } = await checks(configWith([grant(['*'], 'acme')], { keys }));
     expect(code).toBe(0);
     expect(rows[0]).toMatchObject({ check: 'vault', result: 'not-checked' });
-    expect(bench.vault.seen).toEqual([]);
+    expect(setup.vault.seen).toEqual([]);
   });
 
   it('checks keys in a directory in the same way', async () => {
-    const directory = `${bench.folder.path}/keys`;
+    const directory = `${setup.folder.path}/keys`;
     writeKeys(directory, 'sandbox', 'acme', { controlKey: oldControlKey });
     const keys = { source: 'directory', directory } as const;
     const found = await checks(configWith([grant(['manager-balance'], '*')], { keys }));
@@ -222,7 +220,7 @@ describe('check --online', () => {
   });
 
   it('shows no secret', () => {
-    const text = bench.printed.join('\n');
+    const text = setup.printed.join('\n');
     expect(text).toContain('sandbox/acme');
     const secrets = [oldControlKey, newControlKey, rootToken, token, 'wrapping-token', 'no-such-token'];
     expect(secrets.filter((secret) => text.includes(secret))).toEqual([]);
@@ -230,12 +228,10 @@ describe('check --online', () => {
   });
 
   it('requires a valid configuration', async () => {
-    const err: string[] = [];
-    const io = { out: (line: string) => void err.push(line), err: (line: string) => void err.push(line) };
-    expect(await check(['--online'], io)).toBe(2);
-    expect(await check(['--json'], io)).toBe(2);
-    expect(await check(['--online', '--config', bench.folder.file('bad.yaml', 'a: 1')], io)).toBe(2);
-    expect(err.join('\n')).toContain('--online requires --config FILE');
+    const wrong = [['--online'], ['--json'], ['--online', '--config', setup.folder.file('bad.yaml', 'a: 1')]];
+    const results = await Promise.all(wrong.map((argv) => runCommandHere(check, ...argv)));
+    expect(results.map(({ code }) => code)).toEqual([2, 2, 2]);
+    expect(results[0]?.err).toContain('--online requires --config FILE');
   });
 });
 
@@ -243,8 +239,8 @@ describe('the gateway row', () => {
   const portOf = (server: { address(): unknown }) =>
     z.object({ port: z.number() }).parse(server.address()).port;
   const silent: Server = createSilentServer();
-  const ca = new Ca(bench.folder.path, 'gateway-ca');
-  const otherCa = new Ca(bench.folder.path, 'other-ca');
+  const ca = new Ca(setup.folder.path, 'gateway-ca');
+  const otherCa = new Ca(setup.folder.path, 'other-ca');
   const { cert, key } = ca.issue('gateway');
   const tls = createTlsServer({ cert, key });
 

@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
+import { itWhere } from '../support/requires.ts';
 import { root } from '../support/sources.ts';
 
 function run(...argv: string[]): Promise<{ code: unknown; out: string; err: string }> {
@@ -20,7 +21,7 @@ it('countersign --version prints the version of package.json', async () => {
 it('countersign without a command lists the commands', async () => {
   const { code, out } = await run();
   expect(code).toBe(0);
-  for (const name of ['serve', 'simulate', 'check', 'explain', 'keys']) {
+  for (const name of ['serve', 'demo', 'simulate', 'check', 'explain', 'keys', 'callers']) {
     expect(out).toMatch(new RegExp(`^  ${name} `, 'm'));
   }
 });
@@ -31,8 +32,45 @@ it('countersign rejects an unknown command with exit code 2', async () => {
   expect(err).toContain('Usage: countersign COMMAND');
 });
 
-it.each(['serve', 'simulate', 'check', 'explain', 'keys'])('countersign %s has a help', async (name) => {
-  const { code, out } = await run(name, '--help');
-  expect(code).toBe(0);
-  expect(out).toContain(`Usage: countersign ${name}`);
+it.each([
+  [['serv'], 'countersign: unknown command "serv"; did you mean "serve"?'],
+  [['help'], 'countersign: unknown command "help"; did you mean "--help"?'],
+  [['keys', 'lst'], 'countersign keys: unknown subcommand "lst"; did you mean "list"?'],
+  [['callers', 'tokens'], 'countersign callers: unknown subcommand "tokens"; did you mean "token"?'],
+])('countersign %j suggests what was meant', async (argv, text) => {
+  const { code, err } = await run(...argv);
+  expect([code, err.split('\n')[0]]).toEqual([2, text]);
 });
+
+it.each([
+  [
+    ['explain', '--target', '/sandbox/gw/api/v4/transfer/1', '--form', 'nowhere'],
+    'nowhere does not exist. Check the path.',
+  ],
+  [['simulate', '--keys', 'nowhere'], 'countersign simulate: nowhere does not exist. Check the path.'],
+  [
+    ['simulate', '--keys', root, '--scenario', root],
+    `countersign simulate: ${root} is a directory. Name a file.`,
+  ],
+])('countersign %j says in a sentence which file it cannot read', async (argv, text) => {
+  const { code, err } = await run(...argv);
+  expect(code).toBeGreaterThan(0);
+  expect(err).toBe(`${text}\n`);
+});
+
+itWhere(existsSync('/proc/self/mem'), 'there is no file that can be opened but not read')(
+  'countersign never ends with a stack',
+  async () => {
+    const { code, err } = await run('check', '/proc/self/mem');
+    expect([code, err]).toEqual([1, 'countersign check: /proc/self/mem cannot be read or written (EIO).\n']);
+  },
+);
+
+it.each(['serve', 'demo', 'simulate', 'check', 'explain', 'keys', 'callers'])(
+  'countersign %s has a help',
+  async (name) => {
+    const { code, out } = await run(name, '--help');
+    expect(code).toBe(0);
+    expect(out).toContain(`Usage: countersign ${name}`);
+  },
+);

@@ -1,28 +1,25 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Secret } from '../../src/secret.ts';
-import { closedPort } from '../support/faulty-gateway.ts';
-import { type Answer, askBalance, exchanges, post, transferForm, until } from '../support/forwarding.ts';
-import { type ProxyOptions, startProxy, type TestProxy, writeKeys } from '../support/service.ts';
-import { startSimulator } from '../support/simulator.ts';
+import { closedUrl } from '../support/faulty-gateway.ts';
+import { type HttpResponse, transferForm } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
+import { alwaysLooking } from '../support/rotating.ts';
+import { type ProxyOptions, type TestProxy, writeKeys } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
 async function start(options: Partial<ProxyOptions> = {}): Promise<TestProxy> {
   const clock = (): number => Date.now();
   const known = { controlKeys: [new Secret('old key')], publicKeys: [] };
-  const { url, close } = await startSimulator({ clock, keys: new Map([['acme', known]]) });
+  const { url } = await starts.simulator({ clock, keys: new Map([['acme', known]]) });
   const keys = { acme: { controlKey: 'old key' } };
-  const proxy = await startProxy({ gateway: url, keys, logLevel: 'debug', random: () => 0, ...options });
-  stops.push(close, () => proxy.stop());
-  return proxy;
+  return starts.proxy({ gateway: url, keys, logLevel: 'debug', random: () => 0, ...options });
 }
 
 /** The lines of one request as `message: fields`, without what is the same in all of them or a duration. */
-async function decisions(proxy: TestProxy, response: Answer | string): Promise<string[]> {
-  await exchanges(proxy);
+async function decisions(proxy: TestProxy, response: HttpResponse | string): Promise<string[]> {
+  await proxy.requestLines();
   const id = typeof response === 'string' ? response : response.headers['x-request-id'];
   return proxy
     .logLines()
@@ -42,13 +39,12 @@ const textsOf = (fields: Readonly<Record<string, unknown>>): string[] =>
   Object.entries(fields).flatMap(([name, value]) => (left.has(name) ? [] : `${name}=${String(value)}`));
 
 /** The keys in the folder are read for every request. */
-const readAlways = (proxy: TestProxy): Promise<unknown> =>
-  proxy.reload({ keys: { source: 'directory', directory: proxy.keysFolder, cache: { ttl: '0ms' } } });
+const readAlways = (proxy: TestProxy): Promise<unknown> => proxy.reload({ keys: alwaysLooking(proxy) });
 
 describe('at level debug', () => {
   it('a request shows its route, its key and why, and each attempt', async () => {
     const proxy = await start();
-    expect(await decisions(proxy, await askBalance(proxy))).toEqual([
+    expect(await decisions(proxy, await proxy.balance())).toEqual([
       'authorization decided: caller=local decision=allowed',
       'request routed: caller=local operation=manager-balance readOnly=true login=acme',
       'key source read: source=directory',
@@ -63,10 +59,10 @@ describe('at level debug', () => {
   it('a rejected key shows which one was tried in its place, and why', async () => {
     const proxy = await start();
     await readAlways(proxy);
-    await askBalance(proxy);
+    await proxy.balance();
     writeKeys(proxy.keysFolder, 'sandbox', 'acme', { controlKey: 'next key' });
-    await until(async () => (await askBalance(proxy)) && proxy.logText().includes('key fallback'));
-    const response = proxy.logLines().find(({ msg }) => msg === 'key fallback');
+    await until(async () => (await proxy.balance()) && proxy.logText().includes('key fallback'));
+    const response = proxy.logLines('key fallback')[0];
     const lines = await decisions(proxy, String(response?.requestId));
     const selected = lines.filter((line) => line.startsWith('key selected'));
     expect(selected).toEqual([
@@ -85,8 +81,8 @@ describe('at level debug', () => {
   });
 
   it('a request that cannot be sent shows its retries', async () => {
-    const proxy = await start({ gateway: `http://127.0.0.1:${closedPort}` });
-    const lines = await decisions(proxy, await askBalance(proxy));
+    const proxy = await start({ gateway: closedUrl });
+    const lines = await decisions(proxy, await proxy.balance());
     const failure = [
       'gateway unreachable: operation=manager-balance cause=refused',
       'upstream request failed: operation=manager-balance reason=gateway-unreachable written=false stalePool=false',
@@ -103,16 +99,15 @@ describe('at level debug', () => {
 
   it('a payment ahead of which a canary is sent shows both', async () => {
     const proxy = await start();
-    const canary = { source: 'directory' as const, directory: proxy.keysFolder, rotation: { canary: true } };
-    await proxy.reload({ keys: { ...canary, cache: { ttl: '0ms' } } });
+    await proxy.reload({ keys: { ...alwaysLooking(proxy), rotation: { canary: true } } });
     const pay = () =>
-      post(`${proxy.url}/sandbox/gw/api/v2/pan-eligibility/send/1234`, transferForm, {
+      proxy.post('/sandbox/gw/api/v2/pan-eligibility/send/1234', transferForm, {
         'Countersign-Login': 'acme',
       });
-    await askBalance(proxy);
+    await proxy.balance();
     writeKeys(proxy.keysFolder, 'sandbox', 'acme', { controlKey: 'next key' });
     await until(async () => (await pay()) && proxy.logText().includes('canary sent'));
-    const id = proxy.logLines().find(({ msg }) => msg === 'canary sent')?.['requestId'];
+    const id = proxy.logLines('canary sent')[0]?.['requestId'];
     const lines = await decisions(proxy, String(id));
     expect(lines).toContain('canary sent: result=accepted');
     expect(lines.filter((line) => line.startsWith('key selected')).length).toBeGreaterThan(1);
@@ -121,7 +116,7 @@ describe('at level debug', () => {
 
 it('at level info there is none of this', async () => {
   const proxy = await start({ logLevel: 'info' });
-  await askBalance(proxy);
-  await exchanges(proxy);
+  await proxy.balance();
+  await proxy.requestLines();
   expect(proxy.logLines().filter(({ level }) => level === 'debug')).toEqual([]);
 });

@@ -3,19 +3,20 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
-import { createKeyDirectory } from '../../src/cli/shared/demo.ts';
-import { until } from '../support/forwarding.ts';
-import { spawnServe } from '../support/process.ts';
+import { createKeyDirectory } from '../../src/cli/demo/keys.ts';
+import { harness } from '../support/harness.ts';
+import { acquire } from '../support/port-lock.ts';
 import { itWhere } from '../support/requires.ts';
 
-/** Where also root can make no folder. */
+/** Where not even root can create a folder. */
 const readOnly = '/proc/self';
 const sharedMemory = '/dev/shm';
+const starts = harness();
 const folder = mkdtempSync(join(tmpdir(), 'countersign-embedded-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const inMemory = itWhere(existsSync(sharedMemory), `there is no ${sharedMemory}`);
-/** A test in which a file system may be mounted that no other process sees. */
+/** A test that may mount a file system that no other process sees. */
 const withMounts = itWhere(
   existsSync(sharedMemory) && spawnSync('unshare', ['--mount', 'true']).status === 0,
   'this user may not mount a file system (unshare --mount)',
@@ -24,18 +25,13 @@ const keysIn = (parent: string): string[] =>
   readdirSync(parent).filter((name) => name.startsWith('countersign-keys-'));
 
 inMemory('serve without --config starts where the folder for temporary files is read-only', async () => {
-  const process = spawnServe({ env: { TMPDIR: readOnly } });
-  try {
-    const isRunning = () => process.lines('started').length > 0;
-    await until(() => isRunning() || process.child.exitCode !== null);
-    // Its ports are fixed, and may be in use on this machine.
-    const running = isRunning();
-    if (running) process.signal('SIGINT');
-    expect(await process.ended).toBe(running ? 0 : 1);
-    expect(process.stderr()).toMatch(running ? /^$/ : /^The gateway simulator failed: .*EADDRINUSE.*\n$/);
-  } finally {
-    await process.clear();
-  }
+  starts.atEnd(await acquire());
+  const process = starts.spawn({ env: { TMPDIR: readOnly } });
+  // Its ports are fixed, and may be in use on this machine.
+  const running = await process.started();
+  if (running) process.signal('SIGINT');
+  expect(await process.ended).toBe(running ? 0 : 1);
+  expect(process.stderr()).toMatch(running ? /^$/ : /^The gateway simulator failed: .*EADDRINUSE.*\n$/);
 });
 
 inMemory('explain without --config works there too, and leaves no key behind', () => {
@@ -51,7 +47,7 @@ inMemory('explain without --config works there too, and leaves no key behind', (
   expect(keysIn(sharedMemory)).toEqual(before);
 });
 
-it('keys go to the first folder that can be written to', () => {
+it('keys are written to the first writable folder', () => {
   expect(createKeyDirectory([readOnly, folder])).toMatch(new RegExp(`^${folder}/countersign-keys-`));
 });
 
@@ -67,7 +63,7 @@ withMounts('serve says in one sentence what to do where nothing can be written',
   });
 });
 
-it('if no directory is writable, the error names each one and why', () => {
+it('if no folder is writable, the error names each one and why', () => {
   expect(() => createKeyDirectory([readOnly, join(folder, 'missing')])).toThrow(
     nowhere(`/proc/self (ENOENT) or ${folder}/missing (ENOENT)`),
   );

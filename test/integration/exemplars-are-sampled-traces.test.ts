@@ -1,24 +1,18 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { post, statusForm } from '../support/forwarding.ts';
-import { startProxy, type TestProxy } from '../support/service.ts';
-import { startSimulator } from '../support/simulator.ts';
+import { paths, statusForm } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
+import type { TestProxy } from '../support/service.ts';
 
-const stops: (() => Promise<unknown>)[] = [];
+const starts = harness(afterAll);
 let proxy: TestProxy;
 
 beforeAll(async () => {
-  const gateway = await startSimulator({ clock: () => Date.now() });
-  stops.push(() => gateway.close());
-  proxy = await startProxy({ gateway: gateway.url });
-  stops.push(() => proxy.stop());
-});
-
-afterAll(async () => {
-  for (const stop of stops.toReversed()) await stop();
+  const gateway = await starts.simulator({ clock: () => Date.now() });
+  proxy = await starts.proxy({ gateway: gateway.url });
 });
 
 async function exemplarsAfter(traceparent: string): Promise<string> {
-  await post(`${proxy.url}/sandbox/gw/api/v4/status/1234`, statusForm, { traceparent });
+  await proxy.post(paths.status, statusForm, { traceparent });
   const headers = { Accept: 'application/openmetrics-text' };
   const page = await (await fetch(`${proxy.adminUrl}/metrics`, { headers })).text();
   return page.match(/trace_id="[^"]*"/g)?.join() ?? 'none';

@@ -1,10 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { explain } from '../../src/cli/explain/explain.ts';
+import { runCommandHere } from '../support/cli.ts';
+import { Folder } from '../support/folder.ts';
 import { otherBaseString } from '../support/oauth-sign.ts';
-import { testControlKey, testPrivateKey, writeKeys } from '../support/service.ts';
+import { testControlKey, testKeys, testPrivateKey, writeKeys } from '../support/service.ts';
 import { publicKeyOf } from '../support/vectors.ts';
 import { verifyAuthorization } from '../support/verify.ts';
 
@@ -22,15 +21,10 @@ const theirs = otherBaseString('POST', url, [
   ['oauth_version', '1.0'],
 ]);
 
-let folder: string;
-
+const folder = new Folder();
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'countersign-explain-'));
-  writeKeys(join(folder, 'keys'), 'sandbox', 'acme', {
-    controlKey: testControlKey,
-    privateKey: testPrivateKey,
-  });
-  fileOf(
+  writeKeys(folder.at('keys'), 'sandbox', 'acme', testKeys);
+  folder.file(
     'config.yaml',
     `environments:
   sandbox: { baseUrl: https://gateway.test, product: gw, endpoints: { "1234": acme } }
@@ -38,19 +32,18 @@ keys: { source: directory, directory: keys }
 `,
   );
 });
-afterAll(() => rmSync(folder, { recursive: true }));
+afterAll(() => folder.remove());
 
-function fileOf(name: string, text: string): string {
-  writeFileSync(join(folder, name), text);
-  return join(folder, name);
-}
-
-async function run(target: string, body: string, ...more: string[]) {
-  const [out, err]: [string[], string[]] = [[], []];
-  const argv = ['--config', join(folder, 'config.yaml'), '--target', target, '--form', fileOf('form', body)];
-  const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line) };
-  const code = await explain([...argv, ...more], io);
-  return { code, out: out.join('\n'), err: err.join('\n') };
+function run(target: string, body: string, ...more: string[]) {
+  const argv = [
+    '--config',
+    folder.at('config.yaml'),
+    '--target',
+    target,
+    '--form',
+    folder.file('form', body),
+  ];
+  return runCommandHere(explain, ...argv, ...more);
 }
 
 /** Without the line of the key: its time and version may have any digits. */
@@ -83,14 +76,14 @@ describe('countersign explain', () => {
   });
 
   it('finds the base string of another library identical, with its nonce and timestamp', async () => {
-    const { code, out } = await run(transfer, form, '--compare', fileOf('theirs', `${theirs}\n`));
+    const { code, out } = await run(transfer, form, '--compare', folder.file('theirs', `${theirs}\n`));
     expect(out).toContain('The base strings are identical.');
     expect(code).toBe(0);
   });
 
   it('marks the first different byte of a wrong base string, and exits with 1', async () => {
     const wrong = theirs.replace('10.42', '10.43');
-    const { code, out } = await run(transfer, form, '--compare', fileOf('theirs', wrong));
+    const { code, out } = await run(transfer, form, '--compare', folder.file('theirs', wrong));
     expect(out).toContain(`The first difference is at byte ${theirs.indexOf('10.42') + 4} (counted from 0)`);
     expect(withoutKey(out)).not.toMatch(/4111|987/);
     expect(code).toBe(1);
@@ -112,8 +105,8 @@ describe('countersign explain', () => {
     ['with an invalid timestamp', ['--target', transfer, '--timestamp', 'soon']],
     ['with an unknown option', ['--target', transfer, '--expec', 'x']],
   ])('%s points to its help, and exits with 2', async (_what, argv) => {
-    const err: string[] = [];
-    expect(await explain(argv, { out: () => {}, err: (line) => err.push(line) })).toBe(2);
-    expect(err.join('\n')).toContain('See: countersign explain --help');
+    const { code, err } = await runCommandHere(explain, ...argv);
+    expect(code).toBe(2);
+    expect(err).toContain('See: countersign explain --help');
   });
 });

@@ -1,25 +1,21 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Reason } from '../../src/errors.ts';
-import {
-  balance,
-  type Edge,
-  nextIsServed,
-  startEdge,
-  status,
-  statusForm,
-  transfer,
-} from '../support/edge.ts';
+import { nextIsServed } from '../support/countersign.ts';
+import { paths, statusForm } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
-import { formRequest, RawConnection } from '../support/raw-http.ts';
+import { formRequest } from '../support/raw-http.ts';
 import { testControlKey } from '../support/service.ts';
-import { verifyAuthorization } from '../support/verify.ts';
+import { receivedFrom, verifyAuthorization } from '../support/verify.ts';
 
+const { balance, status, transfer } = paths;
+
+const starts = harness(afterAll);
 let edge: Edge;
 
 beforeAll(async () => {
-  edge = await startEdge();
+  edge = await starts.edge();
 });
-afterAll(() => edge.stop());
 beforeEach(() => {
   edge.gateway.requests.length = 0;
 });
@@ -49,29 +45,27 @@ describe('a form', () => {
   it.each(rejected)(
     'is rejected, and with 400 the connection closes: %s',
     async (_, target, form, reason) => {
-      const connection = await RawConnection.open(edge.proxy.url);
-      const answer = await connection.send(formRequest(target, form)).answer();
-      expectProblem(answer, reason);
+      const connection = await edge.connect();
+      const response = await connection.send(formRequest(target, form)).response();
+      expectProblem(response, reason);
       expect(edge.gateway.requests).toHaveLength(0);
-      expect(answer.headers.connection).toBe(answer.status === 400 ? 'close' : 'keep-alive');
-      if (answer.status === 400) expect(await connection.ended()).toBe('FIN');
+      expect(response.headers.connection).toBe(response.status === 400 ? 'close' : 'keep-alive');
+      if (response.status === 400) expect(await connection.ended()).toBe('FIN');
       else expect(await nextIsServed(connection)).toBe(true);
     },
   );
 
   it('that is not UTF-8 is rejected even if it is not escaped', async () => {
     const head = formRequest(balance, '', ['Content-Length: 3']);
-    const answer = await edge.ask(Buffer.concat([Buffer.from(head), Buffer.from('a=\xff', 'latin1')]));
-    expectProblem(answer, 'malformed-form');
+    const response = await edge.send(Buffer.concat([Buffer.from(head), Buffer.from('a=\xff', 'latin1')]));
+    expectProblem(response, 'malformed-form');
   });
 
   it('that is rejected is described without its content', async () => {
     const form = `a=1&credit_card_number=${card}%zz&cvv2=q9z7`;
-    const problem = expectProblem(await edge.ask(formRequest(transfer, form)), 'malformed-form');
+    const problem = expectProblem(await edge.send(formRequest(transfer, form)), 'malformed-form');
     expect(problem.detail).toMatch(/^Parameter 2 /);
-    expect(JSON.stringify(problem) + edge.proxy.logText()).not.toMatch(
-      new RegExp(`${card}|q9z7|credit_card`),
-    );
+    expect(JSON.stringify(problem) + edge.logText()).not.toMatch(new RegExp(`${card}|q9z7|credit_card`));
   });
 
   it.each([
@@ -121,17 +115,9 @@ describe('a form', () => {
       ],
     ],
   ])('reaches the gateway unchanged: %s', async (_, form, pairs) => {
-    expect((await edge.ask(formRequest(balance, form))).status).toBe(200);
-    const [request] = edge.gateway.requests;
-    const verified = verifyAuthorization(
-      {
-        method: request?.method ?? '',
-        url: `http://${request?.headers.host}${request?.target}`,
-        authorization: request?.headers.authorization,
-        body: request?.body ?? '',
-      },
-      { controlKey: testControlKey },
-    );
+    expect((await edge.send(formRequest(balance, form))).status).toBe(200);
+    const received = receivedFrom(edge.gateway.requests[0]);
+    const verified = verifyAuthorization(received, { controlKey: testControlKey });
     expect(verified.form).toEqual(pairs);
   });
 });

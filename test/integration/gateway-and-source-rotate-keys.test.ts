@@ -1,271 +1,209 @@
-import { createPublicKey, generateKeyPairSync } from 'node:crypto';
-import { afterEach, describe, expect, it } from '@jest/globals';
-import { Secret } from '../../src/secret.ts';
-import type { ListeningSimulator } from '../../src/simulator/listen.ts';
-import { askBalance, askStatus, counted, exchanges, transfer, until } from '../support/forwarding.ts';
+import { describe, expect, it } from '@jest/globals';
+import { harness } from '../support/harness.ts';
 import {
-  type ProxyOptions,
-  startProxy,
-  type TestKeys,
-  type TestProxy,
-  writeKeys,
-} from '../support/service.ts';
-import { noon, startSimulator } from '../support/simulator.ts';
+  alwaysLooking,
+  newKeys,
+  nextKeys,
+  oldKeys,
+  type Rotating,
+  startRotating,
+  untilKeysChange,
+} from '../support/rotating.ts';
+import { type ProxyOptions, type TestProxy } from '../support/service.ts';
 
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
-function newKeys(controlKey: string): Required<TestKeys> {
-  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
-  return { controlKey, privateKey: privateKey.export({ type: 'pkcs8', format: 'pem' }) };
-}
-
-const old = newKeys('the old control key');
-const next = newKeys('the next control key');
 const third = newKeys('a third control key');
-
-const gatewayKeysOf = (...keys: Required<TestKeys>[]) => ({
-  controlKeys: keys.map(({ controlKey }) => new Secret(controlKey)),
-  publicKeys: keys.map(({ privateKey }) => createPublicKey(privateKey)),
-});
-
-interface Rotating {
-  readonly simulator: ListeningSimulator['simulator'];
-  readonly proxy: TestProxy;
-  /** The gateway accepts these from now on, and no others. */
-  readonly accept: (...keys: Required<TestKeys>[]) => void;
-  /** The source has these from now on. */
-  readonly putInSource: (keys: TestKeys) => void;
-  /** Lets time pass; the clocks of proxy and gateway stay together. */
-  readonly pass: (milliseconds: number) => void;
-}
-
-async function start(options: Partial<ProxyOptions> = {}): Promise<Rotating> {
-  let now = noon;
-  const clock = (): number => now;
-  const { url, simulator, close } = await startSimulator({
-    clock,
-    keys: new Map([['acme', gatewayKeysOf(old)]]),
-  });
-  const monotonic = (): number => performance.now() + now - noon;
-  const proxy = await startProxy({ gateway: url, clock, monotonic, keys: { acme: old }, ...options });
-  stops.push(close, () => proxy.stop());
-  return {
-    simulator,
-    proxy,
-    accept: (...keys) => simulator.accounts.setKeys('acme', gatewayKeysOf(...keys)),
-    putInSource: (keys) => writeKeys(proxy.keysFolder, 'sandbox', 'acme', keys),
-    pass: (milliseconds) => {
-      now += milliseconds;
-    },
-  };
-}
+const start = (options?: ProxyOptions): Promise<Rotating> => startRotating(starts, options);
 
 /** Balance (HMAC) and status (RSA). */
-async function askBoth(proxy: TestProxy): Promise<number[]> {
-  return [(await askBalance(proxy)).status, (await askStatus(proxy)).status];
+async function queryBoth(proxy: TestProxy): Promise<number[]> {
+  return [(await proxy.balance()).status, (await proxy.status()).status];
 }
 
-const sourceReads = (proxy: TestProxy): Promise<number> => counted(proxy, 'key_fetch_duration_seconds_count');
+const sourceReads = (proxy: TestProxy): Promise<number> => proxy.counted('key_fetch_duration_seconds_count');
 
-describe('a key that is replaced costs no read a failure', () => {
-  it('when the gateway knows both for a while and the source follows', async () => {
+describe('no read fails because of a key rotation', () => {
+  it('if the gateway accepts both keys for a while, and then the source has the new one', async () => {
     const { proxy, accept, putInSource, simulator } = await start();
-    expect(await askBoth(proxy)).toEqual([200, 200]);
-    accept(old, next);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
-    putInSource(next);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
-    // The cached keys are the old ones still.
-    accept(next);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    accept(oldKeys, nextKeys);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    putInSource(nextKeys);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    // The cached keys are still the old ones.
+    accept(nextKeys);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
     expect(simulator.seen.count({ rejection: 'signature-wrong' })).toBe(1);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
-    expect((await transfer(proxy)).status).toBe(200);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    expect((await proxy.transfer()).status).toBe(200);
   });
 
-  it('when the source has it before the gateway', async () => {
+  it('if the source has the new key before the gateway', async () => {
     const { proxy, accept, putInSource, simulator } = await start();
     await proxy.reload({ keys: alwaysLooking(proxy) });
-    expect(await askBoth(proxy)).toEqual([200, 200]);
-    putInSource(next);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    putInSource(nextKeys);
     await untilKeysChange(proxy);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
-    const refused = simulator.seen.count({ rejection: 'signature-wrong' });
-    expect(refused).toBe(2);
-    expect(await counted(proxy, 'key_fallbacks_total', { to: 'older' })).toBe(2);
-    // The accepted one is used from then on, also for what may not be sent twice.
-    expect(await askBoth(proxy)).toEqual([200, 200]);
-    expect((await transfer(proxy)).status).toBe(200);
-    expect(simulator.seen.count({ rejection: 'signature-wrong' })).toBe(refused);
-    accept(next);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
-    expect(await counted(proxy, 'key_fallbacks_total', { to: 'newer' })).toBe(2);
-    expect((await transfer(proxy)).status).toBe(200);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    const rejected = simulator.seen.count({ rejection: 'signature-wrong' });
+    expect(rejected).toBe(2);
+    expect(await proxy.counted('key_fallbacks_total', { to: 'older' })).toBe(2);
+    // From then on the accepted one is used, also for requests that must not be sent twice.
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    expect((await proxy.transfer()).status).toBe(200);
+    expect(simulator.seen.count({ rejection: 'signature-wrong' })).toBe(rejected);
+    accept(nextKeys);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    expect(await proxy.counted('key_fallbacks_total', { to: 'newer' })).toBe(2);
+    expect((await proxy.transfer()).status).toBe(200);
   });
 
-  it('also when the configuration is read again meanwhile', async () => {
+  it('if the configuration is reloaded meanwhile', async () => {
     const { proxy, putInSource, simulator } = await start();
     await proxy.reload({ keys: alwaysLooking(proxy) });
-    await askBoth(proxy);
-    putInSource(next);
+    await queryBoth(proxy);
+    putInSource(nextKeys);
     await untilKeysChange(proxy);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
-    const refused = simulator.seen.count({ rejection: 'signature-wrong' });
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    const rejected = simulator.seen.count({ rejection: 'signature-wrong' });
     await proxy.reload({ keys: alwaysLooking(proxy), signing: { concurrency: 2 } });
-    expect((await transfer(proxy)).status).toBe(200);
-    expect(simulator.seen.count({ rejection: 'signature-wrong' })).toBe(refused);
+    expect((await proxy.transfer()).status).toBe(200);
+    expect(simulator.seen.count({ rejection: 'signature-wrong' })).toBe(rejected);
   });
 
-  it('also in the moment after a payment was refused for it', async () => {
+  it('right after a payment was rejected because of the key', async () => {
     const { proxy, accept, putInSource } = await start();
-    expect(await askBoth(proxy)).toEqual([200, 200]);
-    putInSource(next);
-    accept(next);
-    expect((await transfer(proxy)).status).toBe(403);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
-    expect((await transfer(proxy)).status).toBe(200);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    putInSource(nextKeys);
+    accept(nextKeys);
+    expect((await proxy.transfer()).status).toBe(403);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    expect((await proxy.transfer()).status).toBe(200);
   });
 
-  it('also when only one of the two keys is replaced', async () => {
+  it('if only one of the two keys is replaced', async () => {
     const { proxy, accept, putInSource, simulator } = await start();
-    expect(await askBoth(proxy)).toEqual([200, 200]);
-    const mixed = { controlKey: next.controlKey, privateKey: old.privateKey };
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    const mixed = { controlKey: nextKeys.controlKey, privateKey: oldKeys.privateKey };
     putInSource(mixed);
     accept(mixed);
-    expect(await askBoth(proxy)).toEqual([200, 200]);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
     expect(simulator.seen.count({ operation: 'order-status', rejection: 'signature-wrong' })).toBe(0);
   });
 });
 
-describe('a gateway that refuses everything', () => {
-  it('gets at most one request more per step of the back-off, and so does the source', async () => {
+describe('a gateway that rejects everything', () => {
+  it('gets at most one more request per step of the back-off, and so does the source', async () => {
     const { proxy, putInSource, simulator, pass } = await start();
-    await askBalance(proxy);
-    putInSource(next);
+    await proxy.balance();
+    putInSource(nextKeys);
     simulator.accounts.setBlocked('acme', true);
     const before = { requests: simulator.seen.count(), reads: await sourceReads(proxy) };
     for (let turn = 0; turn < 5; turn += 1) {
-      const answers = await Promise.all(Array.from({ length: 8 }, () => askBalance(proxy)));
-      expect(answers.map(({ status }) => status)).toEqual(Array(8).fill(403));
+      const responses = await Promise.all(Array.from({ length: 8 }, () => proxy.balance()));
+      expect(responses.map(({ status }) => status)).toEqual(Array(8).fill(403));
     }
-    // The second key is tried once; until then its cached ring names the old one, after that the new one.
+    // The second key is tried once: the cached ring has the old key until then, and the new one afterwards.
     expect(simulator.seen.count() - before.requests).toBeLessThanOrEqual(40 + 8);
     expect((await sourceReads(proxy)) - before.reads).toBe(1);
     const later = simulator.seen.count();
     pass(1_000);
-    for (let turn = 0; turn < 10; turn += 1) await askBalance(proxy);
+    for (let turn = 0; turn < 10; turn += 1) await proxy.balance();
     expect(simulator.seen.count() - later).toBe(11);
     expect((await sourceReads(proxy)) - before.reads).toBe(2);
-    // The second step is two seconds long for the key, one for the look.
+    // The second step is two seconds for the key, and one second for the read of the source.
     pass(1_000);
-    for (let turn = 0; turn < 10; turn += 1) await askBalance(proxy);
+    for (let turn = 0; turn < 10; turn += 1) await proxy.balance();
     expect(simulator.seen.count() - later).toBe(21);
     expect((await sourceReads(proxy)) - before.reads).toBe(3);
   });
 
-  it('gets nothing more when there is no other key', async () => {
+  it('gets no more requests if there is no other key', async () => {
     const { proxy, simulator } = await start();
-    await askBalance(proxy);
+    await proxy.balance();
     simulator.accounts.setBlocked('acme', true);
     const before = simulator.seen.count();
-    for (let turn = 0; turn < 10; turn += 1) expect((await askBalance(proxy)).status).toBe(403);
+    for (let turn = 0; turn < 10; turn += 1) expect((await proxy.balance()).status).toBe(403);
     expect(simulator.seen.count() - before).toBe(10);
     expect(await sourceReads(proxy)).toBe(2);
     expect(
-      await counted(proxy, 'gateway_responses_total', { operation: 'manager-balance', status: '403' }),
+      await proxy.counted('gateway_responses_total', { operation: 'manager-balance', status: '403' }),
     ).toBe(10);
   });
 
-  it('gets a payment once', async () => {
+  it('gets each payment once', async () => {
     const { proxy, simulator, putInSource } = await start();
-    await transfer(proxy);
-    putInSource(next);
+    await proxy.transfer();
+    putInSource(nextKeys);
     simulator.accounts.setBlocked('acme', true);
-    const answer = await transfer(proxy);
-    expect(answer).toMatchObject({ status: 403 });
-    expect(answer.headers['countersign-outcome']).toBe('answered');
+    const response = await proxy.transfer();
+    expect(response).toMatchObject({ status: 403 });
+    expect(response.headers['countersign-outcome']).toBe('answered');
     expect(simulator.seen.count({ operation: 'transfer' })).toBe(2);
-    const [, line] = await exchanges(proxy, 2);
+    const [, line] = await proxy.requestLines(2);
     expect(line).toMatchObject({ status: 403, outcome: 'answered', attempts: 1, rejection: 'current-key' });
   });
 });
 
-describe('payments without any read beside them', () => {
-  it('go on with the key that the gateway takes while a newer one waits in the source', async () => {
+describe('payments without concurrent reads', () => {
+  it('keep using the key that the gateway accepts while the source has a newer one', async () => {
     const { proxy, putInSource, accept } = await start();
     await proxy.reload({ keys: alwaysLooking(proxy) });
-    expect((await transfer(proxy)).status).toBe(200);
-    putInSource(next);
-    await untilKeysChange(proxy, transfer);
-    expect((await transfer(proxy)).status).toBe(200);
-    accept(next);
-    // The gateway's own change costs one payment its answer 403: it was not carried out, and is not sent twice.
-    expect((await transfer(proxy)).status).toBe(403);
-    expect((await transfer(proxy)).status).toBe(200);
-    expect((await transfer(proxy)).status).toBe(200);
+    expect((await proxy.transfer()).status).toBe(200);
+    putInSource(nextKeys);
+    await untilKeysChange(proxy, proxy.transfer);
+    expect((await proxy.transfer()).status).toBe(200);
+    accept(nextKeys);
+    // At the gateway's switch one payment gets a 403: it was not processed, and is not sent twice.
+    expect((await proxy.transfer()).status).toBe(403);
+    expect((await proxy.transfer()).status).toBe(200);
+    expect((await proxy.transfer()).status).toBe(200);
   });
 
-  it('are refused once when the gateway changes first and knows the new key alone', async () => {
+  it('are rejected once if the gateway switches first and accepts only the new key', async () => {
     const { proxy, putInSource, accept } = await start();
-    expect((await transfer(proxy)).status).toBe(200);
-    accept(next);
-    putInSource(next);
-    await untilKeysChange(proxy, async () => expect((await transfer(proxy)).status).toBe(403));
-    expect((await transfer(proxy)).status).toBe(200);
+    expect((await proxy.transfer()).status).toBe(200);
+    accept(nextKeys);
+    putInSource(nextKeys);
+    await untilKeysChange(proxy, async () => expect((await proxy.transfer()).status).toBe(403));
+    expect((await proxy.transfer()).status).toBe(200);
   });
 });
 
-it('a payment is sent again after a 403 where configuration says so', async () => {
+it('a payment is retried after a 403 if the configuration says so', async () => {
   const { proxy, simulator, putInSource, accept } = await start({
     sandbox: { operations: { transfer: { retryOn403: true } } },
   });
-  await transfer(proxy);
-  putInSource(next);
-  accept(next);
-  expect((await transfer(proxy)).status).toBe(200);
+  await proxy.transfer();
+  putInSource(nextKeys);
+  accept(nextKeys);
+  expect((await proxy.transfer()).status).toBe(200);
   expect(simulator.seen.count({ operation: 'transfer' })).toBe(3);
   expect(simulator.seen.accepted({ operation: 'transfer' })).toBe(2);
-  expect((await exchanges(proxy, 2))[1]).toMatchObject({ attempts: 2, rejection: 'other-key' });
+  expect((await proxy.requestLines(2))[1]).toMatchObject({ attempts: 2, rejection: 'other-key' });
 });
 
-it('the key the gateway knows is found among several, by the first read', async () => {
+it('the first read finds the accepted key among several', async () => {
   const { proxy, putInSource } = await start();
   await proxy.reload({ keys: alwaysLooking(proxy) });
-  await askBalance(proxy);
-  for (const keys of [next, third]) {
+  await proxy.balance();
+  for (const keys of [nextKeys, third]) {
     putInSource(keys);
     await untilKeysChange(proxy);
   }
-  expect((await askBalance(proxy)).status).toBe(200);
+  expect((await proxy.balance()).status).toBe(200);
 });
 
-it('the key that the gateway takes out of three is found by the first read after the change', async () => {
+it('the first read after the switch finds the accepted one of three keys', async () => {
   const { proxy, putInSource, accept } = await start();
   await proxy.reload({ keys: alwaysLooking(proxy) });
-  await askBalance(proxy);
-  for (const keys of [next, third]) {
+  await proxy.balance();
+  for (const keys of [nextKeys, third]) {
     putInSource(keys);
     await untilKeysChange(proxy);
   }
-  expect(await askBoth(proxy)).toEqual([200, 200]);
-  accept(next);
-  expect(await askBoth(proxy)).toEqual([200, 200]);
+  expect(await queryBoth(proxy)).toEqual([200, 200]);
+  accept(nextKeys);
+  expect(await queryBoth(proxy)).toEqual([200, 200]);
 });
-
-/** Every request makes the cache look at the source, in the background. */
-const alwaysLooking = (proxy: TestProxy) =>
-  ({ source: 'directory', directory: proxy.keysFolder, cache: { ttl: '0ms' } }) as const;
-
-/** One more request with the keys that are held; in the background the source is looked at. */
-async function untilKeysChange(
-  proxy: TestProxy,
-  ask: (proxy: TestProxy) => Promise<unknown> = askStatus,
-): Promise<void> {
-  const changes = (): number => proxy.logLines().filter(({ msg }) => msg === 'keys updated').length;
-  const before = changes();
-  await ask(proxy);
-  await until(() => changes() > before);
-}

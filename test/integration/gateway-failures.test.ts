@@ -1,52 +1,39 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { startBlackHole } from '../support/black-hole.ts';
-import {
-  closedPort,
-  type FaultyGateway,
-  freePort,
-  once,
-  reply,
-  type Script,
-  silent,
-  startFaultyGateway,
-} from '../support/faulty-gateway.ts';
-import { type Answer, askStatus, counted, exchanges, transfer, verdict } from '../support/forwarding.ts';
-import { type ProxyOptions, startProxy, type TestProxy } from '../support/service.ts';
+import { environmentFor } from '../support/config.ts';
+import { closedUrl, freePort, httpResponse, once, type Script, silent } from '../support/faulty-gateway.ts';
+import { type HttpResponse, verdict } from '../support/forwarding.ts';
+import { harness, type Pair } from '../support/harness.ts';
+import type { ProxyOptions, TestProxy } from '../support/service.ts';
 
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
 const timeouts = { connect: '150ms', request: '400ms' };
 const approved = 'type=status-response\n&status=approved\n';
 
-async function start(options: ProxyOptions): Promise<TestProxy> {
-  const proxy = await startProxy({ random: () => 0, sandbox: { timeouts }, ...options });
-  stops.push(() => proxy.stop());
-  return proxy;
-}
+const start = (options: ProxyOptions): Promise<TestProxy> =>
+  starts.proxy({ random: () => 0, sandbox: { timeouts }, ...options });
 
 /** A gateway that fails on its first connections and works after that. */
-async function startPair(...scripts: Script[]): Promise<{ gateway: FaultyGateway; proxy: TestProxy }> {
-  const gateway = await startFaultyGateway([...scripts, once(reply('200 OK', approved))]);
-  stops.push(gateway.close);
-  return { gateway, proxy: await start({ gateway: gateway.url }) };
-}
+const startPair = (...scripts: Script[]): Promise<Pair> =>
+  starts.pair([...scripts, once(httpResponse('200 OK', approved))], {
+    random: () => 0,
+    sandbox: { timeouts },
+  });
 
 /** Checks response, log and metrics of one transfer, and that the proxy works afterwards. */
 async function expectFailure(
-  { gateway, proxy }: { gateway: FaultyGateway; proxy: TestProxy },
+  { gateway, proxy }: Pair,
   expected: { verdict: string; details: RegExp; attempts?: number; received: number },
-): Promise<Answer> {
-  const answer = await transfer(proxy);
+): Promise<HttpResponse> {
+  const response = await proxy.transfer();
   const [status, reason, outcome] = expected.verdict.split(' ');
-  expect(verdict(answer)).toBe(expected.verdict);
-  expect(JSON.parse(answer.body).detail).toMatch(expected.details);
-  expect(answer.headers['content-type']).toBe('application/problem+json');
-  expect(answer.headers['proxy-status']).toContain(`details="${reason}"`);
+  expect(verdict(response)).toBe(expected.verdict);
+  expect(JSON.parse(response.body).detail).toMatch(expected.details);
+  expect(response.headers['content-type']).toBe('application/problem+json');
+  expect(response.headers['proxy-status']).toContain(`details="${reason}"`);
   expect(gateway.requests()).toHaveLength(expected.received);
-  const [line] = await exchanges(proxy);
+  const [line] = await proxy.requestLines();
   expect(line).toMatchObject({
     operation: 'transfer',
     login: 'acme',
@@ -56,14 +43,14 @@ async function expectFailure(
     attempts: expected.attempts ?? 1,
   });
   const labels = { operation: 'transfer', reason: String(reason), status: String(status) };
-  expect(await counted(proxy, 'requests_total', labels)).toBe(1);
-  expect(await counted(proxy, 'request_outcomes_total', { outcome: String(outcome), fault: 'gateway' })).toBe(
+  expect(await proxy.counted('requests_total', labels)).toBe(1);
+  expect(await proxy.counted('request_outcomes_total', { outcome: String(outcome), fault: 'gateway' })).toBe(
     1,
   );
-  expect(await counted(proxy, 'gateway_responses_total', { operation: 'transfer' })).toBe(0);
-  expect(await counted(proxy, 'requests_in_flight')).toBe(0);
-  expect(await transfer(proxy)).toMatchObject({ status: 200, body: approved });
-  return answer;
+  expect(await proxy.counted('gateway_responses_total', { operation: 'transfer' })).toBe(0);
+  expect(await proxy.counted('requests_in_flight')).toBe(0);
+  expect(await proxy.transfer()).toMatchObject({ status: 200, body: approved });
+  return response;
 }
 
 const lost = /may have been processed.*order status by order ID.*do not resubmit/s;
@@ -81,9 +68,9 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
   it('resets the connection in the middle of the request', async () => {
     const inTheMiddle: Script = ({ socket, reset }) => void socket.once('data', reset);
     const { gateway, proxy } = await startPair(inTheMiddle);
-    expect(verdict(await transfer(proxy))).toBe(reset.verdict);
+    expect(verdict(await proxy.transfer())).toBe(reset.verdict);
     expect(gateway.connections()).toBe(1);
-    expect(await transfer(proxy)).toMatchObject({ status: 200 });
+    expect(await proxy.transfer()).toMatchObject({ status: 200 });
   });
 
   it('resets the connection after the request', async () => {
@@ -103,7 +90,7 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
   });
 
   it('closes the connection before the end of a body of known length', async () => {
-    const short = reply('200 OK', approved).slice(0, -3);
+    const short = httpResponse('200 OK', approved).slice(0, -3);
     await expectFailureAfterHead(await startPair(once(short)));
   });
 
@@ -115,7 +102,7 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
   it('resets the connection within the body of its response', async () => {
     const within: Script = async ({ request, write, socket, reset }) => {
       await request();
-      write(reply('200 OK', approved).slice(0, -3));
+      write(httpResponse('200 OK', approved).slice(0, -3));
       setTimeout(() => (socket.destroyed ? undefined : reset()), 20);
     };
     await expectFailureAfterHead(await startPair(within));
@@ -166,7 +153,7 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
       'a length and chunks',
       'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',
     ],
-    ['more than the length says', `${reply('200 OK', approved)}and more\r\n\r\n`],
+    ['more than the length says', `${httpResponse('200 OK', approved)}and more\r\n\r\n`],
     [
       'another protocol (101)',
       'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n',
@@ -176,9 +163,9 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
   });
 
   /** Headers were received, but they count nowhere, since there is no complete response. */
-  async function expectFailureAfterHead(pair: { gateway: FaultyGateway; proxy: TestProxy }) {
-    const answer = await expectFailure(pair, reset);
-    expect(answer.complete).toBe(true);
+  async function expectFailureAfterHead(pair: Pair) {
+    const response = await expectFailure(pair, reset);
+    expect(response.complete).toBe(true);
   }
 });
 
@@ -186,14 +173,14 @@ describe('nothing is sent when', () => {
   const unreachable = '502 gateway-unreachable not-sent not-sent';
 
   it('the gateway refuses the connection: three attempts are made', async () => {
-    const proxy = await start({ gateway: `http://127.0.0.1:${closedPort}` });
-    const answer = await transfer(proxy);
-    expect(verdict(answer)).toBe(unreachable);
-    expect(JSON.parse(answer.body).detail).toMatch(unsent);
-    const [line] = await exchanges(proxy);
+    const proxy = await start({ gateway: closedUrl });
+    const response = await proxy.transfer();
+    expect(verdict(response)).toBe(unreachable);
+    expect(JSON.parse(response.body).detail).toMatch(unsent);
+    const [line] = await proxy.requestLines();
     expect(line).toMatchObject({ reason: 'gateway-unreachable', outcome: 'not-sent', attempts: 3 });
-    expect(await counted(proxy, 'signatures_total')).toBe(3);
-    expect(await counted(proxy, 'request_outcomes_total', { outcome: 'not-sent', fault: 'gateway' })).toBe(1);
+    expect(await proxy.counted('signatures_total')).toBe(3);
+    expect(await proxy.counted('request_outcomes_total', { outcome: 'not-sent', fault: 'gateway' })).toBe(1);
   });
 
   it('the gateway’s name cannot be resolved', async () => {
@@ -201,35 +188,33 @@ describe('nothing is sent when', () => {
       gateway: 'https://gateway.invalid',
       sandbox: { timeouts: { connect: '2s', request: '5s' } },
     });
-    expect(verdict(await transfer(proxy))).toBe(unreachable);
+    expect(verdict(await proxy.transfer())).toBe(unreachable);
   });
 
   it('the TLS handshake gets no response: the connect timeout applies, and the request timeout bounds all attempts', async () => {
-    const gateway = await startFaultyGateway([() => {}]);
-    stops.push(gateway.close);
+    const gateway = await starts.gateway([() => {}]);
     const proxy = await start({ gateway: gateway.url.replace('http:', 'https:') });
     const began = performance.now();
-    expect(verdict(await transfer(proxy))).toBe(unreachable);
+    expect(verdict(await proxy.transfer())).toBe(unreachable);
     expect(performance.now() - began).toBeLessThan(1_000);
-    const [line] = await exchanges(proxy);
+    const [line] = await proxy.requestLines();
     expect(line).toMatchObject({ attempts: gateway.connections() });
     expect(gateway.connections()).toBeGreaterThanOrEqual(2);
     expect(gateway.received()).not.toContain('oauth');
   });
 
   it('the gateway accepts no connection because its backlog is full', async () => {
-    const { port, close } = await startBlackHole();
-    stops.push(close);
+    const { port } = starts.closing(await startBlackHole());
     const proxy = await start({ gateway: `http://127.0.0.1:${port}` });
-    expect(verdict(await transfer(proxy))).toBe(unreachable);
-    expect((await exchanges(proxy))[0]).toMatchObject({ outcome: 'not-sent' });
+    expect(verdict(await proxy.transfer())).toBe(unreachable);
+    expect((await proxy.requestLines())[0]).toMatchObject({ outcome: 'not-sent' });
   });
 });
 
 it('a connection that is reset immediately is retried only if nothing can have been sent', async () => {
   const { gateway, proxy } = await startPair(({ reset }) => reset());
-  const { status } = await transfer(proxy);
-  const [line] = await exchanges(proxy);
+  const { status } = await proxy.transfer();
+  const [line] = await proxy.requestLines();
   expect(line).toMatchObject({ attempts: gateway.connections() });
   expect([status, gateway.connections(), gateway.requests().length]).toEqual(
     status === 200 ? [200, 2, 1] : [502, 1, 0],
@@ -240,7 +225,7 @@ it('a transfer whose connection was refused is sent, newly signed, once the gate
   const nonces = ['nonce-1', 'nonce-2', 'nonce-3'];
   const refused = Promise.withResolvers<void>();
   const proxy = await start({
-    gateway: `http://127.0.0.1:${closedPort}`,
+    gateway: closedUrl,
     nonce: () => nonces.shift() ?? 'none',
     // Called for the length of the delay, which is then 200 ms.
     random: () => {
@@ -249,20 +234,18 @@ it('a transfer whose connection was refused is sent, newly signed, once the gate
     },
   });
   const port = await freePort();
-  const sandbox = { baseUrl: `http://127.0.0.1:${port}`, product: 'gw', endpoints: { '1234': 'acme' } };
-  await proxy.reload({ environments: { sandbox } });
-  const answer = transfer(proxy);
+  await proxy.reload({ environments: { sandbox: environmentFor(`http://127.0.0.1:${port}`) } });
+  const response = proxy.transfer();
   await refused.promise;
-  const gateway = await startFaultyGateway([once(reply('200 OK', approved))], undefined, port);
-  stops.push(gateway.close);
-  expect(await answer).toMatchObject({ status: 200, body: approved });
+  const gateway = await starts.gateway([once(httpResponse('200 OK', approved))], undefined, port);
+  expect(await response).toMatchObject({ status: 200, body: approved });
   expect(gateway.requests().map(({ body }) => /oauth_nonce=([^&]*)/.exec(body)?.[1])).toEqual(['nonce-2']);
-  expect((await exchanges(proxy))[0]).toMatchObject({ attempts: 2, outcome: 'answered', status: 200 });
+  expect((await proxy.requestLines())[0]).toMatchObject({ attempts: 2, outcome: 'answered', status: 200 });
 });
 
 it('a failed status query is reported alike, and is not retried either', async () => {
   const { gateway, proxy } = await startPair(silent);
-  expect(verdict(await askStatus(proxy))).toBe('504 gateway-timeout unknown unknown');
+  expect(verdict(await proxy.status())).toBe('504 gateway-timeout unknown unknown');
   expect(gateway.requests()).toHaveLength(1);
 });
 

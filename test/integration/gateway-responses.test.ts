@@ -1,42 +1,19 @@
 import { request as httpRequest } from 'node:http';
-import { afterEach, describe, expect, it } from '@jest/globals';
-import {
-  type FaultyGateway,
-  once,
-  reply,
-  type Script,
-  startFaultyGateway,
-} from '../support/faulty-gateway.ts';
-import {
-  askBalance,
-  counted,
-  exchanges,
-  paths,
-  post,
-  transfer,
-  transferForm,
-  until,
-} from '../support/forwarding.ts';
-import { formRequest, RawConnection } from '../support/raw-http.ts';
-import { startProxy, type TestProxy } from '../support/service.ts';
+import { describe, expect, it } from '@jest/globals';
+import { httpResponse, once, type Script } from '../support/faulty-gateway.ts';
+import { paths, transferForm } from '../support/forwarding.ts';
+import { harness, type Pair } from '../support/harness.ts';
+import { formRequest } from '../support/raw-http.ts';
+import { until } from '../support/until.ts';
 
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
 const serialNumber = '00000000-0000-4000-8000-00000000002a';
 const approved = `type=transfer-response\n&serial-number=${serialNumber}\n&status=approved\n`;
 const mebibyte = 1_048_576;
 
-async function startPair(...scripts: Script[]): Promise<{ gateway: FaultyGateway; proxy: TestProxy }> {
-  const gateway = await startFaultyGateway(scripts);
-  stops.push(gateway.close);
-  const sandbox = { timeouts: { connect: '300ms', request: '600ms' } };
-  const proxy = await startProxy({ gateway: gateway.url, sandbox });
-  stops.push(() => proxy.stop());
-  return { gateway, proxy };
-}
+const startPair = (...scripts: Script[]): Promise<Pair> =>
+  starts.pair(scripts, { sandbox: { timeouts: { connect: '300ms', request: '600ms' } } });
 
 const chunked = (body: string): string =>
   `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n`;
@@ -52,66 +29,65 @@ describe('the gateway’s response is forwarded if it is', () => {
     ['too many requests', '429 Too Many Requests', ''],
     ['a failure', '500 Internal Server Error', '<h1>Oh</h1>'],
     ['an unavailable server', '503 Service Unavailable', ''],
-    ['a status of its own', '599 What', 'x'],
+    ['an unregistered status', '599 What', 'x'],
   ])('%s', async (_what, status, body) => {
-    const { gateway, proxy } = await startPair(once(reply(status, body)));
-    const answer = await transfer(proxy);
+    const { gateway, proxy } = await startPair(once(httpResponse(status, body)));
+    const response = await proxy.transfer();
     const code = Number(status.slice(0, 3));
-    expect(answer).toMatchObject({ status: code, body, complete: true });
-    expect(answer.headers).toMatchObject({
+    expect(response).toMatchObject({ status: code, body, complete: true });
+    expect(response.headers).toMatchObject({
       'countersign-outcome': 'answered',
       'proxy-status': expect.stringMatching(new RegExp(`^countersign; received-status=${code}(;|$)`)),
     });
     expect(gateway.requests()).toHaveLength(1);
-    const [line] = await exchanges(proxy);
+    const [line] = await proxy.requestLines();
     expect(line).toMatchObject({ status: code, gatewayStatus: code, outcome: 'answered', attempts: 1 });
     expect(line).not.toHaveProperty('reason');
     const labels = { operation: 'transfer', reason: 'none', status: String(code === 599 ? 'other' : code) };
-    expect(await counted(proxy, 'requests_total', labels)).toBe(1);
+    expect(await proxy.counted('requests_total', labels)).toBe(1);
     const { status: statusLabel } = labels;
-    expect(await counted(proxy, 'gateway_responses_total', { status: statusLabel })).toBe(1);
+    expect(await proxy.counted('gateway_responses_total', { status: statusLabel })).toBe(1);
     const fault = code >= 500 ? 'gateway' : 'none';
-    expect(await counted(proxy, 'request_outcomes_total', { outcome: 'answered', fault })).toBe(1);
+    expect(await proxy.counted('request_outcomes_total', { outcome: 'answered', fault })).toBe(1);
   });
 
   it('of another HTTP version, without a length, ended by the end of the connection', async () => {
     const { proxy } = await startPair(once(`HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n${approved}`));
-    expect(await transfer(proxy)).toMatchObject({ status: 200, body: approved, complete: true });
+    expect(await proxy.transfer()).toMatchObject({ status: 200, body: approved, complete: true });
   });
 
   it('chunked', async () => {
     const { proxy } = await startPair(once(`${chunked(approved)}0\r\n\r\n`));
-    expect(await transfer(proxy)).toMatchObject({ status: 200, body: approved, complete: true });
+    expect(await proxy.transfer()).toMatchObject({ status: 200, body: approved, complete: true });
   });
 
   it('preceded by interim responses, which are not forwarded', async () => {
     const interim = 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n';
-    const { proxy } = await startPair(once(`${interim}${reply('200 OK', approved)}`));
-    const answer = await transfer(proxy);
-    expect(answer).toMatchObject({ status: 200, body: approved });
-    expect(answer.headers).not.toHaveProperty('link');
+    const { proxy } = await startPair(once(`${interim}${httpResponse('200 OK', approved)}`));
+    const response = await proxy.transfer();
+    expect(response).toMatchObject({ status: 200, body: approved });
+    expect(response.headers).not.toHaveProperty('link');
   });
 
   it('slower than the connect timeout', async () => {
     const slow: Script = async ({ request, end }) => {
       await request();
-      setTimeout(() => end(reply('200 OK', approved)), 400);
+      setTimeout(() => end(httpResponse('200 OK', approved)), 400);
     };
     const { proxy } = await startPair(slow);
-    expect(await transfer(proxy)).toMatchObject({ status: 200, body: approved });
+    expect(await proxy.transfer()).toMatchObject({ status: 200, body: approved });
   });
 });
 
 it.each(['301', '302', '303', '307', '308'])(
-  'a redirect (%s) is passed on and not followed',
+  'a redirect (%s) is forwarded and not followed',
   async (status) => {
-    const elsewhere = await startFaultyGateway([once(reply('200 OK', 'followed'))]);
-    stops.push(elsewhere.close);
+    const elsewhere = await starts.gateway([once(httpResponse('200 OK', 'followed'))]);
     const headers = [`Location: ${elsewhere.url}/gw/`, 'Content-Type: text/html'];
-    const { gateway, proxy } = await startPair(once(reply(`${status} Found`, 'moved', headers)));
-    const answer = await transfer(proxy);
-    expect(answer).toMatchObject({ status: Number(status), body: 'moved' });
-    expect(answer.headers).not.toHaveProperty('location');
+    const { gateway, proxy } = await startPair(once(httpResponse(`${status} Found`, 'moved', headers)));
+    const response = await proxy.transfer();
+    expect(response).toMatchObject({ status: Number(status), body: 'moved' });
+    expect(response.headers).not.toHaveProperty('location');
     expect(gateway.requests()).toHaveLength(1);
     expect(elsewhere.connections()).toBe(0);
   },
@@ -134,9 +110,9 @@ it('only listed gateway headers are forwarded, and none of those that Countersig
     'Keep-Alive: timeout=5',
     'Access-Control-Allow-Origin: *',
   ];
-  const { proxy } = await startPair(once(reply('200 OK', approved, headers)));
-  const answer = await transfer(proxy);
-  expect(answer.headers).toMatchObject({
+  const { proxy } = await startPair(once(httpResponse('200 OK', approved, headers)));
+  const response = await proxy.transfer();
+  expect(response.headers).toMatchObject({
     'content-type': 'text/html;charset=utf-8',
     date: 'Thu, 15 Jan 2026 12:00:00 GMT',
     'retry-after': '7',
@@ -144,81 +120,80 @@ it('only listed gateway headers are forwarded, and none of those that Countersig
     'countersign-outcome': 'answered',
     'proxy-status': 'countersign; received-status=200',
   });
-  expect(answer.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+  expect(response.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
   for (const name of ['set-cookie', 'server', 'location', 'x-hop', 'access-control-allow-origin']) {
-    expect(answer.headers).not.toHaveProperty(name);
+    expect(response.headers).not.toHaveProperty(name);
   }
-  expect(Object.values(answer.headers).join(' ')).not.toMatch(/theirs|not-sent|X-Hop|internal_error/);
+  expect(Object.values(response.headers).join(' ')).not.toMatch(/theirs|not-sent|X-Hop|internal_error/);
 });
 
 it('the skew between the gateway’s clock and ours is measured', async () => {
   const headers = ['Date: Thu, 15 Jan 2026 12:00:40 GMT', 'Content-Type: text/html'];
-  const gateway = await startFaultyGateway([once(reply('200 OK', approved, headers))]);
-  const proxy = await startProxy({ gateway: gateway.url, clock: () => Date.UTC(2026, 0, 15, 12) });
-  stops.push(gateway.close, () => proxy.stop());
-  await transfer(proxy);
-  expect(await counted(proxy, 'gateway_clock_skew_seconds', { environment: 'sandbox' })).toBe(40);
+  const gateway = await starts.gateway([once(httpResponse('200 OK', approved, headers))]);
+  const proxy = await starts.proxy({ gateway: gateway.url, clock: () => Date.UTC(2026, 0, 15, 12) });
+  await proxy.transfer();
+  expect(await proxy.counted('gateway_clock_skew_seconds', { environment: 'sandbox' })).toBe(40);
 });
 
 it('serial number and result of a form-encoded response are logged', async () => {
-  const { proxy } = await startPair(once(reply('200 OK', approved)));
-  await transfer(proxy);
-  expect((await exchanges(proxy))[0]).toMatchObject({ serialNumber, gatewayResult: 'approved' });
+  const { proxy } = await startPair(once(httpResponse('200 OK', approved)));
+  await proxy.transfer();
+  expect((await proxy.requestLines())[0]).toMatchObject({ serialNumber, gatewayResult: 'approved' });
 });
 
 describe('a response larger than 1 MiB', () => {
   const large = 'x'.repeat(3 * mebibyte);
 
   it('is forwarded completely', async () => {
-    const { proxy } = await startPair(once(reply('200 OK', large)));
-    const answer = await transfer(proxy);
-    expect(answer).toMatchObject({ status: 200, complete: true });
-    expect(answer.headers['content-length']).toBe(String(large.length));
-    expect(answer.body === large).toBe(true);
-    expect((await exchanges(proxy))[0]).toMatchObject({ status: 200, outcome: 'answered' });
+    const { proxy } = await startPair(once(httpResponse('200 OK', large)));
+    const response = await proxy.transfer();
+    expect(response).toMatchObject({ status: 200, complete: true });
+    expect(response.headers['content-length']).toBe(String(large.length));
+    expect(response.body === large).toBe(true);
+    expect((await proxy.requestLines())[0]).toMatchObject({ status: 200, outcome: 'answered' });
   });
 
   it('is forwarded completely if it is chunked', async () => {
     const { proxy } = await startPair(once(`${chunked(large)}0\r\n\r\n`));
-    const answer = await transfer(proxy);
-    expect(answer.complete && answer.body === large).toBe(true);
+    const response = await proxy.transfer();
+    expect(response.complete && response.body === large).toBe(true);
   });
 
   it.each([
-    ['of known length', reply('200 OK', large).slice(0, -3)],
+    ['of known length', httpResponse('200 OK', large).slice(0, -3)],
     ['that is chunked', chunked(large)],
   ])('%s, truncated after its headers were forwarded, never ends well-formed', async (_what, bytes) => {
     const { gateway, proxy } = await startPair(once(bytes));
-    const answer = await transfer(proxy);
-    expect(answer).toMatchObject({ status: 200, complete: false });
+    const response = await proxy.transfer();
+    expect(response).toMatchObject({ status: 200, complete: false });
     expect(gateway.requests()).toHaveLength(1);
-    expect((await exchanges(proxy))[0]).toMatchObject({
+    expect((await proxy.requestLines())[0]).toMatchObject({
       status: 200,
       reason: 'gateway-reset',
       outcome: 'unknown',
     });
-    expect(await counted(proxy, 'request_outcomes_total', { outcome: 'unknown', fault: 'gateway' })).toBe(1);
+    expect(await proxy.counted('request_outcomes_total', { outcome: 'unknown', fault: 'gateway' })).toBe(1);
   });
 
   it('without a length, for an HTTP/1.0 client, ends with a FIN if it is complete, and with a RST if not', async () => {
     const { proxy } = await startPair(once(`${chunked(large)}0\r\n\r\n`), once(chunked(large)));
     const request = formRequest(paths.transfer, transferForm).replace('HTTP/1.1', 'HTTP/1.0');
-    const whole = await RawConnection.open(proxy.url);
-    expect((await whole.send(request).answer()).body.length).toBe(large.length);
+    const whole = await proxy.connect();
+    expect((await whole.send(request).response()).body.length).toBe(large.length);
     expect(await whole.ended()).toBe('FIN');
-    const broken = await RawConnection.open(proxy.url);
-    expect((await broken.send(request).answer()).status).toBe(200);
+    const broken = await proxy.connect();
+    expect((await broken.send(request).response()).status).toBe(200);
     expect(await broken.ended()).toBe('ECONNRESET');
   });
 
   it('that stalls after its headers were forwarded is aborted at the timeout, and is not reported as answered', async () => {
     const stalled: Script = async ({ request, write }) => {
       await request();
-      write(reply('200 OK', large).slice(0, -3));
+      write(httpResponse('200 OK', large).slice(0, -3));
     };
     const { proxy } = await startPair(stalled);
-    expect(await transfer(proxy)).toMatchObject({ status: 200, complete: false });
-    expect((await exchanges(proxy))[0]).toMatchObject({
+    expect(await proxy.transfer()).toMatchObject({ status: 200, complete: false });
+    expect((await proxy.requestLines())[0]).toMatchObject({
       status: 200,
       reason: 'gateway-timeout',
       outcome: 'unknown',
@@ -232,21 +207,20 @@ describe('a response larger than 1 MiB', () => {
       socket.once('close', () => ended.resolve());
       await request();
       await held.promise;
-      write(reply('200 OK', large).slice(0, -3));
+      write(httpResponse('200 OK', large).slice(0, -3));
     };
-    const gateway = await startFaultyGateway([slow]);
+    const gateway = await starts.gateway([slow]);
     // With the default timeout of 30 s, only the client's disconnect can end the connection in time.
-    const proxy = await startProxy({ gateway: gateway.url });
-    stops.push(gateway.close, () => proxy.stop());
-    const caller = await RawConnection.open(proxy.url);
+    const proxy = await starts.proxy({ gateway: gateway.url });
+    const caller = await proxy.connect();
     caller.send(formRequest(paths.transfer, transferForm));
     await until(() => gateway.requests().length === 1);
     caller.reset();
     // When a later connection has its response, the end of this one has been noticed.
-    await post(`${proxy.url}/nowhere`, '');
+    await proxy.post('/nowhere', '');
     held.resolve();
     await ended.promise;
-    const line = (await exchanges(proxy, 2)).find(({ operation }) => operation === 'transfer');
+    const line = (await proxy.requestLines(2)).find(({ operation }) => operation === 'transfer');
     expect(line).toMatchObject({ status: 200, outcome: 'answered' });
     expect(line).not.toHaveProperty('reason');
   });
@@ -263,49 +237,44 @@ describe('a response larger than 1 MiB', () => {
     const caller = httpRequest(`${proxy.url}${paths.balance}`, { method: 'POST', agent: false });
     caller.once('response', ({ socket }) => socket.resetAndDestroy()).on('error', () => {});
     caller.end();
-    const [line] = await exchanges(proxy);
+    const [line] = await proxy.requestLines();
     expect(line).toMatchObject({ status: 200, outcome: 'answered' });
     expect(line).not.toHaveProperty('reason');
   });
 
   it('counts as answered if the client reads too slowly to get it before the timeout', async () => {
     // More than the buffers between gateway and client hold.
-    const { proxy } = await startPair(once(reply('200 OK', 'x'.repeat(24 * mebibyte))));
+    const { proxy } = await startPair(once(httpResponse('200 OK', 'x'.repeat(24 * mebibyte))));
     const caller = httpRequest(`${proxy.url}${paths.transfer}`, { method: 'POST', agent: false });
     // Without a listener Node would drain the response.
-    caller.on('response', (answer) => answer.on('error', () => {})).on('error', () => {});
+    caller.on('response', (response) => response.on('error', () => {})).on('error', () => {});
     caller.end();
-    const [line] = await exchanges(proxy);
+    const [line] = await proxy.requestLines();
     expect(line).toMatchObject({ status: 200, outcome: 'answered' });
     expect(line).not.toHaveProperty('reason');
     caller.destroy();
   });
 
   it('counts as answered if the client disconnects', async () => {
-    const { proxy } = await startPair(once(reply('200 OK', large)));
-    const leaving = new AbortController();
-    const answer = await fetch(`${proxy.url}${paths.transfer}`, {
-      method: 'POST',
-      body: new URLSearchParams(transferForm),
-      signal: leaving.signal,
-    });
-    leaving.abort();
-    await expect(answer.text()).rejects.toThrow();
-    expect((await exchanges(proxy))[0]).toMatchObject({ status: 200, outcome: 'answered' });
+    const { proxy } = await startPair(once(httpResponse('200 OK', large)));
+    const caller = (await proxy.connect()).send(formRequest(paths.transfer, transferForm));
+    await caller.received(1);
+    caller.close();
+    expect((await proxy.requestLines())[0]).toMatchObject({ status: 200, outcome: 'answered' });
   });
 });
 
 it('of two responses to one request on a keep-alive connection, the second is never forwarded', async () => {
-  const stray = reply('200 OK', '[{"name":"somebody else’s"}]');
+  const stray = httpResponse('200 OK', '[{"name":"from another response"}]');
   const poisoned: Script = async ({ request, write }) => {
     await request();
-    write(reply('200 OK', '[]'));
+    write(httpResponse('200 OK', '[]'));
     setTimeout(() => write(stray), 20);
   };
-  const { proxy } = await startPair(poisoned, once(reply('200 OK', '["own"]')));
-  expect(await askBalance(proxy)).toMatchObject({ status: 200, body: '[]' });
+  const { proxy } = await startPair(poisoned, once(httpResponse('200 OK', '["own"]')));
+  expect(await proxy.balance()).toMatchObject({ status: 200, body: '[]' });
   await new Promise((resolve) => {
     setTimeout(resolve, 60);
   });
-  expect(await askBalance(proxy)).toMatchObject({ status: 200, body: '["own"]' });
+  expect(await proxy.balance()).toMatchObject({ status: 200, body: '["own"]' });
 });

@@ -1,15 +1,19 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Reason } from '../../src/errors.ts';
-import { balance, type Edge, nextIsServed, startEdge, transfer } from '../support/edge.ts';
+import { nextIsServed } from '../support/countersign.ts';
+import { paths } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
-import { formRequest, RawConnection } from '../support/raw-http.ts';
+import { formRequest } from '../support/raw-http.ts';
 
+const { balance, transfer } = paths;
+
+const starts = harness(afterAll);
 let edge: Edge;
 
 beforeAll(async () => {
-  edge = await startEdge();
+  edge = await starts.edge();
 });
-afterAll(() => edge.stop());
 beforeEach(() => {
   edge.gateway.requests.length = 0;
 });
@@ -74,17 +78,17 @@ const rejected: [name: string, request: string, reason: Reason][] = [
 
 describe('a request with an invalid head', () => {
   it.each(rejected)('gets a problem response: %s', async (_, request, reason) => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    const answer = await connection.send(request).answer();
-    expectProblem(answer, reason);
+    const connection = await edge.connect();
+    const response = await connection.send(request).response();
+    expectProblem(response, reason);
     expect(edge.gateway.requests).toHaveLength(0);
     connection.close();
   });
 
   it('with 400, 401 or 405 closes its connection; with another status the connection stays open', async () => {
     for (const [name, request] of rejected) {
-      const connection = await RawConnection.open(edge.proxy.url);
-      const { status, headers } = await connection.send(request).answer();
+      const connection = await edge.connect();
+      const { status, headers } = await connection.send(request).response();
       const closes = [400, 401, 405].includes(status);
       expect([name, headers.connection]).toEqual([name, closes ? 'close' : 'keep-alive']);
       if (closes) expect(await connection.ended()).toBe('FIN');
@@ -93,26 +97,26 @@ describe('a request with an invalid head', () => {
   });
 
   it('gets the allowed method in the response', async () => {
-    const answer = await edge.ask(withMethod('GET', balance));
-    expect(answer.headers.allow).toBe('POST');
+    const response = await edge.send(withMethod('GET', balance));
+    expect(response.headers.allow).toBe('POST');
   });
 
   it.each([
     ['in HTTP/1.0', http10(formRequest(balance, '0\r\n\r\n', ['Transfer-Encoding: chunked']))],
     ['given twice', formRequest(balance, '', ['Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'])],
   ])('closes the connection if its end is unknown: Transfer-Encoding %s', async (_, request) => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    expectProblem(await connection.send(request).answer(), 'bad-request');
+    const connection = await edge.connect();
+    expectProblem(await connection.send(request).response(), 'bad-request');
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
   it('is rejected before its body is received: with a complete response, then the connection closes', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
+    const connection = await edge.connect();
     connection.send(formRequest(balance, '', ['Content-Type: text/plain', 'Content-Length: 100']));
-    const answer = await connection.answer();
-    expectProblem(answer, 'unsupported-media-type');
-    expect(answer.headers.connection).toBe('close');
+    const response = await connection.response();
+    expectProblem(response, 'unsupported-media-type');
+    expect(response.headers.connection).toBe('close');
     connection.send('x'.repeat(100));
     expect(await connection.ended()).toBe('FIN');
   });
@@ -139,10 +143,10 @@ const ambiguous: [name: string, request: string][] = [
 
 describe('an ambiguous request', () => {
   it.each(ambiguous)('is rejected, and nothing after it is processed: %s', async (_, request) => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    const answer = await connection.send(request + formRequest(balance)).answer();
-    expectProblem(answer, 'bad-request');
-    expect(answer.headers.connection).toBe('close');
+    const connection = await edge.connect();
+    const response = await connection.send(request + formRequest(balance)).response();
+    expectProblem(response, 'bad-request');
+    expect(response.headers.connection).toBe('close');
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
   });
@@ -150,8 +154,8 @@ describe('an ambiguous request', () => {
   it.each(['X_Request_Id: 7', 'x.b3.traceid: 7'])(
     'is not one with a header of no meaning here: %s',
     async (line) => {
-      const answer = await edge.ask(formRequest(balance, '', [line]));
-      expect(answer.status).toBe(200);
+      const response = await edge.send(formRequest(balance, '', [line]));
+      expect(response.status).toBe(200);
     },
   );
 });
@@ -183,21 +187,21 @@ const unparsed: [name: string, bytes: string | Buffer][] = [
 
 describe('bytes that are not a valid request', () => {
   it.each(unparsed)('get a problem response, and the connection closes: %s', async (_, bytes) => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    const answer = await connection.send(bytes).answer();
-    expectProblem(answer, 'bad-request');
-    expect(answer.headers.connection).toBe('close');
+    const connection = await edge.connect();
+    const response = await connection.send(bytes).response();
+    expectProblem(response, 'bad-request');
+    expect(response.headers.connection).toBe('close');
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
   it('have one log line, like every other request', async () => {
-    const before = (await edge.exchanges(0)).length;
-    const answer = await edge.ask('hello\r\n\r\n');
-    const lines = (await edge.exchanges(before + 1)).slice(before);
+    const before = (await edge.requestLines(0)).length;
+    const response = await edge.send('hello\r\n\r\n');
+    const lines = (await edge.requestLines(before + 1)).slice(before);
     expect(lines).toEqual([
       expect.objectContaining({
-        requestId: answer.headers['x-request-id'],
+        requestId: response.headers['x-request-id'],
         status: 400,
         reason: 'bad-request',
       }),
@@ -205,10 +209,10 @@ describe('bytes that are not a valid request', () => {
   });
 
   it('get a 405 if they are a CONNECT request', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    const answer = await connection.send(withMethod('CONNECT', 'gateway.test:443')).answer();
-    expectProblem(answer, 'method-not-allowed');
-    expect(answer.headers.allow).toBe('POST');
+    const connection = await edge.connect();
+    const response = await connection.send(withMethod('CONNECT', 'gateway.test:443')).response();
+    expectProblem(response, 'method-not-allowed');
+    expect(response.headers.allow).toBe('POST');
     expect(await connection.ended()).toBe('FIN');
   });
 });
@@ -219,8 +223,8 @@ const otherForms = ['http://countersign.test', 'HTTP://other.test', 'http://['].
 
 describe('a request target that is not a path', () => {
   it.each([...otherForms, '*'])('is an unknown route: %s', async (target) => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    expectProblem(await connection.send(formRequest(target)).answer(), 'unknown-route');
+    const connection = await edge.connect();
+    expectProblem(await connection.send(formRequest(target)).response(), 'unknown-route');
     expect(await nextIsServed(connection)).toBe(true);
   });
 });
@@ -234,11 +238,11 @@ describe('a valid request', () => {
     ['an empty body without a type', `POST ${balance} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`],
     ['HTTP/1.0', http10(formRequest(balance, 'a=b'))],
     [
-      'an offer to upgrade, which is not taken',
+      'an offer to upgrade, which is ignored',
       formRequest(balance, 'a=b', ['Connection: Upgrade', 'Upgrade: h2c']),
     ],
   ])('%s', async (_, request) => {
-    expect((await edge.ask(request)).status).toBe(200);
+    expect((await edge.send(request)).status).toBe(200);
     expect(edge.gateway.requests).toHaveLength(1);
   });
 
@@ -247,10 +251,10 @@ describe('a valid request', () => {
     ['two blanks behind the target', (request: string) => request.replace(' HTTP', '  HTTP')],
     ['RTSP/1.1', (request: string) => request.replace('HTTP/1.1', 'RTSP/1.1')],
   ])(
-    'a request line that the parser reads leniently is written anew for the gateway: %s',
+    'a request line that the parser reads leniently is normalized for the gateway: %s',
     async (_, lenient) => {
-      const answer = await edge.ask(lenient(formRequest(balance, 'a=b')));
-      expect(answer.status).toBe(200);
+      const response = await edge.send(lenient(formRequest(balance, 'a=b')));
+      expect(response.status).toBe(200);
       const received = edge.gateway.requests.map(({ method, target }) => `${method} ${target}`);
       expect(received).toEqual([`POST ${balance.replace('/sandbox', '')}`]);
     },

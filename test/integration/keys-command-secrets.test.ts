@@ -7,21 +7,21 @@ import {
   oldControlKey,
   oldKey,
 } from '../support/keys-test-environment.ts';
-import { until } from '../support/stub-vault/harness.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
+import { until } from '../support/until.ts';
 import { vectorText } from '../support/vectors.ts';
 
 const encrypted = vectorText('keys/rsa-2048-encrypted.pem');
 const passphrase = 'test passphrase';
 
-const bench = new KeysTestEnvironment();
-beforeAll(() => bench.open());
-afterAll(() => bench.close());
+const setup = new KeysTestEnvironment();
+beforeAll(() => setup.open());
+afterAll(() => setup.close());
 beforeEach(async () => {
-  bench.vault.heal();
-  bench.printed.length = 0;
-  await bench.forget();
-  await bench.put({ control_key: oldControlKey, private_key: oldKey });
+  setup.vault.heal();
+  setup.printed.length = 0;
+  await setup.forget();
+  await setup.put({ control_key: oldControlKey, private_key: oldKey });
 });
 
 /** Every encoding in which a text could leak. */
@@ -42,7 +42,7 @@ function linesOf(pem: string): string[] {
 
 function expectNothingShown(...more: readonly string[]): void {
   const secrets = [oldControlKey, newControlKey, rootToken, passphrase, ...linesOf(oldKey), ...more];
-  const text = bench.printed.join('\n');
+  const text = setup.printed.join('\n');
   expect(text).not.toBe('');
   expect(secrets.flatMap(formsOf).filter((form) => text.includes(form))).toEqual([]);
   expect(text).not.toMatch(/BEGIN [A-Z ]*PRIVATE KEY/);
@@ -50,38 +50,38 @@ function expectNothingShown(...more: readonly string[]): void {
 
 describe('secrets', () => {
   it.each([[], ['--json']])('are printed by no command %s', async (...json) => {
-    bench.accept([oldControlKey], [oldKey]);
+    setup.accept([oldControlKey], [oldKey]);
     const login = ['--login', 'acme', ...json];
-    const from = ['--from', bench.folder.file('control_key', newControlKey)];
-    const pem = ['--from', bench.folder.file('key.pem', encrypted)];
-    const withPassphrase = ['--passphrase-file', bench.folder.file('passphrase', passphrase)];
+    const from = ['--from', setup.folder.file('control_key', newControlKey)];
+    const pem = ['--from', setup.folder.file('key.pem', encrypted)];
+    const withPassphrase = ['--passphrase-file', setup.folder.file('passphrase', passphrase)];
     const codes = [
-      await bench.run('list', ...login),
-      await bench.run('generate', ...login, '--bits', '2048'),
-      await bench.run('import', ...login, '--kind', 'control_key', ...from),
-      await bench.run('import', ...login, '--kind', 'private_key', ...pem, ...withPassphrase),
-      await bench.run('verify', ...login, '--interval', '0'),
-      await bench.run('list', ...login),
-      await bench.run('rollback', ...login, '--to-version', '1'),
+      await setup.run('list', ...login),
+      await setup.run('generate', ...login, '--bits', '2048'),
+      await setup.run('import', ...login, '--kind', 'control_key', ...from),
+      await setup.run('import', ...login, '--kind', 'private_key', ...pem, ...withPassphrase),
+      await setup.run('verify', ...login, '--interval', '0'),
+      await setup.run('list', ...login),
+      await setup.run('rollback', ...login, '--to-version', '1'),
     ].map(({ code }) => code);
     expect(codes).toEqual([0, 0, 0, 0, 1, 0, 0]);
-    const { data } = await bench.admin.request('GET', 'secret/data/gateway/sandbox/acme?version=2');
+    const { data } = await setup.admin.request('GET', 'secret/data/gateway/sandbox/acme?version=2');
     const generated: unknown = Object(data?.['data'])['private_key'];
     expectNothingShown(...linesOf(encrypted), ...linesOf(String(generated)));
   });
 
   it('are printed by no error', async () => {
     const login = ['--login', 'acme'];
-    const file = (text: string) => ['--from', bench.folder.file('given', text)];
+    const file = (text: string) => ['--from', setup.folder.file('given', text)];
     const halfKey = `${oldKey.slice(0, 900)}\n-----END PRIVATE KEY-----\n`;
     const ran = [
-      await bench.run('import', ...login, '--kind', 'private_key', ...file(halfKey)),
-      await bench.run('import', ...login, '--kind', 'private_key', ...file(encrypted)),
-      await bench.run('import', ...login, '--kind', 'control_key', ...file(oldKey)),
-      await bench.run('import', ...login, '--kind', 'private_key', ...file(newControlKey)),
-      await bench.run('import', ...login, '--kind', 'control_key', newControlKey),
-      await bench.run('import', ...login, '--kind', newControlKey),
-      await bench.run('import', ...login, '--kind', 'control_key', ...file(newControlKey), '--create'),
+      await setup.run('import', ...login, '--kind', 'private_key', ...file(halfKey)),
+      await setup.run('import', ...login, '--kind', 'private_key', ...file(encrypted)),
+      await setup.run('import', ...login, '--kind', 'control_key', ...file(oldKey)),
+      await setup.run('import', ...login, '--kind', 'private_key', ...file(newControlKey)),
+      await setup.run('import', ...login, '--kind', 'control_key', newControlKey),
+      await setup.run('import', ...login, '--kind', newControlKey),
+      await setup.run('import', ...login, '--kind', 'control_key', ...file(newControlKey), '--create'),
     ];
     expect(ran.map(({ code }) => code)).toEqual([1, 1, 1, 1, 2, 2, 1]);
     expectNothingShown(...linesOf(encrypted));
@@ -97,10 +97,10 @@ describe('a failing Vault', () => {
   ] as const;
 
   it.each(problems)('at the write by %j is reported truthfully', async (fault, text) => {
-    bench.vault.seen.length = 0;
-    const { child, ended } = bench.start('import', '--login', 'acme', '--kind', 'control_key');
-    await until(() => bench.vault.count(/^GET secret\/metadata/) === 1, 'the version was read');
-    bench.vault.fail(fault, /^secret\/data\/gateway\/sandbox\/acme$/);
+    setup.vault.seen.length = 0;
+    const { child, ended } = setup.start('import', '--login', 'acme', '--kind', 'control_key');
+    await until(() => setup.vault.count(/^GET secret\/metadata/) === 1, 'the version was read');
+    setup.vault.fail(fault, /^secret\/data\/gateway\/sandbox\/acme$/);
     child.stdin.end(newControlKey);
     const { code, out, err } = await ended;
     expect({ code, out }).toEqual({ code: 1, out: '' });
@@ -111,8 +111,8 @@ describe('a failing Vault', () => {
   it.each([['list'], ['verify'], ['generate', '--bits', '2048'], ['rollback', '--to-version', '1']])(
     'before anything is done ends %s with its problem',
     async (name, ...options) => {
-      bench.vault.sealed = true;
-      const { code, out, err } = await bench.run(name, '--login', 'acme', ...options);
+      setup.vault.sealed = true;
+      const { code, out, err } = await setup.run(name, '--login', 'acme', ...options);
       expect({ code, out, err }).toEqual({
         code: 1,
         out: '',
@@ -124,8 +124,8 @@ describe('a failing Vault', () => {
   it('that is unreachable is reported as such', async () => {
     const auth = { method: 'token', tokenFile: 'token' } as const;
     const keys = { source: 'vault', vault: { address: 'http://127.0.0.1:1', auth } } as const;
-    const config = ['--config', bench.writeConfig('gone.yaml', { keys })];
-    expect(await bench.run('list', '--login', 'acme', ...config)).toEqual({
+    const config = ['--config', setup.writeConfig('gone.yaml', { keys })];
+    expect(await setup.run('list', '--login', 'acme', ...config)).toEqual({
       code: 1,
       out: '',
       err: 'countersign keys list: Vault cannot be reached (connection refused: ECONNREFUSED)',
@@ -136,7 +136,7 @@ describe('a failing Vault', () => {
 describe('files', () => {
   let watcher: FSWatcher;
   const seen: string[] = [];
-  const temporary = join(bench.folder.path, 'temporary');
+  const temporary = join(setup.folder.path, 'temporary');
   const before = process.env['TMPDIR'];
 
   beforeAll(() => {
@@ -151,8 +151,8 @@ describe('files', () => {
   });
 
   it('are created in the temporary directory by no command', async () => {
-    bench.accept([oldControlKey], [oldKey]);
-    const from = ['--from', bench.folder.file('control_key', newControlKey)];
+    setup.accept([oldControlKey], [oldKey]);
+    const from = ['--from', setup.folder.file('control_key', newControlKey)];
     const commands = [
       ['list'],
       ['generate', '--bits', '2048'],
@@ -161,12 +161,12 @@ describe('files', () => {
       ['rollback', '--to-version', '1'],
     ];
     for (const [name = '', ...options] of commands) {
-      const { child, ended } = bench.start(name, '--login', 'acme', ...options);
+      const { child, ended } = setup.start(name, '--login', 'acme', ...options);
       child.stdin.end();
       expect([name, (await ended).err]).toEqual([name, '']);
     }
     expect(seen).toEqual([]);
-    bench.folder.file('temporary/proof', 'that the watcher works');
+    setup.folder.file('temporary/proof', 'that the watcher works');
     await until(() => seen.includes('proof'), 'the watcher has seen a file');
   });
 });

@@ -14,14 +14,14 @@ const newKey = vectorText('keys/rsa-4096-pkcs8.pem');
 const newFingerprint = '06e3adeb32229c2b59c5a0025519a6846511cfecb7d0e381602bf0f7245328dc';
 const short = (fingerprint: string) => fingerprint.slice(0, 16);
 
-const bench = new KeysTestEnvironment();
+const setup = new KeysTestEnvironment();
 const quick = ['--login', 'acme', '--interval', '0'];
 
-beforeAll(() => bench.open());
-afterAll(() => bench.close());
+beforeAll(() => setup.open());
+afterAll(() => setup.close());
 beforeEach(async () => {
-  await bench.forget();
-  await bench.put({ control_key: oldControlKey, private_key: oldKey });
+  await setup.forget();
+  await setup.put({ control_key: oldControlKey, private_key: oldKey });
 });
 
 function resultsIn(out: string): string[] {
@@ -38,10 +38,10 @@ function resultsIn(out: string): string[] {
 
 describe('keys verify', () => {
   it('accepts the only version, and requests only a status and the balances', async () => {
-    bench.accept([oldControlKey], [oldKey]);
-    const { seen } = bench.gateway.simulator;
+    setup.accept([oldControlKey], [oldKey]);
+    const { seen } = setup.gateway.simulator;
     const before = [seen.count(), seen.accepted({ operation: 'order-status', login: 'acme', keyIndex: 0 })];
-    const { code, out } = await bench.run('verify', ...quick);
+    const { code, out } = await setup.run('verify', ...quick);
     expect(resultsIn(out)).toEqual([
       '1 control_key - accepted (200)',
       `1 private_key ${short(oldFingerprint)} accepted (200)`,
@@ -54,11 +54,11 @@ describe('keys verify', () => {
   });
 
   it('reports that the gateway still has the previous version, and probes a key of two versions once', async () => {
-    bench.accept([newControlKey], [oldKey]);
-    await bench.put({ control_key: newControlKey, private_key: oldKey });
-    await bench.put({ control_key: newControlKey, private_key: newKey });
-    const before = bench.gateway.simulator.seen.count();
-    const { code, out } = await bench.run('verify', ...quick);
+    setup.accept([newControlKey], [oldKey]);
+    await setup.put({ control_key: newControlKey, private_key: oldKey });
+    await setup.put({ control_key: newControlKey, private_key: newKey });
+    const before = setup.gateway.simulator.seen.count();
+    const { code, out } = await setup.run('verify', ...quick);
     expect(resultsIn(out)).toEqual([
       '3 control_key - accepted (200)',
       `3 private_key ${short(newFingerprint)} rejected (403)`,
@@ -68,14 +68,14 @@ describe('keys verify', () => {
       `1 private_key ${short(oldFingerprint)} accepted (200)`,
     ]);
     expect(code).toBe(1);
-    expect(bench.gateway.simulator.seen.count() - before).toBe(4);
-    bench.accept([newControlKey], [newKey]);
-    expect((await bench.run('verify', ...quick)).code).toBe(0);
+    expect(setup.gateway.simulator.seen.count() - before).toBe(4);
+    setup.accept([newControlKey], [newKey]);
+    expect((await setup.run('verify', ...quick)).code).toBe(0);
   });
 
   it('prints the same as JSON, with full fingerprints', async () => {
-    bench.accept([], [oldKey]);
-    const { code, out } = await bench.run('verify', ...quick, '--json');
+    setup.accept([], [oldKey]);
+    const { code, out } = await setup.run('verify', ...quick, '--json');
     expect(code).toBe(1);
     const about = { version: 1, createdAt: expect.any(String), state: 'current' };
     expect(JSON.parse(out)).toEqual({
@@ -105,11 +105,11 @@ describe('keys verify', () => {
   });
 
   it('reports unusable keys, and a status query without an endpoint', async () => {
-    bench.accept([oldControlKey], [oldKey]);
-    await bench.put({ control_key: '', private_key: newKey });
-    const environments = { sandbox: { baseUrl: bench.gateway.url, product: 'gw' } };
-    const config = ['--config', bench.writeConfig('no-endpoint.yaml', { environments })];
-    const { code, out } = await bench.run('verify', ...quick, ...config, '--json');
+    setup.accept([oldControlKey], [oldKey]);
+    await setup.put({ control_key: '', private_key: newKey });
+    const environments = { sandbox: { baseUrl: setup.gateway.url, product: 'gw' } };
+    const config = ['--config', setup.writeConfig('no-endpoint.yaml', { environments })];
+    const { code, out } = await setup.run('verify', ...quick, ...config, '--json');
     expect(code).toBe(1);
     const rows: { result: string; detail?: string }[] = JSON.parse(out).keys;
     expect(rows.map(({ result, detail }) => [result, detail])).toEqual([
@@ -118,22 +118,22 @@ describe('keys verify', () => {
       ['accepted', undefined],
       ['skipped', 'a status query requires --endpoint ID'],
     ]);
-    const named = await bench.run('verify', ...quick, ...config, '--endpoint', '1235');
+    const named = await setup.run('verify', ...quick, ...config, '--endpoint', '1235');
     expect(resultsIn(named.out)[3]).toBe(`1 private_key ${short(oldFingerprint)} accepted (200)`);
   });
 
   it('is inconclusive for another product or path', async () => {
-    const environments = { sandbox: { baseUrl: bench.gateway.url, product: 'wrong' } };
-    const config = ['--config', bench.writeConfig('wrong-product.yaml', { environments })];
-    const { code, out } = await bench.run('verify', ...quick, ...config);
+    const environments = { sandbox: { baseUrl: setup.gateway.url, product: 'wrong' } };
+    const config = ['--config', setup.writeConfig('wrong-product.yaml', { environments })];
+    const { code, out } = await setup.run('verify', ...quick, ...config);
     expect(code).toBe(1);
     expect(resultsIn(out)[0]).toBe('1 control_key - inconclusive (404)');
   });
 
   it('reports no response if the gateway cannot be reached', async () => {
     const environments = { sandbox: { baseUrl: 'http://127.0.0.1:1', product: 'gw' } };
-    const config = ['--config', bench.writeConfig('no-gateway.yaml', { environments })];
-    const { code, out } = await bench.run('verify', ...quick, ...config);
+    const config = ['--config', setup.writeConfig('no-gateway.yaml', { environments })];
+    const { code, out } = await setup.run('verify', ...quick, ...config);
     expect(code).toBe(1);
     expect(resultsIn(out)[0]).toBe('1 control_key - no response: gateway-unreachable');
   });
@@ -144,21 +144,21 @@ describe('keys verify', () => {
       'order-status': { signature: 'HMAC-SHA1' },
       transfer: { readOnly: true },
     } as const;
-    const config = ['--config', bench.writeConfig('changed.yaml', { operations })];
-    const before = bench.gateway.simulator.seen.count({ operation: 'transfer' });
-    const { out } = await bench.run('verify', ...quick, ...config, '--json');
+    const config = ['--config', setup.writeConfig('changed.yaml', { operations })];
+    const before = setup.gateway.simulator.seen.count({ operation: 'transfer' });
+    const { out } = await setup.run('verify', ...quick, ...config, '--json');
     const rows: { result: string; detail?: string }[] = JSON.parse(out).keys;
     expect(rows[1]).toMatchObject({
       kind: 'private_key',
       result: 'skipped',
       detail: 'no read-only operation uses this key type',
     });
-    expect(bench.gateway.simulator.seen.count({ operation: 'transfer' })).toBe(before);
+    expect(setup.gateway.simulator.seen.count({ operation: 'transfer' })).toBe(before);
   });
 
   it('fails for a login without keys, and for an invalid interval', async () => {
-    expect(await bench.run('verify', '--login', 'nobody')).toMatchObject({ code: 1, out: '' });
-    expect(await bench.run('verify', '--login', 'acme', '--interval', 'x')).toMatchObject({
+    expect(await setup.run('verify', '--login', 'unknown')).toMatchObject({ code: 1, out: '' });
+    expect(await setup.run('verify', '--login', 'acme', '--interval', 'x')).toMatchObject({
       code: 2,
       out: '',
     });
@@ -167,25 +167,25 @@ describe('keys verify', () => {
 
 describe('keys in a directory', () => {
   function directoryConfig(): readonly string[] {
-    const directory = `${bench.folder.path}/keys`;
+    const directory = `${setup.folder.path}/keys`;
     writeKeys(directory, 'sandbox', 'acme', { controlKey: oldControlKey, privateKey: oldKey });
-    return ['--config', bench.writeConfig('directory.yaml', { keys: { source: 'directory', directory } })];
+    return ['--config', setup.writeConfig('directory.yaml', { keys: { source: 'directory', directory } })];
   }
 
   it('are listed and verified', async () => {
-    bench.accept([oldControlKey], [oldKey]);
+    setup.accept([oldControlKey], [oldKey]);
     const config = directoryConfig();
-    const { code, out } = await bench.run('list', ...config);
+    const { code, out } = await setup.run('list', ...config);
     expect(code).toBe(0);
     expect(out).toContain(oldFingerprint);
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
-    expect(await bench.run('verify', ...config, ...quick)).toMatchObject({ code: 0 });
+    expect(await setup.run('verify', ...config, ...quick)).toMatchObject({ code: 0 });
   });
 
   it.each([['generate'], ['import', '--kind', 'control_key'], ['rollback', '--to-version', '1']])(
     'are not changed by %s, which says so',
     async (name, ...options) => {
-      const { code, out, err } = await bench.run(name, ...directoryConfig(), '--login', 'acme', ...options);
+      const { code, out, err } = await setup.run(name, ...directoryConfig(), '--login', 'acme', ...options);
       expect({ code, out }).toEqual({ code: 2, out: '' });
       expect(err).toContain('which Countersign does not manage');
     },

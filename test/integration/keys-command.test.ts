@@ -9,62 +9,62 @@ import {
   oldFingerprint,
   oldKey,
 } from '../support/keys-test-environment.ts';
-import { until } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
 import { vectorPath, vectorText } from '../support/vectors.ts';
 
-const bench = new KeysTestEnvironment();
+const setup = new KeysTestEnvironment();
 const small = ['--login', 'acme', '--bits', '2048'];
 
-beforeAll(() => bench.open());
-afterAll(() => bench.close());
+beforeAll(() => setup.open());
+afterAll(() => setup.close());
 beforeEach(async () => {
-  await bench.forget();
-  await bench.put({ control_key: oldControlKey, private_key: oldKey, note: 'kept' });
+  await setup.forget();
+  await setup.put({ control_key: oldControlKey, private_key: oldKey, note: 'kept' });
 });
 
 async function currentVersion(): Promise<unknown> {
-  const { data } = await bench.admin.request('GET', 'secret/metadata/gateway/sandbox/acme');
+  const { data } = await setup.admin.request('GET', 'secret/metadata/gateway/sandbox/acme');
   return data?.['current_version'];
 }
 
 describe('on a newest version without content', () => {
   const path = 'gateway/sandbox/acme';
   const importKey = () =>
-    bench.run('import', '--login', 'acme', '--kind', 'control_key', '--from', keyFile());
-  const keyFile = () => bench.folder.file('new-control-key', newControlKey);
+    setup.run('import', '--login', 'acme', '--kind', 'control_key', '--from', keyFile());
+  const keyFile = () => setup.folder.file('new-control-key', newControlKey);
 
-  beforeEach(() => bench.put({ control_key: newControlKey, private_key: oldKey }));
+  beforeEach(() => setup.put({ control_key: newControlKey, private_key: oldKey }));
 
   it.each([
     ['deleted', 'undelete it ("vault kv undelete"), or restore an earlier version'],
     ['destroyed', 'restore an earlier version ("countersign keys rollback --to-version 1")'],
   ] as const)('that is %s, keys import and generate fail, and say what to do', async (state, way) => {
-    if (state === 'deleted') await bench.admin.deleteVersions(path, [2]);
-    else await bench.admin.destroy(path, [2]);
-    for (const run of [importKey, () => bench.run('generate', ...small)]) {
+    if (state === 'deleted') await setup.admin.deleteVersions(path, [2]);
+    else await setup.admin.destroy(path, [2]);
+    for (const run of [importKey, () => setup.run('generate', ...small)]) {
       const { code, err, out } = await run();
       expect({ code, out }).toEqual({ code: 1, out: '' });
       expect(err).toContain(`the current version 2 of sandbox/acme is ${state}`);
       expect(err).toContain(way);
       expect(await currentVersion()).toBe(2);
     }
-    expect((await bench.run('rollback', '--login', 'acme', '--to-version', '1')).code).toBe(0);
+    expect((await setup.run('rollback', '--login', 'acme', '--to-version', '1')).code).toBe(0);
     expect((await importKey()).code).toBe(0);
-    expect(await bench.fields()).toMatchObject({ control_key: newControlKey, private_key: oldKey });
+    expect(await setup.fields()).toMatchObject({ control_key: newControlKey, private_key: oldKey });
   });
 
   it('if all versions are destroyed, keys import succeeds: there is nothing to lose', async () => {
-    await bench.admin.destroy(path, [1, 2]);
+    await setup.admin.destroy(path, [1, 2]);
     expect((await importKey()).code).toBe(0);
-    expect(await bench.fields()).toEqual({ control_key: newControlKey });
+    expect(await setup.fields()).toEqual({ control_key: newControlKey });
   });
 });
 
 describe('keys list', () => {
   it('shows every version with kind, age and fingerprint, newest first, within 100 columns', async () => {
-    await bench.put({ control_key: newControlKey, private_key: oldKey });
-    await bench.put({ control_key: newControlKey, private_key: 'no PEM' });
-    const { code, out } = await bench.run('list', '--login', 'acme');
+    await setup.put({ control_key: newControlKey, private_key: oldKey });
+    await setup.put({ control_key: newControlKey, private_key: 'no PEM' });
+    const { code, out } = await setup.run('list', '--login', 'acme');
     expect(code).toBe(0);
     expect(out.replaceAll(/ \d+s /g, ' 0s ').split('\n')).toEqual([
       'sandbox/acme',
@@ -80,12 +80,12 @@ describe('keys list', () => {
   });
 
   it('distinguishes deleted, destroyed and empty versions', async () => {
-    await bench.put({ note: 'no key' });
-    await bench.put({ control_key: newControlKey });
-    await bench.put({ note: 'no key' });
-    await bench.admin.destroy('gateway/sandbox/acme', [1]);
-    await bench.admin.deleteVersions('gateway/sandbox/acme', [3]);
-    const { out } = await bench.run('list', '--login', 'acme', '--json');
+    await setup.put({ note: 'no key' });
+    await setup.put({ control_key: newControlKey });
+    await setup.put({ note: 'no key' });
+    await setup.admin.destroy('gateway/sandbox/acme', [1]);
+    await setup.admin.deleteVersions('gateway/sandbox/acme', [3]);
+    const { out } = await setup.run('list', '--login', 'acme', '--json');
     expect(JSON.parse(out)).toEqual({
       environment: 'sandbox',
       logins: [
@@ -100,7 +100,7 @@ describe('keys list', () => {
         },
       ],
     });
-    const lines = (await bench.run('list', '--login', 'acme')).out.split('\n').slice(2);
+    const lines = (await setup.run('list', '--login', 'acme')).out.split('\n').slice(2);
     expect(lines.map((line) => line.trim().replace(/ +\S+ +\d+s +/, ' '))).toEqual([
       '4 no key',
       '3 deleted',
@@ -110,7 +110,7 @@ describe('keys list', () => {
   });
 
   it('prints the public key and its length as JSON', async () => {
-    const { out } = await bench.run('list', '--login', 'acme', '--json');
+    const { out } = await setup.run('list', '--login', 'acme', '--json');
     expect(JSON.parse(out).logins[0].versions[0].keys).toEqual([
       { kind: 'control_key' },
       {
@@ -123,9 +123,9 @@ describe('keys list', () => {
   });
 
   it('shows the current version of every login if none is named', async () => {
-    await bench.put({ control_key: oldControlKey }, 'beta');
-    await bench.put({ control_key: newControlKey }, 'beta');
-    const { out } = await bench.run('list');
+    await setup.put({ control_key: oldControlKey }, 'beta');
+    await setup.put({ control_key: newControlKey }, 'beta');
+    const { out } = await setup.run('list');
     const lines = out.split('\n').map((line) => line.replaceAll(/ +/g, ' ').replace(/ \d+s /, ' 0s '));
     expect(lines).toContain('sandbox/acme');
     expect(lines.slice(lines.indexOf('sandbox/beta'))).toEqual([
@@ -136,7 +136,7 @@ describe('keys list', () => {
   });
 
   it('fails for a login without keys', async () => {
-    const { code, err } = await bench.run('list', '--login', 'acmee');
+    const { code, err } = await setup.run('list', '--login', 'acmee');
     expect({ code, err }).toEqual({
       code: 1,
       err: 'countersign keys list: sandbox/acmee has no keys; check the spelling',
@@ -146,10 +146,10 @@ describe('keys list', () => {
 
 describe('keys generate', () => {
   it('writes a new private key, keeps the other fields, prints the public key and its fingerprint', async () => {
-    const file = join(bench.folder.path, 'generated.pem');
-    const { code, out } = await bench.run('generate', ...small, '--public-key', file);
+    const file = join(setup.folder.path, 'generated.pem');
+    const { code, out } = await setup.run('generate', ...small, '--public-key', file);
     expect(code).toBe(0);
-    const fields = await bench.fields();
+    const fields = await setup.fields();
     expect(fields).toEqual({
       control_key: oldControlKey,
       private_key: expect.stringContaining('-----BEGIN PRIVATE KEY-----'),
@@ -159,15 +159,15 @@ describe('keys generate', () => {
     expect(out).toContain('Wrote version 2 of sandbox/acme (new RSA key, 2048 bits)');
     expect(out).toContain(publicKey.trimEnd());
     expect(readFileSync(file, 'utf8')).toBe(publicKey);
-    const listed = JSON.parse((await bench.run('list', '--login', 'acme', '--json')).out);
+    const listed = JSON.parse((await setup.run('list', '--login', 'acme', '--json')).out);
     expect(out).toContain(`SHA-256 ${listed.logins[0].versions[0].keys[1].fingerprint}`);
   });
 
   it('generates 4096 bits by default, and removes the passphrase of the previous key', async () => {
     const encrypted = vectorText('keys/rsa-2048-encrypted.pem');
-    await bench.put({ private_key: encrypted, passphrase: 'test passphrase', note: 'kept' });
-    const { out } = await bench.run('generate', '--login', 'acme', '--json');
-    const fields = await bench.fields();
+    await setup.put({ private_key: encrypted, passphrase: 'test passphrase', note: 'kept' });
+    const { out } = await setup.run('generate', '--login', 'acme', '--json');
+    const fields = await setup.fields();
     expect(JSON.parse(out)).toEqual({
       environment: 'sandbox',
       login: 'acme',
@@ -182,31 +182,31 @@ describe('keys generate', () => {
   });
 
   it('creates a login only with --create, and with it only one that does not exist', async () => {
-    const { code, err } = await bench.run('generate', '--login', 'gamma', '--bits', '2048');
+    const { code, err } = await setup.run('generate', '--login', 'gamma', '--bits', '2048');
     expect({ code, err }).toEqual({
       code: 1,
       err: 'countersign keys generate: sandbox/gamma has no secret in Vault. Check the spelling, or use --create to create it. Nothing was written.',
     });
-    expect((await bench.run('generate', '--login', 'gamma', '--bits', '2048', '--create')).code).toBe(0);
-    expect(Object.keys(await bench.fields('gamma'))).toEqual(['private_key']);
-    const again = await bench.run('generate', '--login', 'gamma', '--bits', '2048', '--create');
+    expect((await setup.run('generate', '--login', 'gamma', '--bits', '2048', '--create')).code).toBe(0);
+    expect(Object.keys(await setup.fields('gamma'))).toEqual(['private_key']);
+    const again = await setup.run('generate', '--login', 'gamma', '--bits', '2048', '--create');
     expect(again).toMatchObject({ code: 1, out: '' });
     expect(again.err).toContain('sandbox/gamma already exists (version 1).');
   });
 
   it('writes nothing if the newest version is not the expected one', async () => {
-    await bench.put({ control_key: newControlKey });
-    const { code, err } = await bench.run('generate', ...small, '--cas', '1');
+    await setup.put({ control_key: newControlKey });
+    const { code, err } = await setup.run('generate', ...small, '--cas', '1');
     expect(code).toBe(1);
     expect(err).toContain('version 1 of sandbox/acme is no longer current');
     expect(err).toContain('Nothing was written.');
     expect(await currentVersion()).toBe(2);
-    expect((await bench.run('generate', ...small, '--cas', '2')).code).toBe(0);
+    expect((await setup.run('generate', ...small, '--cas', '2')).code).toBe(0);
   });
 
   it('does not overwrite an existing public key', async () => {
-    const file = bench.folder.file('there.pem', 'the key that the gateway was given');
-    const { code, err } = await bench.run('generate', ...small, '--public-key', file);
+    const file = setup.folder.file('there.pem', 'the key that the gateway was given');
+    const { code, err } = await setup.run('generate', ...small, '--public-key', file);
     expect(code).toBe(1);
     expect(err).toContain('there.pem already exists');
     expect(readFileSync(file, 'utf8')).toBe('the key that the gateway was given');
@@ -214,8 +214,8 @@ describe('keys generate', () => {
   });
 
   it('reports that the key is in Vault if only the public key could not be written', async () => {
-    const file = join(bench.folder.path, 'no-such-folder', 'new.pem');
-    const { code, out, err } = await bench.run('generate', ...small, '--public-key', file);
+    const file = join(setup.folder.path, 'no-such-folder', 'new.pem');
+    const { code, out, err } = await setup.run('generate', ...small, '--public-key', file);
     expect(code).toBe(1);
     expect(out).toContain('-----BEGIN PUBLIC KEY-----');
     expect(err).toContain('copy it from the output above. The new version is in Vault.');
@@ -223,26 +223,26 @@ describe('keys generate', () => {
   });
 
   it.each(['1024', '9000', 'many', '-1'])('rejects %s bits', async (bits) => {
-    expect(await bench.run('generate', '--login', 'acme', `--bits=${bits}`)).toMatchObject({ code: 2 });
+    expect(await setup.run('generate', '--login', 'acme', `--bits=${bits}`)).toMatchObject({ code: 2 });
   });
 });
 
 describe('keys import', () => {
   it('reads a control key from standard input, and keeps the other fields', async () => {
-    const { child, ended } = bench.start('import', '--login', 'acme', '--kind', 'control_key');
+    const { child, ended } = setup.start('import', '--login', 'acme', '--kind', 'control_key');
     child.stdin.end(`${newControlKey}\n`);
     expect(await ended).toEqual({
       code: 0,
       out: 'Wrote version 2 of sandbox/acme (new control key)\n',
       err: '',
     });
-    expect(await bench.fields()).toEqual({ control_key: newControlKey, private_key: oldKey, note: 'kept' });
+    expect(await setup.fields()).toEqual({ control_key: newControlKey, private_key: oldKey, note: 'kept' });
   });
 
   it('lets one of two concurrent writers win, and reports to the other that nothing was written', async () => {
-    bench.vault.seen.length = 0;
-    const writers = [1, 2].map(() => bench.start('import', '--login', 'acme', '--kind', 'control_key'));
-    await until(() => bench.vault.count(/^GET secret\/metadata/) === 2, 'both have read the version');
+    setup.vault.seen.length = 0;
+    const writers = [1, 2].map(() => setup.start('import', '--login', 'acme', '--kind', 'control_key'));
+    await until(() => setup.vault.count(/^GET secret\/metadata/) === 2, 'both have read the version');
     const [first, second] = writers;
     first?.child.stdin.end('first');
     expect(await first?.ended).toMatchObject({ code: 0 });
@@ -252,35 +252,35 @@ describe('keys import', () => {
       out: '',
       err: 'countersign keys import: version 1 of sandbox/acme is no longer current: the secret was changed concurrently. Nothing was written. Check with "countersign keys list" and retry.\n',
     });
-    expect(await bench.fields()).toMatchObject({ control_key: 'first' });
+    expect(await setup.fields()).toMatchObject({ control_key: 'first' });
     expect(await currentVersion()).toBe(2);
   });
 
   it('does not overwrite a login that was created concurrently', async () => {
-    await bench.forget();
-    bench.vault.seen.length = 0;
+    await setup.forget();
+    setup.vault.seen.length = 0;
     const options = ['--login', 'acme', '--kind', 'control_key', '--create'];
-    const { child, ended } = bench.start('import', ...options);
-    await until(() => bench.vault.count(/^GET secret\/metadata/) === 1, 'it has seen that there is none');
-    await bench.put({ control_key: 'first' });
+    const { child, ended } = setup.start('import', ...options);
+    await until(() => setup.vault.count(/^GET secret\/metadata/) === 1, 'it has seen that there is none');
+    await setup.put({ control_key: 'first' });
     child.stdin.end('second');
     const { code, err } = await ended;
     expect(code).toBe(1);
     expect(err).toContain('sandbox/acme already exists: the secret was changed concurrently.');
-    expect(await bench.fields()).toEqual({ control_key: 'first' });
+    expect(await setup.fields()).toEqual({ control_key: 'first' });
   });
 
   it('imports an encrypted private key with its passphrase, and prints the public key', async () => {
-    const passphrase = bench.folder.file('passphrase', 'test passphrase\n');
+    const passphrase = setup.folder.file('passphrase', 'test passphrase\n');
     const from = ['--from', vectorPath('keys/rsa-2048-encrypted.pem'), '--passphrase-file', passphrase];
-    const { code, out } = await bench.run('import', '--login', 'acme', '--kind', 'private_key', ...from);
+    const { code, out } = await setup.run('import', '--login', 'acme', '--kind', 'private_key', ...from);
     expect(code).toBe(0);
     expect(out).toContain(`SHA-256 ${oldFingerprint}`);
-    expect(await bench.fields()).toMatchObject({
+    expect(await setup.fields()).toMatchObject({
       private_key: vectorText('keys/rsa-2048-encrypted.pem'),
       passphrase: 'test passphrase',
     });
-    expect((await bench.run('list', '--login', 'acme')).out).toContain(
+    expect((await setup.run('list', '--login', 'acme')).out).toContain(
       `2        private_key  0s   ${oldFingerprint}`,
     );
   });
@@ -293,8 +293,8 @@ describe('keys import', () => {
     ['control_key', 'two\nlines', 'a control key must be a single line'],
     ['control_key', '-----BEGIN PRIVATE KEY-----', 'a control key must be a single line'],
   ])('rejects an unusable %s before anything is written', async (kind, text, problem) => {
-    const from = ['--from', bench.folder.file('given', text)];
-    const { code, err } = await bench.run('import', '--login', 'acme', '--kind', kind, ...from);
+    const from = ['--from', setup.folder.file('given', text)];
+    const { code, err } = await setup.run('import', '--login', 'acme', '--kind', kind, ...from);
     expect(code).toBe(1);
     expect(err).toContain(problem);
     expect(err).toContain('Nothing was written.');
@@ -302,7 +302,7 @@ describe('keys import', () => {
   });
 
   it('does not accept a key as an argument, and does not print it', async () => {
-    const { code, err } = await bench.run(
+    const { code, err } = await setup.run(
       'import',
       '--login',
       'acme',
@@ -318,8 +318,8 @@ describe('keys import', () => {
 
 describe('keys rollback', () => {
   it('writes exactly the fields of the earlier version as a new version', async () => {
-    await bench.put({ control_key: newControlKey, private_key: oldKey, passphrase: 'x', more: 1 });
-    const { code, out } = await bench.run('rollback', '--login', 'acme', '--to-version', '1');
+    await setup.put({ control_key: newControlKey, private_key: oldKey, passphrase: 'x', more: 1 });
+    const { code, out } = await setup.run('rollback', '--login', 'acme', '--to-version', '1');
     expect({ code, out }).toEqual({
       code: 0,
       out: [
@@ -328,24 +328,24 @@ describe('keys rollback', () => {
         `  private_key  ${oldFingerprint}`,
       ].join('\n'),
     });
-    expect(await bench.fields()).toEqual({ control_key: oldControlKey, private_key: oldKey, note: 'kept' });
+    expect(await setup.fields()).toEqual({ control_key: oldControlKey, private_key: oldKey, note: 'kept' });
   });
 
   it.each([
     ['2', 'version 2 is already current.'],
     ['7', 'version 7 does not exist or was deleted.'],
   ])('does not go to version %s', async (to, problem) => {
-    await bench.put({ control_key: newControlKey });
-    const { code, err } = await bench.run('rollback', '--login', 'acme', '--to-version', to);
+    await setup.put({ control_key: newControlKey });
+    const { code, err } = await setup.run('rollback', '--login', 'acme', '--to-version', to);
     expect(code).toBe(1);
     expect(err).toContain(problem);
     expect(await currentVersion()).toBe(2);
   });
 
   it('does not go to a version without a usable key', async () => {
-    await bench.put({ control_key: '' });
-    await bench.put({ control_key: newControlKey });
-    const { code, err } = await bench.run('rollback', '--login', 'acme', '--to-version', '2');
+    await setup.put({ control_key: '' });
+    await setup.put({ control_key: newControlKey });
+    const { code, err } = await setup.run('rollback', '--login', 'acme', '--to-version', '2');
     expect({ code, err }).toEqual({
       code: 1,
       err: 'countersign keys rollback: version 2 has no usable key. Nothing was written.',
@@ -353,8 +353,8 @@ describe('keys rollback', () => {
   });
 
   it('writes nothing after a concurrent change', async () => {
-    await bench.put({ control_key: newControlKey });
-    const { code, err } = await bench.run(
+    await setup.put({ control_key: newControlKey });
+    const { code, err } = await setup.run(
       ...(['rollback', '--login', 'acme', '--to-version', '1', '--cas', '1'] as const),
     );
     expect(code).toBe(1);
@@ -369,22 +369,22 @@ it.each([
 ] as const)(
   'keys %s does not say "nothing was written" when Vault writes and responds too late',
   async (name, options) => {
-    await bench.put({ control_key: newControlKey });
-    const key = bench.folder.file('late-control-key', 'third');
-    const { address } = bench.admin;
+    await setup.put({ control_key: newControlKey });
+    const key = setup.folder.file('late-control-key', 'third');
+    const { address } = setup.admin;
     const auth = { method: 'token', tokenFile: 'token' } as const;
-    const hasty = bench.writeConfig('hasty.yaml', {
+    const hasty = setup.writeConfig('hasty.yaml', {
       keys: { source: 'vault', vault: { address, auth, timeout: '500ms' } },
     });
-    bench.vault.fail({ kind: 'late-write' }, /^secret\/data/);
+    setup.vault.fail({ kind: 'late-write' }, /^secret\/data/);
     try {
-      expect(await bench.run(name, '--config', hasty, ...options(key))).toEqual({
+      expect(await setup.run(name, '--config', hasty, ...options(key))).toEqual({
         code: 1,
         out: '',
         err: `countersign keys ${name}: Vault did not respond in time. The new version of sandbox/acme may have been written: check with "countersign keys list".`,
       });
     } finally {
-      bench.vault.heal();
+      setup.vault.heal();
     }
     expect(await currentVersion()).toBe(3);
   },
@@ -392,28 +392,28 @@ it.each([
 
 describe('keys', () => {
   it('reads a token from a file or a named environment variable, never from VAULT_TOKEN implicitly', async () => {
-    bench.folder.file('wrong', 'no-such-token');
+    setup.folder.file('wrong', 'no-such-token');
     const auth = { method: 'token', tokenFile: 'wrong' } as const;
-    const keys = { source: 'vault', vault: { address: bench.admin.address, auth } } as const;
-    const config = ['--config', bench.writeConfig('wrong.yaml', { keys }), '--login', 'acme'];
+    const keys = { source: 'vault', vault: { address: setup.admin.address, auth } } as const;
+    const config = ['--config', setup.writeConfig('wrong.yaml', { keys }), '--login', 'acme'];
     process.env['VAULT_TOKEN'] = 'stub-root-token';
     try {
-      expect(await bench.run('list', ...config)).toMatchObject({ code: 1, out: '' });
-      expect(await bench.run('list', ...config, '--token-env', 'VAULT_TOKEN')).toMatchObject({ code: 0 });
+      expect(await setup.run('list', ...config)).toMatchObject({ code: 1, out: '' });
+      expect(await setup.run('list', ...config, '--token-env', 'VAULT_TOKEN')).toMatchObject({ code: 0 });
     } finally {
       delete process.env['VAULT_TOKEN'];
     }
-    const file = ['--token-file', join(bench.folder.path, 'token')];
-    expect(await bench.run('list', ...config, ...file)).toMatchObject({ code: 0 });
-    expect(await bench.run('list', ...config, ...file, '--token-env', 'X')).toMatchObject({ code: 2 });
-    expect(await bench.run('list', ...config, '--token-env', 'NOT_SET_HERE')).toMatchObject({ code: 2 });
+    const file = ['--token-file', join(setup.folder.path, 'token')];
+    expect(await setup.run('list', ...config, ...file)).toMatchObject({ code: 0 });
+    expect(await setup.run('list', ...config, ...file, '--token-env', 'X')).toMatchObject({ code: 2 });
+    expect(await setup.run('list', ...config, '--token-env', 'NOT_SET_HERE')).toMatchObject({ code: 2 });
   });
 
   it('does not need the files that only the proxy needs', async () => {
     const proxy = { tls: { certFile: '/tls/not-here.crt', keyFile: '/tls/not-here.key' } };
-    const config = bench.writeConfig('proxy.yaml', { proxy });
+    const config = setup.writeConfig('proxy.yaml', { proxy });
     expect(existsSync('/tls/not-here.crt')).toBe(false);
-    expect(await bench.run('list', '--config', config, '--login', 'acme')).toMatchObject({ code: 0 });
+    expect(await setup.run('list', '--config', config, '--login', 'acme')).toMatchObject({ code: 0 });
   });
 
   it.each([
@@ -426,21 +426,21 @@ describe('keys', () => {
     [['rollback', '--login', 'acme', '--to-version', 'x'], '--to-version must be a whole number'],
     [['remove'], 'unknown subcommand "remove"'],
   ])('responds to %j with a hint and exit code 2', async ([name = '', ...options], hint) => {
-    const { code, out, err } = await bench.run(name, ...options);
+    const { code, out, err } = await setup.run(name, ...options);
     expect({ code, out }).toEqual({ code: 2, out: '' });
     expect(err).toContain(hint);
     expect(err).toMatch(/See: countersign keys .*--help$/);
   });
 
   it.each(['list', 'generate', 'import', 'verify', 'rollback'])('explains %s', async (name) => {
-    const { code, out } = await bench.run(name, '--help');
+    const { code, out } = await setup.run(name, '--help');
     expect(code).toBe(0);
     expect(out).toContain(`Usage: countersign keys ${name} --config FILE --environment NAME`);
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(110);
   });
 
   it('describes both ways to rotate a key', async () => {
-    const { code, out } = await bench.run('--help');
+    const { code, out } = await setup.run('--help');
     expect(code).toBe(0);
     for (const part of ['Rotating an RSA key: Vault first', 'Rotating a control key: gateway first']) {
       expect(out).toContain(part);

@@ -1,73 +1,60 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
-import { afterEach, expect, it } from '@jest/globals';
-import { samples } from '../support/exposition.ts';
-import { freePort, once, reply, startFaultyGateway } from '../support/faulty-gateway.ts';
-import { paths, post, transferForm, until } from '../support/forwarding.ts';
-import { configFor, type ServeProcess, spawnServe } from '../support/process.ts';
-import { formRequest, RawConnection } from '../support/raw-http.ts';
+import { expect, it } from '@jest/globals';
+import { configFor } from '../support/config.ts';
+import { type Countersign, observe } from '../support/countersign.ts';
+import { freePort, httpResponse, once } from '../support/faulty-gateway.ts';
+import { harness } from '../support/harness.ts';
+import { type ServeProcess } from '../support/process.ts';
+import { formRequest } from '../support/raw-http.ts';
+import { until } from '../support/until.ts';
 
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
-interface RunningProxy {
-  readonly process: ServeProcess;
-  readonly url: string;
-  readonly adminUrl: string;
-}
+type Running = ServeProcess & Countersign;
 
 /** With fixed ports, because the log line with the ports may be lost. */
-async function serveWith(stdout: number | 'pipe'): Promise<RunningProxy> {
-  const gateway = await startFaultyGateway([once(reply('200 OK', 'status=approved\n'))]);
-  stops.push(gateway.close);
+async function serveWith(stdout: number | 'pipe'): Promise<Running> {
+  const gateway = await starts.gateway([once(httpResponse('200 OK', 'status=approved\n'))]);
   const [proxy, admin] = [await freePort(), await freePort()];
-  const process = spawnServe({
-    stdout,
-    config: configFor(gateway.url, {
-      proxy: { port: proxy, timeouts: { shutdownDelay: '0s' } },
-      admin: { port: admin },
-    }),
-  });
-  stops.push(process.clear);
-  const adminUrl = `http://127.0.0.1:${admin}`;
-  await until(() =>
-    fetch(`${adminUrl}/healthz`).then(
-      ({ ok }) => ok,
-      () => false,
-    ),
+  const timeouts = { shutdownDelay: '0s' };
+  const file = configFor(gateway.url, { proxy: { port: proxy, timeouts }, admin: { port: admin } });
+  const process = starts.spawn({ stdout, file });
+  const urls = { url: `http://127.0.0.1:${proxy}`, adminUrl: `http://127.0.0.1:${admin}` };
+  const observed = observe(urls, process.stdout);
+  await until(
+    () =>
+      observed.readiness().then(
+        (status) => status === 200,
+        () => false,
+      ),
+    'the process is ready',
+    30,
   );
-  return { process, url: `http://127.0.0.1:${proxy}`, adminUrl };
+  return { ...observed, ...process };
 }
 
-async function droppedLines(adminUrl: string): Promise<number> {
-  const page = await (await fetch(`${adminUrl}/metrics`)).text();
-  return samples(page).get('countersign_log_lines_dropped_total') ?? Number.NaN;
-}
+const droppedLines = async ({ metric }: Running): Promise<number> =>
+  (await metric('log_lines_dropped_total')) ?? Number.NaN;
 
-async function transferSucceeds(url: string): Promise<void> {
-  expect(await post(`${url}${paths.transfer}`, transferForm)).toMatchObject({
-    status: 200,
-    body: 'status=approved\n',
-  });
+async function transferSucceeds({ transfer }: Running): Promise<void> {
+  expect(await transfer()).toMatchObject({ status: 200, body: 'status=approved\n' });
 }
 
 /** Sends requests with a log line each, until lines are dropped. */
-async function fillLog({ url, adminUrl }: RunningProxy): Promise<void> {
-  const connection = await RawConnection.open(url);
+async function fillLog(running: Running): Promise<void> {
+  const connection = await running.connect();
   const batch = 1_000;
-  for (let round = 0; round < 20 && !((await droppedLines(adminUrl)) > 0); round += 1) {
+  for (let round = 0; round < 20 && !((await droppedLines(running)) > 0); round += 1) {
     connection.send(formRequest('/nowhere').repeat(batch));
-    for (let count = 0; count < batch; count += 1) await connection.answer();
+    for (let count = 0; count < batch; count += 1) await connection.response();
   }
   connection.close();
 }
 
 async function exitsInTime(process: ServeProcess): Promise<void> {
   const began = performance.now();
-  process.signal('SIGTERM');
-  expect(await process.ended).toBe(0);
+  expect(await process.stop()).toBe(0);
   expect(performance.now() - began).toBeLessThan(5_000);
 }
 
@@ -75,56 +62,55 @@ it('a full disk for the log stops neither requests nor SIGTERM', async () => {
   const full = openSync('/dev/full', 'w');
   const running = await serveWith(full);
   closeSync(full);
-  await transferSucceeds(running.url);
-  await until(async () => (await droppedLines(running.adminUrl)) > 0);
-  await transferSucceeds(running.url);
+  await transferSucceeds(running);
+  await until(async () => (await droppedLines(running)) > 0);
+  await transferSucceeds(running);
   const readyz = await fetch(`${running.adminUrl}/readyz`);
   expect([readyz.status, await readyz.json()]).toEqual([
     200,
     { ready: true, reasons: [], warnings: ['log-lines-dropped'] },
   ]);
-  await exitsInTime(running.process);
+  await exitsInTime(running);
 });
 
 it('a closed log pipe stops neither requests nor SIGTERM', async () => {
   const running = await serveWith('pipe');
-  running.process.child.stdout?.destroy();
-  await transferSucceeds(running.url);
-  await until(async () => (await droppedLines(running.adminUrl)) > 0);
-  await transferSucceeds(running.url);
-  await exitsInTime(running.process);
+  running.child.stdout?.destroy();
+  await transferSucceeds(running);
+  await until(async () => (await droppedLines(running)) > 0);
+  await transferSucceeds(running);
+  await exitsInTime(running);
 });
 
 it('a stalled log reader does not stop requests, and gets whole lines when it continues', async () => {
   const running = await serveWith('pipe');
-  const { process, url, adminUrl } = running;
-  process.child.stdout?.pause();
+  running.child.stdout?.pause();
   await fillLog(running);
-  expect(await droppedLines(adminUrl)).toBeGreaterThan(0);
-  await transferSucceeds(url);
-  expect((await fetch(`${adminUrl}/readyz`)).status).toBe(200);
-  process.child.stdout?.resume();
-  await until(() => process.lines('log lines dropped').length > 0);
-  await transferSucceeds(url);
-  const lost = await droppedLines(adminUrl);
-  await exitsInTime(process);
-  const lines = process.stdout().split('\n').slice(0, -1);
+  expect(await droppedLines(running)).toBeGreaterThan(0);
+  await transferSucceeds(running);
+  expect(await running.readiness()).toBe(200);
+  running.child.stdout?.resume();
+  await until(() => running.logLines('log lines dropped').length > 0);
+  await transferSucceeds(running);
+  const lost = await droppedLines(running);
+  await exitsInTime(running);
+  const lines = running.stdout().split('\n').slice(0, -1);
   expect(lines.filter((line) => !isJson(line))).toEqual([]);
-  expect(process.lines('log lines dropped')).toEqual([expect.objectContaining({ lines: lost })]);
+  expect(running.logLines('log lines dropped')).toEqual([expect.objectContaining({ lines: lost })]);
 }, 60_000);
 
 it('a stalled log reader has 0.3 s to continue before the process exits', async () => {
   const running = await serveWith('pipe');
-  running.process.child.stdout?.pause();
+  running.child.stdout?.pause();
   await fillLog(running);
   const began = performance.now();
-  running.process.signal('SIGTERM');
-  await until(() => running.process.child.exitCode !== null);
+  running.signal('SIGTERM');
+  await until(() => running.child.exitCode !== null);
   const elapsed = performance.now() - began;
-  expect(running.process.child.exitCode).toBe(0);
+  expect(running.child.exitCode).toBe(0);
   expect(elapsed).toBeGreaterThanOrEqual(300);
   expect(elapsed).toBeLessThan(5_000);
-  running.process.child.stdout?.resume();
+  running.child.stdout?.resume();
 }, 60_000);
 
 it('a command whose output cannot be written exits with 1; a reader that closes the pipe is not an error', () => {

@@ -1,17 +1,20 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Reason } from '../../src/errors.ts';
-import { type Edge, startEdge, status, statusForm, transfer } from '../support/edge.ts';
+import { paths, statusForm } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
 import { testControlKey, testPrivateKey } from '../support/service.ts';
 
+const { status, transfer } = paths;
+
+const starts = harness(afterAll);
 let edge: Edge;
 
 beforeAll(async () => {
   const keys = { controlKey: testControlKey, privateKey: testPrivateKey };
-  edge = await startEdge({ keys: { acme: keys, beta: keys } });
+  edge = await starts.edge({ keys: { acme: keys, beta: keys } });
 });
-afterAll(() => edge.stop());
 beforeEach(() => {
   edge.gateway.requests.length = 0;
 });
@@ -33,7 +36,7 @@ const conflicting: [name: string, request: string, reason: Reason][] = [
 
 describe('conflicting logins', () => {
   it.each(conflicting)('are rejected: %s', async (_, request, reason) => {
-    expectProblem(await edge.ask(request), reason);
+    expectProblem(await edge.send(request), reason);
     expect(edge.gateway.requests).toHaveLength(0);
   });
 });
@@ -44,20 +47,20 @@ describe('the map of endpoints', () => {
     ['a group', '/sandbox/gw/api/v4/status/group/1234'],
   ])('applies to %s: another login in the body conflicts', async (_, target) => {
     const request = formRequest(target, 'login=beta&client_orderid=1');
-    expectProblem(await edge.ask(request), 'login-conflict');
+    expectProblem(await edge.send(request), 'login-conflict');
     expect(edge.gateway.requests).toHaveLength(0);
   });
 });
 
 describe('a request without a login', () => {
   it('gets the advice to send the header', async () => {
-    const problem = expectProblem(await edge.ask(formRequest(unmapped, 'amount=1')), 'login-missing');
+    const problem = expectProblem(await edge.send(formRequest(unmapped, 'amount=1')), 'login-missing');
     expect(problem.detail).toContain('Countersign-Login');
   });
 
   it('gets the advice to send the body parameter', async () => {
     const request = formRequest('/sandbox/gw/api/v4/status/77', 'client_orderid=1');
-    const problem = expectProblem(await edge.ask(request), 'login-missing');
+    const problem = expectProblem(await edge.send(request), 'login-missing');
     expect(problem.detail).toContain('body parameter "login"');
   });
 });
@@ -79,32 +82,32 @@ const invalid = [
 
 describe('an invalid login', () => {
   it.each(invalid)('is rejected in the path: %s', async (login) => {
-    expectProblem(await edge.ask(formRequest(balanceOf(login))), 'parameter-invalid');
+    expectProblem(await edge.send(formRequest(balanceOf(login))), 'parameter-invalid');
     expect(edge.gateway.requests).toHaveLength(0);
   });
 
   it.each(invalid.filter((login) => !login.includes('%zz')))('is rejected in the body: %s', async (login) => {
-    expectProblem(await edge.ask(formRequest(unmapped, `login=${login}`)), 'parameter-invalid');
+    expectProblem(await edge.send(formRequest(unmapped, `login=${login}`)), 'parameter-invalid');
   });
 
   it.each(['..', 'a/b', 'a%2fb', '', 'acme, acme', 'x'.repeat(200)])(
     'is rejected in the header: "%s"',
     async (login) => {
-      expectProblem(await edge.ask(formRequest(unmapped, '', header(login))), 'parameter-invalid');
+      expectProblem(await edge.send(formRequest(unmapped, '', header(login))), 'parameter-invalid');
     },
   );
 
   it('is an unknown route if it has two segments', async () => {
-    expectProblem(await edge.ask(formRequest(balanceOf('a/b'))), 'unknown-route');
+    expectProblem(await edge.send(formRequest(balanceOf('a/b'))), 'unknown-route');
   });
 });
 
 it.each(['__proto__', 'constructor', 'toString', 'x'.repeat(128)])(
   'a login without keys has none: %s',
   async (login) => {
-    expectProblem(await edge.ask(formRequest(balanceOf(login))), 'key-missing');
+    expectProblem(await edge.send(formRequest(balanceOf(login))), 'key-missing');
     expectProblem(
-      await edge.ask(formRequest(`/sandbox/gw/api/v4/transfer/${login}`, `login=${login}`)),
+      await edge.send(formRequest(`/sandbox/gw/api/v4/transfer/${login}`, `login=${login}`)),
       'key-missing',
     );
     expect(edge.gateway.requests).toHaveLength(0);
@@ -119,7 +122,7 @@ describe('the login', () => {
     ['the path, escaped', formRequest(balanceOf('b%65ta')), 'beta'],
     ['all of them, where they agree', formRequest(status, statusForm, header('acme')), 'acme'],
   ])('is found in %s', async (_, request, login) => {
-    expect((await edge.ask(request)).status).toBe(200);
+    expect((await edge.send(request)).status).toBe(200);
     const [received] = edge.gateway.requests;
     expect(received?.headers.authorization).toContain(`oauth_consumer_key="${login}"`);
     expect(received?.rawHeaders.join()).not.toMatch(/countersign-login/i);

@@ -1,5 +1,5 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
-import { type Edge, startEdge } from '../support/edge.ts';
+import { describe, expect, it } from '@jest/globals';
+import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
 import { marksIn } from '../support/secret-canaries.ts';
@@ -12,39 +12,39 @@ const keys = { controlKey: testControlKey, privateKey: testPrivateKey };
 const anyone = { name: 'local', credentials: [{ anonymous: true as const }] };
 const anything = { environments: ['*'], operations: ['*'], logins: ['*'] };
 
+const starts = harness();
 let edge: Edge;
 
-afterEach(() => edge.stop());
-
 async function start(options: Partial<ProxyOptions> = {}): Promise<void> {
-  edge = await startEdge({
+  edge = await starts.edge({
     keys: { [card]: keys, [grouped]: keys, [other]: keys },
     logLevel: 'debug',
     ...options,
   });
 }
 
-const balanceOf = (login: string) => edge.ask(formRequest(`/sandbox/gw/api/v2/get-balance/manager/${login}`));
+const balanceOf = (login: string) =>
+  edge.send(formRequest(`/sandbox/gw/api/v2/get-balance/manager/${login}`));
 
 /** Everything that was written: the log and the metrics. */
 async function written(): Promise<string> {
-  return `${edge.proxy.logText()}${await edge.proxy.metrics()}`;
+  return `${edge.logText()}${await edge.metrics()}`;
 }
 
 const marks = { card, grouped, other };
 
 describe('a login that looks like a card number', () => {
-  it('is used, and is in no log line and no label', async () => {
+  it('works, and is in no log line and no label', async () => {
     await start();
     expect((await balanceOf(card)).status).toBe(200);
     expect((await balanceOf(grouped)).status).toBe(200);
     expect(edge.gateway.requests).toHaveLength(2);
     expect(marksIn(await written(), marks)).toEqual([]);
-    const lines = await edge.exchanges(2);
+    const lines = await edge.requestLines(2);
     expect(lines.map(({ login }) => login)).toEqual(Array(2).fill('[redacted: looks like a card number]'));
   });
 
-  it('is in no answer that says its keys are missing or unusable', async () => {
+  it('is not in the response that its keys are missing or unusable', async () => {
     await start({ keys: { [grouped]: { controlKey: '' } } });
     const missing = await balanceOf(card);
     const unusable = await balanceOf(grouped);
@@ -57,23 +57,23 @@ describe('a login that looks like a card number', () => {
   it('is not in the line of a request that would be denied in enforce mode', async () => {
     await start({ config: { callers: [{ ...anyone, mode: 'dry-run', allow: [] }] } });
     await balanceOf(card);
-    expect(edge.proxy.logText()).toContain('would be denied in enforce mode');
+    expect(edge.logText()).toContain('would be denied in enforce mode');
     expect(marksIn(await written(), marks)).toEqual([]);
   });
 
   it('is not in the lines of its rotation', async () => {
     await start();
     await balanceOf(card);
-    edge.gateway.reply = (response) => {
+    edge.gateway.respond = (response) => {
       if (edge.gateway.requests.length === 2) {
         response.statusCode = 403;
-        writeKeys(edge.proxy.keysFolder, 'sandbox', card, { controlKey: `${testControlKey}-next` });
+        writeKeys(edge.keysFolder, 'sandbox', card, { controlKey: `${testControlKey}-next` });
       }
       response.end('OK');
     };
     expect((await balanceOf(card)).status).toBe(200);
     expect(edge.gateway.requests).toHaveLength(3);
-    expect(edge.proxy.logText().match(/keys updated/g)).toHaveLength(2);
+    expect(edge.logText().match(/keys updated/g)).toHaveLength(2);
     expect(marksIn(await written(), marks)).toEqual([]);
   });
 });
@@ -93,8 +93,8 @@ describe('a configured login', () => {
       await start(options);
       await balanceOf(card);
       await balanceOf(other);
-      expect((await edge.exchanges(2))[0]).toMatchObject({ login: card });
-      expect(await edge.proxy.metrics()).toContain(`login="${card}"`);
+      expect((await edge.requestLines(2))[0]).toMatchObject({ login: card });
+      expect(await edge.metrics()).toContain(`login="${card}"`);
       expect(marksIn(await written(), { other })).toEqual([]);
     },
   );
@@ -102,9 +102,9 @@ describe('a configured login', () => {
   it('is written from the reload on that names it', async () => {
     await start();
     await balanceOf(card);
-    await edge.proxy.reload({ callers: [{ ...anyone, allow: [anything, { ...anything, logins: [card] }] }] });
+    await edge.reload({ callers: [{ ...anyone, allow: [anything, { ...anything, logins: [card] }] }] });
     await balanceOf(card);
-    const lines = await edge.exchanges(2);
+    const lines = await edge.requestLines(2);
     expect(lines.map(({ login }) => login)).toEqual(['[redacted: looks like a card number]', card]);
   });
 });

@@ -1,16 +1,13 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { afterEach, describe, expect, it } from '@jest/globals';
-import { type Edge, startEdge, status, statusForm, transfer } from '../support/edge.ts';
-import { post, until } from '../support/forwarding.ts';
-import { limitMemory, peakMemory } from '../support/memory-limit.ts';
-import { configFor, spawnServe } from '../support/process.ts';
-import { formRequest, RawConnection } from '../support/raw-http.ts';
-import { startRecordingGateway } from '../support/recording-gateway.ts';
+import { describe, expect, it } from '@jest/globals';
+import { paths, statusForm } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
+import { formRequest } from '../support/raw-http.ts';
+import { until } from '../support/until.ts';
 
-const stops: (() => Promise<unknown> | void)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0)) await stop();
-});
+const { status, transfer } = paths;
+
+const starts = harness();
 
 /** Bytes that the budget reserves for each byte of a form. */
 const perFormByte = 6;
@@ -21,16 +18,16 @@ const smallest = { proxy: { port: 0, maxBufferedBytes: 1_048_576 } };
 /** Sends forms of these lengths, whose responses are delayed until the end of the test. Status requests get `body`. */
 async function holdForms(edge: Edge, lengths: readonly number[], body = ''): Promise<void> {
   const over = Promise.withResolvers<void>();
-  // Before the proxy stops, which waits for requests in flight.
-  stops.unshift(over.resolve);
-  edge.gateway.reply = (response, { target }) => {
+  // The proxy waits for requests in flight.
+  starts.atEnd(over.resolve);
+  edge.gateway.respond = (response, { target }) => {
     if (target.includes('/status/')) {
       response.setHeader('Content-Type', 'text/html');
       response.end(body);
     } else void over.promise.then(() => response.end('OK'));
   };
   for (const length of lengths) {
-    void post(`${edge.proxy.url}${transfer}`, `a=${'b'.repeat(length - 2)}`);
+    void edge.post(transfer, `a=${'b'.repeat(length - 2)}`);
   }
   await until(() => edge.gateway.requests.length === lengths.length);
 }
@@ -39,42 +36,36 @@ async function holdForms(edge: Edge, lengths: readonly number[], body = ''): Pro
 const statusOf = (size: number): string =>
   `type=status-response\n&descriptor=${'x'.repeat(size - 34)}\n`.padEnd(size);
 
-const askStatusAsJson = (edge: Edge) =>
-  post(`${edge.proxy.url}${status}`, statusForm, { Accept: 'application/json' });
+const queryStatusAsJson = (edge: Edge) => edge.post(status, statusForm, { Accept: 'application/json' });
 
 describe('the memory for requests and responses', () => {
   it('when used up, rejects a further form as overloaded, and accepts forms again afterwards', async () => {
-    const edge = await startEdge({ config: smallest });
-    stops.push(edge.stop);
+    const edge = await starts.edge({ config: smallest });
     const going = Promise.withResolvers<void>();
-    edge.gateway.reply = (response) => void going.promise.then(() => response.end('OK'));
-    const url = `${edge.proxy.url}${transfer}`;
-    const held = [post(url, largeForm), post(url, largeForm)];
+    edge.gateway.respond = (response) => void going.promise.then(() => response.end('OK'));
+    const held = [edge.post(transfer, largeForm), edge.post(transfer, largeForm)];
     await until(() => edge.gateway.requests.length === 2);
-    const rejected = await post(url, largeForm);
+    const rejected = await edge.post(transfer, largeForm);
     expect(rejected).toMatchObject({
       status: 503,
       headers: { 'retry-after': '1', 'countersign-outcome': 'not-sent' },
     });
     expect(JSON.parse(rejected.body)).toMatchObject({ reason: 'overloaded' });
-    edge.gateway.reply = (response) => response.end('OK');
-    expect((await post(url, 'a=b')).status).toBe(200);
+    edge.gateway.respond = (response) => response.end('OK');
+    expect((await edge.post(transfer, 'a=b')).status).toBe(200);
     going.resolve();
     expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200]);
-    expect((await post(url, largeForm)).status).toBe(200);
+    expect((await edge.post(transfer, largeForm)).status).toBe(200);
     expect(edge.gateway.requests).toHaveLength(4);
   });
 
   it('when used up, makes large responses stream, complete and unchanged', async () => {
-    const edge = await startEdge({ config: smallest });
-    stops.push(edge.stop);
+    const edge = await starts.edge({ config: smallest });
     const body = Buffer.alloc(900_000, 'abc');
-    edge.gateway.reply = (response) => response.end(body);
-    const answers = await Promise.all(
-      Array.from({ length: 8 }, () => post(`${edge.proxy.url}${transfer}`, 'a=b')),
-    );
-    for (const answer of answers) {
-      expect([answer.status, answer.complete, answer.body === body.toString('latin1')]).toEqual([
+    edge.gateway.respond = (response) => response.end(body);
+    const responses = await Promise.all(Array.from({ length: 8 }, () => edge.post(transfer, 'a=b')));
+    for (const response of responses) {
+      expect([response.status, response.complete, response.body === body.toString('latin1')]).toEqual([
         200,
         true,
         true,
@@ -83,32 +74,29 @@ describe('the memory for requests and responses', () => {
   });
 
   it('when used up, still suffices for a status response of 60 KB as JSON', async () => {
-    const edge = await startEdge({ config: smallest });
-    stops.push(edge.stop);
+    const edge = await starts.edge({ config: smallest });
     // All but 10 KB.
     await holdForms(edge, [60_000, 60_000, 53_000], statusOf(60_000));
-    const answer = await askStatusAsJson(edge);
-    expect(answer).toMatchObject({ status: 200, headers: { 'content-type': /json/ } });
-    expect(JSON.parse(answer.body)).toMatchObject({ type: 'status-response' });
+    const response = await queryStatusAsJson(edge);
+    expect(response).toMatchObject({ status: 200, headers: { 'content-type': /json/ } });
+    expect(JSON.parse(response.body)).toMatchObject({ type: 'status-response' });
   });
 
   it('counts a response twice: as received, and concatenated', async () => {
-    const edge = await startEdge({ config: smallest });
-    stops.push(edge.stop);
+    const edge = await starts.edge({ config: smallest });
     const left = 240_000;
     const used = Math.floor((smallest.proxy.maxBufferedBytes - left) / perFormByte / 3);
     await holdForms(edge, [used, used, used], statusOf(200_000));
-    const answer = await askStatusAsJson(edge);
+    const response = await queryStatusAsJson(edge);
     // A streamed response cannot become JSON.
-    expect(answer).toMatchObject({ status: 200, headers: { 'content-type': 'text/html' } });
-    expect(answer.body === statusOf(200_000)).toBe(true);
+    expect(response).toMatchObject({ status: 200, headers: { 'content-type': 'text/html' } });
+    expect(response.body === statusOf(200_000)).toBe(true);
   });
 
   it('is reserved for a response until its client has read it or disconnected', async () => {
-    const edge = await startEdge({ config: { proxy: { port: 0, maxBufferedBytes: 2_000_000 } } });
-    stops.push(edge.stop);
-    edge.gateway.reply = (response) => response.end(Buffer.alloc(900_000));
-    const slow = (await RawConnection.open(edge.proxy.url)).pause();
+    const edge = await starts.edge({ config: { proxy: { port: 0, maxBufferedBytes: 2_000_000 } } });
+    edge.gateway.respond = (response) => response.end(Buffer.alloc(900_000));
+    const slow = (await edge.connect()).pause();
     // The kernel buffers the first ones.
     slow.send(formRequest(transfer, 'a=b').repeat(8));
     let seen = -1;
@@ -117,55 +105,18 @@ describe('the memory for requests and responses', () => {
       await wait(500);
     }
     expect(seen).toBeLessThan(8);
-    edge.gateway.reply = (response) => response.end('OK');
-    const url = `${edge.proxy.url}${transfer}`;
-    expect((await post(url, largeForm)).status).toBe(503);
+    edge.gateway.respond = (response) => response.end('OK');
+    expect((await edge.post(transfer, largeForm)).status).toBe(503);
     slow.close();
-    await until(async () => (await post(url, largeForm)).status === 200);
+    await until(async () => (await edge.post(transfer, largeForm)).status === 200);
   });
 
   it('is changed by a reload', async () => {
-    const edge = await startEdge({ config: smallest });
-    stops.push(edge.stop);
-    await edge.proxy.reload({ proxy: { port: 0, maxBufferedBytes: 4_194_304 } });
+    const edge = await starts.edge({ config: smallest });
+    await edge.reload({ proxy: { port: 0, maxBufferedBytes: 4_194_304 } });
     // Three times 360 KB: more than there was before.
     await holdForms(edge, [60_000, 60_000, 60_000]);
-    await edge.proxy.reload(smallest);
-    expect((await post(`${edge.proxy.url}${transfer}`, 'a=b')).status).toBe(503);
+    await edge.reload(smallest);
+    expect((await edge.post(transfer, 'a=b')).status).toBe(503);
   });
 });
-
-it('300 clients with responses of 1 to 5 MB stay within 384 MiB', async () => {
-  const limit = 384 * 1_048_576;
-  const gateway = await startRecordingGateway();
-  const process = spawnServe({
-    config: configFor(
-      gateway.url,
-      { proxy: { port: 0, timeouts: { body: '2m', shutdownDelay: '0s' } }, signing: { maxQueue: 1000 } },
-      { timeouts: { request: '2m' } },
-    ),
-  });
-  const group = limitMemory(limit);
-  if (group === undefined) console.warn('No control group may be made here: only the peak is measured.');
-  stops.push(
-    process.clear,
-    () => gateway.close(),
-    () => group?.remove(),
-  );
-  const { url } = await process.started();
-  const pid = process.child.pid ?? 0;
-  group?.add(pid);
-  let served = 0;
-  gateway.reply = (response) => {
-    served += 1;
-    response.end(Buffer.alloc(1_000_000 * (1 + (served % 5))));
-  };
-  const answers = await Promise.all(
-    Array.from({ length: 300 }, async () => {
-      const { status, body, complete } = await post(`${url}${transfer}`, 'a=b');
-      return `${status} ${complete} ${body.length >= 1_000_000}`;
-    }),
-  );
-  expect(new Set(answers)).toEqual(new Set(['200 true true']));
-  expect(peakMemory(pid) ?? 0).toBeLessThan(limit);
-}, 120_000);

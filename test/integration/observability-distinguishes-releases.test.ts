@@ -1,17 +1,16 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { parseAllDocuments } from 'yaml';
 import { z } from 'zod';
 import { dashboards } from '../../scripts/dashboards/dashboards.ts';
-import { post, statusForm } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
 import { at, chart, helm } from '../support/helm.ts';
 import { operatorScrape } from '../support/prometheus-operator.ts';
-import { type PrometheusServer, startPrometheus, until } from '../support/prometheus-server.ts';
+import { type PrometheusServer, startPrometheus } from '../support/prometheus-server.ts';
 import { describeWith, itWith } from '../support/requires.ts';
-import { startProxy, type TestProxy } from '../support/service.ts';
-import { startSimulator } from '../support/simulator.ts';
+import type { TestProxy } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 /** Installed side by side; the second one has other names. */
 const releases = [
@@ -19,8 +18,8 @@ const releases = [
   { release: 'payouts', namespace: 'treasury', options: ['--set=nameOverride=signer'] },
 ] as const;
 
-const folder = mkdtempSync(join(tmpdir(), 'countersign-releases-'));
-const stops: (() => Promise<unknown>)[] = [];
+const starts = harness(afterAll);
+const folder = starts.folder();
 const proxies: TestProxy[] = [];
 let prometheus: PrometheusServer;
 
@@ -51,32 +50,29 @@ function monitored({ release, namespace, options }: (typeof releases)[number]) {
 
 /** The rules, with `for` of one second. */
 function rulesWithoutDelay(name: string): string {
-  const file = join(folder, name);
   const text = readFileSync(join('deploy/prometheus', name), 'utf8');
-  writeFileSync(file, text.replaceAll(/^( +for: )\d+[mh]$/gm, '$11s'));
-  return file;
+  return folder.file(name, text.replaceAll(/^( +for: )\d+[mh]$/gm, '$11s'));
 }
 
 async function start(): Promise<void> {
-  const gateway = await startSimulator({ clock: () => Date.now() });
-  stops.push(() => gateway.close());
+  const gateway = await starts.simulator({ clock: () => Date.now() });
   const scrapes = [];
   for (const release of releases) {
-    const proxy = await startProxy({ gateway: gateway.url });
+    const proxy = await starts.proxy({ gateway: gateway.url });
     proxies.push(proxy);
     const { monitor, service } = monitored(release);
     scrapes.push(operatorScrape(monitor, service, new URL(proxy.adminUrl).host));
   }
-  stops.push(() => Promise.all(proxies.splice(0).map((proxy) => proxy.stop())));
-  prometheus = await startPrometheus(
-    scrapes,
-    ['alerts.rules.yaml', 'objectives.rules.yaml'].map(rulesWithoutDelay),
+  const rules = ['alerts.rules.yaml', 'objectives.rules.yaml'].map(rulesWithoutDelay);
+  prometheus = starts.closing(await startPrometheus(scrapes, rules));
+  await until(
+    async () => (await prometheus.query('up == 1')).length === releases.length,
+    'both are scraped',
+    15,
   );
-  stops.push(() => prometheus.stop());
-  await until(async () => (await prometheus.query('up == 1')).length === releases.length);
   // Rates need two scrapes with requests between them.
   for (let round = 0; round < 4; round += 1) {
-    for (const { url } of proxies) await post(`${url}/sandbox/gw/api/v4/status/1234`, statusForm);
+    for (const proxy of proxies) await proxy.status();
     await new Promise((done) => setTimeout(done, 800));
   }
 }
@@ -100,10 +96,6 @@ describeWith('prometheus')(
     beforeAll(async () => {
       if (isHelmHere) await start();
     }, 60_000);
-    afterAll(async () => {
-      for (const stop of stops.toReversed()) await stop();
-      rmSync(folder, { recursive: true });
-    });
 
     async function releasesIn(expr: string): Promise<readonly string[]> {
       const concrete = expr
@@ -141,8 +133,8 @@ describeWith('prometheus')(
             ({ state, labels }) => state === 'firing' && labels['alertname'] === 'CountersignDown',
           );
       expect(await firing()).toEqual([]);
-      await Promise.all(proxies.splice(0).map((proxy) => proxy.stop()));
-      await until(async () => (await firing()).length === releases.length);
+      await Promise.all(proxies.map((proxy) => proxy.stop()));
+      await until(async () => (await firing()).length === releases.length, 'both alerts fire', 15);
       const described = (await firing()).map(({ annotations }) => annotations['description'] ?? '');
       expect(described.map((text) => text.replace(/^.*(?=Release )/s, '')).sort()).toEqual([
         'Release pay in namespace payments.',

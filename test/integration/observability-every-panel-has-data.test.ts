@@ -1,22 +1,23 @@
-import { createHash } from 'node:crypto';
 import { globSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { dashboards } from '../../scripts/dashboards/dashboards.ts';
 import { parameter } from '../../src/simulator/verified-request.ts';
-import { post, statusForm, transferForm } from '../support/forwarding.ts';
-import { type PrometheusServer, type Sample, startPrometheus, until } from '../support/prometheus-server.ts';
+import { everything, tokenCredential } from '../support/config.ts';
+import { paths, statusForm, transferForm } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
+import { type PrometheusServer, type Sample, startPrometheus } from '../support/prometheus-server.ts';
 import { describeWith } from '../support/requires.ts';
-import { startProxy, type TestProxy, testPrivateKey } from '../support/service.ts';
-import { controlKey, startSimulator } from '../support/simulator.ts';
+import { type TestProxy, testPrivateKey } from '../support/service.ts';
+import { controlKey } from '../support/simulator.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
-import { roleName, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { roleName, VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
 import { vectorText } from '../support/vectors.ts';
 
 const traceId = '0af7651916cd43dd8448eb211c80319c';
 const tokens = { billing: 'token-of-billing', trial: 'token-of-trial' };
-const everything = { environments: ['*'], operations: ['*'], logins: ['*'] };
 const queries = Object.values(dashboards).flatMap(({ title, sections }) =>
   sections
     .flatMap(({ panels }) => panels)
@@ -27,13 +28,13 @@ const queries = Object.values(dashboards).flatMap(({ title, sections }) =>
 const busy = { namespace: 'payments', release: 'pay' };
 const unused = { namespace: 'payouts', release: 'pay' };
 
-const stops: (() => Promise<unknown>)[] = [];
+const starts = harness(afterAll);
 let proxy: TestProxy;
 let prometheus: PrometheusServer;
 
 const caller = (name: keyof typeof tokens, more: object) => ({
   name,
-  credentials: [{ tokenSha256: createHash('sha256').update(tokens[name]).digest('hex') }],
+  credentials: [tokenCredential(tokens[name])],
   ...more,
 });
 
@@ -43,24 +44,24 @@ async function mixedTraffic(): Promise<void> {
     Authorization: `Bearer ${tokens[name]}`,
     traceparent: `00-${traceId}-00f067aa0ba902b7-01`,
   });
-  const route = `${proxy.url}/sandbox/gw/api`;
-  const status = `${route}/v4/status/1234`;
-  await post(`${route}/v2/get-balance/manager/acme`, '', as('billing'));
-  await post(`${route}/v2/get-balance/manager/beta`, '', as('billing'));
+  const { post } = proxy;
+  const { balance, status, transfer } = paths;
+  await post(balance, '', as('billing'));
+  await post(balance.replace('acme', 'beta'), '', as('billing'));
   await post(status, statusForm, as('billing'));
-  await post(`${route}/v4/transfer/1234`, transferForm, as('billing'));
-  await post(`${route}/v4/transfer/1234`, 'client_orderid=cut&amount=1&currency=EUR', as('billing'));
+  await post(transfer, transferForm, as('billing'));
+  await post(transfer, 'client_orderid=cut&amount=1&currency=EUR', as('billing'));
   await post(status, 'login=acme&client_orderid=broken', as('billing'));
   await post(status, 'login=acme&client_orderid=invoice-2', as('billing'));
   await post(status, 'login=acme&client_orderid=invoice-4', as('billing'));
   await post(status, 'login=acme&client_orderid=invoice-1', as('trial'));
-  await post(`${route}/v4/status/1235`, 'login=unknown&client_orderid=1', as('billing'));
+  await post(status.replace('1234', '1235'), 'login=unknown&client_orderid=1', as('billing'));
   await post(status, 'login=acme', as('billing'));
   await post(status, statusForm, { Authorization: 'Bearer unknown' });
 }
 
 async function start(): Promise<void> {
-  const gateway = await startSimulator({
+  const gateway = await starts.simulator({
     clock: () => Date.now(),
     fault: (_operation, call) => {
       const order = parameter(call, 'client_orderid');
@@ -68,33 +69,24 @@ async function start(): Promise<void> {
       return order === 'broken' ? { fault: 'status-500' } : undefined;
     },
   });
-  stops.push(() => gateway.close());
-  const vault = await new VaultTestEnvironment({ clock: () => Date.now() }).open();
-  stops.push(() => vault.close());
+  const vault = starts.closing(await new VaultTestEnvironment({ clock: () => Date.now() }).open());
   const putKey = (privateKey: string) =>
     vault.admin.put('gateway/sandbox/acme', { control_key: controlKey, private_key: privateKey });
   await putKey(testPrivateKey);
   await vault.admin.put('gateway/sandbox/beta', { control_key: 'not registered at the gateway' });
-  const { address } = vault.vault;
   const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
-  proxy = await startProxy({
+  proxy = await starts.proxy({
     gateway: gateway.url,
     sandbox: { caFile: new Ca(vault.folder.path, 'gateway-ca').file },
     config: {
-      keys: {
-        source: 'vault',
-        vault: { address, auth: { method: 'token', token } },
-        cache: { ttl: '500ms' },
-      },
+      keys: vaultKeys(vault.vault.address, { auth: { method: 'token', token } }, { cache: { ttl: '500ms' } }),
       callers: [
         caller('billing', { allow: [{ ...everything, logins: ['acme', 'beta'] }] }),
         caller('trial', { mode: 'dry-run' }),
       ],
     },
   });
-  stops.push(() => proxy.stop());
-  const idle = await startProxy({ gateway: gateway.url });
-  stops.push(() => idle.stop());
+  const idle = await starts.proxy({ gateway: gateway.url });
   const scrape = {
     job_name: 'countersign',
     static_configs: [
@@ -102,13 +94,10 @@ async function start(): Promise<void> {
       { targets: [new URL(idle.adminUrl).host], labels: unused },
     ],
   };
-  prometheus = await startPrometheus(
-    [scrape],
-    globSync('deploy/prometheus/*.rules.yaml').map((file) => resolve(file)),
-  );
-  stops.push(() => prometheus.stop());
+  const rules = globSync('deploy/prometheus/*.rules.yaml').map((file) => resolve(file));
+  prometheus = starts.closing(await startPrometheus([scrape], rules));
   // The first scrape takes 5 seconds. Rates need two scrapes, with requests between them.
-  await until(async () => (await prometheus.query('up == 1')).length === 2);
+  await until(async () => (await prometheus.query('up == 1')).length === 2, 'both are scraped', 15);
   for (let round = 0; round < 7; round += 1) {
     if (round === 3) await putKey(vectorText('keys/rsa-4096-pkcs8.pem'));
     // An outage of Vault, during which cached keys keep working.
@@ -133,17 +122,12 @@ describeWith('prometheus')('a real Prometheus that scrapes Countersign under mix
     process.stdout.write(['dashboard | panel | series | query', ...lines, ''].join('\n'));
   });
 
-  // A failed start must not leave anything running.
-  afterAll(async () => {
-    for (const stop of stops.toReversed()) await stop();
-  });
-
   function query(expr: string, { namespace = '.*', release = '.*' } = {}): Promise<Sample[]> {
     const concrete = expr
       .replaceAll(/\$environment|\$operation/g, '.+')
       .replaceAll('$namespace', namespace)
       .replaceAll('$release', release)
-      .replaceAll('$__rate_interval', '4s')
+      .replaceAll('$__rate_interval', '10s')
       .replaceAll('$__range', '1m');
     return prometheus.query(concrete);
   }

@@ -1,31 +1,19 @@
 import { createHash, createPublicKey } from 'node:crypto';
-import { connect } from 'node:net';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { packageVersion } from '../../src/util/package-info.ts';
-import {
-  always,
-  type FaultyGateway,
-  type RawRequest,
-  reply,
-  startFaultyGateway,
-} from '../support/faulty-gateway.ts';
-import { paths, post, statusForm, transferForm } from '../support/forwarding.ts';
-import { startProxy, type TestProxy, testControlKey, testPrivateKey } from '../support/service.ts';
-import { verifyAuthorization } from '../support/verify.ts';
+import { always, httpResponse, type RawRequest } from '../support/faulty-gateway.ts';
+import { paths, statusForm, transferForm } from '../support/forwarding.ts';
+import { harness, type Pair } from '../support/harness.ts';
+import { formRequest } from '../support/raw-http.ts';
+import { testControlKey, testPrivateKey } from '../support/service.ts';
+import { receivedFromRaw, verifyAuthorization } from '../support/verify.ts';
 
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
 const publicKey = { publicKey: createPublicKey(testPrivateKey) };
 
-async function startPair(baseUrl = (gateway: FaultyGateway) => gateway.url) {
-  const gateway = await startFaultyGateway([always(reply('200 OK', 'status=approved\n'))]);
-  const proxy: TestProxy = await startProxy({ gateway: baseUrl(gateway) });
-  stops.push(gateway.close, () => proxy.stop());
-  return { gateway, proxy };
-}
+const approves = always(httpResponse('200 OK', 'status=approved\n'));
+const startPair = (): Promise<Pair> => starts.pair([approves]);
 
 function headerOf(request: RawRequest | undefined, name: string): string | undefined {
   return request?.headers.find(([given]) => given === name)?.[1];
@@ -80,61 +68,54 @@ const tricks: Readonly<Record<string, string>> = {
 
 describe('no header of the client reaches the gateway', () => {
   it.each([
-    ['on a connection of its own', paths.transfer, transferForm, 'close'],
+    ['on a dedicated connection', paths.transfer, transferForm, 'close'],
     ['on a pooled connection', paths.status, statusForm, 'keep-alive'],
   ])('%s', async (_what, path, form, connection) => {
     const { gateway, proxy } = await startPair();
-    const answer = await post(`${proxy.url}${path}`, form, tricks);
-    expect(answer.status).toBe(200);
+    const response = await proxy.post(path, form, tricks);
+    expect(response.status).toBe(200);
     const [request] = gateway.requests();
     expectOwnHeaders(request, new URL(gateway.url).host, connection);
     expect(gateway.received()).not.toMatch(/theirs|10\.0\.0\.1|dGhlaXJz/i);
   });
 
   it.each(['close', 'keep-alive', 'Host, Authorization, Content-Length', 'upgrade', 'X-Forwarded-For'])(
-    'whatever "Connection: %s" names',
+    'whatever names are in "Connection: %s"',
     async (connection) => {
       const { gateway, proxy } = await startPair();
-      await post(`${proxy.url}${paths.transfer}`, transferForm, { Connection: connection });
+      await proxy.post(paths.transfer, transferForm, { Connection: connection });
       expectOwnHeaders(gateway.requests()[0], new URL(gateway.url).host, 'close');
     },
   );
 
   it('with "Expect: 100-continue": the request is signed like every other', async () => {
     const { gateway, proxy } = await startPair();
-    const answer = await expectContinue(proxy, { ...tricks, Expect: '100-continue' });
-    expect(answer).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK/);
+    const lines = Object.entries(tricks).map(([name, value]) => `${name}: ${value}`);
+    const length = `Content-Length: ${transferForm.length}`;
+    const connection = await proxy.connect();
+    connection.send(formRequest(paths.transfer, '', [length, ...lines, 'Expect: 100-continue']));
+    expect(await connection.response()).toMatchObject({ status: 100 });
+    expect(await connection.send(transferForm).response()).toMatchObject({ status: 200 });
+    connection.close();
     const [request] = gateway.requests();
     expectOwnHeaders(request, new URL(gateway.url).host, 'close');
-    verifyAuthorization(
-      {
-        method: 'POST',
-        url: `${gateway.url}/gw/api/v4/transfer/1234`,
-        authorization: headerOf(request, 'Authorization'),
-        body: request?.body ?? '',
-      },
-      publicKey,
-    );
+    expect(request?.line).toBe('POST /gw/api/v4/transfer/1234 HTTP/1.1');
+    verifyAuthorization(receivedFromRaw(request), publicKey);
   });
 
   it('sent in chunks: the upstream request has its length, once', async () => {
     const { gateway, proxy } = await startPair();
     const chunks = ['client_orderid=', 'invoice-7', '&amount=1'];
     const body = chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`).join('');
-    await rawPost(
-      proxy,
-      `POST ${paths.transfer} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n` +
-        `Trailer: Authorization\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\n${body}0\r\nAuthorization: theirs\r\n\r\n`,
-    );
+    const lines = ['Transfer-Encoding: chunked', 'Trailer: Authorization'];
+    await proxy.send(formRequest(paths.transfer, `${body}0\r\nAuthorization: theirs\r\n\r\n`, lines));
     expectOwnHeaders(gateway.requests()[0], new URL(gateway.url).host, 'close');
     expect(gateway.received()).not.toContain('theirs');
   });
 
   it('including the bearer token, which only the proxy may see', async () => {
-    const gateway = await startFaultyGateway([always(reply('200 OK', 'status=approved\n'))]);
     const token = 'token-of-billing';
-    const proxy = await startProxy({
-      gateway: gateway.url,
+    const { gateway, proxy } = await starts.pair([approves], {
       config: {
         callers: [
           {
@@ -145,11 +126,10 @@ describe('no header of the client reaches the gateway', () => {
         ],
       },
     });
-    stops.push(gateway.close, () => proxy.stop());
-    const answer = await post(`${proxy.url}${paths.transfer}`, transferForm, {
+    const response = await proxy.post(paths.transfer, transferForm, {
       Authorization: `Bearer ${token}`,
     });
-    expect(answer.status).toBe(200);
+    expect(response.status).toBe(200);
     expect(gateway.received()).not.toContain(token);
     expect(gateway.received()).not.toContain('Bearer');
   });
@@ -159,7 +139,7 @@ describe('the signed URL is the one that the gateway sees', () => {
   const balance = { controlKey: testControlKey };
 
   it.each([
-    ['with a port of its own', (url: string) => url, (port: number) => `127.0.0.1:${port}`, ''],
+    ['with another port', (url: string) => url, (port: number) => `127.0.0.1:${port}`, ''],
     [
       'under a base path',
       (url: string) => `${url}/paynet/v1`,
@@ -179,47 +159,17 @@ describe('the signed URL is the one that the gateway sees', () => {
       '',
     ],
   ])('%s', async (_what, change, host, basePath) => {
-    const { gateway, proxy } = await startPair(({ url }) => change(url));
-    expect(await post(`${proxy.url}${paths.balance}`, 'balance-name=Main+EUR')).toMatchObject({
+    const gateway = await starts.gateway([approves]);
+    const proxy = await starts.proxy({ gateway: change(gateway.url) });
+    expect(await proxy.post(paths.balance, 'balance-name=Main+EUR')).toMatchObject({
       status: 200,
     });
     const [request] = gateway.requests();
     const path = `${basePath}/gw/api/v2/get-balance/manager/acme`;
     expect(request?.line).toBe(`POST ${path} HTTP/1.1`);
     expect(headerOf(request, 'Host')).toBe(host(gateway.port));
-    const verified = verifyAuthorization(
-      {
-        method: 'POST',
-        url: `http://${headerOf(request, 'Host')}${path}`,
-        authorization: headerOf(request, 'Authorization'),
-        body: request?.body ?? '',
-      },
-      balance,
-    );
-    expect(verified.form).toEqual([['balance-name', 'Main EUR']]);
+    expect(verifyAuthorization(receivedFromRaw(request), balance).form).toEqual([
+      ['balance-name', 'Main EUR'],
+    ]);
   });
 });
-
-function expectContinue(proxy: TestProxy, headers: Readonly<Record<string, string>>): Promise<string> {
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  return rawPost(
-    proxy,
-    `POST ${paths.transfer} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: ${transferForm.length}\r\n` +
-      `Content-Type: application/x-www-form-urlencoded\r\n${lines.join('')}\r\n`,
-    transferForm,
-  );
-}
-
-/** Writes the bytes, and `body` after the first response. Returns everything that was received. */
-function rawPost(proxy: TestProxy, head: string, body?: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(Number(new URL(proxy.url).port), '127.0.0.1');
-    let received = '';
-    socket.on('data', (chunk: Buffer) => {
-      if (received === '' && body !== undefined) socket.write(body);
-      received += chunk.toString('latin1');
-    });
-    socket.once('error', reject).once('close', () => resolve(received));
-    socket.write(head);
-  });
-}

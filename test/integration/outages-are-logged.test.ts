@@ -1,39 +1,35 @@
 import { rename } from 'node:fs/promises';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { closedPort, startFaultyGateway } from '../support/faulty-gateway.ts';
-import { askBalance, counted, exchanges, post, transfer, until } from '../support/forwarding.ts';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { closedUrl, silent } from '../support/faulty-gateway.ts';
+import { harness } from '../support/harness.ts';
 import { describeWith } from '../support/requires.ts';
-import { startProxy, type TestProxy } from '../support/service.ts';
+import type { TestProxy } from '../support/service.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
-import { VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
-import { rootToken } from '../support/stub-vault/state.ts';
+import { until } from '../support/until.ts';
 
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).toReversed()) await stop();
-});
+const starts = harness();
 
-const beginnings = (proxy: TestProxy) =>
-  proxy.logLines().filter(({ msg }) => msg === 'key source unavailable');
-const ends = (proxy: TestProxy) => proxy.logLines().filter(({ msg }) => msg === 'key source available again');
+const beginnings = (proxy: TestProxy) => proxy.logLines('key source unavailable');
+const ends = (proxy: TestProxy) => proxy.logLines('key source available again');
 
 /** Requests balances of logins that are not cached. */
-async function askUncached(proxy: TestProxy, count: number): Promise<void> {
+async function queryUncached(proxy: TestProxy, count: number): Promise<void> {
   for (let index = 0; index < count; index += 1) {
-    await post(`${proxy.url}/sandbox/gw/api/v2/get-balance/manager/uncached-${index}`, '');
+    await proxy.post(`/sandbox/gw/api/v2/get-balance/manager/uncached-${index}`, '');
   }
 }
 
 /** One error line with the cause, however many requests fail. */
 async function expectBeginning(proxy: TestProxy, cause: RegExp): Promise<void> {
-  await askUncached(proxy, 5);
+  await queryUncached(proxy, 5);
   await until(() => beginnings(proxy).length > 0);
-  await askUncached(proxy, 5);
+  await queryUncached(proxy, 5);
   expect(beginnings(proxy)).toEqual([
     expect.objectContaining({ level: 'error', cause: expect.stringMatching(cause), seconds: 0 }),
   ]);
-  expect(await counted(proxy, 'key_source_up')).toBe(0);
+  expect(await proxy.counted('key_source_up')).toBe(0);
 }
 
 async function expectEnd(proxy: TestProxy): Promise<void> {
@@ -43,7 +39,7 @@ async function expectEnd(proxy: TestProxy): Promise<void> {
   expect(end).toMatchObject({ level: 'info' });
   expect(end?.['seconds']).toBeLessThan(20);
   expect(beginnings(proxy)).toHaveLength(1);
-  expect(await counted(proxy, 'key_source_up')).toBe(1);
+  expect(await proxy.counted('key_source_up')).toBe(1);
 }
 
 describe('a Vault outage', () => {
@@ -51,19 +47,11 @@ describe('a Vault outage', () => {
   let proxy: TestProxy;
 
   beforeEach(async () => {
-    setup = await new VaultTestEnvironment({ clock: Date.now }).open();
+    setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
     await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
-    const auth = { method: 'token' as const, token: rootToken };
-    const vault = { address: setup.vault.address, timeout: '500ms', auth };
-    proxy = await startProxy({
-      gateway: 'http://127.0.0.1:9',
-      config: { keys: { source: 'vault', vault, cache: { ttl: '100ms' } } },
-    });
-    stops.push(
-      () => setup.close(),
-      () => proxy.stop(),
-    );
-    await askBalance(proxy);
+    const keys = vaultKeys(setup.vault.address, { timeout: '500ms' }, { cache: { ttl: '100ms' } });
+    proxy = await starts.proxy({ config: { keys } });
+    await proxy.balance();
   });
 
   it.each([
@@ -80,9 +68,9 @@ describe('a Vault outage', () => {
 
   it('is not logged if a single login is denied, which is a key problem', async () => {
     setup.vault.fail({ kind: 'status', status: 403 }, /uncached/);
-    await askUncached(proxy, 3);
-    expect(await counted(proxy, 'key_source_up')).toBe(1);
-    expect(await counted(proxy, 'key_problems_total', { environment: 'sandbox' })).toBe(3);
+    await queryUncached(proxy, 3);
+    expect(await proxy.counted('key_source_up')).toBe(1);
+    expect(await proxy.counted('key_problems_total', { environment: 'sandbox' })).toBe(3);
     expect(beginnings(proxy)).toEqual([]);
     const logged = proxy.logLines().filter(({ msg }) => String(msg).startsWith('key read failed'));
     expect(logged.map(({ msg, login }) => `${String(login)}: ${String(msg)}`)).toEqual([
@@ -102,37 +90,25 @@ describe('a Vault outage', () => {
 });
 
 describe('an outage at the start', () => {
-  async function startWith(vault: object): Promise<TestProxy> {
-    const auth = { method: 'token' as const, token: rootToken };
-    const keys = { source: 'vault' as const, vault: { address: '', auth, ...vault } };
-    const proxy = await startProxy({ gateway: 'http://127.0.0.1:9', config: { keys } });
-    stops.push(() => proxy.stop());
-    return proxy;
-  }
+  const startWith = (address: string): Promise<TestProxy> =>
+    starts.proxy({ config: { keys: vaultKeys(address) } });
 
   it("reports that Vault's host name is unknown", async () => {
-    await expectBeginning(await startWith({ address: 'https://vault.invalid:8200' }), /DNS: E/);
+    await expectBeginning(await startWith('https://vault.invalid:8200'), /DNS: E/);
   });
 
   describeWith('openssl')('(needs the program openssl)', () => {
     it('reports why TLS with Vault fails', async () => {
-      const setup = await new VaultTestEnvironment().open();
-      const { cert, key } = new Ca(setup.folder.path, 'ca').issue('server');
-      const vault = new StubVault({ tls: { cert, key } });
-      const address = await vault.listen();
-      stops.push(
-        () => setup.close(),
-        () => vault.close(),
-      );
-      await expectBeginning(await startWith({ address }), /TLS: UNABLE_TO_VERIFY_LEAF_SIGNATURE/);
+      const { cert, key } = new Ca(starts.folder().path, 'ca').issue('server');
+      const vault = starts.closing(new StubVault({ tls: { cert, key } }));
+      await expectBeginning(await startWith(await vault.listen()), /TLS: UNABLE_TO_VERIFY_LEAF_SIGNATURE/);
     });
   });
 });
 
 it('an outage of the directory is logged with its cause, and once at its end', async () => {
-  const proxy = await startProxy({ gateway: 'http://127.0.0.1:9' });
-  stops.push(() => proxy.stop());
-  await askBalance(proxy);
+  const proxy = await starts.proxy();
+  await proxy.balance();
   await rename(proxy.keysFolder, `${proxy.keysFolder}-away`);
   await expectBeginning(proxy, /cannot read the directory .* \(ENOENT\)/);
   await rename(`${proxy.keysFolder}-away`, proxy.keysFolder);
@@ -140,40 +116,37 @@ it('an outage of the directory is logged with its cause, and once at its end', a
 });
 
 describe('an unreachable gateway is explained in log, metric and response', () => {
-  async function ask(gateway: string, sandbox: object = {}) {
-    const proxy = await startProxy({ gateway, sandbox, random: () => 0 });
-    stops.push(() => proxy.stop());
-    const { body } = await transfer(proxy);
-    const [line] = await exchanges(proxy);
+  async function send(gateway: string, sandbox: object = {}) {
+    const proxy = await starts.proxy({ gateway, sandbox, random: () => 0 });
+    const { body } = await proxy.transfer();
+    const [line] = await proxy.requestLines();
     return { proxy, detail: String(JSON.parse(body).detail), line };
   }
 
-  async function expectCause(asked: Awaited<ReturnType<typeof ask>>, cause: string, detail: RegExp) {
-    expect(asked.line).toMatchObject({ reason: 'gateway-unreachable', unreachable: cause });
-    expect(asked.detail).toMatch(detail);
+  async function expectCause(unreachable: Awaited<ReturnType<typeof send>>, cause: string, detail: RegExp) {
+    expect(unreachable.line).toMatchObject({ reason: 'gateway-unreachable', unreachable: cause });
+    expect(unreachable.detail).toMatch(detail);
     const labels = { environment: 'sandbox', operation: 'transfer', cause };
-    expect(await counted(asked.proxy, 'gateway_connection_failures_total', labels)).toBe(3);
-    expect(await counted(asked.proxy, 'gateway_connection_failures_total')).toBe(3);
+    expect(await unreachable.proxy.counted('gateway_connection_failures_total', labels)).toBe(3);
+    expect(await unreachable.proxy.counted('gateway_connection_failures_total')).toBe(3);
   }
 
   it('for an unknown host name', async () => {
-    await expectCause(await ask('https://gateway.invalid'), 'dns', /DNS/);
+    await expectCause(await send('https://gateway.invalid'), 'dns', /DNS/);
   });
 
   it('for a connection that is refused', async () => {
-    await expectCause(await ask(`http://127.0.0.1:${closedPort}`), 'refused', /refused/);
+    await expectCause(await send(closedUrl), 'refused', /refused/);
   });
 
   it('for a handshake that times out', async () => {
-    const gateway = await startFaultyGateway([async ({ request }) => void (await request())]);
-    stops.push(() => gateway.close());
+    const gateway = await starts.gateway([silent]);
     const timeouts = { connect: '200ms', request: '5s' };
-    await expectCause(await ask(gateway.url.replace('http:', 'https:'), { timeouts }), 'timeout', /timeout/);
+    await expectCause(await send(gateway.url.replace('http:', 'https:'), { timeouts }), 'timeout', /timeout/);
   });
 
   it('for a handshake that fails', async () => {
-    const gateway = await startFaultyGateway([({ socket, reset }) => void socket.once('data', reset)]);
-    stops.push(() => gateway.close());
-    await expectCause(await ask(gateway.url.replace('http:', 'https:')), 'tls', /TLS/);
+    const gateway = await starts.gateway([({ socket, reset }) => void socket.once('data', reset)]);
+    await expectCause(await send(gateway.url.replace('http:', 'https:')), 'tls', /TLS/);
   });
 });

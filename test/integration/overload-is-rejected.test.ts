@@ -1,116 +1,80 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
-import {
-  always,
-  type FaultyGateway,
-  reply,
-  type Script,
-  silent,
-  startFaultyGateway,
-} from '../support/faulty-gateway.ts';
-import {
-  type Answer,
-  askBalance,
-  counted,
-  exchanges,
-  post,
-  transfer,
-  transferForm,
-  until,
-  verdict,
-} from '../support/forwarding.ts';
-import {
-  type ProxyOptions,
-  startProxy,
-  type TestProxy,
-  testControlKey,
-  testPrivateKey,
-  writeKeys,
-} from '../support/service.ts';
+import { describe, expect, it } from '@jest/globals';
+import { environmentFor } from '../support/config.ts';
+import { always, httpResponse, type Script, silent } from '../support/faulty-gateway.ts';
+import { type HttpResponse, paths, transferForm, verdict } from '../support/forwarding.ts';
+import { harness, type Pair } from '../support/harness.ts';
+import { formRequest } from '../support/raw-http.ts';
+import { type ProxyOptions, testControlKey, testPrivateKey, writeKeys } from '../support/service.ts';
+import { until } from '../support/until.ts';
 import { vectorText } from '../support/vectors.ts';
 
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
-const ok = reply('200 OK', '[]');
+const ok = httpResponse('200 OK', '[]');
 
 /** A gateway that accepts every request and responds to all of them on demand. */
-async function startSlowPair(
-  options: Omit<ProxyOptions, 'gateway'>,
-): Promise<{ gateway: FaultyGateway; proxy: TestProxy; letGo: () => void }> {
-  const going = Promise.withResolvers<void>();
+async function startSlowPair(options: ProxyOptions): Promise<Pair & { release: () => void }> {
+  const released = Promise.withResolvers<void>();
   const waits: Script = async ({ request, write }) => {
     while ((await request()) !== undefined) {
-      await going.promise;
+      await released.promise;
       write(ok);
     }
   };
-  const gateway = await startFaultyGateway([waits]);
-  const proxy = await startProxy({ gateway: gateway.url, ...options });
-  stops.push(gateway.close, () => proxy.stop());
-  return { gateway, proxy, letGo: () => going.resolve() };
+  return { ...(await starts.pair([waits], options)), release: () => released.resolve() };
 }
 
-function expectOverloaded(answer: Answer): void {
-  expect(verdict(answer)).toBe('503 overloaded not-sent not-sent');
-  expect(answer.headers['retry-after']).toBe('1');
+function expectOverloaded(response: HttpResponse): void {
+  expect(verdict(response)).toBe('503 overloaded not-sent not-sent');
+  expect(response.headers['retry-after']).toBe('1');
 }
 
 describe('one request more than maxInFlight', () => {
   it('is rejected immediately and not sent, until a slot is released', async () => {
-    const { gateway, proxy, letGo } = await startSlowPair({ sandbox: { maxInFlight: 2 } });
-    const first = [transfer(proxy), askBalance(proxy)];
+    const { gateway, proxy, release } = await startSlowPair({ sandbox: { maxInFlight: 2 } });
+    const first = [proxy.transfer(), proxy.balance()];
     await until(() => gateway.requests().length === 2);
-    expect(await counted(proxy, 'requests_in_flight')).toBe(2);
-    expectOverloaded(await transfer(proxy));
-    expectOverloaded(await askBalance(proxy));
+    expect(await proxy.counted('requests_in_flight')).toBe(2);
+    expectOverloaded(await proxy.transfer());
+    expectOverloaded(await proxy.balance());
     expect(gateway.requests()).toHaveLength(2);
-    letGo();
-    for (const answer of await Promise.all(first)) expect(answer.status).toBe(200);
-    expect(await transfer(proxy)).toMatchObject({ status: 200 });
-    expect(await counted(proxy, 'requests_in_flight')).toBe(0);
-    const rejected = (await exchanges(proxy, 5)).filter(({ reason }) => reason === 'overloaded');
+    release();
+    for (const response of await Promise.all(first)) expect(response.status).toBe(200);
+    expect(await proxy.transfer()).toMatchObject({ status: 200 });
+    expect(await proxy.counted('requests_in_flight')).toBe(0);
+    const rejected = (await proxy.requestLines(5)).filter(({ reason }) => reason === 'overloaded');
     expect(rejected).toHaveLength(2);
     for (const line of rejected)
       expect(line).toMatchObject({ status: 503, outcome: 'not-sent', attempts: 0 });
-    expect(await counted(proxy, 'requests_total', { reason: 'overloaded', status: '503' })).toBe(2);
+    expect(await proxy.counted('requests_total', { reason: 'overloaded', status: '503' })).toBe(2);
   });
 
   it('to one environment does not affect the others', async () => {
-    const stuck = await startFaultyGateway([silent]);
-    const quick = await startFaultyGateway([always(ok)]);
-    const common = { product: 'gw', endpoints: { '1234': 'acme' }, maxInFlight: 1 };
+    const stuck = await starts.gateway([silent]);
+    const quick = await starts.gateway([always(ok)]);
     const environments = {
-      sandbox: { ...common, baseUrl: stuck.url },
-      staging: { ...common, baseUrl: quick.url },
+      sandbox: { ...environmentFor(stuck.url), maxInFlight: 1 },
+      staging: { ...environmentFor(quick.url), maxInFlight: 1 },
     };
-    const proxy = await startProxy({ gateway: stuck.url, config: { environments } });
-    stops.push(stuck.close, quick.close, () => proxy.stop());
+    const proxy = await starts.proxy({ config: { environments } });
     writeKeys(proxy.keysFolder, 'staging', 'acme', { privateKey: testPrivateKey });
-    const first = transfer(proxy);
+    const first = proxy.transfer();
     await until(() => stuck.requests().length === 1);
-    expectOverloaded(await transfer(proxy));
-    expect((await post(`${proxy.url}/staging/gw/api/v4/transfer/1234`, transferForm)).status).toBe(200);
+    expectOverloaded(await proxy.transfer());
+    expect((await proxy.post('/staging/gw/api/v4/transfer/1234', transferForm)).status).toBe(200);
     await stuck.close();
     expect(verdict(await first)).toMatch(/^502 gateway-reset unknown/);
   });
 
   it('counts a request whose client has disconnected until the gateway has responded', async () => {
-    const { gateway, proxy, letGo } = await startSlowPair({ sandbox: { maxInFlight: 1 } });
-    const leaving = new AbortController();
-    const answer = fetch(`${proxy.url}/sandbox/gw/api/v4/transfer/1234`, {
-      method: 'POST',
-      body: new URLSearchParams(transferForm),
-      signal: leaving.signal,
-    });
+    const { gateway, proxy, release } = await startSlowPair({ sandbox: { maxInFlight: 1 } });
+    const caller = (await proxy.connect()).send(formRequest(paths.transfer, transferForm));
     await until(() => gateway.requests().length === 1);
-    leaving.abort();
-    await expect(answer).rejects.toThrow();
-    expectOverloaded(await transfer(proxy));
-    letGo();
-    await until(async () => (await counted(proxy, 'requests_in_flight')) === 0);
-    expect(await transfer(proxy)).toMatchObject({ status: 200 });
+    caller.close();
+    expectOverloaded(await proxy.transfer());
+    release();
+    await until(async () => (await proxy.counted('requests_in_flight')) === 0);
+    expect(await proxy.transfer()).toMatchObject({ status: 200 });
   });
 });
 
@@ -118,16 +82,16 @@ it('a full signing queue rejects RSA signatures, but not HMAC ones, and recovers
   // A long key takes long to sign, so the queue is sure to fill.
   const keys = { acme: { controlKey: testControlKey, privateKey: vectorText('keys/rsa-4096-pkcs8.pem') } };
   const config = { signing: { concurrency: 1, maxQueue: 1 } };
-  const { proxy, letGo } = await startSlowPair({ keys, config });
-  letGo();
+  const { proxy, release } = await startSlowPair({ keys, config });
+  release();
   // Concurrently: one is signed and one is queued, the others find the queue full.
-  const answers = await Promise.all(Array.from({ length: 24 }, () => transfer(proxy)));
-  const rejected = answers.filter(({ status }) => status === 503);
-  for (const answer of rejected) expectOverloaded(answer);
+  const responses = await Promise.all(Array.from({ length: 24 }, () => proxy.transfer()));
+  const rejected = responses.filter(({ status }) => status === 503);
+  for (const response of rejected) expectOverloaded(response);
   expect(rejected.length).toBeGreaterThan(0);
-  expect(answers.filter(({ status }) => status === 200).length).toBe(24 - rejected.length);
-  const balances = await Promise.all(Array.from({ length: 12 }, () => askBalance(proxy)));
+  expect(responses.filter(({ status }) => status === 200).length).toBe(24 - rejected.length);
+  const balances = await Promise.all(Array.from({ length: 12 }, () => proxy.balance()));
   expect(balances.every(({ status }) => status === 200)).toBe(true);
-  expect(await transfer(proxy)).toMatchObject({ status: 200 });
-  expect(await counted(proxy, 'signing_queue_depth')).toBe(0);
+  expect(await proxy.transfer()).toMatchObject({ status: 200 });
+  expect(await proxy.counted('signing_queue_depth')).toBe(0);
 });

@@ -1,24 +1,27 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { balance, type Edge, startEdge, status, statusForm, transfer } from '../support/edge.ts';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { paths, statusForm } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { formRequest } from '../support/raw-http.ts';
 
+const { balance, status, transfer } = paths;
+
+const starts = harness();
 let edge: Edge;
 let gatewayStatus: number;
 
 beforeEach(async () => {
   gatewayStatus = 502;
-  edge = await startEdge();
-  edge.gateway.reply = (response) => {
+  edge = await starts.edge();
+  edge.gateway.respond = (response) => {
     response.statusCode = gatewayStatus;
     response.end('<h1>Oh</h1>');
   };
 });
-afterEach(() => edge.stop());
 
 const payment = formRequest(transfer, 'amount=1');
 
 async function serverErrors(): Promise<string[]> {
-  const page = await edge.proxy.metrics();
+  const page = await edge.metrics();
   return page.split('\n').filter((line) => line.startsWith('countersign_payment_server_errors_total{'));
 }
 
@@ -29,11 +32,11 @@ const counts = (transfers: number): string[] => [
 
 describe('a gateway 5xx', () => {
   it('on a payment is forwarded as answered, advises to query the status, and is counted', async () => {
-    const answer = await edge.ask(payment);
-    expect(answer.status).toBe(502);
-    expect(answer.body.toString()).toBe('<h1>Oh</h1>');
-    expect(answer.headers['countersign-outcome']).toBe('answered');
-    expect(answer.headers['proxy-status']).toMatch(
+    const response = await edge.send(payment);
+    expect(response.status).toBe(502);
+    expect(response.body.toString()).toBe('<h1>Oh</h1>');
+    expect(response.headers['countersign-outcome']).toBe('answered');
+    expect(response.headers['proxy-status']).toMatch(
       // A structured field string: printable ASCII without quotation marks and backslashes.
       /^countersign; received-status=502; details="The request may have been processed\. Query the [ !#-[\]-~]+"$/,
     );
@@ -42,9 +45,9 @@ describe('a gateway 5xx', () => {
 
   it('on a read-only operation is not counted', async () => {
     for (const request of [formRequest(balance), formRequest(status, statusForm)]) {
-      const answer = await edge.ask(request);
-      expect(answer.status).toBe(502);
-      expect(answer.headers['proxy-status']).toBe('countersign; received-status=502');
+      const response = await edge.send(request);
+      expect(response.status).toBe(502);
+      expect(response.headers['proxy-status']).toBe('countersign; received-status=502');
     }
     expect(await serverErrors()).toEqual(counts(0));
   });
@@ -53,19 +56,19 @@ describe('a gateway 5xx', () => {
 describe('any other response to a payment', () => {
   it.each([200, 302, 403, 499])('is not counted: %i', async (code) => {
     gatewayStatus = code;
-    const answer = await edge.ask(payment);
-    expect(answer.headers['proxy-status']).toBe(`countersign; received-status=${code}`);
+    const response = await edge.send(payment);
+    expect(response.headers['proxy-status']).toBe(`countersign; received-status=${code}`);
     expect(await serverErrors()).toEqual(counts(0));
   });
 
   it('is not counted if it is truncated, since its outcome is unknown already', async () => {
-    edge.gateway.reply = (response) => {
+    edge.gateway.respond = (response) => {
       response.writeHead(500, { 'Content-Length': 100 });
       response.write('<h1>');
       setTimeout(() => response.destroy(), 20);
     };
-    const answer = await edge.ask(payment);
-    expect(answer.headers['countersign-outcome']).toBe('unknown');
+    const response = await edge.send(payment);
+    expect(response.headers['countersign-outcome']).toBe('unknown');
     expect(await serverErrors()).toEqual(counts(0));
   });
 });

@@ -1,22 +1,26 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { balance, type Edge, nextIsServed, startEdge, transfer } from '../support/edge.ts';
-import { formRequest, RawConnection } from '../support/raw-http.ts';
+import { nextIsServed } from '../support/countersign.ts';
+import { paths } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
+import { formRequest } from '../support/raw-http.ts';
 
+const { balance, transfer } = paths;
+
+const starts = harness(afterAll);
 let edge: Edge;
 
 beforeAll(async () => {
-  edge = await startEdge();
+  edge = await starts.edge();
 });
-afterAll(() => edge.stop());
 afterEach(() => {
   edge.gateway.requests.splice(0);
-  edge.gateway.reply = (response) => response.end('OK');
+  edge.gateway.respond = (response) => response.end('OK');
 });
 
 /** Delays the gateway's response. Resolves at the next request to a function that sends the response. */
 function hold(): Promise<() => void> {
   return new Promise((resolve) => {
-    edge.gateway.reply = (response) => resolve(() => response.end('paid'));
+    edge.gateway.respond = (response) => resolve(() => response.end('paid'));
   });
 }
 
@@ -25,26 +29,26 @@ const right = formRequest(balance, 'a=b');
 
 describe('pipelined requests', () => {
   it('get their responses in order', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
+    const connection = await edge.connect();
     connection.send(right + right + right);
     for (let nth = 1; nth <= 3; nth += 1) {
-      expect((await connection.answer()).status).toBe(200);
+      expect((await connection.response()).status).toBe(200);
       expect(edge.gateway.requests.length).toBeGreaterThanOrEqual(nth);
     }
     expect(await nextIsServed(connection)).toBe(true);
   });
 
   it('are processed after the previous response is written', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
+    const connection = await edge.connect();
     const held = hold();
     connection.send(formRequest(transfer, 'n=1') + formRequest(transfer, 'n=2'));
     const release = await held;
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect(edge.gateway.requests).toHaveLength(1);
-    edge.gateway.reply = (response) => response.end('second');
+    edge.gateway.respond = (response) => response.end('second');
     release();
-    expect((await connection.answer()).body.toString()).toBe('paid');
-    expect((await connection.answer()).body.toString()).toBe('second');
+    expect((await connection.response()).body.toString()).toBe('paid');
+    expect((await connection.response()).body.toString()).toBe('second');
     connection.close();
   });
 
@@ -55,28 +59,28 @@ describe('pipelined requests', () => {
   ])(
     'are not processed after an error response with %s, which is sent completely',
     async (status, rejected) => {
-      const connection = await RawConnection.open(edge.proxy.url);
+      const connection = await edge.connect();
       connection.send(rejected + formRequest(transfer, 'amount=1').repeat(500));
-      const answer = await connection.answer();
-      expect([answer.status, answer.headers.connection]).toEqual([Number(status), 'close']);
+      const response = await connection.response();
+      expect([response.status, response.headers.connection]).toEqual([Number(status), 'close']);
       expect(await connection.ended()).toBe('FIN');
       expect(edge.gateway.requests).toHaveLength(0);
     },
   );
 
   it('are all processed if there are thousands, with only a few in memory', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
+    const connection = await edge.connect();
     const empty = `POST ${balance} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`;
     connection.send(empty.repeat(3000));
-    for (let count = 0; count < 3000; count += 1) expect((await connection.answer()).status).toBe(200);
+    for (let count = 0; count < 3000; count += 1) expect((await connection.response()).status).toBe(200);
     connection.close();
   });
 
   it('are not processed after a response with "Connection: close"', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
+    const connection = await edge.connect();
     connection.send(formRequest(balance, '', ['Content-Type: text/plain', 'Content-Length: 3']));
-    const answer = await connection.answer();
-    expect(answer.headers.connection).toBe('close');
+    const response = await connection.response();
+    expect(response.headers.connection).toBe('close');
     connection.send(`a=b${formRequest(transfer, 'amount=1')}`);
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
@@ -94,23 +98,23 @@ describe('bytes after a payment that are not HTTP', () => {
       405,
     ],
   ])('get a response after that of the payment, if any: %s', async (_, payment, behind, status) => {
-    const before = (await edge.exchanges(0)).length;
-    const connection = await RawConnection.open(edge.proxy.url);
+    const before = (await edge.requestLines(0)).length;
+    const connection = await edge.connect();
     const held = hold();
     connection.send(payment);
     const release = await held;
     connection.send(behind);
     await new Promise((resolve) => setTimeout(resolve, 50));
     release();
-    const answer = await connection.answer();
-    expect(answer.body.toString()).toBe('paid');
-    expect(answer.headers['countersign-outcome']).toBe('answered');
+    const response = await connection.response();
+    expect(response.body.toString()).toBe('paid');
+    expect(response.headers['countersign-outcome']).toBe('answered');
     if (status !== undefined) {
-      expect(await connection.answer()).toMatchObject({ status, headers: { connection: 'close' } });
+      expect(await connection.response()).toMatchObject({ status, headers: { connection: 'close' } });
     }
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(1);
-    const lines = (await edge.exchanges(before + 1)).slice(before);
+    const lines = (await edge.requestLines(before + 1)).slice(before);
     expect(lines[0]).toMatchObject({ outcome: 'answered', operation: 'transfer' });
     expect(lines).toHaveLength(status === undefined ? 1 : 2);
   });
@@ -123,21 +127,21 @@ describe('a request with an Upgrade header', () => {
     ['in one piece', 0],
     ['in two pieces', 100],
   ])('is processed, but nothing after it, also %s', async (_, pause) => {
-    const connection = await RawConnection.open(edge.proxy.url);
+    const connection = await edge.connect();
     const smuggled = formRequest(transfer, 'amount=2');
     const [head = ''] = formRequest(transfer, 'x'.repeat(smuggled.length)).split('\r\n\r\n');
     connection.send(`${formRequest(transfer, 'amount=1', upgrade)}${head}\r\n\r\n`);
     await new Promise((resolve) => setTimeout(resolve, pause));
     connection.send(smuggled);
-    expect(await connection.answer()).toMatchObject({ status: 200, headers: { connection: 'close' } });
+    expect(await connection.response()).toMatchObject({ status: 200, headers: { connection: 'close' } });
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(1);
   });
 });
 
 it('nothing is processed after an HTTP/1.0 request, whose response may end with the connection', async () => {
-  const connection = await RawConnection.open(edge.proxy.url);
-  edge.gateway.reply = (response) => {
+  const connection = await edge.connect();
+  edge.gateway.respond = (response) => {
     response.write(Buffer.alloc(1_500_000));
     response.end();
   };

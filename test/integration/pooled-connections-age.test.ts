@@ -1,26 +1,13 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { afterEach, expect, it } from '@jest/globals';
-import {
-  always,
-  type FaultyGateway,
-  reply,
-  type Script,
-  startFaultyGateway,
-} from '../support/faulty-gateway.ts';
-import { askBalance, until } from '../support/forwarding.ts';
-import { startProxy, type TestProxy } from '../support/service.ts';
+import { expect, it } from '@jest/globals';
+import { always, httpResponse, type Script } from '../support/faulty-gateway.ts';
+import { harness, type Pair } from '../support/harness.ts';
+import { until } from '../support/until.ts';
 
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
-async function start(script: Script): Promise<{ gateway: FaultyGateway; proxy: TestProxy }> {
-  const gateway = await startFaultyGateway([script]);
-  const proxy = await startProxy({ gateway: gateway.url, sandbox: { connectionMaxAge: '300ms' } });
-  stops.push(gateway.close, () => proxy.stop());
-  return { gateway, proxy };
-}
+const start = (script: Script): Promise<Pair> =>
+  starts.pair([script], { sandbox: { connectionMaxAge: '300ms' } });
 
 it('a pooled connection that is too old is closed while it is idle, and not reused', async () => {
   let open = 0;
@@ -29,13 +16,13 @@ it('a pooled connection that is too old is closed while it is idle, and not reus
     conversation.socket.once('close', () => {
       open -= 1;
     });
-    await always(reply('200 OK', '[]'))(conversation);
+    await always(httpResponse('200 OK', '[]'))(conversation);
   };
   const { gateway, proxy } = await start(script);
-  for (let turn = 0; turn < 3; turn += 1) expect((await askBalance(proxy)).status).toBe(200);
+  for (let turn = 0; turn < 3; turn += 1) expect((await proxy.balance()).status).toBe(200);
   expect([gateway.connections(), open]).toEqual([1, 1]);
   await until(() => open === 0);
-  expect((await askBalance(proxy)).status).toBe(200);
+  expect((await proxy.balance()).status).toBe(200);
   expect(gateway.connections()).toBe(2);
 });
 
@@ -43,11 +30,11 @@ it('a pooled connection that becomes too old during a request is closed after it
   const { gateway, proxy } = await start(async (conversation) => {
     while ((await conversation.request()) !== undefined) {
       await wait(500);
-      conversation.write(reply('200 OK', '[]'));
+      conversation.write(httpResponse('200 OK', '[]'));
     }
   });
   for (let turn = 1; turn < 4; turn += 1) {
-    expect(await askBalance(proxy)).toMatchObject({ status: 200, body: '[]', complete: true });
+    expect(await proxy.balance()).toMatchObject({ status: 200, body: '[]', complete: true });
     expect(gateway.connections()).toBe(turn);
   }
 });

@@ -1,22 +1,25 @@
 import { rmSync, writeFileSync } from 'node:fs';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { Reason } from '../../src/errors.ts';
-import { balance, type Edge, startEdge, status, statusForm, transfer } from '../support/edge.ts';
+import { paths, statusForm } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem, promised, reasons } from '../support/problem.ts';
-import { formRequest, type RawAnswer, RawConnection } from '../support/raw-http.ts';
+import { formRequest } from '../support/raw-http.ts';
+import type { RawResponse } from '../support/response-reader.ts';
 import { type ProxyOptions, testControlKey } from '../support/service.ts';
 
+const { balance, status, transfer } = paths;
+
+const starts = harness();
 let edge: Edge | undefined;
 
-afterEach(() => edge?.stop());
-
 async function start(options: Partial<ProxyOptions> = {}): Promise<Edge> {
-  edge = await startEdge(options);
+  edge = await starts.edge(options);
   return edge;
 }
 
-async function ask(request: string, options: Partial<ProxyOptions> = {}): Promise<RawAnswer> {
-  return (await start(options)).ask(request);
+async function send(request: string, options: Partial<ProxyOptions> = {}): Promise<RawResponse> {
+  return (await start(options)).send(request);
 }
 
 const paying = formRequest(transfer, 'amount=1');
@@ -25,86 +28,87 @@ const strangers = { callers: [{ name: 'x', credentials: [{ tokenSha256: 'a'.repe
 const denied = { callers: [{ name: 'x', credentials: [{ anonymous: true as const }] }] };
 
 /** One request for each reason of the table. */
-const ways: Record<Reason, () => Promise<RawAnswer>> = {
-  'method-not-allowed': () => ask('GET / HTTP/1.1\r\nHost: x\r\n\r\n'),
-  'unsupported-media-type': () => ask(formRequest(balance, '{}', ['Content-Type: application/json'])),
-  'too-large': () => ask(formRequest(balance, 'a'.repeat(65_537))),
-  'malformed-form': () => ask(formRequest(balance, 'a=%zz')),
-  'query-not-allowed': () => ask(formRequest(`${balance}?a=b`)),
-  'reserved-parameter': () => ask(formRequest(balance, 'oauth_nonce=x')),
-  'parameter-invalid': () => ask(formRequest(status, 'login=acme')),
-  'login-missing': () => ask(formRequest('/sandbox/gw/api/v4/transfer/1')),
-  'login-conflict': () => ask(formRequest(balance, 'login=beta')),
-  'bad-request': () => ask('not HTTP\r\n\r\n'),
+const ways: Record<Reason, () => Promise<RawResponse>> = {
+  'method-not-allowed': () => send('GET / HTTP/1.1\r\nHost: x\r\n\r\n'),
+  'unsupported-media-type': () => send(formRequest(balance, '{}', ['Content-Type: application/json'])),
+  'too-large': () => send(formRequest(balance, 'a'.repeat(65_537))),
+  'malformed-form': () => send(formRequest(balance, 'a=%zz')),
+  'query-not-allowed': () => send(formRequest(`${balance}?a=b`)),
+  'reserved-parameter': () => send(formRequest(balance, 'oauth_nonce=x')),
+  'parameter-invalid': () => send(formRequest(status, 'login=acme')),
+  'login-missing': () => send(formRequest('/sandbox/gw/api/v4/transfer/1')),
+  'login-conflict': () => send(formRequest(balance, 'login=beta')),
+  'bad-request': () => send('not HTTP\r\n\r\n'),
   'request-timeout': () =>
-    ask(formRequest(balance, 'a', ['Content-Length: 2']), {
+    send(formRequest(balance, 'a', ['Content-Length: 2']), {
       config: { proxy: { port: 0, timeouts: { body: '200ms' } } },
     }),
   'caller-gone': async () => {
-    const { proxy } = await start();
-    const connection = await RawConnection.open(proxy.url);
+    const connection = await (await start()).connect();
     return connection
       .send(formRequest(balance, 'a', ['Content-Length: 2']))
       .finish()
-      .answer();
+      .response();
   },
-  'caller-unknown': () => ask(formRequest(balance), { config: strangers }),
-  'not-allowed': () => ask(formRequest(balance), { config: denied }),
-  'unknown-route': () => ask(formRequest('/nowhere')),
+  'caller-unknown': () => send(formRequest(balance), { config: strangers }),
+  'not-allowed': () => send(formRequest(balance), { config: denied }),
+  'unknown-route': () => send(formRequest('/nowhere')),
   overloaded: async () => {
-    const { gateway, ask: askMore } = await start({ sandbox: { maxInFlight: 1 } });
+    const { gateway, send: sendMore } = await start({ sandbox: { maxInFlight: 1 } });
     const arrived = new Promise<() => void>((resolve) => {
-      gateway.reply = (response) => resolve(() => response.end());
+      gateway.respond = (response) => resolve(() => response.end());
     });
-    const first = askMore(formRequest(balance));
+    const first = sendMore(formRequest(balance));
     const release = await arrived;
-    const second = await askMore(formRequest(balance));
+    const second = await sendMore(formRequest(balance));
     release();
     expect((await first).status).toBe(200);
     return second;
   },
   'shutting-down': async () => {
-    const { proxy } = await start({ config: { proxy: { port: 0, timeouts: { shutdown: '100ms' } } } });
-    const connection = await RawConnection.open(proxy.url);
+    const { connect, stop } = await start({
+      config: { proxy: { port: 0, timeouts: { shutdown: '100ms' } } },
+    });
+    const connection = await connect();
     connection.send(formRequest(balance, '', ['Content-Length: 10']));
     await new Promise((resolve) => setTimeout(resolve, 50));
-    const stopped = proxy.stop();
-    const answer = await connection.answer();
+    const stopped = stop();
+    const response = await connection.response();
     connection.close();
     await stopped;
-    return answer;
+    return response;
   },
   'key-source-unavailable': async () => {
-    const { proxy, ask: askNow } = await start();
-    rmSync(proxy.keysFolder, { recursive: true });
-    writeFileSync(proxy.keysFolder, 'a file where the folder was');
-    return askNow(formRequest(balance));
+    const { keysFolder, send: sendNow } = await start();
+    rmSync(keysFolder, { recursive: true });
+    writeFileSync(keysFolder, 'a file where the folder was');
+    return sendNow(formRequest(balance));
   },
   'key-missing': () =>
-    ask(formRequest(status, statusForm), { keys: { acme: { controlKey: testControlKey } } }),
-  'key-unusable': () => ask(formRequest(status, statusForm), { keys: { acme: { privateKey: 'no PEM' } } }),
+    send(formRequest(status, statusForm), { keys: { acme: { controlKey: testControlKey } } }),
+  'key-unusable': () => send(formRequest(status, statusForm), { keys: { acme: { privateKey: 'no PEM' } } }),
   'gateway-unreachable': async () => {
-    const { gateway, ask: askNow } = await start();
+    const { gateway, send: sendNow } = await start();
     await gateway.close();
-    return askNow(paying);
+    return sendNow(paying);
   },
   'gateway-timeout': async () => {
-    const { gateway, ask: askNow } = await start({ sandbox: hasty });
-    gateway.reply = () => {};
-    return askNow(paying);
+    const { gateway, send: sendNow } = await start({ sandbox: hasty });
+    gateway.respond = () => {};
+    return sendNow(paying);
   },
   'gateway-reset': async () => {
-    const { gateway, ask: askNow } = await start();
-    gateway.reply = (response) => response.socket?.destroy();
-    return askNow(paying);
+    const { gateway, send: sendNow } = await start();
+    gateway.respond = (response) => response.socket?.destroy();
+    return sendNow(paying);
   },
   'gateway-reply-invalid': async () => {
-    const { gateway, ask: askNow } = await start();
-    gateway.reply = (response) => response.socket?.end('not HTTP\r\n\r\n');
-    return askNow(paying);
+    const { gateway, send: sendNow } = await start();
+    gateway.respond = (response) => response.socket?.end('not HTTP\r\n\r\n');
+    return sendNow(paying);
   },
   internal: () =>
-    ask(paying, {
+    send(paying, {
       nonce: () => {
         throw new Error('no random bytes');
       },
@@ -113,10 +117,10 @@ const ways: Record<Reason, () => Promise<RawAnswer>> = {
 
 describe('every reason of the error table has its problem response', () => {
   it.each(reasons)('%s', async (reason) => {
-    const answer = await ways[reason]();
-    const problem = expectProblem(answer, reason);
-    expect(answer.headers['retry-after'] !== undefined).toBe(answer.status === 503);
-    const lines = await edge?.exchanges(1);
+    const response = await ways[reason]();
+    const problem = expectProblem(response, reason);
+    expect(response.headers['retry-after'] !== undefined).toBe(response.status === 503);
+    const lines = await edge?.requestLines(1);
     expect(lines).toContainEqual(
       expect.objectContaining({ requestId: problem.requestId, reason, status: promised[reason][0] }),
     );
@@ -131,7 +135,7 @@ describe('every reason of the error table has its problem response', () => {
   });
 
   it('an internal error is not described to the client', async () => {
-    const answer = await ways.internal();
-    expect(answer.body.toString() + JSON.stringify(answer.headers)).not.toContain('random bytes');
+    const response = await ways.internal();
+    expect(response.body.toString() + JSON.stringify(response.headers)).not.toContain('random bytes');
   });
 });

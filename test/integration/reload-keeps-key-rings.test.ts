@@ -1,45 +1,32 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { closedPort } from '../support/faulty-gateway.ts';
-import { askBalance, counted, paths, post, until } from '../support/forwarding.ts';
-import { startProxy, type TestProxy } from '../support/service.ts';
-import { approleMount, roleName, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
-import { rootToken } from '../support/stub-vault/state.ts';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { closedUrl } from '../support/faulty-gateway.ts';
+import { paths } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
+import type { TestProxy } from '../support/service.ts';
+import { approleMount, roleName, VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
 
 /** The reason in a response for a login with a key: nothing listens at the gateway's address. */
 const signed = 502;
 const unavailable = 503;
+
+const starts = harness();
 
 describe('a reload during a Vault outage', () => {
   let setup: VaultTestEnvironment;
   let proxy: TestProxy;
 
   const keysOf = (vault: object = {}, more: object = {}) => ({
-    keys: {
-      source: 'vault' as const,
-      vault: {
-        address: setup.vault.address,
-        auth: { method: 'token' as const, token: rootToken },
-        ...vault,
-      },
-      ...more,
-    },
+    keys: vaultKeys(setup.vault.address, vault, more),
   });
 
   beforeEach(async () => {
-    setup = await new VaultTestEnvironment({ clock: Date.now }).open();
+    setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
     await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
-    proxy = await startProxy({
-      gateway: `http://127.0.0.1:${closedPort}`,
-      config: keysOf(),
-      random: () => 0,
-    });
-    expect((await askBalance(proxy)).status).toBe(signed);
+    proxy = await starts.proxy({ gateway: closedUrl, config: keysOf(), random: () => 0 });
+    expect((await proxy.balance()).status).toBe(signed);
     setup.vault.sealed = true;
-  });
-  afterEach(async () => {
-    await proxy.stop();
-    await setup.close();
   });
 
   it.each([
@@ -49,13 +36,13 @@ describe('a reload during a Vault outage', () => {
     ['the login', () => keysOf({ auth: { method: 'token', token: 'another' } })],
   ])('with %s changed keeps the key rings', async (_what, config) => {
     await proxy.reload(config());
-    expect((await askBalance(proxy)).status).toBe(signed);
-    expect(await counted(proxy, 'key_version', { login: 'acme' })).toBe(1);
+    expect((await proxy.balance()).status).toBe(signed);
+    expect(await proxy.counted('key_version', { login: 'acme' })).toBe(1);
   });
 
   it('with a shorter staleIfError does not use a ring for longer', async () => {
     await proxy.reload(keysOf({}, { cache: { ttl: '0ms', staleIfError: '1ms' } }));
-    expect((await askBalance(proxy)).status).toBe(unavailable);
+    expect((await proxy.balance()).status).toBe(unavailable);
   });
 
   it.each([
@@ -64,14 +51,12 @@ describe('a reload during a Vault outage', () => {
     ['another namespace', { namespace: 'team' }],
   ])('with %s keeps none: the keys are different ones', async (_what, vault) => {
     await proxy.reload(keysOf(vault));
-    expect((await askBalance(proxy)).status).toBe(unavailable);
+    expect((await proxy.balance()).status).toBe(unavailable);
   });
 
   it('with the cache changed stops the background work of the previous cache', async () => {
     const reads = (): number => setup.vault.count(/secret\/data/);
-    expect((await post(`${proxy.url}${paths.balance.replace('acme', 'other')}`, '')).status).toBe(
-      unavailable,
-    );
+    expect((await proxy.post(paths.balance.replace('acme', 'other'), '')).status).toBe(unavailable);
     const before = reads();
     // A background probe of Vault would be another read.
     await until(() => reads() > before);
@@ -86,7 +71,7 @@ describe('a reload during a Vault outage', () => {
     const token = await setup.admin.token({ policies: [roleName], ttl: 3600 });
     await proxy.reload(keysOf({ auth: { method: 'token', token } }));
     setup.vault.seen.length = 0;
-    expect((await post(`${proxy.url}${paths.balance.replace('acme', 'other')}`, '')).status).toBe(502);
+    expect((await proxy.post(paths.balance.replace('acme', 'other'), '')).status).toBe(502);
     const reads = setup.vault.seen.filter(({ target }) => target.startsWith('secret/data'));
     expect(reads.map(({ headers }) => headers['x-vault-token'])).toEqual([token]);
   });
@@ -105,18 +90,12 @@ describe('a reload during a Vault outage', () => {
 });
 
 it('a graceful shutdown revokes the Vault token', async () => {
-  const setup = await new VaultTestEnvironment({ clock: Date.now }).open();
+  const setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
   const secretId = await setup.admin.secretId(approleMount, roleName);
   const secretIdFile = setup.folder.file('secret-id', secretId);
   const auth = { method: 'approle' as const, roleId: setup.roleId, secretIdFile };
-  const vault = { address: setup.vault.address, auth };
-  const proxy = await startProxy({
-    gateway: `http://127.0.0.1:${closedPort}`,
-    config: { keys: { source: 'vault', vault } },
-  });
+  const proxy = await starts.proxy({ config: { keys: vaultKeys(setup.vault.address, { auth }) } });
   await until(() => setup.vault.world().tokens.count === 1);
   await proxy.stop();
-  const left = setup.vault.world().tokens.count;
-  await setup.close();
-  expect(left).toBe(0);
+  expect(setup.vault.world().tokens.count).toBe(0);
 });

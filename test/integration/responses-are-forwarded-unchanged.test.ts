@@ -1,19 +1,24 @@
 import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { balance, type Edge, nextIsServed, startEdge, status, statusForm } from '../support/edge.ts';
-import { formRequest, type RawAnswer, RawConnection } from '../support/raw-http.ts';
+import { nextIsServed } from '../support/countersign.ts';
+import { paths, statusForm } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
+import { formRequest } from '../support/raw-http.ts';
+import type { RawResponse } from '../support/response-reader.ts';
 
+const { balance, status } = paths;
+
+const starts = harness(afterAll);
 let edge: Edge;
 
 beforeAll(async () => {
-  edge = await startEdge({ sandbox: { responseHeaders: ['X-Gateway-Node', 'Content-Length'] } });
+  edge = await starts.edge({ sandbox: { responseHeaders: ['X-Gateway-Node', 'Content-Length'] } });
 });
-afterAll(() => edge.stop());
 
 const html = 'text/html;charset=utf-8';
 const axios = 'Accept: application/json, text/plain, */*';
 const serialNumber = '00000000-0000-0000-0000-0000000624e9';
-const replyForm = `type=status-response\n&serial-number=${serialNumber}\n&status=approved\n&descriptor=a+b%26c%0A\n`;
+const responseForm = `type=status-response\n&serial-number=${serialNumber}\n&status=approved\n&descriptor=a+b%26c%0A\n`;
 
 type Headers = Readonly<Record<string, string | string[]>>;
 
@@ -25,68 +30,68 @@ async function pass(
     headers = { 'Content-Type': html },
     lines = [],
   }: Partial<{ code: number; headers: Headers; lines: string[] }> = {},
-): Promise<RawAnswer> {
-  edge.gateway.reply = (response) => {
+): Promise<RawResponse> {
+  edge.gateway.respond = (response) => {
     response.sendDate = false;
     response.writeHead(code, headers).end(body);
   };
-  return edge.ask(formRequest(status, statusForm, lines));
+  return edge.send(formRequest(status, statusForm, lines));
 }
 
 afterEach(() => {
-  edge.gateway.reply = (response) => response.end('OK');
+  edge.gateway.respond = (response) => response.end('OK');
 });
 
 describe('a gateway response', () => {
   it.each([
-    ['a form with its line feeds', replyForm],
+    ['a form with its line feeds', responseForm],
     ['HTML', '<!DOCTYPE html>\r\n<p>Access is denied</p>\n'],
     ['every byte there is', Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))],
     ['nothing', ''],
     ['half a megabyte', Buffer.alloc(524_288, '0123456789\n')],
   ])('is forwarded byte for byte: %s', async (_, body) => {
-    const answer = await pass(body);
-    expect(answer.status).toBe(200);
-    expect(answer.body.equals(Buffer.from(body))).toBe(true);
-    expect(answer.headers['content-type']).toBe(html);
+    const response = await pass(body);
+    expect(response.status).toBe(200);
+    expect(response.body.equals(Buffer.from(body))).toBe(true);
+    expect(response.headers['content-type']).toBe(html);
   });
 
   it.each([201, 302, 400, 403, 404, 429, 500, 503, 599])(
-    'keeps its status %d and is known as the gateway’s',
+    'keeps its status %d and is marked as the gateway’s',
     async (code) => {
-      const answer = await pass('text', {
+      const response = await pass('text', {
         code,
         headers: { 'Content-Type': 'text/plain', Location: '/elsewhere' },
       });
-      expect(answer.status).toBe(code);
-      expect(answer.headers['countersign-outcome']).toBe('answered');
-      expect(answer.headers['proxy-status']).toBe(`countersign; received-status=${code}`);
-      expect(answer.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
-      expect(answer.headers.location).toBeUndefined();
+      expect(response.status).toBe(code);
+      expect(response.headers['countersign-outcome']).toBe('answered');
+      expect(response.headers['proxy-status']).toBe(`countersign; received-status=${code}`);
+      expect(response.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+      expect(response.headers.location).toBeUndefined();
     },
   );
 
   it('keeps its content encoding, whatever the client accepts', async () => {
-    const body = gzipSync(replyForm);
-    const answer = await pass(body, {
+    const body = gzipSync(responseForm);
+    const response = await pass(body, {
       headers: { 'Content-Type': html, 'Content-Encoding': 'gzip' },
       lines: [axios],
     });
-    expect(answer.headers['content-encoding']).toBe('gzip');
-    expect(answer.body.equals(body)).toBe(true);
+    expect(response.headers['content-encoding']).toBe('gzip');
+    expect(response.body.equals(body)).toBe(true);
   });
 
   it('is not parsed as a form if it is encoded', async () => {
-    const answer = await pass('a=b', {
+    const response = await pass('a=b', {
       headers: { 'Content-Type': html, 'Content-Encoding': 'x-own' },
       lines: [axios],
     });
-    expect(answer.body.toString()).toBe('a=b');
+    expect(response.body.toString()).toBe('a=b');
   });
 
   it('leaves the connection open for the next request', async () => {
-    const connection = await RawConnection.open(edge.proxy.url);
-    await connection.send(formRequest(balance)).answer();
+    const connection = await edge.connect();
+    await connection.send(formRequest(balance)).response();
     expect(await nextIsServed(connection)).toBe(true);
   });
 });
@@ -105,8 +110,8 @@ describe('the gateway’s headers', () => {
       'Access-Control-Allow-Origin': '*',
       'Keep-Alive': 'timeout=999',
     };
-    const answer = await pass('text', { headers });
-    expect(answer.headers).toMatchObject({
+    const response = await pass('text', { headers });
+    expect(response.headers).toMatchObject({
       'content-type': html,
       date: headers.Date,
       'retry-after': '7',
@@ -115,36 +120,36 @@ describe('the gateway’s headers', () => {
       'content-length': '4',
     });
     for (const name of ['set-cookie', 'server', 'www-authenticate', 'access-control-allow-origin']) {
-      expect(answer.headers).not.toHaveProperty(name);
+      expect(response.headers).not.toHaveProperty(name);
     }
-    expect(answer.headers['keep-alive']).not.toBe('timeout=999');
+    expect(response.headers['keep-alive']).not.toBe('timeout=999');
   });
 
   it('cannot pose as Countersign’s', async () => {
-    const answer = await pass('text', {
+    const response = await pass('text', {
       headers: {
         'Countersign-Outcome': 'not-sent',
         'X-Request-Id': 'theirs',
         'Proxy-Status': 'theirs; error=dns_error',
       },
     });
-    expect(answer.headers['countersign-outcome']).toBe('answered');
-    expect(answer.headers['x-request-id']).not.toContain('theirs');
-    expect(answer.headers['proxy-status']).toBe('countersign; received-status=200');
+    expect(response.headers['countersign-outcome']).toBe('answered');
+    expect(response.headers['x-request-id']).not.toContain('theirs');
+    expect(response.headers['proxy-status']).toBe('countersign; received-status=200');
   });
 });
 
 describe('a form requested as JSON', () => {
   it.each([
     ['application/json', 'Accept: application/json'],
-    ['what axios asks for', axios],
+    ['the Accept header of axios', axios],
     ['application/*', 'Accept: application/*'],
     ['JSON rather than HTML', 'Accept: text/html;q=0.5, application/json'],
   ])('is an object of its decoded values: %s', async (_, accept) => {
-    const answer = await pass(replyForm, { lines: [accept] });
-    expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
-    expect(answer.headers['content-length']).toBe(String(answer.body.length));
-    expect(JSON.parse(answer.body.toString())).toEqual({
+    const response = await pass(responseForm, { lines: [accept] });
+    expect(response.headers['content-type']).toBe('application/json; charset=utf-8');
+    expect(response.headers['content-length']).toBe(String(response.body.length));
+    expect(JSON.parse(response.body.toString())).toEqual({
       type: 'status-response',
       'serial-number': serialNumber,
       status: 'approved',
@@ -153,10 +158,10 @@ describe('a form requested as JSON', () => {
   });
 
   it('has the length of the object, not the Content-Length of the form', async () => {
-    const headers = { 'Content-Type': html, 'Content-Length': String(Buffer.byteLength(replyForm)) };
-    const answer = await pass(replyForm, { headers, lines: [axios] });
-    expect(answer.headers['content-length']).toBe(String(answer.body.length));
-    expect(JSON.parse(answer.body.toString())).toHaveProperty('serial-number', serialNumber);
+    const headers = { 'Content-Type': html, 'Content-Length': String(Buffer.byteLength(responseForm)) };
+    const response = await pass(responseForm, { headers, lines: [axios] });
+    expect(response.headers['content-length']).toBe(String(response.body.length));
+    expect(JSON.parse(response.body.toString())).toHaveProperty('serial-number', serialNumber);
   });
 
   it.each([
@@ -167,7 +172,7 @@ describe('a form requested as JSON', () => {
     ['no JSON', ['Accept: application/json;q=0, */*']],
     ['something else', ['Accept: image/png']],
   ])('is unchanged if the client accepts %s', async (_, lines) => {
-    expect((await pass(replyForm, { lines })).body.toString()).toBe(replyForm);
+    expect((await pass(responseForm, { lines })).body.toString()).toBe(responseForm);
   });
 
   it('has an array for a repeated name and keeps names of Object.prototype', async () => {
@@ -189,22 +194,22 @@ describe('a form requested as JSON', () => {
     ['more than 1,000 fields', 'a=1\n&'.repeat(1_001)],
     ['more than 256 KiB', `a=${'b'.repeat(262_144)}\n`],
   ])('is forwarded unchanged if it cannot be decoded: %s', async (_, body) => {
-    const answer = await pass(body, { lines: [axios] });
-    expect(answer.headers['content-type']).toBe(html);
-    expect(answer.body.equals(Buffer.from(body))).toBe(true);
+    const response = await pass(body, { lines: [axios] });
+    expect(response.headers['content-type']).toBe(html);
+    expect(response.body.equals(Buffer.from(body))).toBe(true);
   });
 
   it('does not change JSON', async () => {
     const headers = { 'Content-Type': 'application/json' };
-    const answer = await pass('[ {"amount": 1.000} ]\n', { headers, lines: [axios] });
-    expect(answer.body.toString()).toBe('[ {"amount": 1.000} ]\n');
-    expect(answer.headers['content-type']).toBe('application/json');
+    const response = await pass('[ {"amount": 1.000} ]\n', { headers, lines: [axios] });
+    expect(response.body.toString()).toBe('[ {"amount": 1.000} ]\n');
+    expect(response.headers['content-type']).toBe('application/json');
   });
 });
 
 it('the log line of a request has what is known about it, and nothing of its content', async () => {
-  const { headers } = await pass(replyForm);
-  const line = edge.proxy.logLines().find(({ requestId }) => requestId === headers['x-request-id']);
+  const { headers } = await pass(responseForm);
+  const line = edge.logLines().find(({ requestId }) => requestId === headers['x-request-id']);
   expect(line).toMatchObject({
     status: 200,
     outcome: 'answered',

@@ -1,26 +1,24 @@
 import type { TlsOptions } from 'node:tls';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { vaultClient } from '../../src/keys/vault/client.ts';
 import { Secret } from '../../src/secret.ts';
 import {
   type Conversation,
   type FaultyGateway,
+  httpResponse,
   type RawRequest,
-  reply,
-  startFaultyGateway,
 } from '../support/faulty-gateway.ts';
-import { counted, paths, post, until } from '../support/forwarding.ts';
-import { type Relay, startRelay } from '../support/relay.ts';
+import { Folder } from '../support/folder.ts';
+import { paths } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
+import { startRelay } from '../support/relay.ts';
 import { describeWith } from '../support/requires.ts';
-import { type ProxyOptions, startProxy, type TestProxy } from '../support/service.ts';
+import type { ProxyOptions, TestProxy } from '../support/service.ts';
 import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
-import { Folder } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
 
-const stops: (() => unknown)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
 /** A server that can repeat the last response on every open connection. */
 interface RepeatingServer extends FaultyGateway {
@@ -39,13 +37,12 @@ async function startServer(
       const request = await conversation.request();
       if (request === undefined) return;
       last.set(conversation, bodyFor(request));
-      conversation.write(reply('200 OK', bodyFor(request)));
+      conversation.write(httpResponse('200 OK', bodyFor(request)));
     }
   };
-  const server = await startFaultyGateway([script], tls);
-  stops.push(server.close);
+  const server = await starts.gateway([script], tls);
   const repeat = (): void => {
-    for (const [{ socket, write }, body] of last) if (socket.writable) write(reply('200 OK', body));
+    for (const [{ socket, write }, body] of last) if (socket.writable) write(httpResponse('200 OK', body));
   };
   return { ...server, repeat };
 }
@@ -63,14 +60,13 @@ async function start(gateway: string, sandbox: ProxyOptions['sandbox'] = {}): Pr
     proxy?.beforeSending();
     return 'nonce';
   };
-  const started = await startProxy({ gateway, nonce, sandbox });
-  stops.push(() => started.stop());
+  const started = await starts.proxy({ gateway, nonce, sandbox });
   proxy = { ...started, beforeSending: () => {} };
   return proxy;
 }
 
-async function ask(proxy: TestProxy, name: string): Promise<string> {
-  return (await post(`${proxy.url}${paths.balance}`, `balance-name=${name}`)).body;
+async function send(proxy: TestProxy, name: string): Promise<string> {
+  return (await proxy.post(paths.balance, `balance-name=${name}`)).body;
 }
 
 /** Repeats twenty concurrent requests; returns those that got the response to another one. */
@@ -83,7 +79,7 @@ async function crossed(proxy: Proxy, rounds: number, repeat: () => void): Promis
       repeated = true;
     };
     const names = Array.from({ length: 20 }, (_, index) => `${round}-${index}`);
-    const bodies = await Promise.all(names.map((name) => ask(proxy, name)));
+    const bodies = await Promise.all(names.map((name) => send(proxy, name)));
     wrong.push(
       ...bodies.flatMap((body, index) => (body === names[index] ? [] : [`${names[index]} got ${body}`])),
     );
@@ -97,25 +93,25 @@ describe('a surplus response of the gateway', () => {
     const proxy = await start(gateway.url);
     const wrong = await crossed(proxy, 20, gateway.repeat);
     expect({ crossed: wrong.length, of: 400, first: wrong[0] }).toEqual({ crossed: 0, of: 400 });
-    expect(await counted(proxy, 'requests_total', { status: '200' })).toBe(400);
+    expect(await proxy.counted('requests_total', { status: '200' })).toBe(400);
   });
 
   it('closes its connection only; the others are reused', async () => {
     const gateway = await startServer(balanceName);
     const proxy = await start(gateway.url);
-    for (const name of ['a', 'b', 'c']) expect(await ask(proxy, name)).toBe(name);
+    for (const name of ['a', 'b', 'c']) expect(await send(proxy, name)).toBe(name);
     expect(gateway.connections()).toBe(1);
     proxy.beforeSending = gateway.repeat;
-    expect(await ask(proxy, 'd')).toBe('d');
+    expect(await send(proxy, 'd')).toBe('d');
     proxy.beforeSending = () => {};
-    for (const name of ['e', 'f', 'g']) expect(await ask(proxy, name)).toBe(name);
+    for (const name of ['e', 'f', 'g']) expect(await send(proxy, name)).toBe(name);
     expect(gateway.connections()).toBe(2);
   });
 
   it('has no connection to arrive on if keepAlive is false', async () => {
     const gateway = await startServer(balanceName);
     const proxy = await start(gateway.url, { keepAlive: false });
-    for (const name of ['a', 'b', 'c']) expect(await ask(proxy, name)).toBe(name);
+    for (const name of ['a', 'b', 'c']) expect(await send(proxy, name)).toBe(name);
     expect(gateway.connections()).toBe(3);
     for (const { headers } of gateway.requests()) expect(headers).toContainEqual(['Connection', 'close']);
   });
@@ -140,17 +136,16 @@ describeWith('openssl')('a surplus response over TLS (needs the program openssl)
 
   it('does not become the response to the next request if only a part of its TLS record has arrived', async () => {
     const gateway = await startServer(balanceName, certificate);
-    const relay: Relay = await startRelay(gateway.port);
-    stops.push(relay.close);
+    const relay = starts.closing(await startRelay(gateway.port));
     const proxy = await start(`https://127.0.0.1:${relay.port}`, { caFile });
-    expect(await ask(proxy, 'a')).toBe('a');
-    expect(await ask(proxy, 'b')).toBe('b');
+    expect(await send(proxy, 'a')).toBe('a');
+    expect(await send(proxy, 'b')).toBe('b');
     expect(relay.connections()).toBe(1);
     relay.hold();
     gateway.repeat();
     await until(() => relay.held() > 0);
     proxy.beforeSending = () => relay.releaseAllBut(10);
-    expect(await ask(proxy, 'c')).toBe('c');
+    expect(await send(proxy, 'c')).toBe('c');
     expect(relay.connections()).toBe(2);
   });
 });
@@ -162,8 +157,7 @@ describe('a surplus response of Vault', () => {
 
   function reader(server: FaultyGateway): (path: string) => Promise<string> {
     const ports = { monotonic: () => performance.now(), random: () => 0.5 };
-    const vault = vaultClient({ address: server.url, timeout: 2000 }, ports);
-    stops.push(() => vault.close());
+    const vault = starts.closing(vaultClient({ address: server.url, timeout: 2000 }, ports));
     return async (path) => (await vault.read(path, shape, new Secret('t'))).path;
   }
 
@@ -172,18 +166,18 @@ describe('a surplus response of Vault', () => {
     const read = reader(server);
     for (let round = 0; round < 10; round += 1) {
       // More than the transport opens connections concurrently.
-      const asked = Array.from({ length: 40 }, (_, index) => `secret/data/${round}-${index}`);
-      const answers = asked.map(read);
+      const paths = Array.from({ length: 40 }, (_, index) => `secret/data/${round}-${index}`);
+      const responses = paths.map(read);
       server.repeat();
-      expect(await Promise.all(answers)).toEqual(asked);
+      expect(await Promise.all(responses)).toEqual(paths);
     }
   });
 
   it('is not assumed without need: reads that wait for a connection reuse the open ones', async () => {
     const server = await startServer(pathOf);
     const read = reader(server);
-    const asked = Array.from({ length: 40 }, (_, index) => `secret/data/${index}`);
-    expect(await Promise.all(asked.map(read))).toEqual(asked);
+    const paths = Array.from({ length: 40 }, (_, index) => `secret/data/${index}`);
+    expect(await Promise.all(paths.map(read))).toEqual(paths);
     expect(server.connections()).toBe(16);
   });
 });

@@ -1,53 +1,23 @@
 import { createPublicKey } from 'node:crypto';
-import { afterEach, describe, expect, it } from '@jest/globals';
-import {
-  always,
-  type FaultyGateway,
-  once,
-  type RawRequest,
-  reply,
-  type Script,
-  startFaultyGateway,
-} from '../support/faulty-gateway.ts';
-import {
-  askBalance,
-  askStatus,
-  counted,
-  exchanges,
-  post,
-  transfer,
-  until,
-  verdict,
-} from '../support/forwarding.ts';
-import { startProxy, type TestProxy, testControlKey, testPrivateKey } from '../support/service.ts';
-import { type VerificationKey, verifyAuthorization } from '../support/verify.ts';
+import { describe, expect, it } from '@jest/globals';
+import { always, httpResponse, once, type RawRequest, type Script } from '../support/faulty-gateway.ts';
+import { paths, post, transferForm, verdict } from '../support/forwarding.ts';
+import { harness, type Pair } from '../support/harness.ts';
+import { formRequest, RawConnection } from '../support/raw-http.ts';
+import { testControlKey, testPrivateKey } from '../support/service.ts';
+import { until } from '../support/until.ts';
+import { receivedFromRaw, type VerificationKey, verifyAuthorization } from '../support/verify.ts';
 
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
-const ok = reply('200 OK', '[]');
+const ok = httpResponse('200 OK', '[]');
 
-async function startPair(...scripts: Script[]): Promise<{ gateway: FaultyGateway; proxy: TestProxy }> {
-  const gateway = await startFaultyGateway(scripts);
-  const sandbox = { timeouts: { connect: '300ms', request: '600ms' } };
-  const proxy = await startProxy({ gateway: gateway.url, sandbox, random: () => 0 });
-  stops.push(gateway.close, () => proxy.stop());
-  return { gateway, proxy };
-}
+const startPair = (...scripts: Script[]): Promise<Pair> =>
+  starts.pair(scripts, { sandbox: { timeouts: { connect: '300ms', request: '600ms' } }, random: () => 0 });
 
 /** The nonce of a request, whose signature is verified. */
-function nonceOf(request: RawRequest, key: VerificationKey): string | undefined {
-  const header = (name: string) => request.headers.find(([given]) => given.toLowerCase() === name)?.[1];
-  const [method = '', path = ''] = request.line.split(' ');
-  const url = `http://${header('host')}${path}`;
-  const verified = verifyAuthorization(
-    { method, url, authorization: header('authorization'), body: request.body },
-    key,
-  );
-  return verified.oauth.get('oauth_nonce');
-}
+const nonceOf = (request: RawRequest, key: VerificationKey): string | undefined =>
+  verifyAuthorization(receivedFromRaw(request), key).oauth.get('oauth_nonce');
 
 const controlKey = { controlKey: testControlKey };
 const publicKey = { publicKey: createPublicKey(testPrivateKey) };
@@ -55,7 +25,7 @@ const publicKey = { publicKey: createPublicKey(testPrivateKey) };
 describe('a transfer', () => {
   it('always uses a dedicated connection, even if the gateway would keep it open', async () => {
     const { gateway, proxy } = await startPair(always(ok));
-    for (let turn = 0; turn < 4; turn += 1) expect(await transfer(proxy)).toMatchObject({ status: 200 });
+    for (let turn = 0; turn < 4; turn += 1) expect(await proxy.transfer()).toMatchObject({ status: 200 });
     expect(gateway.connections()).toBe(4);
     expect(gateway.requests()).toHaveLength(4);
     expect(new Set(gateway.requests().map((request) => nonceOf(request, publicKey))).size).toBe(4);
@@ -63,15 +33,15 @@ describe('a transfer', () => {
 
   it('announces that its connection will not be reused', async () => {
     const { gateway, proxy } = await startPair(always(ok));
-    await transfer(proxy);
+    await proxy.transfer();
     expect(gateway.requests()[0]?.headers).toContainEqual(['Connection', 'close']);
   });
 
   it('never uses a pooled connection of a status query', async () => {
     const { gateway, proxy } = await startPair(always(ok));
-    await askStatus(proxy);
-    await transfer(proxy);
-    await askStatus(proxy);
+    await proxy.status();
+    await proxy.transfer();
+    await proxy.status();
     expect(gateway.connections()).toBe(2);
   });
 });
@@ -90,11 +60,11 @@ describe('an eligibility request', () => {
 describe('a read-only operation', () => {
   it('reuses few connections for many requests', async () => {
     const { gateway, proxy } = await startPair(always(ok));
-    for (let turn = 0; turn < 20; turn += 1) await askBalance(proxy);
-    await Promise.all(Array.from({ length: 20 }, () => askStatus(proxy)));
+    for (let turn = 0; turn < 20; turn += 1) await proxy.balance();
+    await Promise.all(Array.from({ length: 20 }, () => proxy.status()));
     expect(gateway.requests()).toHaveLength(40);
     expect(gateway.connections()).toBeLessThanOrEqual(20);
-    await Promise.all(Array.from({ length: 20 }, () => askStatus(proxy)));
+    await Promise.all(Array.from({ length: 20 }, () => proxy.status()));
     expect(gateway.connections()).toBeLessThanOrEqual(20);
   });
 
@@ -109,40 +79,40 @@ describe('a read-only operation', () => {
     };
     const { gateway, proxy } = await startPair(idle);
     for (let turn = 0; turn < 10; turn += 1) {
-      expect(await askBalance(proxy)).toMatchObject({ status: 200 });
+      expect(await proxy.balance()).toMatchObject({ status: 200 });
       // Some requests find the connection closed, others are sent while it closes.
       await new Promise((resolve) => {
         setTimeout(resolve, turn * 2);
       });
     }
     for (const request of gateway.requests()) nonceOf(request, controlKey);
-    expect((await exchanges(proxy, 10)).every(({ outcome }) => outcome === 'answered')).toBe(true);
+    expect((await proxy.requestLines(10)).every(({ outcome }) => outcome === 'answered')).toBe(true);
   });
 
   it('on a stale pooled connection is retried once, on a dedicated connection and newly signed', async () => {
     const { gateway, proxy } = await startPair(endsOnSecondRequest(), once(ok));
-    await askBalance(proxy);
-    expect(await askBalance(proxy)).toMatchObject({ status: 200, body: '[]' });
+    await proxy.balance();
+    expect(await proxy.balance()).toMatchObject({ status: 200, body: '[]' });
     expect(gateway.connections()).toBe(2);
     const nonces = gateway.requests().map((request) => nonceOf(request, controlKey));
     expect(new Set(nonces).size).toBe(3);
     expect(gateway.requests()[2]?.headers).toContainEqual(['Connection', 'close']);
-    const [, line] = await exchanges(proxy, 2);
+    const [, line] = await proxy.requestLines(2);
     expect(line).toMatchObject({ attempts: 2, outcome: 'answered', status: 200 });
     expect(line).not.toHaveProperty('reason');
-    expect(await counted(proxy, 'signatures_total', { method: 'HMAC-SHA1' })).toBe(3);
+    expect(await proxy.counted('signatures_total', { method: 'HMAC-SHA1' })).toBe(3);
   });
 
   it('is not sent a third time', async () => {
     const { gateway, proxy } = await startPair(endsOnSecondRequest(), once(''));
-    await askBalance(proxy);
-    expect(verdict(await askBalance(proxy))).toBe('502 gateway-reset unknown unknown');
+    await proxy.balance();
+    expect(verdict(await proxy.balance())).toBe('502 gateway-reset unknown unknown');
     expect(gateway.requests()).toHaveLength(3);
   });
 
   it('that is lost on a new connection is not retried', async () => {
     const { gateway, proxy } = await startPair(once(''));
-    expect(verdict(await askBalance(proxy))).toBe('502 gateway-reset unknown unknown');
+    expect(verdict(await proxy.balance())).toBe('502 gateway-reset unknown unknown');
     expect(gateway.requests()).toHaveLength(1);
   });
 
@@ -151,11 +121,11 @@ describe('a read-only operation', () => {
       await request();
       write(ok);
       await request();
-      end(reply('200 OK', '[]').slice(0, -1));
+      end(httpResponse('200 OK', '[]').slice(0, -1));
     };
     const { gateway, proxy } = await startPair(breaksOff, once(ok));
-    await askBalance(proxy);
-    expect(verdict(await askBalance(proxy))).toBe('502 gateway-reset unknown unknown');
+    await proxy.balance();
+    expect(verdict(await proxy.balance())).toBe('502 gateway-reset unknown unknown');
     expect(gateway.requests()).toHaveLength(2);
   });
 
@@ -166,52 +136,40 @@ describe('a read-only operation', () => {
       await request();
     };
     const { gateway, proxy } = await startPair(forgets, once(ok));
-    await askBalance(proxy);
-    expect(verdict(await askBalance(proxy))).toBe('504 gateway-timeout unknown unknown');
+    await proxy.balance();
+    expect(verdict(await proxy.balance())).toBe('504 gateway-timeout unknown unknown');
     expect(gateway.requests()).toHaveLength(2);
   });
 });
 
 describe('a client that disconnects', () => {
   it('does not abort a transfer: the gateway gets it completely, and its outcome is recorded', async () => {
-    const answering = Promise.withResolvers<void>();
+    const responding = Promise.withResolvers<void>();
     const slow: Script = async ({ request, end }) => {
       await request();
-      answering.resolve();
+      responding.resolve();
       setTimeout(() => end(ok), 100);
     };
     const { gateway, proxy } = await startPair(slow);
-    const leaving = new AbortController();
-    const answer = fetch(`${proxy.url}/sandbox/gw/api/v4/transfer/1234`, {
-      method: 'POST',
-      body: new URLSearchParams({ client_orderid: 'invoice-7' }),
-      signal: leaving.signal,
-    });
-    await answering.promise;
-    leaving.abort();
-    await expect(answer).rejects.toThrow();
-    const [line] = await exchanges(proxy);
+    const caller = (await proxy.connect()).send(formRequest(paths.transfer, transferForm));
+    await responding.promise;
+    caller.close();
+    const [line] = await proxy.requestLines();
     expect(line).toMatchObject({ status: 200, outcome: 'answered', attempts: 1, gatewayStatus: 200 });
     expect(gateway.requests()).toHaveLength(1);
-    await until(async () => (await counted(proxy, 'requests_in_flight')) === 0);
+    await until(async () => (await proxy.counted('requests_in_flight')) === 0);
   });
 
   it('before the upstream request is sent does not abort it either', async () => {
-    const gateway = await startFaultyGateway([once(ok)]);
-    const leaving = new AbortController();
+    let caller: RawConnection | undefined;
     const nonce = (): string => {
-      leaving.abort();
+      caller?.close();
       return 'nonce';
     };
-    const proxy = await startProxy({ gateway: gateway.url, nonce });
-    stops.push(gateway.close, () => proxy.stop());
-    const answer = fetch(`${proxy.url}/sandbox/gw/api/v4/transfer/1234`, {
-      method: 'POST',
-      body: new URLSearchParams({ client_orderid: 'invoice-8' }),
-      signal: leaving.signal,
-    });
-    await expect(answer).rejects.toThrow();
-    expect((await exchanges(proxy))[0]).toMatchObject({ outcome: 'answered', status: 200 });
+    const { gateway, proxy } = await starts.pair([once(ok)], { nonce });
+    caller = (await proxy.connect()).send(formRequest(paths.transfer, transferForm));
+    expect(await caller.gone()).toBe('closed');
+    expect((await proxy.requestLines())[0]).toMatchObject({ outcome: 'answered', status: 200 });
     expect(gateway.requests()).toHaveLength(1);
   });
 });

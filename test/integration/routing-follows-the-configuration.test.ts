@@ -1,12 +1,15 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { type Edge, startEdge, statusForm } from '../support/edge.ts';
+import { pathAdvice } from '../../src/gateway/path-advice.ts';
+import { statusForm } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
 
+const starts = harness(afterAll);
 let edge: Edge;
 
 beforeAll(async () => {
-  edge = await startEdge({
+  edge = await starts.edge({
     config: {
       operations: {
         cancel: {
@@ -19,7 +22,6 @@ beforeAll(async () => {
     },
   });
 });
-afterAll(() => edge.stop());
 beforeEach(() => {
   edge.gateway.requests.length = 0;
 });
@@ -50,11 +52,12 @@ describe('an unknown path', () => {
     ['no status endpoint', '/sandbox/gw/api/v4/status'],
     ['a page of the admin port', '/metrics'],
     ['the health check of the admin port', '/healthz'],
-  ])('gets the same response in all cases: %s', async (_, target) => {
-    const problem = expectProblem(await edge.ask(formRequest(target, statusForm)), 'unknown-route');
-    expect(problem.detail).toBe(
-      'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment and of the operation.',
-    );
+  ])('gets the same response in all cases, and advice on its own text: %s', async (_, target) => {
+    const problem = expectProblem(await edge.send(formRequest(target, statusForm)), 'unknown-route');
+    const common =
+      'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment and of the operation.';
+    const advice = pathAdvice(target);
+    expect(problem.detail).toBe(advice === undefined ? common : `${common} ${advice}`);
     expect(edge.gateway.requests).toHaveLength(0);
   });
 });
@@ -67,7 +70,7 @@ it.each([
   ['an escaped question mark', '1234%3Fa'],
 ])('an invalid endpoint is rejected: %s', async (_, endpoint) => {
   const target = `/sandbox/gw/api/v4/status/${endpoint}`;
-  expectProblem(await edge.ask(formRequest(target, statusForm)), 'parameter-invalid');
+  expectProblem(await edge.send(formRequest(target, statusForm)), 'parameter-invalid');
   expect(edge.gateway.requests).toHaveLength(0);
 });
 
@@ -80,15 +83,15 @@ describe('a configured path', () => {
     ['pan-eligibility-send', '/gw/api/v2/pan-eligibility/send/1234', 'client-order-id=1'],
     ['cancel', '/gw/api/v4/transfer/1234/cancel', 'login=acme'],
   ])('is the operation %s, and reaches the gateway at the same path', async (operation, path, form) => {
-    const answer = await edge.ask(formRequest(`/sandbox${path}`, form));
-    expect(answer.status).toBe(200);
+    const response = await edge.send(formRequest(`/sandbox${path}`, form));
+    expect(response.status).toBe(200);
     expect(edge.gateway.requests.map(({ target }) => target)).toEqual([path]);
-    const line = edge.proxy.logLines().find(({ requestId }) => requestId === answer.headers['x-request-id']);
+    const line = edge.logLines().find(({ requestId }) => requestId === response.headers['x-request-id']);
     expect(line).toMatchObject({ operation, environment: 'sandbox', login: 'acme' });
   });
 
   it('is rewritten from its values', async () => {
-    await edge.ask(formRequest('/sandbox/gw/api/v4/transfer/%31%32%33%34', 'amount=1'));
+    await edge.send(formRequest('/sandbox/gw/api/v4/transfer/%31%32%33%34', 'amount=1'));
     expect(edge.gateway.requests.map(({ target }) => target)).toEqual(['/gw/api/v4/transfer/1234']);
   });
 });

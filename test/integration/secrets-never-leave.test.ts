@@ -1,20 +1,19 @@
-import { createHash, generateKeyPairSync } from 'node:crypto';
+import { generateKeyPairSync } from 'node:crypto';
 import { rmSync } from 'node:fs';
-import { connect } from 'node:net';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
+import { everything, tokenCredential } from '../support/config.ts';
 import {
   closedPort,
+  httpResponse,
   once,
   type RawRequest,
-  reply,
   type Script,
   silent,
-  startFaultyGateway,
 } from '../support/faulty-gateway.ts';
-import { type Answer, exchanges, paths, post } from '../support/forwarding.ts';
-import { configFor, spawnServe } from '../support/process.ts';
+import { type HttpResponse, paths } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
 import { type Marks, marksIn } from '../support/secret-canaries.ts';
-import { type ProxyOptions, startProxy, type TestProxy, writeKeys } from '../support/service.ts';
+import { type ProxyOptions, type TestProxy, writeKeys } from '../support/service.ts';
 
 const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
 const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
@@ -22,7 +21,7 @@ const { d = '', p = '', q = '' } = privateKey.export({ format: 'jwk' });
 const controlKey = 'mark+CONTROL/key=4711';
 const token = 'mark-TOKEN-of-a-caller-0815';
 
-/** What belongs to Countersign and its callers: it must not even be in an answer. */
+/** Secrets of Countersign and its callers, which must not even be in a response. */
 const keyMarks = {
   controlKey,
   token,
@@ -49,22 +48,12 @@ const form = new URLSearchParams({
   card_printed_name: cardMarks.holder,
 }).toString();
 
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
-const callers = [
-  {
-    name: 'billing',
-    credentials: [{ tokenSha256: createHash('sha256').update(token).digest('hex') }],
-    allow: [{ environments: ['*'], operations: ['*'], logins: ['*'] }],
-  },
-];
+const callers = [{ name: 'billing', credentials: [tokenCredential(token)], allow: [everything] }];
 
 async function start(options: Partial<ProxyOptions>): Promise<TestProxy> {
-  const proxy = await startProxy({
-    gateway: 'http://127.0.0.1:9',
+  const proxy = await starts.proxy({
     keys: { acme: { controlKey, privateKey: pem } },
     random: () => 0,
     logLevel: 'debug',
@@ -72,25 +61,24 @@ async function start(options: Partial<ProxyOptions>): Promise<TestProxy> {
     ...options,
     config: { callers, ...options.config },
   });
-  stops.push(() => proxy.stop());
   return proxy;
 }
 
 const asBilling = { Authorization: `Bearer ${token}` };
 
-/** Nothing in the log and on the metrics page, and nothing in what Countersign itself answered. */
-async function expectClean(proxy: TestProxy, answers: readonly Answer[]): Promise<void> {
-  await exchanges(proxy, answers.length);
+/** No marks in the log, on the metrics page, and in Countersign's own responses. */
+async function expectClean(proxy: TestProxy, responses: readonly HttpResponse[]): Promise<void> {
+  await proxy.requestLines(responses.length);
   expect(marksIn(proxy.logText(), marks)).toEqual([]);
   expect(marksIn(await proxy.metrics(), marks)).toEqual([]);
-  for (const { headers, body } of answers) {
+  for (const { headers, body } of responses) {
     const all = JSON.stringify(headers) + body;
     const own = headers['content-type'] === 'application/problem+json';
     expect(marksIn(all, own ? marks : keyMarks)).toEqual([]);
   }
 }
 
-it('marks are found in every disguise', () => {
+it('marks are found in every encoding', () => {
   const card = cardMarks.card;
   const hex = Buffer.from(controlKey).toString('hex');
   for (const text of [
@@ -109,14 +97,14 @@ it('marks are found in every disguise', () => {
   expect(marksIn(`card=${card}`, marks)).toContain('card (plain)');
   // A line without "+" and "/" is its own percent-encoded form as well.
   expect(marksIn(pem, keyMarks)).toEqual(expect.arrayContaining(['pemLine (plain)', 'pemLine (JSON)']));
-  expect(marksIn('nothing of the kind', marks)).toEqual([]);
+  expect(marksIn('no marks here', marks)).toEqual([]);
 });
 
-/** All that the gateway got, in places where it may come back. */
+/** Everything the gateway received, for a response that contains it. */
 const echo = ({ line, headers, body }: RawRequest): string =>
   `${line} ${headers.map(([name, value]) => `${name}: ${value}`).join('; ')} ${body}`;
 
-function answering(bytes: (request: RawRequest) => string): Script {
+function responding(bytes: (request: RawRequest) => string): Script {
   return async ({ request, end }) => {
     const received = await request();
     end(received === undefined ? '' : bytes(received));
@@ -126,66 +114,66 @@ function answering(bytes: (request: RawRequest) => string): Script {
 const fieldsWithMarks = (body: string): string =>
   `type=x\n&serial-number=${cardMarks.card}\n&status=${cardMarks.card}\n&error-code=${cardMarks.cvv}\n&${body}`;
 
-describe('whatever the gateway does', () => {
+describe('no secret leaks if the gateway', () => {
   it.each<[string, Script]>([
     ['is silent', silent],
     ['closes', ({ end }) => end()],
     ['resets', ({ socket, reset }) => void socket.once('data', reset)],
     ['closes after the request', once('')],
-    ['sends garbage that holds the request', answering((request) => `${echo(request)}\r\n\r\n`)],
+    ['sends garbage that holds the request', responding((request) => `${echo(request)}\r\n\r\n`)],
     [
       'sends it as a status',
-      answering((request) => `HTTP/1.1 200 ${echo(request)}\r\nContent-Length: 0\r\n\r\n`),
+      responding((request) => `HTTP/1.1 200 ${echo(request)}\r\nContent-Length: 0\r\n\r\n`),
     ],
-    ['sends it as an invalid header', answering((request) => `HTTP/1.1 200 OK\r\n${echo(request)}\r\n\r\n`)],
+    ['sends it as an invalid header', responding((request) => `HTTP/1.1 200 OK\r\n${echo(request)}\r\n\r\n`)],
     [
       'sends it as a chunk size',
-      answering((r) => `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${echo(r)}\r\n`),
+      responding((r) => `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${echo(r)}\r\n`),
     ],
-    ['breaks off within it', answering((r) => `HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n${echo(r)}`)],
-    ['answers 403 with it', answering((request) => reply('403 Forbidden', echo(request)))],
-    ['answers 500 with it', answering((request) => reply('500 Oh', echo(request)))],
-    ['redirects with it', answering(({ body }) => reply('302 Found', '', [`Location: /?${body}`]))],
-    ['answers a form with it', answering(({ body }) => reply('200 OK', fieldsWithMarks(body)))],
+    ['truncates it', responding((r) => `HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n${echo(r)}`)],
+    ['sends it with status 403', responding((request) => httpResponse('403 Forbidden', echo(request)))],
+    ['sends it with status 500', responding((request) => httpResponse('500 Oh', echo(request)))],
+    ['redirects with it', responding(({ body }) => httpResponse('302 Found', '', [`Location: /?${body}`]))],
+    ['sends it as a form', responding(({ body }) => httpResponse('200 OK', fieldsWithMarks(body)))],
     [
-      'answers JSON with it',
-      answering(({ body }) => reply('200 OK', JSON.stringify({ body }), ['Content-Type: application/json'])),
+      'sends it as JSON',
+      responding(({ body }) =>
+        httpResponse('200 OK', JSON.stringify({ body }), ['Content-Type: application/json']),
+      ),
     ],
     [
       'switches protocols with it',
-      answering(({ body }) => `HTTP/1.1 101 ${body}\r\nUpgrade: ${body}\r\nConnection: upgrade\r\n\r\n`),
+      responding(({ body }) => `HTTP/1.1 101 ${body}\r\nUpgrade: ${body}\r\nConnection: upgrade\r\n\r\n`),
     ],
-  ])('it %s', async (_what, script) => {
-    const gateway = await startFaultyGateway([script]);
-    stops.push(gateway.close);
+  ])('%s', async (_what, script) => {
+    const gateway = await starts.gateway([script]);
     const proxy = await start({ gateway: gateway.url });
-    const answers = [];
+    const responses = [];
     for (const path of [paths.transfer, paths.balance, paths.status]) {
-      answers.push(await post(`${proxy.url}${path}`, form, asBilling));
-      answers.push(await post(`${proxy.url}${path}`, form, { ...asBilling, Accept: 'application/json' }));
+      responses.push(await proxy.post(path, form, asBilling));
+      responses.push(await proxy.post(path, form, { ...asBilling, Accept: 'application/json' }));
     }
-    await expectClean(proxy, answers);
+    await expectClean(proxy, responses);
     expect(gateway.connections()).toBeGreaterThan(0);
   });
 
-  it('what is searched for has been there: the gateway got it', async () => {
-    const gateway = await startFaultyGateway([once(reply('200 OK'))]);
-    stops.push(gateway.close);
+  it('receives the marks, which shows that the search can find them', async () => {
+    const gateway = await starts.gateway([once(httpResponse('200 OK'))]);
     const proxy = await start({ gateway: gateway.url });
-    await post(`${proxy.url}${paths.transfer}`, form, asBilling);
+    await proxy.post(paths.transfer, form, asBilling);
     const { path: _path, ...sent } = cardMarks;
     expect(new Set(marksIn(gateway.received(), marks).map((found) => found.split(' ')[0]))).toEqual(
       new Set(Object.keys(sent)),
     );
   });
 
-  it.each(['http', 'https'])('it is not there (%s)', async (scheme) => {
+  it.each(['http', 'https'])('is down (%s)', async (scheme) => {
     const proxy = await start({ gateway: `${scheme}://127.0.0.1:${closedPort}` });
-    await expectClean(proxy, [await post(`${proxy.url}${paths.transfer}`, form, asBilling)]);
+    await expectClean(proxy, [await proxy.post(paths.transfer, form, asBilling)]);
   });
 });
 
-describe('whatever is wrong with a request', () => {
+describe('no secret leaks if a request has', () => {
   const card = cardMarks.card;
   const urlencoded = { 'Content-Type': 'application/x-www-form-urlencoded' };
 
@@ -207,42 +195,41 @@ describe('whatever is wrong with a request', () => {
     ['two logins', paths.transfer, `${form}&login=${card}`, asBilling],
     ['an impossible login', paths.status, `login=%20${card}&client_orderid=1`, asBilling],
     ['an unknown login', paths.status, `login=mark-in-a-path&client_orderid=1`, asBilling],
-    ['a parameter too long', paths.balance, `balance-name=${card.repeat(20)}`, asBilling],
+    ['a parameter that is too long', paths.balance, `balance-name=${card.repeat(20)}`, asBilling],
     ['another media type', paths.transfer, form, { ...asBilling, 'Content-Type': `text/${card}` }],
     ['an encoding', paths.transfer, form, { ...asBilling, 'Content-Encoding': card }],
     ['a conflicting header', paths.transfer, form, { ...asBilling, 'Countersign-Login': card }],
-    ['far too much', paths.transfer, form.repeat(1000), { ...asBilling, ...urlencoded }],
-  ])('such as %s', async (what, path, body, headers) => {
+    ['a form that is far too large', paths.transfer, form.repeat(1000), { ...asBilling, ...urlencoded }],
+  ])('%s', async (what, path, body, headers) => {
     const proxy = await start({});
-    const answer = await post(`${proxy.url}${path}`, body, headers);
-    expect(answer.status).toBeGreaterThanOrEqual(400);
-    expect(answer.headers['content-type']).toBe('application/problem+json');
+    const response = await proxy.post(path, body, headers);
+    expect(response.status).toBeGreaterThanOrEqual(400);
+    expect(response.headers['content-type']).toBe('application/problem+json');
     // A login that a caller is allowed to use is named to that caller and in the log.
     const { path: _login, ...others } = marks;
     const searched = what === 'an unknown login' ? others : marks;
-    await exchanges(proxy);
-    expect(marksIn(JSON.stringify(answer.headers) + answer.body, searched)).toEqual([]);
+    await proxy.requestLines();
+    expect(marksIn(JSON.stringify(response.headers) + response.body, searched)).toEqual([]);
     expect(marksIn(proxy.logText(), searched)).toEqual([]);
     expect(marksIn(await proxy.metrics(), searched)).toEqual([]);
   });
 
-  it('such as bytes that are not HTTP', async () => {
+  it('bytes that are not HTTP', async () => {
     const proxy = await start({});
-    const answer = await new Promise<string>((resolve) => {
-      const socket = connect(Number(new URL(proxy.url).port), '127.0.0.1');
-      let received = '';
-      socket.on('data', (chunk: Buffer) => {
-        received += chunk.toString();
-      });
-      socket.once('close', () => resolve(received));
-      socket.write(`POST ${paths.transfer} HTTP/1.1\r\nHost: x\r\n${token} ${card}\r\n\r\n${form}`);
-    });
-    expect(answer).toContain('400');
-    expect(marksIn(answer + proxy.logText() + (await proxy.metrics()), marks)).toEqual([]);
+    const request = `POST ${paths.transfer} HTTP/1.1
+Host: x
+${token} ${card}
+
+${form}`;
+    const { status, headers, body } = await proxy.send(request);
+    expect(status).toBe(400);
+    expect(
+      marksIn(JSON.stringify(headers) + body.toString() + proxy.logText() + (await proxy.metrics()), marks),
+    ).toEqual([]);
   });
 });
 
-describe('whatever is wrong with the keys', () => {
+describe('no secret leaks if there is a problem with the keys:', () => {
   it.each([
     ['a damaged private key', { privateKey: pem.replace(/\n(.{20})/, '\n$1!') }],
     ['a text that is no private key', { privateKey: keyMarks.pemLine }],
@@ -250,44 +237,43 @@ describe('whatever is wrong with the keys', () => {
     ['no key of the kind', {}],
   ])('%s', async (_what, keys) => {
     const proxy = await start({ keys: { acme: keys } });
-    const answers = [];
+    const responses = [];
     for (const path of [paths.transfer, paths.balance]) {
-      answers.push(await post(`${proxy.url}${path}`, form, asBilling));
+      responses.push(await proxy.post(path, form, asBilling));
     }
-    await expectClean(proxy, answers);
+    await expectClean(proxy, responses);
   });
 
-  it('their folder is gone', async () => {
+  it('their folder is missing', async () => {
     const proxy = await start({});
     rmSync(proxy.keysFolder, { recursive: true });
-    await expectClean(proxy, [await post(`${proxy.url}${paths.transfer}`, form, asBilling)]);
+    await expectClean(proxy, [await proxy.post(paths.transfer, form, asBilling)]);
   });
 
-  it('they change while requests are refused', async () => {
-    const gateway = await startFaultyGateway([once(reply('403 Forbidden', 'denied'))]);
-    stops.push(gateway.close);
+  it('they change while requests are rejected', async () => {
+    const gateway = await starts.gateway([once(httpResponse('403 Forbidden', 'denied'))]);
     const proxy = await start({ gateway: gateway.url });
-    const answers = [await post(`${proxy.url}${paths.balance}`, form, asBilling)];
+    const responses = [await proxy.post(paths.balance, form, asBilling)];
     writeKeys(proxy.keysFolder, 'sandbox', 'acme', { controlKey: `${controlKey}-next` });
-    answers.push(await post(`${proxy.url}${paths.balance}`, form, asBilling));
-    await expectClean(proxy, answers);
+    responses.push(await proxy.post(paths.balance, form, asBilling));
+    await expectClean(proxy, responses);
   });
 });
 
-it('a defect is told without what it held', async () => {
+it('an internal error is logged without its data', async () => {
   const proxy = await start({
     nonce: () => {
-      throw Object.assign(new Error(`defect with ${controlKey} ${form}`), { body: form, key: pem });
+      throw Object.assign(new Error(`bug with ${controlKey} ${form}`), { body: form, key: pem });
     },
   });
-  const answer = await post(`${proxy.url}${paths.transfer}`, form, asBilling);
-  expect(JSON.parse(answer.body)).toMatchObject({ reason: 'internal', outcome: 'not-sent' });
-  await expectClean(proxy, [answer]);
+  const response = await proxy.post(paths.transfer, form, asBilling);
+  expect(JSON.parse(response.body)).toMatchObject({ reason: 'internal', outcome: 'not-sent' });
+  await expectClean(proxy, [response]);
   expect(proxy.logText()).toContain('internal error');
 });
 
 describe('the output of a whole process', () => {
-  /** Throws in the process, from outside of any request, something that holds what must not be printed. */
+  /** Throws something with secrets in the process, outside of any request. */
   const saboteur = (how: string): string => {
     const text = JSON.stringify(`boom ${controlKey} ${form}\n    at ${token}`);
     const error = `Object.assign(new Error(${text}), { key: ${text}, cause: new Error(${text}) })`;
@@ -296,25 +282,23 @@ describe('the output of a whole process', () => {
   };
 
   it.each([
-    ['an error that nobody catches', 'throw ERROR;'],
-    ['a rejection that nobody catches', 'void Promise.reject(ERROR);'],
-    ['something thrown that is no error', 'throw ERROR.key;'],
-  ])('holds none of it after %s', async (_what, how) => {
-    const gateway = await startFaultyGateway([once(reply('200 OK', 'status=approved\n')), once('')]);
-    stops.push(gateway.close);
-    const process = spawnServe({
-      config: configFor(gateway.url, { callers, log: { level: 'debug' } }),
-      keys: { controlKey, privateKey: pem },
+    ['an uncaught error', 'throw ERROR;'],
+    ['an unhandled rejection', 'void Promise.reject(ERROR);'],
+    ['a thrown value that is not an Error', 'throw ERROR.key;'],
+  ])('contains no secret after %s', async (_what, how) => {
+    const gateway = await starts.gateway([once(httpResponse('200 OK', 'status=approved\n')), once('')]);
+    const process = await starts.process({
+      gateway: gateway.url,
+      config: { callers, log: { level: 'debug' } },
+      keys: { acme: { controlKey, privateKey: pem } },
       nodeOptions: ['--import', saboteur(how)],
     });
-    stops.push(process.clear);
-    const { url, adminUrl } = await process.started();
-    expect((await post(`${url}${paths.transfer}`, form, asBilling)).status).toBe(200);
-    expect((await post(`${url}${paths.transfer}`, form, asBilling)).status).toBe(502);
-    const page = await (await fetch(`${adminUrl}/metrics`)).text();
+    expect((await process.post(paths.transfer, form, asBilling)).status).toBe(200);
+    expect((await process.post(paths.transfer, form, asBilling)).status).toBe(502);
+    await process.metrics();
     process.signal('SIGUSR2');
     expect(await process.ended).toBe(1);
     expect(process.stdout()).toContain('uncaught exception, exiting');
-    expect(marksIn(process.stdout() + process.stderr() + page, marks)).toEqual([]);
+    expect(marksIn(process.seen(), marks)).toEqual([]);
   });
 });

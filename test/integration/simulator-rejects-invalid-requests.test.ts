@@ -1,5 +1,6 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { loadScenario } from '../../src/simulator/scenario.ts';
+import { harness } from '../support/harness.ts';
 import {
   balanceDraft,
   bodyOf,
@@ -12,7 +13,6 @@ import {
   send,
   shippedScenario,
   signatureOf,
-  startSimulator,
   statusDraft,
   transferDraft,
   type Wire,
@@ -21,29 +21,24 @@ import {
 } from '../support/simulator.ts';
 import { privateKeyOf } from '../support/vectors.ts';
 
-const stops: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
-
-async function start(options: Parameters<typeof startSimulator>[0] = {}) {
-  const listening = await startSimulator(options);
-  stops.push(listening.close);
-  return listening;
-}
+const starts = harness();
 
 const seconds = noon / 1000;
 const balance = balanceDraft;
 const status = () => statusDraft([['client_orderid', 'invoice-1']]);
 
-/** Sends a right request with one thing changed on the wire. */
+/** Sends a valid request with one change on the wire. */
 async function reasonFor(draft: Draft, change: (wire: Wire, url: string) => Wire): Promise<unknown> {
-  const { url } = await start();
+  const { url } = await starts.simulator();
   const { status, headers } = await send(url, change(wireOf(url, draft), url));
   return status === 403 ? headers['simulator-rejection'] : status;
 }
 
-/** Signs and sends a request that is wrong before it is signed. */
+/** The same, with its Authorization header changed. */
+const reasonForHeader = (draft: Draft, change: (header: string) => string | string[]): Promise<unknown> =>
+  reasonFor(draft, (wire) => ({ ...wire, authorization: change(String(wire.authorization)) }));
+
+/** Signs and sends a request that is invalid before it is signed. */
 const reasonForSigned = (draft: Draft) => reasonFor(draft, (wire) => wire);
 
 function flip(signature: string): string {
@@ -57,7 +52,7 @@ const resigned = (draft: Draft, url: string, change: (signature: string) => stri
 
 describe('the simulator', () => {
   it('rejects as the gateway does: 403 and an HTML page without a reason', async () => {
-    const { url } = await start();
+    const { url } = await starts.simulator();
     const response = await send(url, { ...wireOf(url, balance()), authorization: undefined });
     expect(response.status).toBe(403);
     expect(response.headers['content-type']).toBe('text/html;charset=utf-8');
@@ -68,7 +63,7 @@ describe('the simulator', () => {
   });
 
   it('accepts the requests that the following tests break', async () => {
-    const { url } = await start();
+    const { url } = await starts.simulator();
     const transfer = transferDraft([['client_orderid', 'new']]);
     const responses = await Promise.all([balance(), status(), transfer].map((draft) => post(url, draft)));
     expect(responses.map(({ status }) => status)).toEqual([200, 200, 200]);
@@ -76,7 +71,7 @@ describe('the simulator', () => {
 
   it('reports why it rejected a request', async () => {
     const rejections: string[][] = [];
-    const { url } = await start({ onRejected: (...what) => rejections.push(what) });
+    const { url } = await starts.simulator({ onRejected: (...what) => rejections.push(what) });
     await post(url, withOAuth(balance(), 'oauth_version', '2.0'));
     expect(rejections).toEqual([['version-wrong', 'manager-balance']]);
   });
@@ -92,33 +87,22 @@ describe('the simulator rejects a signature', () => {
     ).toBe('signature-wrong');
   });
 
-  it('over a body of which one byte changed', async () => {
-    const draft = balance([['balance-name', 'Main USD']]);
-    expect(await reasonFor(draft, (wire) => ({ ...wire, body: wire.body.replace('USD', 'USE') }))).toBe(
-      'signature-wrong',
-    );
-  });
-
-  it('over another path', async () => {
-    expect(await reasonFor(status(), (wire) => ({ ...wire, path: '/gw/api/v4/status/1235' }))).toBe(
-      'signature-wrong',
-    );
-  });
-
-  it('over another host', async () => {
-    expect(await reasonFor(status(), (wire) => ({ ...wire, headers: { Host: 'other.example' } }))).toBe(
-      'signature-wrong',
-    );
-  });
-
-  it('made with another control key', async () => {
-    expect(await reasonForSigned({ ...balance(), key: 'another' })).toBe('signature-wrong');
-  });
-
-  it('made with another private key', async () => {
-    expect(await reasonForSigned({ ...status(), key: privateKeyOf('rsa-4096-pkcs8.pem') })).toBe(
-      'signature-wrong',
-    );
+  it.each<[string, Draft, (wire: Wire) => Wire]>([
+    [
+      'over a body of which one byte changed',
+      balance([['balance-name', 'Main USD']]),
+      (wire) => ({ ...wire, body: wire.body.replace('USD', 'USE') }),
+    ],
+    ['over another path', status(), (wire) => ({ ...wire, path: '/gw/api/v4/status/1235' })],
+    ['over another host', status(), (wire) => ({ ...wire, headers: { Host: 'other.example' } })],
+    ['made with another control key', { ...balance(), key: 'another' }, (wire) => wire],
+    [
+      'made with another private key',
+      { ...status(), key: privateKeyOf('rsa-4096-pkcs8.pem') },
+      (wire) => wire,
+    ],
+  ])('%s', async (_, draft, change) => {
+    expect(await reasonFor(draft, change)).toBe('signature-wrong');
   });
 
   it.each([
@@ -138,9 +122,9 @@ describe('the simulator rejects a signature', () => {
     expect(await reasonForSigned({ ...draft, key: privateKey })).toBe('method-wrong');
   });
 
-  it('of the table where the scenario names another method', async () => {
+  it('with the default method if the scenario overrides it', async () => {
     const scenario = { ...loadScenario(shippedScenario()), signatures: { transfer: 'HMAC-SHA1' as const } };
-    const { url } = await start({ scenario });
+    const { url } = await starts.simulator({ scenario });
     const response = await post(url, transferDraft([['client_orderid', 'new']]));
     expect(response.headers['simulator-rejection']).toBe('method-wrong');
   });
@@ -160,11 +144,7 @@ describe('the simulator rejects an Authorization header', () => {
     ['with bytes that are not UTF-8', (header) => header.replace('"acme"', '"acme%FF"')],
     ['given twice', (header) => [header, header]],
   ])('%s', async (_, change) => {
-    const reason = await reasonFor(balance(), (wire) => ({
-      ...wire,
-      authorization: change(String(wire.authorization)),
-    }));
-    expect(reason).toBe('authorization-malformed');
+    expect(await reasonForHeader(balance(), change)).toBe('authorization-malformed');
   });
 });
 
@@ -179,11 +159,7 @@ describe('the simulator accepts an Authorization header', () => {
       (header) => `OAuth ${header.slice(6).split(', ').toReversed().join(', ')}`,
     ],
   ])('%s', async (_, change) => {
-    const response = await reasonFor(balance(), (wire) => ({
-      ...wire,
-      authorization: change(String(wire.authorization)),
-    }));
-    expect(response).toBe(200);
+    expect(await reasonForHeader(balance(), change)).toBe(200);
   });
 });
 
@@ -198,10 +174,7 @@ describe('the simulator rejects OAuth parameters', () => {
 
   it.each(names)('when %s is missing from the header', async (name) => {
     const pair = new RegExp(`${name}="[^"]*", `);
-    const reason = await reasonFor(balance(), (wire) => ({
-      ...wire,
-      authorization: String(wire.authorization).replace(pair, ''),
-    }));
+    const reason = await reasonForHeader(balance(), (header) => header.replace(pair, ''));
     expect(reason).toBe('oauth-parameter-missing');
   });
 
@@ -213,10 +186,7 @@ describe('the simulator rejects OAuth parameters', () => {
 
   it.each(names)('when %s differs between header and body', async (name) => {
     const pair = new RegExp(`${name}="[^"]*"`);
-    const reason = await reasonFor(balance(), (wire) => ({
-      ...wire,
-      authorization: String(wire.authorization).replace(pair, `${name}="other"`),
-    }));
+    const reason = await reasonForHeader(balance(), (header) => header.replace(pair, `${name}="other"`));
     expect(reason).toBe('header-body-mismatch');
   });
 
@@ -228,18 +198,13 @@ describe('the simulator rejects OAuth parameters', () => {
 
   it.each([...names, 'oauth_signature'])('when %s is in the header twice', async (name) => {
     const pair = new RegExp(`${name}="[^"]*"`);
-    const reason = await reasonFor(balance(), (wire) => {
-      const header = String(wire.authorization);
-      return { ...wire, authorization: `${header}, ${pair.exec(header)?.[0]}` };
-    });
+    const reason = await reasonForHeader(balance(), (header) => `${header}, ${pair.exec(header)?.[0]}`);
     expect(reason).toBe('oauth-parameter-repeated');
   });
 
   it('when the header has no signature', async () => {
-    const reason = await reasonFor(balance(), (wire) => ({
-      ...wire,
-      authorization: String(wire.authorization).replace(/, oauth_signature="[^"]*"/, ''),
-    }));
+    const withoutSignature = (header: string) => header.replace(/, oauth_signature="[^"]*"/, '');
+    const reason = await reasonForHeader(balance(), withoutSignature);
     expect(reason).toBe('oauth-parameter-missing');
   });
 
@@ -248,10 +213,7 @@ describe('the simulator rejects OAuth parameters', () => {
   });
 
   it('when the header has a parameter of the request', async () => {
-    const reason = await reasonFor(balance(), (wire) => ({
-      ...wire,
-      authorization: `${String(wire.authorization)}, balance-name="x"`,
-    }));
+    const reason = await reasonForHeader(balance(), (header) => `${header}, balance-name="x"`);
     expect(reason).toBe('oauth-parameter-unexpected');
   });
 
@@ -279,14 +241,14 @@ describe('the simulator rejects OAuth parameters', () => {
     [-300, 200],
     [300, 200],
     [301, 'timestamp-outside-window'],
-  ])('when the timestamp is %d s away, unless that is within the window: %s', async (away, expected) => {
+  ])('when the timestamp is %d s off, unless that is within the window: %s', async (away, expected) => {
     expect(await reasonForSigned(withOAuth(balance(), 'oauth_timestamp', String(seconds + away)))).toBe(
       expected,
     );
   });
 
   it('when the timestamp is outside the window that the scenario sets', async () => {
-    const { url } = await start({
+    const { url } = await starts.simulator({
       scenario: { ...loadScenario(shippedScenario()), timestampWindowSeconds: 5 },
     });
     const responses = await Promise.all(
@@ -298,7 +260,7 @@ describe('the simulator rejects OAuth parameters', () => {
 
 describe('the simulator rejects a nonce', () => {
   it('that was used before, even with another timestamp', async () => {
-    const { url } = await start();
+    const { url } = await starts.simulator();
     const draft = balance();
     const later = withOAuth(draft, 'oauth_timestamp', String(seconds + 1));
     expect((await post(url, draft)).status).toBe(200);
@@ -307,14 +269,14 @@ describe('the simulator rejects a nonce', () => {
   });
 
   it('of the same login only', async () => {
-    const { url } = await start();
+    const { url } = await starts.simulator();
     const acme = withOAuth(balance(), 'oauth_nonce', 'shared');
     const beta = withOAuth(balance([], 'beta'), 'oauth_nonce', 'shared');
     expect([(await post(url, acme)).status, (await post(url, beta)).status]).toEqual([200, 200]);
   });
 
   it('only if a request with it was valid', async () => {
-    const { url } = await start();
+    const { url } = await starts.simulator();
     const draft = balance();
     expect((await post(url, { ...draft, key: 'another' })).status).toBe(403);
     expect((await post(url, draft)).status).toBe(200);
@@ -346,13 +308,15 @@ describe('the simulator rejects a login', () => {
   });
 
   it('that has no key of the kind', async () => {
-    const { url } = await start({ keys: new Map([['acme', { ...gatewayKeys, controlKeys: [] }]]) });
+    const { url } = await starts.simulator({
+      keys: new Map([['acme', { ...gatewayKeys, controlKeys: [] }]]),
+    });
     expect((await post(url, balance())).headers['simulator-rejection']).toBe('key-missing');
     expect((await post(url, status())).status).toBe(200);
   });
 
   it('that is blocked, until it is unblocked', async () => {
-    const { url, simulator } = await start();
+    const { url, simulator } = await starts.simulator();
     simulator.accounts.setBlocked('acme', true);
     expect((await post(url, balance())).headers['simulator-rejection']).toBe('login-blocked');
     expect((await post(url, balance([], 'beta'))).status).toBe(200);
@@ -362,7 +326,7 @@ describe('the simulator rejects a login', () => {
 
   it('without the balance feature', async () => {
     const scenario = { ...loadScenario(shippedScenario()), logins: { acme: {} } };
-    const { url } = await start({ scenario });
+    const { url } = await starts.simulator({ scenario });
     const response = await post(url, balance());
     expect([response.status, response.headers['simulator-rejection']]).toEqual([403, 'balance-not-enabled']);
   });
@@ -395,20 +359,20 @@ describe('the simulator rejects a request', () => {
     ['a path that cannot be decoded', { path: '/gw/api/v2/get-balance/manager/%zz' }, 400],
     ['an encoded body', { headers: { 'Content-Encoding': 'gzip' } }, 415],
   ])('with %s by a status that it marks as undocumented', async (_, change, status) => {
-    const { url } = await start();
+    const { url } = await starts.simulator();
     const response = await send(url, { ...wireOf(url, balance()), ...change });
     expect([response.status, response.headers['simulator-undocumented']]).toEqual([status, 'true']);
   });
 
   it('with a body of two megabytes by a status that it marks as undocumented', async () => {
-    const { url } = await start();
+    const { url } = await starts.simulator();
     const response = await send(url, { ...wireOf(url, balance()), body: 'a'.repeat(2_000_000) });
     expect([response.status, response.headers['simulator-undocumented']]).toEqual([413, 'true']);
   });
 });
 
 it('reads names and values that signers get wrong', async () => {
-  const { url } = await start();
+  const { url } = await starts.simulator();
   const form = [
     ['phone', '1'],
     ['phone2', '2'],
@@ -424,7 +388,7 @@ it('reads names and values that signers get wrong', async () => {
 });
 
 it('reads a form in which spaces are plus signs', async () => {
-  const { url } = await start();
+  const { url } = await starts.simulator();
   const draft = balance([['balance-name', 'Main USD']]);
   const wire = wireOf(url, draft);
   const body = bodyOf([...draft.form, ...draft.oauth]).replace('%20', '+');

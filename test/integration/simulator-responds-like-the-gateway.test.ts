@@ -1,5 +1,7 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
+import type { ListenOptions } from '../../src/simulator/listen.ts';
 import { loadScenario } from '../../src/simulator/scenario.ts';
+import { harness } from '../support/harness.ts';
 import {
   balanceDraft,
   type Draft,
@@ -7,26 +9,21 @@ import {
   noon,
   post,
   shippedScenario,
-  startSimulator,
   statusDraft,
   transferDraft,
 } from '../support/simulator.ts';
 
-const stops: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
 /** Serial numbers count up: sn-1 for the first accepted request. */
-async function start(options: Parameters<typeof startSimulator>[0] = {}) {
+async function start(options: Partial<ListenOptions> = {}) {
   let last = 0;
   const serialNumber = () => {
     last += 1;
     return `sn-${last}`;
   };
-  const listening = await startSimulator({ serialNumber, ...options });
-  stops.push(listening.close);
-  return { ...listening, ask: (draft: Draft) => post(listening.url, draft) };
+  const listening = await starts.simulator({ serialNumber, ...options });
+  return { ...listening, send: (draft: Draft) => post(listening.url, draft) };
 }
 
 const order = (clientOrderId: string, ...more: (readonly [string, string])[]) =>
@@ -34,8 +31,8 @@ const order = (clientOrderId: string, ...more: (readonly [string, string])[]) =>
 
 describe('a balance query', () => {
   it('without a name gives every balance, amounts with three decimals', async () => {
-    const { ask } = await start();
-    const response = await ask(balanceDraft());
+    const { send } = await start();
+    const response = await send(balanceDraft());
     expect(response.headers['content-type']).toBe('application/json');
     expect(response.headers['simulator-undocumented']).toBeUndefined();
     expect(response.body).toBe(
@@ -49,14 +46,14 @@ describe('a balance query', () => {
   });
 
   it('with a name gives that balance', async () => {
-    const { ask } = await start();
-    const response = await ask(balanceDraft([['balance-name', 'Main EUR']]));
+    const { send } = await start();
+    const response = await send(balanceDraft([['balance-name', 'Main EUR']]));
     expect(JSON.parse(response.body)).toMatchObject([{ name: 'Main EUR', amount: 980 }]);
   });
 
   it('with a name that matches none gives an empty array, marked as undocumented', async () => {
-    const { ask } = await start();
-    const response = await ask(balanceDraft([['balance-name', 'main eur']]));
+    const { send } = await start();
+    const response = await send(balanceDraft([['balance-name', 'main eur']]));
     expect([response.status, response.body, response.headers['simulator-undocumented']]).toEqual([
       200,
       '[]',
@@ -64,17 +61,17 @@ describe('a balance query', () => {
     ]);
   });
 
-  it('gives the balances of its own login', async () => {
-    const { ask } = await start();
-    const response = await ask(balanceDraft([], 'beta'));
+  it('returns only the balances of its login', async () => {
+    const { send } = await start();
+    const response = await send(balanceDraft([], 'beta'));
     expect(JSON.parse(response.body)).toMatchObject([{ name: 'Main GBP', merchantLogin: 'beta' }]);
   });
 });
 
 describe('a status query', () => {
   it('gives the order byte for byte: a line feed after each value, spaces as plus signs', async () => {
-    const { ask } = await start();
-    const response = await ask(order('invoice-1'));
+    const { send } = await start();
+    const response = await send(order('invoice-1'));
     expect(response.status).toBe(200);
     expect(response.headers['content-type']).toBe('text/html;charset=utf-8');
     expect(response.headers['simulator-undocumented']).toBeUndefined();
@@ -89,14 +86,14 @@ describe('a status query', () => {
   });
 
   it('names the order id after the product', async () => {
-    const { ask } = await start({ scenario: { ...loadScenario(shippedScenario()), product: 'pay' } });
-    const response = await ask({ ...order('invoice-1'), path: '/pay/api/v4/status/1234' });
+    const { send } = await start({ scenario: { ...loadScenario(shippedScenario()), product: 'pay' } });
+    const response = await send({ ...order('invoice-1'), path: '/pay/api/v4/status/1234' });
     expect(fieldsOf(response.body)).toMatchObject({ 'pay-order-id': '900001' });
   });
 
   it('gives message and code of an order that was declined', async () => {
-    const { ask } = await start();
-    expect(fieldsOf((await ask(order('invoice-2'))).body)).toMatchObject({
+    const { send } = await start();
+    expect(fieldsOf((await send(order('invoice-2'))).body)).toMatchObject({
       status: 'declined',
       'error-message': 'Declined by the issuer',
       'error-code': '9101',
@@ -104,8 +101,8 @@ describe('a status query', () => {
   });
 
   it('with an ambiguous client_orderid gives error 124', async () => {
-    const { ask } = await start();
-    const response = await ask(order('invoice-4'));
+    const { send } = await start();
+    const response = await send(order('invoice-4'));
     expect(response.status).toBe(200);
     expect(response.headers['simulator-undocumented']).toBeUndefined();
     expect(response.body).toBe(
@@ -115,8 +112,8 @@ describe('a status query', () => {
   });
 
   it('distinguishes orders with the same client_orderid by orderid', async () => {
-    const { ask } = await start();
-    const response = await ask(order('invoice-4', ['orderid', '900005']));
+    const { send } = await start();
+    const response = await send(order('invoice-4', ['orderid', '900005']));
     expect(fieldsOf(response.body)).toMatchObject({ status: 'approved', amount: '21.00' });
   });
 
@@ -127,8 +124,8 @@ describe('a status query', () => {
     ['a by-request-sn of no request', order('invoice-1', ['by-request-sn', 'x']), '9003'],
     ['no client_orderid', statusDraft([]), '9001'],
   ])('with %s gives an error with status 200, marked as undocumented', async (_, draft, code) => {
-    const { ask } = await start();
-    const response = await ask(draft);
+    const { send } = await start();
+    const response = await send(draft);
     expect([response.status, response.headers['simulator-undocumented']]).toEqual([200, 'true']);
     expect(Object.keys(fieldsOf(response.body))).toEqual([
       'type',
@@ -141,27 +138,26 @@ describe('a status query', () => {
     expect(fieldsOf(response.body)).toMatchObject({ status: 'error', 'error-code': code });
   });
 
-  it('sees only the orders of its own login', async () => {
-    const { ask } = await start();
+  it('finds only the orders of its login', async () => {
+    const { send } = await start();
     const path = '/gw/api/v4/status/1234';
-    const ofBeta = await ask(statusDraft([['client_orderid', 'invoice-1']], path, 'beta'));
+    const ofBeta = await send(statusDraft([['client_orderid', 'invoice-1']], path, 'beta'));
     expect(fieldsOf(ofBeta.body)).toMatchObject({ 'gw-order-id': '900007' });
-    const notOfBeta = await ask(statusDraft([['client_orderid', 'invoice-2']], path, 'beta'));
+    const notOfBeta = await send(statusDraft([['client_orderid', 'invoice-2']], path, 'beta'));
     expect(fieldsOf(notOfBeta.body)).toMatchObject({ status: 'error' });
   });
 
   it('by group finds the orders of all endpoints of the group', async () => {
-    const { ask } = await start();
+    const { send } = await start();
     const inGroup = (group: string, clientOrderId: string) =>
-      ask(statusDraft([['client_orderid', clientOrderId]], `/gw/api/v4/status/group/${group}`));
+      send(statusDraft([['client_orderid', clientOrderId]], `/gw/api/v4/status/group/${group}`));
     expect(fieldsOf((await inGroup('77', 'invoice-1')).body)).toMatchObject({ status: 'approved' });
     expect(fieldsOf((await inGroup('77', 'invoice-3')).body)).toMatchObject({ status: 'filtered' });
     expect(fieldsOf((await inGroup('78', 'invoice-1')).body)).toMatchObject({ status: 'error' });
   });
 
   it('gives each request a UUID as serial number', async () => {
-    const { url, close } = await startSimulator();
-    stops.push(close);
+    const { url } = await starts.simulator();
     const responses = await Promise.all([1, 2].map(() => post(url, order('invoice-1'))));
     const serials = responses.map(({ body }) => fieldsOf(body)['serial-number']);
     expect(serials[0]).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
@@ -176,15 +172,15 @@ describe('by-request-sn', () => {
   const firstStage = '00000000-0000-4000-8000-000000000001';
 
   it('if absent gives the last stage', async () => {
-    const { ask } = await start();
-    const fields = fieldsOf((await ask(invoice5())).body);
+    const { send } = await start();
+    const fields = fieldsOf((await send(invoice5())).body);
     expect(fields).toMatchObject({ 'serial-number': 'sn-1', 'transaction-type': 'reversal' });
     expect(fields).not.toHaveProperty('by-request-sn');
   });
 
   it('of an earlier request gives that stage and is echoed', async () => {
-    const { ask } = await start();
-    const response = await ask(invoice5(['by-request-sn', firstStage]));
+    const { send } = await start();
+    const response = await send(invoice5(['by-request-sn', firstStage]));
     expect(response.body).toBe(
       `type=status-response\n&serial-number=sn-1\n&by-request-sn=${firstStage}\n` +
         '&merchant-order-id=invoice-5\n&gw-order-id=900006\n&status=approved\n&amount=30.00\n' +
@@ -193,16 +189,16 @@ describe('by-request-sn', () => {
   });
 
   it('of an earlier status query gives what that one showed', async () => {
-    const { ask } = await start();
-    await ask(invoice5(['by-request-sn', firstStage]));
-    const response = await ask(invoice5(['by-request-sn', 'sn-1']));
+    const { send } = await start();
+    await send(invoice5(['by-request-sn', firstStage]));
+    const response = await send(invoice5(['by-request-sn', 'sn-1']));
     expect(fieldsOf(response.body)).toMatchObject({ 'by-request-sn': 'sn-1', 'transaction-type': 'sale' });
   });
 
   it('of another order gives an error', async () => {
-    const { ask } = await start();
-    await ask(order('invoice-1'));
-    const response = await ask(invoice5(['by-request-sn', 'sn-1']));
+    const { send } = await start();
+    await send(order('invoice-1'));
+    const response = await send(invoice5(['by-request-sn', 'sn-1']));
     expect(fieldsOf(response.body)).toMatchObject({ status: 'error', 'error-code': '9003' });
   });
 });
@@ -221,8 +217,8 @@ describe('a transfer', () => {
     ]);
 
   it('gets a response that is marked as undocumented', async () => {
-    const { ask } = await start();
-    const response = await ask(transfer('t-1'));
+    const { send } = await start();
+    const response = await send(transfer('t-1'));
     expect(response.headers['simulator-undocumented']).toBe('true');
     expect(response.body).toBe(
       'type=transfer-response\n&serial-number=sn-1\n&merchant-order-id=t-1\n&gw-order-id=900008\n',
@@ -230,9 +226,9 @@ describe('a transfer', () => {
   });
 
   it('becomes an order that a status query finds, without anything of the card', async () => {
-    const { ask } = await start();
-    await ask(transfer('t-1'));
-    const response = await ask(order('t-1', ['orderid', '900008']));
+    const { send } = await start();
+    await send(transfer('t-1'));
+    const response = await send(order('t-1', ['orderid', '900008']));
     expect(response.body).toBe(
       'type=status-response\n&serial-number=sn-2\n&merchant-order-id=t-1\n&gw-order-id=900008\n' +
         '&status=approved\n&order-stage=transfer_approved\n&transaction-type=transfer\n&amount=12.30\n' +
@@ -241,39 +237,39 @@ describe('a transfer', () => {
   });
 
   it('can be queried by its serial number', async () => {
-    const { ask } = await start();
-    await ask(transfer('t-1'));
-    const response = await ask(order('t-1', ['by-request-sn', 'sn-1']));
+    const { send } = await start();
+    await send(transfer('t-1'));
+    const response = await send(order('t-1', ['by-request-sn', 'sn-1']));
     expect(fieldsOf(response.body)).toMatchObject({ 'by-request-sn': 'sn-1', status: 'approved' });
   });
 
   it('sent twice becomes two orders, and the client_orderid ambiguous', async () => {
-    const { ask } = await start();
-    const ids = [await ask(transfer('t-1')), await ask(transfer('t-1'))].map(
+    const { send } = await start();
+    const ids = [await send(transfer('t-1')), await send(transfer('t-1'))].map(
       ({ body }) => fieldsOf(body)['gw-order-id'],
     );
     expect(ids).toEqual(['900008', '900009']);
-    expect(fieldsOf((await ask(order('t-1'))).body)).toMatchObject({ 'error-code': '124' });
+    expect(fieldsOf((await send(order('t-1'))).body)).toMatchObject({ 'error-code': '124' });
   });
 
   it.each([
     ['an unknown endpoint', { ...transfer('t-1'), path: '/gw/api/v4/transfer/9' }, '9004'],
     ['no client_orderid', transferDraft([['amount', '1']]), '9001'],
   ])('with %s is an error and no order', async (_, draft, code) => {
-    const { ask } = await start();
-    const response = await ask(draft);
+    const { send } = await start();
+    const response = await send(draft);
     expect(fieldsOf(response.body)).toMatchObject({ status: 'error', 'error-code': code });
-    expect(fieldsOf((await ask(order('t-1'))).body)).toMatchObject({ 'error-code': '9002' });
+    expect(fieldsOf((await send(order('t-1'))).body)).toMatchObject({ 'error-code': '9002' });
   });
 });
 
 it('a pan-eligibility request gets a response that is marked as undocumented', async () => {
-  const { ask } = await start();
+  const { send } = await start();
   const draft = balanceDraft([
     ['client-order-id', 'p-1'],
     ['sending-card-ref-id', '42'],
   ]);
-  const response = await ask({ ...draft, path: '/gw/api/v2/pan-eligibility/send/1234' });
+  const response = await send({ ...draft, path: '/gw/api/v2/pan-eligibility/send/1234' });
   expect([response.status, response.headers['simulator-undocumented']]).toEqual([200, 'true']);
   expect(response.body).toBe(
     'type=pan-eligibility-response\n&serial-number=sn-1\n&client-order-id=p-1\n&eligible=true\n',
@@ -281,6 +277,6 @@ it('a pan-eligibility request gets a response that is marked as undocumented', a
 });
 
 it('the Date header follows the given clock', async () => {
-  const { ask } = await start();
-  expect((await ask(balanceDraft())).headers['date']).toBe(new Date(noon).toUTCString());
+  const { send } = await start();
+  expect((await send(balanceDraft())).headers['date']).toBe(new Date(noon).toUTCString());
 });

@@ -1,9 +1,10 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Secret } from '../../src/secret.ts';
 import type { Fault } from '../../src/simulator/faults.ts';
 import { loadScenario } from '../../src/simulator/scenario.ts';
+import { harness } from '../support/harness.ts';
 import {
   balanceDraft,
   controlKey,
@@ -11,22 +12,12 @@ import {
   gatewayKeys,
   post,
   shippedScenario,
-  startSimulator,
   statusDraft,
   transferDraft,
   wireOf,
 } from '../support/simulator.ts';
 
-const stops: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
-
-async function start(options: Parameters<typeof startSimulator>[0] = {}) {
-  const listening = await startSimulator(options);
-  stops.push(listening.close);
-  return listening;
-}
+const starts = harness();
 
 const invoice1 = () => statusDraft([['client_orderid', 'invoice-1']]);
 
@@ -38,7 +29,7 @@ describe('the keys of a login', () => {
   };
 
   it('are all accepted while there are several, and counted by their place in the list', async () => {
-    const { url, simulator } = await start();
+    const { url, simulator } = await starts.simulator();
     simulator.accounts.setKeys('acme', both);
     await post(url, { ...balanceDraft(), key: 'next' });
     await post(url, balanceDraft());
@@ -53,7 +44,7 @@ describe('the keys of a login', () => {
   });
 
   it('are rejected as soon as they are removed', async () => {
-    const { url, simulator } = await start();
+    const { url, simulator } = await starts.simulator();
     expect((await post(url, invoice1())).status).toBe(200);
     simulator.accounts.setKeys('acme', { controlKeys: [], publicKeys: [next.publicKey] });
     expect((await post(url, invoice1())).headers['simulator-rejection']).toBe('signature-wrong');
@@ -61,14 +52,14 @@ describe('the keys of a login', () => {
   });
 
   it('cannot be set for a login that the scenario does not have', async () => {
-    const { simulator } = await start();
+    const { simulator } = await starts.simulator();
     expect(() => simulator.accounts.setKeys('stranger', both)).toThrow(TypeError);
     expect(() => simulator.accounts.setBlocked('stranger', true)).toThrow(TypeError);
   });
 });
 
 it('counts received, accepted and rejected requests', async () => {
-  const { url, simulator } = await start();
+  const { url, simulator } = await starts.simulator();
   await post(url, balanceDraft());
   await post(url, balanceDraft([], 'beta'));
   await post(url, { ...balanceDraft(), key: 'another' });
@@ -83,10 +74,10 @@ it('counts received, accepted and rejected requests', async () => {
 });
 
 describe('a fault', () => {
-  const withFault = (fault: Fault) => start({ fault: () => fault });
+  const withFault = (fault: Fault) => starts.simulator({ fault: () => fault });
 
   it('of the scenario comes after the effect: the transfer with the lost response exists', async () => {
-    const { url, simulator } = await start();
+    const { url, simulator } = await starts.simulator();
     const transfer = transferDraft([['client_orderid', 'lost-response']]);
     await expect(post(url, transfer)).rejects.toMatchObject({ code: 'ECONNRESET' });
     expect(simulator.seen.accepted({ operation: 'transfer' })).toBe(1);
@@ -97,14 +88,14 @@ describe('a fault', () => {
   it('of the scenario hits only the requests that it names', async () => {
     const faults = 'faults: [{ operation: order-status, fault: status-500 }]';
     const scenario = loadScenario(shippedScenario().replace(/^faults:[^]*/m, faults));
-    const { url } = await start({ scenario });
+    const { url } = await starts.simulator({ scenario });
     const responses = [await post(url, balanceDraft()), await post(url, invoice1())];
     expect(responses.map(({ status }) => status)).toEqual([200, 500]);
   });
 
   it('of the options precedes that of the scenario, and receives the request', async () => {
     const requests: unknown[] = [];
-    const { url } = await start({
+    const { url } = await starts.simulator({
       fault: (operation, { login, path }) => {
         requests.push([operation, login, path]);
         return {};
@@ -150,23 +141,23 @@ describe('a fault', () => {
   });
 
   it('in progress does not keep the simulator from closing', async () => {
-    const underWay = Promise.withResolvers<void>();
-    const { url, close } = await startSimulator({
+    const started = Promise.withResolvers<void>();
+    const { url, close } = await starts.simulator({
       fault: () => {
-        underWay.resolve();
+        started.resolve();
         return { delaySeconds: 3600 };
       },
     });
     const response = post(url, invoice1()).catch((error: unknown) => error);
-    await underWay.promise;
+    await started.promise;
     await close();
     expect(await response).toMatchObject({ code: 'ECONNRESET' });
   });
 });
 
 it('a port in use is an error', async () => {
-  const { url } = await start();
-  await expect(startSimulator({ port: Number(new URL(url).port) })).rejects.toMatchObject({
+  const { url } = await starts.simulator();
+  await expect(starts.simulator({ port: Number(new URL(url).port) })).rejects.toMatchObject({
     code: 'EADDRINUSE',
   });
 });

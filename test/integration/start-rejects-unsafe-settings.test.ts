@@ -2,20 +2,11 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
-import { post, until } from '../support/forwarding.ts';
-import { configFor, type ServeOptions, type ServeProcess, spawnServe } from '../support/process.ts';
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { harness } from '../support/harness.ts';
+import { until } from '../support/until.ts';
 
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
-
-function serve(options: Omit<ServeOptions, 'config'> = {}): ServeProcess {
-  const process = spawnServe({ config: configFor('http://127.0.0.1:9'), ...options });
-  stops.push(process.clear);
-  return process;
-}
+const starts = harness();
 
 function start(nodeArguments: readonly string[], variables: Readonly<Record<string, string>> = {}) {
   return spawnSync(process.execPath, [...nodeArguments, 'src/main.ts', 'serve', '--help'], {
@@ -72,29 +63,25 @@ describe('a start is rejected with exit code 2', () => {
 });
 
 it('SIGUSR1 opens no debugger', async () => {
-  const process = serve();
-  const { url } = await process.started();
+  const process = await starts.process();
   process.signal('SIGUSR1');
   // The debugger would be there by the time of the second response.
-  for (let count = 0; count < 2; count += 1) expect((await post(`${url}/x`, '')).status).toBe(404);
-  process.signal('SIGTERM');
-  expect(await process.ended).toBe(0);
+  for (let count = 0; count < 2; count += 1) expect((await process.post('/x')).status).toBe(404);
+  expect(await process.stop()).toBe(0);
   expect(process.stderr()).toBe('');
 });
 
 it('SIGHUP before the start is complete does not end the process; the reload happens after it', async () => {
-  // Sends itself the signal in the first turn of the event loop in which it reacts to SIGTERM.
+  // Sends itself the signal in the first turn of the event loop in which it handles SIGTERM.
   const module = `
     const timer = setInterval(() => {
       if (process.listenerCount('SIGTERM') === 0) return;
       clearInterval(timer);
       process.kill(process.pid, 'SIGHUP');
     }, 1);`;
-  const process = serve({
+  const process = await starts.process({
     nodeOptions: ['--import', `data:text/javascript,${encodeURIComponent(module)}`],
   });
-  await process.started();
-  await until(() => process.lines('configuration reloaded').length === 1);
-  process.signal('SIGTERM');
-  expect(await process.ended).toBe(0);
+  await until(() => process.logLines('configuration reloaded').length === 1);
+  expect(await process.stop()).toBe(0);
 });

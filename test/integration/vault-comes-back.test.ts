@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { KeySource } from '../../src/keys/key-source.ts';
-import { createVaultSource } from '../../src/keys/vault/source.ts';
-import { acme, day, problemOf, until, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { acme, problemOf, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
 
 /** In real time, as the timeouts of requests are. */
 describe('a Vault that hung', () => {
@@ -12,8 +12,7 @@ describe('a Vault that hung', () => {
   beforeEach(async () => {
     setup = await new VaultTestEnvironment().open();
     await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
-    const options = { ...setup.options, monotonic: () => performance.now() };
-    source = setup.closeAtEnd(createVaultSource(setup.config({ auth: await setup.appRole() }), day, options));
+    source = setup.source({ auth: await setup.appRole() }, { monotonic: () => performance.now() });
     await source.read(acme);
     setup.vault.fail({ kind: 'black-hole' });
     setup.vault.seen.length = 0;

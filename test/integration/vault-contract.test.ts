@@ -7,18 +7,18 @@ import { connectVault } from '../../src/keys/vault/connect.ts';
 import { revealFields } from '../../src/keys/vault/redact.ts';
 import { createVaultSource } from '../../src/keys/vault/source.ts';
 import { reveal, Secret } from '../../src/secret.ts';
+import { Folder } from '../support/folder.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import {
   acme,
-  configFor,
   controlKeys,
   day,
-  Folder,
   problemOf,
   RecordingObserver,
-  until,
+  vaultConfig,
 } from '../support/stub-vault/harness.ts';
 import { type RunningVault, vaultTargets } from '../support/stub-vault/real-vault.ts';
+import { until } from '../support/until.ts';
 
 for (const { name, open } of vaultTargets(process.env)) {
   (open === undefined ? describe.skip : describe)(`keys in Vault, against ${name}`, () => {
@@ -84,7 +84,7 @@ for (const { name, open } of vaultTargets(process.env)) {
     }
 
     function source(auth: VaultConfig['auth'], options = new TestOptions(), more: Partial<VaultConfig> = {}) {
-      const opened = createVaultSource(configFor(server.address, { mount, auth, ...more }), day, options);
+      const opened = createVaultSource(vaultConfig(server.address, { mount, auth, ...more }), day, options);
       closers.push(() => opened.stop());
       return opened;
     }
@@ -229,7 +229,7 @@ for (const { name, open } of vaultTargets(process.env)) {
         let ahead = 0;
         const shared = Object.assign(options, { monotonic: () => performance.now() + ahead });
         const before = await admin.countTokens();
-        const vault = connectVault(configFor(server.address, { mount, auth }), shared);
+        const vault = connectVault(vaultConfig(server.address, { mount, auth }), shared);
         for (; ahead < 3_590_000; ahead += 10_000)
           await problemOf(vault.withToken((kv, token) => kv.history(token, address)));
         expect(options.events.expiries).toHaveLength(logins);
@@ -296,7 +296,7 @@ for (const { name, open } of vaultTargets(process.env)) {
     });
 
     it('revokes its token when it stops', async () => {
-      const config = configFor(server.address, { mount, auth: await appRoleAuth() });
+      const config = vaultConfig(server.address, { mount, auth: await appRoleAuth() });
       const vault = connectVault(config, new TestOptions());
       const token = await vault.withToken((_kv, given) => Promise.resolve(reveal(given)));
       const lookUp = () => admin.request('POST', 'auth/token/lookup', { token });
@@ -313,7 +313,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       const auth: VaultConfig['auth'] = { method: 'token', token };
       const more = { mount: version1 };
       expect(await problemOf(source(auth, new TestOptions(), more).read(acme))).toBe('kv-version-1');
-      const opened = createVaultAdmin(configFor(server.address, { auth, ...more }), new TestOptions());
+      const opened = createVaultAdmin(vaultConfig(server.address, { auth, ...more }), new TestOptions());
       closers.push(() => opened.close());
       expect(await problemOf(opened.versions(acme))).toBe('kv-version-1');
     });
@@ -354,7 +354,7 @@ for (const { name, open } of vaultTargets(process.env)) {
     describe('for the platform team', () => {
       async function store() {
         const opened = createVaultAdmin(
-          configFor(server.address, { mount, auth: await appRoleAuth() }),
+          vaultConfig(server.address, { mount, auth: await appRoleAuth() }),
           new TestOptions(),
         );
         closers.push(() => opened.close());
@@ -431,7 +431,7 @@ for (const { name, open } of vaultTargets(process.env)) {
         for (const login of logins) {
           expect(controlKeys(await reader.read({ environment, login }))).toEqual([`1:${login}`]);
         }
-        expect(await keys.list('nobody')).toEqual([]);
+        expect(await keys.list('unknown')).toEqual([]);
       });
     });
   });

@@ -1,17 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
 import type { KeySource } from '../../src/keys/key-source.ts';
-import { createVaultSource } from '../../src/keys/vault/source.ts';
 import {
   acme,
   approleMount,
   controlKeys,
-  day,
   problemOf,
   roleName,
-  until,
   VaultTestEnvironment,
 } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
 
 const logins = /POST auth\/\w+\/login/;
 const second = 1000;
@@ -24,8 +22,12 @@ beforeEach(async () => {
 });
 afterEach(() => setup.close());
 
-function open(auth: VaultConfig['auth']): KeySource {
-  return setup.closeAtEnd(createVaultSource(setup.config({ auth }), day, setup.options));
+const open = (auth: VaultConfig['auth']): KeySource => setup.source({ auth });
+
+/** Revokes every token, and lets time pass. */
+function revokeAll(milliseconds: number): void {
+  setup.vault.world().tokens.revokeAll();
+  setup.clock.advance(milliseconds);
 }
 
 describe('the login to Vault when reads are denied', () => {
@@ -91,7 +93,7 @@ describe('the login to Vault when reads are denied', () => {
   });
 
   it.each([{}, { token_no_default_policy: true }])(
-    'is made anew each time a token is used up, and no read is denied (%j)',
+    'is repeated each time a token is used up, and no read is denied (%j)',
     async (settings) => {
       const source = await grantOne({ token_num_uses: 3, ...settings });
       await setup.admin.put('gateway/sandbox/acme', { control_key: 'second' });
@@ -104,7 +106,7 @@ describe('the login to Vault when reads are denied', () => {
     },
   );
 
-  it('is made anew where the renewal was the last use of a token', async () => {
+  it('is repeated if the renewal was the last use of a token', async () => {
     const source = await grantOne({ token_num_uses: 3 });
     source.start();
     await until(() => setup.vault.count(/renew-self/) === 1, 'the token is renewed');
@@ -113,7 +115,7 @@ describe('the login to Vault when reads are denied', () => {
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
-  it('for a missing permission is made every ten minutes at most, also where tokens have a number of uses', async () => {
+  it('for a missing permission is repeated every ten minutes at most, also with use-limited tokens', async () => {
     const source = await grantOne({ token_num_uses: 1000, token_no_default_policy: true });
     await readDenied(source);
     expect(setup.vault.count(logins)).toBeLessThanOrEqual(1 + 6 + 1);
@@ -121,8 +123,7 @@ describe('the login to Vault when reads are denied', () => {
 
   it('because the token was revoked: key_source_up is 0 until a login succeeds', async () => {
     const source = await grantOne({ secret_id_num_uses: 1 });
-    setup.vault.world().tokens.revokeAll();
-    setup.clock.advance(6 * second);
+    revokeAll(6 * second);
     expect(await problemOf(source.read(acme))).toBe('bad-credentials');
     expect(setup.observed.sourceUp).toBe(false);
     const requests = setup.vault.seen.length;
@@ -135,8 +136,7 @@ describe('the login to Vault when reads are denied', () => {
 
   it('and the token cannot be looked up, uses a new secret ID at once', async () => {
     const source = await grantOne({ secret_id_num_uses: 1, token_no_default_policy: true });
-    setup.vault.world().tokens.revokeAll();
-    setup.clock.advance(6 * second);
+    revokeAll(6 * second);
     expect(await problemOf(source.read(acme))).toBe('bad-credentials');
     setup.clock.advance(6 * second);
     expect(await problemOf(source.read(acme))).toBe('denied');
@@ -147,8 +147,7 @@ describe('the login to Vault when reads are denied', () => {
 
   it('and the token cannot be looked up, is tried again if it failed because of an outage', async () => {
     const source = await grantOne({ token_no_default_policy: true });
-    setup.vault.world().tokens.revokeAll();
-    setup.clock.advance(6 * second);
+    revokeAll(6 * second);
     setup.vault.fail({ kind: 'status', status: 503 }, /login/);
     expect(await problemOf(source.read(acme))).toBe('sealed');
     setup.vault.heal();

@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { KeyCache } from '../../src/keys/key-cache.ts';
 import type { KeySource } from '../../src/keys/key-source.ts';
-import { createVaultSource } from '../../src/keys/vault/source.ts';
 import type { Fault } from '../support/stub-vault/faults.ts';
-import { acme, controlKeys, day, problemOf, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { acme, controlKeys, problemOf, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 
 const read = /^secret\/data/;
@@ -57,9 +56,7 @@ describe('keys in Vault, while Vault fails', () => {
 
   beforeEach(async () => {
     setup = await new VaultTestEnvironment().open();
-    source = setup.closeAtEnd(
-      createVaultSource(setup.config({ auth: await setup.appRole(), timeout: 1000 }), day, setup.options),
-    );
+    source = setup.source({ auth: await setup.appRole(), timeout: 1000 });
     cache = new KeyCache(
       source,
       { ttl: 60_000, staleIfError: 12 * 3_600_000, negativeTtl: 10_000, maxEntries: 100 },

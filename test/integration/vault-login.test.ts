@@ -3,18 +3,16 @@ import type { VaultConfig } from '../../src/config/schema.ts';
 import type { KeySource } from '../../src/keys/key-source.ts';
 import { connectVault } from '../../src/keys/vault/connect.ts';
 import { VaultError } from '../../src/keys/vault/errors.ts';
-import { createVaultSource } from '../../src/keys/vault/source.ts';
 import { Secret } from '../../src/secret.ts';
 import {
   acme,
   approleMount,
   controlKeys,
-  day,
   problemOf,
   roleName,
-  until,
   VaultTestEnvironment,
 } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
 
 const logins = /POST auth\/\w+\/login/;
 const renewals = /POST auth\/token\/renew-self/;
@@ -30,9 +28,7 @@ describe('the login to Vault', () => {
   });
   afterEach(() => setup.close());
 
-  function open(auth: VaultConfig['auth']): KeySource {
-    return setup.closeAtEnd(createVaultSource(setup.config({ auth }), day, setup.options));
-  }
+  const open = (auth: VaultConfig['auth']): KeySource => setup.source({ auth });
 
   /** A source that has started and logged in without any read. */
   async function started(auth: VaultConfig['auth']): Promise<KeySource> {
@@ -84,10 +80,7 @@ describe('the login to Vault', () => {
       [1, 2640],
     ] as const) {
       const auth = await setup.appRole();
-      const source = createVaultSource(setup.config({ auth }), day, {
-        ...setup.options,
-        random: () => random,
-      });
+      const source = setup.source({ auth }, { random: () => random });
       source.start();
       await until(() => source.ready(), 'it has logged in');
       expect(setup.clock.nextTimer).toBe(expected * second);
@@ -145,10 +138,8 @@ describe('the login to Vault', () => {
 
   it.each([-6, 6])('and its waits do not depend on a clock that is changed by %d hours', async (hours) => {
     let set = 0;
-    const options = { ...setup.options, clock: () => setup.clock.now() + set };
-    const source = setup.closeAtEnd(
-      createVaultSource(setup.config({ auth: await setup.appRole() }), day, options),
-    );
+    const clock = (): number => setup.clock.now() + set;
+    const source = setup.source({ auth: await setup.appRole() }, { clock });
     await source.read(acme);
     setup.vault.sealed = true;
     expect(await problemOf(source.read(acme))).toBe('sealed');

@@ -7,9 +7,9 @@ import type { VaultConfig } from '../../src/config/schema.ts';
 import { createVaultAdmin } from '../../src/keys/vault/admin.ts';
 import { createVaultSource } from '../../src/keys/vault/source.ts';
 import { Secret } from '../../src/secret.ts';
+import { marksIn } from '../support/secret-canaries.ts';
 import type { Fault } from '../support/stub-vault/faults.ts';
 import { acme, approleMount, day, roleName, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
-import { formsOf, marksIn } from '../support/stub-vault/secret-canaries.ts';
 
 const marks = {
   token: 'hvs.MARK-token-5f1c~/+=',
@@ -150,8 +150,7 @@ describe('secrets', () => {
       Buffer.from(`x${token}y`).toString('base64'),
       Buffer.from(`{"token":"${token}"}`).toString('base64'),
     ]) {
-      expect(marksIn(`before ${text} after`, marks)).toContain('token');
+      expect(marksIn(`before ${text} after`, marks)).toContainEqual(expect.stringMatching(/^token /));
     }
-    expect(formsOf(token).every((form) => form.length > 15)).toBe(true);
   });
 });

@@ -2,10 +2,10 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Folder } from '../support/folder.ts';
 import { root } from '../support/sources.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
-import { Folder } from '../support/stub-vault/harness.ts';
 import { devServer, type RunningVault } from '../support/stub-vault/real-vault.ts';
 
 const real = devServer(process.env);
@@ -117,17 +117,14 @@ const present = [
       { KUBERNETES_REPLACE_CONFIG: 'yes', KUBERNETES_HOST: 'https://other', KUBERNETES_CA_FILE: 'other.crt' },
       'KUBERNETES_REVIEWER_JWT_FILE',
     ],
-  ])(
-    'is not done, and changes nothing, where a configuration differs: %s',
-    async (_name, options, problem) => {
-      setUp(everything);
-      const before = await state();
-      const ran = setUp({ AUTH: 'kubernetes', ...options });
-      expect(ran).toMatchObject(fails);
-      expect(ran.stderr).toContain(problem);
-      expect(await state()).toEqual(before);
-    },
-  );
+  ])('fails, and changes nothing, if a configuration differs: %s', async (_name, options, problem) => {
+    setUp(everything);
+    const before = await state();
+    const ran = setUp({ AUTH: 'kubernetes', ...options });
+    expect(ran).toMatchObject(fails);
+    expect(ran.stderr).toContain(problem);
+    expect(await state()).toEqual(before);
+  });
 
   it('replaces a configuration as a whole, but not one with settings that it does not know', async () => {
     setUp(everything);

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
-import { createVaultSource } from '../../src/keys/vault/source.ts';
 import { Secret } from '../../src/secret.ts';
-import { day, roleName, until, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { day, roleName, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
 
 const second = 1000;
 const dayInSeconds = day / second;
@@ -16,7 +16,7 @@ describe('the reported lease of a Vault token', () => {
   afterEach(() => setup.close());
 
   async function start(auth: VaultConfig['auth']): Promise<void> {
-    const source = setup.closeAtEnd(createVaultSource(setup.config({ auth }), day, setup.options));
+    const source = setup.source({ auth });
     source.start();
     await until(() => source.ready(), 'it has logged in');
   }

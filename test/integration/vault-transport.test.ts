@@ -5,16 +5,13 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import type { VaultConfig } from '../../src/config/schema.ts';
 import { vaultClient } from '../../src/keys/vault/client.ts';
-import { createVaultSource } from '../../src/keys/vault/source.ts';
 import { Secret } from '../../src/secret.ts';
 import { describeWith } from '../support/requires.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import {
   acme,
-  configFor,
   controlKeys,
-  day,
   problemOf,
   rootAuth,
   VaultTestEnvironment,
@@ -42,8 +39,7 @@ describe('requests to Vault', () => {
     await setup.close();
   });
 
-  const open = (more: Partial<VaultConfig> = {}) =>
-    setup.closeAtEnd(createVaultSource(setup.config(more), day, setup.options));
+  const open = (more: Partial<VaultConfig> = {}) => setup.source(more);
 
   it("ignore VAULT_ variables and the environment's proxy settings", async () => {
     const proxy = other.address;
@@ -90,9 +86,7 @@ describe('requests to Vault', () => {
       inTeam,
     );
     const read = async (more: Partial<VaultConfig>) => {
-      const source = setup.closeAtEnd(
-        createVaultSource(configFor(vault.address, more), day, { ...setup.options, ...options }),
-      );
+      const source = setup.source({ address: vault.address, ...more }, options);
       return controlKeys(await source.read(acme));
     };
     expect(await read({ namespace: 'team-a' })).toEqual(['1:of the team']);
@@ -112,10 +106,7 @@ describe('requests to Vault', () => {
       });
       await vault.listen();
     }
-    const read = (more: Partial<VaultConfig>) => {
-      const source = setup.closeAtEnd(createVaultSource(configFor(vault.address, more), day, setup.options));
-      return source.read(acme);
-    };
+    const read = (more: Partial<VaultConfig>) => setup.source({ address: vault.address, ...more }).read(acme);
     afterEach(() => vault.close());
 
     it('trust the configured CA', async () => {

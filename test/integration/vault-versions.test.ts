@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { createVaultSource } from '../../src/keys/vault/source.ts';
 import { acme, controlKeys, day, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
 
 const hour = 3_600_000;
@@ -14,7 +13,7 @@ describe('versions of a secret in Vault', () => {
   afterEach(() => setup.close());
 
   const put = (data: object) => setup.admin.put(path, data);
-  const read = () => setup.closeAtEnd(createVaultSource(setup.config(), day, setup.options)).read(acme);
+  const read = () => setup.source().read(acme);
 
   it('leave the ring when the next version is older than the grace period', async () => {
     await put({ control_key: 'first' });

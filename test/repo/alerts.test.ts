@@ -37,12 +37,6 @@ describe('promtool', () => {
     expect(output).not.toMatch(/FAILED|error/i);
     expect(status).toBe(0);
   });
-
-  itWith('promtool')('passes the tests of the rules', () => {
-    const { status, output } = promtool(['test', 'rules', ...testFiles]);
-    expect(output).not.toContain('FAILED');
-    expect(status).toBe(0);
-  });
 });
 
 describe.each(alerts)('$alert', ({ alert, expr, labels, annotations }) => {

@@ -13,11 +13,11 @@ const variables: Readonly<Record<string, string>> = {
 const examples = readdirSync(folder).filter((name) => textOf(name).startsWith(firstLine));
 
 describe('the example configurations', () => {
-  it('are all there', () => {
+  it('are all tested', () => {
     expect(examples.toSorted()).toEqual(['directory.yaml', 'embedded.yaml', 'vault.yaml']);
   });
 
-  it.each(examples)('%s is right', (name) => {
+  it.each(examples)('%s is valid', (name) => {
     expect(checked(name)).toHaveProperty('config');
   });
 });

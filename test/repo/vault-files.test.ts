@@ -5,8 +5,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import { createVaultAdmin } from '../../src/keys/vault/admin.ts';
 import { createVaultSource } from '../../src/keys/vault/source.ts';
 import { Secret } from '../../src/secret.ts';
+import { Folder } from '../support/folder.ts';
 import { root } from '../support/sources.ts';
-import { acme, day, Folder, problemOf, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { acme, day, problemOf, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
 
 const names = ['countersign-proxy', 'countersign-platform'] as const;
 type Rules = Record<string, { capabilities: string[] }>;
@@ -58,8 +59,8 @@ describe('the policies for Vault', () => {
     return bench.config({ auth: { method: 'token', token: tokens.get(name) ?? new Secret('none') } });
   }
 
-  /** What was asked of secrets, as `capability path` with the login's part of the path as `*`. */
-  function asked(): string[] {
+  /** The capabilities that requests for secrets used, as `capability path` with `*` for the login. */
+  function usedCapabilities(): string[] {
     const used = bench.vault.seen
       .filter(({ target }) => target.startsWith('secret/'))
       .map(({ method, target }) => {
@@ -70,13 +71,13 @@ describe('the policies for Vault', () => {
     return [...new Set(used)].sort();
   }
 
-  it('give the proxy exactly what it asks for', async () => {
+  it('give the proxy exactly the capabilities that it uses', async () => {
     const source = bench.closeAtEnd(createVaultSource(as('countersign-proxy'), day, bench.options));
     expect((await source.read(acme))?.map(({ version }) => version)).toEqual([2, 1]);
-    expect(asked()).toEqual(granted('countersign-proxy'));
+    expect(usedCapabilities()).toEqual(granted('countersign-proxy'));
   });
 
-  it('let the proxy neither write, nor list, nor see another path', async () => {
+  it('do not let the proxy write, list, or read another path', async () => {
     const store = bench.closeAtEnd(createVaultAdmin(as('countersign-proxy'), bench.options));
     expect(await problemOf(store.write(acme, { control_key: 'x' }, 2))).toBe('denied');
     expect(await problemOf(store.list('sandbox'))).toBe('denied');
@@ -87,7 +88,7 @@ describe('the policies for Vault', () => {
     ).toBe('denied');
   });
 
-  it('give the platform team what the keys commands ask for, and the means to take a leaked key out', async () => {
+  it('give the platform team the capabilities that the keys commands use, and those to remove a leaked key', async () => {
     const store = bench.closeAtEnd(createVaultAdmin(as('countersign-platform'), bench.options));
     expect((await store.versions(acme))?.current).toBe(2);
     expect((await store.readVersion(acme, 1))?.version).toBe(1);
@@ -96,11 +97,11 @@ describe('the policies for Vault', () => {
     expect(await store.replace(acme, { control_key: new Secret('fourth') }, 3)).toBe(4);
     const forEmergencies = ['delete', 'destroy', 'undelete'].map((one) => `update secret/${one}/gateway/*`);
     // To Vault the first version of a secret is a creation.
-    const used = [...asked(), 'create secret/data/gateway/*', ...forEmergencies];
+    const used = [...usedCapabilities(), 'create secret/data/gateway/*', ...forEmergencies];
     expect(granted('countersign-platform')).toEqual(used.sort());
   });
 
-  it('let the platform team see no other path', async () => {
+  it('do not let the platform team read or write another path', async () => {
     const elsewhere = { ...as('countersign-platform'), path: 'other/{environment}/{login}' };
     const store = bench.closeAtEnd(createVaultAdmin(elsewhere, bench.options));
     expect(await problemOf(store.versions(acme))).toBe('denied');
@@ -113,7 +114,7 @@ describe('deploy/vault/setup.sh', () => {
   const folder = new Folder();
   const state = join(folder.path, 'state');
 
-  /** Knows which mounts there are, refuses to make one twice, writes down what it is told. */
+  /** Knows its mounts, rejects a duplicate one, and records each command. */
   const vault = `#!/bin/sh
 echo "vault $*" >> "$STATE/calls"
 case "$1 $2" in
@@ -167,7 +168,7 @@ esac
     expect(spawnSync('sh', ['-n', script], { encoding: 'utf8' })).toMatchObject({ status: 0, stderr: '' });
   });
 
-  it('sets up the mount, both policies and a role for AppRole, and says what to do with it', () => {
+  it('sets up the mount, both policies and a role for AppRole, and prints the next steps', () => {
     const { status, stdout, stderr, changes } = setUp({});
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     expect(changes).toEqual([
@@ -182,7 +183,7 @@ esac
     expect(stdout).toContain('vault write -wrap-ttl=10m -force auth/approle/role/countersign/secret-id');
   });
 
-  it('can be run again, and then makes no mount', () => {
+  it('can be run again, and then creates no mount', () => {
     setUp({ AUTH: 'approle kubernetes' });
     const { status, changes } = setUp({ AUTH: 'approle kubernetes' });
     expect(status).toBe(0);
@@ -191,7 +192,7 @@ esac
     expect(changes.filter((call) => call.includes('/role/countersign'))).toEqual([]);
   });
 
-  it('changes the settings of a role that are given, and no other', () => {
+  it('changes only the given settings of a role', () => {
     setUp({ AUTH: 'approle kubernetes', KUBERNETES_NAMESPACE: 'payments', SECRET_ID_TTL: '24h' });
     const { status, changes } = setUp({ AUTH: 'approle kubernetes', TOKEN_TTL: '20m' });
     expect(status).toBe(0);
@@ -201,7 +202,7 @@ esac
     ]);
   });
 
-  it('refuses a role that is there without the policy of the proxy', () => {
+  it('rejects an existing role without the policy of the proxy', () => {
     folder.file('state/auth-approle-role-countersign', 'token_policies    [countersign-proxy-2 other]\n');
     expect(setUp({})).toMatchObject({
       status: 1,
@@ -227,22 +228,22 @@ esac
     ]);
   });
 
-  describe('with a Kubernetes configuration that is there', () => {
-    const there =
+  describe('with an existing Kubernetes configuration', () => {
+    const existing =
       'kubernetes_host    https://k8s\nkubernetes_ca_cert    PEM\ntoken_reviewer_jwt_set    true\n';
-    const again = (more: Record<string, string> = {}, config = there) => {
+    const again = (more: Record<string, string> = {}, config = existing) => {
       folder.file('state/config', config);
       const { changes, ...ran } = setUp({ AUTH: 'kubernetes', ...more });
       return { ...ran, written: changes.filter((call) => call.includes('kubernetes/config')) };
     };
     const replacing = { KUBERNETES_HOST: 'https://other', KUBERNETES_REPLACE_CONFIG: 'yes' };
 
-    it('leaves it alone', () => {
+    it('does not change it', () => {
       expect(again()).toMatchObject({ status: 0, written: [] });
       expect(again({ KUBERNETES_HOST: 'https://k8s' })).toMatchObject({ status: 0, written: [] });
     });
 
-    it('is not done where it differs from what is given', () => {
+    it('fails if it differs from the given one', () => {
       const other = folder.file('other.pem', 'ANOTHER PEM\n');
       const present = folder.file('present.pem', 'PEM\n');
       expect(again({ KUBERNETES_CA_FILE: present })).toMatchObject({ status: 0, written: [] });
@@ -252,20 +253,20 @@ esac
     });
 
     it.each(['issuer    https://theirs', 'pem_keys    [PEM]', 'disable_iss_validation    false'])(
-      'does not replace it where it has what cannot be given: %s',
+      'does not replace it if it has a field that the script cannot set: %s',
       (line) => {
         const all = { ...replacing, KUBERNETES_CA_FILE: 'ca.pem', KUBERNETES_REVIEWER_JWT_FILE: 'jwt' };
-        expect(again(all, `${there}${line}\n`)).toMatchObject({ status: 1, written: [] });
+        expect(again(all, `${existing}${line}\n`)).toMatchObject({ status: 1, written: [] });
       },
     );
 
-    it('does not wipe CA and reviewer token for another host', () => {
+    it('does not remove CA and reviewer token for another host', () => {
       expect(again({ KUBERNETES_HOST: 'https://other' })).toMatchObject({ status: 1, written: [] });
       expect(again(replacing)).toMatchObject({ status: 1, written: [] });
       expect(again({ ...replacing, KUBERNETES_CA_FILE: 'ca.pem' })).toMatchObject({ status: 1, written: [] });
     });
 
-    it('replaces it where that is asked for, with everything it has', () => {
+    it('replaces it on request, if every field is given', () => {
       const all = { ...replacing, KUBERNETES_CA_FILE: 'ca.pem', KUBERNETES_REVIEWER_JWT_FILE: 'jwt' };
       expect(again(all)).toMatchObject({
         status: 0,
@@ -276,7 +277,7 @@ esac
     });
   });
 
-  it('is not done where a step failed, and goes on from there when it is run again', () => {
+  it('fails if a step failed, and continues from there when it is run again', () => {
     folder.file('state/fail-config-write', '');
     const failed = setUp({ AUTH: 'kubernetes' });
     expect(failed.status).not.toBe(0);
@@ -305,7 +306,7 @@ esac
     ]);
   });
 
-  it('refuses a mount of version 1, and a way to log in that it does not know', () => {
+  it('rejects a mount of version 1 and an unknown login method', () => {
     folder.file('state/secrets', 'secret/    kv    kv_1    map[version:1]\n');
     expect(setUp({})).toMatchObject({
       status: 1,

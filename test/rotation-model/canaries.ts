@@ -30,10 +30,10 @@ export class ObservedCanaries extends Canaries {
   constructor(config: Config, observer: OwnCanaryHooks, rotation: KeySelector, time: VirtualTime) {
     const monotonic = (): number => time.now;
     const setTimer: SetTimer = (run, milliseconds) => time.timer(run, milliseconds);
-    const meter = { canarySent: () => {} };
+    const metrics = { canarySent: () => {} };
     super(createRoutes(config), {
       keySelector: rotation,
-      metrics: meter,
+      metrics,
       monotonic,
       setTimer,
       nonce: () => '',

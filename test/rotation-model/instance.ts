@@ -18,8 +18,8 @@ import {
 } from '../../src/proxy/outbound/upstream-request.ts';
 import { SigningPool } from '../../src/proxy/signing-pool.ts';
 import { createUpstreamRecord } from '../../src/request-context.ts';
+import type { Random } from '../support/random.ts';
 import { type CanaryHooks, kindOf, ObservedCanaries } from './canaries.ts';
-import type { Random } from './random.ts';
 import { type OperationName, operationNames, targets } from './schedule.ts';
 import { epoch, type VirtualTime } from './virtual-time.ts';
 import { nameOf, type Vault } from './world.ts';
@@ -106,13 +106,16 @@ export class Instance {
       ready: () => true,
       stop: () => {},
     };
-    const events = { ...meter, keyRingUpdated: (_login: LoginRef, ring?: KeyRing) => ringChanged(ring) };
+    const events = {
+      ...metricsObserver,
+      keyRingUpdated: (_login: LoginRef, ring?: KeyRing) => ringChanged(ring),
+    };
     const cache = new KeyCache(
       source,
       { ...config.keys.cache, ttl: fresh },
       {
         monotonic,
-        random: random.next,
+        random: () => random.next(),
         events,
         sourceName: 'model',
         setTimer: (run, milliseconds) => time.timer(run, milliseconds),
@@ -128,7 +131,7 @@ export class Instance {
     const wait = (milliseconds: number): Promise<void> => time.wait(milliseconds);
     return new KeySelector({
       keys,
-      metrics: meter,
+      metrics: metricsObserver,
       clock: () => epoch + time.now,
       monotonic,
       wait,
@@ -157,11 +160,11 @@ export class Instance {
       keySelector: this.#keySelector,
       signer: new SlowSigner(time, random),
       upstreams: new Map([['sandbox', { send, drain: () => {} }]]),
-      metrics: meter,
+      metrics: metricsObserver,
       clock: () => epoch + time.now,
       monotonic: () => time.now,
       nonce: () => '',
-      random: random.next,
+      random: () => random.next(),
       userAgent: 'model',
     });
   }
@@ -173,13 +176,13 @@ class SlowSigner extends SigningPool {
   readonly #random: Random;
 
   constructor(time: VirtualTime, random: Random) {
-    super({ concurrency: 1, maxQueue: 1 }, meter, () => time.now);
+    super({ concurrency: 1, maxQueue: 1 }, metricsObserver, () => time.now);
     this.#time = time;
     this.#random = random;
   }
 
   override async sign(request: Unsigned, key: SigningKey): Promise<Signed> {
-    if (key.kind === 'private_key') await this.#time.wait(this.#random.between(0, 20));
+    if (key.kind === 'private_key') await this.#time.wait(this.#random.int(0, 20));
     const [[, id] = ['', '']] = request.form;
     const path = request.url.pathname;
     return { authorization: `${nameOf(key)} ${path}`, body: Buffer.from(id) };
@@ -194,7 +197,7 @@ function upstreamOf({ headers, body }: SignedHttpRequest, timeout: number): Upst
 }
 
 const none = (): void => {};
-const meter: MetricsObserver = {
+const metricsObserver: MetricsObserver = {
   logLineSuppressed: none,
   logLinesDropped: none,
   gatewayUnreachable: none,

@@ -1,3 +1,4 @@
+import { runCommand } from '../support/command.ts';
 import { Counts } from './counts.ts';
 import { generate } from './generate.ts';
 import { type Options, readOptions, usage, usageHint } from './options.ts';
@@ -5,18 +6,6 @@ import { run } from './run.ts';
 
 /** Maximum number of schedules that are printed in full. */
 const mostPrinted = 3;
-
-/** `undefined` for wrong options, after the message about them. */
-function givenOptions(): Options | 'help' | undefined {
-  try {
-    return readOptions(process.argv.slice(2));
-  } catch (error) {
-    // Every other error is a bug of this program.
-    if (!(error instanceof TypeError)) throw error;
-    console.error(`${error.message}\n${usageHint}`);
-    return undefined;
-  }
-}
 
 /** Returns whether there was no violation. */
 async function runAll({ seed: first, schedules }: Options): Promise<boolean> {
@@ -38,7 +27,6 @@ async function runAll({ seed: first, schedules }: Options): Promise<boolean> {
   return failed === 0;
 }
 
-const options = givenOptions();
-if (options === 'help') console.log(usage);
-else if (options === undefined) process.exitCode = 2;
-else process.exitCode = (await runAll(options)) ? 0 : 1;
+await runCommand({ readOptions, usage, usageHint }, async (options) => {
+  process.exitCode = (await runAll(options)) ? 0 : 1;
+});

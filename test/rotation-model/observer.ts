@@ -20,7 +20,7 @@ import { SwitchCosts } from './switch-costs.ts';
 import { type Gateway, type Judged, nameOf } from './world.ts';
 
 /** Milliseconds, as environments.*.timeouts.request: a slow gateway leaves no time for a retry. */
-const longestExchange = 30_000;
+const requestTimeout = 30_000;
 
 /**
  * Milliseconds for a login whose keys are not cached: a missing key is cached (keys.cache.negativeTtl), and an
@@ -173,7 +173,7 @@ export class Observer {
 
   ended(request: number, operation: OperationName, end: End, startedAt: number, now: number): void {
     this.#keysOf.delete(request);
-    if (isPayment(operation) || end === 200 || now - startedAt >= longestExchange) return;
+    if (isPayment(operation) || end === 200 || now - startedAt >= requestTimeout) return;
     const since = this.#conditions.since(operation);
     if (since === undefined) return;
     const { rejections } = this.#facts[kindOf[operation]];

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { positiveInteger } from '../support/command.ts';
 
 export const usage = `Usage: npm run rotation-model -- [options]
 
@@ -28,11 +29,8 @@ export function readOptions(args: string[]): Options | 'help' {
     },
   });
   if (values.help) return 'help';
-  return { schedules: numberOf('schedules', values.schedules), seed: numberOf('seed', values.seed) };
-}
-
-function numberOf(name: string, text: string): number {
-  const number = /^\d{1,15}$/.test(text) ? Number(text) : 0;
-  if (number >= 1) return number;
-  throw new TypeError(`--${name} must be a whole number from 1, not ${JSON.stringify(text)}`);
+  return {
+    schedules: positiveInteger('schedules', values.schedules),
+    seed: positiveInteger('seed', values.seed),
+  };
 }

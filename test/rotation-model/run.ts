@@ -1,9 +1,9 @@
+import { Random } from '../support/random.ts';
 import type { CanaryHooks } from './canaries.ts';
 import { Conditions } from './conditions.ts';
 import { Counts } from './counts.ts';
 import { type End, Instance, type Upstream } from './instance.ts';
 import { Observer, type Sent } from './observer.ts';
-import { Random } from './random.ts';
 import { type Action, describe, isPayment, kindOf, type Schedule } from './schedule.ts';
 import { epoch, VirtualTime } from './virtual-time.ts';
 import { apply, Gateway, type Judged, Vault } from './world.ts';
@@ -156,8 +156,8 @@ class Model implements Run {
     const sent: Sent = { ...upstream, sentAt: this.time.now, isRetry: attempts > 0 };
     observer.sent(sent);
     this.#collect(index, observer);
-    const there = this.#random.between(1, this.#gateway.latency * 2);
-    const back = this.#random.between(1, this.#gateway.latency * 2);
+    const there = this.#random.int(1, this.#gateway.latency * 2);
+    const back = this.#random.int(1, this.#gateway.latency * 2);
     const { operation, key, request } = upstream;
     const about = `#${request} ${operation} ${key}, sent ${sent.sentAt}`;
     if (there + back > upstream.timeout) {

@@ -3,7 +3,7 @@ import { SourceUnavailable } from '../../src/keys/errors.ts';
 import type { KeyRing, LoginRef, UsableKey } from '../../src/keys/key-source.ts';
 import type { KeyKind, SigningKey } from '../../src/oauth1/methods.ts';
 import { reveal, Secret } from '../../src/secret.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../support/random.ts';
 import { type Action, kindOf, type OperationName } from './schedule.ts';
 import { epoch, type VirtualTime } from './virtual-time.ts';
 
@@ -172,7 +172,7 @@ export class Gateway {
 
   judge(operation: OperationName, key: string): Judged {
     const kind = kindOf[operation];
-    const node = this.#nodes[this.#random.between(0, this.#nodes.length - 1)];
+    const node = this.#nodes[this.#random.int(0, this.#nodes.length - 1)];
     const unrelated = this.skewed || this.shutOut || this.disabled.has(operation);
     const isKnown = node?.[kind].includes(key) ?? false;
     const skew = this.skewed ? 300_000 : 0;

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 
-/** A port that listens, and whose owner accepts nothing: the system drops every further connection. */
+/** A port whose backlog is full: the system drops every further connection. */
 export async function startBlackHole(): Promise<{ port: number; close: () => Promise<void> }> {
   const worker = new Worker(
     `const { parentPort } = require('node:worker_threads');

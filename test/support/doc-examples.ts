@@ -1,4 +1,4 @@
-/** A command of a terminal session in a page, and what the page says it prints. */
+/** A command of a terminal session in a page, and its output there. */
 export interface Step {
   readonly command: string;
   readonly output: string;

@@ -1,7 +1,8 @@
-import { createServer, type Server, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
+import { type Listening, listen } from './listening.ts';
 
-/** A request as it came over a socket: nothing parsed that need not be, every header in its order and case. */
+/** A request as received: every header in its order and case. */
 export interface RawRequest {
   readonly line: string;
   readonly headers: readonly (readonly [name: string, value: string])[];
@@ -11,7 +12,7 @@ export interface RawRequest {
 /** One connection to the gateway, seen from the gateway. */
 export interface Conversation {
   readonly socket: Socket;
-  /** The next request, once all of it is there; `undefined` where the connection ends before. */
+  /** The next request, once it is complete; `undefined` if the connection ends before. */
   readonly request: () => Promise<RawRequest | undefined>;
   readonly write: (text: string | Buffer) => void;
   /** Ends the connection with a TCP reset. */
@@ -20,19 +21,42 @@ export interface Conversation {
   readonly end: (text?: string) => void;
 }
 
-/** What the gateway does with one connection, from its beginning. */
+/** What the gateway does with one connection. */
 export type Script = (conversation: Conversation) => void | Promise<void>;
 
 export interface FaultyGateway {
   readonly url: string;
   readonly port: number;
-  /** How many connections were made so far. */
+  /** Number of connections so far. */
   readonly connections: () => number;
   /** Every complete request so far, in order. */
   readonly requests: () => readonly RawRequest[];
   /** Every byte so far, of all connections. */
   readonly received: () => string;
   readonly close: () => Promise<void>;
+}
+
+export interface TcpServer extends Listening {
+  readonly url: string;
+}
+
+/** A server of raw TCP, or of TLS with the options of `tls`, whose connections may break at any time. */
+export async function startTcpServer(
+  onConnection: (socket: Socket) => void,
+  tls?: TlsOptions,
+  onPort = 0,
+): Promise<TcpServer> {
+  const handle = (socket: Socket): void => {
+    // The proxy may reset the connection.
+    socket.on('error', () => {});
+    onConnection(socket);
+  };
+  const server = tls === undefined ? createServer(handle) : createTlsServer(tls, handle);
+  const listening = await listen(
+    server.on('tlsClientError', () => {}),
+    onPort,
+  );
+  return { ...listening, url: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${listening.port}` };
 }
 
 /**
@@ -44,59 +68,48 @@ export async function startFaultyGateway(
   tls?: TlsOptions,
   onPort = 0,
 ): Promise<FaultyGateway> {
-  const sockets = new Set<Socket>();
   const requests: RawRequest[] = [];
   const chunks: Buffer[] = [];
   let connections = 0;
   const onConnection = (socket: Socket): void => {
     const script = scripts[Math.min(connections, scripts.length - 1)];
     connections += 1;
-    sockets.add(socket);
-    socket.once('close', () => sockets.delete(socket));
-    // A reset by the proxy is nothing that the gateway could do something about.
-    socket.on('error', () => {});
     socket.on('data', (chunk: Buffer) => chunks.push(chunk));
     void script?.(converse(socket, (request) => requests.push(request)));
   };
-  const server = tls === undefined ? createServer(onConnection) : createTlsServer(tls, onConnection);
-  server.on('tlsClientError', () => {});
-  const port = await listen(server, onPort);
+  const { url, port, close } = await startTcpServer(onConnection, tls, onPort);
   return {
-    url: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`,
+    url,
     port,
     connections: () => connections,
     requests: () => requests,
     received: () => Buffer.concat(chunks).toString('latin1'),
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        for (const socket of sockets) socket.destroy();
-      }),
+    close,
   };
 }
 
-/** Answers every request of the connection with the same bytes. */
-export function always(reply: string): Script {
+/** Responds to every request of the connection with the same bytes. */
+export function always(response: string): Script {
   return async (conversation) => {
-    while ((await conversation.request()) !== undefined) conversation.write(reply);
+    while ((await conversation.request()) !== undefined) conversation.write(response);
   };
 }
 
-/** Answers the first request of the connection with these bytes and ends it. */
-export function once(reply: string): Script {
+/** Responds to the first request of the connection with these bytes, then ends it. */
+export function once(response: string): Script {
   return async (conversation) => {
     await conversation.request();
-    conversation.end(reply);
+    conversation.end(response);
   };
 }
 
-/** Takes the request and says nothing. */
+/** Reads the request and never responds. */
 export const silent: Script = async ({ request }) => {
   await request();
 };
 
-/** A well-formed reply with a body of known length. */
-export function reply(
+/** A well-formed response with a body of known length. */
+export function httpResponse(
   status: string,
   body = '',
   headers: readonly string[] = ['Content-Type: text/html'],
@@ -106,16 +119,14 @@ export function reply(
   );
 }
 
-/** Of loopback; the system gives it to nobody who asks for a free port, and nobody listens there. */
+/** A loopback port that nothing listens on, and that the system never assigns. */
 export const closedPort = 1;
+export const closedUrl = `http://127.0.0.1:${closedPort}`;
 
-/** A port on which nobody listens now. The next who asks for a free port may get it: begin nothing in between. */
+/** A port that nothing listens on now. The system may assign it again: use it before any other port. */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await listen(server, 0);
-  await new Promise((resolve) => {
-    server.close(resolve);
-  });
+  const { port, close } = await listen(createServer());
+  await close();
   return port;
 }
 
@@ -165,12 +176,4 @@ function parse(data: string): { request: RawRequest; length: number } | undefine
   const length = end + 4 + size;
   if (data.length < length) return undefined;
   return { request: { line, headers, body: data.slice(end + 4, length) }, length };
-}
-
-async function listen(server: Server, onPort: number): Promise<number> {
-  await new Promise<void>((resolve) => {
-    server.listen(onPort, '127.0.0.1', resolve);
-  });
-  const address = server.address();
-  return typeof address === 'object' && address !== null ? address.port : 0;
 }

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import type { Pair } from '../../src/oauth1/parameters.ts';
 
-/** Characters that signers, form encoders and sorts have got wrong. */
+/** Characters that signers, form encoders and sorts often get wrong. */
 const awkwardCharacters = Array.from(
   [
     '!\'()*~-._ +%&=;,/:@?#"<>[]{}|\\^`',
@@ -30,8 +30,8 @@ const text = fc.oneof(
 const name = fc.oneof(fc.constantFrom('', 'a', 'phone', 'phone2', '__proto__'), text);
 
 /**
- * Forms as decoded pairs, leaning towards awkward characters, names that objects reserve, empty and repeated
- * names; none of a name that is or looks like `oauth_*`, since callers may not send those.
+ * Forms as decoded pairs, with many awkward characters, names of Object.prototype, empty and repeated names, but no
+ * name that is or looks like `oauth_*`, since callers may not send those.
  */
 export const formArbitrary: fc.Arbitrary<Pair[]> = fc.array(
   fc.tuple(

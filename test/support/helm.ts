@@ -17,6 +17,9 @@ export function helm(args: readonly string[]): Ran {
   return { status, stdout, stderr: stderr.replaceAll(/^.*found symbolic link in path.*\n/gm, '') };
 }
 
+/** What `helm template` printed, by its arguments: many tests of a file look at the same objects. */
+const rendered = new Map<string, Ran>();
+
 /** The example values files by name: default, minimal, ... */
 export const ciValues: readonly string[] = readdirSync(join(chart, 'ci'))
   .map((file) => file.replace(/-values\.yaml$/, ''))
@@ -27,7 +30,11 @@ export const values = (name: string): string[] => ['--values', join(chart, 'ci',
 
 /** `helm template`, for a Kubernetes version that the chart supports. */
 export function template(args: readonly string[], from: string = chart): Ran {
-  return helm(['template', 'pay', from, '--namespace', 'payments', '--kube-version', '1.34.0', ...args]);
+  const line = ['template', 'pay', from, '--namespace', 'payments', '--kube-version', '1.34.0', ...args];
+  const key = JSON.stringify(line);
+  const ran = rendered.get(key) ?? helm(line);
+  rendered.set(key, ran);
+  return ran;
 }
 
 /** The rendered objects, of one kind or all. @throws Error with the message of helm */

@@ -33,7 +33,7 @@ export function instructionsOf(dockerfile: string): Instruction[] {
   });
 }
 
-/** What a `.dockerignore` lets through: the last line that names a path or one of its folders decides. */
+/** Whether a `.dockerignore` admits a path: the last line that matches it or one of its folders decides. */
 export function admits(dockerignore: string, path: string): boolean {
   const folders = path.split('/').map((_, index, parts) => parts.slice(0, index + 1).join('/'));
   const rules = dockerignore.split('\n').filter((line) => !/^\s*(#|$)/.test(line));
@@ -43,24 +43,24 @@ export function admits(dockerignore: string, path: string): boolean {
   }, true);
 }
 
-/** As Docker reads it: `*` takes names with a leading dot too, `**` any number of folders. */
+/** Docker's patterns: `*` also matches names with a leading dot, `**` any number of folders. */
 function globOf(rule: string): RegExp {
   const literal = rule.replace(/[.+?^${}()|[\]\\]/g, '\\$&');
   return new RegExp(`^${literal.replace(/\*\*\/|\*/g, (star) => (star === '*' ? '[^/]*' : '(.*/)?'))}$`);
 }
 
-/** The programs of the base image that the last stage removes: steps of that kind change nothing of ours. */
+/** Steps that only remove programs of the base image. */
 const cleansBase = (text: string): boolean => /^rm -rf( \/(usr\/local|opt)\/\S+)+$/.test(text);
 
 /**
- * Performs the steps of every stage in `into/<stage>` and gives the folder of the last one. Two things
+ * Performs the steps of every stage in `into/<stage>`, and returns the folder of the last one. Two things
  * differ from a builder: the base image is this machine, and `npm ci` of a stage whose modules do not reach
  * the image is a link to the checkout's own modules, which the same lock file made.
  */
 export function buildTree(root: string, into: string): string {
   const stages = readStages(readFileSync(join(root, 'Dockerfile'), 'utf8'));
   const dockerignore = readFileSync(join(root, '.dockerignore'), 'utf8');
-  const taken = stages.flatMap(({ instructions }) => instructions.map(({ text }) => text)).join('\n');
+  const allSteps = stages.flatMap(({ instructions }) => instructions.map(({ text }) => text)).join('\n');
   for (const stage of stages) {
     let cwd = '/';
     const here = (path: string): string => join(into, stage.name, posix.resolve(cwd, path));
@@ -71,8 +71,8 @@ export function buildTree(root: string, into: string): string {
       } else if (name === 'COPY') {
         copy(text, here, (from) => (from === undefined ? root : join(into, from)), dockerignore);
       } else if (name === 'RUN') {
-        const modulesAreTaken = taken.includes(`--from=${stage.name} ${cwd}/node_modules`);
-        run(text, here, modulesAreTaken ? undefined : join(root, 'node_modules'));
+        const modulesAreCopied = allSteps.includes(`--from=${stage.name} ${cwd}/node_modules`);
+        run(text, here, modulesAreCopied ? undefined : join(root, 'node_modules'));
       }
     }
   }
@@ -112,7 +112,7 @@ function run(text: string, here: (path: string) => string, modules: string | und
     execFileSync(process.execPath, command.split(' ').slice(1), { cwd, stdio: 'pipe' });
     return;
   }
-  if (!command.startsWith('npm ')) throw new Error(`a step this proof does not know: ${command}`);
+  if (!command.startsWith('npm ')) throw new Error(`unknown step: ${command}`);
   if (command.startsWith('npm ci ') && modules !== undefined) {
     symlinkSync(modules, join(cwd, 'node_modules'));
     return;
@@ -121,7 +121,7 @@ function run(text: string, here: (path: string) => string, modules: string | und
   execFileSync('sh', ['-c', command], { cwd, env, stdio: 'pipe' });
 }
 
-/** Takes away every right to write, as a read-only root file system does. */
+/** Removes every write permission, like a read-only root file system. */
 export function makeReadOnly(path: string): void {
   const entry = lstatSync(path);
   if (entry.isSymbolicLink()) return;

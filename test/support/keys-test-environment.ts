@@ -6,22 +6,17 @@ import { keys } from '../../src/cli/keys/keys.ts';
 import type { configSchema } from '../../src/config/schema.ts';
 import { Secret } from '../../src/secret.ts';
 import type { ListeningSimulator } from '../../src/simulator/listen.ts';
+import { type CommandResult, runCommandHere } from './cli.ts';
+import { Folder } from './folder.ts';
 import { startSimulator } from './simulator.ts';
 import { root } from './sources.ts';
 import { VaultAdmin } from './stub-vault/admin.ts';
-import { Folder } from './stub-vault/harness.ts';
 import type { RunningVault } from './stub-vault/real-vault.ts';
 import { StubVault } from './stub-vault/server.ts';
 import { rootToken } from './stub-vault/state.ts';
 import { vectorText } from './vectors.ts';
 
 type ConfigInput = z.input<typeof configSchema>;
-
-export interface Ran {
-  readonly code: number | null;
-  readonly out: string;
-  readonly err: string;
-}
 
 export const oldKey = vectorText('keys/rsa-2048-pkcs8.pem');
 /** SHA-256 of the public key, by `openssl pkey -pubin -outform DER | sha256sum`. */
@@ -58,7 +53,7 @@ export class KeysTestEnvironment {
     return this.#gateway;
   }
 
-  /** Sets the keys that the gateway accepts for `acme`. Private keys stand for their public keys. */
+  /** Sets the keys that the gateway accepts for `acme`. For a private key, that is its public key. */
   accept(controlKeys: readonly string[], keyTexts: readonly string[]): void {
     this.gateway.simulator.accounts.setKeys('acme', {
       controlKeys: controlKeys.map((key) => new Secret(key)),
@@ -79,13 +74,10 @@ export class KeysTestEnvironment {
   }
 
   /** Runs `countersign keys` in this process, for `sandbox` unless given. */
-  async run(subcommand: string, ...options: readonly string[]): Promise<Ran> {
-    const out: string[] = [];
-    const err: string[] = [];
-    const io = { out: (line: string) => void out.push(line), err: (line: string) => void err.push(line) };
-    const code = await keys([subcommand, ...this.#place(options), ...options], io);
-    this.printed.push(...out, ...err);
-    return { code, out: out.join('\n'), err: err.join('\n') };
+  async run(subcommand: string, ...options: readonly string[]): Promise<CommandResult> {
+    const ran = await runCommandHere(keys, subcommand, ...this.#place(options), ...options);
+    this.printed.push(ran.out, ran.err);
+    return ran;
   }
 
   /** Runs it as a separate process, for input through standard input. */
@@ -123,7 +115,7 @@ export class KeysTestEnvironment {
     ];
   }
 
-  async #ended(child: ChildProcessWithoutNullStreams): Promise<Ran> {
+  async #ended(child: ChildProcessWithoutNullStreams): Promise<CommandResult> {
     const exited = new Promise<number | null>((resolve) => child.once('exit', resolve));
     const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
     this.printed.push(out, err);
@@ -133,5 +125,5 @@ export class KeysTestEnvironment {
 
 export interface Started {
   readonly child: ChildProcessWithoutNullStreams;
-  readonly ended: Promise<Ran>;
+  readonly ended: Promise<CommandResult>;
 }

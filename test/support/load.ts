@@ -1,9 +1,8 @@
-import { setTimeout as wait } from 'node:timers/promises';
-import { type Answer, post } from './forwarding.ts';
+import { type HttpResponse, post } from './forwarding.ts';
 
 /** One request to send. */
 export interface LoadRequest {
-  /** What the tally is kept by. */
+  /** Results are counted by this name. */
   readonly name: string;
   readonly url: string;
   readonly form: string;
@@ -15,51 +14,51 @@ export interface Hit {
   readonly name: string;
   readonly sentAt: number;
   readonly took: number;
-  /** `200 answered`; `503 key-source-unavailable`; `no answer: ECONNRESET`. */
+  /** `200 answered`; `503 key-source-unavailable`; `no response: ECONNRESET`. */
   readonly result: string;
 }
 
-/** Requests at a fixed rate, whether or not the earlier ones have been answered: waves of several at once. */
+/** Sends waves of requests at a fixed rate, without waiting for responses. */
 export class Load {
   readonly hits: Hit[] = [];
-  readonly #answers: string[] = [];
-  readonly #underWay = new Set<Promise<void>>();
+  readonly #responses: string[] = [];
+  readonly #inFlight = new Set<Promise<void>>();
   readonly #timer: NodeJS.Timeout;
   readonly #startedAt = performance.now();
   #endedAt = Number.NaN;
 
-  /** @param every milliseconds between the waves; a late one is made up for. */
+  /** @param every milliseconds between the waves; late ones are sent at once */
   constructor(wave: () => readonly LoadRequest[], every: number) {
     let due = this.#startedAt + every;
     this.#timer = setInterval(() => {
-      for (; due <= performance.now(); due += every) for (const shot of wave()) this.#send(shot);
+      for (; due <= performance.now(); due += every) for (const request of wave()) this.#send(request);
     }, every / 4);
   }
 
-  /** Sends no more, and waits for the answers that are still to come. */
+  /** Stops sending, and waits for the outstanding responses. */
   async end(): Promise<this> {
     clearInterval(this.#timer);
     this.#endedAt = performance.now();
-    await Promise.all(this.#underWay);
+    await Promise.all(this.#inFlight);
     return this;
   }
 
-  /** From the beginning to the end of the sending. */
+  /** From the first request to the end of sending. */
   get seconds(): number {
     return (this.#endedAt - this.#startedAt) / 1000;
   }
 
-  /** Requests a second, on average. */
+  /** Average number of requests per second. */
   get rate(): number {
     return this.hits.length / this.seconds;
   }
 
-  /** Milliseconds that the slowest answer took. */
+  /** Milliseconds until the slowest response. */
   get slowest(): number {
     return Math.max(...this.hits.map(({ took }) => took));
   }
 
-  /** How many there were of each result, among those of this name that were sent and answered in this time. */
+  /** Number of each result, for requests with this name that were sent and completed in this time. */
   results(name: RegExp, from = 0, to = Number.POSITIVE_INFINITY): Record<string, number> {
     const counts: Record<string, number> = {};
     for (const hit of this.hits) {
@@ -69,51 +68,38 @@ export class Load {
     return counts;
   }
 
-  /** Every answer: status, headers and body. */
+  /** Every response: status, headers and body. */
   seen(): string {
-    return this.#answers.join('\n');
+    return this.#responses.join('\n');
   }
 
-  #send(shot: LoadRequest): void {
-    const exchange = this.#exchange(shot);
-    this.#underWay.add(exchange);
-    void exchange.finally(() => this.#underWay.delete(exchange));
+  #send(request: LoadRequest): void {
+    const done = this.#post(request);
+    this.#inFlight.add(done);
+    void done.finally(() => this.#inFlight.delete(done));
   }
 
-  async #exchange({ name, url, form, headers }: LoadRequest): Promise<void> {
+  async #post({ name, url, form, headers }: LoadRequest): Promise<void> {
     const sentAt = performance.now();
     const result = await post(url, form, headers).then(
-      (answer) => {
-        this.#answers.push(JSON.stringify(answer));
-        return resultOf(answer);
+      (response) => {
+        this.#responses.push(JSON.stringify(response));
+        return resultOf(response);
       },
-      (error: { code?: string }) => `no answer: ${error.code}`,
+      (error: { code?: string }) => `no response: ${error.code}`,
     );
     this.hits.push({ name, sentAt, took: performance.now() - sentAt, result });
   }
 }
 
-function resultOf({ status, headers, body, complete }: Answer): string {
+function resultOf({ status, headers, body, complete }: HttpResponse): string {
   if (!complete) return `${status} cut short`;
   const isOwn = headers['content-type']?.startsWith('application/problem+json') ?? false;
   return `${status} ${isOwn ? String(JSON.parse(body).reason) : String(headers['countersign-outcome'])}`;
 }
 
-/** Waits for what other processes bring about. @param seconds at most. */
-export async function waitUntil(
-  holds: () => boolean | Promise<boolean>,
-  what: string,
-  seconds = 10,
-): Promise<void> {
-  const end = performance.now() + seconds * 1000;
-  while (!(await holds())) {
-    if (performance.now() > end) throw new Error(`waited ${seconds} s in vain until ${what}`);
-    await wait(50);
-  }
-}
-
-/** Tells the numbers of a run on standard output, where a person reads them. */
-export function tell(title: string, numbers: Readonly<Record<string, unknown>>): void {
+/** Prints the numbers of a run on standard output. */
+export function printNumbers(title: string, numbers: Readonly<Record<string, unknown>>): void {
   const width = Math.max(...Object.keys(numbers).map((name) => name.length));
   const lines = Object.entries(numbers).map(
     ([name, value]) =>

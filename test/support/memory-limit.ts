@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Where a control group may be made that limits memory, and what its files are called. */
+/** Where a control group that limits memory can be created, and the names of its files. */
 const hierarchies = [
   { folder: '/sys/fs/cgroup/memory', limit: 'memory.limit_in_bytes' },
   { folder: '/sys/fs/cgroup', limit: 'memory.max' },
@@ -13,7 +13,7 @@ export interface MemoryLimit {
   remove(): void;
 }
 
-/** A control group with this limit, above which the kernel kills; `undefined` where none may be made. */
+/** A control group with this limit, above which the kernel kills the process; `undefined` if none can be created. */
 export function limitMemory(bytes: number): MemoryLimit | undefined {
   for (const { folder, limit } of hierarchies) {
     const group = join(folder, `countersign-test-${process.pid}`);
@@ -34,7 +34,7 @@ export function limitMemory(bytes: number): MemoryLimit | undefined {
   return undefined;
 }
 
-/** The largest resident size a process ever had, in bytes; `undefined` beyond Linux. */
+/** The peak resident set size of a process in bytes; `undefined` on other systems than Linux. */
 export function peakMemory(pid: number): number | undefined {
   const file = `/proc/${pid}/status`;
   if (!existsSync(file)) return undefined;

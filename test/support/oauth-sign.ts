@@ -19,8 +19,8 @@ export function otherHmacSha1(
 }
 
 /**
- * oauth-sign takes an object with an array for each name. Given one without a prototype, so that `__proto__`
- * is a name like any other, it keeps every pair: no form has to be left out of a comparison.
+ * oauth-sign takes an object with an array for each name. If it has no prototype, `__proto__` is an ordinary name and
+ * every pair is kept, so every form can be compared.
  */
 function byName(pairs: readonly Pair[]): Record<string, string[]> {
   const values: Record<string, string[]> = Object.create(null);

@@ -9,9 +9,9 @@ export function opensslVerifies(publicKeyFile: string, text: string, signatureBa
   try {
     const signatureFile = join(directory, 'signature');
     writeFileSync(signatureFile, Buffer.from(signatureBase64, 'base64'));
-    const answer = openssl(['dgst', '-sha256', '-verify', publicKeyFile, '-signature', signatureFile], text);
-    if (answer.text.startsWith('Verif')) return answer.status === 0;
-    throw new Error(`openssl cannot verify: ${answer.text}`);
+    const result = openssl(['dgst', '-sha256', '-verify', publicKeyFile, '-signature', signatureFile], text);
+    if (result.text.startsWith('Verif')) return result.status === 0;
+    throw new Error(`openssl cannot verify: ${result.text}`);
   } finally {
     rmSync(directory, { recursive: true });
   }

@@ -1,8 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import { table } from '../../src/cli/shared/table.ts';
+import type { Countersign } from './countersign.ts';
 import { post } from './forwarding.ts';
 import { Load, type LoadRequest } from './load.ts';
 import type { Outage, OutageContext } from './outages.ts';
-import type { Countersign } from './processes.ts';
 import { balanceOf, statusOf } from './test-cluster.ts';
 
 export const cached = Array.from({ length: 10 }, (_, index) => `cached-${index}`);
@@ -42,7 +43,7 @@ export async function runOutage(
   uncached: string,
 ): Promise<OutageResult> {
   const { cluster, vault } = context;
-  const logFrom = cluster.processes.map((one) => one.log().length);
+  const logFrom = cluster.processes.map((one) => one.logLines().length);
   const load = new Load(waves(cluster.processes), 200);
   await wait(500);
   await outage.begin(context);
@@ -62,7 +63,7 @@ export async function runOutage(
   const linesOf = (message: string) =>
     cluster.processes.map((one, index) =>
       one
-        .log()
+        .logLines()
         .slice(logFrom[index])
         .filter(({ msg }) => msg === message),
     );
@@ -124,17 +125,9 @@ class Poller {
 
 /** Prints the results of outages, one line each. */
 export function printOutages(title: string, results: readonly (readonly [Outage, OutageResult])[]): void {
-  const head = [
-    'outage',
-    'sent',
-    'failed',
-    'slowest, ms',
-    'good read after, s',
-    'reads away',
-    'reads after',
-    'begin',
-    'end',
-  ];
+  const head = 'outage|sent|failed|slowest, ms|good read after, s|reads away|reads after|begin|end'.split(
+    '|',
+  );
   const rows = results.map(([{ name }, result]) => {
     const { load, firstRead, readsDuring, readsAfter, secondsAfter, begins, ends } = result;
     const good = load.results(/./)['200 answered'] ?? 0;
@@ -151,17 +144,9 @@ export function printOutages(title: string, results: readonly (readonly [Outage,
       lines(ends),
     ].map(String);
   });
-  const all = [head, ...rows];
-  const widths = head.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
-  const text = all.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  );
   const causes = results.map(([{ name }, { begins }]) => {
     const cause = begins[0]?.[0]?.['cause'];
     return `${name}: ${typeof cause === 'string' ? cause : 'no outage'}`;
   });
-  process.stdout.write(`\n${title}\n  ${[...text, '', ...causes].join('\n  ')}\n`);
+  process.stdout.write(`\n${title}\n  ${[...table(head, rows), '', ...causes].join('\n  ')}\n`);
 }

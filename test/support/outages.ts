@@ -1,10 +1,11 @@
 import { copyFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { waitUntil } from './load.ts';
+import { Folder } from './folder.ts';
 import { Ca, type Issued } from './stub-vault/certificates.ts';
-import { approleMount, type Folder, roleName } from './stub-vault/harness.ts';
+import { approleMount, roleName } from './stub-vault/harness.ts';
 import type { KeyServer, TestCluster } from './test-cluster.ts';
+import { until } from './until.ts';
 
 /** A server that speaks Vault's protocol over TLS and can fail on demand: the stub or a real one. */
 export interface FailingVault extends KeyServer {
@@ -54,8 +55,8 @@ export class VaultTrust {
   /** @param seconds of validity from now; negative: already expired */
   issue(seconds = 86_400): Issued {
     this.#issued += 1;
-    const until = Date.now() + seconds * 1000;
-    return this.ca.issue(`vault-${this.#issued}`, { from: until - 90_000_000, until });
+    const end = Date.now() + seconds * 1000;
+    return this.ca.issue(`vault-${this.#issued}`, { from: end - 90_000_000, until: end });
   }
 }
 
@@ -144,7 +145,7 @@ export const outages: readonly Outage[] = [
       // OpenBao accepts an expired secret ID until it has tidied up, which it does once per minute.
       await cluster.admin.send('POST', `auth/${approleMount}/tidy/secret-id`);
       const logIn = () => cluster.admin.send('POST', `auth/${approleMount}/login`, { role_id, secret_id });
-      await waitUntil(async () => (await logIn()).status === 400, 'the secret ID has expired');
+      await until(async () => (await logIn()).status === 400, 'the secret ID has expired');
       await cluster.admin.revokeAll(approleMount);
     },
     end: ({ cluster }) => cluster.newSecretId(),
@@ -159,7 +160,7 @@ export const outages: readonly Outage[] = [
     },
     async end({ cluster, trust }) {
       trust.install();
-      for (const one of cluster.processes) one.reload();
+      for (const one of cluster.processes) one.signal('SIGHUP');
     },
   },
   {

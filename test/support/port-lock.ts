@@ -1,10 +1,10 @@
 import { createServer } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 
-/** A port that nobody else uses: whoever listens on it may use the ports of the embedded default. */
+/** An unused port. The process that listens on it may use the ports of the embedded default. */
 const lockPort = 28_090;
 
-/** Waits for its turn with those ports; gives what ends it. */
+/** Waits until those ports are free to use. Returns a function that releases them. */
 export async function acquire(): Promise<() => void> {
   for (;;) {
     const server = createServer();

@@ -1,8 +1,8 @@
 import { expect } from '@jest/globals';
 import type { Outcome, Reason } from '../../src/errors.ts';
-import type { RawAnswer } from './raw-http.ts';
+import type { RawResponse } from './response-reader.ts';
 
-/** Status and outcome of every reason, written down a second time: what callers were promised. */
+/** Status and outcome of every reason, as documented for callers; independent of the error table. */
 export const promised: Readonly<Record<Reason, readonly [status: number, outcome: Outcome]>> = {
   'method-not-allowed': [405, 'not-sent'],
   'unsupported-media-type': [415, 'not-sent'],
@@ -39,10 +39,12 @@ export function isReason(name: string): name is Reason {
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** An answer of Countersign's own, in every part that RFC 9457, RFC 9209 and the README speak of. */
-export function expectProblem(answer: RawAnswer, reason: Reason): Record<string, unknown> {
-  const problem = JSON.parse(answer.body.toString());
+/** Expects every part of one of Countersign's own error responses (RFC 9457, RFC 9209, README). */
+export function expectProblem(response: RawResponse, reason: Reason): Record<string, unknown> {
+  const text = response.body.toString();
+  const problem = JSON.parse(text);
   const [status, outcome] = promised[reason];
+  expect(text).toMatch(/\}\n$/);
   expect(problem).toEqual({
     type: `urn:countersign:error:${reason}`,
     title: expect.stringMatching(/^[A-Z].+[^.]$/),
@@ -52,8 +54,8 @@ export function expectProblem(answer: RawAnswer, reason: Reason): Record<string,
     outcome,
     requestId: expect.stringMatching(uuid),
   });
-  expect(answer.status).toBe(status);
-  expect(answer.headers).toMatchObject({
+  expect(response.status).toBe(status);
+  expect(response.headers).toMatchObject({
     'content-type': 'application/problem+json',
     'cache-control': 'no-store',
     'x-request-id': problem.requestId,

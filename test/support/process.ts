@@ -1,121 +1,123 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stringify } from 'yaml';
-import { until } from './forwarding.ts';
-import { type TestKeys, testControlKey, testPrivateKey, writeKeys } from './service.ts';
+import { compileCache } from './compile-cache.ts';
+import { configFor } from './config.ts';
+import { type Countersign, type LogLine, linesOf, observe } from './countersign.ts';
+import { Folder } from './folder.ts';
+import { noGateway, type StartOptions, testKeys, writeKeys } from './service.ts';
+import { until } from './until.ts';
 
-/** `countersign serve` as a process of its own. */
-export interface ServeProcess {
-  readonly child: ChildProcess;
-  /** Folder with `config.yaml` and `keys`. */
-  readonly folder: string;
-  readonly stdout: () => string;
-  readonly stderr: () => string;
-  /** Log lines with this message. */
-  readonly lines: (message: string) => Record<string, unknown>[];
-  /** Where proxy and operations port listen, once they do. */
-  readonly started: () => Promise<{ url: string; adminUrl: string }>;
-  readonly signal: (name: NodeJS.Signals) => void;
-  readonly rewrite: (config: unknown) => void;
-  /** Resolves to the exit code when the process has ended. */
-  readonly ended: Promise<number | null>;
-  /** Ends what may still run, and deletes the folder. */
-  readonly clear: () => Promise<void>;
-}
-
-export interface ServeOptions {
+export interface SpawnOptions {
   /** Written as YAML; a text as it is. Without it the embedded default is served. */
-  readonly config?: unknown;
+  readonly file?: unknown;
+  readonly keys?: StartOptions['keys'];
   readonly env?: Readonly<Record<string, string>>;
-  readonly keys?: TestKeys;
   /** Options of Node before the program. */
   readonly nodeOptions?: readonly string[];
-  /** A file descriptor for the log; `stdout` and `lines` show nothing then. */
+  /** A file descriptor for the log; `stdout` and `logLines` show nothing then. */
   readonly stdout?: number | 'pipe';
 }
 
+export type ProcessOptions = StartOptions & Omit<SpawnOptions, 'file'>;
+
+/** `countersign serve` as a separate process, which may or may not come to listen. */
+export interface ServeProcess extends Pick<Countersign, 'logLines'> {
+  readonly child: ChildProcess;
+  /** With `config.yaml` and `keys`. */
+  readonly folder: string;
+  readonly stdout: () => string;
+  readonly stderr: () => string;
+  /** Resolves to whether it listens, when it does or has ended. */
+  readonly started: () => Promise<boolean>;
+  readonly signal: (name: NodeJS.Signals) => void;
+  /** Replaces the configuration file. */
+  readonly rewrite: (file: unknown) => void;
+  /** Resolves to the exit code when the process has ended. */
+  readonly ended: Promise<number | null>;
+  /** Stops it by SIGTERM. @returns the exit code */
+  readonly stop: () => Promise<number | null>;
+  /** Kills what may still run, and deletes the folder. */
+  readonly close: () => Promise<void>;
+}
+
+/** One that listens. */
+export interface CountersignProcess extends Countersign, ServeProcess {}
+
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
-export function spawnServe({
-  config,
-  env,
-  keys,
-  nodeOptions = [],
-  stdout = 'pipe',
-}: ServeOptions): ServeProcess {
-  const folder = mkdtempSync(join(tmpdir(), 'countersign-serve-'));
-  const file = join(folder, 'config.yaml');
-  const rewrite = (content: unknown): void =>
-    writeFileSync(file, typeof content === 'string' ? content : stringify(content));
-  writeKeys(
-    join(folder, 'keys'),
-    'sandbox',
-    'acme',
-    keys ?? { controlKey: testControlKey, privateKey: testPrivateKey },
-  );
-  if (config !== undefined) rewrite(config);
-  const args = [...nodeOptions, main, 'serve', ...(config === undefined ? [] : ['--config', file])];
-  const child = spawn(process.execPath, args, {
-    env: { PATH: process.env['PATH'] ?? '', TMPDIR: folder, ...env },
-    stdio: ['ignore', stdout, 'pipe'],
+/** `countersign serve` with no other environment. @param folder for temporary files */
+export function spawnProgram(
+  args: readonly string[],
+  {
+    folder,
+    stdout,
+    env,
+    nodeOptions = [],
+  }: Pick<SpawnOptions, 'env' | 'nodeOptions' | 'stdout'> & { readonly folder: string },
+): ChildProcess {
+  return spawn(process.execPath, [...nodeOptions, main, 'serve', ...args], {
+    env: { PATH: process.env['PATH'] ?? '', TMPDIR: folder, ...compileCache, ...env },
+    stdio: ['ignore', stdout ?? 'pipe', 'pipe'],
   });
-  let out = '';
-  let err = '';
-  child.stdout?.on('data', (chunk: Buffer) => {
-    out += chunk.toString();
-  });
-  child.stderr?.on('data', (chunk: Buffer) => {
-    err += chunk.toString();
-  });
+}
+
+export function spawnServe(options: SpawnOptions): ServeProcess {
+  const { file, keys = { acme: testKeys }, ...more } = options;
+  const folder = new Folder();
+  const rewrite = (content: unknown): string =>
+    folder.file('config.yaml', typeof content === 'string' ? content : stringify(content));
+  for (const [login, both] of Object.entries(keys)) {
+    writeKeys(join(folder.path, 'keys'), 'sandbox', login, both);
+  }
+  const args = file === undefined ? [] : ['--config', rewrite(file)];
+  const child = spawnProgram(args, { folder: folder.path, ...more });
+  const printed = { out: '', err: '' };
+  child.stdout?.on('data', (chunk: Buffer) => (printed.out += String(chunk)));
+  child.stderr?.on('data', (chunk: Buffer) => (printed.err += String(chunk)));
   const ended = new Promise<number | null>((resolve) => {
     child.once('close', resolve);
   });
-  const lines = (message: string): Record<string, unknown>[] =>
-    out
-      .split('\n')
-      .filter((line) => line.startsWith('{') && line.endsWith('}'))
-      .map((line): Record<string, unknown> => JSON.parse(line))
-      .filter(({ msg }) => msg === message);
+  const end = async (signal: NodeJS.Signals): Promise<number | null> => {
+    child.kill(signal);
+    return ended;
+  };
+  const logLines = (message?: string): LogLine[] => linesOf(printed.out, message);
+  const isListening = (): boolean => logLines('started').length > 0;
   return {
     child,
-    folder,
-    stdout: () => out,
-    stderr: () => err,
-    lines,
-    started: async () => {
-      await until(() => lines('started').length > 0 || child.exitCode !== null);
-      const [line] = lines('started');
-      if (line === undefined) throw new Error(`not started: ${err}`);
-      return { url: String(line['proxy']), adminUrl: String(line['admin']) };
+    folder: folder.path,
+    stdout: () => printed.out,
+    stderr: () => printed.err,
+    logLines,
+    async started() {
+      await until(() => isListening() || child.exitCode !== null, 'the process listens', 30);
+      return isListening();
     },
     signal: (name) => void child.kill(name),
     rewrite,
     ended,
-    clear: async () => {
-      child.kill('SIGKILL');
-      await ended;
-      rmSync(folder, { recursive: true, force: true });
-    },
+    stop: () => end('SIGTERM'),
+    close: () => end('SIGKILL').then(() => folder.remove()),
   };
 }
 
-/** A configuration with free ports, keys in the folder `keys` beside it and an anonymous caller. */
-export function configFor(gateway: string, overrides: object = {}, sandbox: object = {}): object {
-  return {
-    proxy: { port: 0, timeouts: { shutdownDelay: '0s' } },
-    admin: { port: 0 },
-    environments: { sandbox: { baseUrl: gateway, product: 'gw', endpoints: { '1234': 'acme' }, ...sandbox } },
-    keys: { source: 'directory', directory: './keys' },
-    callers: [
-      {
-        name: 'local',
-        credentials: [{ anonymous: true }],
-        allow: [{ environments: ['*'], operations: ['*'], logins: ['*'] }],
-      },
-    ],
-    ...overrides,
-  };
+/** As {@link startProxy}, in a separate process. Resolves when it listens. @throws Error with what it printed, if it ends */
+export async function startProcess(options: ProcessOptions = {}): Promise<CountersignProcess> {
+  const { gateway = noGateway, config, sandbox, ...more } = options;
+  return listening(spawnServe({ file: configFor(gateway, config, sandbox), ...more }));
+}
+
+/** Adds to a process what can be observed once it listens. */
+export async function listening(served: ServeProcess): Promise<CountersignProcess> {
+  const { logLines, started, stdout, stderr, close } = served;
+  await started();
+  const [line] = logLines('started');
+  if (line === undefined) {
+    await close();
+    throw new Error(`not started: ${stdout()}${stderr()}`);
+  }
+  const observed = observe({ url: String(line['proxy']), adminUrl: String(line['admin']) }, stdout);
+  return { ...observed, ...served, seen: () => `${observed.seen()}\n${stderr()}` };
 }

@@ -1,11 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
 import { freePort } from './faulty-gateway.ts';
+import { Folder } from './folder.ts';
+import { until } from './until.ts';
 
 const vector = z.object({
   resultType: z.literal('vector'),
@@ -20,7 +18,7 @@ export interface PrometheusServer {
   query(expr: string): Promise<Sample[]>;
   /** `data` in the response of an API path. */
   api(path: string): Promise<unknown>;
-  stop(): Promise<void>;
+  close(): Promise<void>;
 }
 
 /** An entry of `static_configs`. */
@@ -46,20 +44,19 @@ export async function startPrometheus(
   scrapes: readonly ScrapeConfig[],
   ruleFiles: readonly string[],
 ): Promise<PrometheusServer> {
-  const folder = mkdtempSync(join(tmpdir(), 'countersign-prometheus-'));
+  const folder = new Folder();
   const config = {
     global: { scrape_interval: '1s', evaluation_interval: '1s' },
     rule_files: ruleFiles,
     scrape_configs: scrapes,
   };
-  // JSON is YAML.
-  writeFileSync(join(folder, 'prometheus.yml'), JSON.stringify(config));
   const address = `127.0.0.1:${await freePort()}`;
   const server = spawn(
     'prometheus',
     [
-      `--config.file=${join(folder, 'prometheus.yml')}`,
-      `--storage.tsdb.path=${join(folder, 'data')}`,
+      // JSON is YAML.
+      `--config.file=${folder.file('prometheus.yml', JSON.stringify(config))}`,
+      `--storage.tsdb.path=${folder.at('data')}`,
       `--web.listen-address=${address}`,
       '--enable-feature=exemplar-storage',
       '--log.level=error',
@@ -74,27 +71,18 @@ export async function startPrometheus(
     if (status !== 'success') throw new Error(`${path}: ${error}`);
     return data;
   };
-  await until(async () => (await fetch(`http://${address}/-/ready`)).ok).catch((error: unknown) => {
+  const isReady = async (): Promise<boolean> => (await fetch(`http://${address}/-/ready`)).ok;
+  await until(() => isReady().catch(() => false), 'Prometheus is ready', 15).catch((error: unknown) => {
     server.kill();
     throw error;
   });
   return {
     api,
     query: async (expr) => vector.parse(await api(`query?query=${encodeURIComponent(expr)}`)).result,
-    stop: async () => {
+    close: async () => {
       server.kill();
       await ended;
-      rmSync(folder, { recursive: true, force: true });
+      folder.remove();
     },
   };
-}
-
-/** Polls every 250 ms for up to 15 seconds; an error counts as false. */
-export async function until(condition: () => Promise<boolean>): Promise<void> {
-  const end = Date.now() + 15_000;
-  for (;;) {
-    if (await condition().catch(() => false)) return;
-    if (Date.now() > end) throw new Error('timed out after 15 seconds');
-    await wait(250);
-  }
 }

@@ -1,41 +1,33 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { type RawResponse, ResponseReader } from './response-reader.ts';
 
-/** One answer as its bytes say, read without an HTTP library. */
-export interface RawAnswer {
-  readonly status: number;
-  /** By lower-case name; repeated ones joined with a comma. */
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
-}
+/** How a connection ended: FIN or an error code of the other side; `closed` by this one. */
+export type Ending = 'FIN' | 'closed' | (string & {});
 
-/** How the other side ended a connection: FIN, or the error code of a broken one. */
-export type Ending = 'FIN' | (string & {});
+/** The code of an error of a socket. Not by `instanceof`: in a test, Node's errors have another constructor. */
+export const codeOf = (error: unknown): string =>
+  typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : String(error);
 
 /** A connection on which a test decides every byte. */
 export class RawConnection {
-  readonly #socket: Socket;
-  readonly #ended: Promise<Ending>;
-  #received = Buffer.alloc(0);
-  #over = false;
-  #wake: () => void = () => {};
+  readonly socket: Socket;
+  readonly #reader = new ResponseReader();
+  readonly #waiting = new Set<() => void>();
+  #ending: Ending | undefined;
 
   private constructor(socket: Socket) {
-    this.#socket = socket;
+    this.socket = socket;
     socket.on('data', (chunk: Buffer) => {
-      this.#received = Buffer.concat([this.#received, chunk]);
+      this.#reader.push(chunk);
       this.#wake();
     });
-    const { promise, resolve } = Promise.withResolvers<Ending>();
-    socket.once('end', () => resolve('FIN'));
-    socket.on('error', (error) => resolve('code' in error ? String(error.code) : error.name));
-    this.#ended = promise.finally(() => {
-      this.#over = true;
-      this.#wake();
-    });
+    socket.once('end', () => this.#over('FIN'));
+    socket.once('close', () => this.#over('closed'));
+    socket.on('error', (error) => this.#over(codeOf(error)));
   }
 
-  /** @param url of which host and port are used */
+  /** @param url of which host and port are used. @throws the error of a connection that cannot be made */
   static async open(url: string): Promise<RawConnection> {
     const { hostname, port } = new URL(url);
     const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true, noDelay: true });
@@ -43,111 +35,110 @@ export class RawConnection {
     return new RawConnection(socket);
   }
 
+  /** What ended the connection, once it has ended. */
+  get ending(): Ending | undefined {
+    return this.#ending;
+  }
+
+  /** Number of bytes that were received and belong to no response that was returned. */
+  get pending(): number {
+    return this.#reader.pending;
+  }
+
   send(bytes: string | Buffer): this {
-    this.#socket.write(bytes);
+    if (this.socket.writable) this.socket.write(bytes);
     return this;
   }
 
-  /** Reads nothing that comes from now on. */
+  /** Stops reading. */
   pause(): this {
-    this.#socket.pause();
+    this.socket.pause();
     return this;
   }
 
-  /** Says that nothing more will be sent, but goes on reading. */
+  /** Ends the sending side; responses are still read. */
   finish(): this {
-    this.#socket.end();
+    if (this.socket.writable) this.socket.end();
     return this;
   }
 
-  /** Leaves with a RST, as a process does that dies with unread data. */
+  /** Closes with a RST, like a process that dies with unread data. */
   reset(): void {
-    this.#socket.resetAndDestroy();
+    this.socket.resetAndDestroy();
   }
 
   close(): void {
-    this.#socket.destroy();
+    this.socket.destroy();
   }
 
-  /** Resolves when so many bytes have come that are no part of an answer yet. */
-  async received(count: number): Promise<void> {
-    while (this.#received.length < count && !this.#over) {
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-    }
+  /** Resolves when so many bytes are pending, or the connection has ended; `false` after so many milliseconds. */
+  received(count: number, milliseconds?: number): Promise<boolean> {
+    return this.#until(() => this.pending >= count || this.#ending !== undefined, milliseconds);
   }
 
-  /** The next answer, `100 Continue` included; the bytes behind it stay for the next call. */
-  async answer(): Promise<RawAnswer> {
-    for (;;) {
-      const parsed = parse(this.#received, this.#over);
-      if (parsed !== undefined) {
-        this.#received = this.#received.subarray(parsed.length);
-        return parsed.answer;
-      }
-      if (this.#over) throw new Error(`the connection ended after ${this.#received.length} bytes`);
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-    }
+  /**
+   * The next response, `100 Continue` included; the bytes after it stay for the next call.
+   *
+   * @throws Error if the connection ends before
+   */
+  async response(): Promise<RawResponse> {
+    const response = await this.responseOrEnd();
+    if (typeof response !== 'string' && response.complete) return response;
+    throw new Error(`the connection ended within a response: ${this.#ending}`);
+  }
+
+  /**
+   * The next response, an incomplete one if the connection ends within it; otherwise what ended the connection, or
+   * `timeout` after so many milliseconds.
+   */
+  async responseOrEnd(milliseconds?: number): Promise<RawResponse | Ending> {
+    let response: RawResponse | undefined;
+    const inTime = await this.#until(() => {
+      response = this.#reader.next(this.#ending !== undefined);
+      return response !== undefined || this.#ending !== undefined;
+    }, milliseconds);
+    if (!inTime) return 'timeout';
+    return response ?? this.#reader.incomplete() ?? this.#ending ?? 'closed';
   }
 
   /** Resolves when the other side has ended the connection, whatever it sent before. */
   async gone(): Promise<Ending> {
-    const ending = await this.#ended;
-    this.#socket.destroy();
+    await this.#until(() => this.#ending !== undefined);
+    this.socket.destroy();
+    return this.#ending ?? 'closed';
+  }
+
+  /** Resolves when the other side has ended the connection. @throws Error if unexpected bytes came before */
+  async ended(): Promise<Ending> {
+    const ending = await this.gone();
+    if (this.pending > 0) throw new Error(`${this.pending} unexpected bytes`);
     return ending;
   }
 
-  /** Resolves when the other side has ended the connection; fails where bytes nobody asked for came before. */
-  async ended(): Promise<Ending> {
-    await this.#ended;
-    if (this.#received.length > 0) throw new Error(`${this.#received.length} unexpected bytes`);
-    return this.gone();
+  /** Checks at all bytes and at the end; `false` after so many milliseconds. */
+  async #until(holds: () => boolean, milliseconds?: number): Promise<boolean> {
+    const { promise: timeout, resolve: giveUp } = Promise.withResolvers<false>();
+    const timer = milliseconds === undefined ? undefined : setTimeout(giveUp, milliseconds, false);
+    try {
+      while (!holds()) {
+        const news = new Promise<true>((resolve) => this.#waiting.add(() => resolve(true)));
+        if (!(await Promise.race([news, timeout]))) return false;
+      }
+      return true;
+    } finally {
+      clearTimeout(timer);
+    }
   }
-}
 
-/** `undefined` while bytes are missing. */
-function parse(bytes: Buffer, over: boolean): { answer: RawAnswer; length: number } | undefined {
-  const headLength = bytes.indexOf('\r\n\r\n') + 4;
-  if (headLength === 3) return undefined;
-  const [statusLine = '', ...lines] = bytes.toString('latin1', 0, headLength - 4).split('\r\n');
-  const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(statusLine)?.[1]);
-  const headers: Record<string, string> = {};
-  for (const line of lines) {
-    const [, name = '', value = ''] = /^([^:]+): ?(.*)$/.exec(line) ?? [];
-    const key = name.toLowerCase();
-    headers[key] = key in headers ? `${headers[key]}, ${value}` : value;
+  #over(ending: Ending): void {
+    this.#ending ??= ending;
+    this.#wake();
   }
-  const rest = bytes.subarray(headLength);
-  const body = status === 100 ? { body: Buffer.alloc(0), length: 0 } : bodyOf(headers, rest, over);
-  return body && { answer: { status, headers, body: body.body }, length: headLength + body.length };
-}
 
-function bodyOf(
-  headers: Readonly<Record<string, string>>,
-  rest: Buffer,
-  over: boolean,
-): { body: Buffer; length: number } | undefined {
-  if (headers['transfer-encoding'] === 'chunked') return unchunk(rest);
-  const length = headers['content-length'] === undefined ? undefined : Number(headers['content-length']);
-  if (length === undefined) return over ? { body: rest, length: rest.length } : undefined;
-  return rest.length < length ? undefined : { body: rest.subarray(0, length), length };
-}
-
-function unchunk(bytes: Buffer): { body: Buffer; length: number } | undefined {
-  const chunks: Buffer[] = [];
-  let at = 0;
-  for (;;) {
-    const lineEnd = bytes.indexOf('\r\n', at);
-    if (lineEnd === -1) return undefined;
-    const size = Number.parseInt(bytes.toString('latin1', at, lineEnd), 16);
-    const next = lineEnd + 2 + size + 2;
-    if (bytes.length < next) return undefined;
-    if (size === 0) return { body: Buffer.concat(chunks), length: next };
-    chunks.push(bytes.subarray(lineEnd + 2, lineEnd + 2 + size));
-    at = next;
+  #wake(): void {
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const wake of waiting) wake();
   }
 }
 

@@ -3,13 +3,14 @@ import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
+import { freePort } from './faulty-gateway.ts';
+import { Folder } from './folder.ts';
 import type { FailingVault, VaultTrust } from './outages.ts';
+import { type Relay, startRelay } from './relay.ts';
 import { root } from './sources.ts';
 import { VaultAdmin } from './stub-vault/admin.ts';
 import type { Issued } from './stub-vault/certificates.ts';
-import { Folder } from './stub-vault/harness.ts';
-import { freePort } from './stub-vault/real-vault.ts';
-import { Switch } from './switch.ts';
+import { until } from './until.ts';
 
 const initialized = z.object({ root_token: z.string(), keys: z.tuple([z.string()]) });
 const quota = 'sys/quotas/rate-limit/reads';
@@ -23,11 +24,11 @@ const startTimeout = 20;
 export async function startRealVault(program: string, trust: VaultTrust): Promise<FailingVault> {
   const server = new RealVault(program);
   await server.start(trust.issue());
-  const { admin, front } = server;
+  const { admin } = server;
   await admin.enable('mounts', 'secret', { type: 'kv', options: { version: '2' } });
   await waitFor(async () => (await admin.send('GET', 'secret/config')).status === 200);
   return {
-    address: `https://127.0.0.1:${front.port}`,
+    address: `https://127.0.0.1:${server.port}`,
     caFile: trust.caFile,
     policy: readFileSync(`${root}/deploy/vault/policies/countersign-proxy.hcl`, 'utf8'),
     admin,
@@ -59,10 +60,13 @@ interface Listener {
 }
 
 class RealVault {
-  readonly front = new Switch();
+  /** Countersign's connections. */
+  #front: Relay | undefined;
+  port = 0;
   readonly #program: string;
   readonly #folder = new Folder();
   #listeners: readonly [Listener, Listener] | undefined;
+  #inUse: Listener | undefined;
   #child: ChildProcess | undefined;
   #unsealKey = '';
   #printed = '';
@@ -85,21 +89,21 @@ class RealVault {
     this.admin = new VaultAdmin(adminAddress, root_token);
     this.#unsealKey = keys[0];
     await this.unseal();
-    this.front.target = this.#listeners[0].port;
-    await this.front.listen();
+    this.#inUse = this.#listeners[0];
+    await this.#openFront();
   }
 
   async kill(): Promise<void> {
     await this.#end('SIGKILL');
     // Nothing listens at the address of a killed server.
-    await this.front.close();
+    await this.#front?.close();
   }
 
   /** After {@link kill}. */
   async run(): Promise<void> {
     this.#spawn();
     await waitFor(() => this.#responds());
-    await this.front.listen();
+    await this.#openFront();
     await this.unseal();
   }
 
@@ -114,13 +118,14 @@ class RealVault {
 
   /** The server reloads its certificates on SIGHUP. */
   async show(certificate: Issued): Promise<void> {
-    const other = this.#listeners?.find(({ port }) => port !== this.front.target);
+    const other = this.#listeners?.find((listener) => listener !== this.#inUse);
     if (other === undefined) throw new Error('the server was not started');
     install(certificate, other);
     this.signal('SIGHUP');
     await wait(500);
-    this.front.target = other.port;
-    this.front.drop();
+    this.#inUse = other;
+    this.#front?.leadTo(other.port);
+    this.#front?.drop();
   }
 
   async reads(): Promise<number | undefined> {
@@ -134,8 +139,14 @@ class RealVault {
 
   async close(): Promise<void> {
     await this.#end('SIGKILL');
-    await this.front.close();
+    await this.#front?.close();
     this.#folder.remove();
+  }
+
+  /** Always on the same port. */
+  async #openFront(): Promise<void> {
+    this.#front = await startRelay(this.#inUse?.port ?? 0, this.port);
+    this.port = this.#front.port;
   }
 
   #spawn(): void {
@@ -187,10 +198,5 @@ function install({ cert, key }: Issued, { certFile, keyFile }: Listener): void {
   writeFileSync(keyFile, key);
 }
 
-async function waitFor(holds: () => Promise<boolean>): Promise<void> {
-  const giveUpAt = performance.now() + startTimeout * 1000;
-  while (!(await holds())) {
-    if (performance.now() > giveUpAt) throw new Error(`the server was not ready in ${startTimeout} s`);
-    await wait(20);
-  }
-}
+const waitFor = (holds: () => Promise<boolean>): Promise<void> =>
+  until(holds, 'the server is ready', startTimeout);

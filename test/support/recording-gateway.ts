@@ -1,5 +1,5 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { listen } from './listening.ts';
 
 /** A request that the gateway received. */
 export interface Recorded {
@@ -15,7 +15,7 @@ export interface RecordingGateway {
   readonly url: string;
   readonly requests: Recorded[];
   /** Sends the responses to following requests. Default: `OK` in plain text. */
-  reply: (response: ServerResponse, request: Recorded) => void;
+  respond: (response: ServerResponse, request: Recorded) => void;
   close(): Promise<void>;
 }
 
@@ -29,21 +29,15 @@ export async function startRecordingGateway(): Promise<RecordingGateway> {
       const { method = '', url: target = '', rawHeaders, headers } = request;
       const recorded = { method, target, rawHeaders, headers, body: Buffer.concat(chunks) };
       requests.push(recorded);
-      gateway.reply(response, recorded);
+      gateway.respond(response, recorded);
     });
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const address = server.address();
-  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  const { port, close } = await listen(server);
   const gateway: RecordingGateway = {
     url: `http://127.0.0.1:${port}`,
     requests,
-    reply: (response) => response.end('OK'),
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    respond: (response) => response.end('OK'),
+    close,
   };
   return gateway;
 }

@@ -1,27 +1,34 @@
 import { connect, createServer, type Socket } from 'node:net';
+import { listen } from './listening.ts';
 
-/** Passes bytes on between a client and a server, and can hold back what the server says. */
+/** Forwards bytes between a client and a server, and can hold back those of the server. */
 export interface Relay {
   readonly port: number;
   readonly connections: () => number;
-  /** From now on bytes of the server are kept. */
+  /** From now on, holds back bytes of the server. */
   readonly hold: () => void;
-  /** How many bytes are held. */
+  /** Number of bytes held back. */
   readonly held: () => number;
-  /** Passes on what is held but for its last bytes; these follow when the client sends something. */
+  /** Forwards the held bytes except the last ones, which follow when the client sends something. */
   readonly releaseAllBut: (bytes: number) => void;
+  /** Connects further clients to another port. */
+  readonly leadTo: (port: number) => void;
+  /** Ends all connections. */
+  readonly drop: () => void;
   readonly close: () => Promise<void>;
 }
 
-export async function startRelay(serverPort: number): Promise<Relay> {
-  const sockets = new Set<Socket>();
+/** @param onPort free unless given */
+export async function startRelay(serverPort: number, onPort = 0): Promise<Relay> {
+  let target = serverPort;
   let connections = 0;
   let kept: { client: Socket; bytes: Buffer } | undefined;
   let holding = false;
   const server = createServer({ noDelay: true }, (client) => {
     connections += 1;
-    const upstream = connect({ port: serverPort, host: '127.0.0.1', noDelay: true });
-    for (const socket of [client, upstream]) sockets.add(socket.on('error', () => {}));
+    const upstream = connect({ port: target, host: '127.0.0.1', noDelay: true });
+    // 'close' follows and closes the other socket.
+    for (const socket of [client, upstream]) socket.on('error', () => {});
     client.on('data', (chunk: Buffer) => {
       if (kept?.client === client && !holding) {
         client.write(kept.bytes);
@@ -36,12 +43,9 @@ export async function startRelay(serverPort: number): Promise<Relay> {
     client.once('close', () => upstream.destroy());
     upstream.once('close', () => client.destroy());
   });
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  const address = server.address();
+  const { port, drop, close } = await listen(server, onPort);
   return {
-    port: typeof address === 'object' && address !== null ? address.port : 0,
+    port,
     connections: () => connections,
     hold: () => {
       holding = true;
@@ -53,10 +57,10 @@ export async function startRelay(serverPort: number): Promise<Relay> {
       kept.client.write(kept.bytes.subarray(0, -bytes));
       kept = { client: kept.client, bytes: kept.bytes.subarray(-bytes) };
     },
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        for (const socket of sockets) socket.destroy();
-      }),
+    leadTo: (other) => {
+      target = other;
+    },
+    drop,
+    close,
   };
 }

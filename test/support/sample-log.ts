@@ -48,6 +48,14 @@ const full: RequestContext = {
   durations: { total: 3, key: 0.001, sign: 0.004, gateway: 2.9 },
 };
 
+const client: RequestContext['rejected'] = {
+  peer: '10.0.0.9',
+  method: 'POST',
+  credential: 'token',
+  tokenHash: '2f77668a',
+  login: 'acme',
+};
+
 /** A log with every kind of line that the runbook searches for. */
 export function sampleLog(): string {
   const lines: string[] = [];
@@ -61,8 +69,10 @@ export function sampleLog(): string {
   log.requestFinished({ ...full, unreachable: 'dns' });
   for (const reason of Object.keys(errorTable).filter(isReason)) {
     const { status, outcome } = errorTable[reason];
-    log.requestFinished({ ...full, reason, status, outcome });
+    const rejected = status === 401 || status === 403 ? client : undefined;
+    log.requestFinished({ ...full, reason, status, outcome, rejected });
   }
+  log.handshakeFailed({ cause: 'plain-http', peer: '10.0.0.9' });
   log.internalError(full, new Error('x'));
   log.crash('uncaughtException', new Error('x'));
   return lines.join('');

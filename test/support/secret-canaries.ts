@@ -1,7 +1,7 @@
-/** Things that must not be found anywhere, by name. Long enough to be found by chance nowhere. */
+/** Texts that must not appear anywhere, by name. Too long to appear by chance. */
 export type Marks = Readonly<Record<string, string | Buffer>>;
 
-/** Which marks stand in the text, plainly or in disguise, as `name (disguise)`. */
+/** The marks that appear in the text, plain or encoded, as `name (encoding)`. */
 export function marksIn(text: string, marks: Marks): string[] {
   const lower = text.toLowerCase();
   return Object.entries(marks).flatMap(([name, mark]) => {
@@ -35,7 +35,7 @@ function disguises(mark: Buffer) {
   ];
 }
 
-/** What is sure to stand in the base64 of a longer text in which the mark begins `offset` bytes after a group. */
+/** The part of the mark's base64 that is the same in every longer text where it begins `offset` bytes into a group. */
 function base64Within(mark: Buffer, offset: number): string {
   const encoded = Buffer.concat([Buffer.alloc(offset), mark])
     .toString('base64')

@@ -1,12 +1,12 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { z } from 'zod';
 import { configSchema } from '../../src/config/schema.ts';
 import { createLogger, type LogLevel } from '../../src/observability/logger.ts';
 import { type ServiceOptions, startService } from '../../src/server/service.ts';
-
-type ConfigInput = z.input<typeof configSchema>;
+import { type ConfigInput, configFor, type EnvironmentInput } from './config.ts';
+import { type Countersign, observe } from './countersign.ts';
+import { Folder } from './folder.ts';
+import { vectorText } from './vectors.ts';
 
 export interface TestKeys {
   readonly controlKey?: string;
@@ -14,82 +14,58 @@ export interface TestKeys {
   readonly privateKey?: string;
 }
 
-export interface ProxyOptions extends Partial<Omit<ServiceOptions, 'log'>> {
+/** What both ways to start a Countersign have in common. */
+export interface StartOptions {
   /** Base URL of the environment `sandbox`. */
-  readonly gateway: string;
-  /** Laid over the defaults, one top-level key at a time. */
+  readonly gateway?: string;
+  /** Top-level fields that replace those of the usual configuration. */
   readonly config?: Partial<ConfigInput>;
-  /** Laid over the fields of the environment `sandbox`. */
-  readonly sandbox?: Partial<ConfigInput['environments'][string]>;
-  /** `info` unless given. */
-  readonly logLevel?: LogLevel;
+  /** Fields that replace those of the environment `sandbox`. */
+  readonly sandbox?: Partial<EnvironmentInput>;
   /** Keys by login; `acme` with both kinds unless given. */
   readonly keys?: Readonly<Record<string, TestKeys>>;
 }
 
-export interface TestProxy {
-  readonly url: string;
-  readonly adminUrl: string;
-  /** Everything logged so far, as text and as objects. */
-  readonly logText: () => string;
-  readonly logLines: () => Record<string, unknown>[];
-  readonly metrics: () => Promise<string>;
+export interface ProxyOptions extends StartOptions, Partial<Omit<ServiceOptions, 'log'>> {
+  /** `info` unless given. */
+  readonly logLevel?: LogLevel;
+}
+
+export interface TestProxy extends Countersign {
+  /** The usual configuration with these top-level fields instead. @returns the fields that require a restart */
   readonly reload: (config: Partial<ConfigInput>) => Promise<readonly string[]>;
   readonly keysFolder: string;
-  stop(): Promise<boolean>;
+  /** @returns whether all requests in flight have finished in time */
+  readonly stop: () => Promise<boolean>;
 }
 
 export const testControlKey = 'B17F-mk/control=key+1';
-export const testPrivateKey = readFileSync(
-  new URL('../vectors/keys/rsa-2048-pkcs8.pem', import.meta.url),
-  'utf8',
-);
+export const testPrivateKey = vectorText('keys/rsa-2048-pkcs8.pem');
+export const testKeys: Required<TestKeys> = { controlKey: testControlKey, privateKey: testPrivateKey };
+
+/** No gateway listens there: the discard port. */
+export const noGateway = 'http://127.0.0.1:9';
 
 /** A real Countersign on free ports of loopback, with keys in a folder and an anonymous caller. */
-export async function startProxy(options: ProxyOptions): Promise<TestProxy> {
-  const keysFolder = mkdtempSync(join(tmpdir(), 'countersign-test-'));
-  const keys = options.keys ?? { acme: { controlKey: testControlKey, privateKey: testPrivateKey } };
-  for (const [login, both] of Object.entries(keys)) writeKeys(keysFolder, 'sandbox', login, both);
+export async function startProxy(options: ProxyOptions = {}): Promise<TestProxy> {
+  const { gateway = noGateway, config, sandbox, keys = { acme: testKeys }, logLevel = 'info' } = options;
+  const folder = new Folder();
+  for (const [login, both] of Object.entries(keys)) writeKeys(folder.path, 'sandbox', login, both);
   const chunks: string[] = [];
-  const log = createLogger(options.logLevel ?? 'info', { write: (text: string) => void chunks.push(text) });
-  const configOf = (overrides: Partial<ConfigInput>) =>
-    configSchema.parse({
-      proxy: { port: 0 },
-      admin: { port: 0 },
-      environments: {
-        sandbox: {
-          baseUrl: options.gateway,
-          product: 'gw',
-          endpoints: { '1234': 'acme' },
-          ...options.sandbox,
-        },
-      },
-      keys: { source: 'directory', directory: keysFolder },
-      callers: [
-        {
-          name: 'local',
-          credentials: [{ anonymous: true }],
-          allow: [{ environments: ['*'], operations: ['*'], logins: ['*'] }],
-        },
-      ],
-      ...overrides,
-    });
-  const service = await startService(configOf(options.config ?? {}), { ...options, log });
-  // As serve does.
+  const log = createLogger(logLevel, { write: (text: string) => void chunks.push(text) });
+  const configOf = (overrides: Partial<ConfigInput> = {}) => {
+    const inFolder = { source: 'directory', directory: folder.path } as const;
+    return configSchema.parse(configFor(gateway, { keys: inFolder, ...overrides }, sandbox));
+  };
+  const service = await startService(configOf(config), { ...options, log });
+  // Like `countersign serve`.
   service.configLoaded(true);
+  let stopped: Promise<boolean> | undefined;
   return {
-    url: service.proxyUrl,
-    adminUrl: service.adminUrl,
-    logText: () => chunks.join(''),
-    logLines: () => chunks.map((line) => JSON.parse(line)),
-    metrics: async () => (await fetch(`${service.adminUrl}/metrics`)).text(),
-    reload: (config) => service.reload(configOf(config)),
-    keysFolder,
-    stop: async () => {
-      const inTime = await service.stop(Promise.resolve());
-      rmSync(keysFolder, { recursive: true, force: true });
-      return inTime;
-    },
+    ...observe({ url: service.proxyUrl, adminUrl: service.adminUrl }, () => chunks.join('')),
+    reload: (overrides) => service.reload(configOf(overrides)),
+    keysFolder: folder.path,
+    stop: () => (stopped ??= service.stop(Promise.resolve()).finally(() => folder.remove())),
   };
 }
 

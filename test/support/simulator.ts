@@ -1,9 +1,9 @@
 import { type KeyObject, sign as rsaSign } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { request as httpRequest } from 'node:http';
 import { Secret } from '../../src/secret.ts';
 import { type ListeningSimulator, type ListenOptions, listenSimulator } from '../../src/simulator/listen.ts';
 import { loadScenario } from '../../src/simulator/scenario.ts';
+import { type HttpResponse, post as sendForm } from './forwarding.ts';
 import { otherBaseString, otherHmacSha1 } from './oauth-sign.ts';
 import { privateKeyOf, publicKeyOf } from './vectors.ts';
 
@@ -34,7 +34,7 @@ export function shippedScenario(): string {
   return readFileSync(new URL('../../config/scenario.yaml', import.meta.url), 'utf8');
 }
 
-/** A request that is right in everything; a test changes the one thing that it is about. */
+/** A valid request, in which a test changes one thing. */
 export interface Draft {
   readonly path: string;
   readonly form: readonly Pair[];
@@ -90,7 +90,7 @@ export function bodyOf(pairs: readonly Pair[]): string {
   return pairs.map(([name, value]) => `${escape(name)}=${escape(value)}`).join('&');
 }
 
-/** All of RFC 3986, for the texts of these tests. */
+/** RFC 3986, complete for the texts of these tests. */
 function escape(text: string): string {
   return encodeURIComponent(text).replace(
     /[!'()*]/g,
@@ -98,7 +98,7 @@ function escape(text: string): string {
   );
 }
 
-/** What goes over the socket. */
+/** The bytes of a request. */
 export interface Wire {
   readonly path: string;
   readonly authorization: string | string[] | undefined;
@@ -112,50 +112,17 @@ export function wireOf(baseUrl: string, draft: Draft): Wire {
   return { path: draft.path, authorization, body: bodyOf([...draft.form, ...draft.oauth]) };
 }
 
-export interface Received {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  readonly body: string;
-}
-
-export function send(baseUrl: string, wire: Wire): Promise<Received> {
+export function send(baseUrl: string, wire: Wire): Promise<HttpResponse> {
   const { path, authorization, body, method = 'POST', headers } = wire;
-  return new Promise((resolve, reject) => {
-    const request = httpRequest(
-      `${baseUrl}${path}`,
-      {
-        method,
-        agent: false,
-        headers: {
-          'Content-Type': 'application/x-www-form-urlencoded',
-          'Content-Length': Buffer.byteLength(body),
-          ...(authorization === undefined ? {} : { Authorization: authorization }),
-          ...headers,
-        },
-      },
-      (response) => {
-        const chunks: Buffer[] = [];
-        response.on('data', (chunk: Buffer) => chunks.push(chunk));
-        response.once('error', reject);
-        response.once('end', () =>
-          resolve({
-            status: response.statusCode ?? 0,
-            headers: response.headers,
-            body: Buffer.concat(chunks).toString(),
-          }),
-        );
-      },
-    );
-    request.once('error', reject);
-    request.end(body);
-  });
+  const all = { ...(authorization === undefined ? {} : { Authorization: authorization }), ...headers };
+  return sendForm(`${baseUrl}${path}`, body, all, { method });
 }
 
-export function post(baseUrl: string, draft: Draft): Promise<Received> {
+export function post(baseUrl: string, draft: Draft): Promise<HttpResponse> {
   return send(baseUrl, wireOf(baseUrl, draft));
 }
 
-/** The fields of a form-encoded reply, decoded and without their line feeds. */
+/** The fields of a form-encoded response, decoded and without their line feeds. */
 export function fieldsOf(body: string): Record<string, string> {
   return Object.fromEntries(
     [...new URLSearchParams(body)].map(([name, value]) => [name, value.replace(/\n$/, '')]),

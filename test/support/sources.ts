@@ -37,7 +37,7 @@ function importsOf(path: string, text: string): Import[] {
   }));
 }
 
-/** `{ type A, type B }` names nothing that is there at run time. */
+/** `{ type A, type B }` imports nothing at run time. */
 function onlyTypes(names: string): boolean {
   const listed = /^\{([^}]*)\}$/.exec(names.trim())?.[1];
   const parts = (listed ?? '').split(',').map((part) => part.trim());

@@ -5,14 +5,14 @@ import { KeySelector } from '../../src/keys/key-selector.ts';
 import type { CacheResult, KeySource, KeySourceObserver } from '../../src/keys/key-source.ts';
 
 /**
- * Run by a test with --expose-gc, in a process whose memory holds nothing else: fills the cache with ten
- * thousand logins, takes each one's keys, and prints what that cost.
+ * Run by a test with --expose-gc, in a separate process: fills the cache with ten thousand logins, selects a key of
+ * each, and prints the cost.
  */
 const logins = Array.from({ length: 10_000 }, (_, index) => ({
   environment: 'production',
   login: `merchant-${index}`,
 }));
-/** Each login parses a key of its own, as it would in life; making so many different ones takes too long. */
+/** Each login parses its key separately, as in production; generating so many different keys takes too long. */
 const pems = Array.from({ length: 20 }, () =>
   generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' }),
 );

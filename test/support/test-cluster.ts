@@ -6,11 +6,13 @@ import { type ListeningSimulator, listenSimulator } from '../../src/simulator/li
 import { loadScenario } from '../../src/simulator/scenario.ts';
 import type { Simulator } from '../../src/simulator/simulator.ts';
 import { parameter, type VerifiedRequest } from '../../src/simulator/verified-request.ts';
+import type { Countersign } from './countersign.ts';
+import { Folder } from './folder.ts';
 import type { LoadRequest } from './load.ts';
-import { type Countersign, startCountersign } from './processes.ts';
+import { type CountersignProcess, startProcess } from './process.ts';
+import { marksIn } from './secret-canaries.ts';
 import { VaultAdmin } from './stub-vault/admin.ts';
-import { approleMount, Folder, roleName } from './stub-vault/harness.ts';
-import { marksIn } from './stub-vault/secret-canaries.ts';
+import { approleMount, roleName } from './stub-vault/harness.ts';
 import { StubVault } from './stub-vault/server.ts';
 import { rootToken } from './stub-vault/state.ts';
 
@@ -52,7 +54,7 @@ export interface TestClusterOptions {
 export class TestCluster {
   readonly vault = new StubVault();
   readonly folder = new Folder();
-  readonly processes: Countersign[] = [];
+  readonly processes: CountersignProcess[] = [];
   /** Order ids of the transfers that the gateway accepted. */
   readonly transfers: string[] = [];
   /** Initial keys of every login. */
@@ -145,10 +147,11 @@ export class TestCluster {
     return this.folder.file(name, this.secret(text));
   }
 
-  async startProcesses(count: number, auth: VaultAuth): Promise<readonly Countersign[]> {
+  async startProcesses(count: number, auth: VaultAuth): Promise<readonly CountersignProcess[]> {
     const { fresh, vaultTimeout, logins, server, canary } = this.#options;
     const caFile = server?.caFile === undefined ? {} : { caFile: server.caFile };
     const config = {
+      proxy: { port: 0, timeouts: { shutdownDelay: '0s', shutdown: '2s' } },
       environments: {
         sandbox: { baseUrl: this.#gateway?.url ?? '', product: 'gw', endpoints: { '1234': logins[0] ?? '' } },
       },
@@ -159,7 +162,9 @@ export class TestCluster {
         rotation: { canary },
       },
     };
-    const started = await Promise.all(Array.from({ length: count }, () => startCountersign(config)));
+    const started = await Promise.all(
+      Array.from({ length: count }, () => startProcess({ config, keys: {} })),
+    );
     this.processes.push(...started);
     return started;
   }
@@ -194,6 +199,7 @@ export class TestCluster {
     await this.#stop();
     await this.#gateway?.close();
     await this.vault.close();
+    await Promise.all(this.processes.map((one) => one.close()));
     this.folder.remove();
   }
 

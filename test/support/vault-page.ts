@@ -19,7 +19,7 @@ export function stepsIn(page: string): Step[] {
   return blocksOf(unindented, 'console').flatMap(({ text }) => stepsOf(text));
 }
 
-/** What differs from run to run, and how wide it makes a table. */
+/** The text without the parts, and the column widths, that differ from run to run. */
 export function plainly(text: string): string {
   return normalized(
     text
@@ -35,43 +35,43 @@ const controlKeys: Readonly<Record<string, string>> = {
   'gateway/acme-new': 'page-control-key-2',
 };
 
-/** Runs commands of the page in a folder that has what the page takes for granted. */
+/** Runs commands of the page in a folder that has what the page presupposes. */
 export class PageRunner {
-  readonly #bench: KeysTestEnvironment;
+  readonly #setup: KeysTestEnvironment;
   readonly #home: string;
 
-  /** @param vault the program `vault`; a stand-in for it unless given */
-  constructor(bench: KeysTestEnvironment, token: string, vault?: string) {
-    this.#bench = bench;
-    this.#home = join(bench.folder.path, 'home');
+  /** @param vault the program `vault`; a substitute for it unless given */
+  constructor(setup: KeysTestEnvironment, token: string, vault?: string) {
+    this.#setup = setup;
+    this.#home = join(setup.folder.path, 'home');
     mkdirSync(join(this.#home, 'bin'), { recursive: true });
-    bench.folder.file('home/.vault-token', token);
-    const environments = { production: { baseUrl: bench.gateway.url, product: 'gw' } };
+    setup.folder.file('home/.vault-token', token);
+    const environments = { production: { baseUrl: setup.gateway.url, product: 'gw' } };
     const auth = { method: 'kubernetes', role: 'countersign' } as const;
-    const keys = { source: 'vault', vault: { address: bench.admin.address, auth } } as const;
-    bench.writeConfig('home/config.yaml', { environments, keys });
+    const keys = { source: 'vault', vault: { address: setup.admin.address, auth } } as const;
+    setup.writeConfig('home/config.yaml', { environments, keys });
     this.#program('countersign', `exec "${process.execPath}" "${root}src/main.ts" "$@"`);
     const shown = Object.entries(controlKeys).map(([name, key]) => `${name}) echo ${key} ;;`);
     this.#program('pass', `case $2 in ${shown.join(' ')} *) exit 1 ;; esac`);
-    // As the real one: `kv destroy -mount=M -versions=V,V PATH` is a PUT to M/destroy/PATH.
-    const standIn = `[ "$1 $2 $3" = "kv destroy -mount=secret" ] || exit 2
+    // Like the real one: `kv destroy -mount=M -versions=V,V PATH` is a PUT to M/destroy/PATH.
+    const substitute = `[ "$1 $2 $3" = "kv destroy -mount=secret" ] || exit 2
        curl -sSf -X PUT -H "X-Vault-Token: $(cat ~/.vault-token)" -d "{\\"versions\\": [\${4#*=}]}" \\
-         "${bench.admin.address}/v1/secret/destroy/$5"
+         "${setup.admin.address}/v1/secret/destroy/$5"
        echo "Success! Data written to: secret/destroy/$5"`;
-    const real = `VAULT_ADDR="${bench.admin.address}" exec "${vault}" "$@"`;
-    this.#program('vault', vault === undefined ? standIn : real);
+    const real = `VAULT_ADDR="${setup.admin.address}" exec "${vault}" "$@"`;
+    this.#program('vault', vault === undefined ? substitute : real);
   }
 
-  /** Runs a command; a comment tells of something that the gateway does. */
+  /** Runs a command. A comment in the page is a change at the gateway. */
   run({ command }: Step): Promise<string> {
     return command.startsWith('#') ? this.#happen(command) : this.#execute(command);
   }
 
   async #happen(event: string): Promise<string> {
-    const { data } = await this.#bench.admin.request('GET', 'secret/data/gateway/production/acme');
+    const { data } = await this.#setup.admin.request('GET', 'secret/data/gateway/production/acme');
     const { control_key, private_key } = Object(data?.['data']);
     const controlKey = event.includes('new control key') ? controlKeys['gateway/acme-new'] : control_key;
-    this.#bench.gateway.simulator.accounts.setKeys('acme', {
+    this.#setup.gateway.simulator.accounts.setKeys('acme', {
       controlKeys: [new Secret(String(controlKey))],
       publicKeys: [createPublicKey(String(private_key))],
     });
@@ -86,6 +86,6 @@ export class PageRunner {
   }
 
   #program(name: string, body: string): void {
-    chmodSync(this.#bench.folder.file(`home/bin/${name}`, `#!/bin/sh\n${body}\n`), 0o755);
+    chmodSync(this.#setup.folder.file(`home/bin/${name}`, `#!/bin/sh\n${body}\n`), 0o755);
   }
 }

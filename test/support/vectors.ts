@@ -45,7 +45,7 @@ export function opensslVectors(): readonly OpensslVector[] {
   return JSON.parse(vectorText('openssl.json'));
 }
 
-/** A throw-away key of test/vectors/keys, such as `rsa-2048-pkcs8.pem`. */
+/** A throwaway key of test/vectors/keys, such as `rsa-2048-pkcs8.pem`. */
 export function privateKeyOf(file: string): KeyObject {
   return createPrivateKey(vectorText(`keys/${file}`));
 }

@@ -1,5 +1,7 @@
 import { ok } from 'node:assert/strict';
 import { type KeyObject, verify } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import type { RawRequest } from './faulty-gateway.ts';
 import { otherBaseString, otherHmacSha1 } from './oauth-sign.ts';
 
 /** A request as it arrived at a socket. `url` is scheme, `Host` header and request target, put together. */
@@ -10,7 +12,29 @@ export interface ReceivedRequest {
   readonly body: Buffer | string;
 }
 
-/** What the gateway knows of a login: its control key, or its public key. */
+/** A request as a gateway recorded it, over plain HTTP. */
+export function receivedFrom(
+  request:
+    | (Pick<ReceivedRequest, 'method' | 'body'> & {
+        readonly target: string;
+        readonly headers: Pick<IncomingHttpHeaders, 'host' | 'authorization'>;
+      })
+    | undefined,
+): ReceivedRequest {
+  if (request === undefined) throw new Error('nothing reached the gateway');
+  const { method, target, headers, body } = request;
+  return { method, url: `http://${headers.host}${target}`, authorization: headers.authorization, body };
+}
+
+/** The same for a request of raw TCP. */
+export function receivedFromRaw(request: RawRequest | undefined): ReceivedRequest {
+  const { line = '', headers = [], body = '' } = request ?? {};
+  const [method = '', target = ''] = line.split(' ');
+  const byName = Object.fromEntries(headers.map(([name, value]) => [name.toLowerCase(), value]));
+  return receivedFrom({ method, target, headers: byName, body });
+}
+
+/** The gateway's key of a login: its control key, or its public key. */
 export type VerificationKey = { readonly controlKey: string } | { readonly publicKey: KeyObject };
 
 export interface VerifiedRequest {

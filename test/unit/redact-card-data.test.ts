@@ -10,14 +10,14 @@ import {
 const card = '4111111111111111';
 const codeOf = (text: string): string => text.replaceAll(/./g, (c) => `%${c.charCodeAt(0).toString(16)}`);
 
-describe('masked parameters', () => {
-  it('hide card data and keep everything else, at its place', () => {
+describe('redacted parameters', () => {
+  it('contain no card data, and everything else unchanged', () => {
     expect(redactParameters(`amount=10.42&credit_card_number=${card}&cvv2=123&order_desc=a%20b%2A`)).toBe(
       'amount=10.42&credit_card_number=xxxxxxxxxxxxxxxx&cvv2=xxx&order_desc=a%20b%2A',
     );
   });
 
-  it('hide a card number under any name, within a text, and with separators', () => {
+  it('contain no card number under any name, within a text, or with separators', () => {
     for (const value of [`card%20${card}`, '4111.1111.1111.1111', '4111%201111%201111%201111', `${card}1`]) {
       expect(redactParameters(`order_desc=${value}`)).toMatch(/^order_desc=[x%]+$/);
     }
@@ -29,17 +29,17 @@ describe('masked parameters', () => {
     ['14 digits (Diners Club)', '30569309025904'],
     ['15 digits (American Express)', '378282246310005'],
     ['19 digits (Maestro)', '6304000000000000000'],
-  ])('hide card numbers of every length: %s', (_, number) => {
+  ])('contain no card number of any length: %s', (_, number) => {
     expect(redactParameters(`order_desc=${number}`)).toBe(`order_desc=${'x'.repeat(number.length)}`);
   });
 
-  it('show the parameters of OAuth, whose nonce may have as many digits', () => {
+  it('include the parameters of OAuth, although a nonce may have as many digits', () => {
     expect(redactParameters('oauth_nonce=12345678901234567890')).toBe('oauth_nonce=12345678901234567890');
   });
 });
 
-describe('a masked parameter or text', () => {
-  it('that is decoded shows no card data', () => {
+describe('a redacted parameter or text', () => {
+  it('that is decoded contains no card data', () => {
     expect(redactParameter('cvv2', '123')).toEqual(['cvv2', 'xxx']);
     expect(redactParameter('order_desc', '4111 1111 1111 1111')).toEqual([
       'order_desc',
@@ -51,10 +51,10 @@ describe('a masked parameter or text', () => {
   });
 });
 
-describe('a masked base string', () => {
+describe('a redacted base string', () => {
   const head = 'POST&https%3A%2F%2Fgateway.test%2Fgw&';
 
-  it('shows all but card data', () => {
+  it('contains everything except card data', () => {
     expect(redactBaseString(`${head}amount%3D1%26cvv2%3D123%26order_desc%3Da%2520b`)).toBe(
       `${head}amount%3D1%26cvv2%3Dxxx%26order_desc%3Da%2520b`,
     );
@@ -74,7 +74,7 @@ describe('a masked base string', () => {
     ['with a card number in the URL', `POST&https%3A%2F%2Fgateway.test%2F${card}&amount%3D1%26cvv2%3D987`],
     ['that is only a form', `credit_card_number=${card}&cvv2=987`],
     ['that is no base string at all', `my card is ${card}`],
-  ])('from elsewhere, %s, shows no card data', (_what, text) => {
+  ])('from another program, %s, contains no card data', (_what, text) => {
     const masked = redactBaseString(text);
     expect(masked).toHaveLength(text.length);
     expect(masked).not.toContain(card);
@@ -84,7 +84,7 @@ describe('a masked base string', () => {
     expect(masked).not.toContain('%2534');
   });
 
-  it('keeps its length and never shows a card number, whatever surrounds it', () => {
+  it('keeps its length and never contains a card number, whatever surrounds it', () => {
     const part = fc.string({
       unit: fc.constantFrom('%3D', '%26', '%3d', '&', '=', '%25', '%20', 'a', 'cvv2', '5'),
     });

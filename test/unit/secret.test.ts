@@ -13,11 +13,11 @@ const nested = {
 };
 
 describe('a Secret', () => {
-  it('gives its text to reveal', () => {
+  it('returns its text from reveal()', () => {
     expect(reveal(secret)).toBe(planted);
   });
 
-  it('has no other way to its text, neither on itself nor on its class', () => {
+  it('gives no other access to its text, on itself or on its class', () => {
     expect(Reflect.ownKeys(secret)).toEqual([]);
     expect(Reflect.ownKeys(Secret.prototype)).toEqual(['constructor', 'toString', 'toJSON', inspect.custom]);
     expect(Reflect.ownKeys(Secret)).toEqual(['length', 'name', 'prototype']);
@@ -47,7 +47,7 @@ describe('a Secret', () => {
     ['a spread copy', () => inspect(Object.assign({}, secret))],
     ['its keys, values and entries', () => inspect([Object.keys(secret), Object.entries(secret)])],
     ['a structured clone', () => inspect(structuredClone(secret), { showHidden: true })],
-    ['serialised bytes', () => inspect(deserialize(serialize(nested)), { depth: null, showHidden: true })],
+    ['serialized bytes', () => inspect(deserialize(serialize(nested)), { depth: null, showHidden: true })],
     ['an error of code that expected a text', () => inspect(errorOf(() => Buffer.from(Object(secret))))],
   ])('does not show its text to %s', (_name, show) => {
     expect(show()).toEqual(expect.any(String));
@@ -58,7 +58,7 @@ describe('a Secret', () => {
     ['String', String(secret)],
     ['JSON.stringify', JSON.parse(JSON.stringify(secret))],
     ['util.inspect', inspect(secret)],
-  ])('says what it is to %s', (_name, shown) => {
+  ])('is printed as a placeholder by %s', (_name, shown) => {
     expect(shown).toBe('[secret]');
   });
 });
@@ -72,7 +72,7 @@ function errorOf(action: () => unknown): unknown {
   throw new Error('nothing was thrown');
 }
 
-it('can be compared without being shown', () => {
+it('a Secret can be compared without being revealed', () => {
   expect(sameSecret(new Secret('a key'), new Secret('a key'))).toBe(true);
   expect(sameSecret(new Secret('a key'), new Secret('another'))).toBe(false);
 });

@@ -2,17 +2,20 @@ import { configJsonSchema } from '../../config/json-schema.ts';
 import { fromEnvironment, loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/schema.ts';
 import { builtInOperations, createOperationTable, type OperationTable } from '../../gateway/operations.ts';
+import { demoConfigFile } from '../demo/config.ts';
 import { formatProblems } from '../shared/config-report.ts';
-import { demoConfigFile } from '../shared/demo.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { configFileOf } from '../shared/settings.ts';
+import { hasOwnToken, type LoginValues, loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
 import { checkOnline } from './online.ts';
 
 const options = {
   config: {
     type: 'string',
     value: 'FILE',
-    description: 'Configuration file to check (default: the embedded one)',
+    description:
+      'Configuration file to check, the same as FILE (COUNTERSIGN_CONFIG; default: the embedded one)',
   },
   'no-file-checks': {
     type: 'boolean',
@@ -26,6 +29,7 @@ const options = {
       'Also log in to Vault, read every key that the grants require, and connect to each gateway; prints a table of the results',
   },
   json: { type: 'boolean', default: false, description: 'With --online: print JSON' },
+  ...loginOptions,
   schema: {
     type: 'boolean',
     default: false,
@@ -33,12 +37,12 @@ const options = {
   },
 } as const;
 
-const usage = `Usage: countersign check [--config FILE] [--no-file-checks]
-       countersign check --online --config FILE [--json]
+const usage = `Usage: countersign check [FILE] [--no-file-checks]
+       countersign check --online FILE [--json] [--token-file FILE]
        countersign check --schema
 
 Validates a configuration and reports every problem with its line. Certificates must be valid now and
-match their keys.
+match their keys. With a token of your own, the files and credentials of the pod need not exist here.
 
 ${optionsHelp(options)}
 
@@ -46,13 +50,17 @@ Exit codes: 0 ok, 1 an online check failed, 2 invalid configuration or usage.`;
 
 /** Validates a configuration; uses the network only with `--online`. @returns the exit code */
 export async function check(argv: readonly string[], io: Io): Promise<number> {
-  const parsed = parseOptions('check', argv, options, usage, io);
+  const parsed = parseOptions('check', argv, options, usage, io, 1);
   if ('exit' in parsed) return parsed.exit;
-  const { config, online, json, schema, 'no-file-checks': skipFiles } = parsed.values;
-  if ((online && config === undefined) || (json && !online)) {
-    io.err(
-      'countersign check: --online requires --config FILE, and --json requires --online\nSee: countersign check --help',
-    );
+  const { online, json, schema, 'no-file-checks': skipFiles } = parsed.values;
+  const [argument] = parsed.positionals;
+  const config = configFileOf(argument ?? parsed.values.config);
+  const misuse =
+    argument !== undefined && parsed.values.config !== undefined
+      ? 'name one file, as an argument or with --config'
+      : misuseOf({ ...parsed.values, config });
+  if (misuse !== undefined) {
+    io.err(`countersign check: ${misuse}\nSee: countersign check --help`);
     return exitCode.usage;
   }
   if (schema) {
@@ -60,10 +68,11 @@ export async function check(argv: readonly string[], io: Io): Promise<number> {
     return exitCode.done;
   }
   const file = config ?? demoConfigFile;
-  const lookUp = config === undefined ? demoVariables : fromEnvironment;
+  const isElsewhere = hasOwnToken(parsed.values);
+  const lookUp = isElsewhere ? lookUpUsed(parsed.values) : fromEnvironment;
   const loaded = await loadConfig(file, builtInOperations, {
-    lookUp,
-    skipFiles,
+    lookUp: config === undefined ? demoVariables : lookUp,
+    skipFiles: skipFiles || isElsewhere,
     certificatesAt: Date.now(),
   });
   if ('problems' in loaded) {
@@ -71,9 +80,20 @@ export async function check(argv: readonly string[], io: Io): Promise<number> {
     return exitCode.usage;
   }
   const operations = createOperationTable(loaded.config);
-  if (online) return checkOnline(loaded.config, operations, json, io);
+  if (online) return checkOnline(withLogin(loaded.config, parsed.values), operations, json, io);
   for (const line of summary(file, loaded.config, operations)) io.out(line);
   return exitCode.done;
+}
+
+/** What is wrong with the combination of options. */
+function misuseOf(
+  values: LoginValues & { config: string | undefined; online: boolean; json: boolean },
+): string | undefined {
+  if (values.online && values.config === undefined) return '--online requires a FILE';
+  const needOnline = ['json', ...Object.keys(loginOptions)];
+  const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== false);
+  const lost = given.find(([name]) => !values.online && needOnline.includes(name));
+  return lost === undefined ? undefined : `--${lost[0]} requires --online`;
 }
 
 /** Replaces the variables that `serve` sets for the embedded configuration. Only their form matters here. */

@@ -13,6 +13,8 @@ import { unsignedRequest } from '../../proxy/outbound/signed-request.ts';
 import { readKeyRingOnce } from '../../server/key-source.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { messageOf, optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { configFileOf } from '../shared/settings.ts';
+import { loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
 import { withConfig } from '../shared/with-config.ts';
 import { compareBaseStrings } from './diff.ts';
 import { renderExplanation } from './render.ts';
@@ -27,9 +29,16 @@ const options = {
   config: {
     type: 'string',
     value: 'FILE',
-    description: 'Configuration file (default: the embedded one, with throwaway keys)',
+    description:
+      'Configuration file (COUNTERSIGN_CONFIG; default: that of the running demo, or else throwaway keys)',
+  },
+  demo: {
+    type: 'string',
+    value: 'FILE',
+    description: 'Ready file of the demo to use (default: the demo that was started last)',
   },
   login: { type: 'string', value: 'LOGIN', description: 'Value for the Countersign-Login header' },
+  ...loginOptions,
   compare: {
     type: 'string',
     value: 'FILE',
@@ -96,7 +105,9 @@ export async function explain(argv: readonly string[], io: Io): Promise<number> 
       curl: values.curl,
       showValues: values['show-values'],
     };
-    return await withConfig(values.config, io, (config) => explainWith(config, request, io));
+    const work = (config: Config): Promise<number> => explainWith(withLogin(config, values), request, io);
+    const options = { readyFile: values.demo, skipFiles: true, lookUp: lookUpUsed(values) };
+    return await withConfig(configFileOf(values.config), io, work, options);
   } catch (error) {
     io.err(
       error instanceof ProxyError

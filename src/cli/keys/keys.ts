@@ -1,5 +1,6 @@
 import { CliError, operatorMessage } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
+import { unknownCommand } from '../shared/unknown-command.ts';
 import { generateKey } from './generate.ts';
 import { importKey } from './import.ts';
 import { listKeys } from './list.ts';
@@ -66,7 +67,9 @@ export async function keys([name = '--help', ...argv]: readonly string[], io: Io
   }
   const subcommand = subcommands.get(name);
   if (subcommand === undefined) {
-    io.err(`countersign keys: unknown subcommand "${name}"\nSee: countersign keys --help`);
+    io.err(
+      `countersign keys: ${unknownCommand(name, subcommands.keys(), 'subcommand')}\nSee: countersign keys --help`,
+    );
     return exitCode.usage;
   }
   try {

@@ -1,33 +1,25 @@
-import { fromEnvironment } from '../../config/load.ts';
-import type { Config, EnvironmentConfig, KeysConfig, VaultConfig } from '../../config/schema.ts';
+import type { Config, EnvironmentConfig, KeysConfig } from '../../config/schema.ts';
 import { isIdentifier } from '../../identifiers.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
 import type { VaultAdmin } from '../../keys/vault/admin.ts';
-import { Secret } from '../../secret.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { createAdmin } from '../shared/inventory.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import type { OptionValues } from '../shared/parse-options.ts';
+import { configFileOf } from '../shared/settings.ts';
+import { loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
 import { withConfig } from '../shared/with-config.ts';
 
 export const commonOptions = {
   config: {
     type: 'string',
     value: 'FILE',
-    description: "The proxy's configuration file; referenced files need not exist locally",
+    description:
+      "The proxy's configuration file (COUNTERSIGN_CONFIG); referenced files need not exist locally",
   },
   environment: { type: 'string', value: 'NAME', description: 'Environment of the configuration' },
   login: { type: 'string', value: 'LOGIN', description: 'Login to operate on' },
-  'token-file': {
-    type: 'string',
-    value: 'FILE',
-    description: 'Authenticate to Vault with this token file instead of the configured method',
-  },
-  'token-env': {
-    type: 'string',
-    value: 'NAME',
-    description: 'Authenticate to Vault with the token in this environment variable',
-  },
+  ...loginOptions,
   json: { type: 'boolean', default: false, description: 'Print JSON' },
 } as const;
 
@@ -47,7 +39,8 @@ export async function withKeysContext(
   io: Io,
   work: (context: KeysContext) => Promise<number>,
 ): Promise<number> {
-  const { config: file, environment } = values;
+  const { environment } = values;
+  const file = configFileOf(values.config);
   if (file === undefined || environment === undefined) {
     throw new CliError('--config FILE and --environment NAME are required', exitCode.usage);
   }
@@ -57,9 +50,13 @@ export async function withKeysContext(
       const names = Object.keys(config.environments).join(', ');
       throw new CliError(`unknown environment "${environment}"; configured: ${names}`, exitCode.usage);
     }
-    return work({ config, keys: withToken(config.keys, values), environment, settings });
+    const { keys } = withLogin(config, values);
+    return work({ config, keys, environment, settings });
   };
-  return withConfig(file, io, withSettings, { skipFiles: true });
+  return withConfig(file, io, withSettings, {
+    skipFiles: true,
+    lookUp: lookUpUsed(values),
+  });
 }
 
 /** @throws CliError for a missing or invalid login */
@@ -88,23 +85,4 @@ export async function withVaultAdmin(
   } finally {
     await admin.close();
   }
-}
-
-function withToken(keys: KeysConfig, values: CommonValues): KeysConfig {
-  const auth = tokenAuth(values);
-  if (auth === undefined || keys.source === 'directory') return keys;
-  return { ...keys, vault: { ...keys.vault, auth } };
-}
-
-/** A token in the environment is used only if an option names it. */
-function tokenAuth(values: CommonValues): VaultConfig['auth'] | undefined {
-  const { 'token-file': tokenFile, 'token-env': name } = values;
-  if (tokenFile !== undefined && name !== undefined) {
-    throw new CliError('--token-file and --token-env are mutually exclusive', exitCode.usage);
-  }
-  if (tokenFile !== undefined) return { method: 'token', tokenFile };
-  if (name === undefined) return undefined;
-  const token = fromEnvironment(name) ?? '';
-  if (token === '') throw new CliError(`the environment variable ${name} is not set`, exitCode.usage);
-  return { method: 'token', token: new Secret(token) };
 }

@@ -1,6 +1,8 @@
 import { type ParseArgsOptionDescriptor, type ParseArgsOptionsConfig, parseArgs } from 'node:util';
+import { didYouMean } from '../../config/did-you-mean.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { exitCode, type Io } from './io.ts';
+import { systemErrorMessage } from './system-error.ts';
 import { wrapWords } from './table.ts';
 
 /** The options of a command: what `parseArgs` accepts, and what the help shows. */
@@ -25,6 +27,7 @@ export type OptionValues<T extends ParseArgsOptionsConfig> = ReturnType<
 /**
  * Parses the options of a command. Prints `usage` for `--help`, and a hint for unknown options.
  *
+ * @param maxPositionals number of arguments without an option name that the command accepts
  * @returns the values, or the exit code of a command that has nothing more to do
  */
 export function parseOptions<T extends OptionTable>(
@@ -33,17 +36,28 @@ export function parseOptions<T extends OptionTable>(
   options: T,
   usage: string,
   io: Io,
-): { values: OptionValues<T> } | { exit: number } {
+  maxPositionals = 0,
+): { values: OptionValues<T>; positionals: readonly string[] } | { exit: number } {
   try {
-    const { values } = parseArgs<{ args: string[]; options: T & typeof help }>({
+    const { values, positionals } = parseArgs<{
+      args: string[];
+      options: T & typeof help;
+      allowPositionals: true;
+    }>({
       args: [...argv],
       options: { ...options, ...help },
+      allowPositionals: true,
     });
-    if (!('help' in values)) return { values };
+    if (!('help' in values) && positionals.length > maxPositionals)
+      // Not repeated: it may be a key.
+      throw new Error('unexpected positional argument');
+    if (!('help' in values)) return { values, positionals };
     io.out(usage);
     return { exit: exitCode.done };
   } catch (error) {
-    io.err(`countersign ${command}: ${describeParseError(error)}\nSee: countersign ${command} --help`);
+    io.err(
+      `countersign ${command}: ${describeParseError(error, Object.keys(options))}\nSee: countersign ${command} --help`,
+    );
     return { exit: exitCode.usage };
   }
 }
@@ -65,12 +79,23 @@ export function optionsHelp(options: OptionTable): string {
   return ['Options:', ...lines].join('\n');
 }
 
-/** Does not repeat a positional argument: it may be a key. */
-function describeParseError(error: unknown): string {
-  const positional = errorCode(error) === 'ERR_PARSE_ARGS_UNEXPECTED_POSITIONAL';
-  return positional ? 'unexpected positional argument' : messageOf(error);
+function describeParseError(error: unknown, known: readonly string[]): string {
+  const unknown = /Unknown option '(-[\w-]*)/.exec(messageOf(error))?.[1];
+  if (errorCode(error) !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION' || unknown === undefined) return messageOf(error);
+  return `unknown option ${unknown}${didYouMean(
+    unknown,
+    known.map((name) => `--${name}`),
+  )}`;
 }
 
+/** The message of an error; a failed system call, such as one on a missing file, as a sentence. */
 export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return systemErrorMessage(error) ?? (error instanceof Error ? error.message : String(error));
+}
+
+/** @throws Error that names the option */
+export function portFrom(option: string, text: string): number {
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535)
+    throw new Error(`${option} must be between 0 and 65535`);
+  return Number(text);
 }

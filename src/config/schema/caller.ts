@@ -2,7 +2,13 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { text } from './values.ts';
 
-const emptyTokenDigest = createHash('sha256').digest('hex');
+/** Name of a caller. */
+export const callerNamePattern = /^[a-z0-9][a-z0-9._-]{0,63}$/;
+
+/** What `echo "$TOKEN" | sha256sum` and `printf %s "$TOKEN" | sha256sum` print if the variable is empty. */
+const emptyTokenDigests: ReadonlySet<string> = new Set(
+  ['', '\n', '\r\n'].map((text) => createHash('sha256').update(text).digest('hex')),
+);
 
 /** One way for a caller to authenticate. */
 export const credential = z.union(
@@ -10,8 +16,14 @@ export const credential = z.union(
     z.strictObject({
       tokenSha256: z
         .string()
-        .regex(/^[0-9a-f]{64}$/, 'must be 64 lowercase hex digits: printf %s "$TOKEN" | sha256sum')
-        .refine((digest) => digest !== emptyTokenDigest, 'is the digest of an empty token: create a new one')
+        .regex(
+          /^[0-9a-f]{64}$/,
+          'must be 64 lowercase hex digits and nothing else: printf %s "$TOKEN" | sha256sum | cut -c1-64',
+        )
+        .refine(
+          (digest) => !emptyTokenDigests.has(digest),
+          'is the digest of an empty token: a variable was empty. Create a token with "countersign callers token"',
+        )
         .describe('SHA-256 of a bearer token, 64 lowercase hex digits.'),
     }),
     z.strictObject({
@@ -38,7 +50,7 @@ const grant = z.strictObject({
 export const caller = z.strictObject({
   name: z
     .string()
-    .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/, 'must be 1 to 64 of a-z 0-9 . _ -, starting with a letter or digit')
+    .regex(callerNamePattern, 'must be 1 to 64 of a-z 0-9 . _ -, starting with a letter or digit')
     .describe('Name in logs and metrics.'),
   mode: z
     .enum(['enforce', 'dry-run'])

@@ -3,6 +3,7 @@ import { type EnvLookup, substituteEnv } from '../env-substitution.ts';
 import { type Path, type Problem, pathText } from '../problem.ts';
 import { offsetOf, pathOf } from './locate.ts';
 import { yamlMessage } from './messages.ts';
+import { unquotedVariables } from './unquoted-variables.ts';
 
 export interface ReadDocument {
   /** Plain data, with variables replaced if there is a look-up; absent if the YAML cannot be processed further. */
@@ -22,6 +23,7 @@ const dialect = {
   prettyErrors: false,
   logLevel: 'error',
 } as const;
+const quoteIt = 'has a ${NAME} without quotes within { } or [ ]: quote it, "${NAME}"';
 /** Nodes; yaml makes two for each level of a mapping. */
 const maxDepth = 40;
 
@@ -40,7 +42,11 @@ export function readDocument(text: string, lookUp?: EnvLookup): ReadDocument {
     line: lineAt(pos[0]),
     message: yamlMessage(code),
   }));
-  if (issues.some(({ code }) => code !== 'DUPLICATE_KEY')) return { problems, lineOf };
+  if (issues.some(({ code }) => code !== 'DUPLICATE_KEY')) {
+    const unquoted = unquotedVariables(text).map((at) => ({ path: '', line: lineAt(at), message: quoteIt }));
+    // They cause most of the other errors.
+    return { problems: unquoted.length > 0 ? unquoted : problems, lineOf };
+  }
 
   const problemAt: Report = (message, nodes) => {
     const node = nodes.at(-1);
@@ -82,7 +88,7 @@ function isSound(document: Document.Parsed, report: Report): boolean {
 function replaceVariablesIn(document: Document.Parsed, lookUp: EnvLookup | undefined, report: Report): void {
   visit(document, {
     Scalar(position, scalar, above) {
-      const messages = position === 'key' ? keyProblems(scalar) : replaceIn(scalar, lookUp);
+      const messages = position === 'key' ? keyProblems(scalar) : replaceIn(scalar, above, lookUp);
       for (const message of messages) report(message, [...above, scalar]);
     },
   });
@@ -93,9 +99,10 @@ function keyProblems({ value }: Scalar): string[] {
   return value === '__proto__' ? ['is not a valid name'] : [];
 }
 
-function replaceIn(scalar: Scalar, lookUp: EnvLookup | undefined): string[] {
+function replaceIn(scalar: Scalar, above: readonly unknown[], lookUp: EnvLookup | undefined): string[] {
   if (lookUp === undefined || typeof scalar.value !== 'string') return [];
-  const { text, problems } = substituteEnv(scalar.value, lookUp);
+  const path = pathText(pathOf([...above, scalar]));
+  const { text, problems } = substituteEnv(scalar.value, path, lookUp);
   scalar.value = text;
   return problems;
 }

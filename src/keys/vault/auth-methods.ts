@@ -10,7 +10,7 @@ type AuthConfig = VaultConfig['auth'];
 type AuthOf<Method extends AuthConfig['method']> = Extract<AuthConfig, { method: Method }>;
 
 export interface Credentials {
-  /** Tells credentials apart, so that rejected ones are not tried again. */
+  /** Identifies credentials, so that rejected ones are not tried again. */
   readonly fingerprint: string;
   logIn(): Promise<TokenLease>;
 }

@@ -17,7 +17,7 @@ export interface KvPaths {
 
 /**
  * Builds Vault paths segment by segment, so that no name can break out of its segment. The configuration's
- * validation ensures that each login has a path of its own.
+ * validation ensures that no two logins share a path.
  *
  * @throws TypeError for an invalid mount or template, or a template without {environment} or {login}
  */

@@ -35,7 +35,7 @@ export class TokenCheck {
 
   /**
    * The state of a token that was denied a request. One that may be used up is worth a new login each time: a role
-   * that limits the uses of its tokens asks for many logins.
+   * that limits the uses of its tokens needs many logins.
    *
    * @param fingerprint of the credentials for a new login; changed ones are tried at once
    * @throws VaultError if the lookup fails

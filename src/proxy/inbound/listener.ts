@@ -2,9 +2,11 @@ import { createServer as createHttpServer, type RequestListener, type Server } f
 import { createServer as createHttpsServer, Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Config } from '../../config/schema.ts';
+import type { Logger } from '../../observability/logger.ts';
 import { errorCode, isParserError } from '../../util/error-code.ts';
 import type { MemoryBudget } from '../memory-budget.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
+import { handshakeFailure, rememberPeer } from './handshake-failure.ts';
 import { errorForParseFailure, type ParseErrorOptions, parseErrorResponse } from './parse-error-response.ts';
 import { methodNotAllowed } from './validate-head.ts';
 
@@ -22,6 +24,7 @@ export interface ListenerOptions extends ParseErrorOptions {
   readonly tls: ListenerTls | undefined;
   /** Called when a connection beyond `maxConnections` was closed. */
   readonly connectionRejected: () => void;
+  readonly log: Pick<Logger, 'handshakeFailed'>;
 }
 
 export interface Listener {
@@ -63,6 +66,7 @@ export function createListener(config: Config['proxy'], options: ListenerOptions
     if (!request.url?.startsWith('/')) request.url = '/';
     options.handle(request, response);
   });
+  if (server instanceof HttpsServer) server.on('connection', rememberPeer);
   rejectUnparsed(server, connections, options);
   return { server, connections, reloadTls: tlsReloader(server, connections, options.tls) };
 }
@@ -91,12 +95,14 @@ function tlsReloader(
   };
 }
 
-function rejectUnparsed(server: Server, connections: ConnectionTracker, options: ParseErrorOptions): void {
+function rejectUnparsed(server: Server, connections: ConnectionTracker, options: ListenerOptions): void {
   server.on('connect', ({ socket }) => {
     const error = methodNotAllowed();
     connections.connectionOf(socket)?.fail(error, () => parseErrorResponse(error, options));
   });
   server.on('clientError', (error, socket: Socket) => {
+    const failure = handshakeFailure(error, socket);
+    if (failure !== undefined) options.log.handshakeFailed(failure);
     const connection = socket.writable && isHttpError(error) ? connections.connectionOf(socket) : undefined;
     if (connection === undefined) socket.destroy();
     else connection.fail(error, () => parseErrorResponse(errorForParseFailure(error), options));

@@ -16,7 +16,7 @@ export interface ParseErrorOptions {
 export function parseErrorResponse(error: ProxyError, options: ParseErrorOptions): string {
   const { status, reason, outcome } = error;
   const id = options.newRequestId();
-  const { headers, body } = problemDetails(error, id);
+  const { headers, body } = problemDetails(error, { id });
   const lines = Object.entries({ ...headers, Connection: 'close' }).map(
     ([name, value]) => `${name}: ${value}\r\n`,
   );

@@ -1,22 +1,26 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { errorTable, type ProxyError } from '../../errors.ts';
-import type { ResponseResult } from '../../request-context.ts';
+import type { RequestIdentity, ResponseResult } from '../../request-context.ts';
 import { abortResponse } from './abort-response.ts';
 import { linger } from './connection.ts';
 
 /** Statuses of requests that were not meant for this proxy. The connection ends with the response. */
 const closingStatuses: ReadonlySet<number> = new Set([400, 401, 405]);
 
+/** The IDs of the request that an error response names. */
+type ProblemIdentity = Pick<RequestIdentity, 'id' | 'callerRequestId'>;
+
 /** Headers and body of an error response: `application/problem+json` (RFC 9457). */
 export function problemDetails(
   error: ProxyError,
-  requestId: string,
+  { id: requestId, callerRequestId }: ProblemIdentity,
 ): { headers: Record<string, string>; body: string } {
   const { status, reason, detail, outcome } = error;
   const { title, proxyStatusError } = errorTable[reason];
   const type = `urn:countersign:error:${reason}`;
-  const body = JSON.stringify({ type, title, status, detail, reason, outcome, requestId });
+  const members = { type, title, status, detail, reason, outcome, requestId, callerRequestId };
+  const body = `${JSON.stringify(members)}\n`;
   const headers = {
     'Content-Type': 'application/problem+json',
     'Content-Length': String(Buffer.byteLength(body)),
@@ -38,11 +42,11 @@ export function problemDetails(
 export async function sendProblem(
   request: IncomingMessage,
   response: ServerResponse,
-  requestId: string,
+  identity: ProblemIdentity,
   error: ProxyError,
 ): Promise<ResponseResult | undefined> {
   const { status, reason, outcome } = error;
-  const { headers, body } = problemDetails(error, requestId);
+  const { headers, body } = problemDetails(error, identity);
   if (!response.headersSent) {
     // By then Node has read a body that arrived together with the head, so the connection need not be closed.
     await nextTurn();

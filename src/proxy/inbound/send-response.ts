@@ -50,7 +50,7 @@ export async function sendResponse(
   }
   if (fields !== undefined && request.accepts(['text/html', 'application/json']) === 'application/json') {
     response.setHeader('Content-Type', 'application/json; charset=utf-8');
-    response.end(responseAsJson(fields));
+    response.end(`${responseAsJson(fields)}\n`);
   } else {
     response.end(body);
   }

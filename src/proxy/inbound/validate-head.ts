@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ProxyError } from '../../errors.ts';
-
-const formMediaType = /^application\/x-www-form-urlencoded[ \t]*(;[ \t]*charset="?utf-8"?[ \t]*)?;?$/i;
+import { describeContentCoding, describeMediaType, isForm } from './media-type.ts';
 
 /** If such a header is repeated, Node keeps only one of them, and a server in front of us may have used another. */
 const singletonHeaders = ['host', 'content-type', 'authorization', 'countersign-login'];
@@ -91,10 +90,14 @@ function checkFraming(request: IncomingMessage): void {
 
 function checkMediaType(request: IncomingMessage): void {
   const { 'content-encoding': encoding, 'content-type': type } = request.headers;
-  if (encoding !== undefined) throw unsupported('Send the form without Content-Encoding.');
+  if (encoding !== undefined) {
+    throw unsupported(`${describeContentCoding(encoding)} Send the form without Content-Encoding.`);
+  }
   if (type === undefined && isEmpty(request)) return;
-  if (type === undefined || !formMediaType.test(type)) {
-    throw unsupported('Send the header "Content-Type: application/x-www-form-urlencoded" and a UTF-8 form.');
+  if (type === undefined || !isForm(type)) {
+    throw unsupported(
+      `${describeMediaType(type)} Send the header "Content-Type: application/x-www-form-urlencoded" and a UTF-8 form.`,
+    );
   }
 }
 

@@ -9,10 +9,13 @@ export interface Issued {
   readonly key: Buffer;
 }
 
-/** Both in milliseconds since 1970. */
-interface Period {
-  readonly from: number;
-  readonly until: number;
+interface IssueOptions {
+  /** Milliseconds since 1970; now unless given. */
+  readonly from?: number;
+  /** Milliseconds since 1970; in one day unless given. */
+  readonly until?: number;
+  /** Subject alternative names; 127.0.0.1 unless given. */
+  readonly names?: string;
 }
 
 const day = 86_400_000;
@@ -35,13 +38,16 @@ export class Ca {
     return this.#own.cert;
   }
 
-  /** A certificate for 127.0.0.1, for servers and clients; valid for one day unless a period is given. */
-  issue(name: string, period: Period = { from: Date.now(), until: Date.now() + day }): Issued {
+  /** A certificate for servers and clients. */
+  issue(
+    name: string,
+    { from = Date.now(), until = Date.now() + day, names = 'IP:127.0.0.1' }: IssueOptions = {},
+  ): Issued {
     const { certFile, keyFile } = this.#filesOf(name);
     const requestFile = join(this.#folder, `${name}.csr`);
     openssl('req', '-subj', `/CN=${name}`, ...newKey(keyFile), '-out', requestFile);
-    const settings = this.#settings();
-    const dates = ['-startdate', asn1Time(period.from), '-enddate', asn1Time(period.until)];
+    const settings = this.#settings(names);
+    const dates = ['-startdate', asn1Time(from), '-enddate', asn1Time(until)];
     const own = ['-cert', this.#own.certFile, '-keyfile', this.#own.keyFile];
     openssl(
       'ca',
@@ -67,7 +73,7 @@ export class Ca {
   }
 
   /** `openssl ca` is the only command of OpenSSL 3.0 with both dates; it needs files for its records. */
-  #settings(): string {
+  #settings(names: string): string {
     const records = join(this.#folder, 'index.txt');
     writeFileSync(records, '', { flag: 'a' });
     const file = join(this.#folder, 'ca.cnf');
@@ -86,7 +92,7 @@ x509_extensions = extensions
 [names]
 commonName = supplied
 [extensions]
-subjectAltName = IP:127.0.0.1
+subjectAltName = ${names}
 `,
     );
     return file;

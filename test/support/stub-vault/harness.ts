@@ -1,11 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { VaultConfig } from '../../../src/config/schema.ts';
-import type { CacheResult, KeyRing, KeySourceObserver } from '../../../src/keys/key-source.ts';
+import type { CacheResult, KeyRing, KeySource, KeySourceObserver } from '../../../src/keys/key-source.ts';
 import type { VaultOptions } from '../../../src/keys/vault/connect.ts';
 import { VaultError } from '../../../src/keys/vault/errors.ts';
+import { createVaultSource } from '../../../src/keys/vault/source.ts';
 import { reveal, Secret } from '../../../src/secret.ts';
+import type { ConfigInput } from '../config.ts';
+import { Folder } from '../folder.ts';
 import { VaultAdmin } from './admin.ts';
 import { ManualClock } from './clock.ts';
 import { type StubOptions, StubVault } from './server.ts';
@@ -17,6 +17,9 @@ export const approleMount = 'approle';
 export const roleName = 'countersign';
 export const day = 86_400_000;
 export const acme = { environment: 'sandbox', login: 'acme' };
+
+type KeysInput = Extract<ConfigInput['keys'], { source: 'vault' }>;
+type VaultInput = KeysInput['vault'];
 
 /** Records events. */
 export class RecordingObserver implements KeySourceObserver {
@@ -62,25 +65,19 @@ export async function problemOf(work: Promise<unknown>): Promise<string> {
   return error instanceof Error && error.cause instanceof VaultError ? error.cause.kind : String(error);
 }
 
-export function configFor(address: string, more: Partial<VaultConfig> = {}): VaultConfig {
-  const path = 'gateway/{environment}/{login}';
-  return { address, mount: 'secret', path, timeout: 5000, auth: rootAuth, ...more };
+/** `keys` of the configuration file: a Vault with the root token unless `vault` has another login. */
+export function vaultKeys(
+  address: string,
+  vault: Partial<VaultInput> = {},
+  more: Partial<KeysInput> = {},
+): KeysInput {
+  const auth = { method: 'token', token: rootToken } as const;
+  return { source: 'vault', vault: { address, auth, ...vault }, ...more };
 }
 
-/** Files that live as long as a test. */
-export class Folder {
-  readonly path = mkdtempSync(join(tmpdir(), 'countersign-vault-'));
-
-  /** Writes a file and gives its path. */
-  file(name: string, content: string): string {
-    const path = join(this.path, name);
-    writeFileSync(path, content);
-    return path;
-  }
-
-  remove(): void {
-    rmSync(this.path, { recursive: true });
-  }
+export function vaultConfig(address: string, more: Partial<VaultConfig> = {}): VaultConfig {
+  const path = 'gateway/{environment}/{login}';
+  return { address, mount: 'secret', path, timeout: 5000, auth: rootAuth, ...more };
 }
 
 /** A stub Vault on a manual clock, with an AppRole `countersign` that may read `gateway/*`. */
@@ -113,7 +110,12 @@ export class VaultTestEnvironment {
   }
 
   config(more: Partial<VaultConfig> = {}): VaultConfig {
-    return configFor(this.vault.address, more);
+    return vaultConfig(this.vault.address, more);
+  }
+
+  /** A source of keys that this stub holds; stopped with this environment. */
+  source(more: Partial<VaultConfig> = {}, options: Partial<VaultOptions> = {}): KeySource {
+    return this.closeAtEnd(createVaultSource(this.config(more), day, { ...this.options, ...options }));
   }
 
   /** An AppRole login with a secret ID in a file; a new one unless given. */
@@ -133,15 +135,6 @@ export class VaultTestEnvironment {
     await Promise.all(this.#closers.map((close) => close()));
     this.folder.remove();
     await this.vault.close();
-  }
-}
-
-/** Waits for a condition that real sockets bring about, for 5 seconds at most. */
-export async function until(condition: () => boolean, what: string): Promise<void> {
-  const end = Date.now() + 5000;
-  while (!condition()) {
-    if (Date.now() > end) throw new Error(`timed out waiting until ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 2));
   }
 }
 

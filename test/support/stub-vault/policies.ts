@@ -20,7 +20,7 @@ const capabilityOf: Readonly<Record<string, string>> = {
   DELETE: 'delete',
 };
 
-/** ACL policies in their JSON form. A trailing `*` is a prefix; `+` stands for one segment. */
+/** ACL policies in their JSON form. A trailing `*` is a prefix; `+` is any one segment. */
 export class Policies {
   readonly #rules = new Map<string, Rules>([['default', defaultRules]]);
 

@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
-import { z } from 'zod';
+import { freePort } from '../faulty-gateway.ts';
 import { StubVault } from './server.ts';
 import { rootToken } from './state.ts';
 
@@ -86,14 +85,4 @@ async function end(server: ChildProcess): Promise<void> {
   const exited = once(server, 'exit');
   server.kill('SIGTERM');
   await exited;
-}
-
-/** A loopback port that was free a moment ago. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = z.object({ port: z.number() }).parse(server.address());
-  server.close();
-  await once(server, 'close');
-  return port;
 }

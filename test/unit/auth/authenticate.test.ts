@@ -34,7 +34,7 @@ describe('the caller', () => {
   });
 
   it.each(['Bearer first', 'bearer second', 'BEARER  first '])(
-    'is told by the token of "%s"',
+    'is found by the token in "%s"',
     async (authorization) => {
       expect(await who(known, { authorization })).toBe('token');
     },
@@ -61,7 +61,7 @@ describe('the caller', () => {
   });
 
   it.each(['Bearer wrong', 'Bearer', 'Bearer ', 'Bearer first second', 'Bearer first,', 'bearer\tfirst'])(
-    'is unknown with "%s", whatever else is shown or allowed',
+    'is unknown with "%s", even with a known certificate and an anonymous caller',
     async (authorization) => {
       expect(await who(open, { authorization, certificate })).toBe('caller-unknown');
     },
@@ -72,7 +72,7 @@ describe('the caller', () => {
   });
 
   it.each(['Basic Zmlyc3Q=', 'OAuth a="b"', ''])(
-    'is not told by the scheme of "%s"',
+    'is not affected by "%s", which is not a bearer token',
     async (authorization) => {
       expect(await who(open, { authorization })).toBe('anyone');
       expect(await who(known, { authorization })).toBe('caller-unknown');

@@ -33,12 +33,12 @@ describe('the names of a certificate', () => {
     ['another kind that ends in DNS', 'othername:SRVName:DNS:billing.internal'],
     ['a kind in lower case', 'dns:billing.internal, uri:spiffe://prod'],
     ['a quote that is never closed', 'DNS:"evil.test, URI:spiffe://prod'],
-  ])('are not what another name only pretends: %s', (_, text) => {
+  ])('exclude text inside another name: %s', (_, text) => {
     const { uris, dnsNames } = parseSubjectAltName(text);
     expect([...uris, ...dnsNames].filter((name) => /prod|billing/.test(name))).toEqual([]);
   });
 
-  it('are kept if a quoted one is between them', () => {
+  it('include those before and after a quoted one', () => {
     expect(parseSubjectAltName('DNS:a.test, URI:"x, y", DNS:b.test')).toEqual({
       uris: [],
       dnsNames: ['a.test', 'b.test'],
@@ -64,7 +64,7 @@ function subjectAltNameOf(...names: string[]): string | undefined {
   }
 }
 
-describeWith('openssl')('a name with a blank at its end or start', () => {
+describeWith('openssl')('a name with leading or trailing space', () => {
   it.each([
     [
       ['URI:spiffe://prod/billing ', 'DNS:b.test'],
@@ -76,7 +76,7 @@ describeWith('openssl')('a name with a blank at its end or start', () => {
     ],
     [['DNS:b.test ', 'DNS: a.test'], { uris: [], dnsNames: ['b.test ', ' a.test'] }],
     [['URI: spiffe://prod/billing'], { uris: [' spiffe://prod/billing'], dnsNames: [] }],
-  ])('is not the name without it: %j', (names, expected) => {
+  ])('differs from the trimmed name: %j', (names, expected) => {
     expect(parseSubjectAltName(subjectAltNameOf(...names))).toEqual(expected);
   });
 });

@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { loadSimulatorKeys } from '../../../src/cli/shared/simulator-keys.ts';
 import { simulate } from '../../../src/cli/simulate.ts';
 import { reveal } from '../../../src/secret.ts';
+import { runCommandHere } from '../../support/cli.ts';
 import { balanceDraft, controlKey, post, statusDraft, withOAuth } from '../../support/simulator.ts';
 import { publicKeyOf, vectorPath } from '../../support/vectors.ts';
 
@@ -25,12 +26,7 @@ function addLogin(environment: string, login: string): string {
   return home;
 }
 
-async function run(...argv: string[]) {
-  const out: string[] = [];
-  const err: string[] = [];
-  const code = await simulate(argv, { out: (line) => out.push(line), err: (line) => err.push(line) });
-  return { code, out: out.join('\n'), err: err.join('\n') };
-}
+const run = (...argv: string[]) => runCommandHere(simulate, ...argv);
 
 describe('the keys of the gateway', () => {
   it('are the control keys and the public keys of the key directory', async () => {
@@ -79,15 +75,19 @@ describe('countersign simulate', () => {
 
   it.each([
     ['without keys', [], '--keys DIR is required'],
-    ['with an unknown option', ['--key', 'x'], "Unknown option '--key'"],
+    ['with an unknown option', ['--key', 'x'], 'unknown option --key; did you mean "--keys"?'],
     ['with an invalid port', ['--keys', '.', '--port', '65536'], '--port must be between 0 and 65535'],
     [
       'with an invalid admin port',
       ['--keys', '.', '--admin-port', 'x'],
       '--admin-port must be between 0 and',
     ],
-    ['with a missing scenario', ['--keys', '.', '--scenario', '/none.yaml'], 'ENOENT'],
-    ['with a missing key directory', ['--keys', '/none'], 'ENOENT'],
+    [
+      'with a missing scenario',
+      ['--keys', '.', '--scenario', '/none.yaml'],
+      'does not exist. Check the path.',
+    ],
+    ['with a missing key directory', ['--keys', '/none'], 'does not exist. Check the path.'],
   ])('%s is a usage error', async (_, argv, message) => {
     const { code, err } = await run(...argv);
     expect(code).toBe(2);
@@ -111,7 +111,7 @@ describe('countersign simulate', () => {
     const { code, err } = await run('--keys', folder, '--host', '192.0.2.1', '--port', '0');
     expect(code).toBe(1);
     expect(err).toContain('Login acme has no key in');
-    expect(err).toContain('EADDRNOTAVAIL');
+    expect(err).toContain('this machine does not have the address');
   });
 
   it('serves until a signal, and logs which check failed', async () => {
@@ -147,12 +147,17 @@ it('countersign simulate --admin-port serves the admin API, and says where', asy
   expect(await ended).toBe(0);
 });
 
-it('countersign simulate with a port in use names the options', async () => {
+it('countersign simulate with an admin port in use names the option', async () => {
   addLogin('sandbox', 'acme');
   const { child, line } = start('--keys', folder, '--port', '0');
   const [port = ''] = /(?<=:)\d+(?=\/)/.exec(await line()) ?? [];
-  const { code, err } = await run('--keys', folder, '--port', port);
-  expect([code, err]).toEqual([1, expect.stringContaining('Choose another --port or --admin-port')]);
+  const { child: second } = start('--keys', folder, '--port', '0', '--admin-port', port);
+  let err = '';
+  second.stderr?.on('data', (text: Buffer) => {
+    err += text.toString();
+  });
+  expect(await new Promise((resolve) => second.once('close', resolve))).toBe(1);
+  expect(err).toContain('The option is --admin-port.');
   child.kill('SIGTERM');
 });
 

@@ -15,7 +15,7 @@ describe('the JSON Schema of the configuration', () => {
     });
   });
 
-  it('takes a variable wherever a value is text of a certain form or a number, but not as a name', () => {
+  it('accepts a variable in place of formatted text or a number, but not as a name', () => {
     const patterns = schemasAt(['proxy', 'timeouts', 'body'], configJsonSchema()).map(
       ({ pattern = '' }) => new RegExp(pattern),
     );
@@ -30,7 +30,7 @@ describe('the JSON Schema of the configuration', () => {
     ]);
   });
 
-  it('shows secrets as text', () => {
+  it('describes secrets as strings', () => {
     const schemas = schemasAt(['keys', 'vault', 'auth', 'token'], configJsonSchema());
     expect(schemas.map(({ type }) => type)).toEqual(['string']);
   });
@@ -41,7 +41,7 @@ describe('the JSON Schema of the configuration', () => {
 });
 
 describe('the table of the configuration', () => {
-  it('has a row for a field in each kind of place', () => {
+  it('has a row for each kind of field', () => {
     const rows = new Map(configTable().map((row) => [row.path, row]));
     expect(rows.get('proxy.port')).toMatchObject({ type: 'integer', default: '8080' });
     expect(rows.get('environments.*.baseUrl')).toMatchObject({ type: 'string', default: 'required' });
@@ -54,7 +54,7 @@ describe('the table of the configuration', () => {
     expect(rows.get('keys.directory')).toMatchObject({ type: 'string', default: 'required' });
   });
 
-  it('has no row twice', () => {
+  it('has no duplicate rows', () => {
     const rows = configTable().map((row) => JSON.stringify(row));
     expect(new Set(rows).size).toBe(rows.length);
   });

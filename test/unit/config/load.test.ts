@@ -24,7 +24,7 @@ keys:
 `;
 
 describe('file paths of a configuration', () => {
-  it('start at the folder of the configuration', () => {
+  it('are relative to the folder of the configuration', () => {
     expect(resolveFiles(configOf(text), '/etc/cs')).toMatchObject({
       proxy: { tls: { certFile: '/etc/cs/tls/cert.pem', keyFile: '/abs/key.pem' } },
       environments: { sandbox: { caFile: '/etc/cs/ca.pem', endpoints: { someFile: 'acme' } } },
@@ -33,13 +33,13 @@ describe('file paths of a configuration', () => {
     expect(resolveFiles(configOf(minimal), '/etc/cs').keys).toMatchObject({ directory: '/etc/cs/keys' });
   });
 
-  it('leave everything else as it is', () => {
+  it('are the only values that change', () => {
     const config = configOf(exampleText('embedded'), exampleVariables);
     expect(resolveFiles(config, '/etc/cs')).toEqual(config);
     expect(Object.getPrototypeOf(resolveFiles(config, '/etc/cs').environments)).toBeNull();
   });
 
-  it('are listed with the places that name them', () => {
+  it('are listed with the fields that contain them', () => {
     expect(referencedFiles(configOf(text)).map(({ path, file }) => [path.join('.'), file])).toEqual([
       ['proxy.tls.certFile', 'tls/cert.pem'],
       ['proxy.tls.keyFile', '/abs/key.pem'],
@@ -67,7 +67,7 @@ describe('reading a configuration', () => {
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  it('gives absolute paths', async () => {
+  it('returns absolute paths', async () => {
     expect(await read('right.yaml')).toMatchObject({
       config: { proxy: { tls: { keyFile: join(folder, 'key.pem') } } },
     });
@@ -101,7 +101,7 @@ describe('reading a configuration', () => {
     expect(await read('wrong.yaml', true)).toHaveProperty('config');
   });
 
-  it('passes on what is wrong with the text', async () => {
+  it('reports problems in the text', async () => {
     expect(await read('broken.yaml')).toMatchObject({ problems: [{ line: 1 }] });
   });
 
@@ -116,7 +116,7 @@ describe('reading a configuration', () => {
     expect(await read(name)).toEqual({ problems: [{ path: '', line: 0, message }] });
   });
 
-  it('takes variables from the environment, and nothing from its prototype', () => {
+  it('reads variables from the environment, not from its prototype', () => {
     expect(fromEnvironment('PATH')).toBe(process.env['PATH']);
     expect(['constructor', '__proto__', 'toString'].map(fromEnvironment)).toEqual([
       undefined,

@@ -4,13 +4,13 @@ import { digest, minimal, problemsOf } from './checking.ts';
 const caller = (name: string, credential: string, allow = '[]') =>
   `  - { name: ${name}, credentials: [{ ${credential} }], allow: ${allow} }\n`;
 
-describe('the fence between environments', () => {
+describe('the base URLs of environments', () => {
   it.each([
     ['https://gateway.example', 'https://gateway.example/'],
     ['https://gateway.example', 'HTTPS://GATEWAY.example:443'],
     ['https://gateway.example/pay', 'https://gateway.example/pay//'],
     ['http://127.0.0.1:80', 'http://127.1'],
-  ])('refuses %s beside %s, which are the same place', (one, other) => {
+  ])('cannot be %s and %s, which are equivalent', (one, other) => {
     const text = `keys: { source: directory, directory: d }
 environments:
   a: { baseUrl: "${one}", product: gw }
@@ -20,7 +20,7 @@ environments:
     ]);
   });
 
-  it('names the first of several at the same place', () => {
+  it('are reported with the first environment that has the same one', () => {
     const text = `keys: { source: directory, directory: d }
 environments:
   a: { baseUrl: "https://gateway.example", product: gw }
@@ -32,7 +32,7 @@ environments:
     ]);
   });
 
-  it('takes two paths of one host', () => {
+  it('may be two paths of one host', () => {
     const text = `keys: { source: directory, directory: d }
 environments:
   a: { baseUrl: "https://gateway.example/a", product: gw }
@@ -40,7 +40,7 @@ environments:
     expect(problemsOf(text)).toEqual([]);
   });
 
-  it('is seen although other fields of an environment are wrong', () => {
+  it('are compared although other fields of an environment are invalid', () => {
     const text = `keys: { source: directory, directory: d }
 environments:
   a: { baseUrl: "https://gateway.example", product: "/" }
@@ -58,9 +58,12 @@ describe('a canary', () => {
 environments:
   sandbox: { baseUrl: "https://gateway.example", product: gw${fields} }`;
 
-  it.each([', canaryEndpoint: "77"', ', endpoints: { "77": acme }'])('has its endpoint in %s', (fields) => {
-    expect(problemsOf(canary(fields))).toEqual([]);
-  });
+  it.each([', canaryEndpoint: "77"', ', endpoints: { "77": acme }'])(
+    'may get its endpoint from %s',
+    (fields) => {
+      expect(problemsOf(canary(fields))).toEqual([]);
+    },
+  );
 
   it('needs an endpoint in each environment', () => {
     expect(problemsOf(canary(''))).toEqual([
@@ -69,7 +72,7 @@ environments:
   });
 });
 
-describe('operations of a configuration', () => {
+describe('validating operations', () => {
   const operations = (shared: string, own = '') => `keys: { source: directory, directory: d }
 environments:
   sandbox:
@@ -78,7 +81,7 @@ environments:
     operations: {${own}}
 operations: {${shared}}`;
 
-  it('takes an override of one field of a built-in operation', () => {
+  it('accepts an override of one field of a built-in operation', () => {
     expect(
       problemsOf(operations('transfer: { signature: HMAC-SHA1 }', 'transfer: { loginFrom: body }')),
     ).toEqual([]);
@@ -99,7 +102,7 @@ operations: {${shared}}`;
     ]);
   });
 
-  it('takes an environment override of an operation that the configuration added', () => {
+  it('accepts an environment override of an added operation', () => {
     const added = 'refund: { path: "/api/v4/return/{endpoint}", signature: RSA-SHA256, loginFrom: header }';
     expect(problemsOf(operations(added, 'refund: { signature: HMAC-SHA1 }'))).toEqual([]);
   });
@@ -143,7 +146,7 @@ operations: {${shared}}`;
   });
 });
 
-describe('callers of a configuration', () => {
+describe('validating callers', () => {
   it('rejects a grant for an unknown name, and suggests a known one', () => {
     const allow =
       '[{ environments: [sandbx, "*"], operations: [order-statu, bogus-entirely, transfer], logins: ["*"] }]';
@@ -154,7 +157,7 @@ describe('callers of a configuration', () => {
     ]);
   });
 
-  it('takes a grant for an operation that one environment adds, even where that is wrong in itself', () => {
+  it('accepts a grant for an operation that one environment adds, even if that operation is invalid', () => {
     const text = `keys: { source: directory, directory: d }
 environments:
   sandbox:
@@ -168,7 +171,7 @@ ${caller('a', `tokenSha256: ${digest}`, '[{ environments: [sandbox], operations:
     ]);
   });
 
-  it('does not take the name of what every object has for a name of the file', () => {
+  it('rejects a grant for the name of an inherited property', () => {
     const allow = '[{ environments: [constructor], operations: [toString], logins: [a] }]';
     expect(problemsOf(`${minimal}callers:\n${caller('a', `tokenSha256: ${digest}`, allow)}`)).toHaveLength(2);
   });
@@ -186,7 +189,7 @@ ${caller('a', `tokenSha256: ${digest}`, '[{ environments: [sandbox], operations:
     ['anonymous: true', 'anonymous: true'],
     ['certificateUri: "spiffe://a/b"', 'certificateUri: "spiffe://a/b"'],
     ['certificateDns: a.example', 'certificateDns: A.Example'],
-  ])('refuses one credential of two callers: %s', (one, other) => {
+  ])('rejects two callers with the same credential: %s', (one, other) => {
     const tls = 'proxy: { tls: { certFile: c, keyFile: k, clientCaFile: a } }\n';
     expect(problemsOf(`${minimal}${tls}callers:\n${caller('a', one)}${caller('b', other)}`)).toEqual([
       '8 callers[1].credentials[0]: duplicate credential (callers[0].credentials[0]): remove one of the two',
@@ -202,20 +205,20 @@ ${caller('a', `tokenSha256: ${digest}`, '[{ environments: [sandbox], operations:
     ['::', false],
     ['10.0.0.1', false],
     ['127.0.0.1.example', false],
-  ])('with the proxy on %s, an anonymous caller is possible: %s', (host, possible) => {
+  ])('accepts an anonymous caller with the proxy on %s: %s', (host, possible) => {
     const text = `${minimal}proxy: { host: "${host}" }\ncallers:\n${caller('a', 'anonymous: true')}`;
     expect(problemsOf(text)).toEqual(
       possible ? [] : [expect.stringContaining('7 callers[0].credentials[0]: allows anonymous access')],
     );
   });
 
-  it('takes an anonymous caller anywhere with allowAnonymous', () => {
+  it('accepts an anonymous caller on any address with allowAnonymous', () => {
     const text = `${minimal}proxy: { host: 0.0.0.0, allowAnonymous: true }\ncallers:\n${caller('a', 'anonymous: true')}`;
     expect(problemsOf(text)).toEqual([]);
   });
 
   it.each(['certificateUri: "spiffe://a"', 'certificateDns: a.example'])(
-    'needs a CA of client certificates for %s',
+    'requires a client CA for %s',
     (credential) => {
       const tls = 'proxy: { tls: { certFile: c, keyFile: k } }\n';
       expect(problemsOf(`${minimal}${tls}callers:\n${caller('a', credential)}`)).toEqual([

@@ -43,7 +43,7 @@ describe('the shape of a configuration', () => {
     ['-3s', 'must be a duration such as 500ms, 3s, 15m, 12h or 7d'],
     ['1w', 'must be a duration such as 500ms, 3s, 15m, 12h or 7d'],
     ['25d', 'must be at most 24d'],
-  ])('refuses the duration %s', (text, message) => {
+  ])('rejects the duration %s', (text, message) => {
     expect(problemsOf(withKeys(`{ source: directory, directory: d, rotationGracePeriod: ${text} }`))).toEqual(
       [`2 keys.rotationGracePeriod: ${message}`],
     );
@@ -55,7 +55,7 @@ describe('the shape of a configuration', () => {
     ]);
   });
 
-  it('takes a number from a variable', () => {
+  it('accepts a number from a variable', () => {
     expect(configOf(`${minimal}proxy: { port: "\${PORT}" }`, { PORT: '8081' }).proxy.port).toBe(8081);
   });
 
@@ -64,9 +64,9 @@ describe('the shape of a configuration', () => {
   });
 
   it('reports each unknown key on its own line and suggests the nearest known one', () => {
-    expect(problemsOf(`${minimal}proxy:\n  prot: 80\n  colour: red\nadmim: {}`)).toEqual([
+    expect(problemsOf(`${minimal}proxy:\n  prot: 80\n  theme: red\nadmim: {}`)).toEqual([
       '6 proxy.prot: is not a known key; did you mean "port"?',
-      '7 proxy.colour: is not a known key',
+      '7 proxy.theme: is not a known key',
       '8 admim: is not a known key; did you mean "admin"?',
     ]);
   });
@@ -101,7 +101,7 @@ describe('the shape of a configuration', () => {
     ]);
   });
 
-  it('gives maps without a prototype, so that no name out of a request finds what the file does not hold', () => {
+  it('creates maps without a prototype, so that a name from a request finds only entries of the file', () => {
     const { environments, operations } = configOf(minimal);
     const names = [environments, operations, environments['sandbox']?.endpoints];
     expect(names.map((map) => map !== undefined && 'constructor' in map)).toEqual([false, false, false]);
@@ -134,7 +134,7 @@ describe('the shape of a configuration', () => {
     ['http://localhost.gateway.example', 'must use https unless the host is loopback'],
     ['http://127.gateway.example', 'must use https unless the host is loopback'],
     ['http://10.0.0.1', 'must use https unless the host is loopback'],
-  ])('refuses the base URL %s', (baseUrl, message) => {
+  ])('rejects the base URL %s', (baseUrl, message) => {
     const problems = problemsOf(withEnvironment(`product: gw, baseUrl: "${baseUrl}"`));
     expect(problems).toEqual([expect.stringContaining(`3 environments.sandbox.baseUrl: ${message}`)]);
     expect(problems.join()).not.toContain('hunter2');
@@ -148,11 +148,11 @@ describe('the shape of a configuration', () => {
     'http://127.9.9.9',
     'http://[::1]:8090',
     'http://localhost:8090/gateway',
-  ])('takes the base URL %s', (baseUrl) => {
+  ])('accepts the base URL %s', (baseUrl) => {
     expect(problemsOf(withEnvironment(`product: gw, baseUrl: "${baseUrl}"`))).toEqual([]);
   });
 
-  it('takes plain HTTP to another machine with allowInsecureHttp', () => {
+  it('accepts plain HTTP to another machine with allowInsecureHttp', () => {
     const text = withEnvironment('product: gw, baseUrl: "http://gateway.example", allowInsecureHttp: true');
     expect(problemsOf(text)).toEqual([]);
   });
@@ -163,7 +163,7 @@ describe('the shape of a configuration', () => {
   });
 
   it.each(['Set Cookie', 'Transfer-Encoding', 'x-request-id', 'Countersign-Outcome', 'Proxy-Status'])(
-    'refuses %s as a response header to be given back',
+    'rejects %s as a response header to forward',
     (name) => {
       expect(
         problemsOf(withEnvironment(`baseUrl: "https://g", product: gw, responseHeaders: ["${name}"]`)),
@@ -193,7 +193,21 @@ describe('the shape of a configuration', () => {
       'tokenSha256: is the digest of an empty token',
     ],
     ['anonymous: false', 'anonymous: must be true'],
-  ])('says what is wrong with the credential %s', (credential, message) => {
+    // printf '\n' | sha256sum, and the same with a carriage return
+    [
+      'tokenSha256: 01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b',
+      'tokenSha256: is the digest of an empty token',
+    ],
+    [
+      'tokenSha256: 7eb70257593da06f682a3ddda54a9d260d4fc514f645237f5ca74b08f8da61a6',
+      'tokenSha256: is the digest of an empty token',
+    ],
+    // What sha256sum prints behind a hash
+    [
+      `tokenSha256: "${'0'.repeat(64)}  -"`,
+      'tokenSha256: must be 64 lowercase hex digits and nothing else: printf %s "$TOKEN" | sha256sum | cut -c1-64',
+    ],
+  ])('reports the problem of the credential %s', (credential, message) => {
     expect(problemsOf(`${minimal}callers: [{ name: a, credentials: [{ ${credential} }] }]`)).toEqual([
       expect.stringContaining(`5 callers[0].credentials[0].${message}`),
     ]);
@@ -230,7 +244,7 @@ describe('the Vault part of a configuration', () => {
       ['requires exactly one of roleId and roleIdFile'],
     ],
     ['method: approle, roleId: r', ['requires exactly one of secretIdFile and wrappedSecretIdFile']],
-  ])('refuses the login %s', (auth, messages) => {
+  ])('rejects the login %s', (auth, messages) => {
     expect(problemsOf(withVault('', auth))).toEqual(
       messages.map((message) => `2 keys.vault.auth: ${message}`),
     );
@@ -241,11 +255,11 @@ describe('the Vault part of a configuration', () => {
     'method: approle, roleId: r, secretIdFile: s',
     'method: approle, roleIdFile: r, wrappedSecretIdFile: s',
     'method: kubernetes, role: r, mount: kubernetes/eu-1',
-  ])('takes the login %s', (auth) => {
+  ])('accepts the login %s', (auth) => {
     expect(problemsOf(withVault('', auth))).toEqual([]);
   });
 
-  it('names the methods there are when it meets another', () => {
+  it('lists the login methods if it finds another', () => {
     expect(problemsOf(withVault('', 'method: password'))).toEqual([
       '2 keys.vault.auth.method: must be token or approle or kubernetes',
     ]);
@@ -257,7 +271,7 @@ describe('the Vault part of a configuration', () => {
     'gateway/{environment}.{login}',
     'gateway/{login}_x-{environment}',
     'v2/gw-{environment}/key-{login}/current',
-  ])('takes the path %s', (path) => {
+  ])('accepts the path %s', (path) => {
     expect(problemsOf(withVault(`path: "${path}"`))).toEqual([]);
   });
 
@@ -276,14 +290,14 @@ describe('the Vault part of a configuration', () => {
     ['{environment}/{login}/%2e%2e', 'must be plain segments'],
     ['{environment}/{login}/{other}', 'must be plain segments'],
     ['{environment}\\\\{login}', 'must be plain segments'],
-  ])('refuses the path %s', (path, message) => {
+  ])('rejects the path %s', (path, message) => {
     expect(problemsOf(withVault(`path: "${path}"`))).toEqual([
       expect.stringContaining(`2 keys.vault.path: ${message}`),
     ]);
   });
 
   it.each(['{environment}{login}', '{environment}-{login}', '{login}-x-{environment}'])(
-    'refuses the path %s, by which two environments could share a key',
+    'rejects the path %s, with which two environments could share a key',
     (path) => {
       expect(problemsOf(withVault(`path: "${path}"`))).toEqual([
         expect.stringContaining('2 keys.vault.path: requires "/", "." or "_" between'),
@@ -300,7 +314,7 @@ describe('the Vault part of a configuration', () => {
     'certFile: c.pem',
     'keyFile: k.pem',
     'timeout: 0s',
-  ])('refuses %s', (fields) => {
+  ])('rejects %s', (fields) => {
     expect(problemsOf(withVault(fields))).toHaveLength(1);
   });
 
@@ -309,14 +323,14 @@ describe('the Vault part of a configuration', () => {
     'vault.example:8200',
     'https://token@vault.example',
     'https://vault.example?x',
-  ])('refuses the address %s', (address) => {
+  ])('rejects the address %s', (address) => {
     const vault = `{ address: "${address}", auth: { method: kubernetes, role: r } }`;
     expect(problemsOf(withKeys(`{ source: vault, vault: ${vault} }`))).toEqual([
       expect.stringContaining('2 keys.vault.address: must '),
     ]);
   });
 
-  it('takes plain HTTP to a Vault on this machine', () => {
+  it('accepts plain HTTP to a Vault on this machine', () => {
     const vault = '{ address: "http://127.0.0.1:8200", auth: { method: kubernetes, role: r } }';
     expect(problemsOf(withKeys(`{ source: vault, vault: ${vault} }`))).toEqual([]);
   });

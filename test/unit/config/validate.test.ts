@@ -12,7 +12,7 @@ import {
 } from './checking.ts';
 
 describe('checking a configuration', () => {
-  it('reports everything at once, in the order of the lines', () => {
+  it('reports all problems at once, in the order of the lines', () => {
     const text = `proxy:
   prot: 8080
 environments:
@@ -48,7 +48,7 @@ callers:
     ]);
   });
 
-  it('gives the line of each place of a file that is right', () => {
+  it('returns the line of each value in a valid file', () => {
     const checked = check(exampleText('directory'), exampleVariables);
     expect('lineOf' in checked && checked.lineOf(['keys', 'cache', 'ttl'])).toBe(
       exampleText('directory')
@@ -57,7 +57,7 @@ callers:
     );
   });
 
-  it('puts the values of variables where they belong', () => {
+  it('replaces variables with their values', () => {
     expect(configOf(exampleText('embedded'), exampleVariables)).toMatchObject({
       environments: { sandbox: { baseUrl: 'http://127.0.0.1:8090' } },
       keys: { directory: '/tmp/keys' },
@@ -65,10 +65,10 @@ callers:
   });
 });
 
-describe('whatever the text is', () => {
+describe('with generated input', () => {
   const variables = fc.dictionary(fc.constantFrom(...Object.keys(exampleVariables)), fc.string());
 
-  it('a configuration or problems in order come out of arbitrary text', () => {
+  it('arbitrary text gives a configuration or ordered problems', () => {
     fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 200 }), variables, assertValidResult));
     fc.assert(
       fc.property(
@@ -79,7 +79,7 @@ describe('whatever the text is', () => {
     );
   });
 
-  it('the same goes for an example with a piece cut out and another put in', () => {
+  it('so does an example with a piece cut out and another inserted', () => {
     const piece = fc.oneof(
       fc.string(),
       fc.json(),
@@ -101,7 +101,7 @@ describe('whatever the text is', () => {
     );
   });
 
-  it('the same goes for an example with any value replaced by any other', () => {
+  it('so does an example with any value replaced by any other', () => {
     for (const name of exampleNames) {
       const places = scalarsOf(exampleText(name));
       fc.assert(

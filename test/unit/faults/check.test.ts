@@ -6,12 +6,12 @@ import {
   type ProcessRecord,
   type ReceivedResponse,
   type RequestRecord,
-  type Sighting,
+  type UpstreamRequest,
 } from '../../faults/ledger.ts';
 import { type OperationName, orderIdOf } from '../../faults/plan.ts';
 import type { Bounds } from '../../faults/violation.ts';
 
-const bounds: Bounds = { exchange: 1_500, slack: 2_000, stop: 7_000, surplusWindow: 10 };
+const bounds: Bounds = { requestTimeout: 1_500, slack: 2_000, stop: 7_000, surplusWindow: 10 };
 
 interface Planned {
   readonly operation?: OperationName;
@@ -41,7 +41,7 @@ function goodRequest(index = 0, planned: Planned = {}): RequestRecord {
     sentAt: 100,
     endedAt: 150,
     response: goodResponse(orderId, index),
-    sightings: [sighting(planned.fault)],
+    upstreamRequests: [upstreamRequest(planned.fault)],
     lines: [{ process: 0, requestId: `id-${index}`, outcome: 'answered', operation: 'transfer' }],
   });
 }
@@ -59,7 +59,7 @@ function goodResponse(orderId: string, index: number): ReceivedResponse {
   };
 }
 
-function sighting(fault: FaultName = 'good', surplus?: Sighting['surplus']): Sighting {
+function upstreamRequest(fault: FaultName = 'good', surplus?: UpstreamRequest['surplus']): UpstreamRequest {
   return { connection: 1, attempt: 1, fault, at: 120, whole: true, surplus };
 }
 
@@ -85,7 +85,7 @@ function goodProcess(): ProcessRecord {
     endedAt: 10_500,
     exit: { code: 0, signal: null },
     stderr: '',
-    defects: [],
+    internalErrors: [],
     hung: false,
   };
 }
@@ -108,13 +108,17 @@ function falsified(changes: Partial<RequestRecord>, planned: Planned = {}): stri
 const loggedAs = (outcome: string): RequestRecord['lines'] => [
   { process: 0, requestId: 'id-0', outcome, operation: 'transfer' },
 ];
-const seenTwice = { sightings: [sighting(), sighting()] };
+const seenTwice = { upstreamRequests: [upstreamRequest(), upstreamRequest()] };
 
 describe('the check of the ledger', () => {
   it('finds nothing where every promise was kept', () => {
     expect(found(goodRequest())).toEqual([]);
     expect(
-      falsified({ response: problem('not-sent', 'overloaded'), sightings: [], lines: loggedAs('not-sent') }),
+      falsified({
+        response: problem('not-sent', 'overloaded'),
+        upstreamRequests: [],
+        lines: loggedAs('not-sent'),
+      }),
     ).toEqual([]);
     expect(
       falsified(
@@ -127,7 +131,7 @@ describe('the check of the ledger', () => {
   it('finds a transfer that the gateway saw twice, and allows a read one retry', () => {
     expect(falsified(seenTwice)).toEqual(['doubled: the gateway has seen it 2 times']);
     expect(falsified(seenTwice, { operation: 'order-status' })).toEqual([]);
-    const thrice = { sightings: [sighting(), sighting(), sighting()] };
+    const thrice = { upstreamRequests: [upstreamRequest(), upstreamRequest(), upstreamRequest()] };
     expect(falsified(thrice, { operation: 'order-status' })).toEqual([
       'doubled: the gateway has seen it 3 times',
     ]);
@@ -140,7 +144,7 @@ describe('the check of the ledger', () => {
   });
 });
 
-describe('the check of what is told finds', () => {
+describe('the check of outcomes finds', () => {
   it('not-sent for a request that the gateway saw', () => {
     expect(
       falsified({ response: problem('not-sent', 'gateway-unreachable'), lines: loggedAs('not-sent') }),
@@ -158,7 +162,7 @@ describe('the check of what is told finds', () => {
   });
 
   it('answered for a request that the gateway never saw', () => {
-    expect(falsified({ sightings: [] })).toEqual([
+    expect(falsified({ upstreamRequests: [] })).toEqual([
       'lie: the response 200 says answered, and the gateway has never seen it',
       'lie: the log says answered, and the gateway has never seen it',
     ]);
@@ -167,7 +171,7 @@ describe('the check of what is told finds', () => {
   it('unknown where no connection could be made', () => {
     const changes = {
       response: problem('unknown', 'gateway-timeout'),
-      sightings: [],
+      upstreamRequests: [],
       lines: loggedAs('unknown'),
     };
     expect(falsified(changes, { site: 'refused', fault: 'refused' })).toEqual([
@@ -200,10 +204,10 @@ describe('the check of what is told finds', () => {
     ]);
   });
 
-  it('a failure that the gateway had no part in', () => {
+  it('a failure that the gateway did not cause', () => {
     const changes = { response: problem('unknown', 'gateway-reset'), lines: loggedAs('unknown') };
     expect(falsified(changes)).toEqual([
-      "lie: the gateway's response was whole, and the caller was told gateway-reset",
+      "lie: the gateway's response was whole, and the response says gateway-reset",
     ]);
   });
 });
@@ -242,7 +246,7 @@ describe('the check of bodies finds', () => {
 
   it('no surplus response that may have come after the next request, but every one that came before', () => {
     const after = (joined: boolean, milliseconds: number) =>
-      falsified({ response: foreign, sightings: [sighting('good', { joined, milliseconds })] });
+      falsified({ response: foreign, upstreamRequests: [upstreamRequest('good', { joined, milliseconds })] });
     expect(after(false, 9)).toEqual([]);
     expect(after(false, 11)).toEqual([`${crossed}; a surplus response had come 11 ms before`]);
     expect(after(true, 1)).toEqual([`${crossed}; a surplus response had come with the response before it`]);
@@ -252,12 +256,12 @@ describe('the check of bodies finds', () => {
     const first = (milliseconds: number): RequestRecord =>
       Object.assign(goodRequest(0, { operation: 'order-status' }), {
         response: foreign,
-        sightings: [sighting('good', { joined: false, milliseconds })],
+        upstreamRequests: [upstreamRequest('good', { joined: false, milliseconds })],
       });
     // Its response is that of the first; the gateway has reset the connection before it read it.
     const second = Object.assign(goodRequest(1, { operation: 'order-status' }), {
       response: goodResponse(orderIdOf(1, 0), 1),
-      sightings: [],
+      upstreamRequests: [],
     });
     expect(found(first(9), goodProcess(), second)).toEqual([]);
     expect(found(first(11), goodProcess(), second)).toEqual(
@@ -265,7 +269,7 @@ describe('the check of bodies finds', () => {
     );
     const payment = Object.assign(goodRequest(1), {
       response: goodResponse(orderIdOf(1, 0), 1),
-      sightings: [],
+      upstreamRequests: [],
     });
     expect(found(first(9), goodProcess(), payment)).not.toEqual([]);
   });
@@ -287,7 +291,7 @@ describe('the check of responses finds', () => {
   });
 
   it('a request that was dropped unread, unless the process was stopping', () => {
-    const unread = { ...none, sightings: [], lines: [] };
+    const unread = { ...none, upstreamRequests: [], lines: [] };
     expect(falsified(unread)).toEqual([
       'lost: no response, the connection ended (FIN); seen by the gateway 0 times, logged as nothing',
     ]);
@@ -302,7 +306,7 @@ describe('the check of responses finds', () => {
     expect(falsified({ ...none, behind: 'close' })).toEqual([
       'lost: it was handled behind a response that said close; seen by the gateway 1 times, logged as answered',
     ]);
-    expect(falsified({ ...none, behind: 'close', sightings: [], lines: [] })).toEqual([]);
+    expect(falsified({ ...none, behind: 'close', upstreamRequests: [], lines: [] })).toEqual([]);
   });
 
   it('nothing behind a response that broke off, as long as it is logged', () => {
@@ -327,7 +331,7 @@ describe('the check of responses finds', () => {
 
   it('nothing where the caller left, or was never connected', () => {
     expect(falsified({ ...none, abandoned: true })).toEqual([]);
-    expect(falsified({ ...none, sent: 'nothing', sightings: [], lines: [] })).toEqual([]);
+    expect(falsified({ ...none, sent: 'nothing', upstreamRequests: [], lines: [] })).toEqual([]);
   });
 });
 
@@ -389,8 +393,10 @@ describe('the check of processes finds', () => {
     expect(of({ hung: true })).toEqual(['process: it did not react any more, and was killed by the harness']);
   });
 
-  it('one that wrote to standard error, or logged a defect', () => {
+  it('one that wrote to standard error, or logged an internal error', () => {
     expect(of({ stderr: 'oops' })).toEqual(['process: it wrote to standard error: oops']);
-    expect(of({ defects: ['{"stack":[]}'] })).toEqual(['process: it logged a defect: {"stack":[]}']);
+    expect(of({ internalErrors: ['{"stack":[]}'] })).toEqual([
+      'process: it logged an internal error: {"stack":[]}',
+    ]);
   });
 });

@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { CallerConnection } from '../../faults/caller-connection.ts';
 import type { FaultName, SiteName } from '../../faults/fault-table.ts';
 import { type FaultGateway, startFaultGateway } from '../../faults/gateway.ts';
 import { inspectBody } from '../../faults/gateway-response.ts';
 import { newRecord, type RequestRecord } from '../../faults/ledger.ts';
 import { orderIdOf } from '../../faults/plan.ts';
+import { codeOf, RawConnection } from '../../support/raw-http.ts';
 
 const records: RequestRecord[] = [];
 let gateway: FaultGateway;
 beforeAll(async () => {
   const recordOf = (index: number): RequestRecord | undefined => records[index];
-  gateway = await startFaultGateway({ seed: 1, recordOf, certificates: undefined });
+  gateway = await startFaultGateway({ seed: 1, recordOf, ca: undefined });
 });
 afterAll(() => gateway.close());
 
@@ -34,11 +34,8 @@ function plan(fault: FaultName, site: SiteName = 'plain'): { record: RequestReco
   return { record, text: `POST /gw/api/v4/status/${orderId} HTTP/1.1\r\nContent-Length: 3\r\n\r\na=1` };
 }
 
-async function open(site: SiteName = 'plain'): Promise<CallerConnection> {
-  const connection = await CallerConnection.open(Number(new URL(gateway.urls.get(site) ?? '').port));
-  if (typeof connection === 'string') throw new Error(connection);
-  return connection;
-}
+const open = (site: SiteName = 'plain'): Promise<RawConnection> =>
+  RawConnection.open(gateway.urls.get(site) ?? '');
 
 /** What the connection gives for one request: responses, then how it ends; `timeout` where it stays open. */
 async function sent(
@@ -47,10 +44,10 @@ async function sent(
 ): Promise<{ record: RequestRecord; results: string[] }> {
   const { record, text } = plan(fault, site);
   const connection = await open(site);
-  connection.write(text);
+  connection.send(text);
   const results: string[] = [];
   for (let over = false; !over; ) {
-    const response = await connection.response(300);
+    const response = await connection.responseOrEnd(300);
     over = typeof response === 'string' || !response.complete;
     if (typeof response === 'string') results.push(response);
     else
@@ -83,39 +80,41 @@ describe('the fault gateway', () => {
   ])('does %s', async (fault, expected) => {
     const { record, results } = await sent(fault);
     expect(results).toEqual(expected);
-    expect(record.sightings).toEqual([expect.objectContaining({ fault, attempt: 1, surplus: undefined })]);
+    expect(record.upstreamRequests).toEqual([
+      expect.objectContaining({ fault, attempt: 1, surplus: undefined }),
+    ]);
   });
 
-  it('says too short a length, so that the rest of a body stands where a response should', async () => {
+  it('sends a Content-Length that is too short, so that the rest of the body looks like the next response', async () => {
     const { text } = plan('length-too-short');
     const connection = await open();
-    connection.write(text);
-    const response = await connection.response(300);
+    connection.send(text);
+    const response = await connection.responseOrEnd(300);
     expect(typeof response === 'string' ? response : inspectBody(response.body).state).toBe('part');
     expect(connection.pending).toBe(50);
     connection.close();
   });
 
-  it('notes that a request came after a surplus response, and after which', async () => {
+  it('records that a request came after a surplus response, and after which', async () => {
     for (const [fault, joined] of [['surplus-joined', true] as const, ['surplus-next', false] as const]) {
       const connection = await open();
-      connection.write(plan(fault).text);
-      await connection.response(300);
-      await connection.response(300);
+      connection.send(plan(fault).text);
+      await connection.responseOrEnd(300);
+      await connection.responseOrEnd(300);
       const { record, text } = plan('good');
-      connection.write(text);
-      await connection.response(300);
+      connection.send(text);
+      await connection.responseOrEnd(300);
       connection.close();
-      expect(record.sightings).toMatchObject([{ surplus: { joined } }]);
+      expect(record.upstreamRequests).toMatchObject([{ surplus: { joined } }]);
     }
   });
 
-  it('keeps a delayed surplus response to itself where the next request was faster', async () => {
+  it('does not send a delayed surplus response if the next request was faster', async () => {
     const connection = await open();
     const [first, second] = [plan('surplus-later'), plan('hang')];
-    connection.write(first.text + second.text);
-    expect(await connection.response(300)).toMatchObject({ status: 200 });
-    expect(await connection.response(300)).toBe('timeout');
+    connection.send(first.text + second.text);
+    expect(await connection.responseOrEnd(300)).toMatchObject({ status: 200 });
+    expect(await connection.responseOrEnd(300)).toBe('timeout');
     connection.close();
   });
 
@@ -129,19 +128,19 @@ describe('the fault gateway', () => {
     expect((await sent('good-while-flapping', 'flapping')).results).toEqual(['200 whole', 'timeout']);
   });
 
-  it('has sites that refuse, that close and that reset', async () => {
+  it('has sites that refuse, close and reset connections', async () => {
     await expect(open('refused')).rejects.toThrow('ECONNREFUSED');
-    expect(await (await open('accept-close')).response(300)).toBe('FIN');
-    const reset = open('accept-reset').then((connection) => connection.response(300));
-    expect(await reset.catch((error: Error) => error.message)).toBe('ECONNRESET');
+    expect(await (await open('accept-close')).responseOrEnd(300)).toBe('FIN');
+    const reset = open('accept-reset').then((connection) => connection.responseOrEnd(300));
+    expect(await reset.catch(codeOf)).toBe('ECONNRESET');
   });
 
-  it('notes a request of which not all bytes came', async () => {
+  it('records that a request was incomplete', async () => {
     const { record, text } = plan('good');
     const connection = await open();
-    connection.write(text.slice(0, -1));
-    await connection.response(100);
+    connection.send(text.slice(0, -1));
+    await connection.responseOrEnd(100);
     connection.close();
-    expect(record.sightings).toMatchObject([{ whole: false }]);
+    expect(record.upstreamRequests).toMatchObject([{ whole: false }]);
   });
 });

@@ -3,11 +3,11 @@ import { expect, it } from '@jest/globals';
 import { vectorPath } from '../../support/vectors.ts';
 
 it.each([
-  [['--requests', '0'], '--requests must be a number from 1'],
+  [['--requests', '0'], '--requests must be a whole number from 1, not "0"'],
   [['--only', 'nothing'], '--only must be one of good,'],
   [['--request', '5'], "Unknown option '--request'"],
 ])(
-  'npm run faults with %j says what is wrong and where the options are, without a stack',
+  'npm run faults with %j reports what is wrong and where the options are described, without a stack',
   (args, message) => {
     const main = vectorPath('../faults/main.ts');
     const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], { encoding: 'utf8' });

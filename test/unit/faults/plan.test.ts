@@ -18,7 +18,7 @@ function requestsOf(changes: Partial<PlanOptions> = {}) {
 }
 
 describe('a plan', () => {
-  it('is the same for the same seed, and another for another', () => {
+  it('depends only on the seed', () => {
     expect(requestsOf()).toEqual(requestsOf());
     expect(requestsOf({ seed: 2 })).not.toEqual(requestsOf());
     expect(faultOfRetry(1, 'o-1-4', 2)).toBe(faultOfRetry(1, 'o-1-4', 2));
@@ -39,7 +39,7 @@ describe('a plan', () => {
     }
   });
 
-  it('can be about one fault and one kind of caller', () => {
+  it('can be limited to one fault and one kind of caller', () => {
     const requests = requestsOf({ only: 'surplus-later', caller: 'pipelining' });
     expect(new Set(requests.map(({ fault }) => fault))).toEqual(new Set(['surplus-later', 'good']));
     expect(new Set(requests.map(({ caller }) => caller))).toEqual(new Set(['pipelining']));
@@ -52,7 +52,7 @@ describe('a plan', () => {
     );
   });
 
-  it('leads back from an order id and from a trace id', () => {
+  it('finds a request by its order id and by its trace id', () => {
     expect(indexOf('o-7-42')).toBe(42);
     expect(indexOf('surplus-o-7-42')).toBeUndefined();
     expect(traceIdOf(7, 42)).toMatch(/^[0-9a-f]{32}$/);

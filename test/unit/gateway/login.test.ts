@@ -25,4 +25,16 @@ describe('the login of a request without a login', () => {
     const destination = resolve(`/sandbox/gw/api/v4/transfer/${endpoint}`);
     expect(() => resolveLogin(destination, [], undefined)).toThrow('login-missing');
   });
+
+  it('names the endpoint that is not mapped, and where to map it', () => {
+    const destination = resolve('/sandbox/gw/api/v4/transfer/13');
+    expect(() => resolveLogin(destination, [], undefined)).toThrow(
+      /Endpoint 13 is not mapped to a login\..* environments\.sandbox\.endpoints /,
+    );
+  });
+
+  it('is requested in the body where it belongs there', () => {
+    const destination = resolve('/sandbox/gw/api/v4/status/13');
+    expect(() => resolveLogin(destination, [], undefined)).toThrow('Send the body parameter "login".');
+  });
 });

@@ -44,10 +44,10 @@ beforeEach(() => {
       return inSource === undefined ? undefined : ringOf(inSource);
     },
   };
-  const meter = { keyFallback: () => {}, keyProblem: (problem: string) => void problems.push(problem) };
+  const metrics = { keyFallback: () => {}, keyProblem: (problem: string) => void problems.push(problem) };
   selector = new KeySelector({
     keys: source,
-    metrics: meter,
+    metrics,
     clock: () => now - setBack,
     monotonic: () => now,
     wait: (milliseconds) => {

@@ -86,7 +86,7 @@ describe('a version of a secret', () => {
 });
 
 describe('a control key', () => {
-  it('loses one newline at its end, as files have it, and nothing else', () => {
+  it('loses one newline at its end, as in files, and nothing else', () => {
     expect(controlKeyText('abc\n')).toBe('abc');
     expect(controlKeyText('abc\r\n')).toBe('abc');
     expect(controlKeyText('abc\n\n')).toBe('abc\n');
@@ -99,7 +99,7 @@ describe('a control key', () => {
   });
 
   it.each([[7], [null], [true], [['abc']], [{ text: 'abc' }], [Buffer.from('abc')]])(
-    'has to be a text, not %p',
+    'must be a string, not %p',
     (field) => {
       expect(problem({ control_key: field })).toBe('the control key is not a string');
     },

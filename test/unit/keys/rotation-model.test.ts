@@ -11,16 +11,6 @@ import {
 } from '../../rotation-model/scenarios.ts';
 import { isPayment, type Schedule } from '../../rotation-model/schedule.ts';
 
-/** `npm run rotation-model -- --schedules 100000` runs more of them. */
-const schedules = 2_000;
-
-it(`keeps its rules in ${schedules} schedules`, async () => {
-  for (let seed = 1; seed <= schedules; seed += 1) {
-    const { violations, timeline } = await run(generate(seed));
-    if (violations.length > 0) throw new Error([`seed ${seed}`, ...timeline, ...violations].join('\n'));
-  }
-}, 240_000);
-
 /** Nodes that accept different keys, and responses that overtake each other. */
 it.each([1001958, 3009703, 3010466, 3010716, 3013077, 3014247, 3014379, 5002562])(
   'keeps its rules in schedule %d',

@@ -42,8 +42,8 @@ describe('a connection above the limit', () => {
     expect(await idle.gone()).toBe('FIN');
     newcomer.send(get);
     finished.resolve();
-    expect((await busy.answer()).status).toBe(200);
-    expect((await newcomer.answer()).status).toBe(200);
+    expect((await busy.response()).status).toBe(200);
+    expect((await newcomer.response()).status).toBe(200);
   });
 
   it('is closed itself if all others have a request in flight', async () => {
@@ -59,10 +59,10 @@ describe('a connection above the limit', () => {
   it('closes one with a completed request', async () => {
     const open = await serve(1, (_request, response) => response.end('OK'));
     const completed = await open();
-    await completed.send(get).answer();
+    await completed.send(get).response();
     const newcomer = await open();
     expect(await completed.gone()).toBe('FIN');
-    expect((await newcomer.send(get).answer()).status).toBe(200);
+    expect((await newcomer.send(get).response()).status).toBe(200);
   });
 });
 

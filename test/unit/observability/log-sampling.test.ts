@@ -12,6 +12,7 @@ beforeEach(() => {
   [now, suppressed, lines] = [0, 0, []];
   const target: Logger = {
     requestFinished: ({ reason, caller }) => lines.push(`${caller} ${reason}`),
+    handshakeFailed: ({ cause }) => lines.push(`handshake ${cause}`),
     internalError: () => {},
     crash: () => {},
     message: (_level, message, fields) => lines.push(`${message} ${JSON.stringify(fields)}`),
@@ -45,6 +46,13 @@ describe('log lines of rejected requests', () => {
     now = 1_000_000;
     write(250, { reason: 'bad-request' });
     expect(lines.length).toBe(121 + 1 + 100);
+  });
+
+  it('share the limit with those of failed TLS handshakes', () => {
+    for (let nth = 0; nth < 60; nth += 1) log.handshakeFailed({ cause: 'plain-http', peer: '10.0.0.7' });
+    write(60, { reason: 'caller-unknown' });
+    expect([lines.length, suppressed]).toEqual([100, 20]);
+    expect(lines[0]).toBe('handshake plain-http');
   });
 
   it.each([{ caller: 'billing', reason: 'login-missing' } as const, { reason: 'shutting-down' } as const])(

@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Conditions } from '../../rotation-model/conditions.ts';
 import { Observer } from '../../rotation-model/observer.ts';
-import { Random } from '../../rotation-model/random.ts';
 import type { OperationName } from '../../rotation-model/schedule.ts';
 import { VirtualTime } from '../../rotation-model/virtual-time.ts';
 import { Gateway, Vault } from '../../rotation-model/world.ts';
+import { Random } from '../../support/random.ts';
 
 let time: VirtualTime;
 let vault: Vault;

@@ -11,7 +11,8 @@ import { unlimitedMemory } from '../../../src/proxy/memory-budget.ts';
 import type { UpstreamClient } from '../../../src/proxy/outbound/upstream-client.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
 import { createApp } from '../../../src/server/app.ts';
-import { type Answer, post, transferForm, until, verdict } from '../../support/forwarding.ts';
+import { type HttpResponse, post, transferForm, verdict } from '../../support/forwarding.ts';
+import { until } from '../../support/until.ts';
 
 const ok = { status: 200, headers: {}, body: Buffer.from('OK') };
 const granted = { environments: ['*'], operations: ['*'], logins: ['acme'] };
@@ -42,8 +43,10 @@ beforeEach(async () => {
     memory: unlimitedMemory(),
     inflight: new InflightRequests(),
     metrics,
+    isKnownLogin: () => false,
     log: {
       requestFinished: (context) => logged.push(context),
+      handshakeFailed() {},
       internalError() {},
       crash() {},
       message() {},
@@ -66,7 +69,7 @@ beforeEach(async () => {
 });
 afterEach(() => stop());
 
-const send = (login = 'acme'): Promise<Answer> =>
+const send = (login = 'acme'): Promise<HttpResponse> =>
   post(`${url}/sandbox/gw/api/v2/pan-eligibility/send/1234`, transferForm, { 'Countersign-Login': login });
 
 describe('an internal error', () => {

@@ -20,7 +20,7 @@ describe('the ledger', () => {
     expect(ledger.add(order('b')).orderId).toBe('9007199254740994');
   });
 
-  it('keeps as many added orders as it may, and lets the oldest go', () => {
+  it('keeps added orders up to its capacity, and drops the oldest', () => {
     const ledger = new Ledger([], { orders: 2, responses: 1 });
     const [, second] = ['a', 'b', 'c'].map((id) => ledger.add(order(id)));
     expect(find(ledger, 'a')).toBe('unknown');

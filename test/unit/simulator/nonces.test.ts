@@ -9,7 +9,7 @@ describe('the nonce memory', () => {
     expect(nonces.remember('acme', 'n', 701, 401)).toBe(true);
   });
 
-  it('keeps consumer keys and nonces apart, wherever the line between them is', () => {
+  it('distinguishes consumer key and nonce, however their text is split', () => {
     const nonces = new NonceMemory(10);
     expect(nonces.remember('a', 'b,c', 1, 0)).toBe(true);
     expect(nonces.remember('a,b', 'c', 1, 0)).toBe(true);

@@ -17,7 +17,7 @@ function problemsOf(text: string): string[] {
 }
 
 describe('a scenario', () => {
-  it('as it comes with the project has the logins and orders that its comments promise', () => {
+  it('that is built in has the logins and orders that its comments describe', () => {
     const text = readFileSync(new URL('../../../config/scenario.yaml', import.meta.url), 'utf8');
     const { logins, groups, orders } = loadScenario(text);
     expect(Object.keys(logins)).toEqual(['acme', 'beta']);
@@ -150,11 +150,11 @@ describe('a scenario', () => {
       `${least}responses: { transfer: { a: b } }`,
       'line 3: responses.transfer: is not an operation that this scenario adds',
     ],
-  ])('with %s names the place', (_, text, problem) => {
+  ])('with %s is reported with the place', (_, text, problem) => {
     expect(problemsOf(text)).toEqual([problem]);
   });
 
-  it('with unknown names and duplicate ids lists all of them', () => {
+  it('with unknown names and duplicate ids is reported with all of them', () => {
     const one = (login: string, endpoint: string) =>
       `  - { login: ${login}, endpoint: "${endpoint}", client_orderid: a, orderid: "7", stages: [{ status: x, serial-number: s }] }\n`;
     const text = `${least}groups: { "77": ["1", "3"] }\norders:\n${one('acme', '2')}${one('beta', '1')}`;

@@ -3,64 +3,64 @@ import { Agent, type ClientRequest, createServer, type IncomingMessage, request 
 import type { Socket } from 'node:net';
 import { afterEach, expect, it } from '@jest/globals';
 import { guardReuse } from '../../../src/util/keep-alive-agent.ts';
-import { originOf } from '../../support/origin.ts';
+import { listen } from '../../support/listening.ts';
 
 const stops: (() => void)[] = [];
 afterEach(() => {
   for (const stop of stops.splice(0)) stop();
 });
 
-interface Asked {
+interface Sent {
   readonly request: ClientRequest;
   /** Resolves to the status after the end of the response. */
   readonly status: Promise<number | undefined>;
 }
 
 /** A server that responds to every request, and a client with one agent. */
-async function start(maxSockets: number): Promise<{ ask: () => Asked; connections: () => number }> {
+async function start(maxSockets: number): Promise<{ send: () => Sent; connections: () => number }> {
   let connections = 0;
   const server = createServer((_request, response) => response.end('OK'));
   server.on('connection', () => {
     connections += 1;
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port, close } = await listen(server);
   const agent = guardReuse(new Agent({ keepAlive: true, maxSockets }));
   stops.push(
     () => agent.destroy(),
-    () => void server.close(),
+    () => void close(),
   );
-  const ask = (): Asked => {
-    const asked = request(originOf(server), { agent });
+  const send = (): Sent => {
+    const sent = request({ port, agent });
     const responded = new Promise<IncomingMessage>((resolve, reject) => {
-      asked.once('response', resolve).once('error', reject).end();
+      sent.once('response', resolve).once('error', reject).end();
     });
     const status = responded.then(async (response) => {
       await once(response.resume(), 'close');
       return response.statusCode;
     });
-    return { request: asked, status };
+    return { request: sent, status };
   };
-  return { ask, connections: () => connections };
+  return { send, connections: () => connections };
 }
 
 it('a request that was queued for the connection of another one has reusedSocket set', async () => {
-  const { ask, connections } = await start(1);
-  const [first, second] = [ask(), ask()];
+  const { send, connections } = await start(1);
+  const [first, second] = [send(), send()];
   await Promise.all([first.status, second.status]);
   expect(connections()).toBe(1);
   expect([first.request.reusedSocket, second.request.reusedSocket]).toEqual([false, true]);
 });
 
 it('an error of a connection that is about to be reused neither crashes the process nor fails the request', async () => {
-  const { ask, connections } = await start(1);
-  const first = ask();
+  const { send, connections } = await start(1);
+  const first = send();
   const [socket]: Socket[] = await once(first.request, 'socket');
   await first.status;
   // By then the connection is back in the pool.
   await new Promise((resolve) => {
     setImmediate(resolve);
   });
-  const second = ask();
+  const second = send();
   socket?.destroy(new Error('read ECONNRESET'));
   expect(await second.status).toBe(200);
   expect(second.request.reusedSocket).toBe(false);
@@ -68,15 +68,15 @@ it('an error of a connection that is about to be reused neither crashes the proc
 });
 
 it('a paused connection, which may have unread bytes, is not reused', async () => {
-  const { ask, connections } = await start(1);
-  const first = ask();
+  const { send, connections } = await start(1);
+  const first = send();
   const [socket]: Socket[] = await once(first.request, 'socket');
   await first.status;
   await new Promise((resolve) => {
     setImmediate(resolve);
   });
   socket?.pause();
-  const second = ask();
+  const second = send();
   expect(await second.status).toBe(200);
   expect(second.request.reusedSocket).toBe(false);
   expect(connections()).toBe(2);

@@ -59,6 +59,11 @@ describe('countersign check', () => {
     });
   });
 
+  it('takes the file as an argument too', async () => {
+    const file = fileOf(fiveMistakes);
+    expect(await run(file)).toEqual(await run('--config', file));
+  });
+
   it('summarizes a valid configuration, by default the embedded one', async () => {
     const { code, out } = await run();
     expect(code).toBe(0);
@@ -120,20 +125,24 @@ keys: { source: directory, directory: keys }
     );
   });
 
-  it('has a help', async () => {
+  it('prints its help', async () => {
     const { code, out } = await run('--help');
     expect(code).toBe(0);
-    expect(out.join('\n')).toContain('Usage: countersign check [--config FILE]');
+    expect(out.join('\n')).toContain('Usage: countersign check [FILE]');
   });
 
-  it.each([['--confg', 'x'], ['--config'], ['file.yaml'], ['--online'], ['--json']])(
-    'rejects %s with a hint',
-    async (...argv) => {
-      const { code, out, err } = await run(...argv);
-      expect({ code, out }).toEqual({ code: 2, out: [] });
-      expect(err.join('\n')).toContain('See: countersign check --help');
-    },
-  );
+  it.each([
+    ['--confg', 'x'],
+    ['--config'],
+    ['a.yaml', 'b.yaml'],
+    ['a.yaml', '--config', 'b.yaml'],
+    ['--online'],
+    ['--json'],
+  ])('rejects %s with a hint', async (...argv) => {
+    const { code, out, err } = await run(...argv);
+    expect({ code, out }).toEqual({ code: 2, out: [] });
+    expect(err.join('\n')).toContain('See: countersign check --help');
+  });
 
   it('does not repeat a positional argument: it may be a token', async () => {
     const { err } = await run('hvs.marked');

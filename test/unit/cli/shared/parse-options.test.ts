@@ -28,7 +28,30 @@ describe('the options block of a help', () => {
 
 it('parseOptions applies defaults and ignores the texts of the help', () => {
   const io = { out: () => {}, err: () => {} };
-  expect(parseOptions('x', ['--file', 'a'], options, '', io)).toEqual({
+  expect(parseOptions('x', ['--file', 'a'], options, '', io)).toMatchObject({
     values: { file: 'a', 'retry-after': '5', json: false },
+  });
+});
+
+describe('what parseOptions rejects', () => {
+  function rejected(argv: readonly string[], maxPositionals?: number): string {
+    const err: string[] = [];
+    const io = { out: () => {}, err: (line: string) => void err.push(line) };
+    expect(parseOptions('x', argv, options, '', io, maxPositionals)).toEqual({ exit: 2 });
+    return err.join('\n');
+  }
+
+  it.each([
+    [['--fiel', 'a'], 'countersign x: unknown option --fiel; did you mean "--file"?'],
+    [['--fiel=a-secret'], 'countersign x: unknown option --fiel; did you mean "--file"?'],
+    [['-q'], 'countersign x: unknown option -q\n'],
+  ])('%j has a hint without its value', (argv, text) => {
+    expect(rejected(argv)).toContain(text);
+    expect(rejected(argv)).not.toContain('a-secret');
+  });
+
+  it('more arguments than the command has are not repeated', () => {
+    expect(rejected(['a-secret'])).toMatch(/^countersign x: unexpected positional argument\n/);
+    expect(rejected(['a', 'a-secret'], 1)).not.toContain('a-secret');
   });
 });

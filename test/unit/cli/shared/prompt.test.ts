@@ -18,7 +18,7 @@ function terminal(...pieces: readonly string[]) {
 
 const line = (text: string) => text.endsWith('\n');
 
-describe('readHidden', () => {
+describe('promptSecret', () => {
   it.each([
     [['k', 'e', 'y', '\r'], 'key\n'],
     [['kez\u007fy\r'], 'key\n'],
@@ -29,18 +29,18 @@ describe('readHidden', () => {
     expect(await promptSecret(terminal(...pieces).given, () => {}, line)).toBe(text);
   });
 
-  it('takes a paste as a whole, so that nothing of it is left for the shell', async () => {
+  it('reads a whole paste, so that no part of it reaches the shell', async () => {
     expect(await promptSecret(terminal('first\rsecond\r').given, () => {}, line)).toBe('first\nsecond\n');
   });
 
   it('prompts after echo is off, and turns it on again afterwards', async () => {
     const { given, modes } = terminal('key\r');
-    const whenAsked: boolean[] = [];
-    await promptSecret(given, () => whenAsked.push(...modes), line);
-    expect({ whenAsked, modes }).toEqual({ whenAsked: [true], modes: [true, false] });
+    const atPrompt: boolean[] = [];
+    await promptSecret(given, () => atPrompt.push(...modes), line);
+    expect({ atPrompt, modes }).toEqual({ atPrompt: [true], modes: [true, false] });
   });
 
-  it('gives up at Ctrl-C, and shows again afterwards', async () => {
+  it('aborts on Ctrl-C, and turns echo on again', async () => {
     const { given, modes } = terminal('ke\u0003');
     await expect(promptSecret(given, () => {}, line)).rejects.toThrow('Interrupted. Nothing was written.');
     expect(modes).toEqual([true, false]);
@@ -52,14 +52,14 @@ describe('readHidden', () => {
   (hasScript ? it : it.skip)('shows nothing of what is typed at a real terminal', async () => {
     const program = `
       import { promptSecret } from './src/cli/shared/prompt.ts';
-      const text = await promptSecret(process.stdin, () => process.stdout.write('asked'), (t) => t.endsWith('\\n'));
+      const text = await promptSecret(process.stdin, () => process.stdout.write('Key: '), (t) => t.endsWith('\\n'));
       process.stdout.write(' length ' + text.length);`;
     const command = `"${process.execPath}" --input-type=module -e "$PROGRAM"`;
     const env = { ...process.env, PROGRAM: program };
     const child = spawn('script', ['-qec', command, '/dev/null'], { cwd: root, env });
     let shown = '';
     child.stdout.on('data', (text: Buffer) => {
-      if (!shown.includes('asked') && String(text).includes('asked')) child.stdin.write('planted-key\r');
+      if (!shown.includes('Key: ') && String(text).includes('Key: ')) child.stdin.write('planted-key\r');
       shown += String(text);
     });
     await new Promise((resolve) => child.once('close', resolve));

@@ -17,7 +17,7 @@ describe('reading YAML', () => {
     expect(read('a: "${V}"\nc: ${V}', { V: value }).content).toEqual({ value: { a: value, c: value } });
   });
 
-  it('does not look for variables in what a variable holds', () => {
+  it('does not replace variables in the value of a variable', () => {
     expect(read('a: ${V}', { V: '${W} $${' }).content).toEqual({ value: { a: '${W} $${' } });
   });
 
@@ -36,7 +36,7 @@ describe('reading YAML', () => {
     ]);
   });
 
-  it('takes a variable that is set to nothing as it is', () => {
+  it('accepts an empty variable', () => {
     expect(read('a: "${X}"', { X: '' })).toMatchObject({ content: { value: { a: '' } }, problems: [] });
   });
 
@@ -47,7 +47,24 @@ describe('reading YAML', () => {
     },
   );
 
-  it('takes only the core schema: yes, dates and merge keys are plain text', () => {
+  it.each([
+    ['a: { b: ${X}, c: 1 }', [1]],
+    ['a: [${X}, "${X}", ${Y}]', [1, 1]],
+    ['a: {\n  b: 1,\n  c: http://${X}/\n}\nd: [', [3]],
+    ['a:\n  - { b: { c: ${X} } }\nd: ${X}', [2]],
+  ])('says to quote a variable in flow style, and nothing else: %s', (text, lines) => {
+    expect(messages(text)).toEqual(lines.map((line) => expect.stringMatching(`^${line} .*quote it, "`)));
+  });
+
+  it.each(['a: ${X}\nb: {', 'a: { b: "${X}" ]', "a: ['${X}', {]", 'a: ${X}\n\tb: 1'])(
+    'says nothing of quotes where the mistake is another one: %s',
+    (text) => {
+      expect(messages(text).join()).not.toContain('quote it');
+      expect(messages(text)).not.toEqual([]);
+    },
+  );
+
+  it('uses only the core schema: yes, dates and merge keys are plain text', () => {
     expect(read('%YAML 1.1\n---\na: yes\nb: 2020-01-01\n<<: { c: 0x10 }').content).toEqual({
       value: { a: 'yes', b: '2020-01-01', '<<': { c: 16 } },
     });

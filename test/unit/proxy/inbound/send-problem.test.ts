@@ -13,7 +13,7 @@ afterEach(() => {
 type Handle = (request: IncomingMessage, response: ServerResponse) => Promise<ResponseResult | undefined>;
 
 /** A connection with one request, and the result of handling it. */
-async function ask(
+async function send(
   handle: Handle,
 ): Promise<{ connection: RawConnection; handled: Promise<ResponseResult | undefined> }> {
   const handled = Promise.withResolvers<ResponseResult | undefined>();
@@ -38,18 +38,18 @@ const aborted = new ProxyError('shutting-down', 'Shutting down; nothing was sent
 
 describe('a problem after an abort', () => {
   it('keeps a response that the handler has completed meanwhile', async () => {
-    const { connection, handled } = await ask((request, response) => {
-      const result = sendProblem(request, response, '1', aborted);
+    const { connection, handled } = await send((request, response) => {
+      const result = sendProblem(request, response, { id: '1' }, aborted);
       response.end('OK');
       return result;
     });
-    expect(await connection.answer()).toMatchObject({ status: 200, body: Buffer.from('OK') });
+    expect(await connection.response()).toMatchObject({ status: 200, body: Buffer.from('OK') });
     expect(await handled).toBeUndefined();
   });
 
   it('aborts a response that has begun meanwhile, and gives the status that the client has seen', async () => {
-    const { connection, handled } = await ask((request, response) => {
-      const result = sendProblem(request, response, '1', aborted);
+    const { connection, handled } = await send((request, response) => {
+      const result = sendProblem(request, response, { id: '1' }, aborted);
       response.writeHead(200, { 'Content-Length': '100' });
       response.write('begin');
       return result;
@@ -59,10 +59,10 @@ describe('a problem after an abort', () => {
   });
 
   it('is the response if there is none yet', async () => {
-    const { connection, handled } = await ask((request, response) =>
-      sendProblem(request, response, '1', aborted),
+    const { connection, handled } = await send((request, response) =>
+      sendProblem(request, response, { id: '1' }, aborted),
     );
-    expect(await connection.answer()).toMatchObject({ status: 503 });
+    expect(await connection.response()).toMatchObject({ status: 503 });
     expect(await handled).toEqual({ status: 503, reason: 'shutting-down', outcome: 'not-sent' });
   });
 });

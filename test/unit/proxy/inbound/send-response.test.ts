@@ -7,7 +7,7 @@ import { configSchema } from '../../../../src/config/schema.ts';
 import { createRoutes } from '../../../../src/gateway/router.ts';
 import { sendResponse } from '../../../../src/proxy/inbound/send-response.ts';
 import { UpstreamError } from '../../../../src/proxy/outbound/upstream-request.ts';
-import { originOf } from '../../../support/origin.ts';
+import { portOf } from '../../../support/listening.ts';
 
 const stops: (() => void)[] = [];
 afterEach(() => {
@@ -37,7 +37,7 @@ async function resultAfter(failure: Error): Promise<unknown> {
     () => void server.close(),
   );
   await once(server.listen(0, '127.0.0.1'), 'listening');
-  const client = request(originOf(server), { agent: false }).on('error', () => {});
+  const client = request({ port: portOf(server), agent: false }).on('error', () => {});
   // Without a listener Node would read the response.
   client.on('response', (response) => response.on('error', () => {})).end();
   const response = await waiting.promise;

@@ -1,0 +1,53 @@
+# Run with: python3 -m unittest test_payments.py
+import json
+import pathlib
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.parse
+import urllib.request
+
+
+def post(url, headers=None, **form):
+    body = urllib.parse.urlencode(form).encode()
+    try:
+        return urllib.request.urlopen(urllib.request.Request(url, body, headers or {}), timeout=35)
+    except urllib.error.HTTPError as response:
+        return response
+
+
+class PaymentsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        ready_file = pathlib.Path(cls.folder.name, "ready.json")
+        ports = ["--port", "0", "--admin-port", "0", "--gateway-port", "0"]
+        command = ["countersign", "demo", *ports, "--ready-file", str(ready_file)]
+        cls.demo = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        while not ready_file.exists():
+            if cls.demo.poll() is not None:
+                raise RuntimeError("the demo did not start")
+            time.sleep(0.05)
+        cls.api = json.loads(ready_file.read_text())["proxyUrl"] + "/sandbox/gw/api"
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.demo.terminate()
+        cls.demo.wait()
+        cls.folder.cleanup()
+
+    def test_transfer_is_approved(self):
+        with post(f"{self.api}/v4/transfer/1234", client_orderid="order-1", amount="12.50", currency="EUR") as response:
+            self.assertEqual((response.status, response.headers["Countersign-Outcome"]), (200, "answered"))
+
+    def test_order_is_known_by_its_id(self):
+        headers = {"Accept": "application/json"}
+        with post(f"{self.api}/v4/status/1234", headers, login="acme", client_orderid="invoice-1") as response:
+            self.assertEqual(json.load(response)["status"], "approved")
+
+    def test_outcome_of_a_transfer_can_be_unknown(self):
+        # The scenario of the simulator loses the response to this order.
+        with post(f"{self.api}/v4/transfer/1234", client_orderid="lost-response", amount="1.00", currency="EUR") as response:
+            self.assertEqual(response.headers["Countersign-Outcome"], "unknown")

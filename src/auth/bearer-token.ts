@@ -1,0 +1,16 @@
+import { createHash } from 'node:crypto';
+
+/**
+ * The token of an `Authorization` header (RFC 6750 section 2.1). `undefined` for no header and for another scheme;
+ * without `token` if what follows the scheme is not a token.
+ */
+export function bearerToken(authorization = ''): { readonly token?: string } | undefined {
+  const token = /^Bearer +([\w.~+/-]+=*) *$/i.exec(authorization)?.[1];
+  if (token !== undefined) return { token };
+  return /^Bearer\b/i.test(authorization) ? {} : undefined;
+}
+
+/** What the configuration has as `tokenSha256`. */
+export function tokenDigest(token: string): Buffer {
+  return createHash('sha256').update(token).digest();
+}

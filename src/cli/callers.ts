@@ -1,0 +1,61 @@
+import { randomBytes } from 'node:crypto';
+import { tokenDigest } from '../auth/bearer-token.ts';
+import { callerNamePattern } from '../config/schema/caller.ts';
+import { exitCode, type Io } from './shared/io.ts';
+import { optionsHelp, parseOptions } from './shared/parse-options.ts';
+import { unknownCommand } from './shared/unknown-command.ts';
+
+const options = {
+  name: {
+    type: 'string',
+    value: 'NAME',
+    description: 'Name of a new caller: print its whole entry instead of one credential',
+  },
+} as const;
+
+const usage = `Usage: countersign callers token [--name NAME]
+
+Creates a bearer token. Prints the token, which is stored nowhere and shown only once, and the YAML with its
+SHA-256 for the configuration.
+
+${optionsHelp(options)}
+
+Exit codes: 0 ok, 2 invalid usage.`;
+
+/** 256 bits: no one can guess it, and its hash in the configuration needs no salt. */
+const tokenBytes = 32;
+
+/** Creates credentials of callers. @returns the exit code */
+export async function callers([name = '--help', ...argv]: readonly string[], io: Io): Promise<number> {
+  if (name === '--help') {
+    io.out(usage);
+    return exitCode.done;
+  }
+  if (name !== 'token') {
+    io.err(
+      `countersign callers: ${unknownCommand(name, ['token'], 'subcommand')}\nSee: countersign callers --help`,
+    );
+    return exitCode.usage;
+  }
+  const parsed = parseOptions('callers token', argv, options, usage, io);
+  if ('exit' in parsed) return parsed.exit;
+  const { name: caller } = parsed.values;
+  if (caller !== undefined && !callerNamePattern.test(caller)) {
+    io.err(
+      'countersign callers token: --name must be 1 to 64 of a-z 0-9 . _ -, starting with a letter or digit',
+    );
+    return exitCode.usage;
+  }
+  printToken(randomBytes(tokenBytes).toString('base64url'), caller, io);
+  return exitCode.done;
+}
+
+/** The token is the first line of the output, so that a script can take it from there. */
+function printToken(token: string, caller: string | undefined, io: Io): void {
+  const credential = `tokenSha256: ${tokenDigest(token).toString('hex')}`;
+  io.err('Token for the client, shown only once (Authorization: Bearer TOKEN):');
+  io.out(token);
+  io.err(`For the configuration, ${caller === undefined ? "in the caller's credentials" : 'in callers'}:`);
+  if (caller === undefined) io.out(`- ${credential}`);
+  else for (const line of [`- name: ${caller}`, `  credentials: [{ ${credential} }]`]) io.out(line);
+}

@@ -1,0 +1,96 @@
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { loadConfig } from '../../config/load.ts';
+import type { Problem } from '../../config/problem.ts';
+import { withoutPrototype } from '../../config/schema/values.ts';
+import type { Config } from '../../config/schema.ts';
+import { builtInOperations } from '../../gateway/operations.ts';
+import { loadScenario, ScenarioError } from '../../simulator/scenario.ts';
+import type { Scenario } from '../../simulator/scenario-schema.ts';
+import { packageRoot } from '../../util/package-info.ts';
+import { formatProblems } from '../shared/config-report.ts';
+import { type Overrides, withOverrides } from '../shared/settings.ts';
+
+/** The configuration used without `--config`. */
+export const demoConfigFile = fileURLToPath(new URL('config/embedded.yaml', packageRoot));
+const defaultScenarioFile = fileURLToPath(new URL('config/scenario.yaml', packageRoot));
+
+/** The only environment of that configuration. */
+export const demoEnvironment = 'sandbox';
+
+/** What a running demo differs in from its configuration file. */
+export interface DemoSettings {
+  readonly host: string;
+  readonly overrides: Overrides;
+  readonly scenario: Scenario;
+}
+
+/** Values of the variables in config/embedded.yaml. */
+export interface DemoVariables {
+  readonly keyDirectory: string;
+  readonly gatewayUrl: string;
+}
+
+/** @throws Error for an unreadable file, or with every problem of an invalid one and its line */
+export async function loadDemoScenario(file = defaultScenarioFile): Promise<Scenario> {
+  const text = await readFile(file, 'utf8');
+  try {
+    return loadScenario(text);
+  } catch (error) {
+    if (!(error instanceof ScenarioError)) throw error;
+    const lines = ['invalid scenario', ...formatProblems(file, error.problems)];
+    throw new Error(lines.join('\n'), { cause: error });
+  }
+}
+
+/** The embedded configuration. */
+export function loadDemoConfig({
+  keyDirectory,
+  gatewayUrl,
+}: DemoVariables): Promise<{ config: Config } | { problems: readonly Problem[] }> {
+  const variables = new Map([
+    ['COUNTERSIGN_KEYS', keyDirectory],
+    ['COUNTERSIGN_GATEWAY', gatewayUrl],
+  ]);
+  return loadConfig(demoConfigFile, builtInOperations, { lookUp: (name) => variables.get(name) });
+}
+
+/** The configuration with other ports, and an environment that fits the scenario. */
+export function withSettings(embedded: Config, { host, overrides, scenario }: DemoSettings): Config {
+  const config = withOverrides(embedded, overrides);
+  const { [demoEnvironment]: environment } = config.environments;
+  if (environment === undefined) throw new TypeError(`${demoConfigFile} has no ${demoEnvironment}`);
+  const endpoints = withoutPrototype({
+    ...endpointsOf(scenario),
+    ...presentIn(scenario, environment.endpoints),
+  });
+  const signatures = Object.entries(scenario.signatures).map(
+    ([name, signature]) => [name, { ...scenario.operations[name], signature }] as const,
+  );
+  const operations = withoutPrototype({ ...scenario.operations, ...Object.fromEntries(signatures) });
+  return {
+    ...config,
+    proxy: { ...config.proxy, host, allowAnonymous: true },
+    admin: { ...config.admin, host },
+    environments: { [demoEnvironment]: { ...environment, product: scenario.product, endpoints, operations } },
+  };
+}
+
+/** Maps each endpoint and group of the scenario to the login of its first order, or else to the first login. */
+function endpointsOf({ endpoints, groups, orders, logins }: Scenario): Record<string, string> {
+  const [first] = Object.keys(logins);
+  const loginOf = (members: readonly string[]): string | undefined =>
+    orders.find(({ endpoint }) => members.includes(endpoint))?.login ?? first;
+  const entries = [
+    ...endpoints.map((endpoint) => [endpoint, loginOf([endpoint])] as const),
+    ...Object.entries(groups).map(([group, members]) => [group, loginOf(members)] as const),
+  ];
+  return Object.fromEntries(entries.flatMap(([id, login]) => (login === undefined ? [] : [[id, login]])));
+}
+
+function presentIn(
+  { logins }: Scenario,
+  endpoints: Readonly<Record<string, string>>,
+): Record<string, string> {
+  return Object.fromEntries(Object.entries(endpoints).filter(([, login]) => Object.hasOwn(logins, login)));
+}

@@ -1,0 +1,147 @@
+import { isLoopback } from '../../config/url.ts';
+import type { Service } from '../../server/service.ts';
+import type { Signals } from '../../server/signals.ts';
+import { type ListeningSimulator, listenSimulator } from '../../simulator/listen.ts';
+import { CliError } from '../shared/cli-error.ts';
+import { exitCode, type Io } from '../shared/io.ts';
+import { describeListenError } from '../shared/listen-error.ts';
+import { messageOf, optionsHelp, parseOptions, portFrom } from '../shared/parse-options.ts';
+import { runService } from '../shared/run-service.ts';
+import { readOverrides, settingOptions } from '../shared/settings.ts';
+import { loadSimulatorKeys } from '../shared/simulator-keys.ts';
+import {
+  type DemoSettings,
+  demoConfigFile,
+  loadDemoConfig,
+  loadDemoScenario,
+  withSettings,
+} from './config.ts';
+import { type DemoKeys, generateDemoKeys } from './keys.ts';
+import { announce } from './running.ts';
+import { welcome } from './welcome.ts';
+
+const options = {
+  ...settingOptions,
+  'gateway-port': {
+    type: 'string',
+    value: 'PORT',
+    default: '8090',
+    description: 'Port of the gateway simulator; 0 picks a free port',
+  },
+  host: { type: 'string', value: 'HOST', default: '127.0.0.1', description: 'Address to listen on' },
+  'allow-anonymous': {
+    type: 'boolean',
+    default: false,
+    description: 'Required for a --host that others can reach, such as 0.0.0.0 in a container',
+  },
+  scenario: {
+    type: 'string',
+    value: 'FILE',
+    description: 'Logins, balances, orders and faults of the gateway (default: config/scenario.yaml)',
+  },
+  'ready-file': {
+    type: 'string',
+    value: 'FILE',
+    description: 'JSON with the URLs, written when the demo accepts requests and deleted when it ends',
+  },
+} as const;
+
+const usage = `Usage: countersign demo [options]
+
+Runs the proxy with a gateway simulator and throwaway keys until SIGTERM or SIGINT: a test double for the
+tests of a service. Requests need no credentials; any bearer token is accepted.
+
+${optionsHelp(options)}
+
+Exit codes: 0 shut down gracefully, 1 failure or shutdown timeout, 2 invalid scenario or usage.`;
+
+interface Settings extends DemoSettings {
+  readonly gatewayPort: number;
+  readonly readyFile: string | undefined;
+}
+
+/** Runs until a signal. @returns the exit code */
+export async function demo(argv: readonly string[], io: Io, signals: Signals): Promise<number> {
+  const parsed = parseOptions('demo', argv, options, usage, io);
+  if ('exit' in parsed) return parsed.exit;
+  let keys: DemoKeys | undefined;
+  try {
+    const settings = await settingsFrom(parsed.values);
+    keys = await generateDemoKeys(Object.keys(settings.scenario.logins));
+    return await serveDemo(settings, keys, io, signals);
+  } catch (error) {
+    io.err(`countersign demo: ${messageOf(error)}`);
+    return error instanceof CliError ? error.exit : exitCode.failed;
+  } finally {
+    keys?.remove();
+  }
+}
+
+async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Signals): Promise<number> {
+  const gateway = await startGateway(settings, keys);
+  const variables = { keyDirectory: keys.directory, gatewayUrl: gateway.url };
+  let withdraw = (): void => {};
+  const onStarted = ({ proxyUrl, adminUrl }: Service): string => {
+    withdraw = announce({ ...variables, proxyUrl, adminUrl, pid: process.pid }, settings.readyFile);
+    return welcome({ gatewayUrl: gateway.url, proxyUrl, adminUrl }, settings.scenario);
+  };
+  const load = async () => {
+    const loaded = await loadDemoConfig(variables);
+    return 'problems' in loaded ? loaded : { config: withSettings(loaded.config, settings) };
+  };
+  try {
+    const source = { file: demoConfigFile, load, acceptUnknownTokens: true, onStarted };
+    return await runService(source, io, signals);
+  } finally {
+    withdraw();
+    await gateway.close();
+  }
+}
+
+async function startGateway(
+  { scenario, gatewayPort }: Settings,
+  { directory }: DemoKeys,
+): Promise<ListeningSimulator> {
+  const keys = await loadSimulatorKeys(directory);
+  try {
+    return await listenSimulator({ scenario, keys, clock: () => Date.now(), port: gatewayPort });
+  } catch (error) {
+    const reason = describeListenError(error, new Map([[gatewayPort, '--gateway-port']]));
+    throw new CliError(`the gateway simulator cannot listen: ${reason}`);
+  }
+}
+
+interface Values {
+  readonly port?: string;
+  readonly 'admin-port'?: string;
+  readonly 'log-level'?: string;
+  readonly 'gateway-port': string;
+  readonly host: string;
+  readonly 'allow-anonymous': boolean;
+  readonly scenario?: string;
+  readonly 'ready-file'?: string;
+}
+
+/** @throws CliError for invalid values or an invalid scenario */
+async function settingsFrom(values: Values): Promise<Settings> {
+  const { host, scenario } = values;
+  if (!isLoopback(host) && !values['allow-anonymous']) {
+    throw new CliError(
+      `--host ${host} lets others send requests without credentials: add --allow-anonymous if that is intended`,
+      exitCode.usage,
+    );
+  }
+  const read = readOverrides(values);
+  if ('problems' in read) throw new CliError(read.problems.join('\n'), exitCode.usage);
+  try {
+    return {
+      host,
+      overrides: read.overrides,
+      gatewayPort: portFrom('--gateway-port', values['gateway-port']),
+      scenario: await loadDemoScenario(scenario),
+      readyFile: values['ready-file'],
+    };
+  } catch (error) {
+    throw new CliError(messageOf(error), exitCode.usage);
+  }
+}

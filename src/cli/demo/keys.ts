@@ -1,0 +1,67 @@
+import { generateKeyPair, randomBytes } from 'node:crypto';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { errorCode } from '../../util/error-code.ts';
+import { CliError } from '../shared/cli-error.ts';
+import { demoEnvironment } from './config.ts';
+
+/** Throwaway keys for the demo. */
+export interface DemoKeys {
+  readonly directory: string;
+  /** Deletes the directory. */
+  remove(): void;
+}
+
+/** Temporary directories, the second one in memory: writable in containers with a read-only root. */
+export const temporaryDirectories: readonly string[] = [tmpdir(), '/dev/shm'];
+/** The names of key directories begin so. */
+export const keyDirectoryPrefix = 'countersign-keys-';
+
+/**
+ * Creates a directory in the first writable one of these. Only this user can read it.
+ *
+ * @throws CliError if none is writable
+ */
+export function createKeyDirectory(parents: readonly string[]): string {
+  const failures: string[] = [];
+  for (const parent of parents) {
+    try {
+      return mkdtempSync(join(parent, keyDirectoryPrefix));
+    } catch (error) {
+      failures.push(`${parent} (${errorCode(error) ?? 'no code'})`);
+    }
+  }
+  throw new CliError(
+    `Without --config, Countersign writes temporary keys, but it cannot write to ${failures.join(' or ')}. ` +
+      'Use --config FILE, or set TMPDIR to a writable directory',
+  );
+}
+
+/**
+ * Generates keys for each login in a new directory.
+ *
+ * @throws CliError if no directory is writable
+ */
+export async function generateDemoKeys(logins: readonly string[]): Promise<DemoKeys> {
+  const directory = createKeyDirectory(temporaryDirectories);
+  const remove = (): void => rmSync(directory, { recursive: true, force: true });
+  try {
+    await Promise.all(logins.map((login) => writeKeys(join(directory, demoEnvironment, login))));
+  } catch (error) {
+    remove();
+    throw error;
+  }
+  return { directory, remove };
+}
+
+/** Writes new keys of a login to where the directory source reads them. */
+async function writeKeys(directory: string): Promise<void> {
+  const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: 2048 });
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  writeFileSync(join(directory, 'control_key'), randomBytes(24).toString('base64url'), { mode: 0o600 });
+  writeFileSync(join(directory, 'private_key.pem'), privateKey.export({ type: 'pkcs8', format: 'pem' }), {
+    mode: 0o600,
+  });
+}

@@ -1,0 +1,94 @@
+import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { errorCode } from '../../util/error-code.ts';
+import { CliError } from '../shared/cli-error.ts';
+import { messageOf } from '../shared/parse-options.ts';
+import type { DemoVariables } from './config.ts';
+import { keyDirectoryPrefix, temporaryDirectories } from './keys.ts';
+
+/** A running demo: the content of its ready file. */
+export interface RunningDemo extends DemoVariables {
+  readonly proxyUrl: string;
+  readonly adminUrl: string;
+  readonly pid: number;
+}
+
+/** The copy of the ready file in the key directory, by which other commands find the demo. */
+const ownFile = 'demo.json';
+
+/**
+ * Announces the demo in its key directory and, if given, in a ready file. A file appears only when it is complete.
+ *
+ * @returns removes the ready file; the other one is removed with the keys
+ * @throws CliError if the ready file cannot be written
+ */
+export function announce(demo: RunningDemo, readyFile: string | undefined): () => void {
+  writeAtomically(join(demo.keyDirectory, ownFile), demo);
+  if (readyFile === undefined) return () => {};
+  try {
+    writeAtomically(readyFile, demo);
+  } catch (error) {
+    throw new CliError(`--ready-file ${readyFile} cannot be written: ${messageOf(error)}`);
+  }
+  return () => rmSync(readyFile, { force: true });
+}
+
+/** @throws CliError if the file is not the ready file of a running demo */
+export function readReadyFile(file: string): RunningDemo {
+  const [found] = readDemo(file);
+  if (found !== undefined) return found.demo;
+  throw new CliError(
+    `${file} is not the ready file of a running demo: start one with countersign demo --ready-file ${file}`,
+  );
+}
+
+/** The demo of this user that was started last and still runs. */
+export function findRunningDemo(parents = temporaryDirectories): RunningDemo | undefined {
+  const demos = parents.flatMap(keyDirectoriesIn).flatMap((directory) => readDemo(join(directory, ownFile)));
+  return demos.toSorted((a, b) => b.startedAt - a.startedAt)[0]?.demo;
+}
+
+function keyDirectoriesIn(parent: string): string[] {
+  try {
+    return readdirSync(parent)
+      .filter((name) => name.startsWith(keyDirectoryPrefix))
+      .map((name) => join(parent, name));
+  } catch {
+    // A parent that does not exist here, such as /dev/shm.
+    return [];
+  }
+}
+
+/** Nothing for a directory of another user, one without a demo, or one whose demo has ended. */
+function readDemo(file: string): { demo: RunningDemo; startedAt: number }[] {
+  try {
+    const { uid, mtimeMs } = statSync(file);
+    if (uid !== process.getuid?.()) return [];
+    const demo: unknown = JSON.parse(readFileSync(file, 'utf8'));
+    return isRunningDemo(demo) && isAlive(demo.pid) ? [{ demo, startedAt: mtimeMs }] : [];
+  } catch {
+    // No demo, or one that just ended.
+    return [];
+  }
+}
+
+function isRunningDemo(value: unknown): value is RunningDemo {
+  if (typeof value !== 'object' || value === null) return false;
+  const names = ['proxyUrl', 'adminUrl', 'gatewayUrl', 'keyDirectory'];
+  const texts = new Map<string, unknown>(Object.entries(value));
+  return names.every((name) => typeof texts.get(name) === 'string') && typeof texts.get('pid') === 'number';
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return errorCode(error) === 'EPERM';
+  }
+}
+
+function writeAtomically(file: string, demo: RunningDemo): void {
+  const temporary = `${file}.${demo.pid}`;
+  writeFileSync(temporary, `${JSON.stringify(demo, null, 2)}\n`, { mode: 0o600 });
+  renameSync(temporary, file);
+}

@@ -1,0 +1,47 @@
+import type { Scenario } from '../../simulator/scenario-schema.ts';
+import { demoEnvironment } from './config.ts';
+
+interface Urls {
+  readonly proxyUrl: string;
+  readonly adminUrl: string;
+  readonly gatewayUrl: string;
+}
+
+/** What the demo prints after its start: the URLs, and commands to paste. */
+export function welcome({ proxyUrl, adminUrl, gatewayUrl }: Urls, scenario: Scenario): string {
+  const lines = [
+    '',
+    `Proxy:              ${proxyUrl}`,
+    `Metrics and health: ${adminUrl}/metrics`,
+    `Gateway simulator:  ${gatewayUrl} (verifies every signature)`,
+    '',
+    'Try one of these (no secrets needed):',
+    '',
+    ...examples(`${proxyUrl}/${demoEnvironment}/${scenario.product}/api`, scenario).map(
+      (line) => `  ${line}`,
+    ),
+    '',
+    "Add -H 'Accept: application/json' for JSON responses. Press Ctrl-C to stop.",
+    '',
+    '',
+  ];
+  return lines.join('\n');
+}
+
+/** Commands that work with this scenario. */
+function examples(api: string, { logins, orders, endpoints }: Scenario): string[] {
+  const [login] = Object.entries(logins).flatMap(([name, { balances }]) => (balances ? [name] : []));
+  const [order] = orders;
+  const [endpoint] = endpoints;
+  return [
+    ...(login === undefined ? [] : [`curl -X POST ${api}/v2/get-balance/manager/${login}`]),
+    ...(order === undefined
+      ? []
+      : [
+          `curl -d login=${order.login} -d client_orderid=${order.client_orderid} ${api}/v4/status/${order.endpoint}`,
+        ]),
+    ...(endpoint === undefined
+      ? []
+      : [`curl -d client_orderid=invoice-7 -d amount=12.50 -d currency=EUR ${api}/v4/transfer/${endpoint}`]),
+  ];
+}

@@ -1,0 +1,141 @@
+import type { Problem } from '../../config/problem.ts';
+import type { Config } from '../../config/schema.ts';
+import type { Logger } from '../../observability/logger.ts';
+import { warnOfDescriptorLimit } from '../../server/descriptor-limit.ts';
+import { type OpenLog, openLog } from '../../server/open-log.ts';
+import { installCrashHandlers } from '../../server/process-safety.ts';
+import { type Service, startService } from '../../server/service.ts';
+import type { Signals } from '../../server/signals.ts';
+import { errorCode } from '../../util/error-code.ts';
+import { formatProblems } from './config-report.ts';
+import { exitCode, type Io } from './io.ts';
+import { describeListenError } from './listen-error.ts';
+import { messageOf } from './parse-options.ts';
+
+export interface ServiceSource {
+  /** Name of the configuration in messages. */
+  readonly file: string;
+  /** Loads the configuration, at the start and at each SIGHUP. */
+  readonly load: () => Promise<{ config: Config } | { problems: readonly Problem[] }>;
+  /** For the demo only: an unknown bearer token is ignored. No configuration can set this. */
+  readonly acceptUnknownTokens?: boolean;
+  /** Called after the start. Returns a text for the terminal. */
+  readonly onStarted?: (service: Service) => string;
+}
+
+/** Runs the proxy until a signal. @returns the exit code */
+export async function runService(source: ServiceSource, io: Io, signals: Signals): Promise<number> {
+  const loaded = await source.load();
+  if ('problems' in loaded) {
+    for (const line of formatProblems(source.file, loaded.problems)) io.err(line);
+    return exitCode.usage;
+  }
+  const opened = openLog(loaded.config.log.level);
+  const { log, destination } = opened;
+  try {
+    const service = await start(loaded.config, source, opened, io);
+    if (service === undefined) return exitCode.failed;
+    logStart(loaded.config, service, log);
+    destination.write(await greetingOf(source, service));
+    await untilStopped(signals, () => reloadConfig(source, service, log));
+    return await stop(service, signals, log);
+  } finally {
+    await opened.flush();
+  }
+}
+
+async function start(
+  config: Config,
+  { acceptUnknownTokens = false }: ServiceSource,
+  { log, destination, flush }: OpenLog,
+  io: Io,
+): Promise<Service | undefined> {
+  const guard = installCrashHandlers(log, flush);
+  try {
+    const service = await startService(config, { log, logDestination: destination, acceptUnknownTokens });
+    service.configLoaded(true);
+    guard.beforeExit(() => service.abort());
+    return service;
+  } catch (error) {
+    io.err(`Countersign cannot start: ${describeStartError(error, config)}`);
+    return undefined;
+  }
+}
+
+function describeStartError(error: unknown, { proxy, admin }: Config): string {
+  const options = new Map([
+    [proxy.port, '--port'],
+    [admin.port, '--admin-port'],
+  ]);
+  if (errorCode(error) !== 'EADDRINUSE' || proxy.port !== admin.port)
+    return describeListenError(error, options);
+  return `${messageOf(error)} The proxy and the admin port need different ports: see --port and --admin-port.`;
+}
+
+/** @throws what `onStarted` throws, after an orderly stop */
+async function greetingOf({ onStarted }: ServiceSource, service: Service): Promise<string> {
+  try {
+    return onStarted?.(service) ?? '';
+  } catch (error) {
+    await service.stop(Promise.resolve());
+    throw error;
+  }
+}
+
+async function stop(service: Service, { skipDelay }: Signals, log: Logger): Promise<number> {
+  log.message('info', 'shutting down: draining in-flight requests');
+  const finished = await service.stop(skipDelay);
+  log.message(
+    finished ? 'info' : 'error',
+    finished ? 'stopped' : 'shutdown timeout: requests still in flight',
+  );
+  return finished ? exitCode.done : exitCode.failed;
+}
+
+/** An invalid file changes nothing. A valid one takes effect, except for the fields that require a restart. */
+async function reloadConfig({ file, load }: ServiceSource, service: Service, log: Logger): Promise<void> {
+  try {
+    const loaded = await load();
+    if ('problems' in loaded) {
+      for (const line of formatProblems(file, loaded.problems)) log.message('error', line);
+      log.message('error', 'configuration reload failed; keeping the current one');
+      service.configLoaded(false);
+      return;
+    }
+    const fields = await service.reload(loaded.config);
+    service.configLoaded(fields.length === 0);
+    if (fields.length === 0) log.message('info', 'configuration reloaded');
+    else
+      log.message('warn', 'configuration reloaded; some fields require a restart', {
+        fields: fields.join(', '),
+      });
+  } catch (error) {
+    service.configLoaded(false);
+    log.message('error', `configuration reload failed; keeping the current one: ${messageOf(error)}`);
+  }
+}
+
+function logStart(config: Config, service: Service, log: Logger): void {
+  log.message('info', 'started', { proxy: service.proxyUrl, admin: service.adminUrl, node: process.version });
+  warnOfDescriptorLimit(config, log);
+  const anonymous = config.callers.filter(({ credentials }) =>
+    credentials.some((credential) => 'anonymous' in credential),
+  );
+  for (const { name } of anonymous) {
+    log.message('warn', 'requests without credentials are accepted', {
+      caller: name,
+      listeningOn: config.proxy.host,
+    });
+  }
+}
+
+/** Reloads at each SIGHUP, one reload at a time, until the shutdown. */
+async function untilStopped(signals: Signals, reload: () => Promise<void>): Promise<void> {
+  let isStopping = false;
+  let reloading = Promise.resolve();
+  signals.onReload(() => {
+    reloading = reloading.then(() => (isStopping ? undefined : reload()));
+  });
+  await signals.stop;
+  isStopping = true;
+}

@@ -1,0 +1,98 @@
+import { fromEnvironment } from '../../config/load.ts';
+import { type Config, logLevels } from '../../config/schema.ts';
+import type { OptionTable } from './parse-options.ts';
+
+/** What an option or an environment variable sets in place of the configuration file. */
+export interface Overrides {
+  readonly port?: number;
+  readonly adminPort?: number;
+  readonly logLevel?: Config['log']['level'];
+}
+
+export const configVariable = 'COUNTERSIGN_CONFIG';
+
+/** Not `COUNTERSIGN_PORT`: Kubernetes sets that to an address for a Service with the name countersign. */
+const variables = {
+  port: 'COUNTERSIGN_PROXY_PORT',
+  'admin-port': 'COUNTERSIGN_ADMIN_PORT',
+  'log-level': 'COUNTERSIGN_LOG_LEVEL',
+} as const;
+
+type Setting = keyof typeof variables;
+
+/** Options of `serve`. */
+export const settingOptions = {
+  port: {
+    type: 'string',
+    value: 'PORT',
+    description: `Port of the proxy, in place of proxy.port (environment variable ${variables.port})`,
+  },
+  'admin-port': {
+    type: 'string',
+    value: 'PORT',
+    description: `Port for metrics and health, in place of admin.port (${variables['admin-port']})`,
+  },
+  'log-level': {
+    type: 'string',
+    value: 'LEVEL',
+    description: `${logLevels.join(', ')}; in place of log.level (${variables['log-level']})`,
+  },
+} as const satisfies OptionTable;
+
+/** The file of `--config`, else of the environment variable. `undefined`: neither is given. */
+export function configFileOf(option: string | undefined, lookUp = fromEnvironment): string | undefined {
+  return option ?? variable(configVariable, lookUp);
+}
+
+/**
+ * An option has precedence over its environment variable, which has precedence over the file. An empty variable counts
+ * as not set.
+ */
+export function readOverrides(
+  options: Readonly<Partial<Record<Setting, string>>>,
+  lookUp = fromEnvironment,
+): { readonly overrides: Overrides } | { readonly problems: readonly string[] } {
+  const problems: string[] = [];
+  const read = <T>(name: Setting, parse: (text: string) => T | undefined, rule: string): T | undefined => {
+    const text = options[name] ?? variable(variables[name], lookUp);
+    const value = text === undefined ? undefined : parse(text);
+    if (text !== undefined && value === undefined) {
+      problems.push(`${options[name] === undefined ? variables[name] : `--${name}`} must be ${rule}`);
+    }
+    return value;
+  };
+  const portRule = 'a port from 0 to 65535; 0 picks a free one';
+  const port = read('port', parsePort, portRule);
+  const adminPort = read('admin-port', parsePort, portRule);
+  const logLevel = read('log-level', parseLevel, `one of ${logLevels.join(', ')}`);
+  if (problems.length > 0) return { problems };
+  return {
+    overrides: {
+      ...(port === undefined ? {} : { port }),
+      ...(adminPort === undefined ? {} : { adminPort }),
+      ...(logLevel === undefined ? {} : { logLevel }),
+    },
+  };
+}
+
+export function withOverrides(config: Config, { port, adminPort, logLevel }: Overrides): Config {
+  return {
+    ...config,
+    proxy: { ...config.proxy, port: port ?? config.proxy.port },
+    admin: { ...config.admin, port: adminPort ?? config.admin.port },
+    log: { ...config.log, level: logLevel ?? config.log.level },
+  };
+}
+
+function variable(name: string, lookUp: typeof fromEnvironment): string | undefined {
+  const value = lookUp(name);
+  return value === '' ? undefined : value;
+}
+
+function parsePort(text: string): number | undefined {
+  return /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? Number(text) : undefined;
+}
+
+function parseLevel(text: string): Config['log']['level'] | undefined {
+  return logLevels.find((level) => level === text);
+}

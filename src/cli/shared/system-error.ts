@@ -1,0 +1,58 @@
+import { safeStackFrames } from '../../observability/stack-trace.ts';
+
+/** A failed system call, as Node reports it. */
+interface SystemError {
+  readonly code: string;
+  readonly syscall: string;
+  readonly path?: string;
+  readonly address?: string;
+  readonly port?: number;
+}
+
+const fileSentences: Readonly<Record<string, string>> = {
+  ENOENT: 'does not exist. Check the path.',
+  EACCES: 'is not accessible. Check its permissions.',
+  EPERM: 'is not accessible. Check its permissions.',
+  EISDIR: 'is a directory. Name a file.',
+  ENOTDIR: 'is not a directory. Check the path.',
+  EROFS: 'is on a read-only file system. Choose another path.',
+  ENOSPC: 'cannot be written, since the disk is full.',
+};
+
+const fileCalls: ReadonlySet<string> = new Set(
+  'access close fstat ftruncate lstat mkdir mkdtemp open read rename rm rmdir scandir stat unlink write'.split(
+    ' ',
+  ),
+);
+
+const listenSentences: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'the port is in use. Stop the other process, or choose another port',
+  EACCES: 'this user may not use the port. Choose one above 1023',
+  EADDRNOTAVAIL: 'this machine does not have the address. Choose another host',
+  ENOTFOUND: 'the host name is unknown. Choose an address of this machine',
+};
+
+/** What Node reports as `ENOENT: no such file or directory, open 'x'`, as a sentence. `undefined` for other errors. */
+export function systemErrorMessage(error: unknown): string | undefined {
+  if (!isSystemError(error)) return undefined;
+  const { code, syscall, path, address, port } = error;
+  if (syscall === 'listen' || (syscall === 'getaddrinfo' && port !== undefined)) {
+    const sentence = listenSentences[code];
+    const place = `${address ?? 'this host'}${port === undefined ? '' : `:${port}`}`;
+    return sentence && `Cannot listen on ${place}: ${sentence}.`;
+  }
+  if (!fileCalls.has(syscall)) return undefined;
+  return `${path ?? 'A file'} ${fileSentences[code] ?? `cannot be read or written (${code}).`}`;
+}
+
+/** For what should not have been thrown. The message may hold data, so it is not printed. */
+export function unexpectedErrorMessage(error: unknown): string {
+  const name = error instanceof Error && /^[A-Za-z]{1,64}$/.test(error.name) ? error.name : 'error';
+  const [frame] = error instanceof Error ? safeStackFrames(error) : [];
+  return `Internal error (${name}${frame === undefined ? '' : ` ${frame}`}). This is a bug in Countersign: report it with the command that you ran.`;
+}
+
+function isSystemError(error: unknown): error is SystemError {
+  if (typeof error !== 'object' || error === null) return false;
+  return 'syscall' in error && 'code' in error && typeof error.code === 'string';
+}

@@ -1,0 +1,71 @@
+import type { IncomingMessage } from 'node:http';
+import { TLSSocket } from 'node:tls';
+import type { PresentedCredentials } from '../../auth/authenticate.ts';
+import { bearerToken, tokenDigest } from '../../auth/bearer-token.ts';
+import { parseSubjectAltName } from '../../auth/certificate-names.ts';
+import type { ClientDetails } from '../../request-context.ts';
+
+/** Characters of a certificate's name in the log. A client can make a certificate with a name of any length. */
+const maxNameLength = 200;
+
+/** @param now milliseconds since 1970 */
+export function presentedCredentials(request: IncomingMessage, now: number): PresentedCredentials {
+  const { socket, headers } = request;
+  const certificate =
+    socket instanceof TLSSocket && socket.authorized ? socket.getPeerX509Certificate() : undefined;
+  // TLS checks the certificate at the handshake only; a connection or a resumed session may outlive it.
+  const valid = certificate !== undefined && now <= certificate.validToDate.getTime();
+  return {
+    authorization: headers.authorization,
+    certificate: valid ? parseSubjectAltName(certificate.subjectAltName) : undefined,
+  };
+}
+
+/** Who sent a rejected request. Holds no credential, only what identifies one. To be read before the response ends. */
+export function clientDetails(request: IncomingMessage, now: number): ClientDetails {
+  const { socket, method, headers } = request;
+  const certificate = certificateDetails(request, now);
+  const bearer = bearerToken(headers.authorization);
+  return {
+    peer: socket.remoteAddress,
+    method,
+    credential: credentialKind(headers.authorization, bearer, certificate !== undefined),
+    ...(bearer?.token === undefined
+      ? {}
+      : { tokenHash: tokenDigest(bearer.token).toString('hex').slice(0, 8) }),
+    ...certificate,
+  };
+}
+
+function credentialKind(
+  authorization: string | undefined,
+  bearer: ReturnType<typeof bearerToken>,
+  hasCertificate: boolean,
+): ClientDetails['credential'] {
+  if (bearer !== undefined) return bearer.token === undefined ? 'malformed-token' : 'token';
+  if (hasCertificate) return 'certificate';
+  return authorization === undefined ? 'none' : 'other-scheme';
+}
+
+function certificateDetails(
+  { socket }: IncomingMessage,
+  now: number,
+): Pick<ClientDetails, 'certificateSubject' | 'certificateIssuer' | 'certificateProblem'> | undefined {
+  const certificate = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined;
+  if (certificate === undefined || !(socket instanceof TLSSocket)) return undefined;
+  const expired = now > certificate.validToDate.getTime() ? 'CERT_HAS_EXPIRED' : undefined;
+  const problem = socket.authorized ? expired : String(socket.authorizationError);
+  return {
+    certificateSubject: printable(certificate.subject),
+    certificateIssuer: printable(certificate.issuer),
+    ...(problem === undefined ? {} : { certificateProblem: problem }),
+  };
+}
+
+/** One line of plain ASCII. Node gives the parts of a name line by line, or `undefined` for an empty name. */
+function printable(name: string | undefined): string {
+  return (name ?? '')
+    .slice(0, maxNameLength)
+    .replaceAll('\n', ', ')
+    .replace(/[^ -~]/g, '?');
+}

@@ -1,0 +1,36 @@
+import { Socket } from 'node:net';
+import type { HandshakeFailure, HandshakeFailureCause } from '../../observability/logger.ts';
+
+/**
+ * OpenSSL's names, which differ between versions in their beginning. Clients of Node or OpenSSL that do not trust our CA
+ * send the first alert, clients of Go the second and clients of Java the third.
+ */
+const causes: readonly (readonly [RegExp, HandshakeFailureCause])[] = [
+  [/_HTTP_REQUEST$/, 'plain-http'],
+  [/_ALERT_UNKNOWN_CA$/, 'unknown-ca'],
+  [/_ALERT_BAD_CERTIFICATE$/, 'bad-certificate'],
+  [/_ALERT_CERTIFICATE_UNKNOWN$/, 'certificate-unknown'],
+  [/_ALERT_CERTIFICATE_EXPIRED$/, 'certificate-expired'],
+];
+
+/**
+ * Mistakes of a client that never gets a response, and that an operator can correct. `undefined` for anything else: port
+ * scans and health checks of load balancers would fill the log.
+ */
+export function handshakeFailure(error: Error, socket: Socket): HandshakeFailure | undefined {
+  const code = 'code' in error ? String(error.code) : '';
+  if (!code.startsWith('ERR_SSL_')) return undefined;
+  const cause = causes.find(([name]) => name.test(code))?.[1];
+  return cause === undefined ? undefined : { cause, peer: peerOf(socket) };
+}
+
+/** Node keeps an address that was read once, and cannot read it when the connection has ended. */
+export function rememberPeer(socket: Socket): void {
+  void socket.remoteAddress;
+}
+
+/** The TCP connection of a failed handshake is not part of Node's API. */
+function peerOf(socket: Socket): string | undefined {
+  const connection: unknown = Reflect.get(socket, '_parent');
+  return connection instanceof Socket ? connection.remoteAddress : socket.remoteAddress;
+}

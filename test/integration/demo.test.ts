@@ -1,0 +1,153 @@
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { freePorts, Processes } from '../support/demo.ts';
+
+let processes: Processes;
+
+beforeEach(() => {
+  processes = new Processes();
+});
+afterEach(() => processes.clear());
+
+const post = (url: string, body = '', headers: Record<string, string> = {}): Promise<Response> =>
+  fetch(url, { method: 'POST', body: new URLSearchParams(body), headers });
+
+it('signs forms that the simulator verifies, and deletes its keys and its ready file at the end', async () => {
+  const { proxyUrl, adminUrl, readyFile, stop } = await processes.startDemo();
+  const transfer = await post(`${proxyUrl}/sandbox/gw/api/v4/transfer/1234`, 'client_orderid=i1&amount=1');
+  expect([transfer.status, await transfer.text()]).toEqual([200, expect.stringContaining('gw-order-id')]);
+  expect(await (await fetch(`${adminUrl}/readyz`)).json()).toMatchObject({ ready: true });
+  expect(await stop()).toMatchObject({ code: 0, err: '' });
+  expect(existsSync(readyFile)).toBe(false);
+  expect(readdirSync(processes.folder)).toEqual([]);
+});
+
+it('accepts any bearer token', async () => {
+  const { proxyUrl } = await processes.startDemo();
+  for (const authorization of ['Bearer anything', 'Bearer ???']) {
+    const url = `${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/acme`;
+    expect((await post(url, '', { authorization })).status).toBe(200);
+  }
+});
+
+it('runs several times at once, each with keys of its own', async () => {
+  const [first, second] = [await processes.startDemo(), await processes.startDemo()];
+  for (const { proxyUrl } of [first, second]) {
+    const balance = await post(`${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/beta`);
+    expect(balance.status).toBe(200);
+  }
+  expect(
+    new Set([first, second].flatMap(({ proxyUrl, adminUrl, gatewayUrl }) => [proxyUrl, adminUrl, gatewayUrl]))
+      .size,
+  ).toBe(6);
+  const keyDirectories = readdirSync(processes.folder).filter((name) => name.startsWith('countersign-keys-'));
+  expect(keyDirectories).toHaveLength(2);
+});
+
+it('is what serve runs without a configuration, with the same options', async () => {
+  const { proxyUrl } = await processes.startDemo([], 'serve');
+  expect((await post(`${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/acme`)).status).toBe(200);
+});
+
+it('runs a scenario, and shows why the simulator rejected a request', async () => {
+  const scenario = join(processes.folder, 'scenario.yaml');
+  writeFileSync(
+    scenario,
+    'product: pay\nlogins: { shop: { balances: [] }, constructor: {} }\nendpoints: ["9"]\ngroups: { "90": ["9"] }\n' +
+      'signatures: { transfer: HMAC-SHA1 }\n' +
+      'orders: [{ login: shop, endpoint: "9", client_orderid: o1, orderid: "5", stages: [{ status: approved }] }]\n',
+  );
+  const { proxyUrl, stop } = await processes.startDemo(['--scenario', scenario]);
+  const api = `${proxyUrl}/sandbox/pay/api`;
+  const status = await post(`${api}/v4/status/group/90`, 'login=shop&client_orderid=o1');
+  expect(await status.text()).toContain('status=approved');
+  expect((await post(`${api}/v4/transfer/9`, 'client_orderid=o2&amount=1')).status).toBe(200);
+  const rejected = await post(`${api}/v2/get-balance/manager/constructor`);
+  expect([rejected.status, rejected.headers.get('Simulator-Rejection')]).toEqual([403, expect.any(String)]);
+  const { out } = await stop();
+  expect(out).toContain(`curl -d login=shop -d client_orderid=o1 ${api}/v4/status/9\n`);
+});
+
+it.each([
+  ['port', 'Countersign cannot start: '],
+  ['admin-port', 'Countersign cannot start: '],
+  ['gateway-port', 'countersign demo: the gateway simulator cannot listen: '],
+])('names --%s when that port is in use', async (option, prefix) => {
+  const other = createServer();
+  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+  const address = other.address();
+  const port = typeof address === 'object' ? address?.port : undefined;
+  const { code, err } = await processes.run(['demo', ...freePorts, `--${option}`, String(port)]);
+  expect([code, err]).toEqual([
+    1,
+    `${prefix}Cannot listen on 127.0.0.1:${port}: the port is in use. Stop the other process, or choose another port. The option is --${option}.\n`,
+  ]);
+  other.close();
+});
+
+it('listens for others only with --allow-anonymous', async () => {
+  const { code, err } = await processes.run(['demo', ...freePorts, '--host', '0.0.0.0']);
+  expect([code, err]).toEqual([
+    2,
+    'countersign demo: --host 0.0.0.0 lets others send requests without credentials: ' +
+      'add --allow-anonymous if that is intended\n',
+  ]);
+  const { proxyUrl } = await processes.startDemo(['--host', '0.0.0.0', '--allow-anonymous']);
+  expect(proxyUrl).toMatch(/^http:\/\/0\.0\.0\.0:/);
+  const local = proxyUrl.replace('0.0.0.0', '127.0.0.1');
+  expect((await post(`${local}/sandbox/gw/api/v2/get-balance/manager/acme`)).status).toBe(200);
+});
+
+it.each([
+  [['--port', '65536'], '--port must be a port from 0 to 65535'],
+  [['--gateway-port', 'x'], '--gateway-port must be between 0 and 65535'],
+  [['--scenario', '/nowhere.yaml'], '/nowhere.yaml does not exist. Check the path.'],
+])('rejects %j', async (argv, message) => {
+  const { code, err } = await processes.run(['demo', ...argv]);
+  expect([code, err]).toEqual([2, expect.stringContaining(message)]);
+});
+
+it('ends with an error when the ready file cannot be written', async () => {
+  const readyFile = join(processes.folder, 'no-such-folder', 'ready.json');
+  const { code, err } = await processes.run(['demo', ...freePorts, '--ready-file', readyFile]);
+  expect([code, err]).toEqual([1, expect.stringContaining(`--ready-file ${readyFile} cannot be written`)]);
+});
+
+it.each([true, false])(
+  'explain --curl prints a request that the running demo accepts (named: %s)',
+  async (isNamed) => {
+    const { readyFile, gatewayUrl, proxyUrl } = await processes.startDemo();
+    const target = '/sandbox/gw/api/v4/status/1234';
+    const argv = ['explain', '--target', target, '--curl', ...(isNamed ? ['--demo', readyFile] : [])];
+    const explained = processes.run(argv, 'login=acme&client_orderid=invoice-1');
+    const { code, out, err } = await explained;
+    expect([code, err]).toEqual([
+      0,
+      `Using the keys and the gateway simulator of the running demo at ${proxyUrl}.\n`,
+    ]);
+    const [, url = '', authorization = '', body = ''] =
+      /curl -X POST '(.*)' \\\n {2}-H 'Authorization: (.*)' \\\n {2}--data-raw '(.*)'/.exec(out) ?? [];
+    expect(url).toBe(`${gatewayUrl}/gw/api/v4/status/1234`);
+    const headers = { authorization, 'content-type': 'application/x-www-form-urlencoded' };
+    const response = await fetch(url, { method: 'POST', headers, body });
+    expect([response.status, await response.text()]).toEqual([
+      200,
+      expect.stringContaining('status=approved'),
+    ]);
+  },
+);
+
+it('explain --demo rejects the ready file of a demo that has ended', async () => {
+  const { readyFile, stop } = await processes.startDemo();
+  const content = readFileSync(readyFile);
+  await stop();
+  writeFileSync(readyFile, content.toString().replace(/"pid": \d+/, '"pid": 999999999'));
+  const argv = ['explain', '--target', '/sandbox/gw/api/v4/status/1234', '--demo', readyFile];
+  const explained = processes.run(argv, 'login=acme');
+  expect(await explained).toMatchObject({
+    code: 1,
+    err: expect.stringContaining(`${readyFile} is not the ready file of a running demo`),
+  });
+});

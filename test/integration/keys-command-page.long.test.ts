@@ -1,0 +1,66 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { KeysTestEnvironment } from '../support/keys-test-environment.ts';
+import { root } from '../support/sources.ts';
+import { devServer, type RunningVault } from '../support/stub-vault/real-vault.ts';
+import { rootToken } from '../support/stub-vault/state.ts';
+import { PageRunner, plainly, stepsIn } from '../support/vault-page.ts';
+
+const page = readFileSync(join(root, 'deploy/vault/README.md'), 'utf8');
+const steps = stepsIn(page);
+const real = devServer(process.env);
+
+/** A token with the platform team's policy. */
+async function platformToken({ admin }: KeysTestEnvironment): Promise<string> {
+  const name = 'countersign-platform';
+  const policy = readFileSync(join(root, `deploy/vault/policies/${name}.hcl`), 'utf8');
+  await admin.request('POST', `sys/policies/acl/${name}`, { policy });
+  return admin.token({ policies: [name], ttl: '1h' });
+}
+
+describe('deploy/vault/README.md', () => {
+  it('has terminal sessions', () => {
+    expect(steps.length).toBeGreaterThan(10);
+  });
+
+  it('has the four procedures', () => {
+    expect([...page.matchAll(/^## (.*)$/gm)].map(([, title]) => title)).toEqual([
+      'Adding a login',
+      'Rotating a control key',
+      'Rotating an RSA key',
+      'Emergency: key leaked',
+    ]);
+  });
+});
+
+for (const target of [{ name: 'the stub' }, real]) {
+  const isReal = target === real;
+  (isReal && real.program === undefined ? describe.skip : describe)(
+    `deploy/vault/README.md, against ${target.name}`,
+    () => {
+      const setup = new KeysTestEnvironment();
+      let server: RunningVault | undefined;
+      let runner: PageRunner;
+
+      beforeAll(async () => {
+        server = isReal ? await real.open() : undefined;
+        await setup.open(server);
+        runner = isReal
+          ? new PageRunner(setup, await platformToken(setup), real.program)
+          : new PageRunner(setup, rootToken);
+      }, 20_000);
+      afterAll(async () => {
+        await setup.close();
+        await server?.close();
+      });
+
+      it.each(steps.map((step) => ({ ...step, name: step.command.replaceAll(/\s*\\\n\s*/g, ' ') })))(
+        'shows what this prints: $name',
+        async (step) => {
+          expect(plainly(await runner.run(step))).toBe(plainly(step.output));
+        },
+      );
+    },
+  );
+}

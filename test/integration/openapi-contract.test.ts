@@ -1,0 +1,105 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import { parse } from 'yaml';
+import { z } from 'zod';
+import { Processes } from '../support/demo.ts';
+import { root } from '../support/sources.ts';
+
+const text = readFileSync(join(root, 'docs/openapi.yaml'), 'utf8');
+const operation = z.object({
+  operationId: z.string(),
+  requestBody: z.object({ content: z.record(z.string(), z.object({ schema: z.json() })) }),
+  responses: z.record(z.string(), z.object({ $ref: z.string() })),
+});
+const document = z
+  .object({
+    paths: z.record(z.string(), z.object({ post: operation })),
+    components: z.object({
+      schemas: z.object({ Problem: z.record(z.string(), z.json()) }),
+      headers: z.record(z.string(), z.object({ schema: z.record(z.string(), z.json()) })),
+    }),
+  })
+  .parse(parse(text));
+
+const ajv = new Ajv2020({ strict: false, allErrors: true });
+addFormats.default(ajv);
+const isProblem = ajv.compile(document.components.schemas.Problem);
+const headerSchemas: Readonly<Record<string, string>> = {
+  'X-Request-Id': 'RequestId',
+  'Countersign-Outcome': 'Outcome',
+  'Proxy-Status': 'ProxyStatus',
+};
+
+const processes = new Processes();
+let api: string;
+
+beforeAll(async () => {
+  api = `${(await processes.startDemo()).proxyUrl}/sandbox/gw`;
+}, 60_000);
+afterAll(() => processes.clear());
+
+async function post(path: string, form: Record<string, string>, headers: Record<string, string> = {}) {
+  const url =
+    api + path.replace('{login}', 'acme').replace('{endpoint}', '1234').replace('{endpointGroup}', '77');
+  return fetch(url, { method: 'POST', body: new URLSearchParams(form), headers });
+}
+
+function expectDocumentedHeaders(response: Response): void {
+  for (const [header, name] of Object.entries(headerSchemas)) {
+    const validate = ajv.compile(document.components.headers[name]?.schema ?? false);
+    expect([header, validate(response.headers.get(header))]).toEqual([header, true]);
+  }
+}
+
+async function expectProblem(response: Response, { responses }: z.infer<typeof operation>): Promise<void> {
+  expectDocumentedHeaders(response);
+  expect(response.headers.get('Content-Type')).toBe('application/problem+json');
+  expect(responses[response.status]?.$ref).toBe(`#/components/responses/${response.status}`);
+  isProblem(await response.json());
+  expect(isProblem.errors).toBeNull();
+}
+
+const form = { login: 'acme', client_orderid: 'invoice-1', amount: '1.00', currency: 'EUR' };
+
+describe.each(Object.entries(document.paths))('%s', (path, { post: described }) => {
+  const schema = described.requestBody.content['application/x-www-form-urlencoded']?.schema ?? false;
+  const isForm = ajv.compile(z.union([z.boolean(), z.record(z.string(), z.json())]).parse(schema));
+  const { login: _, ...withoutLogin } = form;
+  const sent = described.operationId.startsWith('order-status') ? form : withoutLogin;
+
+  it('responds to a form that fits the schema', async () => {
+    expect(isForm(sent)).toBe(true);
+    const response = await post(path, sent);
+    expectDocumentedHeaders(response);
+    expect([response.status, response.headers.get('Countersign-Outcome')]).toEqual([200, 'answered']);
+  });
+
+  it('rejects OAuth parameters, as the schema does', async () => {
+    const wrong = { ...sent, oauth_nonce: '1' };
+    expect(isForm(wrong)).toBe(false);
+    await expectProblem(await post(path, wrong), described);
+  });
+
+  it.each([
+    ['another content type', { 'Content-Type': 'application/json' }],
+    ['another encoding', { 'Content-Encoding': 'gzip' }],
+  ])('rejects %s', async (_name, headers) => {
+    await expectProblem(await post(path, sent, headers), described);
+  });
+
+  it('requires the parameters that the schema requires', async () => {
+    const isComplete = isForm({});
+    const response = await post(path, {});
+    expect(isComplete).toBe(response.status === 200);
+    if (!isComplete) await expectProblem(response, described);
+  });
+});
+
+it('problems for unknown paths are as described', async () => {
+  const [first] = Object.values(document.paths);
+  if (first === undefined) throw new TypeError('no path');
+  await expectProblem(await post('/api/v9/none', {}), first.post);
+});

@@ -1,0 +1,132 @@
+import { createServer } from 'node:http';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { paths, post, statusForm } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
+import { expectProblem } from '../support/problem.ts';
+import { formRequest } from '../support/raw-http.ts';
+import { startProxy, type TestProxy } from '../support/service.ts';
+
+const { balance, status } = paths;
+const starts = harness(afterAll);
+let edge: Edge;
+beforeAll(async () => {
+  edge = await starts.edge();
+});
+
+const ask = (path: string, form = '', headers: readonly string[] = []) =>
+  edge.send(formRequest(path, form, headers));
+
+describe('the detail of an error', () => {
+  it.each([
+    ['Content-Type: application/json', 'The Content-Type is application/json.'],
+    ['Content-Type: application/x-www-form-urlencoded; charset=utf-16', 'The form has the charset utf-16.'],
+    ['Content-Encoding: gzip', 'The Content-Encoding is gzip.'],
+  ])('says what arrived: %s', async (header, text) => {
+    const problem = expectProblem(await ask(balance, 'a=b', [header]), 'unsupported-media-type');
+    expect(problem.detail).toContain(text);
+  });
+
+  it('names the endpoint that has no login', async () => {
+    const problem = expectProblem(await ask('/sandbox/gw/api/v4/transfer/77'), 'login-missing');
+    expect(problem.detail).toContain('Endpoint 77 is not mapped to a login.');
+  });
+
+  it('names no endpoint that looks like a card number', async () => {
+    const response = await ask('/sandbox/gw/api/v4/transfer/4111111111111111');
+    expectProblem(response, 'login-missing');
+    expect(response.body.toString()).not.toContain('4111');
+  });
+
+  it.each(['/sandbox', '/nowhere'])(
+    'on an unknown path in %s is about its text alone',
+    async (environment) => {
+      const detailOf = async (path: string) =>
+        expectProblem(await ask(`${environment}${path}`), 'unknown-route').detail;
+      expect(await detailOf('/gw/api/v9/transfer/1')).toBe(
+        'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment and of the operation.',
+      );
+      expect(await detailOf('/gw/api/v9/transfer/1/')).toMatch(/The path ends with a slash\.$/);
+      expect(await detailOf('/gw/api/v9/Transfer/1')).toMatch(
+        /has capital letters, and paths are case-sensitive\.$/,
+      );
+      expect(await detailOf('/api/v9/transfer/1')).toMatch(/only one segment before \/api\//);
+    },
+  );
+});
+
+describe("a client's X-Request-Id", () => {
+  const lineOf = async (id: unknown) => {
+    for (;;) {
+      const line = edge
+        .logLines()
+        .find(({ requestId, msg }) => requestId === id && msg === 'request completed');
+      if (line !== undefined) return line;
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  };
+
+  it('is in the log line, and never replaces ours or reaches the gateway', async () => {
+    const response = await ask(status, statusForm, ['X-Request-Id: order-7']);
+    const id = response.headers['x-request-id'];
+    expect(id).not.toBe('order-7');
+    expect(await lineOf(id)).toMatchObject({ status: 200, callerRequestId: 'order-7' });
+    expect(JSON.stringify(edge.gateway.requests.at(-1))).not.toContain('order-7');
+  });
+
+  it('is in an error response', async () => {
+    const response = await ask('/nowhere', '', ['X-Request-Id: order-7']);
+    const problem: { requestId: unknown; callerRequestId: unknown } = JSON.parse(response.body.toString());
+    expect(problem.callerRequestId).toBe('order-7');
+    expect(await lineOf(problem.requestId)).toMatchObject({ callerRequestId: 'order-7' });
+  });
+
+  it.each(['4111111111111111', '4111-1111-1111-1111', 'a b', 'x'.repeat(65), 'one\r\nX-Request-Id: two'])(
+    'is ignored if it is %j',
+    async (id) => {
+      const response = await ask('/nowhere', '', [`X-Request-Id: ${id}`]);
+      const problem = expectProblem(response, 'unknown-route');
+      expect(Object.keys(await lineOf(problem.requestId))).not.toContain('callerRequestId');
+    },
+  );
+});
+
+describe('a line feed', () => {
+  let sent = '';
+  const gateway = createServer((_request, response) => {
+    response.setHeader('Content-Type', 'text/html').end(sent);
+  });
+  let proxy: TestProxy;
+  beforeAll(async () => {
+    await new Promise<void>((resolve) => {
+      gateway.listen(0, '127.0.0.1', resolve);
+    });
+    const address = gateway.address();
+    proxy = await startProxy({
+      gateway: `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`,
+    });
+  });
+  afterAll(async () => {
+    await proxy.stop();
+    gateway.close();
+  });
+
+  it('ends the JSON that Countersign makes of a status', async () => {
+    sent = 'status=approved\n';
+    const headers = { Accept: 'application/json' };
+    expect((await post(`${proxy.url}${status}`, statusForm, headers)).body).toBe('{"status":"approved"}\n');
+  });
+
+  it.each(['', '[]', 'status=approved', '{"a":1}'])(
+    'is never added to what the gateway sent: %j',
+    async (body) => {
+      sent = body;
+      expect((await post(`${proxy.url}${balance}`, '')).body).toBe(body);
+    },
+  );
+
+  it('ends /readyz', async () => {
+    const response = await fetch(`${proxy.adminUrl}/readyz`);
+    expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8');
+    expect(await response.text()).toMatch(/^\{"ready":.*\}\n$/);
+  });
+});

@@ -1,0 +1,265 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { request as httpsRequest } from 'node:https';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { paths, statusForm } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
+import { formRequest } from '../support/raw-http.ts';
+import { describeWith } from '../support/requires.ts';
+import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
+import { until } from '../support/until.ts';
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
+const bearer = (token: string): string => `Authorization: Bearer ${token}`;
+const balanceOf = (login: string): string => `/sandbox/gw/api/v2/get-balance/manager/${login}`;
+const reading = { environments: ['sandbox'], operations: ['manager-balance'] };
+
+const callers = [
+  {
+    name: 'billing',
+    credentials: [{ tokenSha256: sha256('billing-token') }],
+    allow: [{ ...reading, logins: ['acme'] }],
+  },
+  {
+    name: 'wide',
+    credentials: [{ tokenSha256: sha256('wide-token') }],
+    allow: [{ ...reading, logins: ['b*'] }],
+  },
+  { name: 'trial', mode: 'dry-run' as const, credentials: [{ tokenSha256: sha256('trial-token') }] },
+];
+const keys = { controlKey: 'a control key' };
+
+const { balance, status } = paths;
+const starts = harness(afterAll);
+
+const lineOf = (proxy: Edge, requestId: unknown): Record<string, unknown> =>
+  proxy.logLines().find((line) => line.msg === 'request completed' && line.requestId === requestId) ?? {};
+
+describe('the log line of a rejected request', () => {
+  let edge: Edge;
+  beforeAll(async () => {
+    edge = await starts.edge({ keys: { acme: keys, beta: keys }, config: { callers } });
+  });
+
+  async function ask(path: string, headers: readonly string[], form = '') {
+    const response = await edge.send(formRequest(path, form, headers));
+    await until(() => lineOf(edge, response.headers['x-request-id']).msg !== undefined);
+    return { response, line: lineOf(edge, response.headers['x-request-id']) };
+  }
+
+  it('without known credentials says where it came from, where it would have gone, and starts the hash', async () => {
+    const { response, line } = await ask(balance, [bearer('wrong-token')]);
+    expect(response.status).toBe(401);
+    expect(line).toMatchObject({
+      peer: '127.0.0.1',
+      method: 'POST',
+      environment: 'sandbox',
+      operation: 'manager-balance',
+      credential: 'token',
+      tokenHash: sha256('wrong-token').slice(0, 8),
+    });
+    expect(Object.keys(line)).not.toContain('login');
+    expect(edge.logText()).not.toContain(sha256('wrong-token').slice(0, 9));
+  });
+
+  it.each([
+    ['none', []],
+    ['malformed-token', ['Authorization: Bearer']],
+    ['malformed-token', ['Authorization: Bearer "billing-token"']],
+    ['other-scheme', ['Authorization: Basic YTpi']],
+  ])('says that the credential was %s', async (credential, headers) => {
+    const { line } = await ask(balance, headers);
+    expect(line).toMatchObject({ credential, peer: '127.0.0.1' });
+    expect(Object.keys(line)).not.toContain('tokenHash');
+  });
+
+  it.each(['/sandbox/gw/api/v4/nothing/mark-in-a-path', '/mark-in-a-path/gw/api/v4/transfer/1'])(
+    'never holds the path %s',
+    async (path) => {
+      const { response, line } = await ask(path, []);
+      expect(response.status).toBe(401);
+      expect(Object.keys(line)).not.toContain('environment');
+      expect(edge.logText()).not.toContain('mark-in-a-path');
+    },
+  );
+
+  it('without a grant names a configured login, and the token that was used', async () => {
+    const { response, line } = await ask(status, [bearer('billing-token')], statusForm);
+    expect(response.status).toBe(403);
+    expect(line).toMatchObject({
+      caller: 'billing',
+      environment: 'sandbox',
+      operation: 'order-status',
+      login: 'acme',
+      peer: '127.0.0.1',
+      method: 'POST',
+      tokenHash: sha256('billing-token').slice(0, 8),
+    });
+  });
+
+  it('without a grant names a login only once its keys are known, and gives the client the same bytes', async () => {
+    const same = ({ body, headers }: Awaited<ReturnType<Edge['send']>>): string =>
+      body.toString().replaceAll(headers['x-request-id'] ?? '', 'ID');
+    const ghost = await ask(balanceOf('ghost'), [bearer('billing-token')]);
+    const before = await ask(balanceOf('beta'), [bearer('billing-token')]);
+    expect([ghost.line.login, before.line.login]).toEqual(['unknown', 'unknown']);
+    expect((await ask(balanceOf('beta'), [bearer('wide-token')])).response.status).toBe(200);
+    const after = await ask(balanceOf('beta'), [bearer('billing-token')]);
+    expect(after.line.login).toBe('beta');
+    expect(same(after.response)).toBe(same(ghost.response));
+  });
+
+  it('does not name the login in the metrics', async () => {
+    await ask(balanceOf('ghost'), [bearer('billing-token')]);
+    await ask(status, [bearer('billing-token')], statusForm);
+    const denied = (await edge.metrics())
+      .split('\n')
+      .filter((sample) => /countersign_requests_total.*(not-allowed|caller-unknown)/.test(sample));
+    expect(denied.length).toBeGreaterThan(0);
+    expect(denied.join('\n')).not.toMatch(/acme|beta|ghost|127\.0\.0\.1/);
+  });
+
+  it('of a dry run is found by its request ID', async () => {
+    const { response } = await ask(balance, [bearer('trial-token')]);
+    const lines = edge.logLines().filter(({ msg }) => msg === 'would be denied in enforce mode');
+    expect(lines).toEqual([
+      expect.objectContaining({
+        requestId: response.headers['x-request-id'],
+        caller: 'trial',
+        login: 'acme',
+      }),
+    ]);
+  });
+
+  it('of any other request does not say who sent it', async () => {
+    const { line } = await ask(balance, [bearer('billing-token')]);
+    expect(line).toMatchObject({ status: 200, login: 'acme' });
+    expect(Object.keys(line)).not.toEqual(expect.arrayContaining(['peer']));
+    expect(Object.keys(line)).not.toEqual(expect.arrayContaining(['credential']));
+  });
+});
+
+describeWith('openssl')('with TLS (needs the program openssl)', () => {
+  let folder: string;
+  let edge: Edge;
+  let ours: Ca;
+  let stranger: Issued;
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'countersign-rejected-'));
+    ours = new Ca(folder, 'ours');
+    const server = ours.issue('server');
+    stranger = ours.issue('stranger');
+    edge = await starts.edge({
+      keys: { acme: keys },
+      config: {
+        callers: [{ name: 'billing', credentials: [{ certificateUri: 'spiffe://test/billing' }] }],
+        proxy: {
+          port: 0,
+          tls: { certFile: server.certFile, keyFile: server.keyFile, clientCaFile: ours.file },
+        },
+      },
+    });
+  }, 60_000);
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  /** A certificate that its owner made, with any name. */
+  function selfSigned(subject: string): Pick<Issued, 'cert' | 'key'> {
+    const [certFile, keyFile] = [join(folder, 'self.crt'), join(folder, 'self.key')];
+    const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', keyFile];
+    execFileSync('openssl', ['req', '-x509', '-utf8', ...key, '-out', certFile, '-subj', subject], {
+      stdio: 'pipe',
+    });
+    return { cert: readFileSync(certFile), key: readFileSync(keyFile) };
+  }
+
+  async function askWith({ cert, key }: Pick<Issued, 'cert' | 'key'>) {
+    const options = { method: 'POST', agent: false as const, ca: ours.cert, cert, key };
+    const id = await new Promise((resolve, reject) => {
+      const request = httpsRequest(`${edge.url}${balance}`, options, (response) => {
+        expect(response.statusCode).toBe(401);
+        response.resume().once('end', () => resolve(response.headers['x-request-id']));
+      });
+      request.once('error', reject).end();
+    });
+    await until(() => lineOf(edge, id).msg !== undefined);
+    return lineOf(edge, id);
+  }
+
+  const failures = (cause: string) =>
+    edge.logLines().filter((line) => line.msg === 'TLS handshake failed' && line.cause === cause);
+
+  it('a certificate without a caller is named by subject and issuer', async () => {
+    const line = await askWith(stranger);
+    expect(line).toMatchObject({
+      peer: '127.0.0.1',
+      credential: 'certificate',
+      certificateSubject: 'CN=stranger',
+      certificateIssuer: 'CN=ours',
+    });
+    expect(Object.keys(line)).not.toContain('certificateProblem');
+  });
+
+  it('a certificate of another CA is named with the reason, however it is named: bounded, on one line', async () => {
+    const line = await askWith(
+      selfSigned(
+        `/CN=caf\u00e9 4111111111111111/O=${'o'.repeat(64)}/OU=${'u'.repeat(64)}/L=${'l'.repeat(120)}`,
+      ),
+    );
+    expect(line).toMatchObject({
+      credential: 'certificate',
+      certificateProblem: expect.stringMatching(/^[A-Z_]+$/),
+      certificateSubject: expect.stringMatching(/^[ -~]{100,250}$/),
+    });
+    expect(edge.logText()).not.toContain('4111111111111111');
+  });
+
+  it('plain HTTP is logged, with the address', async () => {
+    const { hostname, port } = new URL(edge.url);
+    const socket = connect(Number(port), hostname);
+    socket.resume().on('error', () => {});
+    socket.write(formRequest(balance));
+    await once(socket, 'close');
+    await until(() => failures('plain-http').length > 0);
+    expect(failures('plain-http')).toEqual([
+      expect.objectContaining({ level: 'warn', peer: '127.0.0.1', msg: 'TLS handshake failed' }),
+    ]);
+  });
+
+  it('a client that does not trust our CA is logged, with the address', async () => {
+    const { host } = new URL(edge.url);
+    const client = spawn('openssl', ['s_client', '-connect', host, '-verify_return_error'], {
+      stdio: 'ignore',
+    });
+    await once(client, 'exit');
+    await until(() => failures('unknown-ca').length > 0);
+    expect(failures('unknown-ca')).toEqual([expect.objectContaining({ peer: '127.0.0.1' })]);
+  });
+
+  it('a port scan is not logged', async () => {
+    const before = edge.logLines().length;
+    const { hostname, port } = new URL(edge.url);
+    const socket = connect(Number(port), hostname);
+    await once(socket, 'connect');
+    socket.resetAndDestroy();
+    await askWith(stranger);
+    expect(edge.logLines()).toHaveLength(before + 1);
+  });
+
+  it('lines of failed handshakes are limited to a rate', async () => {
+    const { hostname, port } = new URL(edge.url);
+    for (let nth = 0; nth < 150; nth += 1) {
+      const socket = connect(Number(port), hostname);
+      socket.resume().on('error', () => {});
+      socket.write('GET / HTTP/1.1\r\n\r\n');
+      await once(socket, 'close');
+    }
+    expect(failures('plain-http').length).toBeLessThan(150);
+    expect(await edge.metrics()).toMatch(/^countersign_log_lines_suppressed_total [1-9]/m);
+  });
+});

@@ -1,0 +1,225 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Load, type LoadRequest, printNumbers } from '../support/load.ts';
+import { balanceOf, type KeySet, statusOf, TestCluster, transferOf } from '../support/test-cluster.ts';
+
+/** Seconds between the two events of a rotation: scaled down, unless the full length is requested. */
+const seconds = Number(process.env['COUNTERSIGN_ROTATION_SECONDS'] ?? 2.2);
+const processes = 2;
+/** Requests per second in all; `COUNTERSIGN_ROTATION_RATE=200` if the machine is idle. */
+const rate = Number(process.env['COUNTERSIGN_ROTATION_RATE'] ?? 70);
+const logins = ['acme', 'control-only', 'private-only'];
+/** One transfer, and a balance and a status query of each login, per process. */
+const waveSize = processes * (1 + 2 * logins.length);
+/** Milliseconds between the waves of requests. */
+const every = (1_000 * waveSize) / rate;
+const fresh = 2;
+/** Seconds of the Vault outage, and until a process has the key after it: 2 s for the recovery, 1 s for the key. */
+const [outage, step] = [2.5, 3];
+/** Milliseconds during which a canary covers later payments. */
+const canaryInterval = 500;
+/** Milliseconds after which everything that was in flight at a switch has ended. */
+const settled = 1_200;
+const reads = /^(balance|status)/;
+/** Keys that change in a rotation, over all processes: two of `acme`, one of each of the others. */
+const changes = 4 * processes;
+
+type KeysOf = Readonly<Record<string, KeySet>>;
+
+interface Switch {
+  readonly title: string;
+  /** Milliseconds since 1970: when the gateway dropped the old keys, and when it did so again. */
+  readonly at: number;
+  endedAt: number;
+}
+
+/** A line of the log about a transfer or a status query of `acme`. */
+interface Line {
+  readonly operation: string;
+  readonly rejection: unknown;
+  readonly status: unknown;
+  readonly process: number;
+  readonly startedAt: number;
+  readonly endedAt: number;
+}
+
+describe.each([false, true])(
+  'while keys are rotated three times in a row, keys.rotation.canary: %s,',
+  (canary) => {
+    let cluster: TestCluster;
+    let load: Load;
+    let keys: KeysOf;
+    let lines: readonly Line[];
+    const switches: Switch[] = [];
+
+    beforeAll(
+      async () => {
+        cluster = await new TestCluster({ logins, fresh: `${fresh}s`, vaultTimeout: '1s', canary }).open();
+        keys = Object.fromEntries(logins.map((login) => [login, cluster.first]));
+        await cluster.startProcesses(processes, await cluster.appRole());
+        load = new Load(wave, every);
+        await wait(1_000);
+        await rotate('Vault first', async (next) => {
+          putInVault(next);
+          await wait(seconds * 1_000);
+        });
+        await rotate('the gateway first', async (next) => {
+          accept(keys, next);
+          await wait(seconds * 1_000);
+          putInVault(next);
+        });
+        await rotate('right after an outage of Vault', async (next) => {
+          cluster.vault.fail({ kind: 'black-hole' });
+          await wait(outage * 500);
+          putInVault(next);
+          await wait(outage * 500);
+          cluster.vault.heal();
+          await wait(step * 1_000);
+        });
+        await load.end();
+        lines = cluster.processes.flatMap((one, index) =>
+          one.logLines().flatMap((line) => lineOf(line, index)),
+        );
+        printNumbers(`Rotation, ${canary ? 'with' : 'without'} the canary`, await table());
+      },
+      (2 * seconds + 60) * 1_000,
+    );
+    afterAll(() => cluster.close());
+
+    function wave(): LoadRequest[] {
+      return cluster.processes.flatMap((one) => {
+        const ofEach = logins.flatMap((login) => [balanceOf(one, login), statusOf(one, login)]);
+        return [transferOf(one), ...ofEach];
+      });
+    }
+
+    /** The keys of each login after a rotation: both are new, or one of them. */
+    function newKeys(): KeysOf {
+      const next = cluster.newKeys();
+      return {
+        acme: next,
+        'control-only': { ...cluster.first, controlKey: next.controlKey },
+        'private-only': { ...next, controlKey: cluster.first.controlKey },
+      };
+    }
+
+    function putInVault(next: KeysOf): void {
+      for (const [login, { controlKey, privateKey }] of Object.entries(next)) {
+        cluster.vault.put(`gateway/sandbox/${login}`, { control_key: controlKey, private_key: privateKey });
+      }
+    }
+
+    /** From now on the gateway accepts only these keys. */
+    function accept(...all: readonly KeysOf[]): void {
+      for (const login of logins) cluster.acceptOnly(login, ...all.flatMap((one) => one[login] ?? []));
+    }
+
+    /** @param prepare puts the next keys in Vault; then the gateway drops the old ones */
+    async function rotate(title: string, prepare: (next: KeysOf) => Promise<void>): Promise<void> {
+      const next = newKeys();
+      await prepare(next);
+      accept(next);
+      keys = next;
+      const at = Date.now();
+      await wait(settled);
+      const last = switches.at(-1);
+      if (last !== undefined) last.endedAt = at;
+      switches.push({ title, at, endedAt: Number.POSITIVE_INFINITY });
+    }
+
+    const rejectedPayments = ({ at, endedAt }: Switch): Line[] =>
+      lines.filter(
+        ({ operation, status, endedAt: end }) =>
+          operation === 'transfer' && status === 403 && end >= at && end < endedAt,
+      );
+
+    /** When a process logged the first 403 for the key of its payments, which it had received before. */
+    const firstRejection = ({ at, endedAt }: Switch, process: number): number =>
+      Math.min(
+        ...lines
+          .filter((line) => line.process === process && line.rejection !== undefined)
+          .map(({ endedAt: end }) => end)
+          .filter((end) => end >= at && end < endedAt),
+      );
+
+    async function table(): Promise<Record<string, unknown>> {
+      const rejected = switches.map((one) => [
+        `payments rejected: ${one.title}`,
+        rejectedPayments(one).length,
+      ]);
+      return {
+        'requests per second': Math.round(load.rate),
+        'balances and statuses': load.results(reads),
+        transfers: load.results(/transfer/),
+        ...Object.fromEntries(rejected),
+        'slowest response, ms': Math.round(load.slowest),
+        'rejected at the gateway': cluster.gateway.seen.count({ rejection: 'signature-wrong' }),
+        'Vault reads': cluster.vaultReads,
+        'fallbacks to older': await cluster.metric('key_fallbacks_total', { to: 'older' }),
+        'fallbacks to newer': await cluster.metric('key_fallbacks_total', { to: 'newer' }),
+        canaries: await cluster.metric('key_canaries_total'),
+      };
+    }
+
+    it(`no read fails, at ${rate} requests per second`, () => {
+      expect(load.results(reads)).toEqual({ '200 answered': expect.any(Number) });
+      expect(load.rate).toBeGreaterThan(0.95 * rate);
+    });
+
+    it('each payment is sent once, and is processed or rejected', () => {
+      const {
+        '200 answered': answered = 0,
+        '403 answered': rejected = 0,
+        ...others
+      } = load.results(/transfer/);
+      expect(others).toEqual({});
+      expect(cluster.gateway.seen.count({ operation: 'transfer' })).toBe(answered + rejected);
+      expect(new Set(cluster.transfers).size).toBe(answered);
+      expect(cluster.transfers).toHaveLength(answered);
+      expect(switches.flatMap(rejectedPayments)).toHaveLength(rejected);
+    });
+
+    it('no payment is rejected that began after its process received a 403 for the key', () => {
+      for (const one of switches) {
+        for (const { process, startedAt } of rejectedPayments(one)) {
+          expect(startedAt).toBeLessThanOrEqual(firstRejection(one, process));
+        }
+      }
+    });
+
+    if (canary) {
+      it('no payment is rejected that began more than 500 ms after the switch, because of canaries', async () => {
+        const late = switches.flatMap((one) =>
+          rejectedPayments(one).filter(({ startedAt }) => startedAt > one.at + canaryInterval),
+        );
+        expect(late).toEqual([]);
+        expect(await cluster.metric('key_canaries_total')).toBeGreaterThan(0);
+      });
+    }
+
+    it('the gateway and Vault get no more requests than needed', async () => {
+      const canaries = await cluster.metric('key_canaries_total');
+      const switched = await cluster.metric('key_canaries_total', { result: 'switched' });
+      const extra = cluster.gateway.seen.count() - load.hits.length - canaries - switched;
+      // Requests in flight when a key gets to Vault and when the gateway drops one, and the trials.
+      const atOnce = changes * (1 + Math.ceil(load.slowest / every));
+      expect(extra).toBeLessThanOrEqual(2 * switches.length * atOnce);
+      // A ring has two to five versions.
+      const refreshes = Math.ceil(load.seconds / (fresh * 0.9)) + 1;
+      const retries = switches.length * 2 * processes * logins.length;
+      expect(cluster.vaultReads).toBeLessThanOrEqual(5 * (refreshes * logins.length * processes + retries));
+    });
+
+    it('no secret leaks', async () => {
+      expect(await cluster.leaks(load.seen())).toEqual([]);
+    });
+  },
+);
+
+/** Of requests that are signed with the RSA key of `acme`. */
+function lineOf(line: Record<string, unknown>, process: number): Line[] {
+  const { operation, login, rejection, status, time, totalMs } = line;
+  if (login !== 'acme' || (operation !== 'transfer' && operation !== 'order-status')) return [];
+  const endedAt = Date.parse(String(time));
+  return [{ operation, rejection, status, process, endedAt, startedAt: endedAt - Number(totalMs) }];
+}

@@ -1,0 +1,147 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Folder } from '../support/folder.ts';
+import { post, verdict } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
+import { cached, type OutageResult, outageSeconds, printOutages, runOutage } from '../support/outage-run.ts';
+import {
+  type FailingVault,
+  type Outage,
+  type OutageContext,
+  outages,
+  revokedTokenOfAFile,
+  VaultTrust,
+} from '../support/outages.ts';
+import { startRealVault } from '../support/real-vault-server.ts';
+import { describeWith } from '../support/requires.ts';
+import { startFailingStub } from '../support/stub-vault/failing-stub.ts';
+import { vaultKeys } from '../support/stub-vault/harness.ts';
+import { StubVault } from '../support/stub-vault/server.ts';
+import { balanceOf, TestCluster, type VaultAuth } from '../support/test-cluster.ts';
+import { until } from '../support/until.ts';
+
+interface Server {
+  readonly server: string;
+  readonly start: (trust: VaultTrust) => Promise<FailingVault>;
+}
+
+const processes = 2;
+/** Seconds: TTL of a key, and the timeout of a request to Vault. */
+const [fresh, deadline] = [1, 1];
+/** Seconds after Vault's recovery within which a login without a cached key must be read. */
+const promised = 2;
+
+const program = process.env['VAULT_BIN'];
+const stub: Server = { server: 'the stub', start: startFailingStub };
+const vaults =
+  program === undefined
+    ? [stub]
+    : [stub, { server: 'a real server', start: (trust: VaultTrust) => startRealVault(program, trust) }];
+if (program === undefined) process.stderr.write('skipped: outages of a real server (set VAULT_BIN)\n');
+const logIns = [
+  { by: 'AppRole', auth: (cluster: TestCluster): Promise<VaultAuth> => cluster.appRole(), rows: outages },
+  {
+    by: 'a token from a file',
+    auth: (cluster: TestCluster): Promise<VaultAuth> => cluster.tokenFile(),
+    rows: [revokedTokenOfAFile],
+  },
+];
+/** A login that was never requested, for each outage. */
+const uncachedOf = ({ name }: Outage): string => `uncached-${name.replaceAll(/[^a-z]+/gi, '-')}`;
+const logins = [...cached, ...[...outages, revokedTokenOfAFile].map(uncachedOf)];
+
+describeWith('openssl')('during a Vault outage under load (needs the program openssl),', () => {
+  describe.each(vaults)('$server', ({ server, start }) => {
+    describe.each(logIns)('with $by', ({ by, auth, rows }) => {
+      const results: [Outage, OutageResult][] = [];
+      const folder = new Folder();
+      let place: OutageContext;
+
+      beforeAll(async () => {
+        const trust = new VaultTrust(folder);
+        const vault = await start(trust);
+        const times = { fresh: `${fresh}s`, vaultTimeout: `${deadline}s` };
+        const cluster = new TestCluster({ logins, ...times, server: vault });
+        place = { cluster, vault, trust };
+        await cluster.open();
+        await cluster.startProcesses(processes, await auth(cluster));
+        await cacheKeys(cluster);
+      }, 60_000);
+      afterAll(async () => {
+        printOutages(`Outages of ${server}, ${processes} processes that log in by ${by}`, results);
+        await place.cluster.close();
+        await place.vault.close();
+        folder.remove();
+      }, 30_000);
+
+      it.each(rows)(
+        '$name: cached keys sign, and the recovery is noticed',
+        async (outage) => {
+          const result = await runOutage(outage, place, uncachedOf(outage));
+          results.push([outage, result]);
+          expectNothingFailed(result);
+          expectLines(outage, result);
+          expect(result.firstRead).toBeLessThan(promised);
+          expectBoundedReads(outage, result);
+        },
+        60_000,
+      );
+
+      it('leaks no secret', async () => {
+        expect(await place.cluster.leaks(...results.map(([, { load }]) => load.seen()))).toEqual([]);
+      });
+    });
+  });
+});
+
+/** Makes every process cache the keys of the logins. */
+async function cacheKeys(cluster: TestCluster): Promise<void> {
+  for (const one of cluster.processes) {
+    for (const login of cached) {
+      const { url } = balanceOf(one, login);
+      await until(async () => (await post(url, '')).status === 200, `the keys of ${login} are cached`, 30);
+    }
+  }
+}
+
+function expectNothingFailed({ load }: OutageResult): void {
+  expect(load.rate).toBeGreaterThan(50);
+  expect(load.results(/./)).toEqual({ '200 answered': expect.any(Number) });
+}
+
+/** The log of each process has one line for the beginning, and one for the end. */
+function expectLines({ cause }: Outage, { begins, ends, uncachedDuring }: OutageResult): void {
+  const once = (line: unknown) => Array(processes).fill(cause === undefined ? [] : [line]);
+  const beginning = { level: 'error', cause: expect.stringMatching(cause ?? /./), seconds: 0 };
+  expect(begins).toEqual(once(expect.objectContaining(beginning)));
+  expect(ends).toEqual(once(expect.objectContaining({ level: 'info', seconds: expect.any(Number) })));
+  expect(uncachedDuring).toEqual([cause === undefined ? '200' : '503 key-source-unavailable']);
+}
+
+/** During an outage there are few requests to Vault; otherwise each key is read when it is stale, also afterward. */
+function expectBoundedReads({ cause }: Outage, result: OutageResult): void {
+  const { readsDuring = 0, readsAfter, secondsAfter } = result;
+  const refreshed = (seconds: number) => processes * logins.length * (Math.ceil(seconds / (fresh * 0.9)) + 1);
+  // Those in flight at first, at most eight per process, and then one probe per second.
+  const probed = processes * (8 + outageSeconds);
+  expect(readsDuring).toBeLessThanOrEqual(cause === undefined ? refreshed(outageSeconds) : probed);
+  expect(readsAfter).toBeLessThanOrEqual(refreshed(secondsAfter));
+}
+
+describe('a Vault that is slower than the timeout of a gateway request', () => {
+  const starts = harness();
+
+  it('does not delay requests', async () => {
+    const vault = starts.closing(new StubVault());
+    const address = await vault.listen();
+    vault.fail({ kind: 'black-hole' });
+    const proxy = await starts.proxy({
+      sandbox: { timeouts: { connect: '500ms', request: '500ms' } },
+      config: { keys: vaultKeys(address, { timeout: '10s' }) },
+    });
+    const startedAt = performance.now();
+    const response = await proxy.balance();
+    expect(performance.now() - startedAt).toBeLessThan(5000);
+    expect(verdict(response)).toBe('503 key-source-unavailable not-sent not-sent');
+    expect(response.headers['retry-after']).toBe('5');
+  });
+});

@@ -1,0 +1,103 @@
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { acquire } from '../support/port-lock.ts';
+import { root } from '../support/sources.ts';
+import { until } from '../support/until.ts';
+
+interface Manifest {
+  readonly version: string;
+  readonly dependencies: Readonly<Record<string, string>>;
+}
+
+const manifest: Manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const folder = mkdtempSync(join(tmpdir(), 'countersign-package-'));
+const modules = join(folder, 'installed/node_modules');
+const installed = join(modules, 'countersign');
+const command = join(modules, '.bin/countersign');
+const env = { PATH: [dirname(process.execPath), '/usr/bin', '/bin'].join(delimiter), HOME: folder };
+
+/**
+ * What `npm pack` makes of a copy of the checkout, installed as npm does it: the files of the tarball, its commands and
+ * its production dependencies, which are those of the checkout, since this has to work without a registry.
+ */
+beforeAll(() => {
+  const checkout = join(folder, 'checkout');
+  for (const path of [
+    'package.json',
+    'tsconfig.json',
+    'tsconfig.build.json',
+    'LICENSE',
+    'README.md',
+    'config',
+    'src',
+  ])
+    cpSync(join(root, path), join(checkout, path), { recursive: true });
+  symlinkSync(join(root, 'node_modules'), join(checkout, 'node_modules'));
+  const npm = (cwd: string, ...args: string[]): string =>
+    execFileSync('npm', [...args, '--offline', '--silent'], {
+      cwd,
+      env: { ...process.env, ...npmEnv },
+      encoding: 'utf8',
+    });
+  const tarball = npm(checkout, 'pack', '--pack-destination', folder).trim().split('\n').at(-1) ?? '';
+  mkdirSync(installed, { recursive: true });
+  execFileSync('tar', ['-xzf', join(folder, tarball), '--strip-components=1', '-C', installed]);
+  for (const name of Object.keys(manifest.dependencies)) {
+    mkdirSync(dirname(join(modules, name)), { recursive: true });
+    symlinkSync(join(root, 'node_modules', name), join(modules, name));
+  }
+  npm(join(folder, 'installed'), 'rebuild', 'countersign');
+}, 120_000);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const npmEnv = { npm_config_audit: 'false', npm_config_update_notifier: 'false', HOME: folder };
+
+it('the package holds built JavaScript, the configurations, and nothing of the checkout besides', () => {
+  expect(readdirSync(installed).sort()).toEqual(['LICENSE', 'README.md', 'config', 'dist', 'package.json']);
+  const files = readdirSync(installed, { recursive: true, encoding: 'utf8' });
+  expect(files).toEqual(expect.arrayContaining(['dist/main.js', 'dist/main.js.map', 'config/embedded.yaml']));
+  expect(files.filter((file) => /\.m?ts$/.test(file))).toEqual([]);
+});
+
+it('countersign --version prints the version', () => {
+  const { status, stdout, stderr } = spawnSync(command, ['--version'], { env, encoding: 'utf8' });
+  expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: `${manifest.version}\n`, stderr: '' });
+});
+
+it('countersign check validates a configuration', () => {
+  const config = join(installed, 'config/vault.yaml');
+  const { status, stdout } = spawnSync(command, ['check', '--no-file-checks', '--config', config], {
+    env: { ...env, BILLING_TOKEN_SHA256: '0'.repeat(64) },
+    encoding: 'utf8',
+  });
+  expect({ status, stdout }).toEqual({ status: 0, stdout: expect.stringContaining('sandbox') });
+});
+
+it('countersign serve is the demo: the first command that it prints works', async () => {
+  const release = await acquire();
+  const child = spawn(command, ['serve'], {
+    env: { ...env, TMPDIR: folder },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const exited = once(child, 'exit');
+  try {
+    let printed = '';
+    child.stdout.on('data', (chunk: Buffer) => (printed += chunk.toString()));
+    await until(() => printed.includes('Ctrl-C') || child.exitCode !== null);
+    const [, url = ''] = /curl -X POST (\S+)/.exec(printed) ?? [];
+    const response = await fetch(url, { method: 'POST' });
+    expect({ status: response.status, body: await response.text() }).toEqual({
+      status: 200,
+      body: expect.stringContaining('balance'),
+    });
+    child.kill('SIGINT');
+    expect(await exited).toEqual([0, null]);
+  } finally {
+    child.kill('SIGKILL');
+    release();
+  }
+});

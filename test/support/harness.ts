@@ -1,0 +1,90 @@
+import type { TlsOptions } from 'node:tls';
+import { afterEach } from '@jest/globals';
+import type { ListeningSimulator, ListenOptions } from '../../src/simulator/listen.ts';
+import { type FaultyGateway, type Script, startFaultyGateway } from './faulty-gateway.ts';
+import { Folder } from './folder.ts';
+import {
+  type CountersignProcess,
+  type ProcessOptions,
+  type ServeProcess,
+  type SpawnOptions,
+  spawnServe,
+  startProcess,
+} from './process.ts';
+import { type RecordingGateway, startRecordingGateway } from './recording-gateway.ts';
+import { type ProxyOptions, startProxy, type TestProxy } from './service.ts';
+import { startSimulator } from './simulator.ts';
+
+/** A Countersign in front of a gateway that records requests. */
+export interface Edge extends TestProxy {
+  readonly gateway: RecordingGateway;
+}
+
+/** A Countersign in front of a gateway that the test scripts on raw TCP. */
+export interface Pair {
+  readonly gateway: FaultyGateway;
+  readonly proxy: TestProxy;
+}
+
+/** Starts the parts of a test, and stops all of them after it. */
+export interface Harness {
+  /** In this process. */
+  readonly proxy: (options?: ProxyOptions) => Promise<TestProxy>;
+  /** In a separate process, which listens. */
+  readonly process: (options?: ProcessOptions) => Promise<CountersignProcess>;
+  /** A separate process that may fail to start. */
+  readonly spawn: (options: SpawnOptions) => ServeProcess;
+  readonly edge: (options?: ProxyOptions) => Promise<Edge>;
+  readonly pair: (scripts: readonly Script[], options?: ProxyOptions) => Promise<Pair>;
+  readonly gateway: (scripts: readonly Script[], tls?: TlsOptions, onPort?: number) => Promise<FaultyGateway>;
+  readonly recordingGateway: () => Promise<RecordingGateway>;
+  readonly simulator: (options?: Partial<ListenOptions>) => Promise<ListeningSimulator>;
+  readonly folder: () => Folder;
+  /** Closes this too. */
+  readonly closing: <T extends { close(): unknown }>(part: T) => T;
+  /** Calls this too, before the others. */
+  readonly atEnd: (end: () => unknown) => void;
+}
+
+/** @param after when all that was started is ended: after each test, or after all with `afterAll` */
+export function harness(after: (end: () => Promise<void>) => void = afterEach): Harness {
+  const ends: (() => unknown)[] = [];
+  after(async () => {
+    await Promise.all(ends.splice(0).map((end) => end()));
+  });
+  const atEnd = (end: () => unknown): void => void ends.unshift(end);
+  const closing = <T extends { close(): unknown }>(part: T): T => {
+    atEnd(() => part.close());
+    return part;
+  };
+  const proxy = async (options?: ProxyOptions): Promise<TestProxy> => {
+    const started = await startProxy(options);
+    atEnd(started.stop);
+    return started;
+  };
+  const gateway: Harness['gateway'] = async (...options) => closing(await startFaultyGateway(...options));
+  const recordingGateway = async () => closing(await startRecordingGateway());
+  return {
+    proxy,
+    process: async (options) => closing(await startProcess(options)),
+    spawn: (options) => closing(spawnServe(options)),
+    async edge(options) {
+      const recording = await recordingGateway();
+      return { ...(await proxy({ gateway: recording.url, ...options })), gateway: recording };
+    },
+    async pair(scripts, options) {
+      const faulty = await gateway(scripts);
+      return { gateway: faulty, proxy: await proxy({ gateway: faulty.url, ...options }) };
+    },
+    gateway,
+    recordingGateway,
+    simulator: async (options) => closing(await startSimulator(options)),
+    folder() {
+      const folder = new Folder();
+      atEnd(() => folder.remove());
+      return folder;
+    },
+    closing,
+    atEnd,
+  };
+}

@@ -1,0 +1,70 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdir, readdir, readFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, it } from '@jest/globals';
+import { systemErrorMessage, unexpectedErrorMessage } from '../../../../src/cli/shared/system-error.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'countersign-errors-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const errorOf = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+
+function listenError(port: number, host: string): Promise<unknown> {
+  const server = createServer();
+  return new Promise((resolve) => {
+    server.once('error', resolve).listen(port, host, () => server.close(() => resolve(undefined)));
+  });
+}
+
+it('a missing file, a directory and a file in place of a directory are named with what to do', async () => {
+  const missing = join(folder, 'missing');
+  expect(systemErrorMessage(await errorOf(readFile(missing)))).toBe(
+    `${missing} does not exist. Check the path.`,
+  );
+  expect(systemErrorMessage(await errorOf(readdir(missing)))).toBe(
+    `${missing} does not exist. Check the path.`,
+  );
+  expect(systemErrorMessage(await errorOf(mkdir(folder)))).toBe(
+    `${folder} cannot be read or written (EEXIST).`,
+  );
+});
+
+it('a port in use and a foreign address are named with what to do', async () => {
+  const other = createServer();
+  await new Promise<void>((resolve) => {
+    other.listen(0, '127.0.0.1', resolve);
+  });
+  const address = other.address();
+  const port = typeof address === 'object' ? (address?.port ?? 0) : 0;
+  expect(systemErrorMessage(await listenError(port, '127.0.0.1'))).toBe(
+    `Cannot listen on 127.0.0.1:${port}: the port is in use. Stop the other process, or choose another port.`,
+  );
+  expect(systemErrorMessage(await listenError(port, '192.0.2.1'))).toBe(
+    `Cannot listen on 192.0.2.1:${port}: this machine does not have the address. Choose another host.`,
+  );
+  other.close();
+});
+
+it.each([
+  new Error('x'),
+  'x',
+  undefined,
+  Object.assign(new Error('x'), { code: 'ECONNREFUSED', syscall: 'connect' }),
+])('another error is left as it is: %p', (error) => {
+  expect(systemErrorMessage(error)).toBeUndefined();
+});
+
+it('a bug is a sentence with its place, without the message, which may hold data', () => {
+  const text = unexpectedErrorMessage(new TypeError('card 4111111111111111'));
+  expect(text).toMatch(
+    /^Internal error \(TypeError at .*system-error\.test\.ts:\d+:\d+\)?\)\. This is a bug /,
+  );
+  expect(text).not.toContain('4111');
+  expect(unexpectedErrorMessage('4111')).toMatch(/^Internal error \(error\)\. /);
+});
