@@ -19,7 +19,17 @@ export function redactParameters(text: string): string {
 export function redactBaseString(text: string): string {
   const [method, url, parameters, ...more] = text.split('&');
   if (parameters === undefined || more.length > 0) return redact(text);
-  return [method, url, redactJoined(parameters, '%26', '%3D')].join('&');
+  return [method, redactText(url ?? ''), redactJoined(parameters, '%26', '%3D')].join('&');
+}
+
+/** Redacts card data in one parameter, encoded or not. */
+export function redactParameter(name: string, value: string): [name: string, value: string] {
+  return [redactText(name), holdsCardData(decode(name), decode(value)) ? redact(value) : value];
+}
+
+/** Redacts a text that contains a card number. */
+export function redactText(text: string): string {
+  return cardNumber.test(decode(text)) ? redact(text) : text;
 }
 
 function redactJoined(text: string, separator: string, equals: string): string {
@@ -28,14 +38,9 @@ function redactJoined(text: string, separator: string, equals: string): string {
     .map((pair) => {
       const at = pair.indexOf(equals);
       if (at === -1) return redact(pair);
-      const [name, value] = [pair.slice(0, at), pair.slice(at + equals.length)];
-      return `${redactName(name)}${equals}${holdsCardData(decode(name), decode(value)) ? redact(value) : value}`;
+      return redactParameter(pair.slice(0, at), pair.slice(at + equals.length)).join(equals);
     })
     .join(separator);
-}
-
-function redactName(name: string): string {
-  return cardNumber.test(decode(name)) ? redact(name) : name;
 }
 
 /** OAuth parameters come from the signer; a nonce may contain as many digits as a card number. */

@@ -2,6 +2,7 @@ import { alertTable } from './alert-table.ts';
 import { configurationTables } from './config-table.ts';
 import { errorTableOf } from './error-table.ts';
 import { metricTable } from './metric-table.ts';
+import { endpointTable, faultTable, rejectionTable } from './simulator-tables.ts';
 import { valuesTable } from './values-table.ts';
 
 /** Parts of pages that are made from the code: by page, then by the name of the markers around the part. */
@@ -10,6 +11,7 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = 
   'docs/errors.md': { errors: errorTableOf },
   'docs/metrics.md': { metrics: metricTable },
   'docs/operations.md': { alerts: alertTable },
+  'docs/simulator.md': { endpoints: endpointTable, faults: faultTable, rejections: rejectionTable },
   'helm/countersign/README.md': { values: valuesTable },
 };
 

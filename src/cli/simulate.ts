@@ -1,4 +1,5 @@
-import { type ListenOptions, listenSimulator } from '../simulator/listen.ts';
+import { type AdminListenOptions, listenSimulatorWithAdmin } from '../simulator/admin/listen.ts';
+import { type ListeningSimulator, type ListenOptions, listenSimulator } from '../simulator/listen.ts';
 import { loadDemoScenario } from './demo/config.ts';
 import { exitCode, type Io } from './shared/io.ts';
 import { describeListenError } from './shared/listen-error.ts';
@@ -24,9 +25,26 @@ const options = {
     default: '8090',
     description: 'Port to listen on; 0 picks a free port',
   },
+  'admin-port': {
+    type: 'string',
+    value: 'PORT',
+    description: 'Port of the admin API: journal, reset, faults, keys (docs/simulator.md). Off by default',
+  },
+  'admin-host': {
+    type: 'string',
+    value: 'HOST',
+    default: '127.0.0.1',
+    description: 'Address of the admin API. Every client that reaches it can change the accepted keys',
+  },
+  'admin-allowed-host': {
+    type: 'string',
+    value: 'NAME',
+    multiple: true,
+    description: 'Host name, besides IP addresses and localhost, that the admin API accepts; may be repeated',
+  },
 } as const;
 
-const usage = `Usage: countersign simulate --keys DIR [--scenario FILE] [--host HOST] [--port PORT]
+const usage = `Usage: countersign simulate --keys DIR [--scenario FILE] [--port PORT] [--admin-port PORT]
 
 Simulates the payment gateway: verifies signatures and responds from a scenario. Every 403 states which
 check failed.
@@ -39,7 +57,7 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid scenario, keys or usage.
 export async function simulate(argv: readonly string[], io: Io): Promise<number> {
   const parsed = parseOptions('simulate', argv, options, usage, io);
   if ('exit' in parsed) return parsed.exit;
-  let listening: ListenOptions;
+  let listening: Options;
   try {
     listening = await listenOptions(parsed.values, io);
   } catch (error) {
@@ -49,18 +67,29 @@ export async function simulate(argv: readonly string[], io: Io): Promise<number>
   return run(listening, io);
 }
 
-async function run(options: ListenOptions, io: Io): Promise<number> {
+type Options = ListenOptions & { readonly admin: AdminListenOptions | undefined };
+
+async function run(options: Options, io: Io): Promise<number> {
   try {
-    const listening = await listenSimulator(options);
-    io.out(`Gateway simulator: ${listening.url}/${options.scenario.product}`);
+    const { url, adminUrl, close } = await listen(options);
+    io.out(`Gateway simulator: ${url}/${options.scenario.product}`);
+    if (adminUrl !== undefined) io.out(`Admin API: ${adminUrl}`);
     await untilStopped();
-    await listening.close();
+    await close();
     return exitCode.done;
   } catch (error) {
-    const reason = describeListenError(error, new Map([[options.port, '--port']]));
-    io.err(`The gateway simulator cannot listen: ${reason}`);
+    const ports = new Map([[options.port, '--port']]);
+    if (options.admin !== undefined) ports.set(options.admin.port, '--admin-port');
+    io.err(`The gateway simulator cannot listen: ${describeListenError(error, ports)}`);
     return exitCode.failed;
   }
+}
+
+function listen({
+  admin,
+  ...options
+}: Options): Promise<Pick<ListeningSimulator, 'url' | 'close'> & { readonly adminUrl?: string }> {
+  return admin === undefined ? listenSimulator(options) : listenSimulatorWithAdmin({ ...options, admin });
 }
 
 interface Values {
@@ -68,12 +97,16 @@ interface Values {
   readonly scenario?: string;
   readonly host: string;
   readonly port: string;
+  readonly 'admin-port'?: string;
+  readonly 'admin-host': string;
+  readonly 'admin-allowed-host'?: readonly string[];
 }
 
 /** @throws Error for invalid options, scenario or keys */
-async function listenOptions(values: Values, io: Io): Promise<ListenOptions> {
+async function listenOptions(values: Values, io: Io): Promise<Options> {
   if (values.keys === undefined) throw new Error('--keys DIR is required\nSee: countersign simulate --help');
   const port = portFrom('--port', values.port);
+  const admin = adminOptions(values);
   const scenario = await loadDemoScenario(values.scenario);
   const keys = await loadSimulatorKeys(values.keys);
   const keyless = Object.keys(scenario.logins).filter((login) => !keys.has(login));
@@ -83,8 +116,18 @@ async function listenOptions(values: Values, io: Io): Promise<ListenOptions> {
     keys,
     host: values.host,
     port,
+    admin,
     clock: Date.now,
     onRejected: (reason, operation) => io.out(`${new Date().toISOString()} ${operation} 403 ${reason}`),
+  };
+}
+
+function adminOptions(values: Values): AdminListenOptions | undefined {
+  if (values['admin-port'] === undefined) return undefined;
+  return {
+    host: values['admin-host'],
+    port: portFrom('--admin-port', values['admin-port']),
+    allowedHosts: values['admin-allowed-host'] ?? [],
   };
 }
 

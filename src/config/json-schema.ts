@@ -22,11 +22,11 @@ function allowVariable(schema: Schema): void {
   if (schema.pattern?.endsWith(variable) === false) schema.pattern = `${schema.pattern}|${variable}`;
 }
 
-/** The schemas of a path; several if it depends on a sibling such as `source`. */
-export function schemasAt(path: Path): readonly Schema[] {
+/** The schemas of a path in `root`; several if it depends on a sibling such as `source`. */
+export function schemasAt(path: Path, root: Schema): readonly Schema[] {
   return path.reduce<readonly Schema[]>(
     (parents, step) => parents.flatMap((schema) => childSchemas(schema, step)),
-    alternatives(configJsonSchema()),
+    alternatives(root),
   );
 }
 

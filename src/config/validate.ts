@@ -1,4 +1,5 @@
 import type { EnvLookup } from './env-substitution.ts';
+import { configJsonSchema } from './json-schema.ts';
 import { parsePartially } from './partial-parse.ts';
 import { type Finding, inOrder, type Path, type Problem, pathText } from './problem.ts';
 import { callerFindings } from './rules/callers.ts';
@@ -30,7 +31,7 @@ export function validateConfig(text: string, { lookUp, builtIn }: ValidateOption
   if (content === undefined) return { problems: inOrder(yamlProblems) };
   const parsed = configSchema.safeParse(content.value, { error: errorMap });
   const findings = [
-    ...(parsed.success ? [] : schemaFindings(parsed.error.issues)),
+    ...(parsed.success ? [] : schemaFindings(parsed.error.issues, configJsonSchema)),
     ...crossFieldFindings(content.value, builtIn),
   ];
   const problems = findings.map(({ path, message }) => ({

@@ -1,22 +1,26 @@
 import type { z } from 'zod';
 import { didYouMean } from './did-you-mean.ts';
-import { schemasAt } from './json-schema.ts';
+import { type Schema, schemasAt } from './json-schema.ts';
 import type { Finding, Path } from './problem.ts';
 
 type Issue = z.core.$ZodIssue;
 
-/** All issues of zod, with one finding for each unknown key. */
-export function schemaFindings(issues: readonly Issue[], at: Path = []): Finding[] {
+/**
+ * All issues of zod, with one finding for each unknown key.
+ *
+ * @param root creates the JSON Schema of the whole value, which has the known keys
+ */
+export function schemaFindings(issues: readonly Issue[], root: () => Schema, at: Path = []): Finding[] {
   return issues.flatMap((issue) => {
     const path = [...at, ...issue.path];
-    if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey(path, key));
-    if (issue.code === 'invalid_union') return unionIssue(issue, path);
+    if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey(path, key, root()));
+    if (issue.code === 'invalid_union') return unionIssue(issue, root, path);
     return [{ path, message: issue.message }];
   });
 }
 
-function unknownKey(path: Path, key: string): Finding {
-  const known = schemasAt(path).flatMap(({ properties = {} }) => Object.keys(properties));
+function unknownKey(path: Path, key: string, root: Schema): Finding {
+  const known = schemasAt(path, root).flatMap(({ properties = {} }) => Object.keys(properties));
   const message = known.includes(key)
     ? 'is not allowed in combination with its sibling keys: remove it'
     : `is not a known key${didYouMean(key, known)}`;
@@ -24,12 +28,16 @@ function unknownKey(path: Path, key: string): Finding {
 }
 
 /** If the keys fit only one alternative, its own issues are more helpful than the union's. */
-function unionIssue(issue: Extract<Issue, { code: 'invalid_union' }>, path: Path): Finding[] {
+function unionIssue(
+  issue: Extract<Issue, { code: 'invalid_union' }>,
+  root: () => Schema,
+  path: Path,
+): Finding[] {
   const [candidate, ...others] = issue.errors.filter((errors) =>
     errors.every(({ code }) => code !== 'unrecognized_keys'),
   );
   return candidate !== undefined && others.length === 0
-    ? schemaFindings(candidate, path)
+    ? schemaFindings(candidate, root, path)
     : [{ path, message: issue.message }];
 }
 

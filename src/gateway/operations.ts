@@ -1,4 +1,4 @@
-import type { Config, OperationConfig } from '../config/schema.ts';
+import type { Config, OperationConfig, OperationOverride } from '../config/schema.ts';
 
 const statusQuery: Omit<OperationConfig, 'path'> = {
   signature: 'RSA-SHA256',
@@ -49,11 +49,14 @@ export interface Operation extends OperationConfig {
 
 /** Merges, field by field: built-in operations, then `operations`, then the environment's own `operations`. */
 export function resolveOperations(config: Config, environmentName: string): readonly Operation[] {
-  const layers = [
-    builtInOperations,
-    config.operations,
-    config.environments[environmentName]?.operations ?? {},
-  ];
+  return mergeOperations([config.operations, config.environments[environmentName]?.operations ?? {}]);
+}
+
+/** Merges the layers over the built-in operations. A later layer takes precedence. */
+export function mergeOperations(
+  overrides: readonly Readonly<Record<string, OperationOverride>>[],
+): readonly Operation[] {
+  const layers = [builtInOperations, ...overrides];
   const names = new Set(layers.flatMap((layer) => Object.keys(layer)));
   return [...names].map((name) => {
     const merged = layers.reduce<OperationConfig>(

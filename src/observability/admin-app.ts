@@ -6,8 +6,8 @@ import express, {
   type Response,
 } from 'express';
 import helmet from 'helmet';
+import { isKnownHost } from '../util/known-host.ts';
 import { prefersOpenMetrics } from './accept.ts';
-import { isKnownHost } from './known-host.ts';
 import type { Readiness } from './readiness.ts';
 
 export interface MetricsPage {

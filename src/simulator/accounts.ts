@@ -3,13 +3,20 @@ import type { GatewayKeys } from './signature.ts';
 
 /** The logins of the simulated gateway: the keys that it accepts, and which logins are blocked. */
 export class Accounts {
-  readonly #keys: Map<string, GatewayKeys>;
+  readonly #initial: ReadonlyMap<string, GatewayKeys>;
+  #keys: Map<string, GatewayKeys>;
   readonly #blocked = new Set<string>();
 
   /** A login of the scenario without keys is known, but all its requests are rejected. */
   constructor(logins: Scenario['logins'], keys: ReadonlyMap<string, GatewayKeys>) {
     const none: GatewayKeys = { controlKeys: [], publicKeys: [] };
-    this.#keys = new Map(Object.keys(logins).map((login) => [login, keys.get(login) ?? none]));
+    this.#initial = new Map(Object.keys(logins).map((login) => [login, keys.get(login) ?? none]));
+    this.#keys = new Map(this.#initial);
+  }
+
+  /** Every login with the keys that are accepted now. */
+  list(): ReadonlyMap<string, GatewayKeys> {
+    return this.#keys;
   }
 
   keysOf(login: string): GatewayKeys | undefined {
@@ -31,6 +38,12 @@ export class Accounts {
     this.#checkKnown(login);
     if (blocked) this.#blocked.add(login);
     else this.#blocked.delete(login);
+  }
+
+  /** Returns to the keys of the start, without blocked logins. */
+  reset(): void {
+    this.#keys = new Map(this.#initial);
+    this.#blocked.clear();
   }
 
   #checkKnown(login: string): void {

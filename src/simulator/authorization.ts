@@ -1,4 +1,4 @@
-import type { Pair } from '../oauth1/parameters.ts';
+import type { Pair } from './form.ts';
 import { percentDecode } from './percent.ts';
 import { VerificationError } from './verification-error.ts';
 

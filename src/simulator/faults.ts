@@ -1,31 +1,20 @@
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { FaultName } from './fault-rule.ts';
 import { htmlResponse, type SimulatorResponse, writeHead, writeResponse } from './response.ts';
-import type { FaultName, Scenario } from './scenario-schema.ts';
-import { parameter, type VerifiedRequest } from './verified-request.ts';
 
-/**
- * How a gateway or the network can fail after a request took effect: connection reset before the response, response one
- * byte at a time, status 500, bytes that are not HTTP.
- */
+/** How a response fails to be what the gateway wanted to send. */
 export interface Fault {
   /** Delay before the response. */
   readonly delaySeconds?: number;
   readonly fault?: FaultName | undefined;
+  /** With `cut`: how many bytes of the body are sent. */
+  readonly cutAfterBytes?: number | undefined;
 }
+
+export const serverError = htmlResponse(500, 'Internal error');
 
 const secondsPerByte = 0.1;
-
-/** The first fault of the scenario that matches this request. */
-export function scriptedFault(operation: string, request: VerifiedRequest, { faults }: Scenario): Fault {
-  const orderId = parameter(request, 'client_orderid') ?? parameter(request, 'client-order-id');
-  const rule = faults.find(
-    (rule) =>
-      (rule.operation === undefined || rule.operation === operation) &&
-      (rule.client_orderid === undefined || rule.client_orderid === orderId),
-  );
-  return rule ?? {};
-}
 
 /** Sends the response, or simulates the fault. */
 export async function deliver(
@@ -37,9 +26,12 @@ export async function deliver(
   if (response.destroyed) return;
   switch (fault.fault) {
     case undefined:
+    case 'status-403':
       return writeResponse(response, content);
     case 'status-500':
-      return writeResponse(response, htmlResponse(500, 'Internal error'));
+      return writeResponse(response, serverError);
+    case 'cut':
+      return cut(response, content, fault.cutAfterBytes ?? 0);
     case 'drip':
       return drip(response, content);
     case 'reset':
@@ -50,6 +42,12 @@ export async function deliver(
   }
 }
 
+/** The status that the client receives; `null` for a fault without a valid response. */
+export function deliveredStatus({ status }: SimulatorResponse, { fault }: Fault): number | null {
+  if (fault === 'reset' || fault === 'garbage') return null;
+  return fault === 'status-500' ? serverError.status : status;
+}
+
 async function drip(response: ServerResponse, content: SimulatorResponse): Promise<void> {
   writeHead(response, content);
   for (const byte of Buffer.from(content.body)) {
@@ -58,6 +56,16 @@ async function drip(response: ServerResponse, content: SimulatorResponse): Promi
     response.write(Buffer.of(byte));
   }
   response.end();
+}
+
+/** A body that is not longer than that is complete. */
+function cut(response: ServerResponse, content: SimulatorResponse, bytes: number): void {
+  const body = Buffer.from(content.body);
+  if (body.length <= bytes) return writeResponse(response, content);
+  writeHead(response, content);
+  response.flushHeaders();
+  response.write(body.subarray(0, bytes));
+  response.socket?.destroySoon();
 }
 
 /** Does not keep the process alive. */

@@ -28,10 +28,10 @@ interface Capacity {
 /** The orders of the scenario, those that transfers add, and what each status response showed. */
 export class Ledger {
   readonly #initial: readonly Order[];
-  readonly #added: Order[] = [];
+  #added: Order[] = [];
   readonly #shown = new Map<string, { readonly order: Order; readonly stage: Stage }>();
   readonly #capacity: Capacity;
-  #lastOrderId: bigint;
+  #lastOrderId = 0n;
 
   constructor(orders: Scenario['orders'], capacity: Capacity) {
     this.#initial = orders.map(({ client_orderid, orderid, ...order }) => ({
@@ -40,6 +40,13 @@ export class Ledger {
       orderId: orderid,
     }));
     this.#capacity = capacity;
+    this.reset();
+  }
+
+  /** Returns to the orders of the scenario. The next order id is the one after theirs again. */
+  reset(): void {
+    this.#added = [];
+    this.#shown.clear();
     this.#lastOrderId = this.#initial
       .map(({ orderId }) => BigInt(orderId))
       .reduce((last, id) => (id > last ? id : last), 0n);

@@ -24,6 +24,10 @@ export class NonceMemory {
     return true;
   }
 
+  clear(): void {
+    this.#expiries.clear();
+  }
+
   get size(): number {
     return this.#expiries.size;
   }

@@ -1,4 +1,4 @@
-import type { Pair } from '../oauth1/parameters.ts';
+import type { Pair } from './form.ts';
 import { VerificationError } from './verification-error.ts';
 
 const required = [
@@ -27,9 +27,8 @@ export interface OAuthParameters {
 export function agreedParameters(header: readonly Pair[], body: readonly Pair[]): OAuthParameters {
   const inHeader = onceEach([...required, 'oauth_signature'], header);
   const inBody = onceEach(required, body.filter(isOAuth));
-  if (required.some((name) => valueOf(inHeader, name) !== valueOf(inBody, name))) {
-    throw new VerificationError('header-body-mismatch');
-  }
+  const different = required.find((name) => valueOf(inHeader, name) !== valueOf(inBody, name));
+  if (different !== undefined) throw new VerificationError('header-body-mismatch', different);
   return {
     consumerKey: valueOf(inHeader, 'oauth_consumer_key'),
     nonce: valueOf(inHeader, 'oauth_nonce'),
@@ -48,8 +47,8 @@ export function isOAuth([name]: Pair): boolean {
 function onceEach(names: readonly string[], pairs: readonly Pair[]): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
   for (const [name, value] of pairs) {
-    if (!names.includes(name)) throw new VerificationError('oauth-parameter-unexpected');
-    if (found.has(name)) throw new VerificationError('oauth-parameter-repeated');
+    if (!names.includes(name)) throw new VerificationError('oauth-parameter-unexpected', name);
+    if (found.has(name)) throw new VerificationError('oauth-parameter-repeated', name);
     found.set(name, value);
   }
   return found;
@@ -57,6 +56,6 @@ function onceEach(names: readonly string[], pairs: readonly Pair[]): ReadonlyMap
 
 function valueOf(parameters: ReadonlyMap<string, string>, name: string): string {
   const value = parameters.get(name);
-  if (value === undefined) throw new VerificationError('oauth-parameter-missing');
+  if (value === undefined) throw new VerificationError('oauth-parameter-missing', name);
   return value;
 }

@@ -1,4 +1,4 @@
-import type { VerificationFailure } from './verification-error.ts';
+import type { VerificationFailure } from './rejections.ts';
 
 /** A kind of request that the simulator counts. */
 export interface RequestKey {
@@ -31,6 +31,10 @@ export class RequestCounter {
   /** The same, but only for requests that passed every check. */
   accepted(filter: Partial<Omit<RequestKey, 'rejection'>> = {}): number {
     return this.#sum(({ key }) => key.rejection === undefined && matches(key, filter));
+  }
+
+  clear(): void {
+    this.#counts.clear();
   }
 
   #sum(isMatch: (row: { readonly key: RequestKey }) => boolean): number {

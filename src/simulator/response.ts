@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { Pair } from '../oauth1/parameters.ts';
+import type { Pair } from './form.ts';
 import { percentEncode } from './percent.ts';
 
 /** A response of the simulated gateway. */

@@ -1,20 +1,21 @@
 import { z } from 'zod';
-import { builtInOperations } from '../gateway/operations.ts';
+import { operationOverrides } from '../config/schema/operation.ts';
+import { operationName } from '../config/schema/values.ts';
 import { identifierPattern } from '../identifiers.ts';
+import { faultRule } from './fault-rule.ts';
 
-const identifier = z
-  .string({ error: 'must be a string: put numbers in quotes' })
-  .regex(identifierPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ ~ @ -');
-const operation = z.enum(Object.keys(builtInOperations));
+const stringValue = z.string({ error: 'must be a string: put numbers in quotes' });
+const identifier = stringValue.regex(identifierPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ ~ @ -');
+const amount = z.number({ error: 'must be a number' });
 
 /** docs/gateway-interface.md section 2.1. `online-balance-live-amount` is computed from the others, so it is omitted. */
 const balance = z.strictObject({
   name: z.string().min(1).max(128),
   currency: z.string().regex(/^[A-Z]{3}$/, 'must be a three-letter code'),
-  amount: z.number(),
-  'total-short-term-hold-amount': z.number().default(0),
-  'total-rolling-reserve-amount': z.number().default(0),
-  'amount-buffer-hold': z.number().default(0),
+  amount,
+  'total-short-term-hold-amount': amount.default(0),
+  'total-rolling-reserve-amount': amount.default(0),
+  'amount-buffer-hold': amount.default(0),
   externalMerchantIdentifier: z.string().nullable().default(null),
 });
 
@@ -24,10 +25,7 @@ const needsMessage = ['error', 'declined', 'filtered'];
 
 /** Fields of the status response (docs/gateway-interface.md section 2.2) at one stage of an order. */
 const stage = z
-  .record(
-    z.string().regex(/^[a-z][A-Za-z0-9_-]*$/, 'must be a field of the status response'),
-    z.string({ error: 'must be a string: put numbers in quotes' }),
-  )
+  .record(z.string().regex(/^[a-z][A-Za-z0-9_-]*$/, 'must be a field of the status response'), stringValue)
   .describe('"serial-number" is that of the request that led to this stage.')
   .refine((fields) => !hasAny(fields, simulatorFields), `must omit ${simulatorFields.join(', ')}`)
   .refine((fields) => Object.hasOwn(fields, 'status'), 'must have a status')
@@ -44,40 +42,45 @@ const order = z.strictObject({
   stages: z.array(stage).min(1),
 });
 
-const faultRule = z.strictObject({
-  operation: operation.optional(),
-  client_orderid: z.string().optional(),
-  delaySeconds: z.number().min(0).max(86_400).default(0),
-  fault: z.enum(['reset', 'drip', 'status-500', 'garbage']).optional(),
-});
-
-export const scenarioSchema = z.strictObject({
-  product: z
-    .string()
-    .regex(/^[A-Za-z0-9_~-]{1,64}$/, 'must be one path segment')
-    .default('gw'),
-  timestampWindowSeconds: z.int().positive().max(86_400).default(300),
-  signatures: z
-    .partialRecord(operation, z.enum(['HMAC-SHA1', 'RSA-SHA256']))
-    .default({})
-    .describe('Overrides the signature method of operations.'),
-  logins: z.record(
-    identifier,
-    z.strictObject({
-      balances: z.array(balance).optional().describe('If absent, the balance feature is not enabled.'),
-    }),
-  ),
-  endpoints: z.array(identifier).default([]),
-  groups: z.record(identifier, z.array(identifier)).default({}).describe('Maps group ID to endpoints.'),
-  orders: z.array(order).default([]),
-  faults: z.array(faultRule).default([]).describe('The first match applies.'),
-});
+export const scenarioSchema = z.strictObject(
+  {
+    product: z
+      .string()
+      .regex(/^[A-Za-z0-9_~-]{1,64}$/, 'must be one path segment')
+      .default('gw'),
+    timestampWindowSeconds: z.int().min(1).max(86_400).default(300),
+    signatures: z
+      .record(operationName, z.enum(['HMAC-SHA1', 'RSA-SHA256']))
+      .default({})
+      .describe('Overrides the signature method of operations.'),
+    operations: operationOverrides.describe(
+      "The operations section of the proxy's configuration: the simulator accepts what that section adds or overrides.",
+    ),
+    responses: z
+      .record(operationName, z.record(z.string().min(1), stringValue))
+      .default({})
+      .describe('Fields of the response of each added operation.'),
+    logins: z.record(
+      identifier,
+      z.strictObject({
+        balances: z.array(balance).optional().describe('If absent, the balance feature is not enabled.'),
+      }),
+    ),
+    endpoints: z.array(identifier).default([]),
+    groups: z.record(identifier, z.array(identifier)).default({}).describe('Maps group ID to endpoints.'),
+    orders: z.array(order).default([]),
+    faults: z.array(faultRule).default([]).describe('The first match applies.'),
+  },
+  {
+    error: ({ code }) =>
+      code === 'invalid_type' ? 'must be a mapping that contains at least logins' : undefined,
+  },
+);
 
 /** The logins, balances and orders of the simulated gateway. Contains no keys. */
 export type Scenario = z.output<typeof scenarioSchema>;
 export type Balance = z.output<typeof balance>;
 export type ScenarioOrder = z.output<typeof order>;
-export type FaultName = NonNullable<Scenario['faults'][number]['fault']>;
 export type Stage = z.output<typeof stage>;
 
 function hasAny(fields: object, names: readonly string[]): boolean {

@@ -1,58 +1,47 @@
-import { parseDocument } from 'yaml';
 import { z } from 'zod';
-import { type Scenario, type ScenarioOrder, scenarioSchema } from './scenario-schema.ts';
+import { inOrder, type Problem, pathText } from '../config/problem.ts';
+import { readDocument } from '../config/yaml/parse.ts';
+import { errorMap, schemaFindings } from '../config/zod-messages.ts';
+import { scenarioFindings } from './scenario-rules.ts';
+import { type Scenario, scenarioSchema } from './scenario-schema.ts';
+
+/** An invalid scenario. The message has every problem with its line. */
+export class ScenarioError extends Error {
+  override readonly name = 'ScenarioError';
+  /** In the order of their lines. */
+  readonly problems: readonly Problem[];
+
+  constructor(problems: readonly Problem[]) {
+    const lines = problems.map(({ line, path, message }) =>
+      [`  line ${line}`, ...(path === '' ? [] : [path]), message].join(': '),
+    );
+    super(['Invalid scenario:', ...lines].join('\n'));
+    this.problems = problems;
+  }
+}
 
 /**
  * Parses a scenario from YAML text; config/scenario.yaml explains the format.
  *
- * @throws Error that lists every problem with its path
+ * @throws ScenarioError
  */
 export function loadScenario(text: string): Scenario {
-  const document = parseDocument(text);
-  if (document.errors.length > 0) throw scenarioError(document.errors.map((error) => error.message));
-  const parsed = scenarioSchema.safeParse(document.toJS());
-  if (!parsed.success) throw scenarioError(parsed.error.issues.map(describe));
-  const problems = contradictions(parsed.data);
-  if (problems.length > 0) throw scenarioError(problems);
+  const { content, problems: yamlProblems, lineOf } = readDocument(text);
+  if (content === undefined) throw new ScenarioError(inOrder(yamlProblems));
+  const parsed = scenarioSchema.safeParse(content.value, { error: errorMap });
+  const findings = parsed.success
+    ? scenarioFindings(parsed.data)
+    : schemaFindings(parsed.error.issues, jsonSchemaOfScenario);
+  const problems = findings.map(({ path, message }) => ({
+    path: pathText(path),
+    line: lineOf(path),
+    message,
+  }));
+  const all = inOrder([...yamlProblems, ...problems]);
+  if (!parsed.success || all.length > 0) throw new ScenarioError(all);
   return parsed.data;
 }
 
-function scenarioError(problems: readonly string[]): Error {
-  return new Error(`Invalid scenario:\n${problems.map((problem) => `  ${problem}`).join('\n')}`);
-}
-
-function describe(issue: z.core.$ZodIssue): string {
-  const path = z.core.toDotPath(issue.path);
-  return path === '' ? issue.message : `${path}: ${issue.message}`;
-}
-
-/** Problems across fields: unknown names, duplicate ids. */
-function contradictions({ logins, endpoints, groups, orders }: Scenario): string[] {
-  return [
-    ...Object.entries(groups).flatMap(([group, members]) =>
-      missing(members, endpoints).map((name) => `groups.${group}: endpoint ${name} is not in endpoints`),
-    ),
-    ...orders.flatMap((order, index) => [
-      ...missing([order.endpoint], endpoints).map(
-        (name) => `orders[${index}].endpoint: ${name} is not in endpoints`,
-      ),
-      ...missing([order.login], Object.keys(logins)).map(
-        (name) => `orders[${index}].login: ${name} is not in logins`,
-      ),
-    ]),
-    ...duplicates(orders.map((order) => order.orderid)).map((id) => `orders: duplicate orderid ${id}`),
-    ...duplicates(orders.flatMap(serialNumbers)).map((id) => `orders: duplicate serial-number ${id}`),
-  ];
-}
-
-function missing(names: readonly string[], known: readonly string[]): string[] {
-  return names.filter((name) => !known.includes(name));
-}
-
-function duplicates(values: readonly string[]): string[] {
-  return [...new Set(values.filter((value, index) => values.indexOf(value) !== index))];
-}
-
-function serialNumbers(order: ScenarioOrder): string[] {
-  return order.stages.flatMap((stage) => stage['serial-number'] ?? []);
+function jsonSchemaOfScenario() {
+  return z.toJSONSchema(scenarioSchema, { io: 'input', target: 'draft-7' });
 }

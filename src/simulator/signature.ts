@@ -1,6 +1,6 @@
-import { createHmac, type KeyObject, timingSafeEqual, verify } from 'node:crypto';
-import type { Pair } from '../oauth1/parameters.ts';
+import { createHash, createHmac, type KeyObject, timingSafeEqual, verify } from 'node:crypto';
 import { reveal, type Secret } from '../secret.ts';
+import type { Pair } from './form.ts';
 import { percentEncode } from './percent.ts';
 import { VerificationError } from './verification-error.ts';
 
@@ -8,6 +8,15 @@ import { VerificationError } from './verification-error.ts';
 export interface GatewayKeys {
   readonly controlKeys: readonly Secret[];
   readonly publicKeys: readonly KeyObject[];
+}
+
+/** What identifies a key without showing anything of it. */
+export interface KeyName {
+  readonly kind: 'control_key' | 'private_key';
+  /** Its place in the login's list of that kind. */
+  readonly index: number;
+  /** SHA-256 of the public key (SPKI, DER), in hexadecimal. A control key has none: it could be guessed from it. */
+  readonly fingerprint?: string;
 }
 
 export type SignatureMethod = 'HMAC-SHA1' | 'RSA-SHA256';
@@ -57,6 +66,19 @@ export function acceptingKey(
   const index = matches.indexOf(true);
   if (index === -1) throw new VerificationError('signature-wrong');
   return index;
+}
+
+/** The login's keys for a signature method. */
+export function keyNames(method: SignatureMethod, { controlKeys, publicKeys }: GatewayKeys): KeyName[] {
+  return method === 'HMAC-SHA1'
+    ? controlKeys.map((_key, index) => ({ kind: 'control_key', index }))
+    : publicKeys.map((key, index) => ({ kind: 'private_key', index, fingerprint: fingerprintOf(key) }));
+}
+
+export function fingerprintOf(publicKey: KeyObject): string {
+  return createHash('sha256')
+    .update(publicKey.export({ type: 'spki', format: 'der' }))
+    .digest('hex');
 }
 
 /** RFC 5849 section 3.4.2; the token secret is empty (docs/gateway-interface.md section 5.2). */

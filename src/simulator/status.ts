@@ -1,5 +1,5 @@
-import type { Pair } from '../oauth1/parameters.ts';
 import type { SimulatorContext } from './context.ts';
+import type { Pair } from './form.ts';
 import { formResponse, type SimulatorResponse } from './response.ts';
 import { parameter, type VerifiedRequest } from './verified-request.ts';
 

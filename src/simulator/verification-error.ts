@@ -1,38 +1,18 @@
-/**
- * Why the simulator rejected a request. The gateway responds with 403 and no reason (docs/gateway-interface.md section 7).
- * So does the simulator, but it adds the reason in the header `Simulator-Rejection`.
- */
-export type VerificationFailure =
-  | 'query-present'
-  | 'content-type-wrong'
-  | 'body-malformed'
-  | 'authorization-missing'
-  | 'authorization-malformed'
-  | 'oauth-parameter-missing'
-  | 'oauth-parameter-repeated'
-  | 'oauth-parameter-unexpected'
-  | 'header-body-mismatch'
-  | 'version-wrong'
-  | 'method-wrong'
-  | 'timestamp-malformed'
-  | 'timestamp-in-milliseconds'
-  | 'timestamp-outside-window'
-  | 'login-mismatch'
-  | 'login-unknown'
-  | 'login-blocked'
-  | 'key-missing'
-  | 'signature-malformed'
-  | 'signature-wrong'
-  | 'nonce-replayed'
-  | 'balance-not-enabled';
+import type { VerificationFailure } from './rejections.ts';
 
-/** Thrown by the first failed check. Contains only the reason, and nothing of the request. */
+/**
+ * Thrown by the first failed check. The gateway responds with 403 and no reason (docs/gateway-interface.md section 7). So
+ * does the simulator, but it adds the reason in the header `Simulator-Rejection`.
+ */
 export class VerificationError extends Error {
   override readonly name = 'VerificationError';
   readonly reason: VerificationFailure;
+  /** The OAuth parameter that is missing, repeated or different. */
+  readonly parameter?: string;
 
-  constructor(reason: VerificationFailure) {
+  constructor(reason: VerificationFailure, parameter?: string) {
     super(reason);
     this.reason = reason;
+    if (parameter !== undefined) this.parameter = parameter;
   }
 }

@@ -1,4 +1,4 @@
-import type { Pair } from '../oauth1/parameters.ts';
+import type { Pair } from './form.ts';
 
 /** A verified request, as the operations receive it. */
 export interface VerifiedRequest {

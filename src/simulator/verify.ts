@@ -1,11 +1,11 @@
-import { decodeForm } from '../oauth1/form.ts';
-import type { Pair } from '../oauth1/parameters.ts';
 import type { Accounts } from './accounts.ts';
 import { parseAuthorization } from './authorization.ts';
+import { decodeForm, type Pair } from './form.ts';
 import type { NonceMemory } from './nonces.ts';
-import { agreedParameters, isOAuth } from './oauth-parameters.ts';
-import { acceptingKey, baseStringOf, type SignatureMethod } from './signature.ts';
+import { agreedParameters, isOAuth, type OAuthParameters } from './oauth-parameters.ts';
+import { acceptingKey, baseStringOf, type GatewayKeys, keyNames, type SignatureMethod } from './signature.ts';
 import { VerificationError } from './verification-error.ts';
+import type { StepDetails, VerificationTrace } from './verification-trace.ts';
 
 /** A request as received. */
 export interface RawRequest {
@@ -45,47 +45,62 @@ export interface Verified {
 }
 
 /**
- * Verifies a request from its received bytes (docs/gateway-interface.md section 5, RFC 5849 section 3.2). Shares only the
- * form decoder with the proxy's signer. Records the nonce only if all other checks pass.
+ * Verifies a request from its received bytes (docs/gateway-interface.md section 5, RFC 5849 section 3.2). Shares no step
+ * with the proxy's signer. Records the nonce only if all other checks pass.
  *
  * @throws VerificationError of the first failed check
  */
-export function verifyRequest(received: RawRequest, expected: Expectation, verifier: Verifier): Verified {
-  const parameters = readBody(received);
-  const oauth = agreedParameters(parseAuthorization(received.authorization), parameters);
-  const login = oauth.consumerKey;
+export function verifyRequest(
+  received: RawRequest,
+  expected: Expectation,
+  verifier: Verifier,
+  trace: VerificationTrace,
+): Verified {
+  const parameters = trace.run('form', () => readBody(received));
   const form = parameters.filter((pair) => !isOAuth(pair));
-
-  if (oauth.version !== '1.0') throw new VerificationError('version-wrong');
-  if (oauth.method !== expected.signature) throw new VerificationError('method-wrong');
-  const timestamp = checkTimestamp(oauth.timestamp, verifier);
-  checkLogin(login, expected, received, form);
-  const keys = verifier.accounts.keysOf(login);
-  if (keys === undefined) throw new VerificationError('login-unknown');
-  if (verifier.accounts.isBlocked(login)) throw new VerificationError('login-blocked');
-  const baseString = baseStringOf(received.url, parameters);
-  const keyIndex = acceptingKey(expected.signature, keys, baseString, oauth.signature);
-  recordNonce(login, oauth.nonce, timestamp, verifier);
+  trace.form = form;
+  const header = trace.run('authorization', () => parseAuthorization(received.authorization));
+  const oauth = trace.run('oauth-parameters', () => agreedParameters(header, parameters));
+  const login = oauth.consumerKey;
+  trace.login = login;
+  trace.run('method', (note) => checkMethod(oauth, expected, note));
+  const timestamp = trace.run('timestamp', (note) => checkTimestamp(oauth.timestamp, verifier, note));
+  const keys = trace.run('login', () => checkLogin(login, expected, received, form, verifier));
+  const baseString = trace.run('base-string', (note) => noteBaseString(received.url, parameters, note));
+  const keyIndex = trace.run('signature', (note) => {
+    const names = keyNames(expected.signature, keys);
+    note({ triedKeys: names });
+    const index = acceptingKey(expected.signature, keys, baseString, oauth.signature);
+    const key = names[index];
+    note(key === undefined ? {} : { key });
+    return index;
+  });
+  trace.run('nonce', () => recordNonce(login, oauth.nonce, timestamp, verifier));
   return { login, keyIndex, form };
 }
+
+type Note = (details: StepDetails) => void;
 
 /** docs/gateway-interface.md section 4: a form, and no query in the URL. */
 function readBody(received: RawRequest): Pair[] {
   if (received.hasQuery) throw new VerificationError('query-present');
   const mediaType = received.contentType?.split(';')[0]?.trim().toLowerCase();
   if (mediaType !== 'application/x-www-form-urlencoded') throw new VerificationError('content-type-wrong');
-  try {
-    return decodeForm(received.body);
-  } catch {
-    throw new VerificationError('body-malformed');
-  }
+  return decodeForm(received.body);
+}
+
+function checkMethod({ version, method }: OAuthParameters, { signature }: Expectation, note: Note): void {
+  note({ requiredMethod: signature, receivedMethod: method });
+  if (version !== '1.0') throw new VerificationError('version-wrong');
+  if (method !== signature) throw new VerificationError('method-wrong');
 }
 
 /** RFC 5849 section 3.3: a positive integer, in seconds. The size of the window is undocumented. */
-function checkTimestamp(text: string, { clock, timestampWindowSeconds }: Verifier): number {
+function checkTimestamp(text: string, { clock, timestampWindowSeconds }: Verifier, note: Note): number {
   if (!/^[1-9]\d{0,15}$/.test(text)) throw new VerificationError('timestamp-malformed');
   const now = Math.floor(clock() / 1000);
   const timestamp = Number(text);
+  note({ timestamp, clock: now, windowSeconds: timestampWindowSeconds });
   const isNear = (seconds: number) => Math.abs(seconds - now) <= timestampWindowSeconds;
   if (isNear(timestamp)) return timestamp;
   throw new VerificationError(
@@ -93,17 +108,38 @@ function checkTimestamp(text: string, { clock, timestampWindowSeconds }: Verifie
   );
 }
 
-/** docs/gateway-interface.md sections 4.1 and 4.2: the consumer key is the manager login, or the value of `login`. */
+/** @returns the keys of a login that the gateway knows, that is not blocked, and that the request repeats correctly */
 function checkLogin(
+  login: string,
+  expected: Expectation,
+  received: RawRequest,
+  form: readonly Pair[],
+  { accounts }: Verifier,
+): GatewayKeys {
+  if (!repeatsLogin(login, expected, received, form)) throw new VerificationError('login-mismatch');
+  const keys = accounts.keysOf(login);
+  if (keys === undefined) throw new VerificationError('login-unknown');
+  if (accounts.isBlocked(login)) throw new VerificationError('login-blocked');
+  return keys;
+}
+
+/** docs/gateway-interface.md sections 4.1 and 4.2: the consumer key is the manager login, or the value of `login`. */
+function repeatsLogin(
   login: string,
   { loginFrom: from }: Expectation,
   received: RawRequest,
   form: readonly Pair[],
-): void {
-  if (from === 'header') return;
+): boolean {
+  if (from === 'header') return true;
   const inForm = form.filter(([name]) => name === 'login').map(([, value]) => value);
   const named = from === 'path' ? [received.pathLogin] : inForm;
-  if (named.length !== 1 || named[0] !== login) throw new VerificationError('login-mismatch');
+  return named.length === 1 && named[0] === login;
+}
+
+function noteBaseString(url: string, parameters: readonly Pair[], note: Note): string {
+  const baseString = baseStringOf(url, parameters);
+  note({ baseString });
+  return baseString;
 }
 
 function recordNonce(login: string, nonce: string, timestamp: number, verifier: Verifier): void {

@@ -86,8 +86,9 @@ describe('a fault', () => {
   });
 
   it('of the scenario hits only the requests that it names', async () => {
-    const faults = [{ operation: 'order-status', fault: 'status-500' as const, delaySeconds: 0 }];
-    const { url } = await starts.simulator({ scenario: { ...loadScenario(shippedScenario()), faults } });
+    const faults = 'faults: [{ operation: order-status, fault: status-500 }]';
+    const scenario = loadScenario(shippedScenario().replace(/^faults:[^]*/m, faults));
+    const { url } = await starts.simulator({ scenario });
     const responses = [await post(url, balanceDraft()), await post(url, invoice1())];
     expect(responses.map(({ status }) => status)).toEqual([200, 500]);
   });

@@ -35,7 +35,7 @@ const { scripts } = z
   .parse(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')));
 
 const marks: Readonly<Record<string, readonly string[]>> = {
-  console: ['', 'not-run'],
+  console: ['', 'background', 'not-run'],
   sh: ['not-run', 'chart'],
 };
 
@@ -65,9 +65,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  const ended = new Promise((resolve) => service.once('close', resolve));
-  if (service.pid !== undefined) process.kill(-service.pid, 'SIGTERM');
-  await ended;
+  await end(service);
   rmSync(folder, { recursive: true, force: true });
   release();
 });
@@ -94,12 +92,21 @@ describe.each(pages)('$path', ({ path, text }) => {
     }
   });
 
+  const background: ChildProcess[] = [];
+  afterAll(() => Promise.all(background.map(end)));
+
   const steps = blocksOf(text, 'console')
-    .filter(({ info }) => info === '')
-    .flatMap((block) => stepsOf(block.text))
+    .filter(({ info }) => info !== 'not-run')
+    .flatMap(({ info, text: block }) => stepsOf(block).map((step) => ({ ...step, info })))
     .filter(({ command }) => command !== start);
-  for (const { command, output } of steps) {
-    const itRuns = /\bjq\b/.test(command) ? itWith('jq') : it;
+  // The other steps of such a page need the keys that openssl makes.
+  const itOfPage = steps.some(({ command }) => command.includes('openssl')) ? itWith('openssl') : it;
+  for (const { command, output, info } of steps) {
+    const itRuns = /\bjq\b/.test(command) ? itWith('jq') : itOfPage;
+    if (info === 'background') {
+      itRuns(`starts, and prints: ${command}`, () => startInBackground(command, output, background));
+      continue;
+    }
     itRuns(`shows what this prints: ${command}`, async () => {
       const actual = await run(command);
       if (updating && normalized(actual) !== normalized(output)) update(path, { command, output }, actual);
@@ -156,6 +163,30 @@ describe('the commands of Countersign in all pages', () => {
     expect(flags.filter((flag) => !help.includes(`${flag} `))).toEqual([]);
   });
 });
+
+/** Runs a command until the end of its page, once it has printed what the page shows. */
+async function startInBackground(command: string, output: string, running: ChildProcess[]): Promise<void> {
+  const child = spawn('bash', ['-c', command], { cwd: folder, detached: true });
+  running.push(child);
+  let printed = '';
+  await new Promise<void>((resolve, reject) => {
+    const read = (chunk: Buffer) => {
+      printed += chunk.toString();
+      if (normalized(printed).includes(normalized(output))) resolve();
+    };
+    child.stdout.on('data', read);
+    child.stderr.on('data', read);
+    child.once('close', () => reject(new Error(`${command} ended. It printed:\n${printed}`)));
+  });
+}
+
+/** Ends a process and those that it started. */
+async function end(child: ChildProcess): Promise<void> {
+  if (child.pid === undefined || child.exitCode !== null) return;
+  const ended = new Promise((resolve) => child.once('close', resolve));
+  process.kill(-child.pid, 'SIGTERM');
+  await ended;
+}
 
 function update(page: string, { command, output }: Step, actual: string): void {
   const file = join(root, page);

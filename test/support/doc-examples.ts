@@ -27,6 +27,8 @@ export function normalized(text: string): string {
   return text
     .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<uuid>')
     .replace(/\b[0-9a-f]{64}\b/g, '<sha256>')
+    .replace(/(oauth_(?:nonce|timestamp)%3D)\w+/g, '$1<value>')
+    .replace(/("(?:timestamp|clock)": ?)\d{10}\b/g, '$1<seconds>')
     .replace(/oauth_signature="[^"]*"/g, 'oauth_signature="<signature>"')
     .replace(/\d{4}-\d{2}-\d{2}([T ])\d{2}:\d{2}:\d{2}(\.\d{3})?( UTC|Z)/g, '<time>')
     .replace(/version \d{10}\b/g, 'version <seconds>')

@@ -1,6 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { redactBaseString, redactParameters } from '../../src/redact-card-data.ts';
+import {
+  redactBaseString,
+  redactParameter,
+  redactParameters,
+  redactText,
+} from '../../src/redact-card-data.ts';
 
 const card = '4111111111111111';
 const codeOf = (text: string): string => text.replaceAll(/./g, (c) => `%${c.charCodeAt(0).toString(16)}`);
@@ -33,6 +38,19 @@ describe('redacted parameters', () => {
   });
 });
 
+describe('a redacted parameter or text', () => {
+  it('that is decoded contains no card data', () => {
+    expect(redactParameter('cvv2', '123')).toEqual(['cvv2', 'xxx']);
+    expect(redactParameter('order_desc', '4111 1111 1111 1111')).toEqual([
+      'order_desc',
+      'xxxx xxxx xxxx xxxx',
+    ]);
+    expect(redactParameter(card, 'a b')).toEqual(['xxxxxxxxxxxxxxxx', 'a b']);
+    expect(redactText(`/transfer/${card}`)).toBe('xxxxxxxxxxxxxxxxxxxxxxxxxx');
+    expect(redactText('/transfer/1234')).toBe('/transfer/1234');
+  });
+});
+
 describe('a redacted base string', () => {
   const head = 'POST&https%3A%2F%2Fgateway.test%2Fgw&';
 
@@ -53,6 +71,7 @@ describe('a redacted base string', () => {
     ['whose names are encoded too often', `${head}credit%25255Fcard%25255Fnumber%3D${card}`],
     ['with a card number in a description', `${head}order_desc%3Dcard%2520${card}`],
     ['with a card number in pieces', `${head}x%3D4111%252B1111%252B1111%252B1111`],
+    ['with a card number in the URL', `POST&https%3A%2F%2Fgateway.test%2F${card}&amount%3D1%26cvv2%3D987`],
     ['that is only a form', `credit_card_number=${card}&cvv2=987`],
     ['that is no base string at all', `my card is ${card}`],
   ])('from another program, %s, contains no card data', (_what, text) => {

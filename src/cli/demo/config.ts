@@ -5,9 +5,10 @@ import type { Problem } from '../../config/problem.ts';
 import { withoutPrototype } from '../../config/schema/values.ts';
 import type { Config } from '../../config/schema.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
-import { loadScenario } from '../../simulator/scenario.ts';
+import { loadScenario, ScenarioError } from '../../simulator/scenario.ts';
 import type { Scenario } from '../../simulator/scenario-schema.ts';
 import { packageRoot } from '../../util/package-info.ts';
+import { formatProblems } from '../shared/config-report.ts';
 import { type Overrides, withOverrides } from '../shared/settings.ts';
 
 /** The configuration used without `--config`. */
@@ -30,9 +31,16 @@ export interface DemoVariables {
   readonly gatewayUrl: string;
 }
 
-/** @throws Error for an unreadable or invalid file */
+/** @throws Error for an unreadable file, or with every problem of an invalid one and its line */
 export async function loadDemoScenario(file = defaultScenarioFile): Promise<Scenario> {
-  return loadScenario(await readFile(file, 'utf8'));
+  const text = await readFile(file, 'utf8');
+  try {
+    return loadScenario(text);
+  } catch (error) {
+    if (!(error instanceof ScenarioError)) throw error;
+    const lines = ['invalid scenario', ...formatProblems(file, error.problems)];
+    throw new Error(lines.join('\n'), { cause: error });
+  }
 }
 
 /** The embedded configuration. */
@@ -56,13 +64,10 @@ export function withSettings(embedded: Config, { host, overrides, scenario }: De
     ...endpointsOf(scenario),
     ...presentIn(scenario, environment.endpoints),
   });
-  const operations = withoutPrototype(
-    Object.fromEntries(
-      Object.entries(scenario.signatures).flatMap(([name, signature]) =>
-        signature === undefined ? [] : [[name, { signature }] as const],
-      ),
-    ),
+  const signatures = Object.entries(scenario.signatures).map(
+    ([name, signature]) => [name, { ...scenario.operations[name], signature }] as const,
   );
+  const operations = withoutPrototype({ ...scenario.operations, ...Object.fromEntries(signatures) });
   return {
     ...config,
     proxy: { ...config.proxy, host, allowAnonymous: true },

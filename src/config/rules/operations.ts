@@ -10,8 +10,11 @@ interface Layer {
   readonly operations: Overrides;
 }
 
+/** What the rules about operations need. */
+type OperationParts = Pick<Parts, 'operations' | 'environments'>;
+
 /** Names that a grant may use: built in, or added for all environments or for one. */
-export function operationNames(parts: Parts, builtIn: BuiltIn): ReadonlySet<string> {
+export function operationNames(parts: OperationParts, builtIn: BuiltIn): ReadonlySet<string> {
   return new Set(
     layersOf(parts, builtIn)
       .flat()
@@ -19,7 +22,7 @@ export function operationNames(parts: Parts, builtIn: BuiltIn): ReadonlySet<stri
   );
 }
 
-export function operationFindings(parts: Parts, builtIn: BuiltIn): Finding[] {
+export function operationFindings(parts: OperationParts, builtIn: BuiltIn): Finding[] {
   return layersOf(parts, builtIn).flatMap((layers) => [
     ...layers.flatMap((layer, level) => incomplete(layer, layers.slice(0, level))),
     ...inconsistent(layers),
@@ -27,7 +30,7 @@ export function operationFindings(parts: Parts, builtIn: BuiltIn): Finding[] {
 }
 
 /** The layers of each environment, lowest first, and those that all environments share. */
-function layersOf(parts: Parts, builtIn: BuiltIn): Layer[][] {
+function layersOf(parts: OperationParts, builtIn: BuiltIn): Layer[][] {
   const shared: Layer[] = [
     { path: [], operations: new Map(Object.entries(builtIn)) },
     { path: ['operations'], operations: parts.operations },

@@ -6,7 +6,7 @@ import { yamlMessage } from './messages.ts';
 import { unquotedVariables } from './unquoted-variables.ts';
 
 export interface ReadDocument {
-  /** Plain data with variables replaced; absent if the YAML cannot be processed further. */
+  /** Plain data, with variables replaced if there is a look-up; absent if the YAML cannot be processed further. */
   readonly content?: { readonly value: unknown };
   readonly problems: readonly Problem[];
   /** The line of a path from 1, or of its last step that exists. */
@@ -29,9 +29,9 @@ const maxDepth = 40;
 
 /**
  * Parses YAML 1.2 (core schema, string keys, no tags). Replaces variables in string values after parsing, so that no
- * variable can add structure. Never throws.
+ * variable can add structure; without `lookUp`, `${NAME}` is plain text. Never throws.
  */
-export function readDocument(text: string, lookUp: EnvLookup): ReadDocument {
+export function readDocument(text: string, lookUp?: EnvLookup): ReadDocument {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, ...dialect });
   const lineAt = (offset: number) => Math.max(1, lines.linePos(offset).line);
@@ -85,7 +85,7 @@ function isSound(document: Document.Parsed, report: Report): boolean {
 }
 
 /** In place. Keys stay unchanged. */
-function replaceVariablesIn(document: Document.Parsed, lookUp: EnvLookup, report: Report): void {
+function replaceVariablesIn(document: Document.Parsed, lookUp: EnvLookup | undefined, report: Report): void {
   visit(document, {
     Scalar(position, scalar, above) {
       const messages = position === 'key' ? keyProblems(scalar) : replaceIn(scalar, above, lookUp);
@@ -99,8 +99,8 @@ function keyProblems({ value }: Scalar): string[] {
   return value === '__proto__' ? ['is not a valid name'] : [];
 }
 
-function replaceIn(scalar: Scalar, above: readonly unknown[], lookUp: EnvLookup): string[] {
-  if (typeof scalar.value !== 'string') return [];
+function replaceIn(scalar: Scalar, above: readonly unknown[], lookUp: EnvLookup | undefined): string[] {
+  if (lookUp === undefined || typeof scalar.value !== 'string') return [];
   const path = pathText(pathOf([...above, scalar]));
   const { text, problems } = substituteEnv(scalar.value, path, lookUp);
   scalar.value = text;

@@ -78,6 +78,11 @@ describe('countersign simulate', () => {
     ['with an unknown option', ['--key', 'x'], 'unknown option --key; did you mean "--keys"?'],
     ['with an invalid port', ['--keys', '.', '--port', '65536'], '--port must be between 0 and 65535'],
     [
+      'with an invalid admin port',
+      ['--keys', '.', '--admin-port', 'x'],
+      '--admin-port must be between 0 and',
+    ],
+    [
       'with a missing scenario',
       ['--keys', '.', '--scenario', '/none.yaml'],
       'does not exist. Check the path.',
@@ -89,12 +94,17 @@ describe('countersign simulate', () => {
     expect(err).toContain(message);
   });
 
-  it('with an invalid scenario lists its problems', async () => {
+  it('with an invalid scenario lists its problems with their lines', async () => {
     const file = join(folder, 'scenario.yaml');
-    writeFileSync(file, 'logins: []');
+    writeFileSync(file, 'logins:\n  acme: {}\nfaults:\n  - fault: explode\n  - { fault: reset, delay: 3 }\n');
     const { code, err } = await run('--keys', folder, '--scenario', file);
     expect(code).toBe(2);
-    expect(err).toContain('logins: ');
+    expect(err.split('\n')).toEqual([
+      'countersign simulate: invalid scenario',
+      `${file}:4: faults[0].fault: must be status-403 or status-500 or reset or garbage or drip or cut`,
+      `${file}:5: faults[1].delay: is not a known key`,
+      '2 problems',
+    ]);
   });
 
   it('fails on an unavailable address', async () => {
@@ -122,6 +132,33 @@ describe('countersign simulate', () => {
     child.kill('SIGTERM');
     expect(await code).toBe(0);
   });
+});
+
+it('countersign simulate --admin-port serves the admin API, and says where', async () => {
+  addLogin('sandbox', 'acme');
+  const { child, line } = start('--keys', folder, '--port', '0', '--admin-port', '0');
+  await line();
+  const greeting = await line();
+  expect(greeting).toMatch(/^Admin API: http:\/\/127\.0\.0\.1:\d+$/);
+  const response = await fetch(`${greeting.slice(greeting.indexOf('http'))}/journal`);
+  expect(await response.json()).toEqual({ total: 0, entries: [] });
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  child.kill('SIGTERM');
+  expect(await ended).toBe(0);
+});
+
+it('countersign simulate with an admin port in use names the option', async () => {
+  addLogin('sandbox', 'acme');
+  const { child, line } = start('--keys', folder, '--port', '0');
+  const [port = ''] = /(?<=:)\d+(?=\/)/.exec(await line()) ?? [];
+  const { child: second } = start('--keys', folder, '--port', '0', '--admin-port', port);
+  let err = '';
+  second.stderr?.on('data', (text: Buffer) => {
+    err += text.toString();
+  });
+  expect(await new Promise((resolve) => second.once('close', resolve))).toBe(1);
+  expect(err).toContain('The option is --admin-port.');
+  child.kill('SIGTERM');
 });
 
 /** The command in a separate process, since it runs until a signal. */

@@ -16,18 +16,22 @@ describe('the JSON Schema of the configuration', () => {
   });
 
   it('accepts a variable in place of formatted text or a number, but not as a name', () => {
-    const patterns = schemasAt(['proxy', 'timeouts', 'body']).map(({ pattern = '' }) => new RegExp(pattern));
+    const patterns = schemasAt(['proxy', 'timeouts', 'body'], configJsonSchema()).map(
+      ({ pattern = '' }) => new RegExp(pattern),
+    );
     expect(
       patterns.map((pattern) => [pattern.test('10s'), pattern.test('${BODY}'), pattern.test('ten')]),
     ).toEqual([[true, true, false]]);
-    expect(schemasAt(['proxy', 'port'])).toMatchObject([{ type: ['integer', 'string'], pattern: '\\$\\{' }]);
-    expect(schemasAt(['environments'])).toMatchObject([
+    expect(schemasAt(['proxy', 'port'], configJsonSchema())).toMatchObject([
+      { type: ['integer', 'string'], pattern: '\\$\\{' },
+    ]);
+    expect(schemasAt(['environments'], configJsonSchema())).toMatchObject([
       { propertyNames: { pattern: '^[a-z][a-z0-9-]{0,31}$' } },
     ]);
   });
 
   it('describes secrets as strings', () => {
-    const schemas = schemasAt(['keys', 'vault', 'auth', 'token']);
+    const schemas = schemasAt(['keys', 'vault', 'auth', 'token'], configJsonSchema());
     expect(schemas.map(({ type }) => type)).toEqual(['string']);
   });
 

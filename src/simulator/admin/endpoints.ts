@@ -1,0 +1,194 @@
+import type { Request } from 'express';
+import { z } from 'zod';
+import { didYouMean } from '../../config/did-you-mean.ts';
+import { type FaultRule, faultRule } from '../fault-rule.ts';
+import type { ActiveFault } from '../fault-rules.ts';
+import type { Simulator } from '../simulator.ts';
+import { statePart } from '../state.ts';
+import { AdminError } from './admin-error.ts';
+import { bodyOf, invalidBody, queryOf } from './input.ts';
+import { addKeys, keysBody, replaceKeys, shownKeys } from './keys.ts';
+
+interface Result {
+  readonly status: 200 | 201 | 204;
+  readonly body?: unknown;
+}
+
+/** An endpoint of the admin API. */
+export interface Endpoint {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** With variable segments as `{name}`. */
+  readonly path: string;
+  /** Of the request; anything that is not read is an error. */
+  readonly reads?: 'body' | 'query';
+  readonly summary: string;
+  /** @throws AdminError for invalid input */
+  run(simulator: Simulator, request: Request): Result;
+}
+
+const journalQuery = z.strictObject({
+  operation: z.string().optional(),
+  login: z.string().optional(),
+  after: z
+    .string()
+    .regex(/^\d{1,15}$/, 'must be the ID of an entry')
+    .transform(Number)
+    .default(0),
+});
+const nothing = z.strictObject({});
+const resetBody = z.strictObject({ parts: z.array(z.enum(statePart)).min(1).optional() });
+const clockBody = z.strictObject({
+  offsetSeconds: z.int({ error: 'must be a whole number of seconds' }).min(-1_000_000_000).max(1_000_000_000),
+});
+
+/** Every endpoint. docs/simulator.md has a table that is generated from it. */
+export const endpoints: readonly Endpoint[] = [
+  {
+    method: 'GET',
+    path: '/',
+    summary: 'This list of endpoints.',
+    run: () => ok(endpoints.map(({ method, path, summary }) => ({ method, path, summary }))),
+  },
+  {
+    method: 'GET',
+    path: '/journal',
+    reads: 'query',
+    summary:
+      'The last 1,000 requests, oldest first. Query: `operation`, `login`, `after` (only entries with a higher `id`).',
+    run: ({ journal }, request) => {
+      const { operation, login, after } = queryOf(journalQuery, request);
+      const entries = journal
+        .entries()
+        .filter((entry) => entry.id > after)
+        .filter((entry) => operation === undefined || entry.operation === operation)
+        .filter((entry) => login === undefined || entry.login === login);
+      return ok({ total: journal.total, entries });
+    },
+  },
+  {
+    method: 'POST',
+    path: '/reset',
+    reads: 'body',
+    summary: `Returns to the start. Body: \`parts\`, a list of ${statePart.map((part) => `\`${part}\``).join(', ')}; all without it.`,
+    run: (simulator, request) => {
+      simulator.reset(bodyOf(resetBody, request).parts);
+      return { status: 204 };
+    },
+  },
+  {
+    method: 'GET',
+    path: '/faults',
+    summary: 'The faults that apply now, in the order in which they are tried.',
+    run: ({ faults }) => ok(faults.list().map(shownFault)),
+  },
+  {
+    method: 'POST',
+    path: '/faults',
+    reads: 'body',
+    summary: 'Adds a fault, before those of the scenario. Body: the fields below.',
+    run: (simulator, request) => {
+      const added = simulator.faults.add(knownNames(bodyOf(faultRule, request), simulator));
+      if (added === undefined) {
+        throw new AdminError(409, 'There are too many faults. Remove some with DELETE /faults');
+      }
+      return { status: 201, body: shownFault(added) };
+    },
+  },
+  {
+    method: 'DELETE',
+    path: '/faults',
+    summary: 'Removes all faults, also those of the scenario.',
+    run: ({ faults }) => {
+      faults.clear();
+      return { status: 204 };
+    },
+  },
+  {
+    method: 'DELETE',
+    path: '/faults/{id}',
+    summary: 'Removes one fault.',
+    run: ({ faults }, { params: { id } }) => {
+      if (!faults.remove(Number(id))) throw new AdminError(404, 'Unknown fault. GET /faults lists them');
+      return { status: 204 };
+    },
+  },
+  {
+    method: 'GET',
+    path: '/clock',
+    summary: 'The clock offset.',
+    run: ({ clock }) => ok(shownClock(clock)),
+  },
+  {
+    method: 'PUT',
+    path: '/clock',
+    reads: 'body',
+    summary:
+      'Sets the clock offset. Body: `offsetSeconds`, added to the clock that timestamps are compared with and to the `Date` header.',
+    run: ({ clock }, request) => {
+      clock.offsetSeconds = bodyOf(clockBody, request).offsetSeconds;
+      return ok(shownClock(clock));
+    },
+  },
+  {
+    method: 'GET',
+    path: '/keys',
+    summary:
+      'The keys that are accepted now, by login: the number of control keys, the fingerprints of public keys.',
+    run: ({ accounts }) =>
+      ok(Object.fromEntries([...accounts.list()].map(([login, keys]) => [login, shownKeys(keys)]))),
+  },
+  {
+    method: 'POST',
+    path: '/keys/{login}',
+    reads: 'body',
+    summary: 'Accepts more keys of a login. Body: `controlKeys`, `publicKeys`.',
+    run: ({ accounts }, request) => ok(addKeys(accounts, loginOf(request), bodyOf(keysBody, request))),
+  },
+  {
+    method: 'PUT',
+    path: '/keys/{login}',
+    reads: 'body',
+    summary:
+      'Accepts only these keys of a login from now on. Body as above; a kind that is absent stays as it is.',
+    run: ({ accounts }, request) => ok(replaceKeys(accounts, loginOf(request), bodyOf(keysBody, request))),
+  },
+];
+
+/** @throws AdminError also for input that the endpoint does not read */
+export function runEndpoint(endpoint: Endpoint, simulator: Simulator, request: Request): Result {
+  if (endpoint.reads !== 'query') queryOf(nothing, request);
+  if (endpoint.reads !== 'body') bodyOf(nothing, request);
+  return endpoint.run(simulator, request);
+}
+
+function ok(body: unknown): Result {
+  return { status: 200, body };
+}
+
+/** A misspelled name would never match. */
+function knownNames(rule: FaultRule, { operations, accounts }: Simulator): FaultRule {
+  const { operation, login } = rule;
+  const findings = [
+    ...(operation === undefined || operations.includes(operation)
+      ? []
+      : [{ path: ['operation'], message: `is not an operation${didYouMean(operation, operations)}` }]),
+    ...(login === undefined || accounts.keysOf(login) !== undefined
+      ? []
+      : [{ path: ['login'], message: 'is not in the scenario: add it under logins, or correct it' }]),
+  ];
+  if (findings.length > 0) throw new AdminError(400, invalidBody, findings);
+  return rule;
+}
+
+function shownFault({ id, rule, remaining }: ActiveFault) {
+  const { times: _times, ...fields } = rule;
+  return { id, ...fields, ...(remaining === undefined ? {} : { remaining }) };
+}
+
+function shownClock({ offsetSeconds, now }: Simulator['clock']) {
+  return { offsetSeconds, time: new Date(now()).toISOString() };
+}
+
+function loginOf({ params }: Request): string {
+  return String(params['login']);
+}

@@ -1,0 +1,88 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { loadScenario } from '../../src/simulator/scenario.ts';
+import {
+  balanceDraft,
+  type Draft,
+  fieldsOf,
+  post,
+  shippedScenario,
+  startSimulator,
+  transferDraft,
+} from '../support/simulator.ts';
+
+const stops: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  await Promise.all(stops.splice(0).map((stop) => stop()));
+});
+
+/** The shipped scenario with more sections. */
+async function start(sections: string) {
+  const scenario = loadScenario(`${shippedScenario()}\n${sections}`);
+  const listening = await startSimulator({ scenario, serialNumber: () => 'sn-1' });
+  stops.push(listening.close);
+  return listening;
+}
+
+const refunds = `
+operations:
+  refund: { path: "/api/v4/refund/{endpoint}", signature: RSA-SHA256, loginFrom: header }
+  refund-all: { path: /api/v4/refund/all, signature: RSA-SHA256, loginFrom: body }
+  profile: { path: "/api/v2/profile/{login}", signature: HMAC-SHA1, loginFrom: path, readOnly: true }
+`;
+const refund = (path = '/gw/api/v4/refund/1234'): Draft => ({
+  ...transferDraft([['client_orderid', 'r-1']]),
+  path,
+});
+
+describe('an operation that the scenario adds', () => {
+  it('is verified as it says, and has a response that is marked as undocumented', async () => {
+    const { url, simulator } = await start(refunds);
+    const response = await post(url, refund());
+    expect([response.status, response.headers['simulator-undocumented']]).toEqual([200, 'true']);
+    expect(fieldsOf(response.body)).toEqual({
+      type: 'refund-response',
+      'serial-number': 'sn-1',
+      'merchant-order-id': 'r-1',
+    });
+    expect(simulator.seen.accepted({ operation: 'refund', login: 'acme' })).toBe(1);
+  });
+
+  it('has the fields of the scenario in its response', async () => {
+    const { url } = await start(`${refunds}\nresponses: { refund: { type: refund, status: declined } }`);
+    const response = await post(url, refund());
+    expect(fieldsOf(response.body)).toMatchObject({
+      type: 'refund',
+      status: 'declined',
+      'serial-number': 'sn-1',
+    });
+  });
+
+  it('is rejected if it is signed with the other method', async () => {
+    const { url } = await start(refunds);
+    const draft = { ...balanceDraft(), path: '/gw/api/v4/refund/1234' };
+    expect((await post(url, draft)).headers['simulator-rejection']).toBe('method-wrong');
+  });
+
+  it('takes the login from its path', async () => {
+    const { url } = await start(refunds);
+    const draft = { ...balanceDraft(), path: '/gw/api/v2/profile/acme' };
+    expect((await post(url, draft)).status).toBe(200);
+    const other = { ...balanceDraft(), path: '/gw/api/v2/profile/beta' };
+    expect((await post(url, other)).headers['simulator-rejection']).toBe('login-mismatch');
+  });
+
+  it('with a literal path precedes one with a placeholder, as in the proxy', async () => {
+    const { url, simulator } = await start(refunds);
+    const response = await post(url, refund('/gw/api/v4/refund/all'));
+    expect(response.headers['simulator-rejection']).toBe('login-mismatch');
+    expect(simulator.seen.count({ operation: 'refund-all', rejection: 'login-mismatch' })).toBe(1);
+  });
+});
+
+it('an override of a built-in operation counts', async () => {
+  const { url } = await start('operations: { transfer: { path: "/api/v5/transfer/{endpoint}" } }');
+  const draft = transferDraft([['client_orderid', 't-1']]);
+  expect((await post(url, draft)).status).toBe(404);
+  const response = await post(url, { ...draft, path: '/gw/api/v5/transfer/1234' });
+  expect(fieldsOf(response.body)).toMatchObject({ type: 'transfer-response', 'merchant-order-id': 't-1' });
+});

@@ -1,0 +1,14 @@
+import { expect, it } from '@jest/globals';
+import { Journal } from '../../../src/simulator/journal.ts';
+
+it('the journal drops the oldest entries, and counts them', () => {
+  const journal = new Journal(2);
+  for (const status of [200, 403, 500]) {
+    journal.record({ time: '', method: 'POST', path: '/', parameters: [], steps: [], status });
+  }
+  expect(journal.entries().map(({ id, status }) => [id, status])).toEqual([
+    [2, 403],
+    [3, 500],
+  ]);
+  expect(journal.total).toBe(3);
+});
