@@ -58,5 +58,5 @@ try {
       writeFileSync(new URL('performance.svg', page), chart(leastDisturbed(measured)));
   }
 } finally {
-  upstream.stop();
+  await upstream.stop();
 }

@@ -39,9 +39,15 @@ it('runs several times at once, each with different keys', async () => {
     expect(balance.status).toBe(200);
   }
   expect(
-    new Set([first, second].flatMap(({ proxyUrl, adminUrl, gatewayUrl }) => [proxyUrl, adminUrl, gatewayUrl]))
-      .size,
-  ).toBe(6);
+    new Set(
+      [first, second].flatMap(({ proxyUrl, adminUrl, gatewayUrl, gatewayAdminUrl }) => [
+        proxyUrl,
+        adminUrl,
+        gatewayUrl,
+        gatewayAdminUrl,
+      ]),
+    ).size,
+  ).toBe(8);
   const keyDirectories = readdirSync(processes.folder).filter((name) => name.startsWith('countersign-keys-'));
   expect(keyDirectories).toHaveLength(2);
 });
@@ -74,6 +80,7 @@ it.each([
   ['port', 'Countersign cannot start: '],
   ['admin-port', 'Countersign cannot start: '],
   ['gateway-port', 'countersign demo: the gateway simulator cannot listen: '],
+  ['gateway-admin-port', 'countersign demo: the gateway simulator cannot listen: '],
 ])('names --%s when that port is in use', async (option, prefix) => {
   const other = createServer();
   await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
@@ -150,4 +157,16 @@ it('explain --demo rejects the ready file of a demo that has ended', async () =>
     code: 1,
     err: expect.stringContaining(`${readyFile} is not the ready file of a running demo`),
   });
+});
+
+it('shows in the journal what it verified, and injects faults', async () => {
+  const { proxyUrl, gatewayAdminUrl } = await processes.startDemo();
+  const fault = { login: 'acme', fault: 'status-403', times: 1 };
+  const headers = { 'Content-Type': 'application/json' };
+  await fetch(`${gatewayAdminUrl}/faults`, { method: 'POST', headers, body: JSON.stringify(fault) });
+  const transfer = async (): Promise<number> =>
+    (await post(`${proxyUrl}/sandbox/gw/api/v4/transfer/1234`, 'client_orderid=i1&amount=1')).status;
+  expect([await transfer(), await transfer()]).toEqual([403, 200]);
+  const journal = await (await fetch(`${gatewayAdminUrl}/journal`)).json();
+  expect(journal).toMatchObject({ entries: [{ operation: 'transfer' }, { operation: 'transfer' }] });
 });

@@ -87,7 +87,7 @@ describe('the benchmark', () => {
     const elsewhere = await startUpstream();
     await post(elsewhere.url + balance.path, 'of=another+request');
     await expect(verifyWay(straight('unsigned'), elsewhere)).rejects.toThrow('did not receive');
-    elsewhere.stop();
+    await elsewhere.stop();
   });
 
   it('reports the least disturbed round, and the CPU of all', () => {

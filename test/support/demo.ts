@@ -17,12 +17,18 @@ export interface RunningDemo {
   readonly proxyUrl: string;
   readonly adminUrl: string;
   readonly gatewayUrl: string;
+  readonly gatewayAdminUrl: string;
   readonly readyFile: string;
   /** Ends it with SIGTERM. */
   readonly stop: () => Promise<Finished>;
 }
 
-export const freePorts: readonly string[] = ['--port', '0', '--admin-port', '0', '--gateway-port', '0'];
+export const freePorts: readonly string[] = [
+  'port',
+  'admin-port',
+  'gateway-port',
+  'gateway-admin-port',
+].flatMap((name) => [`--${name}`, '0']);
 
 /** Processes of `countersign` with a temporary directory that they share. */
 export class Processes {
@@ -51,7 +57,7 @@ export class Processes {
       if (child.exitCode !== null) throw new Error(`not started: ${(await finished).err}`);
       await setTimeout(20);
     }
-    const urls: Pick<RunningDemo, 'proxyUrl' | 'adminUrl' | 'gatewayUrl'> = JSON.parse(
+    const urls: Pick<RunningDemo, 'proxyUrl' | 'adminUrl' | 'gatewayUrl' | 'gatewayAdminUrl'> = JSON.parse(
       readFileSync(readyFile, 'utf8'),
     );
     const stop = (): Promise<Finished> => {

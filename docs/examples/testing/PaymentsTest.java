@@ -14,7 +14,7 @@ class PaymentsTest {
         Path folder = Files.createTempDirectory("payments-");
         Path readyFile = folder.resolve("ready.json");
         Process demo = new ProcessBuilder("countersign", "demo", "--port", "0", "--admin-port", "0",
-                "--gateway-port", "0", "--ready-file", readyFile.toString())
+                "--gateway-port", "0", "--gateway-admin-port", "0", "--ready-file", readyFile.toString())
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                 .start();
         try {

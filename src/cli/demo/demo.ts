@@ -1,7 +1,7 @@
 import { isLoopback } from '../../config/url.ts';
 import type { Service } from '../../server/service.ts';
 import type { Signals } from '../../server/signals.ts';
-import { type ListeningSimulator, listenSimulator } from '../../simulator/listen.ts';
+import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../../simulator/admin/listen.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { describeListenError } from '../shared/listen-error.ts';
@@ -27,6 +27,13 @@ const options = {
     value: 'PORT',
     default: '8090',
     description: 'Port of the gateway simulator; 0 picks a free port',
+  },
+  'gateway-admin-port': {
+    type: 'string',
+    value: 'PORT',
+    default: '8091',
+    description:
+      'Port of its admin API: journal, reset, faults, keys (docs/simulator.md); 0 picks a free port',
   },
   host: { type: 'string', value: 'HOST', default: '127.0.0.1', description: 'Address to listen on' },
   'allow-anonymous': {
@@ -57,6 +64,7 @@ Exit codes: 0 shut down gracefully, 1 failure or shutdown timeout, 2 invalid sce
 
 interface Settings extends DemoSettings {
   readonly gatewayPort: number;
+  readonly gatewayAdminPort: number;
   readonly readyFile: string | undefined;
 }
 
@@ -80,10 +88,12 @@ export async function demo(argv: readonly string[], io: Io, signals: Signals): P
 async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Signals): Promise<number> {
   const gateway = await startGateway(settings, keys);
   const variables = { keyDirectory: keys.directory, gatewayUrl: gateway.url };
+  const gatewayUrls = { gatewayUrl: gateway.url, gatewayAdminUrl: gateway.adminUrl };
   let withdraw = (): void => {};
   const onStarted = ({ proxyUrl, adminUrl }: Service): string => {
-    withdraw = announce({ ...variables, proxyUrl, adminUrl, pid: process.pid }, settings.readyFile);
-    return welcome({ gatewayUrl: gateway.url, proxyUrl, adminUrl }, settings.scenario);
+    const urls = { ...gatewayUrls, proxyUrl, adminUrl };
+    withdraw = announce({ ...variables, ...urls, pid: process.pid }, settings.readyFile);
+    return welcome(urls, settings.scenario);
   };
   const load = async () => {
     const loaded = await loadDemoConfig(variables);
@@ -99,14 +109,19 @@ async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Si
 }
 
 async function startGateway(
-  { scenario, gatewayPort }: Settings,
+  { scenario, host, gatewayPort, gatewayAdminPort }: Settings,
   { directory }: DemoKeys,
-): Promise<ListeningSimulator> {
+): Promise<ListeningSimulatorWithAdmin> {
   const keys = await loadSimulatorKeys(directory);
   try {
-    return await listenSimulator({ scenario, keys, clock: () => Date.now(), port: gatewayPort });
+    const admin = { host, port: gatewayAdminPort };
+    return await listenSimulatorWithAdmin({ scenario, keys, clock: Date.now, port: gatewayPort, admin });
   } catch (error) {
-    const reason = describeListenError(error, new Map([[gatewayPort, '--gateway-port']]));
+    const options = new Map([
+      [gatewayAdminPort, '--gateway-admin-port'],
+      [gatewayPort, '--gateway-port'],
+    ]);
+    const reason = describeListenError(error, options);
     throw new CliError(`the gateway simulator cannot listen: ${reason}`);
   }
 }
@@ -116,6 +131,7 @@ interface Values {
   readonly 'admin-port'?: string;
   readonly 'log-level'?: string;
   readonly 'gateway-port': string;
+  readonly 'gateway-admin-port': string;
   readonly host: string;
   readonly 'allow-anonymous': boolean;
   readonly scenario?: string;
@@ -138,6 +154,7 @@ async function settingsFrom(values: Values): Promise<Settings> {
       host,
       overrides: read.overrides,
       gatewayPort: portFrom('--gateway-port', values['gateway-port']),
+      gatewayAdminPort: portFrom('--gateway-admin-port', values['gateway-admin-port']),
       scenario: await loadDemoScenario(scenario),
       readyFile: values['ready-file'],
     };

@@ -10,6 +10,7 @@ import { keyDirectoryPrefix, temporaryDirectories } from './keys.ts';
 export interface RunningDemo extends DemoVariables {
   readonly proxyUrl: string;
   readonly adminUrl: string;
+  readonly gatewayAdminUrl: string;
   readonly pid: number;
 }
 
@@ -74,7 +75,7 @@ function readDemo(file: string): { demo: RunningDemo; startedAt: number }[] {
 
 function isRunningDemo(value: unknown): value is RunningDemo {
   if (typeof value !== 'object' || value === null) return false;
-  const names = ['proxyUrl', 'adminUrl', 'gatewayUrl', 'keyDirectory'];
+  const names = ['proxyUrl', 'adminUrl', 'gatewayUrl', 'gatewayAdminUrl', 'keyDirectory'];
   const texts = new Map<string, unknown>(Object.entries(value));
   return names.every((name) => typeof texts.get(name) === 'string') && typeof texts.get('pid') === 'number';
 }

@@ -5,15 +5,18 @@ interface Urls {
   readonly proxyUrl: string;
   readonly adminUrl: string;
   readonly gatewayUrl: string;
+  readonly gatewayAdminUrl: string;
 }
 
 /** What the demo prints after its start: the URLs, and commands to paste. */
-export function welcome({ proxyUrl, adminUrl, gatewayUrl }: Urls, scenario: Scenario): string {
+export function welcome(urls: Urls, scenario: Scenario): string {
+  const { proxyUrl, adminUrl, gatewayUrl, gatewayAdminUrl } = urls;
   const lines = [
     '',
     `Proxy:              ${proxyUrl}`,
     `Metrics and health: ${adminUrl}/metrics`,
     `Gateway simulator:  ${gatewayUrl} (verifies every signature)`,
+    `Its admin API:      ${gatewayAdminUrl} (journal of requests, faults, keys)`,
     '',
     'Try one of these (no secrets needed):',
     '',
