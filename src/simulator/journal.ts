@@ -15,9 +15,9 @@ export interface JournalEntry {
   /** The consumer key of the request, verified or not. */
   readonly login?: string;
   readonly parameters: readonly { readonly name: string; readonly value: string }[];
-  /** The checks that were made: all, or up to the first that failed. */
   /** How many more parameters the form had. */
   readonly omittedParameters?: number;
+  /** The checks that were made: all, or up to the first that failed. */
   readonly steps: readonly Step[];
   readonly rejection?: VerificationFailure;
   /** What the rejection or a 404 means, and what to check. */
