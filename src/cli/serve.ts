@@ -1,4 +1,4 @@
-import { fromEnvironment, loadConfig } from '../config/load.ts';
+import { fromEnvironment, type LoadedConfig, loadConfig } from '../config/load.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import type { Signals } from '../server/signals.ts';
 import { demo } from './demo/demo.ts';
@@ -37,7 +37,7 @@ export async function serve(argv: readonly string[], io: Io, signals: Signals): 
     return exitCode.usage;
   }
   const file = configFileOf(parsed.values.config) ?? '';
-  const load = async (): ReturnType<typeof loadConfig> => {
+  const load = async (): Promise<LoadedConfig> => {
     const loaded = await loadConfig(file, builtInOperations, { lookUp: fromEnvironment });
     return 'config' in loaded ? { config: withOverrides(loaded.config, read.overrides) } : loaded;
   };

@@ -24,6 +24,9 @@ export interface LoadOptions {
   readonly certificatesAt?: number;
 }
 
+/** A valid configuration, or what is wrong with it. */
+export type LoadedConfig = { readonly config: Config } | { readonly problems: readonly Problem[] };
+
 /**
  * Loads and validates a configuration file, and checks that the files it references are readable. All file paths in
  * the result are absolute. Never rejects for an invalid file: it returns the problems.
@@ -32,7 +35,7 @@ export async function loadConfig(
   file: string,
   builtIn: BuiltIn,
   { lookUp = fromEnvironment, skipFiles = false, certificatesAt }: LoadOptions = {},
-): Promise<{ config: Config } | { problems: readonly Problem[] }> {
+): Promise<LoadedConfig> {
   const problem = await fileProblem(file);
   if (problem !== undefined) return { problems: [{ path: '', line: 0, message: problem }] };
   const checked = validateConfig(await readFile(file, 'utf8'), { lookUp, builtIn });

@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { loadConfig } from '../../config/load.ts';
-import type { Problem } from '../../config/problem.ts';
+import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import { withoutPrototype } from '../../config/schema/values.ts';
 import type { Config } from '../../config/schema.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
@@ -44,10 +43,7 @@ export async function loadDemoScenario(file = defaultScenarioFile): Promise<Scen
 }
 
 /** The embedded configuration. */
-export function loadDemoConfig({
-  keyDirectory,
-  gatewayUrl,
-}: DemoVariables): Promise<{ config: Config } | { problems: readonly Problem[] }> {
+export function loadDemoConfig({ keyDirectory, gatewayUrl }: DemoVariables): Promise<LoadedConfig> {
   const variables = new Map([
     ['COUNTERSIGN_KEYS', keyDirectory],
     ['COUNTERSIGN_GATEWAY', gatewayUrl],

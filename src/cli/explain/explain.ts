@@ -11,11 +11,11 @@ import { decodeForm } from '../../oauth1/form.ts';
 import { methods } from '../../oauth1/methods.ts';
 import { unsignedRequest } from '../../proxy/outbound/signed-request.ts';
 import { readKeyRingOnce } from '../../server/key-source.ts';
+import { withConfigOrDemo } from '../demo/with-config-or-demo.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { messageOf, optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { configFileOf } from '../shared/settings.ts';
 import { loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
-import { withConfig } from '../shared/with-config.ts';
 import { compareBaseStrings } from './diff.ts';
 import { renderExplanation } from './render.ts';
 
@@ -107,7 +107,7 @@ export async function explain(argv: readonly string[], io: Io): Promise<number> 
     };
     const work = (config: Config): Promise<number> => explainWith(withLogin(config, values), request, io);
     const options = { readyFile: values.demo, skipFiles: true, lookUp: lookUpUsed(values) };
-    return await withConfig(configFileOf(values.config), io, work, options);
+    return await withConfigOrDemo(configFileOf(values.config), io, work, options);
   } catch (error) {
     io.err(
       error instanceof ProxyError

@@ -1,4 +1,6 @@
+import { loadConfig } from '../../config/load.ts';
 import type { Config, EnvironmentConfig, KeysConfig } from '../../config/schema.ts';
+import { builtInOperations } from '../../gateway/operations.ts';
 import { isIdentifier } from '../../identifiers.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
 import type { VaultAdmin } from '../../keys/vault/admin.ts';
@@ -53,10 +55,8 @@ export async function withKeysContext(
     const { keys } = withLogin(config, values);
     return work({ config, keys, environment, settings });
   };
-  return withConfig(file, io, withSettings, {
-    skipFiles: true,
-    lookUp: lookUpUsed(values),
-  });
+  const loaded = await loadConfig(file, builtInOperations, { skipFiles: true, lookUp: lookUpUsed(values) });
+  return withConfig(file, loaded, io, withSettings);
 }
 
 /** @throws CliError for a missing or invalid login */

@@ -1,4 +1,4 @@
-import type { Problem } from '../../config/problem.ts';
+import type { LoadedConfig } from '../../config/load.ts';
 import type { Config } from '../../config/schema.ts';
 import type { Logger } from '../../observability/logger.ts';
 import { warnOfDescriptorLimit } from '../../server/descriptor-limit.ts';
@@ -16,7 +16,7 @@ export interface ServiceSource {
   /** Name of the configuration in messages. */
   readonly file: string;
   /** Loads the configuration, at the start and at each SIGHUP. */
-  readonly load: () => Promise<{ config: Config } | { problems: readonly Problem[] }>;
+  readonly load: () => Promise<LoadedConfig>;
   /** For the demo only: an unknown bearer token is ignored. No configuration can set this. */
   readonly acceptUnknownTokens?: boolean;
   /** Called after the start. Returns a text for the terminal. */
