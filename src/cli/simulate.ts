@@ -3,8 +3,10 @@ import { type ListeningSimulator, type ListenOptions, listenSimulator } from '..
 import { loadDemoScenario } from './demo/config.ts';
 import { exitCode, type Io } from './shared/io.ts';
 import { describeListenError } from './shared/listen-error.ts';
-import { messageOf, optionsHelp, parseOptions, portFrom } from './shared/parse-options.ts';
+import { type OptionValues, optionsHelp, parseOptions } from './shared/parse-options.ts';
+import { portFrom } from './shared/port.ts';
 import { loadSimulatorKeys } from './shared/simulator-keys.ts';
+import { messageOf } from './shared/system-error.ts';
 
 const options = {
   keys: {
@@ -92,15 +94,7 @@ function listen({
   return admin === undefined ? listenSimulator(options) : listenSimulatorWithAdmin({ ...options, admin });
 }
 
-interface Values {
-  readonly keys?: string;
-  readonly scenario?: string;
-  readonly host: string;
-  readonly port: string;
-  readonly 'admin-port'?: string;
-  readonly 'admin-host': string;
-  readonly 'admin-allowed-host'?: readonly string[];
-}
+type Values = OptionValues<typeof options>;
 
 /** @throws Error for invalid options, scenario or keys */
 async function listenOptions(values: Values, io: Io): Promise<Options> {

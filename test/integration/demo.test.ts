@@ -109,7 +109,7 @@ it('listens for others only with --allow-anonymous', async () => {
 
 it.each([
   [['--port', '65536'], '--port must be a port from 0 to 65535'],
-  [['--gateway-port', 'x'], '--gateway-port must be between 0 and 65535'],
+  [['--gateway-port', 'x'], '--gateway-port must be a port from 0 to 65535'],
   [['--scenario', '/nowhere.yaml'], '/nowhere.yaml does not exist. Check the path.'],
 ])('rejects %j', async (argv, message) => {
   const { code, err } = await processes.run(['demo', ...argv]);

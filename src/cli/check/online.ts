@@ -6,7 +6,7 @@ import { createKeySource, silentObserver } from '../../server/key-source.ts';
 import { system } from '../../server/system.ts';
 import { openInventory } from '../shared/inventory.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { messageOf } from '../shared/parse-options.ts';
+import { messageOf } from '../shared/system-error.ts';
 import { table } from '../shared/table.ts';
 import { probeConnection } from './gateway.ts';
 import { checkKeys } from './keys.ts';

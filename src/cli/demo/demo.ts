@@ -5,10 +5,12 @@ import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../.
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { describeListenError } from '../shared/listen-error.ts';
-import { messageOf, optionsHelp, parseOptions, portFrom } from '../shared/parse-options.ts';
+import { type OptionValues, optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { portFrom } from '../shared/port.ts';
 import { runService } from '../shared/run-service.ts';
 import { readOverrides, settingOptions } from '../shared/settings.ts';
 import { loadSimulatorKeys } from '../shared/simulator-keys.ts';
+import { messageOf } from '../shared/system-error.ts';
 import {
   type DemoSettings,
   demoConfigFile,
@@ -87,16 +89,20 @@ export async function demo(argv: readonly string[], io: Io, signals: Signals): P
 
 async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Signals): Promise<number> {
   const gateway = await startGateway(settings, keys);
-  const variables = { keyDirectory: keys.directory, gatewayUrl: gateway.url };
-  const gatewayUrls = { gatewayUrl: gateway.url, gatewayAdminUrl: gateway.adminUrl };
+  const demo = {
+    keyDirectory: keys.directory,
+    gatewayUrl: gateway.url,
+    gatewayAdminUrl: gateway.adminUrl,
+    pid: process.pid,
+  };
   let withdraw = (): void => {};
   const onStarted = ({ proxyUrl, adminUrl }: Service): string => {
-    const urls = { ...gatewayUrls, proxyUrl, adminUrl };
-    withdraw = announce({ ...variables, ...urls, pid: process.pid }, settings.readyFile);
-    return welcome(urls, settings.scenario);
+    const running = { ...demo, proxyUrl, adminUrl };
+    withdraw = announce(running, settings.readyFile);
+    return welcome(running, settings.scenario);
   };
   const load = async () => {
-    const loaded = await loadDemoConfig(variables);
+    const loaded = await loadDemoConfig(demo);
     return 'problems' in loaded ? loaded : { config: withSettings(loaded.config, settings) };
   };
   try {
@@ -126,20 +132,8 @@ async function startGateway(
   }
 }
 
-interface Values {
-  readonly port?: string;
-  readonly 'admin-port'?: string;
-  readonly 'log-level'?: string;
-  readonly 'gateway-port': string;
-  readonly 'gateway-admin-port': string;
-  readonly host: string;
-  readonly 'allow-anonymous': boolean;
-  readonly scenario?: string;
-  readonly 'ready-file'?: string;
-}
-
 /** @throws CliError for invalid values or an invalid scenario */
-async function settingsFrom(values: Values): Promise<Settings> {
+async function settingsFrom(values: OptionValues<typeof options>): Promise<Settings> {
   const { host, scenario } = values;
   if (!isLoopback(host) && !values['allow-anonymous']) {
     throw new CliError(

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync 
 import { join } from 'node:path';
 import { errorCode } from '../../util/error-code.ts';
 import { CliError } from '../shared/cli-error.ts';
-import { messageOf } from '../shared/parse-options.ts';
+import { messageOf } from '../shared/system-error.ts';
 import type { DemoVariables } from './config.ts';
 import { keyDirectoryPrefix, temporaryDirectories } from './keys.ts';
 

@@ -1,16 +1,10 @@
 import type { Scenario } from '../../simulator/scenario-schema.ts';
 import { demoEnvironment } from './config.ts';
-
-interface Urls {
-  readonly proxyUrl: string;
-  readonly adminUrl: string;
-  readonly gatewayUrl: string;
-  readonly gatewayAdminUrl: string;
-}
+import type { RunningDemo } from './running.ts';
 
 /** What the demo prints after its start: the URLs, and commands to paste. */
-export function welcome(urls: Urls, scenario: Scenario): string {
-  const { proxyUrl, adminUrl, gatewayUrl, gatewayAdminUrl } = urls;
+export function welcome(demo: RunningDemo, scenario: Scenario): string {
+  const { proxyUrl, adminUrl, gatewayUrl, gatewayAdminUrl } = demo;
   const lines = [
     '',
     `Proxy:              ${proxyUrl}`,

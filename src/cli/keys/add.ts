@@ -8,7 +8,7 @@ import type { VersionInfo } from '../../keys/vault/kv2.ts';
 import { hideFields } from '../../keys/vault/redact.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { messageOf } from '../shared/parse-options.ts';
+import { messageOf } from '../shared/system-error.ts';
 import { loginRefOf, withKeysContext, withVaultAdmin } from './options.ts';
 import { checkAndSet, expectedVersion, type WriteValues, writeOptions } from './write.ts';
 

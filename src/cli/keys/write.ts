@@ -5,7 +5,7 @@ import { isVaultError } from '../../keys/vault/errors.ts';
 import type { History } from '../../keys/vault/kv2.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode } from '../shared/io.ts';
-import { messageOf } from '../shared/parse-options.ts';
+import { messageOf } from '../shared/system-error.ts';
 import type { CommonValues } from './options.ts';
 
 export const writeOptions = {

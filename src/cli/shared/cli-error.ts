@@ -1,6 +1,6 @@
 import { ProxyError } from '../../errors.ts';
 import { exitCode } from './io.ts';
-import { messageOf } from './parse-options.ts';
+import { messageOf } from './system-error.ts';
 
 /** Ends a command with a message for the operator and an exit code. Holds no secret. */
 export class CliError extends Error {

@@ -1,5 +1,5 @@
 import { errorCode } from '../../util/error-code.ts';
-import { messageOf } from './parse-options.ts';
+import { messageOf } from './system-error.ts';
 
 /**
  * The message of an error of `listen`, with the option that chooses another port.

@@ -2,7 +2,7 @@ import { type ParseArgsOptionDescriptor, type ParseArgsOptionsConfig, parseArgs 
 import { didYouMean } from '../../config/did-you-mean.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { exitCode, type Io } from './io.ts';
-import { systemErrorMessage } from './system-error.ts';
+import { messageOf } from './system-error.ts';
 import { wrapWords } from './table.ts';
 
 /** The options of a command: what `parseArgs` accepts, and what the help shows. */
@@ -86,16 +86,4 @@ function describeParseError(error: unknown, known: readonly string[]): string {
     unknown,
     known.map((name) => `--${name}`),
   )}`;
-}
-
-/** The message of an error; a failed system call, such as one on a missing file, as a sentence. */
-export function messageOf(error: unknown): string {
-  return systemErrorMessage(error) ?? (error instanceof Error ? error.message : String(error));
-}
-
-/** @throws Error that names the option */
-export function portFrom(option: string, text: string): number {
-  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535)
-    throw new Error(`${option} must be between 0 and 65535`);
-  return Number(text);
 }

@@ -10,7 +10,7 @@ import { errorCode } from '../../util/error-code.ts';
 import { formatProblems } from './config-report.ts';
 import { exitCode, type Io } from './io.ts';
 import { describeListenError } from './listen-error.ts';
-import { messageOf } from './parse-options.ts';
+import { messageOf } from './system-error.ts';
 
 export interface ServiceSource {
   /** Name of the configuration in messages. */

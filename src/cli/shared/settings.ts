@@ -1,15 +1,16 @@
 import { fromEnvironment } from '../../config/load.ts';
 import { type Config, logLevels } from '../../config/schema.ts';
 import type { OptionTable } from './parse-options.ts';
+import { parsePort, portRule } from './port.ts';
 
-/** What an option or an environment variable sets in place of the configuration file. */
+/** What options and environment variables set in place of the configuration file; `undefined` is not set. */
 export interface Overrides {
-  readonly port?: number;
-  readonly adminPort?: number;
-  readonly logLevel?: Config['log']['level'];
+  readonly port: number | undefined;
+  readonly adminPort: number | undefined;
+  readonly logLevel: Config['log']['level'] | undefined;
 }
 
-export const configVariable = 'COUNTERSIGN_CONFIG';
+const configVariable = 'COUNTERSIGN_CONFIG';
 
 /** Not `COUNTERSIGN_PORT`: Kubernetes sets that to an address for a Service with the name countersign. */
 const variables = {
@@ -57,21 +58,16 @@ export function readOverrides(
     const text = options[name] ?? variable(variables[name], lookUp);
     const value = text === undefined ? undefined : parse(text);
     if (text !== undefined && value === undefined) {
-      problems.push(`${options[name] === undefined ? variables[name] : `--${name}`} must be ${rule}`);
+      problems.push(`${options[name] === undefined ? variables[name] : `--${name}`} ${rule}`);
     }
     return value;
   };
-  const portRule = 'a port from 0 to 65535; 0 picks a free one';
   const port = read('port', parsePort, portRule);
   const adminPort = read('admin-port', parsePort, portRule);
-  const logLevel = read('log-level', parseLevel, `one of ${logLevels.join(', ')}`);
+  const logLevel = read('log-level', parseLevel, `must be one of ${logLevels.join(', ')}`);
   if (problems.length > 0) return { problems };
   return {
-    overrides: {
-      ...(port === undefined ? {} : { port }),
-      ...(adminPort === undefined ? {} : { adminPort }),
-      ...(logLevel === undefined ? {} : { logLevel }),
-    },
+    overrides: { port, adminPort, logLevel },
   };
 }
 
@@ -87,10 +83,6 @@ export function withOverrides(config: Config, { port, adminPort, logLevel }: Ove
 function variable(name: string, lookUp: typeof fromEnvironment): string | undefined {
   const value = lookUp(name);
   return value === '' ? undefined : value;
-}
-
-function parsePort(text: string): number | undefined {
-  return /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? Number(text) : undefined;
 }
 
 function parseLevel(text: string): Config['log']['level'] | undefined {

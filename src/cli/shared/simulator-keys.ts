@@ -5,7 +5,7 @@ import { DirectorySource } from '../../keys/directory/source.ts';
 import type { LoginRef, UnusableKey, UsableKey } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import type { GatewayKeys } from '../../simulator/signature.ts';
-import { messageOf } from './parse-options.ts';
+import { messageOf } from './system-error.ts';
 
 /**
  * The keys that the simulator accepts: control keys and public keys of the proxy's key directory, by login. If a login

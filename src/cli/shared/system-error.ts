@@ -45,6 +45,11 @@ export function systemErrorMessage(error: unknown): string | undefined {
   return `${path ?? 'A file'} ${fileSentences[code] ?? `cannot be read or written (${code}).`}`;
 }
 
+/** The message of an error; a failed system call, such as one on a missing file, as a sentence. */
+export function messageOf(error: unknown): string {
+  return systemErrorMessage(error) ?? (error instanceof Error ? error.message : String(error));
+}
+
 /** For what should not have been thrown. The message may hold data, so it is not printed. */
 export function unexpectedErrorMessage(error: unknown): string {
   const name = error instanceof Error && /^[A-Za-z]{1,64}$/.test(error.name) ? error.name : 'error';

@@ -76,11 +76,11 @@ describe('countersign simulate', () => {
   it.each([
     ['without keys', [], '--keys DIR is required'],
     ['with an unknown option', ['--key', 'x'], 'unknown option --key; did you mean "--keys"?'],
-    ['with an invalid port', ['--keys', '.', '--port', '65536'], '--port must be between 0 and 65535'],
+    ['with an invalid port', ['--keys', '.', '--port', '65536'], '--port must be a port from 0 to 65535'],
     [
       'with an invalid admin port',
       ['--keys', '.', '--admin-port', 'x'],
-      '--admin-port must be between 0 and',
+      '--admin-port must be a port from 0 to',
     ],
     [
       'with a missing scenario',
