@@ -5,8 +5,8 @@ export interface ActiveFault {
   /** From 1; a reset starts again. */
   readonly id: number;
   readonly rule: FaultRule;
-  /** How many more requests it applies to; absent if it applies to all. */
-  readonly remaining?: number;
+  /** How many more requests it applies to; `undefined` if it applies to all. */
+  readonly remaining: number | undefined;
 }
 
 const maxFaults = 1000;
@@ -64,7 +64,7 @@ export class FaultRules {
 
   #activate(rule: FaultRule): ActiveFault {
     this.#lastId += 1;
-    return { id: this.#lastId, rule, ...(rule.times === undefined ? {} : { remaining: rule.times }) };
+    return { id: this.#lastId, rule, remaining: rule.times };
   }
 
   /** Removes the fault if `change` returns nothing. */

@@ -23,7 +23,7 @@ export interface HandlerOptions {
 export interface Handled {
   readonly content: SimulatorResponse;
   readonly fault: Fault;
-  readonly faultId?: number;
+  readonly faultId?: number | undefined;
   readonly rejection?: VerificationFailure;
 }
 
@@ -45,15 +45,14 @@ export function createHandler(options: HandlerOptions, state: SimulatorState): H
   const accept: Handler = (route, received, path, trace) => {
     const { login, keyIndex, form } = verifyRequest(received, route, verifier, trace);
     const request = { login, path, form, serialNumber: serialNumber() };
-    const { id, rule } = faults.take(route.operation, request) ?? {};
-    const faultId = id === undefined ? {} : { faultId: id };
-    if (rule?.fault === 'status-403') return { ...reject('fault-injected', route), ...faultId, fault: rule };
+    const { id: faultId, rule } = faults.take(route.operation, request) ?? {};
+    if (rule?.fault === 'status-403') return { ...reject('fault-injected', route), faultId, fault: rule };
     const content = rule?.beforeEffect
       ? serverError
       : trace.run('operation', () => route.respond(request, context));
     seen.add({ operation: route.operation, login, keyIndex });
     const fault = rule?.beforeEffect ? undefined : options.fault?.(route.operation, request);
-    return fault === undefined ? { content, fault: rule ?? {}, ...faultId } : { content, fault };
+    return fault === undefined ? { content, fault: rule ?? {}, faultId } : { content, fault };
   };
 
   function reject(rejection: VerificationFailure, { operation }: Route): Handled {

@@ -1,8 +1,8 @@
 import { redactBaseString, redactParameter, redactText } from '../redact-card-data.ts';
-import { deliveredStatus } from './faults.ts';
+import { deliveredStatus, type Fault } from './faults.ts';
 import type { Pair } from './form.ts';
 import type { Handled } from './handler.ts';
-import type { JournalEntry } from './journal.ts';
+import type { AppliedFault, JournalEntry } from './journal.ts';
 import { rejections } from './rejections.ts';
 import type { Step, VerificationTrace } from './verification-trace.ts';
 
@@ -23,40 +23,34 @@ const maxBaseStringLength = 8192;
 /** The entry of a request that reached no operation. */
 export function unroutedEntry(head: RequestHead, status: number): Entry {
   const hint = status === 404 ? 'No operation of the scenario has this method and path.' : undefined;
-  return {
-    ...shownHead(head),
-    parameters: [],
-    steps: [],
-    ...(hint === undefined ? {} : { hint }),
-    status,
-  };
+  return { ...shownHead(head), parameters: [], steps: [], hint, status };
 }
 
 /** The entry of a request for an operation. */
 export function operationEntry(
   head: RequestHead,
   operation: string,
-  trace: VerificationTrace,
+  { form, login, steps }: VerificationTrace,
   { content, fault, faultId, rejection }: Handled,
 ): Entry {
-  const omitted = trace.form.length - maxParameters;
-  const { fault: name, delaySeconds = 0 } = fault;
-  const applied = {
-    ...(faultId === undefined ? {} : { id: faultId }),
-    ...(name === undefined ? {} : { fault: name }),
-    ...(delaySeconds === 0 ? {} : { delaySeconds }),
-  };
+  const omitted = form.length - maxParameters;
   return {
     ...shownHead(head),
     operation,
-    ...(trace.login === undefined ? {} : { login: shown(trace.login) }),
-    parameters: trace.form.slice(0, maxParameters).map(shownParameter),
-    ...(omitted > 0 ? { omittedParameters: omitted } : {}),
-    steps: trace.steps.map(shownStep),
-    ...(rejection === undefined ? {} : { rejection, hint: rejections[rejection] }),
-    ...(Object.keys(applied).length === 0 ? {} : { fault: applied }),
+    login: login && shown(login),
+    parameters: form.slice(0, maxParameters).map(shownParameter),
+    omittedParameters: omitted > 0 ? omitted : undefined,
+    steps: steps.map(shownStep),
+    rejection,
+    hint: rejection && rejections[rejection],
+    fault: appliedFault(fault, faultId),
     status: deliveredStatus(content, fault),
   };
+}
+
+function appliedFault({ fault, delaySeconds = 0 }: Fault, id: number | undefined): AppliedFault | undefined {
+  if (id === undefined && fault === undefined && delaySeconds === 0) return undefined;
+  return { id, fault, delaySeconds: delaySeconds === 0 ? undefined : delaySeconds };
 }
 
 function shownHead({ method, path, now }: RequestHead): Pick<JournalEntry, 'time' | 'method' | 'path'> {
@@ -73,11 +67,9 @@ function shownStep(step: Step): Step {
   const { parameter, receivedMethod, baseString } = step;
   return {
     ...step,
-    ...(parameter === undefined ? {} : { parameter: shown(parameter) }),
-    ...(receivedMethod === undefined ? {} : { receivedMethod: shown(receivedMethod) }),
-    ...(baseString === undefined
-      ? {}
-      : { baseString: shortened(redactBaseString(baseString), maxBaseStringLength) }),
+    parameter: parameter && shown(parameter),
+    receivedMethod: receivedMethod && shown(receivedMethod),
+    baseString: baseString && shortened(redactBaseString(baseString), maxBaseStringLength),
   };
 }
 

@@ -13,19 +13,25 @@ export interface JournalEntry {
   /** Absent for a path that the simulator does not serve, and for a body that cannot be read. */
   readonly operation?: string;
   /** The consumer key of the request, verified or not. */
-  readonly login?: string;
+  readonly login?: string | undefined;
   readonly parameters: readonly { readonly name: string; readonly value: string }[];
   /** How many more parameters the form had. */
-  readonly omittedParameters?: number;
+  readonly omittedParameters?: number | undefined;
   /** The checks that were made: all, or up to the first that failed. */
   readonly steps: readonly Step[];
-  readonly rejection?: VerificationFailure;
+  readonly rejection?: VerificationFailure | undefined;
   /** What the rejection or a 404 means, and what to check. */
-  readonly hint?: string;
+  readonly hint?: string | undefined;
   /** The fault that was applied. */
-  readonly fault?: { readonly id?: number; readonly fault?: FaultName; readonly delaySeconds?: number };
+  readonly fault?: AppliedFault | undefined;
   /** Of the response; `null` for faults without a valid one. */
   readonly status: number | null;
+}
+
+export interface AppliedFault {
+  readonly id?: number | undefined;
+  readonly fault?: FaultName | undefined;
+  readonly delaySeconds?: number | undefined;
 }
 
 /** The last requests. The oldest are dropped first. */

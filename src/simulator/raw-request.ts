@@ -14,7 +14,7 @@ export function receivedFrom(request: Request): RawRequest {
     contentType: request.headers['content-type'],
     authorization: request.headersDistinct['authorization'] ?? [],
     body: Buffer.isBuffer(body) ? body : Buffer.alloc(0),
-    ...(login === undefined ? {} : { pathLogin: login }),
+    pathLogin: login,
   };
 }
 

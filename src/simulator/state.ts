@@ -17,8 +17,8 @@ export interface StateOptions {
 }
 
 /** What a reset can return to how it was at the start. */
-export const statePart = ['journal', 'nonces', 'transfers', 'faults', 'clock', 'keys'] as const;
-export type StatePart = (typeof statePart)[number];
+export const stateParts = ['journal', 'nonces', 'transfers', 'faults', 'clock', 'keys'] as const;
+export type StatePart = (typeof stateParts)[number];
 
 const capacity = { nonces: 200_000, orders: 1000, responses: 10_000, journal: 1000 };
 
@@ -41,7 +41,7 @@ export class SimulatorState {
     this.ledger = new Ledger(scenario.orders, capacity);
   }
 
-  reset(parts: readonly StatePart[] = statePart): void {
+  reset(parts: readonly StatePart[] = stateParts): void {
     const resets: Readonly<Record<StatePart, () => void>> = {
       journal: () => {
         this.journal.clear();

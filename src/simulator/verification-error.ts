@@ -8,11 +8,11 @@ export class VerificationError extends Error {
   override readonly name = 'VerificationError';
   readonly reason: VerificationFailure;
   /** The OAuth parameter that is missing, repeated or different. */
-  readonly parameter?: string;
+  readonly parameter: string | undefined;
 
   constructor(reason: VerificationFailure, parameter?: string) {
     super(reason);
     this.reason = reason;
-    if (parameter !== undefined) this.parameter = parameter;
+    this.parameter = parameter;
   }
 }

@@ -19,17 +19,17 @@ export type StepName =
 /** What a step shows besides its result. Nothing of it is secret, but texts of the request may hold card data. */
 export interface StepDetails {
   /** The OAuth parameter that is missing, repeated or different. */
-  readonly parameter?: string;
+  readonly parameter?: string | undefined;
   readonly requiredMethod?: SignatureMethod;
-  readonly receivedMethod?: string;
+  readonly receivedMethod?: string | undefined;
   /** Seconds since 1970. */
   readonly timestamp?: number;
   /** The simulator's clock, in the same unit. */
   readonly clock?: number;
   readonly windowSeconds?: number;
-  readonly baseString?: string;
+  readonly baseString?: string | undefined;
   /** The key that made the signature. */
-  readonly key?: KeyName;
+  readonly key?: KeyName | undefined;
   /** The keys that did not make it. */
   readonly triedKeys?: readonly KeyName[];
 }
@@ -63,9 +63,8 @@ export class VerificationTrace {
       return value;
     } catch (error) {
       if (error instanceof VerificationError) {
-        const { reason, parameter } = error;
-        const named = parameter === undefined ? {} : { parameter };
-        this.steps.push({ step, result: 'failed', rejection: reason, ...details, ...named });
+        const { reason: rejection, parameter } = error;
+        this.steps.push({ step, result: 'failed', rejection, ...details, parameter });
       }
       throw error;
     }

@@ -17,7 +17,7 @@ export interface RawRequest {
   readonly authorization: readonly string[];
   readonly body: Buffer;
   /** The decoded login, if the path contains one. */
-  readonly pathLogin?: string;
+  readonly pathLogin: string | undefined;
 }
 
 /** What the operation requires: its signature method, and where the request repeats the login. */
@@ -71,8 +71,7 @@ export function verifyRequest(
     const names = keyNames(expected.signature, keys);
     note({ triedKeys: names });
     const index = acceptingKey(expected.signature, keys, baseString, oauth.signature);
-    const key = names[index];
-    note(key === undefined ? {} : { key });
+    note({ key: names[index] });
     return index;
   });
   trace.run('nonce', () => recordNonce(login, oauth.nonce, timestamp, verifier));

@@ -36,7 +36,7 @@ export function createAdmin(vault: VaultConfig): VaultAdmin {
   return createVaultAdmin(vault, { ...system, events: silentObserver });
 }
 
-export function vaultInventory(admin: VaultAdmin): KeyInventory {
+function vaultInventory(admin: VaultAdmin): KeyInventory {
   async function readEntry(login: LoginRef, info: VersionInfo, current: number): Promise<KeyVersionEntry> {
     const { version, createdAt } = info;
     const stored = info.destroyed ? undefined : await admin.readVersion(login, version);

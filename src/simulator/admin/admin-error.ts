@@ -17,7 +17,7 @@ export class AdminError extends Error {
 }
 
 /** RFC 9457, with one problem for each field. */
-export function sendAdminError(response: Response, { status, message, findings }: AdminError): void {
+function sendAdminError(response: Response, { status, message, findings }: AdminError): void {
   const problems = findings.map(({ path, message }) => ({ path: pathText(path), message }));
   sendJson(response, status, 'application/problem+json', {
     status,

@@ -4,7 +4,7 @@ import { didYouMean } from '../../config/did-you-mean.ts';
 import { type FaultRule, faultRule } from '../fault-rule.ts';
 import type { ActiveFault } from '../fault-rules.ts';
 import type { Simulator } from '../simulator.ts';
-import { statePart } from '../state.ts';
+import { stateParts } from '../state.ts';
 import { AdminError } from './admin-error.ts';
 import { bodyOf, invalidBody, queryOf } from './input.ts';
 import { addKeys, keysBody, replaceKeys, shownKeys } from './keys.ts';
@@ -36,7 +36,7 @@ const journalQuery = z.strictObject({
     .default(0),
 });
 const nothing = z.strictObject({});
-const resetBody = z.strictObject({ parts: z.array(z.enum(statePart)).min(1).optional() });
+const resetBody = z.strictObject({ parts: z.array(z.enum(stateParts)).min(1).optional() });
 const clockBody = z.strictObject({
   offsetSeconds: z.int({ error: 'must be a whole number of seconds' }).min(-1_000_000_000).max(1_000_000_000),
 });
@@ -69,7 +69,7 @@ export const endpoints: readonly Endpoint[] = [
     method: 'POST',
     path: '/reset',
     reads: 'body',
-    summary: `Returns to the start. Body: \`parts\`, a list of ${statePart.map((part) => `\`${part}\``).join(', ')}; all without it.`,
+    summary: `Returns to the start. Body: \`parts\`, a list of ${stateParts.map((part) => `\`${part}\``).join(', ')}; all without it.`,
     run: (simulator, request) => {
       simulator.reset(bodyOf(resetBody, request).parts);
       return { status: 204 };
@@ -182,7 +182,7 @@ function knownNames(rule: FaultRule, { operations, accounts }: Simulator): Fault
 
 function shownFault({ id, rule, remaining }: ActiveFault) {
   const { times: _times, ...fields } = rule;
-  return { id, ...fields, ...(remaining === undefined ? {} : { remaining }) };
+  return { id, ...fields, remaining };
 }
 
 function shownClock({ offsetSeconds, now }: Simulator['clock']) {
