@@ -52,11 +52,11 @@ export interface ResponseResult {
   readonly reason?: Reason;
   readonly outcome: Outcome;
   /** `status` field of a form-encoded gateway response, as a closed value. */
-  readonly gatewayResult?: GatewayResult;
+  readonly gatewayResult?: GatewayResult | undefined;
   /** `error-code` of a form-encoded gateway response, as a closed value. */
-  readonly gatewayErrorCode?: GatewayErrorCode;
+  readonly gatewayErrorCode?: GatewayErrorCode | undefined;
   /** `serial-number` of a form-encoded gateway response, if UUID-shaped (docs/gateway-interface.md section 2.2). */
-  readonly serialNumber?: string;
+  readonly serialNumber?: string | undefined;
 }
 
 /** What the steps of the pipeline found out, up to the one that rejected the request. */
@@ -75,11 +75,11 @@ export interface RequestIdentity {
   /** Countersign's own request ID (UUID), returned as `X-Request-Id`. */
   readonly id: string;
   /** What the client sent as `X-Request-Id`, if it can be logged. */
-  readonly callerRequestId?: string;
+  readonly callerRequestId?: string | undefined;
   /** Trace ID (32 hex digits) of a valid W3C `traceparent` header. */
-  readonly traceId?: string;
+  readonly traceId?: string | undefined;
   /** Sampled flag of `traceparent`: only a sampled trace can be looked up. */
-  readonly traceSampled?: boolean;
+  readonly traceSampled?: boolean | undefined;
   /** Monotonic clock, milliseconds. */
   readonly startedAt: number;
 }
@@ -91,12 +91,12 @@ export interface ClientDetails {
   readonly method?: string | undefined;
   readonly credential: 'none' | 'token' | 'malformed-token' | 'other-scheme' | 'certificate';
   /** The first 8 hex digits of the token's SHA-256, to compare with `tokenSha256` in the configuration. */
-  readonly tokenHash?: string;
+  readonly tokenHash?: string | undefined;
   /** Names of the client certificate. Only without `certificateProblem` has a CA vouched for them. */
-  readonly certificateSubject?: string;
-  readonly certificateIssuer?: string;
+  readonly certificateSubject?: string | undefined;
+  readonly certificateIssuer?: string | undefined;
   /** Why TLS did not verify the certificate: a code of OpenSSL. */
-  readonly certificateProblem?: string;
+  readonly certificateProblem?: string | undefined;
 }
 
 /** Where a rejected request would have gone. */
@@ -104,7 +104,7 @@ export interface RejectedTarget {
   readonly environment?: string;
   readonly operation?: string;
   /** A login that is configured or has cached keys, else `unknown`. */
-  readonly login?: string;
+  readonly login?: string | undefined;
 }
 
 /** Everything about a finished request, for the log and the metrics. Every field may be logged. */

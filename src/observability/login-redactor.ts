@@ -79,9 +79,9 @@ export class LoginRedactor {
     const { login, certificateSubject, certificateIssuer } = rejected;
     return {
       ...rejected,
-      ...(login === undefined ? {} : { login: this.text(login) }),
-      ...(certificateSubject === undefined ? {} : { certificateSubject: this.text(certificateSubject) }),
-      ...(certificateIssuer === undefined ? {} : { certificateIssuer: this.text(certificateIssuer) }),
+      login: login && this.text(login),
+      certificateSubject: certificateSubject && this.text(certificateSubject),
+      certificateIssuer: certificateIssuer && this.text(certificateIssuer),
     };
   }
 

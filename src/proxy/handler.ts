@@ -106,10 +106,10 @@ function createWork(request: Request, { newRequestId, monotonic, memory, redact 
   return {
     identity: {
       id: newRequestId(),
-      ...(callerRequestId === undefined || redact(callerRequestId) !== callerRequestId
-        ? {}
-        : { callerRequestId }),
-      ...(trace === undefined ? {} : { traceId: trace.traceId, traceSampled: trace.sampled }),
+      callerRequestId:
+        callerRequestId && redact(callerRequestId) === callerRequestId ? callerRequestId : undefined,
+      traceId: trace?.traceId,
+      traceSampled: trace?.sampled,
       startedAt: monotonic(),
     },
     facts: {},

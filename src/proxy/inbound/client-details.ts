@@ -30,9 +30,7 @@ export function clientDetails(request: IncomingMessage, now: number): ClientDeta
     peer: socket.remoteAddress,
     method,
     credential: credentialKind(headers.authorization, bearer, certificate !== undefined),
-    ...(bearer?.token === undefined
-      ? {}
-      : { tokenHash: tokenDigest(bearer.token).toString('hex').slice(0, 8) }),
+    tokenHash: bearer?.token && tokenDigest(bearer.token).toString('hex').slice(0, 8),
     ...certificate,
   };
 }
@@ -54,11 +52,10 @@ function certificateDetails(
   const certificate = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined;
   if (certificate === undefined || !(socket instanceof TLSSocket)) return undefined;
   const expired = now > certificate.validToDate.getTime() ? 'CERT_HAS_EXPIRED' : undefined;
-  const problem = socket.authorized ? expired : String(socket.authorizationError);
   return {
     certificateSubject: printable(certificate.subject),
     certificateIssuer: printable(certificate.issuer),
-    ...(problem === undefined ? {} : { certificateProblem: problem }),
+    certificateProblem: socket.authorized ? expired : String(socket.authorizationError),
   };
 }
 

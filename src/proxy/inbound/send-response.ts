@@ -68,13 +68,10 @@ function gatewayResultOf(
   fields: ReturnType<typeof parseResponse>,
 ): Pick<ResponseResult, 'gatewayResult' | 'gatewayErrorCode' | 'serialNumber'> {
   if (fields === undefined) return {};
-  const gatewayResult = resultOf(fields);
-  const gatewayErrorCode = errorCodeOf(fields);
-  const serialNumber = serialNumberOf(fields);
   return {
-    ...(gatewayErrorCode === undefined ? {} : { gatewayErrorCode }),
-    ...(gatewayResult === undefined ? {} : { gatewayResult }),
-    ...(serialNumber === undefined ? {} : { serialNumber }),
+    gatewayErrorCode: errorCodeOf(fields),
+    gatewayResult: resultOf(fields),
+    serialNumber: serialNumberOf(fields),
   };
 }
 
