@@ -27,7 +27,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'auth',
     'gateway',
     'keys/key',
-    'keys/key-history',
+    'type keys/key-history',
     'type keys/key-retry',
     'type keys/key-selector',
     'type keys/key-source',
@@ -111,16 +111,30 @@ describe('imports', () => {
     expect(wrong).toEqual([]);
   });
 
-  it('of the table are all needed', () => {
-    const unused = Object.entries(allowed).flatMap(([from, patterns]) =>
-      patterns
+  it('of the table are all needed, and types suffice where it says so', () => {
+    const unused = Object.entries(allowed).flatMap(([from, patterns]) => {
+      const imports = sources
+        .filter(({ path }) => groupOf(path) === from)
+        .flatMap((source) => source.imports);
+      return patterns
         .filter((pattern) => {
+          const typesOnly = pattern.startsWith('type ');
           const place = pattern.replace(/^type /, '');
-          return !sources.some(
-            (source) => groupOf(source.path) === from && source.imports.some((one) => covers(place, one.of)),
-          );
+          return !imports.some((one) => covers(place, one.of) && one.typeOnly === typesOnly);
         })
-        .map((pattern) => `${from}: ${pattern}`),
+        .map((pattern) => `${from}: ${pattern}`);
+    });
+    expect(unused).toEqual([]);
+  });
+
+  it('of packages are needed in every place of the list', () => {
+    const unused = Object.entries(importers).flatMap(([name, places]) =>
+      places
+        .filter(
+          (place) =>
+            !sources.some(({ path, imports }) => place.test(path) && imports.some(({ of }) => of === name)),
+        )
+        .map((place) => `${name}: ${place}`),
     );
     expect(unused).toEqual([]);
   });
