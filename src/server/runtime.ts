@@ -18,6 +18,7 @@ export interface RuntimeOptions extends Omit<AppOptions, 'isKnownLogin' | 'keySe
 
 /** Everything of one configuration that runs, except the listeners. */
 export interface Runtime {
+  readonly config: Config;
   readonly handle: RequestListener;
   readonly keys: KeyServices;
   readiness(draining: boolean): Readiness;
@@ -55,6 +56,7 @@ export function startRuntime(
   const isKnownLogin: AppOptions['isKnownLogin'] = (ref) =>
     configuredLogins.has(ref.login) || keys.cache.holds(ref);
   return {
+    config,
     handle: createApp(routes, { ...options, isKnownLogin, keySelector: keys.keySelector, upstreams }),
     keys,
     readiness: (draining) =>

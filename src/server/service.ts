@@ -75,7 +75,7 @@ export type ServiceOptions = Pick<RuntimeOptions, 'log'> &
 /** @throws Error of `listen`, or for unreadable files */
 export async function startService(config: Config, overrides: ServiceOptions): Promise<Service> {
   const redactor = new LoginRedactor(loginsIn(config));
-  let routes = createRoutes(config);
+  const routes = createRoutes(config);
   const metrics = redactor.metrics(createPrometheus({ version: packageVersion(), ...labelDomainOf(routes) }));
   const options = createRuntimeOptions(config, overrides, redactor, metrics);
   const certificates = new CertificateFiles(options);
@@ -112,7 +112,6 @@ export async function startService(config: Config, overrides: ServiceOptions): P
       const started = startRuntime(nextRoutes, prepared, options, runtime);
       void runtime.stop(started);
       runtime = started;
-      routes = nextRoutes;
       metrics.reconfigure(labelDomainOf(nextRoutes));
       certificates.use(prepared);
       updateListener(listener, options.memory, next, listenerTlsOf(prepared));
@@ -121,7 +120,7 @@ export async function startService(config: Config, overrides: ServiceOptions): P
     configLoaded: (successful) => metrics.configLoaded(successful, options.clock() / 1000),
     async stop(skipDelay) {
       draining = true;
-      const finished = await shutDown({ listener, ...options, ...routes.config.proxy }, skipDelay);
+      const finished = await shutDown({ listener, ...options, ...runtime.config.proxy }, skipDelay);
       stopChecking();
       await runtime.stop();
       // Open until now, so that /readyz reports the shutdown.

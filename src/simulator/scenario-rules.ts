@@ -74,7 +74,7 @@ function unknown(name: string, known: readonly string[], section: string, path: 
   return known.includes(name) ? [] : [{ path, message: `is not in ${section}: add it there, or correct it` }];
 }
 
-function unknownOperation(name: string, known: readonly string[], path: Path): Finding[] {
+export function unknownOperation(name: string, known: readonly string[], path: Path): Finding[] {
   if (known.includes(name)) return [];
   return [{ path, message: `is not an operation${didYouMean(name, known)}` }];
 }

@@ -1,8 +1,8 @@
 import type { Request } from 'express';
 import { z } from 'zod';
-import { didYouMean } from '../../config/did-you-mean.ts';
 import { type FaultRule, faultRule } from '../fault-rule.ts';
 import type { ActiveFault } from '../fault-rules.ts';
+import { unknownOperation } from '../scenario-rules.ts';
 import type { Simulator } from '../simulator.ts';
 import { stateParts } from '../state.ts';
 import { AdminError } from './admin-error.ts';
@@ -169,9 +169,7 @@ function ok(body: unknown): Result {
 function knownNames(rule: FaultRule, { operations, accounts }: Simulator): FaultRule {
   const { operation, login } = rule;
   const findings = [
-    ...(operation === undefined || operations.includes(operation)
-      ? []
-      : [{ path: ['operation'], message: `is not an operation${didYouMean(operation, operations)}` }]),
+    ...(operation === undefined ? [] : unknownOperation(operation, operations, ['operation'])),
     ...(login === undefined || accounts.keysOf(login) !== undefined
       ? []
       : [{ path: ['login'], message: 'is not in the scenario: add it under logins, or correct it' }]),
