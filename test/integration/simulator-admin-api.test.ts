@@ -1,8 +1,9 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { listenSimulatorWithAdmin } from '../../src/simulator/admin/listen.ts';
 import { loadScenario } from '../../src/simulator/scenario.ts';
+import { harness } from '../support/harness.ts';
 import {
   balanceDraft,
   type Draft,
@@ -19,16 +20,10 @@ import {
 } from '../support/simulator.ts';
 import { journalOf, startWithAdmin } from '../support/simulator-admin.ts';
 
-const stops: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
-async function start(options: Parameters<typeof startWithAdmin>[0] = {}) {
-  const started = await startWithAdmin(options);
-  stops.push(started.close);
-  return started;
-}
+const start = async (options?: Parameters<typeof startWithAdmin>[0]) =>
+  starts.closing(await startWithAdmin(options));
 
 const status = () => statusDraft([['client_orderid', 'invoice-1']]);
 const transfer = (id: string) => transferDraft([['client_orderid', id]]);

@@ -1,5 +1,6 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { JournalEntry } from '../../src/simulator/journal.ts';
+import { harness } from '../support/harness.ts';
 import {
   balanceDraft,
   controlKey,
@@ -14,16 +15,10 @@ import {
 } from '../support/simulator.ts';
 import { journalOf, startWithAdmin } from '../support/simulator-admin.ts';
 
-const stops: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
-async function start(options: Parameters<typeof startWithAdmin>[0] = {}) {
-  const started = await startWithAdmin(options);
-  stops.push(started.close);
-  return started;
-}
+const start = async (options?: Parameters<typeof startWithAdmin>[0]) =>
+  starts.closing(await startWithAdmin(options));
 
 const status = () => statusDraft([['client_orderid', 'invoice-1']]);
 

@@ -1,26 +1,21 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { loadScenario } from '../../src/simulator/scenario.ts';
+import { harness } from '../support/harness.ts';
 import {
   balanceDraft,
   type Draft,
   fieldsOf,
   post,
   shippedScenario,
-  startSimulator,
   transferDraft,
 } from '../support/simulator.ts';
 
-const stops: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
-});
+const starts = harness();
 
 /** The shipped scenario with more sections. */
-async function start(sections: string) {
+function start(sections: string) {
   const scenario = loadScenario(`${shippedScenario()}\n${sections}`);
-  const listening = await startSimulator({ scenario, serialNumber: () => 'sn-1' });
-  stops.push(listening.close);
-  return listening;
+  return starts.simulator({ scenario, serialNumber: () => 'sn-1' });
 }
 
 const refunds = `
