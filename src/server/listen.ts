@@ -1,6 +1,7 @@
 import type { Server } from 'node:http';
+import { type Address, closeServer, listen } from '../util/listen.ts';
 
-export type Listening = readonly [server: Server, address: { host: string; port: number }, scheme: string];
+export type Listening = readonly [server: Server, address: Address, scheme: string];
 
 /** Opens both ports or none: a process that only has one of them must not look healthy. */
 export async function listenOn(
@@ -14,28 +15,4 @@ export async function listenOn(
     await closeServer(proxy[0]);
     throw error;
   }
-}
-
-/** Closes a server and every connection to it. */
-export function closeServer(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-    server.closeAllConnections();
-  });
-}
-
-async function listen(
-  server: Server,
-  { host, port }: { host: string; port: number },
-  scheme: string,
-): Promise<string> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(port, host, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
-  const address = server.address();
-  const actualPort = typeof address === 'object' && address !== null ? address.port : port;
-  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${actualPort}`;
 }

@@ -1,4 +1,5 @@
 import { createServer, type Server } from 'node:http';
+import { closeServer, listen } from '../util/listen.ts';
 import { createSimulator, type Simulator, type SimulatorOptions } from './simulator.ts';
 
 interface Address {
@@ -30,18 +31,5 @@ export async function listenSimulator(options: ListenOptions): Promise<Listening
 
 /** @throws Error of `listen`, such as `EADDRINUSE`. */
 export async function listenOn(server: Server, { host = '127.0.0.1', port }: Address): Promise<Listening> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, host, () => resolve());
-  });
-  const address = server.address();
-  const listening = typeof address === 'object' && address !== null ? address.port : port;
-  return {
-    url: `http://${host.includes(':') ? `[${host}]` : host}:${listening}`,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
+  return { url: await listen(server, { host, port }), close: () => closeServer(server) };
 }

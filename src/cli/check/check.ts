@@ -2,7 +2,7 @@ import { configJsonSchema } from '../../config/json-schema.ts';
 import { fromEnvironment, loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/schema.ts';
 import { builtInOperations, createOperationTable, type OperationTable } from '../../gateway/operations.ts';
-import { demoConfigFile } from '../demo/config.ts';
+import { defaultGatewayUrl, demoConfigFile, loadDemoConfig } from '../demo/config.ts';
 import { formatProblems } from '../shared/config-report.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
@@ -69,12 +69,14 @@ export async function check(argv: readonly string[], io: Io): Promise<number> {
   }
   const file = config ?? demoConfigFile;
   const isElsewhere = hasOwnToken(parsed.values);
-  const lookUp = isElsewhere ? lookUpUsed(parsed.values) : fromEnvironment;
-  const loaded = await loadConfig(file, builtInOperations, {
-    lookUp: config === undefined ? demoVariables : lookUp,
-    skipFiles: skipFiles || isElsewhere,
-    certificatesAt: Date.now(),
-  });
+  const loaded =
+    config === undefined
+      ? await loadDemoConfig({ keyDirectory: 'keys', gatewayUrl: defaultGatewayUrl })
+      : await loadConfig(file, builtInOperations, {
+          lookUp: isElsewhere ? lookUpUsed(parsed.values) : fromEnvironment,
+          skipFiles: skipFiles || isElsewhere,
+          certificatesAt: Date.now(),
+        });
   if ('problems' in loaded) {
     for (const line of formatProblems(file, loaded.problems)) io.out(line);
     return exitCode.usage;
@@ -94,12 +96,6 @@ function misuseOf(
   const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== false);
   const lost = given.find(([name]) => !values.online && needOnline.includes(name));
   return lost === undefined ? undefined : `--${lost[0]} requires --online`;
-}
-
-/** Replaces the variables that `serve` sets for the embedded configuration. Only their form matters here. */
-function demoVariables(name: string): string | undefined {
-  if (name === 'COUNTERSIGN_KEYS') return 'keys';
-  return name === 'COUNTERSIGN_GATEWAY' ? 'http://127.0.0.1:8090' : undefined;
 }
 
 function summary(file: string, config: Config, table: OperationTable): string[] {

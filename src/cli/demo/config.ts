@@ -17,6 +17,9 @@ const defaultScenarioFile = fileURLToPath(new URL('config/scenario.yaml', packag
 /** The only environment of that configuration. */
 export const demoEnvironment = 'sandbox';
 
+/** Where the simulator of a demo listens by default. */
+export const defaultGatewayUrl = 'http://127.0.0.1:8090';
+
 /** What a running demo differs in from its configuration file. */
 export interface DemoSettings {
   readonly host: string;

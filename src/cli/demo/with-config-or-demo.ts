@@ -3,12 +3,9 @@ import type { Config } from '../../config/schema.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
 import type { Io } from '../shared/io.ts';
 import { withConfig } from '../shared/with-config.ts';
-import { demoConfigFile, loadDemoConfig, loadDemoScenario } from './config.ts';
+import { defaultGatewayUrl, demoConfigFile, loadDemoConfig, loadDemoScenario } from './config.ts';
 import { generateDemoKeys } from './keys.ts';
 import { findRunningDemo, readReadyFile } from './running.ts';
-
-/** Where the simulator of a demo listens by default. */
-const defaultGatewayUrl = 'http://127.0.0.1:8090';
 
 /**
  * As {@link withConfig}, with the configuration of a file, or without one with that of the demo: of the running one, or
