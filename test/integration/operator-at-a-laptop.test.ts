@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { check } from '../../src/cli/check/check.ts';
 import { explain } from '../../src/cli/explain/explain.ts';
 import { keys } from '../../src/cli/keys/keys.ts';
+import { runCommandHere } from '../support/cli.ts';
 import { KeysTestEnvironment, newControlKey, oldKey } from '../support/keys-test-environment.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
 
@@ -32,13 +33,12 @@ beforeAll(async () => {
 });
 afterAll(() => environment.close());
 
-type Command = (argv: readonly string[], io: Parameters<typeof check>[1]) => Promise<number>;
-
-async function run(command: Command, ...argv: readonly string[]): Promise<{ code: number; text: string }> {
-  const lines: string[] = [];
-  const keep = (line: string): void => void lines.push(line);
-  const code = await command(argv, { out: keep, err: keep });
-  return { code, text: lines.join('\n') };
+/** Both outputs as one text. */
+async function run(
+  ...command: Parameters<typeof runCommandHere>
+): Promise<{ code: number | null; text: string }> {
+  const { code, out, err } = await runCommandHere(...command);
+  return { code, text: [out, err].filter((text) => text !== '').join('\n') };
 }
 
 const form = (): string => environment.folder.file('form', '');

@@ -1,12 +1,11 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { request as httpsRequest } from 'node:https';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { tokenCredential } from '../support/config.ts';
+import { Folder } from '../support/folder.ts';
 import { paths, statusForm } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { formRequest } from '../support/raw-http.ts';
@@ -14,7 +13,7 @@ import { describeWith } from '../support/requires.ts';
 import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
 import { until } from '../support/until.ts';
 
-const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
+const hashOf = (token: string): string => tokenCredential(token).tokenSha256;
 const bearer = (token: string): string => `Authorization: Bearer ${token}`;
 const balanceOf = (login: string): string => `/sandbox/gw/api/v2/get-balance/manager/${login}`;
 const reading = { environments: ['sandbox'], operations: ['manager-balance'] };
@@ -22,15 +21,15 @@ const reading = { environments: ['sandbox'], operations: ['manager-balance'] };
 const callers = [
   {
     name: 'billing',
-    credentials: [{ tokenSha256: sha256('billing-token') }],
+    credentials: [tokenCredential('billing-token')],
     allow: [{ ...reading, logins: ['acme'] }],
   },
   {
     name: 'wide',
-    credentials: [{ tokenSha256: sha256('wide-token') }],
+    credentials: [tokenCredential('wide-token')],
     allow: [{ ...reading, logins: ['b*'] }],
   },
-  { name: 'trial', mode: 'dry-run' as const, credentials: [{ tokenSha256: sha256('trial-token') }] },
+  { name: 'trial', mode: 'dry-run' as const, credentials: [tokenCredential('trial-token')] },
 ];
 const keys = { controlKey: 'a control key' };
 
@@ -61,10 +60,10 @@ describe('the log line of a rejected request', () => {
       environment: 'sandbox',
       operation: 'manager-balance',
       credential: 'token',
-      tokenHash: sha256('wrong-token').slice(0, 8),
+      tokenHash: hashOf('wrong-token').slice(0, 8),
     });
     expect(Object.keys(line)).not.toContain('login');
-    expect(edge.logText()).not.toContain(sha256('wrong-token').slice(0, 9));
+    expect(edge.logText()).not.toContain(hashOf('wrong-token').slice(0, 9));
   });
 
   it.each([
@@ -98,7 +97,7 @@ describe('the log line of a rejected request', () => {
       login: 'acme',
       peer: '127.0.0.1',
       method: 'POST',
-      tokenHash: sha256('billing-token').slice(0, 8),
+      tokenHash: hashOf('billing-token').slice(0, 8),
     });
   });
 
@@ -145,14 +144,13 @@ describe('the log line of a rejected request', () => {
 });
 
 describeWith('openssl')('with TLS (needs the program openssl)', () => {
-  let folder: string;
+  const folder = new Folder();
   let edge: Edge;
   let ours: Ca;
   let stranger: Issued;
 
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'countersign-rejected-'));
-    ours = new Ca(folder, 'ours');
+    ours = new Ca(folder.path, 'ours');
     const server = ours.issue('server');
     stranger = ours.issue('stranger');
     edge = await starts.edge({
@@ -166,11 +164,11 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
       },
     });
   }, 60_000);
-  afterAll(() => rmSync(folder, { recursive: true }));
+  afterAll(() => folder.remove());
 
   /** A certificate that its owner made, with any name. */
   function selfSigned(subject: string): Pick<Issued, 'cert' | 'key'> {
-    const [certFile, keyFile] = [join(folder, 'self.crt'), join(folder, 'self.key')];
+    const [certFile, keyFile] = [folder.at('self.crt'), folder.at('self.key')];
     const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', keyFile];
     execFileSync('openssl', ['req', '-x509', '-utf8', ...key, '-out', certFile, '-subj', subject], {
       stdio: 'pipe',
