@@ -37,7 +37,13 @@ const options = {
     description:
       'Port of its admin API: journal, reset, faults, keys (docs/simulator.md); 0 picks a free port',
   },
-  host: { type: 'string', value: 'HOST', default: '127.0.0.1', description: 'Address to listen on' },
+  host: {
+    type: 'string',
+    value: 'HOST',
+    default: '127.0.0.1',
+    description:
+      "Address of all ports but the gateway's. Who reaches the admin API can change the simulator's keys",
+  },
   'allow-anonymous': {
     type: 'boolean',
     default: false,
