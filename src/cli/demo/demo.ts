@@ -64,7 +64,8 @@ const options = {
 const usage = `Usage: countersign demo [options]
 
 Runs the proxy with a gateway simulator and throwaway keys until SIGTERM or SIGINT: a test double for the
-tests of a service. Requests need no credentials; any bearer token is accepted.
+tests of a service. Requests need no credentials; any bearer token is accepted. Ports by default: proxy 8080,
+metrics and health 9090.
 
 ${optionsHelp(options)}
 
