@@ -1,8 +1,9 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { freePorts, Processes } from '../support/demo.ts';
+import { until } from '../support/until.ts';
 
 let processes: Processes;
 
@@ -120,6 +121,34 @@ it('ends with an error when the ready file cannot be written', async () => {
   const readyFile = join(processes.folder, 'no-such-folder', 'ready.json');
   const { code, err } = await processes.run(['demo', ...freePorts, '--ready-file', readyFile]);
   expect([code, err]).toEqual([1, expect.stringContaining(`--ready-file ${readyFile} cannot be written`)]);
+});
+
+it.each([
+  ['a directory', (file: string) => mkdirSync(file)],
+  ['a link, such as /dev/stdout', (file: string) => symlinkSync('/proc/self/fd/1', file)],
+  ['another file', (file: string) => writeFileSync(file, '{"name":"precious"}')],
+])('leaves what is not a ready file as it was: %s', async (_what, create) => {
+  const file = join(processes.folder, 'precious');
+  create(file);
+  const { code, err } = await processes.run(['demo', ...freePorts, '--ready-file', file]);
+  expect([code, err]).toEqual([
+    2,
+    expect.stringContaining(`--ready-file ${file} exists and is not a ready file`),
+  ]);
+  expect(readdirSync(processes.folder)).toEqual(['precious']);
+});
+
+it('deletes the ready file of an earlier demo before it is ready, and at the end only its own', async () => {
+  const { readyFile, stop } = await processes.startDemo();
+  const { child, finished } = processes.spawn(['demo', ...freePorts, '--ready-file', readyFile]);
+  await until(() => !existsSync(readyFile));
+  await until(() => existsSync(readyFile));
+  const content = readFileSync(readyFile, 'utf8');
+  expect(JSON.parse(content)).toMatchObject({ pid: child.pid });
+  await stop();
+  expect(readFileSync(readyFile, 'utf8')).toBe(content);
+  child.kill('SIGINT');
+  expect([(await finished).code, existsSync(readyFile)]).toEqual([0, false]);
 });
 
 it.each([true, false])(

@@ -17,7 +17,7 @@ import {
   withSettings,
 } from './config.ts';
 import { type DemoKeys, generateDemoKeys } from './keys.ts';
-import { announce } from './running.ts';
+import { announce, removeStaleReadyFile } from './running.ts';
 import { welcome } from './welcome.ts';
 
 const options = {
@@ -75,6 +75,7 @@ export async function demo(argv: readonly string[], io: Io, signals: Signals): P
   let keys: DemoKeys | undefined;
   try {
     const settings = await settingsFrom(parsed.values);
+    if (settings.readyFile !== undefined) removeStaleReadyFile(settings.readyFile);
     keys = await generateDemoKeys(Object.keys(settings.scenario.logins));
     return await serveDemo(settings, keys, io, signals);
   } catch (error) {
@@ -103,8 +104,8 @@ async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Si
     const source = { file: demoConfigFile, load, acceptUnknownTokens: true, onStarted };
     return await runService(source, io, signals);
   } finally {
-    withdraw();
     await gateway.close();
+    withdraw();
   }
 }
 
