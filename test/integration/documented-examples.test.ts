@@ -1,6 +1,6 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, readFileSync, writeFileSync } from 'node:fs';
-import { createServer, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { delimiter, dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect } from '@jest/globals';
@@ -98,7 +98,7 @@ describe('docs/examples/client, with a connection that breaks and a response tha
     garbage: (response: ServerResponse) => response.socket?.end('this is not HTTP\r\n\r\n'),
   };
   const queried = new Set<string>();
-  const server = createServer(async (request, response) => {
+  async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const id = new URLSearchParams(await text(request)).get('client_orderid') ?? '';
     if (request.url?.includes('/transfer/')) {
       if (id.startsWith('truncated')) broken.truncated(response);
@@ -110,7 +110,8 @@ describe('docs/examples/client, with a connection that breaks and a response tha
       queried.add(id);
       response.end('<html>Try again</html>');
     }
-  });
+  }
+  const server = createServer((request, response) => void respond(request, response));
   let listening: Awaited<ReturnType<typeof listen>>;
   beforeAll(async () => {
     listening = await listen(server);
