@@ -1,3 +1,4 @@
+import { percentEncode } from '../../oauth1/encode.ts';
 import type { Scenario } from '../../simulator/scenario-schema.ts';
 import { demoEnvironment } from './config.ts';
 
@@ -41,7 +42,7 @@ function examples(api: string, { logins, orders, endpoints }: Scenario): string[
     ...(order === undefined
       ? []
       : [
-          `curl -d login=${order.login} -d client_orderid=${order.client_orderid} ${api}/v4/status/${order.endpoint}`,
+          `curl -d login=${order.login} -d client_orderid=${percentEncode(order.client_orderid)} ${api}/v4/status/${order.endpoint}`,
         ]),
     ...(endpoint === undefined
       ? []
