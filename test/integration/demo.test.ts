@@ -1,5 +1,5 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, request } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { freePorts, Processes } from '../support/demo.ts';
@@ -73,6 +73,11 @@ it('runs a scenario, and shows why the simulator rejected a request', async () =
   expect((await post(`${api}/v4/transfer/9`, 'client_orderid=o2&amount=1')).status).toBe(200);
   const rejected = await post(`${api}/v2/get-balance/manager/constructor`);
   expect([rejected.status, rejected.headers.get('Simulator-Rejection')]).toEqual([403, expect.any(String)]);
+  const target = '/sandbox/pay/api/v4/transfer/9';
+  expect(await processes.run(['explain', '--target', target], 'amount=1')).toMatchObject({
+    code: 0,
+    out: expect.stringContaining('HMAC-SHA1 with the control key'),
+  });
   const { out } = await stop();
   expect(out).toContain(`curl -d login=shop -d client_orderid=o1 ${api}/v4/status/9\n`);
 });
@@ -106,6 +111,23 @@ it('listens for others only with --allow-anonymous', async () => {
   expect(proxyUrl).toMatch(/^http:\/\/0\.0\.0\.0:/);
   const local = proxyUrl.replace('0.0.0.0', '127.0.0.1');
   expect((await post(`${local}/sandbox/gw/api/v2/get-balance/manager/acme`)).status).toBe(200);
+});
+
+it('accepts the name of its container on the ports for operators only when it is allowed', async () => {
+  const named = await processes.startDemo(['--admin-allowed-host', 'gateway.test']);
+  const unnamed = await processes.startDemo();
+  const statusOf = (url: string): Promise<number | undefined> =>
+    new Promise((resolve, reject) => {
+      const headers = { Host: 'gateway.test' };
+      request(url, { headers }, (response) => resolve(response.resume().statusCode))
+        .on('error', reject)
+        .end();
+    });
+  const statuses = [named, unnamed].flatMap(({ adminUrl, gatewayAdminUrl }) => [
+    statusOf(`${adminUrl}/metrics`),
+    statusOf(`${gatewayAdminUrl}/journal`),
+  ]);
+  expect(await Promise.all(statuses)).toEqual([200, 200, 421, 421]);
 });
 
 it.each([

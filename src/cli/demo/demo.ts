@@ -9,13 +9,7 @@ import { messageOf, optionsHelp, parseOptions, portFrom } from '../shared/parse-
 import { runService } from '../shared/run-service.ts';
 import { readOverrides, settingOptions } from '../shared/settings.ts';
 import { loadSimulatorKeys } from '../shared/simulator-keys.ts';
-import {
-  type DemoSettings,
-  demoConfigFile,
-  loadDemoConfig,
-  loadDemoScenario,
-  withSettings,
-} from './config.ts';
+import { type DemoSettings, demoConfigFile, loadDemoConfig, readDemoScenario } from './config.ts';
 import { type DemoKeys, generateDemoKeys } from './keys.ts';
 import { announce, removeStaleReadyFile } from './running.ts';
 import { welcome } from './welcome.ts';
@@ -40,6 +34,13 @@ const options = {
     type: 'boolean',
     default: false,
     description: 'Required for a --host that others can reach, such as 0.0.0.0 in a container',
+  },
+  'admin-allowed-host': {
+    type: 'string',
+    value: 'NAME',
+    multiple: true,
+    description:
+      'Host name, besides IP addresses and localhost, that metrics, health and the admin API accept, such as that of a container; may be repeated',
   },
   scenario: {
     type: 'string',
@@ -66,6 +67,7 @@ interface Settings extends DemoSettings {
   readonly gatewayPort: number;
   readonly gatewayAdminPort: number;
   readonly readyFile: string | undefined;
+  readonly scenarioText: string;
 }
 
 /** Runs until a signal. @returns the exit code */
@@ -93,13 +95,10 @@ async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Si
   let withdraw = (): void => {};
   const onStarted = ({ proxyUrl, adminUrl }: Service): string => {
     const urls = { ...gatewayUrls, proxyUrl, adminUrl };
-    withdraw = announce({ ...variables, ...urls, pid: process.pid }, settings.readyFile);
+    withdraw = announce({ ...variables, ...urls, pid: process.pid }, settings);
     return welcome(urls, settings.scenario);
   };
-  const load = async () => {
-    const loaded = await loadDemoConfig(variables);
-    return 'problems' in loaded ? loaded : { config: withSettings(loaded.config, settings) };
-  };
+  const load = () => loadDemoConfig(variables, settings);
   try {
     const source = { file: demoConfigFile, load, acceptUnknownTokens: true, onStarted };
     return await runService(source, io, signals);
@@ -110,12 +109,12 @@ async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Si
 }
 
 async function startGateway(
-  { scenario, host, gatewayPort, gatewayAdminPort }: Settings,
+  { scenario, host, allowedHosts, gatewayPort, gatewayAdminPort }: Settings,
   { directory }: DemoKeys,
 ): Promise<ListeningSimulatorWithAdmin> {
   const keys = await loadSimulatorKeys(directory);
   try {
-    const admin = { host, port: gatewayAdminPort };
+    const admin = { host, port: gatewayAdminPort, allowedHosts };
     return await listenSimulatorWithAdmin({ scenario, keys, clock: Date.now, port: gatewayPort, admin });
   } catch (error) {
     const options = new Map([
@@ -135,6 +134,7 @@ interface Values {
   readonly 'gateway-admin-port': string;
   readonly host: string;
   readonly 'allow-anonymous': boolean;
+  readonly 'admin-allowed-host'?: readonly string[];
   readonly scenario?: string;
   readonly 'ready-file'?: string;
 }
@@ -153,10 +153,11 @@ async function settingsFrom(values: Values): Promise<Settings> {
   try {
     return {
       host,
+      allowedHosts: values['admin-allowed-host'] ?? [],
       overrides: read.overrides,
       gatewayPort: portFrom('--gateway-port', values['gateway-port']),
       gatewayAdminPort: portFrom('--gateway-admin-port', values['gateway-admin-port']),
-      scenario: await loadDemoScenario(scenario),
+      ...(await readDemoScenario(scenario)),
       readyFile: values['ready-file'],
     };
   } catch (error) {

@@ -4,7 +4,7 @@ import { errorCode } from '../../util/error-code.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode } from '../shared/io.ts';
 import { messageOf } from '../shared/parse-options.ts';
-import type { DemoVariables } from './config.ts';
+import { type DemoSettings, type DemoVariables, readDemoScenario } from './config.ts';
 import { keyDirectoryPrefix, temporaryDirectories } from './keys.ts';
 
 /** A running demo: the content of its ready file. */
@@ -17,6 +17,14 @@ export interface RunningDemo extends DemoVariables {
 
 /** The copy of the ready file in the key directory, by which other commands find the demo. */
 const ownFile = 'demo.json';
+/** The scenario that the demo runs, beside it. */
+const scenarioFile = 'scenario.yaml';
+
+/** What is announced besides the URLs. */
+export interface Announced {
+  readonly scenarioText: string;
+  readonly readyFile: string | undefined;
+}
 
 /**
  * Deletes the ready file of a demo that was killed: a test would find its URLs instead of waiting.
@@ -41,7 +49,8 @@ export function removeStaleReadyFile(file: string): void {
  * @returns removes the ready file, unless another demo has replaced it; the other one is removed with the keys
  * @throws CliError if the ready file cannot be written
  */
-export function announce(demo: RunningDemo, readyFile: string | undefined): () => void {
+export function announce(demo: RunningDemo, { scenarioText, readyFile }: Announced): () => void {
+  writeFileSync(join(demo.keyDirectory, scenarioFile), scenarioText, { mode: 0o600 });
   writeAtomically(join(demo.keyDirectory, ownFile), demo);
   if (readyFile === undefined) return () => {};
   try {
@@ -53,6 +62,12 @@ export function announce(demo: RunningDemo, readyFile: string | undefined): () =
     const content = contentOf(readyFile);
     if (isRunningDemo(content) && content.pid === demo.pid) rmSync(readyFile, { force: true });
   };
+}
+
+/** The settings of a running demo that a signature depends on. */
+export async function settingsOf({ keyDirectory }: RunningDemo): Promise<DemoSettings> {
+  const { scenario } = await readDemoScenario(join(keyDirectory, scenarioFile));
+  return { scenario, host: '127.0.0.1', allowedHosts: [], overrides: {} };
 }
 
 /** @throws CliError if the file is not the ready file of a running demo */

@@ -4,7 +4,7 @@ import type { Config } from '../../config/schema.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
 import { demoConfigFile, loadDemoConfig, loadDemoScenario } from '../demo/config.ts';
 import { generateDemoKeys } from '../demo/keys.ts';
-import { findRunningDemo, readReadyFile } from '../demo/running.ts';
+import { findRunningDemo, readReadyFile, settingsOf } from '../demo/running.ts';
 import { formatProblems } from './config-report.ts';
 import { exitCode, type Io } from './io.ts';
 
@@ -28,7 +28,7 @@ export async function withConfig(
   const running = readyFile === undefined ? findRunningDemo() : readReadyFile(readyFile);
   if (running !== undefined) {
     io.err(`Using the keys and the gateway simulator of the running demo at ${running.proxyUrl}.`);
-    return withLoaded(demoConfigFile, await loadDemoConfig(running), io, work);
+    return withLoaded(demoConfigFile, await loadDemoConfig(running, await settingsOf(running)), io, work);
   }
   const keys = await generateDemoKeys(Object.keys((await loadDemoScenario()).logins));
   try {
