@@ -1,5 +1,7 @@
 import { fromEnvironment } from '../../config/load.ts';
 import { type Config, logLevels } from '../../config/schema.ts';
+import { CliError } from './cli-error.ts';
+import { exitCode } from './io.ts';
 import type { OptionTable } from './parse-options.ts';
 
 /** What an option or an environment variable sets in place of the configuration file. */
@@ -39,9 +41,16 @@ export const settingOptions = {
   },
 } as const satisfies OptionTable;
 
-/** The file of `--config`, else of the environment variable. `undefined`: neither is given. */
+/**
+ * The file of `--config`, else of the environment variable. `undefined`: neither is given.
+ *
+ * @throws CliError for an empty variable: a deployment that lost its file must not run the demo in its place
+ */
 export function configFileOf(option: string | undefined, lookUp = fromEnvironment): string | undefined {
-  return option ?? variable(configVariable, lookUp);
+  const file = option ?? lookUp(configVariable);
+  if (file === '' && option === undefined)
+    throw new CliError(`${configVariable} is empty: set it to a file, or unset it`, exitCode.usage);
+  return file;
 }
 
 /**
