@@ -31,7 +31,7 @@ inMemory('serve without --config starts where the folder for temporary files is 
   const running = await process.started();
   if (running) process.signal('SIGINT');
   expect(await process.ended).toBe(running ? 0 : 1);
-  expect(process.stderr()).toMatch(running ? /^$/ : /^The gateway simulator failed: .*EADDRINUSE.*\n$/);
+  expect(process.stderr()).toMatch(running ? /^$/ : /: the port is in use\. .*\n$/);
 });
 
 inMemory('explain without --config works there too, and leaves no key behind', () => {
@@ -59,7 +59,7 @@ withMounts('serve says in one sentence what to do where nothing can be written',
   });
   expect({ status, stderr }).toEqual({
     status: 1,
-    stderr: `${nowhere('/proc/self (ENOENT) or /dev/shm (EROFS)')}\n`,
+    stderr: `countersign demo: ${nowhere('/proc/self (ENOENT) or /dev/shm (EROFS)')}\n`,
   });
 });
 

@@ -177,7 +177,7 @@ describe('a form requested as JSON', () => {
 
   it('has an array for a repeated name and keeps names of Object.prototype', async () => {
     const { body } = await pass('a=1\n&__proto__=x\n&a=2\n&constructor=\n', { lines: [axios] });
-    expect(body.toString()).toBe('{"a":["1","2"],"__proto__":"x","constructor":""}');
+    expect(body.toString()).toBe('{"a":["1","2"],"__proto__":"x","constructor":""}\n');
   });
 
   it('decodes unescaped bytes as UTF-8', async () => {

@@ -145,12 +145,16 @@ it('a request without a connection at the shutdown timeout is reported as not se
 });
 
 describe('a process that cannot start ends at once', () => {
-  it.each(['proxy', 'admin'])('if the %s port is in use, with exit code 1', async (which) => {
+  it.each([
+    ['proxy', '--port'],
+    ['admin', '--admin-port'],
+  ])('if the %s port is in use, with exit code 1', async (which, option) => {
     const { port } = starts.closing(await listen(createServer()));
     const process = starts.spawn({ file: configFor(noGateway, { [which]: { port } }) });
     expect(await process.ended).toBe(1);
     expect(process.stderr()).toBe(
-      `Countersign cannot start: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`,
+      `Countersign cannot start: Cannot listen on 127.0.0.1:${port}: the port is in use. ` +
+        `Stop the other process, or choose another port. The option is ${option}.\n`,
     );
     expect(process.logLines('started')).toHaveLength(0);
   });
@@ -189,7 +193,7 @@ it('the embedded default deletes its keys on exit, even if its fixed ports are i
   process.signal('SIGINT');
   expect(await process.ended).toBe(running ? 0 : 1);
   expect(keys()).toHaveLength(0);
-  expect(process.stderr()).toMatch(running ? /^$/ : /EADDRINUSE/);
+  expect(process.stderr()).toMatch(running ? /^$/ : /the port is in use/);
 });
 
 /** Over a new connection. */

@@ -198,11 +198,10 @@ function update(page: string, { command, output }: Step, actual: string): void {
   );
 }
 
-/** Standard output, and what a command says when it fails. */
+/** What a terminal shows. */
 function run(command: string): Promise<string> {
   return new Promise((resolve) => {
-    execFile('bash', ['-c', command], { cwd: folder, maxBuffer: 1e7 }, (_error, out, err) =>
-      resolve(out + err),
-    );
+    const both = `exec 2>&1\n${command}`;
+    execFile('bash', ['-c', both], { cwd: folder, maxBuffer: 1e7 }, (_error, out) => resolve(out));
   });
 }

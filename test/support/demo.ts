@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout } from 'node:timers/promises';
+import { compileCache } from './compile-cache.ts';
 import { root } from './sources.ts';
 
 export interface Finished {
@@ -38,7 +39,7 @@ export class Processes {
   /** @param input standard input */
   spawn(argv: readonly string[], input = ''): { child: ChildProcess; finished: Promise<Finished> } {
     const child = spawn(process.execPath, [join(root, 'src/main.ts'), ...argv], {
-      env: { PATH: process.env['PATH'] ?? '', TMPDIR: this.folder },
+      env: { PATH: process.env['PATH'] ?? '', TMPDIR: this.folder, ...compileCache },
       stdio: ['pipe', 'pipe', 'pipe'],
     });
     this.#children.push(child);
