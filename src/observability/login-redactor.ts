@@ -80,9 +80,15 @@ export class LoginRedactor {
     return {
       ...rejected,
       ...(login === undefined ? {} : { login: this.text(login) }),
-      ...(certificateSubject === undefined ? {} : { certificateSubject: this.text(certificateSubject) }),
-      ...(certificateIssuer === undefined ? {} : { certificateIssuer: this.text(certificateIssuer) }),
+      ...(certificateSubject === undefined ? {} : { certificateSubject: this.#name(certificateSubject) }),
+      ...(certificateIssuer === undefined ? {} : { certificateIssuer: this.#name(certificateIssuer) }),
     };
+  }
+
+  /** Unlike a login, a name in a certificate may have digits in groups with spaces. */
+  #name(name: string): string {
+    const redacted = this.text(name);
+    return holdsCardNumber(redacted.replaceAll(' ', '-')) ? redactedLogin : redacted;
   }
 
   #redactFields(fields: LogFields): LogFields {
