@@ -2,7 +2,9 @@
 const cardFields =
   /^(credit_card_number|destination-card-no|card_?-?number|pan|cvv2?|cvc2?|expire_(month|year)|card_printed_name)$/i;
 /** 13 to 19 digits (ISO/IEC 7812), with or without separators, anywhere in a text. */
-const cardNumber = /\d(?:[ +.-]?\d){12,18}/;
+const cardNumber = /\d(?:[\s+.,/_-]{0,2}\d){12,18}/;
+const percent = 0x25;
+const hexDigits = /^[0-9A-Fa-f]{2}$/;
 
 /**
  * Redacts card data in encoded parameters joined by `&`. Keeps the length, so positions in the redacted text are valid
@@ -53,16 +55,23 @@ function redact(text: string): string {
   return text.replace(/[^%&=\s]/g, 'x');
 }
 
-/** Decodes repeatedly: the text may have been encoded too often. */
+/**
+ * Decodes repeatedly: the text may have been encoded too often. Each escape is decoded once it is complete, which may
+ * complete the one before it, so that the time is linear.
+ */
 function decode(encoded: string): string {
-  let text = encoded;
-  for (let previous = ''; text !== previous; ) {
-    previous = text;
-    text = text.replace(/(?:%[0-9A-Fa-f]{2})+/g, decodeOctets);
+  if (!encoded.includes('%')) return encoded;
+  const octets = Buffer.from(encoded);
+  let length = 0;
+  for (const octet of octets) {
+    octets[length] = octet;
+    length += 1;
+    while (octets[length - 3] === percent) {
+      const digits = octets.toString('latin1', length - 2, length);
+      if (!hexDigits.test(digits)) break;
+      octets[length - 3] = Number.parseInt(digits, 16);
+      length -= 2;
+    }
   }
-  return text;
-}
-
-function decodeOctets(octets: string): string {
-  return Buffer.from(octets.replaceAll('%', ''), 'hex').toString('utf8');
+  return octets.toString('utf8', 0, length);
 }

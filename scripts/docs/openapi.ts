@@ -21,8 +21,8 @@ export function openApiDocument(): string {
       title: 'Countersign',
       version: packageVersion(),
       description:
-        'Send unsigned forms; Countersign signs them, forwards them to the payment gateway and returns its response ' +
-        'unchanged. Only the built-in operations: a configuration may add others.',
+        'Send unsigned forms; Countersign signs them, forwards them to the payment gateway and returns its response. ' +
+        'Only the built-in operations: a configuration may add others.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [server],
@@ -94,6 +94,7 @@ function problemSchema(): Json {
       reason: { oneOf: reasons.map((reason) => ({ const: reason, description: errorTable[reason].title })) },
       outcome: { enum: ['not-sent', 'unknown'] },
       requestId: { type: 'string', format: 'uuid' },
+      callerRequestId: { type: 'string', description: 'X-Request-Id of the request, if it can be logged.' },
     },
   };
 }
@@ -136,10 +137,17 @@ function pathParameters({ path }: OperationConfig): Json[] {
   }));
 }
 
+const requestId: Json = {
+  name: 'X-Request-Id',
+  in: 'header',
+  description: "The client's own ID, for the log line and for errors.",
+  schema: { type: 'string' },
+};
+
 function headerParameters({ loginFrom }: OperationConfig): Json[] {
-  if (loginFrom !== 'header') return [];
+  if (loginFrom !== 'header') return [requestId];
   const description = 'Required if the endpoint is not mapped to a login in the configuration.';
-  return [{ name: 'Countersign-Login', in: 'header', description, schema: identifier }];
+  return [{ name: 'Countersign-Login', in: 'header', description, schema: identifier }, requestId];
 }
 
 function requestBody({ parameters }: OperationConfig): Json {
@@ -174,9 +182,11 @@ function errorResponses(): Json {
     const reasons = responseReasons().filter((reason) => String(errorTable[reason].status) === status);
     const description = reasons.map((reason) => `${reason}: ${errorTable[reason].title}`).join('. ');
     const content = { 'application/problem+json': problem, '*/*': {} };
-    return [status, { description, headers: responseHeaders, content }];
+    return [status, { description, headers: { ...responseHeaders, ...headersByStatus[status] }, content }];
   });
-  const description = 'The response of the gateway, whatever its status. Its body is unchanged.';
+  const description =
+    'The response of the gateway, whatever its status. Its body is unchanged, except that a form becomes a JSON object ' +
+    'for a client that prefers application/json (Accept).';
   const gateway = { description, headers: responseHeaders, content: { '*/*': {} } };
   return Object.fromEntries([...errors, ['Gateway', gateway]]);
 }
@@ -185,6 +195,13 @@ function errorStatuses(): string[] {
   const statuses = responseReasons().map((reason) => errorTable[reason].status);
   return [...new Set(statuses)].sort((a, b) => a - b).map(String);
 }
+
+/** That Countersign's own responses with this status have besides the others. */
+const headersByStatus: Readonly<Record<string, Json>> = {
+  401: { 'WWW-Authenticate': { schema: { type: 'string' } } },
+  405: { Allow: { schema: { type: 'string' } } },
+  503: { 'Retry-After': { description: 'Seconds.', schema: { type: 'string' } } },
+};
 
 /** Without the one that no client can receive. */
 function responseReasons(): Reason[] {

@@ -80,9 +80,15 @@ export class LoginRedactor {
     return {
       ...rejected,
       login: login && this.text(login),
-      certificateSubject: certificateSubject && this.text(certificateSubject),
-      certificateIssuer: certificateIssuer && this.text(certificateIssuer),
+      certificateSubject: certificateSubject && this.#name(certificateSubject),
+      certificateIssuer: certificateIssuer && this.#name(certificateIssuer),
     };
+  }
+
+  /** Unlike a login, a name in a certificate may have digits in groups with spaces. */
+  #name(name: string): string {
+    const redacted = this.text(name);
+    return holdsCardNumber(redacted.replaceAll(' ', '-')) ? redactedLogin : redacted;
   }
 
   #redactFields(fields: LogFields): LogFields {

@@ -1,8 +1,9 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer, request } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { freePorts, Processes } from '../support/demo.ts';
+import { until } from '../support/until.ts';
 
 let processes: Processes;
 
@@ -72,6 +73,11 @@ it('runs a scenario, and shows why the simulator rejected a request', async () =
   expect((await post(`${api}/v4/transfer/9`, 'client_orderid=o2&amount=1')).status).toBe(200);
   const rejected = await post(`${api}/v2/get-balance/manager/constructor`);
   expect([rejected.status, rejected.headers.get('Simulator-Rejection')]).toEqual([403, expect.any(String)]);
+  const target = '/sandbox/pay/api/v4/transfer/9';
+  expect(await processes.run(['explain', '--target', target], 'amount=1')).toMatchObject({
+    code: 0,
+    out: expect.stringContaining('HMAC-SHA1 with the control key'),
+  });
   const { out } = await stop();
   expect(out).toContain(`curl -d login=shop -d client_orderid=o1 ${api}/v4/status/9\n`);
 });
@@ -107,6 +113,23 @@ it('listens for others only with --allow-anonymous', async () => {
   expect((await post(`${local}/sandbox/gw/api/v2/get-balance/manager/acme`)).status).toBe(200);
 });
 
+it('accepts the name of its container on the ports for operators only when it is allowed', async () => {
+  const named = await processes.startDemo(['--admin-allowed-host', 'gateway.test']);
+  const unnamed = await processes.startDemo();
+  const statusOf = (url: string): Promise<number | undefined> =>
+    new Promise((resolve, reject) => {
+      const headers = { Host: 'gateway.test' };
+      request(url, { headers }, (response) => resolve(response.resume().statusCode))
+        .on('error', reject)
+        .end();
+    });
+  const statuses = [named, unnamed].flatMap(({ adminUrl, gatewayAdminUrl }) => [
+    statusOf(`${adminUrl}/metrics`),
+    statusOf(`${gatewayAdminUrl}/journal`),
+  ]);
+  expect(await Promise.all(statuses)).toEqual([200, 200, 421, 421]);
+});
+
 it.each([
   [['--port', '65536'], '--port must be a port from 0 to 65535'],
   [['--gateway-port', 'x'], '--gateway-port must be a port from 0 to 65535'],
@@ -120,6 +143,34 @@ it('ends with an error when the ready file cannot be written', async () => {
   const readyFile = join(processes.folder, 'no-such-folder', 'ready.json');
   const { code, err } = await processes.run(['demo', ...freePorts, '--ready-file', readyFile]);
   expect([code, err]).toEqual([1, expect.stringContaining(`--ready-file ${readyFile} cannot be written`)]);
+});
+
+it.each([
+  ['a directory', (file: string) => mkdirSync(file)],
+  ['a link, such as /dev/stdout', (file: string) => symlinkSync('/proc/self/fd/1', file)],
+  ['another file', (file: string) => writeFileSync(file, '{"name":"precious"}')],
+])('leaves what is not a ready file as it was: %s', async (_what, create) => {
+  const file = join(processes.folder, 'precious');
+  create(file);
+  const { code, err } = await processes.run(['demo', ...freePorts, '--ready-file', file]);
+  expect([code, err]).toEqual([
+    2,
+    expect.stringContaining(`--ready-file ${file} exists and is not a ready file`),
+  ]);
+  expect(readdirSync(processes.folder)).toEqual(['precious']);
+});
+
+it('deletes the ready file of an earlier demo before it is ready, and at the end only its own', async () => {
+  const { readyFile, stop } = await processes.startDemo();
+  const { child, finished } = processes.spawn(['demo', ...freePorts, '--ready-file', readyFile]);
+  await until(() => !existsSync(readyFile));
+  await until(() => existsSync(readyFile));
+  const content = readFileSync(readyFile, 'utf8');
+  expect(JSON.parse(content)).toMatchObject({ pid: child.pid });
+  await stop();
+  expect(readFileSync(readyFile, 'utf8')).toBe(content);
+  child.kill('SIGINT');
+  expect([(await finished).code, existsSync(readyFile)]).toEqual([0, false]);
 });
 
 it.each([true, false])(

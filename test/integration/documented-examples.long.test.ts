@@ -1,8 +1,11 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { delimiter, dirname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect } from '@jest/globals';
 import { Processes, type RunningDemo } from '../support/demo.ts';
+import { listen } from '../support/listening.ts';
 import { itWhere } from '../support/requires.ts';
 import { root } from '../support/sources.ts';
 
@@ -80,6 +83,52 @@ describe('docs/examples/client', () => {
             '',
           ],
         ]);
+      },
+      120_000,
+    );
+  }
+});
+
+describe('docs/examples/client, with a connection that breaks and a response that is no form', () => {
+  const broken = {
+    truncated: (response: ServerResponse) => {
+      response.writeHead(200, { 'Content-Length': 100, 'Countersign-Outcome': 'answered' });
+      response.write('type=', () => response.socket?.destroySoon());
+    },
+    garbage: (response: ServerResponse) => response.socket?.end('this is not HTTP\r\n\r\n'),
+  };
+  const queried = new Set<string>();
+  async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const id = new URLSearchParams(await text(request)).get('client_orderid') ?? '';
+    if (request.url?.includes('/transfer/')) {
+      if (id.startsWith('truncated')) broken.truncated(response);
+      else broken.garbage(response);
+    } else if (queried.has(id)) {
+      const isJson = request.headers.accept === 'application/json';
+      response.end(isJson ? '{"status":"approved"}' : 'type=status-response\n&status=approved\n');
+    } else {
+      queried.add(id);
+      response.end('<html>Try again</html>');
+    }
+  }
+  const server = createServer((request, response) => void respond(request, response));
+  let listening: Awaited<ReturnType<typeof listen>>;
+  beforeAll(async () => {
+    listening = await listen(server);
+  });
+  afterAll(() => listening.close());
+
+  for (const [program, argv] of clients) {
+    itRuns(program).each(Object.keys(broken))(
+      `${argv.at(-1)} queries the status: %s`,
+      async (name) => {
+        const order = `${name}-${program}`;
+        const { code, out } = await run('client', program, [
+          ...argv,
+          `http://127.0.0.1:${listening.port}`,
+          order,
+        ]);
+        expect([code, out.split('\n').at(-2)]).toEqual([0, `transfer ${order}: approved`]);
       },
       120_000,
     );

@@ -18,7 +18,8 @@ const document = z
   .object({
     paths: z.record(z.string(), z.object({ post: operation })),
     components: z.object({
-      schemas: z.object({ Problem: z.record(z.string(), z.json()) }),
+      schemas: z.object({ Problem: z.looseObject({ properties: z.record(z.string(), z.json()) }) }),
+      responses: z.record(z.string(), z.object({ headers: z.record(z.string(), z.json()) })),
       headers: z.record(z.string(), z.object({ schema: z.record(z.string(), z.json()) })),
     }),
   })
@@ -102,4 +103,14 @@ it('problems for unknown paths are as described', async () => {
   const [first] = Object.values(document.paths);
   if (first === undefined) throw new TypeError('no path');
   await expectProblem(await post('/api/v9/none', {}), first.post);
+});
+
+it('problems have no field or header that is not described', async () => {
+  const response = await fetch(`${api}/api/v4/transfer/1234`, { headers: { 'X-Request-Id': 'order-7' } });
+  const problem = z.record(z.string(), z.json()).parse(await response.json());
+  expect(problem['callerRequestId']).toBe('order-7');
+  const { schemas, responses } = document.components;
+  expect(Object.keys(schemas.Problem.properties)).toEqual(expect.arrayContaining(Object.keys(problem)));
+  expect(Object.keys(responses['405']?.headers ?? {})).toContain('Allow');
+  expect(response.headers.get('Allow')).toBe('POST');
 });

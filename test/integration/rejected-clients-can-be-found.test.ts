@@ -215,6 +215,7 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
       certificateSubject: expect.stringMatching(/^[ -~]{100,250}$/),
     });
     expect(edge.logText()).not.toContain('4111111111111111');
+    expect((await askWith(selfSigned('/CN=4111 1111 1111 1111'))).certificateSubject).toMatch(/redacted/);
   });
 
   it('plain HTTP is logged, with the address', async () => {

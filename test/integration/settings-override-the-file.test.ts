@@ -90,6 +90,15 @@ it.each([
   else expect(output()).toMatch(text);
 });
 
+it('serve does not run the demo when the variable for the file is empty', async () => {
+  const { child, output } = serve([], { COUNTERSIGN_CONFIG: '' });
+  const [code] = await once(child, 'close');
+  expect([code, output()]).toEqual([
+    2,
+    'countersign serve: COUNTERSIGN_CONFIG is empty: set it to a file, or unset it\n',
+  ]);
+});
+
 it.each([
   ['--port', '--admin-port'],
   ['--admin-port', '--port'],

@@ -114,6 +114,7 @@ describe('a fault that is added', () => {
     const started = await start();
     const { id } = (await started.call('POST', '/faults', { fault: 'status-500' })).body;
     expect((await started.send(status())).status).toBe(500);
+    expect((await started.call('DELETE', `/faults/0x${id}`)).status).toBe(404);
     expect((await started.call('DELETE', `/faults/${id}`)).status).toBe(204);
     expect((await started.send(status())).status).toBe(200);
     expect((await started.call('DELETE', `/faults/${id}`)).status).toBe(404);

@@ -18,7 +18,16 @@ describe('redacted parameters', () => {
   });
 
   it('contain no card number under any name, within a text, or with separators', () => {
-    for (const value of [`card%20${card}`, '4111.1111.1111.1111', '4111%201111%201111%201111', `${card}1`]) {
+    const separated = ['/', '_', ',', '%20%20', '%C2%A0'].map((mark) =>
+      card.replaceAll(/(?<=\d{4})(?=(\d{4})+$)/g, mark),
+    );
+    for (const value of [
+      `card%20${card}`,
+      '4111.1111.1111.1111',
+      '4111%201111%201111%201111',
+      `${card}1`,
+      ...separated,
+    ]) {
       expect(redactParameters(`order_desc=${value}`)).toMatch(/^order_desc=[x%]+$/);
     }
     expect(redactParameters(`${card}=`)).toBe('xxxxxxxxxxxxxxxx=');
@@ -48,6 +57,13 @@ describe('a redacted parameter or text', () => {
     expect(redactParameter(card, 'a b')).toEqual(['xxxxxxxxxxxxxxxx', 'a b']);
     expect(redactText(`/transfer/${card}`)).toBe('xxxxxxxxxxxxxxxxxxxxxxxxxx');
     expect(redactText('/transfer/1234')).toBe('/transfer/1234');
+    expect(redactText(`%2%35${'25'.repeat(9)}34${card.slice(1)}`)).not.toContain('111');
+  });
+
+  it('takes no longer than its length allows, however often it was encoded', () => {
+    const before = process.cpuUsage();
+    expect(redactText(`%25${'25'.repeat(200_000)}41`)).toContain('%2525');
+    expect(process.cpuUsage(before).user).toBeLessThan(5_000_000);
   });
 });
 

@@ -22,7 +22,11 @@ async function post(path, form = {}) {
 
 async function orderStatus(path, id) {
   const { status, body } = await post(path, { login, client_orderid: id });
-  return status === 200 ? JSON.parse(body).status : undefined;
+  try {
+    return status === 200 ? JSON.parse(body).status : undefined;
+  } catch {
+    return undefined; // The response of the gateway is not a form.
+  }
 }
 
 /** Sends a payment once, and finds out what became of it. */

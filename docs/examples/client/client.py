@@ -1,4 +1,5 @@
 # A client of Countersign. Run with: python3 client.py http://127.0.0.1:8080/sandbox/gw ORDER_ID
+import http.client
 import json
 import sys
 import time
@@ -23,13 +24,16 @@ def post(path, **form):
             response = error
         with response:
             return response.status, response.headers.get("Countersign-Outcome", "unknown"), response.read()
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return 0, "unknown", b""
 
 
 def order_status(path, order_id):
     status, _, body = post(path, login=LOGIN, client_orderid=order_id)
-    return json.loads(body)["status"] if status == 200 else None
+    try:
+        return json.loads(body).get("status") if status == 200 else None
+    except ValueError:
+        return None  # The response of the gateway is not a form.
 
 
 def transfer(order_id, amount, currency):

@@ -23,6 +23,8 @@ export const defaultGatewayUrl = 'http://127.0.0.1:8090';
 /** What a running demo differs in from its configuration file. */
 export interface DemoSettings {
   readonly host: string;
+  /** Host names that the ports for operators accept besides IP addresses and `localhost`. */
+  readonly allowedHosts: readonly string[];
   readonly overrides: Overrides;
   readonly scenario: Scenario;
 }
@@ -34,10 +36,21 @@ export interface DemoVariables {
 }
 
 /** @throws Error for an unreadable file, or with every problem of an invalid one and its line */
-export async function loadDemoScenario(file = defaultScenarioFile): Promise<Scenario> {
-  const text = await readFile(file, 'utf8');
+export async function loadDemoScenario(file?: string): Promise<Scenario> {
+  return (await readDemoScenario(file)).scenario;
+}
+
+/**
+ * The scenario with its text, since a pipe can be read only once.
+ *
+ * @throws Error as {@link loadDemoScenario}
+ */
+export async function readDemoScenario(
+  file = defaultScenarioFile,
+): Promise<{ scenario: Scenario; scenarioText: string }> {
+  const scenarioText = await readFile(file, 'utf8');
   try {
-    return loadScenario(text);
+    return { scenario: loadScenario(scenarioText), scenarioText };
   } catch (error) {
     if (!(error instanceof ScenarioError)) throw error;
     const lines = ['invalid scenario', ...formatProblems(file, error.problems)];
@@ -45,17 +58,23 @@ export async function loadDemoScenario(file = defaultScenarioFile): Promise<Scen
   }
 }
 
-/** The embedded configuration. */
-export function loadDemoConfig({ keyDirectory, gatewayUrl }: DemoVariables): Promise<LoadedConfig> {
+/** The embedded configuration, and with settings that of a running demo. */
+export async function loadDemoConfig(
+  { keyDirectory, gatewayUrl }: DemoVariables,
+  settings?: DemoSettings,
+): Promise<LoadedConfig> {
   const variables = new Map([
     ['COUNTERSIGN_KEYS', keyDirectory],
     ['COUNTERSIGN_GATEWAY', gatewayUrl],
   ]);
-  return loadConfig(demoConfigFile, builtInOperations, { lookUp: (name) => variables.get(name) });
+  const lookUp = (name: string): string | undefined => variables.get(name);
+  const loaded = await loadConfig(demoConfigFile, builtInOperations, { lookUp });
+  if (settings === undefined || 'problems' in loaded) return loaded;
+  return { config: withSettings(loaded.config, settings) };
 }
 
 /** The configuration with other ports, and an environment that fits the scenario. */
-export function withSettings(embedded: Config, { host, overrides, scenario }: DemoSettings): Config {
+function withSettings(embedded: Config, { host, allowedHosts, overrides, scenario }: DemoSettings): Config {
   const config = withOverrides(embedded, overrides);
   const { [demoEnvironment]: environment } = config.environments;
   if (environment === undefined) throw new TypeError(`${demoConfigFile} has no ${demoEnvironment}`);
@@ -70,7 +89,7 @@ export function withSettings(embedded: Config, { host, overrides, scenario }: De
   return {
     ...config,
     proxy: { ...config.proxy, host, allowAnonymous: true },
-    admin: { ...config.admin, host },
+    admin: { ...config.admin, host, allowedHosts: [...allowedHosts] },
     environments: { [demoEnvironment]: { ...environment, product: scenario.product, endpoints, operations } },
   };
 }

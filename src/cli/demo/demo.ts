@@ -11,15 +11,9 @@ import { runService } from '../shared/run-service.ts';
 import { readOverrides, settingOptions } from '../shared/settings.ts';
 import { loadSimulatorKeys } from '../shared/simulator-keys.ts';
 import { messageOf } from '../shared/system-error.ts';
-import {
-  type DemoSettings,
-  demoConfigFile,
-  loadDemoConfig,
-  loadDemoScenario,
-  withSettings,
-} from './config.ts';
+import { type DemoSettings, demoConfigFile, loadDemoConfig, readDemoScenario } from './config.ts';
 import { type DemoKeys, generateDemoKeys } from './keys.ts';
-import { announce } from './running.ts';
+import { announce, removeStaleReadyFile } from './running.ts';
 import { welcome } from './welcome.ts';
 
 const options = {
@@ -49,6 +43,13 @@ const options = {
     default: false,
     description: 'Required for a --host that others can reach, such as 0.0.0.0 in a container',
   },
+  'admin-allowed-host': {
+    type: 'string',
+    value: 'NAME',
+    multiple: true,
+    description:
+      'Host name, besides IP addresses and localhost, that metrics, health and the admin API accept, such as that of a container; may be repeated',
+  },
   scenario: {
     type: 'string',
     value: 'FILE',
@@ -75,6 +76,7 @@ interface Settings extends DemoSettings {
   readonly gatewayPort: number;
   readonly gatewayAdminPort: number;
   readonly readyFile: string | undefined;
+  readonly scenarioText: string;
 }
 
 /** Runs until a signal. @returns the exit code */
@@ -84,6 +86,7 @@ export async function demo(argv: readonly string[], io: Io, signals: Signals): P
   let keys: DemoKeys | undefined;
   try {
     const settings = await settingsFrom(parsed.values);
+    if (settings.readyFile !== undefined) removeStaleReadyFile(settings.readyFile);
     keys = await generateDemoKeys(Object.keys(settings.scenario.logins));
     return await serveDemo(settings, keys, io, signals);
   } catch (error) {
@@ -105,29 +108,26 @@ async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Si
   let withdraw = (): void => {};
   const onStarted = ({ proxyUrl, adminUrl }: Service): string => {
     const running = { ...demo, proxyUrl, adminUrl };
-    withdraw = announce(running, settings.readyFile);
+    withdraw = announce(running, settings);
     return welcome(running, settings.scenario);
   };
-  const load = async () => {
-    const loaded = await loadDemoConfig(demo);
-    return 'problems' in loaded ? loaded : { config: withSettings(loaded.config, settings) };
-  };
+  const load = () => loadDemoConfig(demo, settings);
   try {
     const source = { file: demoConfigFile, load, acceptUnknownTokens: true, onStarted };
     return await runService(source, io, signals);
   } finally {
-    withdraw();
     await gateway.close();
+    withdraw();
   }
 }
 
 async function startGateway(
-  { scenario, host, gatewayPort, gatewayAdminPort }: Settings,
+  { scenario, host, allowedHosts, gatewayPort, gatewayAdminPort }: Settings,
   { directory }: DemoKeys,
 ): Promise<ListeningSimulatorWithAdmin> {
   const keys = await loadSimulatorKeys(directory);
   try {
-    const admin = { host, port: gatewayAdminPort };
+    const admin = { host, port: gatewayAdminPort, allowedHosts };
     return await listenSimulatorWithAdmin({ scenario, keys, clock: Date.now, port: gatewayPort, admin });
   } catch (error) {
     const options = new Map([
@@ -153,10 +153,11 @@ async function settingsFrom(values: OptionValues<typeof options>): Promise<Setti
   try {
     return {
       host,
+      allowedHosts: values['admin-allowed-host'] ?? [],
       overrides: read.overrides,
       gatewayPort: portFrom('--gateway-port', values['gateway-port']),
       gatewayAdminPort: portFrom('--gateway-admin-port', values['gateway-admin-port']),
-      scenario: await loadDemoScenario(scenario),
+      ...(await readDemoScenario(scenario)),
       readyFile: values['ready-file'],
     };
   } catch (error) {

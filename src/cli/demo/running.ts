@@ -1,9 +1,10 @@
-import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { lstatSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { errorCode } from '../../util/error-code.ts';
 import { CliError } from '../shared/cli-error.ts';
+import { exitCode } from '../shared/io.ts';
 import { messageOf } from '../shared/system-error.ts';
-import type { DemoVariables } from './config.ts';
+import { type DemoSettings, type DemoVariables, readDemoScenario } from './config.ts';
 import { keyDirectoryPrefix, temporaryDirectories } from './keys.ts';
 
 /** A running demo: the content of its ready file. */
@@ -16,14 +17,40 @@ export interface RunningDemo extends DemoVariables {
 
 /** The copy of the ready file in the key directory, by which other commands find the demo. */
 const ownFile = 'demo.json';
+/** The scenario that the demo runs, beside it. */
+const scenarioFile = 'scenario.yaml';
+
+/** What is announced besides the URLs. */
+export interface Announced {
+  readonly scenarioText: string;
+  readonly readyFile: string | undefined;
+}
+
+/**
+ * Deletes the ready file of a demo that was killed: a test would find its URLs instead of waiting.
+ *
+ * @throws CliError for anything else with this name: it would be replaced, and deleted at the end
+ */
+export function removeStaleReadyFile(file: string): void {
+  const found = lstatSync(file, { throwIfNoEntry: false });
+  if (found === undefined) return;
+  if (!found.isFile() || (found.size > 0 && !isRunningDemo(contentOf(file)))) {
+    throw new CliError(
+      `--ready-file ${file} exists and is not a ready file. Delete it, or choose another path.`,
+      exitCode.usage,
+    );
+  }
+  rmSync(file);
+}
 
 /**
  * Announces the demo in its key directory and, if given, in a ready file. A file appears only when it is complete.
  *
- * @returns removes the ready file; the other one is removed with the keys
+ * @returns removes the ready file, unless another demo has replaced it; the other one is removed with the keys
  * @throws CliError if the ready file cannot be written
  */
-export function announce(demo: RunningDemo, readyFile: string | undefined): () => void {
+export function announce(demo: RunningDemo, { scenarioText, readyFile }: Announced): () => void {
+  writeFileSync(join(demo.keyDirectory, scenarioFile), scenarioText, { mode: 0o600 });
   writeAtomically(join(demo.keyDirectory, ownFile), demo);
   if (readyFile === undefined) return () => {};
   try {
@@ -31,7 +58,16 @@ export function announce(demo: RunningDemo, readyFile: string | undefined): () =
   } catch (error) {
     throw new CliError(`--ready-file ${readyFile} cannot be written: ${messageOf(error)}`);
   }
-  return () => rmSync(readyFile, { force: true });
+  return () => {
+    const content = contentOf(readyFile);
+    if (isRunningDemo(content) && content.pid === demo.pid) rmSync(readyFile, { force: true });
+  };
+}
+
+/** The settings of a running demo that a signature depends on. */
+export async function settingsOf({ keyDirectory }: RunningDemo): Promise<DemoSettings> {
+  const { scenario } = await readDemoScenario(join(keyDirectory, scenarioFile));
+  return { scenario, host: '127.0.0.1', allowedHosts: [], overrides: {} };
 }
 
 /** @throws CliError if the file is not the ready file of a running demo */
@@ -65,11 +101,20 @@ function readDemo(file: string): { demo: RunningDemo; startedAt: number }[] {
   try {
     const { uid, mtimeMs } = statSync(file);
     if (uid !== process.getuid?.()) return [];
-    const demo: unknown = JSON.parse(readFileSync(file, 'utf8'));
+    const demo = contentOf(file);
     return isRunningDemo(demo) && isAlive(demo.pid) ? [{ demo, startedAt: mtimeMs }] : [];
   } catch {
     // No demo, or one that just ended.
     return [];
+  }
+}
+
+/** `undefined` for a file that is not JSON, or cannot be read. */
+function contentOf(file: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'));
+  } catch {
+    return undefined;
   }
 }
 
@@ -90,6 +135,11 @@ function isAlive(pid: number): boolean {
 
 function writeAtomically(file: string, demo: RunningDemo): void {
   const temporary = `${file}.${demo.pid}`;
-  writeFileSync(temporary, `${JSON.stringify(demo, null, 2)}\n`, { mode: 0o600 });
-  renameSync(temporary, file);
+  try {
+    writeFileSync(temporary, `${JSON.stringify(demo, null, 2)}\n`, { mode: 0o600, flag: 'wx' });
+    renameSync(temporary, file);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
+  }
 }

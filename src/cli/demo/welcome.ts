@@ -1,10 +1,13 @@
+import { percentEncode } from '../../oauth1/encode.ts';
 import type { Scenario } from '../../simulator/scenario-schema.ts';
 import { demoEnvironment } from './config.ts';
 import type { RunningDemo } from './running.ts';
 
 /** What the demo prints after its start: the URLs, and commands to paste. */
-export function welcome(demo: RunningDemo, scenario: Scenario): string {
-  const { proxyUrl, adminUrl, gatewayUrl, gatewayAdminUrl } = demo;
+export function welcome(
+  { proxyUrl, adminUrl, gatewayUrl, gatewayAdminUrl }: Omit<RunningDemo, 'keyDirectory' | 'pid'>,
+  scenario: Scenario,
+): string {
   const lines = [
     '',
     `Proxy:              ${proxyUrl}`,
@@ -35,7 +38,7 @@ function examples(api: string, { logins, orders, endpoints }: Scenario): string[
     ...(order === undefined
       ? []
       : [
-          `curl -d login=${order.login} -d client_orderid=${order.client_orderid} ${api}/v4/status/${order.endpoint}`,
+          `curl -d login=${order.login} -d client_orderid=${percentEncode(order.client_orderid)} ${api}/v4/status/${order.endpoint}`,
         ]),
     ...(endpoint === undefined
       ? []

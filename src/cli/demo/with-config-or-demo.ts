@@ -5,7 +5,7 @@ import type { Io } from '../shared/io.ts';
 import { withConfig } from '../shared/with-config.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig, loadDemoScenario } from './config.ts';
 import { generateDemoKeys } from './keys.ts';
-import { findRunningDemo, readReadyFile } from './running.ts';
+import { findRunningDemo, readReadyFile, settingsOf } from './running.ts';
 
 /**
  * As {@link withConfig}, with the configuration of a file, or without one with that of the demo: of the running one, or
@@ -24,7 +24,7 @@ export async function withConfigOrDemo(
   const running = readyFile === undefined ? findRunningDemo() : readReadyFile(readyFile);
   if (running !== undefined) {
     io.err(`Using the keys and the gateway simulator of the running demo at ${running.proxyUrl}.`);
-    return withConfig(demoConfigFile, await loadDemoConfig(running), io, work);
+    return withConfig(demoConfigFile, await loadDemoConfig(running, await settingsOf(running)), io, work);
   }
   const keys = await generateDemoKeys(Object.keys((await loadDemoScenario()).logins));
   try {

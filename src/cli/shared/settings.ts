@@ -1,13 +1,15 @@
 import { fromEnvironment } from '../../config/load.ts';
 import { type Config, logLevels } from '../../config/schema.ts';
+import { CliError } from './cli-error.ts';
+import { exitCode } from './io.ts';
 import type { OptionTable } from './parse-options.ts';
 import { parsePort, portRule } from './port.ts';
 
 /** What options and environment variables set in place of the configuration file; `undefined` is not set. */
 export interface Overrides {
-  readonly port: number | undefined;
-  readonly adminPort: number | undefined;
-  readonly logLevel: Config['log']['level'] | undefined;
+  readonly port?: number | undefined;
+  readonly adminPort?: number | undefined;
+  readonly logLevel?: Config['log']['level'] | undefined;
 }
 
 const configVariable = 'COUNTERSIGN_CONFIG';
@@ -40,9 +42,16 @@ export const settingOptions = {
   },
 } as const satisfies OptionTable;
 
-/** The file of `--config`, else of the environment variable. `undefined`: neither is given. */
+/**
+ * The file of `--config`, else of the environment variable. `undefined`: neither is given.
+ *
+ * @throws CliError for an empty variable: a deployment that lost its file must not run the demo in its place
+ */
 export function configFileOf(option: string | undefined, lookUp = fromEnvironment): string | undefined {
-  return option ?? variable(configVariable, lookUp);
+  const file = option ?? lookUp(configVariable);
+  if (file === '' && option === undefined)
+    throw new CliError(`${configVariable} is empty: set it to a file, or unset it`, exitCode.usage);
+  return file;
 }
 
 /**

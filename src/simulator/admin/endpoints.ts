@@ -108,7 +108,8 @@ export const endpoints: readonly Endpoint[] = [
     path: '/faults/{id}',
     summary: 'Removes one fault.',
     run: ({ faults }, { params: { id } }) => {
-      if (!faults.remove(Number(id))) throw new AdminError(404, 'Unknown fault. GET /faults lists them');
+      if (!/^\d{1,15}$/.test(String(id)) || !faults.remove(Number(id)))
+        throw new AdminError(404, 'Unknown fault. GET /faults lists them');
       return { status: 204 };
     },
   },

@@ -59,5 +59,8 @@ it('the configuration file is that of the option, else of the variable', () => {
   const lookUp = lookUpIn({ COUNTERSIGN_CONFIG: 'b.yaml' });
   expect(configFileOf('a.yaml', lookUp)).toBe('a.yaml');
   expect(configFileOf(undefined, lookUp)).toBe('b.yaml');
-  expect(configFileOf(undefined, lookUpIn({ COUNTERSIGN_CONFIG: '' }))).toBeUndefined();
+  expect(configFileOf(undefined, lookUpIn({}))).toBeUndefined();
+  expect(() => configFileOf(undefined, lookUpIn({ COUNTERSIGN_CONFIG: '' }))).toThrow(
+    'COUNTERSIGN_CONFIG is empty',
+  );
 });
