@@ -17,6 +17,8 @@ export interface KeyView {
   /** The last accepted key, and since when it is that one. */
   readonly accepted: string | undefined;
   readonly acceptedSince: number;
+  /** Whether that key had left the ring when it was accepted. It may come back, and be known or forgotten. */
+  readonly acceptedAfterRemoval: boolean;
   /** The last accepted key, also if it was removed from the ring since. */
   readonly acceptedBefore: string | undefined;
   /** When a 403 for the key was last received. */
@@ -92,7 +94,8 @@ export class CanaryRule {
     this.#beganAt.set(name, now);
     const view = this.#viewOf(kind);
     const isSettled = view.ringAt < now && view.acceptedSince < now && view.isProven;
-    if (isSettled && !isAwaiting(view)) this.#report('a canary, though the ring holds no newer key');
+    if (isSettled && !isAwaiting(view) && !view.acceptedAfterRemoval)
+      this.#report('a canary, though the ring holds no newer key');
     this.#canaries.set(kind, { id, beganAt: now, endedAt: Number.POSITIVE_INFINITY, status: undefined });
   }
 

@@ -26,6 +26,8 @@ export interface KindFacts {
   accepted?: { readonly key: string; readonly sentAt: number };
   /** Since when that is the key. */
   acceptedSince: number;
+  /** Whether it had left the ring by then. The instance may notice that before or after the response. */
+  acceptedAfterRemoval: boolean;
   /** The last accepted key, even if it was removed from Vault meanwhile: without a request, that goes unnoticed. */
   acceptedBefore: string | undefined;
   /** The response to the request that was sent last. */
@@ -52,18 +54,20 @@ export const keyKinds: readonly KeyKind[] = ['control_key', 'private_key'];
 
 export function accept(facts: KindFacts, accepted: KindFacts['accepted'], now: number): void {
   if (facts.accepted?.key !== accepted?.key) facts.acceptedSince = now;
+  facts.acceptedAfterRemoval = accepted !== undefined && !facts.ring.includes(accepted.key);
   if (accepted === undefined) delete facts.accepted;
   else facts.accepted = accepted;
   facts.acceptedBefore = accepted?.key ?? facts.acceptedBefore;
 }
 
 export function viewOf(facts: KindFacts): KeyView {
-  const { keys, ring, ringAt, accepted, acceptedBefore, acceptedSince } = facts;
+  const { keys, ring, ringAt, accepted, acceptedAfterRemoval, acceptedBefore, acceptedSince } = facts;
   const { rejectedAt = never, provenAt = never } = keys.get(accepted?.key ?? '') ?? {};
   return {
     ring,
     ringAt,
     accepted: accepted?.key,
+    acceptedAfterRemoval,
     acceptedBefore,
     acceptedSince,
     isProven: accepted === undefined || provenAt > rejectedAt,
@@ -77,6 +81,7 @@ export function newFacts(): Record<KeyKind, KindFacts> {
     ring: [],
     ringAt: never,
     acceptedSince: never,
+    acceptedAfterRemoval: false,
     acceptedBefore: undefined,
     signs: new Set(),
     enabled: new Set(),

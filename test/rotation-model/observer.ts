@@ -156,11 +156,6 @@ export class Observer {
     known.provenAt = Math.max(known.provenAt, sentAt);
     known.failedFallbacks.clear();
     if (sentAt < (facts.accepted?.sentAt ?? sentAt)) return;
-    if (!facts.ring.includes(key)) {
-      // Whether the instance notices the removal before or after this response depends on its requests.
-      facts.acceptedBefore = key;
-      return;
-    }
     facts.isAmbiguous = sentAt < known.rejectedAt;
     accept(facts, { key, sentAt }, now);
   }
