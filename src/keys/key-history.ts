@@ -19,6 +19,12 @@ export interface KeyUse {
 /** A {@link KeyUse} that is updated with each attempt. */
 export type MutableUse = { -readonly [Field in keyof KeyUse]: KeyUse[Field] };
 
+/** A key and when the gateway's 403 for it was received; monotonic, milliseconds. */
+export interface RejectedKey {
+  readonly key: UsableKey;
+  readonly rejectedAt: number;
+}
+
 /** Whether a request may be signed and sent again after a 403. */
 export type RetryPolicy = 'retryable' | 'single-attempt';
 
@@ -171,19 +177,17 @@ export class KeyHistory {
   /**
    * Another key was accepted instead of these, which proves that their rejections were about the key.
    *
-   * @param since when the first of them was rejected; monotonic, milliseconds
-   * @param now monotonic, milliseconds
    * @returns whether this is the first fallback from the first of them
    */
-  recordReplaced(others: readonly UsableKey[], operation: string, since: number, now: number): boolean {
-    for (const key of others) {
+  recordReplaced(others: readonly [RejectedKey, ...RejectedKey[]], operation: string): boolean {
+    for (const { key, rejectedAt } of others) {
       const isKnown = this.#wasRejectedBy(key, operation);
-      const isAcceptedSince = this.#acceptances.some((one) => one.sentAt > since && isSame(key, one.key));
-      if (!isKnown && !isAcceptedSince) this.#addRejection(key, operation, now, 'retryable');
+      const isAcceptedSince = this.#acceptances.some(
+        (one) => one.sentAt > rejectedAt && isSame(key, one.key),
+      );
+      if (!isKnown && !isAcceptedSince) this.#addRejection(key, operation, rejectedAt, 'retryable');
     }
-    const [first] = others;
-    if (first === undefined) return false;
-    const rejections = this.#rejectionsOf(first);
+    const rejections = this.#rejectionsOf(others[0].key);
     const isFirst = !rejections.replaced;
     rejections.replaced = true;
     return isFirst;

@@ -1,6 +1,6 @@
 import type { KeyKind } from '../oauth1/methods.ts';
 import type { MonotonicClock } from '../util/clock.ts';
-import type { KeyHistory, KeyUse, MutableUse } from './key-history.ts';
+import type { KeyHistory, KeyUse, MutableUse, RejectedKey } from './key-history.ts';
 import type { LoginRef, UsableKey } from './key-source.ts';
 
 export interface KeyFallbackObserver {
@@ -33,6 +33,8 @@ export class KeyRetry<Response> {
   /** The tried keys that the gateway rejected; without those whose response is unclear. */
   readonly rejected: UsableKey[] = [];
   response: Response | undefined;
+  /** Of each tried key, the 403 for whatever cause. */
+  readonly #rejections: [RejectedKey, ...RejectedKey[]];
   readonly #login: LoginRef;
   readonly #callbacks: KeyRetryCallbacks<Response>;
   readonly #history: KeyHistory;
@@ -54,6 +56,7 @@ export class KeyRetry<Response> {
     this.operation = operation;
     this.startedAt = options.monotonic();
     this.tried = [key];
+    this.#rejections = [{ key, rejectedAt: this.startedAt }];
     if (verdict === 'rejected') this.rejected.push(key);
   }
 
@@ -64,33 +67,32 @@ export class KeyRetry<Response> {
   /** Retries with the key. Returns whether the retry is over: the response is not another 403. */
   async tryKey(key: UsableKey): Promise<boolean> {
     const use: MutableUse = { key, operation: this.operation, sentAt: this.#options.monotonic() };
-    const before = [...this.tried];
     this.tried.push(key);
     let verdict: Verdict = 'unclear';
     try {
       this.response = await this.#callbacks.send(use);
       verdict = this.#callbacks.judge(this.response);
     } finally {
-      if (verdict === 'accepted') this.#recordAccepted(use, before);
+      if (verdict === 'accepted') this.#recordAccepted(use);
       else this.#recordFailure(use, verdict);
     }
     return verdict === 'accepted' || verdict === 'unclear';
   }
 
-  #recordAccepted(use: KeyUse, before: readonly UsableKey[]): void {
-    const [rejected = use.key] = before;
-    const now = this.#options.monotonic();
-    const isFirst = this.#history.recordReplaced(before, this.operation, this.startedAt, now);
+  #recordAccepted(use: KeyUse): void {
+    const isFirst = this.#history.recordReplaced(this.#rejections, this.operation);
     this.#history.recordAccepted(use);
     if (!isFirst) return;
-    const to = use.key.version > rejected.version ? 'newer' : 'older';
+    const to = use.key.version > this.#rejections[0].key.version ? 'newer' : 'older';
     this.#options.metrics.keyFallback(this.#login, this.kind, to);
   }
 
   #recordFailure(use: KeyUse, verdict: Verdict): void {
     if (verdict === 'rejected') this.rejected.push(use.key);
     if (verdict === 'rejected' || verdict === 'clock-skew') {
-      this.#history.recordRejected(use, this.#options.monotonic(), 'retryable', verdict === 'rejected');
+      const rejectedAt = this.#options.monotonic();
+      this.#rejections.push({ key: use.key, rejectedAt });
+      this.#history.recordRejected(use, rejectedAt, 'retryable', verdict === 'rejected');
     }
     // A request that ran out of time says nothing about the key, which other requests may need.
     if (verdict !== 'unclear' || !this.isOverdue) this.#history.recordFailedFallback(use);

@@ -279,8 +279,23 @@ it('a key that was accepted meanwhile does not count as rejected because another
   now += 10;
   accept('b');
   now += 10;
-  history.recordReplaced([use('b', 'read').key], 'read', since, now);
+  history.recordReplaced([{ key: use('b', 'read').key, rejectedAt: since }], 'read');
   accept('a');
+  reject('a');
+  expect(pay()).toBe('b');
+});
+
+it('a replaced key counts as rejected since its 403, so that an acceptance sent after that clears it', () => {
+  const rejectedAt = now;
+  // The key was accepted once, so that the operation is known to be enabled.
+  history.recordAccepted({ ...use('b', 'read'), sentAt: now - 10 });
+  now += 1_000;
+  const late = use('b', 'read');
+  now += 1_000;
+  accept('a');
+  history.recordReplaced([{ key: use('b', 'read').key, rejectedAt }], 'read');
+  now += 1_000;
+  history.recordAccepted(late);
   reject('a');
   expect(pay()).toBe('b');
 });
@@ -301,10 +316,12 @@ it('a fallback to the accepted key needs no trial, unless the operation is rejec
 
 it('the first fallback from a rejected key is counted once', () => {
   reject('b');
-  expect(history.recordReplaced([use('b', 'read').key], 'read', now, now)).toBe(true);
-  expect(history.recordReplaced([use('b', 'read').key], 'read', now, now)).toBe(false);
+  const replace = (): boolean =>
+    history.recordReplaced([{ key: use('b', 'read').key, rejectedAt: now }], 'read');
+  expect(replace()).toBe(true);
+  expect(replace()).toBe(false);
   accept('b');
-  expect(history.recordReplaced([use('b', 'read').key], 'read', now, now)).toBe(true);
+  expect(replace()).toBe(true);
 });
 
 it('a key accepted after its 403 is not rejected by a fallback, though other responses overtook that one', () => {
@@ -320,7 +337,7 @@ it('a key accepted after its 403 is not rejected by a fallback, though other res
   now = 3637;
   history.recordAccepted({ ...use('b', 'read'), sentAt: 3408 });
   now = 3689;
-  history.recordReplaced([use('b', 'read').key], 'read', rejected, now);
+  history.recordReplaced([{ key: use('b', 'read').key, rejectedAt: rejected }], 'read');
   accept('a', 'read');
   now = 3800;
   history.recordAccepted({ ...use('b', 'status'), sentAt: 3600 });
