@@ -93,9 +93,9 @@ export class CacheStore {
     this.#rings.peek(loginRefString(login))?.refresh.recordFailure();
   }
 
-  /** Whether a ring of this login is stored. Does not count as use. */
-  holds(login: LoginRef): boolean {
-    return this.#rings.peek(loginRefString(login)) !== undefined;
+  /** The stored ring of this login. Does not count as use. */
+  peek(login: LoginRef): KeyRing | undefined {
+    return this.#rings.peek(loginRefString(login))?.ring;
   }
 
   /** Whether at least one login could be served if the source failed now. */

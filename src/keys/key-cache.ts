@@ -83,9 +83,9 @@ export class KeyCache {
     }
   }
 
-  /** Whether keys of this login are cached. Neither reads the source nor counts as use. */
-  holds(login: LoginRef): boolean {
-    return this.#store.holds(login);
+  /** The cached keys of a login. Neither reads the source nor counts as use. */
+  cached(login: LoginRef): KeyRing | undefined {
+    return this.#store.peek(login);
   }
 
   /** Whether at least one login could be served if the source failed now. */

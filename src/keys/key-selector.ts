@@ -11,6 +11,8 @@ import type { SelectionReason } from './selection-reason.ts';
 export interface KeyProvider {
   /** @throws ProxyError `key-missing`, `key-source-unavailable` */
   get(login: LoginRef): Promise<KeyRing>;
+  /** The ring in the cache, without a read. */
+  cached(login: LoginRef): KeyRing | undefined;
   /** Reads past the cache. */
   refresh(login: LoginRef): Promise<KeyRing | undefined>;
 }
@@ -105,6 +107,7 @@ export class KeySelector {
   recordRejected(login: LoginRef, use: KeyUse, verdict: Verdict): void {
     const state = this.#stateOf(login, use.key.kind);
     const now = this.#options.monotonic();
+    this.#observeCached(login, use.key.kind);
     state.history.recordRejected(use, now, 'single-attempt', verdict === 'rejected');
     if (state.trial !== undefined || !state.history.refreshSteps.isDue(now)) return;
     void exclusively(state, () => this.#refresh(login, use.key.kind));
@@ -122,6 +125,7 @@ export class KeySelector {
     callbacks: KeyRetryCallbacks<Response>,
   ): Promise<Response | undefined> {
     const state = this.#stateOf(login, rejected.key.kind);
+    this.#observeCached(login, rejected.key.kind);
     state.history.recordRejected(rejected, this.#options.monotonic(), 'retryable', verdict === 'rejected');
     const retry = new KeyRetry(login, rejected, verdict, callbacks, state.history, this.#options);
     for (;;) {
@@ -130,6 +134,7 @@ export class KeySelector {
         continue;
       }
       if (retry.isOverdue) return retry.response;
+      this.#observeCached(login, retry.kind);
       const accepted = state.history.acceptedInstead(rejected.operation, retry.tried);
       if (accepted === undefined) break;
       if (await retry.tryKey(accepted)) return retry.response;
@@ -156,8 +161,8 @@ export class KeySelector {
     retry: KeyRetry<Response>,
   ): Promise<boolean> {
     for (;;) {
-      await this.#reobserve(login, retry.kind);
       if (retry.isOverdue) return true;
+      this.#observeCached(login, retry.kind);
       const key = history.nextCandidate(retry.operation, retry.tried, this.#options.monotonic());
       if (key === undefined) return false;
       if (await retry.tryKey(key)) return true;
@@ -167,18 +172,23 @@ export class KeySelector {
   /** Reads the ring past the cache, unless that was just done. Shares the refresh of the login's other kind. */
   async #refresh(login: LoginRef, kind: KeyKind): Promise<void> {
     const state = this.#stateOf(login, kind);
-    const refresh = this.#mayRefresh(login, state) ? this.#beginRefresh(login, state) : undefined;
-    if (refresh !== undefined) state.seen = refresh;
+    if (!this.#mayRefresh(login, state)) return;
+    const refresh = this.#beginRefresh(login, state);
+    state.seen = refresh;
     try {
-      if ((await refresh?.ring) !== undefined) await this.#observed(login, kind);
+      await refresh.ring;
+      await this.#observed(login, kind);
     } catch (error) {
       this.#reportMissing(login, error);
     }
   }
 
-  async #reobserve(login: LoginRef, kind: KeyKind): Promise<void> {
+  /** Keys may have been removed or added since the request was signed. */
+  #observeCached(login: LoginRef, kind: KeyKind): void {
+    const ring = this.#options.keys.cached(login);
+    if (ring === undefined) return;
     try {
-      await this.#observed(login, kind);
+      this.#observe(login, kind, ring);
     } catch (error) {
       this.#reportMissing(login, error);
     }
@@ -213,7 +223,10 @@ export class KeySelector {
 
   /** The usable keys as cached now. */
   async #observed(login: LoginRef, kind: KeyKind): Promise<UsableKeys> {
-    const ring = await this.#options.keys.get(login);
+    return this.#observe(login, kind, await this.#options.keys.get(login));
+  }
+
+  #observe(login: LoginRef, kind: KeyKind, ring: KeyRing): UsableKeys {
     const keys = usableKeys(login, ring, kind, this.#options.clock(), this.#options.rotationGracePeriod);
     this.#stateOf(login, kind).history.observe(keys);
     return keys;

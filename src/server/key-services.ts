@@ -73,6 +73,7 @@ function createKeySelector(
   return new KeySelector({
     keys: {
       get: (login) => inUse.cache.get(login),
+      cached: (login) => inUse.cache.cached(login),
       refresh(login) {
         decisions?.keysRefreshed(login);
         return inUse.cache.refresh(login);

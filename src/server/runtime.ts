@@ -54,7 +54,7 @@ export function startRuntime(
   const keys = createKeyServices(config.keys, tls, options, previous?.keys);
   const configuredLogins = new Set(loginsIn(config));
   const isKnownLogin: AppOptions['isKnownLogin'] = (ref) =>
-    configuredLogins.has(ref.login) || keys.cache.holds(ref);
+    configuredLogins.has(ref.login) || keys.cache.cached(ref) !== undefined;
   return {
     config,
     handle: createApp(routes, { ...options, isKnownLogin, keySelector: keys.keySelector, upstreams }),

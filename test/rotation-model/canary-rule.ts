@@ -19,8 +19,8 @@ export interface KeyView {
   readonly acceptedSince: number;
   /** Whether that key had left the ring when it was accepted. It may come back, and be known or forgotten. */
   readonly acceptedAfterRemoval: boolean;
-  /** The last accepted key, also if it was removed from the ring since. */
-  readonly acceptedBefore: string | undefined;
+  /** The last accepted key, also if it was removed from the ring since; several if that is in doubt. */
+  readonly acceptedBefore: ReadonlySet<string>;
   /** When a 403 for the key was last received. */
   readonly rejectedAt: (key: string) => number;
   /** Whether it was not rejected since the last accepted request was sent. */
@@ -129,7 +129,7 @@ export class CanaryRule {
     // One that waited for the trial of another request uses the key that the trial found.
     const isDirect = now - payment.admittedAt <= longestSignature && view.isProven;
     // A key that was removed and came back while nothing was sent may still be known as the last accepted one.
-    const isReturned = view.ring[0] === view.acceptedBefore;
+    const isReturned = view.acceptedBefore.has(view.ring[0] ?? '');
     if (payment.awaiting && isSettled && isDirect && isAwaiting(view) && !isReturned) {
       this.#report(`a payment with a ${payment.kind} follows no canary`);
     }

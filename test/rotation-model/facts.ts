@@ -24,12 +24,15 @@ export interface KindFacts {
   ring: readonly string[];
   ringAt: number;
   accepted?: { readonly key: string; readonly sentAt: number };
-  /** Since when that is the key. */
+  /** Since when that is the key, without doubt. */
   acceptedSince: number;
   /** Whether it had left the ring by then. The instance may notice that before or after the response. */
   acceptedAfterRemoval: boolean;
-  /** The last accepted key, even if it was removed from Vault meanwhile: without a request, that goes unnoticed. */
-  acceptedBefore: string | undefined;
+  /**
+   * The last accepted key, even if it was removed from Vault meanwhile: without a request, that goes unnoticed. Several
+   * if the last acceptances are ambiguous.
+   */
+  readonly acceptedBefore: Set<string>;
   /** The response to the request that was sent last. */
   latest?: { readonly sentAt: number; readonly status: number };
   /** Operations rejected with the last accepted key, since the ring changed. */
@@ -37,6 +40,8 @@ export interface KindFacts {
   readonly enabled: Set<OperationName>;
   /** Operations never accepted, although their key was. The cause of their 403s cannot be known. */
   readonly notEnabled: Set<OperationName>;
+  /** By operation, the keys rejected since its last acceptance and since the ring changed, but not for clock skew. */
+  readonly rejectedWith: Map<OperationName, Set<string>>;
   /** When all keys last became due again. */
   occasionAt: number;
   /**
@@ -52,12 +57,20 @@ export interface KindFacts {
 
 export const keyKinds: readonly KeyKind[] = ['control_key', 'private_key'];
 
-export function accept(facts: KindFacts, accepted: KindFacts['accepted'], now: number): void {
-  if (facts.accepted?.key !== accepted?.key) facts.acceptedSince = now;
+export function accept(
+  facts: KindFacts,
+  accepted: KindFacts['accepted'],
+  now: number,
+  isAmbiguous = false,
+): void {
+  if (facts.accepted?.key !== accepted?.key || facts.isAmbiguous) facts.acceptedSince = now;
   facts.acceptedAfterRemoval = accepted !== undefined && !facts.ring.includes(accepted.key);
   if (accepted === undefined) delete facts.accepted;
   else facts.accepted = accepted;
-  facts.acceptedBefore = accepted?.key ?? facts.acceptedBefore;
+  facts.isAmbiguous = isAmbiguous;
+  if (accepted === undefined) return;
+  if (!isAmbiguous) facts.acceptedBefore.clear();
+  facts.acceptedBefore.add(accepted.key);
 }
 
 export function viewOf(facts: KindFacts): KeyView {
@@ -82,10 +95,11 @@ export function newFacts(): Record<KeyKind, KindFacts> {
     ringAt: never,
     acceptedSince: never,
     acceptedAfterRemoval: false,
-    acceptedBefore: undefined,
+    acceptedBefore: new Set(),
     signs: new Set(),
     enabled: new Set(),
     notEnabled: new Set(),
+    rejectedWith: new Map(),
     isAmbiguous: false,
     wasContradicted: false,
     occasionAt: never,

@@ -123,6 +123,7 @@ export class Instance {
     );
     const keys = {
       get: (login: LoginRef) => cache.get(login),
+      cached: (login: LoginRef) => cache.cached(login),
       refresh: (login: LoginRef) => {
         refresh(this.#kind.getStore() ?? 'control_key');
         return cache.refresh(login);

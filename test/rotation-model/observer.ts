@@ -71,6 +71,7 @@ export class Observer {
       facts.ringAt = now;
       facts.isAmbiguous = false;
       facts.signs.clear();
+      facts.rejectedWith.clear();
       // A key that is removed from Vault loses its history.
       for (const key of facts.keys.keys()) if (!distinct.includes(key)) facts.keys.delete(key);
       if (facts.accepted !== undefined && !distinct.includes(facts.accepted.key))
@@ -121,7 +122,7 @@ export class Observer {
     this.#costs.overtaken(kindOf[operation]);
   }
 
-  received({ key, operation, sentAt }: Sent, { status, aboutKey }: Judged, now: number): void {
+  received({ key, operation, sentAt }: Sent, { status, aboutKey, skew }: Judged, now: number): void {
     const facts = this.#facts[kindOf[operation]];
     const known = factsOf(facts, key);
     known[status === 403 ? 'rejectedAt' : 'acceptedAt'] = now;
@@ -143,11 +144,14 @@ export class Observer {
         facts.wasContradicted = false;
         this.#costs.overtaken(kindOf[operation]);
       }
+      const rejectedWith = facts.rejectedWith.get(operation) ?? new Set();
+      if (skew === 0) facts.rejectedWith.set(operation, rejectedWith.add(key));
       const first = facts.rejections.get(operation)?.first ?? now;
       facts.rejections.set(operation, { first, last: now });
       return;
     }
     if (sentAt > (facts.rejections.get(operation)?.last ?? never)) facts.rejections.delete(operation);
+    facts.rejectedWith.delete(operation);
     facts.enabled.add(operation);
     for (const other of known.rejected.keys()) if (!facts.enabled.has(other)) facts.notEnabled.add(other);
     facts.notEnabled.delete(operation);
@@ -156,8 +160,7 @@ export class Observer {
     known.provenAt = Math.max(known.provenAt, sentAt);
     known.failedFallbacks.clear();
     if (sentAt < (facts.accepted?.sentAt ?? sentAt)) return;
-    facts.isAmbiguous = sentAt < known.rejectedAt;
-    accept(facts, { key, sentAt }, now);
+    accept(facts, { key, sentAt }, now, sentAt < known.rejectedAt);
   }
 
   /** The gateway rejected a payment because of its key. */
@@ -187,8 +190,10 @@ export class Observer {
   }
 
   #checkPayment(facts: KindFacts, key: string, operation: OperationName): void {
+    const saysNothing = (by: OperationName): boolean =>
+      facts.notEnabled.has(by) || facts.ring.every((one) => facts.rejectedWith.get(by)?.has(one));
     const wasRejected = [...factsOf(facts, key).rejected].some(
-      ([by, aboutKey]) => aboutKey && !facts.notEnabled.has(by),
+      ([by, aboutKey]) => aboutKey && !saysNothing(by),
     );
     const others = facts.ring.filter((one) => one !== key && isClear(factsOf(facts, one)));
     if (wasRejected && others.length > 0) {

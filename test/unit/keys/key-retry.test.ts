@@ -24,6 +24,7 @@ describe('requests rejected by the gateway', () => {
     selector = new KeySelector({
       keys: {
         get: async () => ring(),
+        cached: ring,
         refresh: async () => {
           refreshes += 1;
           return ring();

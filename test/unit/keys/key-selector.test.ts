@@ -37,6 +37,7 @@ beforeEach(() => {
       if (cached === undefined) throw new ProxyError('key-missing', 'no keys');
       return ringOf(cached);
     },
+    cached: () => (cached === undefined ? undefined : ringOf(cached)),
     refresh: async () => {
       refreshes += 1;
       if (sourceFails) throw new ProxyError('key-source-unavailable', 'the source is down');

@@ -34,7 +34,7 @@ beforeEach(async () => {
   const metrics = createPrometheus({ version: '0', environments: {}, callers: [] });
   const monotonic = () => performance.now();
   const ring = [...parseKeys({ control_key: 'secret' }, { version: 1 })];
-  const keys = { get: async () => ring, refresh: async () => ring };
+  const keys = { get: async () => ring, cached: () => ring, refresh: async () => ring };
   const wait = async () => {};
   const app = createApp(createRoutes(config), {
     keySelector: new KeySelector({ keys, metrics, clock: Date.now, monotonic, wait, rotationGracePeriod: 0 }),

@@ -38,7 +38,7 @@ beforeEach(() => {
   ];
   const monotonic = (): number => now;
   const keySelector = new KeySelector({
-    keys: { get: async () => ring, refresh: async () => ring },
+    keys: { get: async () => ring, cached: () => ring, refresh: async () => ring },
     metrics: { keyFallback: () => {}, keyProblem: () => {} },
     clock: () => 0,
     monotonic,

@@ -59,7 +59,7 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
     ...parseKeys({ control_key: 'old' }, { version: 1, supersededAt: new Date(noon - 1000) }),
   ];
   const metrics = createPrometheus({ version: '0', environments: {}, callers: [] });
-  const keys = { get: async () => ring, refresh: async () => ring };
+  const keys = { get: async () => ring, cached: () => ring, refresh: async () => ring };
   const sendUpstream = async (signed: SignedHttpRequest, options: SendOptions): Promise<GatewayResponse> => {
     sent.push(signed);
     sendOptions.push(options);
