@@ -107,7 +107,6 @@ export class KeySelector {
   recordRejected(login: LoginRef, use: KeyUse, verdict: Verdict): void {
     const state = this.#stateOf(login, use.key.kind);
     const now = this.#options.monotonic();
-    this.#observeCached(login, use.key.kind);
     state.history.recordRejected(use, now, 'single-attempt', verdict === 'rejected');
     if (state.trial !== undefined || !state.history.refreshSteps.isDue(now)) return;
     void exclusively(state, () => this.#refresh(login, use.key.kind));
@@ -134,7 +133,6 @@ export class KeySelector {
         continue;
       }
       if (retry.isOverdue) return retry.response;
-      this.#observeCached(login, retry.kind);
       const accepted = state.history.acceptedInstead(rejected.operation, retry.tried);
       if (accepted === undefined) break;
       if (await retry.tryKey(accepted)) return retry.response;

@@ -99,6 +99,26 @@ describe('a rejected request', () => {
     expect(await select()).toBe('new');
   });
 
+  it('is not retried with a key that left the ring after it was signed', async () => {
+    const [newest, old] = [keyOf('new'), keyOf('old')];
+    await select();
+    selector.recordAccepted(acme, useOf(old));
+    cached = inSource = ['new', 'other'];
+    await selector.retry(acme, useOf(newest), 'rejected', { send: ({ key }) => send(key), judge });
+    expect(sent).toEqual(['other']);
+  });
+
+  it('is not retried with a key that leaves the ring during another retry', async () => {
+    cached = inSource = ['new', 'old', 'older'];
+    const sendAndRemove = ({ key }: { key: UsableKey }): Promise<boolean> => {
+      cached = inSource = ['new', 'other'];
+      return send(key);
+    };
+    await select();
+    await selector.retry(acme, useOf(keyOf('new')), 'rejected', { send: sendAndRemove, judge });
+    expect(sent).toEqual(['old', 'other']);
+  });
+
   it('waits for the refresh', async () => {
     [cached, inSource] = [['old'], ['new', 'old']];
     accepted = new Set(['new']);
