@@ -1,5 +1,5 @@
 import { sameKey } from './key.ts';
-import { includes, isSame, type Rejections, withLatest } from './key-rejections.ts';
+import { includes, isSame, type RejectedKey, type Rejections, withLatest } from './key-rejections.ts';
 import type { UsableKey } from './key-source.ts';
 import { RetrySteps } from './retry-steps.ts';
 import { type SelectionReason, selectionReason } from './selection-reason.ts';
@@ -18,12 +18,6 @@ export interface KeyUse {
 
 /** A {@link KeyUse} that is updated with each attempt. */
 export type MutableUse = { -readonly [Field in keyof KeyUse]: KeyUse[Field] };
-
-/** A key and when the gateway's 403 for it was received; monotonic, milliseconds. */
-export interface RejectedKey {
-  readonly key: UsableKey;
-  readonly rejectedAt: number;
-}
 
 /** Whether a request may be signed and sent again after a 403. */
 export type RetryPolicy = 'retryable' | 'single-attempt';

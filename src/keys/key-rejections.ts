@@ -8,6 +8,12 @@ interface Span {
   readonly last: number;
 }
 
+/** A key and when the gateway's 403 for it was received; monotonic, milliseconds. */
+export interface RejectedKey {
+  readonly key: UsableKey;
+  readonly rejectedAt: number;
+}
+
 /** Rejections of one key since the gateway last accepted it. */
 export interface Rejections {
   readonly key: UsableKey;

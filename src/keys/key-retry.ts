@@ -1,6 +1,7 @@
 import type { KeyKind } from '../oauth1/methods.ts';
 import type { MonotonicClock } from '../util/clock.ts';
-import type { KeyHistory, KeyUse, MutableUse, RejectedKey } from './key-history.ts';
+import type { KeyHistory, KeyUse, MutableUse } from './key-history.ts';
+import type { RejectedKey } from './key-rejections.ts';
 import type { LoginRef, UsableKey } from './key-source.ts';
 
 export interface KeyFallbackObserver {

@@ -5,6 +5,7 @@ import { type KeyFallbackObserver, KeyRetry, type KeyRetryCallbacks, type Verdic
 import type { KeyRing, KeySourceObserver, LoginRef, UsableKey } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
 import { usableKeys } from './ring.ts';
+import { type RingRefresh, RingRefreshes } from './ring-refreshes.ts';
 import type { SelectionReason } from './selection-reason.ts';
 
 /** Provides key rings: KeyCache. */
@@ -30,8 +31,6 @@ export interface KeySelectorOptions {
   readonly rotationGracePeriod: number;
 }
 
-/** Milliseconds between two reads of a login's ring past the cache. */
-const refreshInterval = 1_000;
 /** Milliseconds that a payment waits for a trial in flight, to use the key that it finds. */
 const maxWait = 1_000;
 
@@ -40,13 +39,7 @@ interface State {
   /** The trial or refresh in flight. */
   trial?: Promise<unknown>;
   /** The last refresh whose ring was observed for this kind of key. */
-  seen?: Refresh;
-}
-
-interface Refresh {
-  readonly beganAt: number;
-  readonly ring: Promise<KeyRing | undefined>;
-  isOver: boolean;
+  seen?: RingRefresh;
 }
 
 /**
@@ -60,10 +53,12 @@ interface Refresh {
 export class KeySelector {
   readonly #options: KeySelectorOptions;
   readonly #states = new Map<string, State>();
-  readonly #refreshes = new Map<string, Refresh>();
+  readonly #refreshes: RingRefreshes;
 
   constructor(options: KeySelectorOptions) {
     this.#options = options;
+    const { keys, monotonic } = options;
+    this.#refreshes = new RingRefreshes({ refresh: (login) => keys.refresh(login), monotonic });
   }
 
   /**
@@ -171,7 +166,7 @@ export class KeySelector {
   async #refresh(login: LoginRef, kind: KeyKind): Promise<void> {
     const state = this.#stateOf(login, kind);
     if (!this.#mayRefresh(login, state)) return;
-    const refresh = this.#beginRefresh(login, state);
+    const refresh = this.#refreshes.recent(login) ?? this.#beginRefresh(login, state);
     state.seen = refresh;
     try {
       await refresh.ring;
@@ -199,24 +194,14 @@ export class KeySelector {
   }
 
   #mayRefresh(login: LoginRef, { history, seen }: State): boolean {
-    const now = this.#options.monotonic();
-    const last = this.#refreshes.get(loginRefString(login));
-    if (last !== undefined && now < last.beganAt + refreshInterval) return !last.isOver || seen !== last;
-    return history.refreshSteps.isDue(now);
+    const recent = this.#refreshes.recent(login);
+    if (recent !== undefined) return !recent.isOver || seen !== recent;
+    return history.refreshSteps.isDue(this.#options.monotonic());
   }
 
-  #beginRefresh(login: LoginRef, { history }: State): Refresh {
-    const beganAt = this.#options.monotonic();
-    const last = this.#refreshes.get(loginRefString(login));
-    if (last !== undefined && beganAt < last.beganAt + refreshInterval) return last;
-    history.refreshSteps.recordFailure(beganAt);
-    const refresh: Refresh = { beganAt, ring: this.#options.keys.refresh(login), isOver: false };
-    const end = (): void => {
-      refresh.isOver = true;
-    };
-    refresh.ring.then(end, end);
-    this.#refreshes.set(loginRefString(login), refresh);
-    return refresh;
+  #beginRefresh(login: LoginRef, { history }: State): RingRefresh {
+    history.refreshSteps.recordFailure(this.#options.monotonic());
+    return this.#refreshes.begin(login);
   }
 
   /** The usable keys as cached now. */

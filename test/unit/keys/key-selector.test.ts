@@ -110,6 +110,7 @@ describe('a rejected request', () => {
 
   it('is not retried with a key that leaves the ring during another retry', async () => {
     cached = inSource = ['new', 'old', 'older'];
+    accepted = new Set(['other']);
     const sendAndRemove = ({ key }: { key: UsableKey }): Promise<boolean> => {
       cached = inSource = ['new', 'other'];
       return send(key);
