@@ -11,6 +11,8 @@ export interface KeyFallbackObserver {
 
 export interface KeyRetryOptions extends MonotonicClock {
   readonly metrics: KeyFallbackObserver;
+  /** Updates the history with the keys as cached now. Called before it learns from a response. */
+  readonly observe: () => void;
 }
 
 /** What a response says about the key. `clock-skew`: a 403 with another cause. `unclear`: nothing. */
@@ -74,6 +76,7 @@ export class KeyRetry<Response> {
       this.response = await this.#callbacks.send(use);
       verdict = this.#callbacks.judge(this.response);
     } finally {
+      this.#options.observe();
       if (verdict === 'accepted') this.#recordAccepted(use);
       else this.#recordFailure(use, verdict);
     }

@@ -121,7 +121,10 @@ export class KeySelector {
     const state = this.#stateOf(login, rejected.key.kind);
     this.#observeCached(login, rejected.key.kind);
     state.history.recordRejected(rejected, this.#options.monotonic(), 'retryable', verdict === 'rejected');
-    const retry = new KeyRetry(login, rejected, verdict, callbacks, state.history, this.#options);
+    const retry = new KeyRetry(login, rejected, verdict, callbacks, state.history, {
+      ...this.#options,
+      observe: () => this.#observeCached(login, rejected.key.kind),
+    });
     for (;;) {
       if (state.trial !== undefined) {
         await state.trial;
@@ -141,21 +144,16 @@ export class KeySelector {
   }
 
   async #tryOtherKeys<Response>(login: LoginRef, state: State, retry: KeyRetry<Response>): Promise<void> {
-    if (await this.#tryCandidates(login, state, retry)) return;
+    if (await this.#tryCandidates(state, retry)) return;
     await this.#refresh(login, retry.kind);
-    if (await this.#tryCandidates(login, state, retry)) return;
+    if (await this.#tryCandidates(state, retry)) return;
     state.history.recordNoKeyAccepted(retry.operation, retry.rejected, retry.startedAt);
   }
 
   /** Tries each key that is due. Returns whether the retry is over: a key was not rejected, or no time is left. */
-  async #tryCandidates<Response>(
-    login: LoginRef,
-    { history }: State,
-    retry: KeyRetry<Response>,
-  ): Promise<boolean> {
+  async #tryCandidates<Response>({ history }: State, retry: KeyRetry<Response>): Promise<boolean> {
     for (;;) {
       if (retry.isOverdue) return true;
-      this.#observeCached(login, retry.kind);
       const key = history.nextCandidate(retry.operation, retry.tried, this.#options.monotonic());
       if (key === undefined) return false;
       if (await retry.tryKey(key)) return true;
