@@ -1,13 +1,12 @@
+import { type GraphicComponentOption, init } from 'echarts';
 import { type Placed, place } from '../dashboards/layout.ts';
 import type { DashboardModel, PanelModel } from '../dashboards/model.ts';
-import { heading } from './heading.ts';
+import { label, linesOf, type Parts, stat, timeseries } from './panels.ts';
 import type { Recording } from './recorded.ts';
-import { stat } from './stat.ts';
-import { element, fitted, text } from './svg.ts';
 import { type Box, colors, fontFamily, sizes } from './theme.ts';
-import { timeseries } from './timeseries.ts';
 
-const titleHeight = 38;
+const source = 'Drawn from recorded data by scripts/draw-dashboards.ts, not a Grafana screenshot.';
+const variables = 'Data source: Prometheus.   Namespace, release, environment, operation: all.';
 
 /**
  * Draws a dashboard as one SVG, with the layout, titles, units, limits and legends of its Grafana file and the data of
@@ -16,30 +15,88 @@ const titleHeight = 38;
  * @throws Error if the recording has other queries than the dashboard
  */
 export function picture(model: DashboardModel, recording: Recording): string {
-  const placed = place(model.sections);
   const head = heading(model, recording);
-  const bottom = Math.max(...placed.map((one) => bottomOf(boxOf(one, head.height))));
-  const { width, margin, letters } = sizes;
-  const height = bottom + margin;
-  const drawn = element(
-    'svg',
-    {
-      xmlns: 'http://www.w3.org/2000/svg',
-      width,
-      height,
-      viewBox: `0 0 ${width} ${height}`,
-      role: 'img',
-      'font-family': fontFamily,
-      'font-size': letters,
-    },
-    [
-      element('title', {}, [model.title]),
-      element('rect', { width, height, fill: colors.page }),
-      head.drawing,
-      ...placed.map((one) => draw(one, recording, boxOf(one, head.height))),
-    ].map((part) => `${part}\n`),
+  const placed = place(model.sections).map((one) => ({
+    ...one,
+    box: boxOf(one, (head.length + 1) * sizes.line),
+  }));
+  const height = Math.max(...placed.map(({ box }) => box.y + box.height)) + sizes.margin;
+  const parts: Required<Parts> = { grid: [], xAxis: [], yAxis: [], legend: [], series: [], graphic: head };
+  for (const { item, box } of placed) {
+    const added =
+      'panels' in item ? section(item.title, box) : panel(item, recording, box, parts.grid.length);
+    for (const name of ['grid', 'xAxis', 'yAxis', 'legend', 'series', 'graphic'] as const) {
+      Array.prototype.push.apply(parts[name], added[name] ?? []);
+    }
+  }
+  const chart = init(null, null, { renderer: 'svg', ssr: true, width: sizes.width, height });
+  chart.setOption({
+    ...parts,
+    useUTC: true,
+    animation: false,
+    backgroundColor: colors.page,
+    textStyle: { fontFamily },
+  });
+  const svg = chart.renderToSVGString();
+  chart.dispose();
+  return `${compact(svg)}\n`;
+}
+
+/** Title, time range and variables as in Grafana, then how the data was recorded and what happened. */
+function heading(
+  model: DashboardModel,
+  { start, step, steps, rateInterval, events }: Recording,
+): GraphicComponentOption[] {
+  const method =
+    'Countersign, gateway simulator and Vault stub on one machine; a real Prometheus, one scrape per second, ' +
+    `rates over ${rateInterval}, one value every ${step} s.`;
+  const texts: readonly (readonly [text: string, fill: string, size?: number])[] = [
+    [`Dashboards › ${model.title}`, colors.text, 16],
+    [`${clockTime(start)} to ${clockTime(start + step * (steps - 1))} UTC.   ${variables}`, colors.text],
+    [source, colors.note],
+    [method, colors.faint],
+    ...events.map(({ at, what }) => [`${clockTime(start + at)} ${what}`, colors.faint] as const),
+  ];
+  return texts.map(([text, fill, size = 12], at) =>
+    label(text, { x: sizes.margin + 4, y: sizes.margin + at * sizes.line, fill, size }),
   );
-  return `${drawn}\n`;
+}
+
+function section(title: string, { x, y }: Box): Parts {
+  return { graphic: [label(`⌄ ${title}`, { x: x + 4, y: y + 4, fill: colors.text, size: 15 })] };
+}
+
+function panel(model: PanelModel, recording: Recording, box: Box, axis: number): Parts {
+  const { padding, title } = sizes;
+  const recorded = recording.panels[model.title] ?? [];
+  const queriesOf = (list: readonly { readonly expr: string }[]): string =>
+    list.map(({ expr }) => expr).join('\n');
+  if (queriesOf(model.queries) !== queriesOf(recorded))
+    throw new Error(`"${model.title}": its queries differ from the recorded ones`);
+  const lines = linesOf(model, recorded);
+  const inside: Box = {
+    x: box.x + padding,
+    y: box.y + title,
+    width: box.width - 2 * padding,
+    height: box.height - title - padding,
+  };
+  const frame: GraphicComponentOption[] = [
+    {
+      type: 'rect',
+      silent: true,
+      z: -1,
+      shape: { ...box, r: 2 },
+      style: { fill: colors.panel, stroke: colors.border },
+    },
+    label(model.title, { x: inside.x, y: box.y + padding, fill: colors.text, size: 14 }),
+  ];
+  if (lines.length === 0) return { graphic: [...frame, noData(inside)] };
+  const content = (model.kind === 'stat' ? stat : timeseries)(model, lines, recording, inside, axis);
+  return { ...content, graphic: [...frame, ...(content.graphic ?? [])] };
+}
+
+function noData({ x, y, width, height }: Box): GraphicComponentOption {
+  return label('No data', { x: x + width / 2, y: y + height / 2, fill: colors.faint, align: 'center' });
 }
 
 function boxOf({ gridPos: { x, y, w, h } }: Placed, top: number): Box {
@@ -47,43 +104,29 @@ function boxOf({ gridPos: { x, y, w, h } }: Placed, top: number): Box {
   const column = (width - 2 * margin - 23 * gap) / 24;
   return {
     x: margin + x * (column + gap),
-    y: top + y * (cell + gap),
+    y: top + margin + y * (cell + gap),
     width: w * column + (w - 1) * gap,
     height: h * cell + (h - 1) * gap,
   };
 }
 
-function bottomOf({ y, height }: Box): number {
-  return y + height;
+/** `HH:MM:SS`, UTC. */
+function clockTime(seconds: number): string {
+  return new Date(seconds * 1000).toISOString().slice(11, 19);
 }
 
-function draw({ item }: Placed, recording: Recording, box: Box): string {
-  if ('panels' in item) {
-    return text(`⌄ ${item.title}`, { x: box.x + 4, y: box.y + 18, 'font-size': 15, fill: colors.text });
-  }
-  const { padding } = sizes;
-  const inside: Box = {
-    x: box.x + padding,
-    y: box.y + titleHeight,
-    width: box.width - 2 * padding,
-    height: box.height - titleHeight - padding,
-  };
-  return element('g', {}, [frame(item.title, box), content(item, recording, inside)]);
-}
-
-function frame(title: string, { x, y, width, height }: Box): string {
-  const { padding } = sizes;
-  const shown = fitted(title, 14, width - 2 * padding);
-  return (
-    element('rect', { x, y, width, height, rx: 2, fill: colors.panel, stroke: colors.border }) +
-    text(shown, { x: x + padding, y: y + 20, 'font-size': 14, 'font-weight': 500, fill: colors.text })
-  );
-}
-
-function content(panel: PanelModel, recording: Recording, box: Box): string {
-  const recorded = recording.panels[panel.title] ?? [];
-  const isSame =
-    panel.queries.map(({ expr }) => expr).join('\n') === recorded.map(({ expr }) => expr).join('\n');
-  if (!isSame) throw new Error(`"${panel.title}": its queries differ from the recorded ones`);
-  return panel.kind === 'stat' ? stat(panel, recorded, box) : timeseries(panel, recorded, recording, box);
+/**
+ * Without what differs from run to run (the library numbers all charts of a process) or concerns a mouse, the font once,
+ * and whole pixels in paths.
+ */
+function compact(svg: string): string {
+  const whole = (path: string): string =>
+    path.replaceAll(/\d+\.\d+/g, (number) => String(Math.round(Number(number))));
+  return svg
+    .replace('<svg', `<svg role="img" font-family="${fontFamily}"`)
+    .replaceAll(
+      /font-family:[^;]*;| class="[^"]*"| pointer-events="\w+"| xml:space="preserve"|\bzr\d+-|<style[^]*?<\/style>\s*/g,
+      '',
+    )
+    .replaceAll(/ d="[^"]*"/g, whole);
 }

@@ -12,7 +12,7 @@ export const colors = {
 };
 
 /** Colors of series, in Grafana's order. */
-export const palette: readonly string[] = [
+export const palette = [
   '#73bf69',
   '#f2cc0c',
   '#8ab8ff',
@@ -28,18 +28,11 @@ export const palette: readonly string[] = [
 export const fontFamily = 'Inter, Roboto, Helvetica, Arial, sans-serif';
 
 /** Pixels. */
-export const sizes = { width: 1200, margin: 12, gap: 8, cell: 24, padding: 10, letters: 12 };
+export const sizes = { width: 1200, margin: 12, gap: 8, cell: 24, padding: 10, title: 34, line: 18 };
 
 export interface Box {
   readonly x: number;
   readonly y: number;
   readonly width: number;
   readonly height: number;
-}
-
-/** Red beyond the limits. */
-export function colorOf(value: number, limits: { redFrom?: number; redBelow?: number }): string {
-  const tooHigh = limits.redFrom !== undefined && value >= limits.redFrom;
-  const tooLow = limits.redBelow !== undefined && value < limits.redBelow;
-  return tooHigh || tooLow ? colors.red : colors.green;
 }

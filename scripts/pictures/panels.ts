@@ -1,0 +1,220 @@
+import type { EChartsOption, GraphicComponentOption, LineSeriesOption } from 'echarts';
+import type { PanelModel } from '../dashboards/model.ts';
+import type { RecordedQuery, Recording } from './recorded.ts';
+import { type Box, colors, palette, sizes } from './theme.ts';
+import { format, multipleFor } from './units.ts';
+
+/** What one panel adds to the lists of the chart's option. */
+export interface Parts {
+  readonly grid?: object[];
+  readonly xAxis?: object[];
+  readonly yAxis?: object[];
+  readonly legend?: object[];
+  readonly series?: LineSeriesOption[];
+  readonly graphic?: GraphicComponentOption[];
+}
+
+interface Line {
+  readonly name: string;
+  readonly values: readonly (number | null)[];
+}
+
+type Values = NonNullable<LineSeriesOption['data']>;
+
+/** Pixels. */
+const row = { height: 20, before: 6 };
+const entry = { mark: 14, gap: 8, text: 5, character: 6.6 };
+const hidden = { show: false };
+
+/** The series of a panel that have a value, named by its legend templates. */
+export function linesOf({ queries }: PanelModel, recorded: readonly RecordedQuery[]): Line[] {
+  return queries
+    .flatMap(({ legend }, at) =>
+      (recorded[at]?.series ?? []).map(({ labels, values }) => ({
+        name: legend.replaceAll(/\{\{(\w+)\}\}/g, (_all, label: string) => labels[label] ?? ''),
+        values,
+      })),
+    )
+    .filter(({ values }) => values.some((value) => value !== null));
+}
+
+/** @param axis the index of the panel's grid and axes */
+export function timeseries(
+  panel: PanelModel,
+  lines: readonly Line[],
+  span: Recording,
+  box: Box,
+  axis: number,
+): Parts {
+  const [factor, suffix] = multipleFor(
+    panel.unit,
+    Math.max(...lines.flatMap(({ values }) => values.map(Number))),
+  );
+  const legendHeight = row.before + row.height * legendRows(lines, box.width);
+  const plot = { left: box.x, top: box.y, width: box.width, height: box.height - legendHeight };
+  const { minimum, limits } = rangeOf(panel, factor);
+  const grid = { gridIndex: axis, axisLabel: { color: colors.faint } };
+  const drawn = lines.map(({ name, values }, at): LineSeriesOption => {
+    const color = palette[at % palette.length] ?? colors.text;
+    return {
+      // Filled areas of many lines would hide each other.
+      ...lineStyle(axis, color, lines.length > 2 ? 0 : 0.1),
+      name,
+      data: points(values, span, factor),
+      ...(at === 0 ? limits : {}),
+    };
+  });
+  return {
+    grid: [{ ...plot, outerBoundsMode: 'same', outerBoundsContain: 'axisLabel' }],
+    xAxis: [{ ...timeAxis(span), ...grid, axisLabel: { ...grid.axisLabel, formatter: '{HH}:{mm}' } }],
+    yAxis: [
+      {
+        ...grid,
+        type: 'value',
+        splitNumber: 4,
+        min: minimum,
+        splitLine: { lineStyle: { color: colors.grid } },
+        axisLabel: {
+          ...grid.axisLabel,
+          formatter: (value: number) => `${Number(value.toPrecision(6))}${suffix}`,
+        },
+      },
+    ],
+    legend: [legend(lines, { ...box, y: box.y + box.height - legendHeight + row.before })],
+    series: drawn,
+  };
+}
+
+/** The last value of each series as a number, side by side, each above a sparkline. */
+export function stat(
+  panel: PanelModel,
+  lines: readonly Line[],
+  span: Recording,
+  box: Box,
+  axis: number,
+): Parts {
+  const width = box.width / lines.length;
+  const drawn = lines.map(({ name, values }, at) => {
+    const last = values.findLast((value) => value !== null) ?? 0;
+    const text = format(panel.unit, last, 3);
+    const color = colorOf(last, panel);
+    const place = { left: box.x + at * width, width: width - sizes.gap };
+    const center = place.left + place.width / 2;
+    const size = Math.min(44, (place.width / text.length) * 1.6);
+    return {
+      grid: { ...place, top: box.y + (box.height * 2) / 3, height: box.height / 3 },
+      xAxis: { ...timeAxis(span), ...hidden, gridIndex: axis + at },
+      yAxis: { type: 'value', min: rangeOf(panel, 1).minimum, ...hidden, gridIndex: axis + at },
+      series: { ...lineStyle(axis + at, color, 0.15), data: points(values, span, 1) },
+      graphic: [
+        label(lines.length === 1 ? '' : name, { x: center, y: box.y, fill: colors.text, align: 'center' }),
+        label(text, {
+          x: center,
+          y: box.y + box.height / 2 - size * 0.7,
+          fill: color,
+          align: 'center',
+          size,
+        }),
+      ],
+    };
+  });
+  return {
+    grid: drawn.map((one) => one.grid),
+    xAxis: drawn.map((one) => one.xAxis),
+    yAxis: drawn.map((one) => one.yAxis),
+    series: drawn.map((one) => one.series),
+    graphic: drawn.flatMap((one) => one.graphic),
+  };
+}
+
+/** A line of text. @param y of its top */
+export function label(
+  text: string,
+  {
+    x,
+    y,
+    fill,
+    align = 'left',
+    size = 12,
+  }: { x: number; y: number; fill: string; align?: 'left' | 'center' | 'right'; size?: number },
+): GraphicComponentOption {
+  return { type: 'text', x, y, silent: true, style: { text, fill, align, fontSize: size } };
+}
+
+/** Red beyond the limits. */
+function colorOf(
+  value: number,
+  { redFrom = Number.POSITIVE_INFINITY, redBelow = Number.NEGATIVE_INFINITY }: PanelModel,
+): string {
+  return value >= redFrom || value < redBelow ? colors.red : colors.green;
+}
+
+/** The limits as dashed lines in the color of the range above. The axis starts at zero unless they allow less. */
+function rangeOf(
+  { redFrom, redBelow }: PanelModel,
+  factor: number,
+): { minimum: number | undefined; limits: Pick<LineSeriesOption, 'markLine'> } {
+  const lines = [[redBelow, colors.green] as const, [redFrom, colors.red] as const].flatMap(
+    ([limit, color]) =>
+      limit === undefined ? [] : [{ yAxis: limit / factor, lineStyle: { color, type: [8, 6], width: 1 } }],
+  );
+  const markLine = { silent: true, symbol: 'none', label: hidden, data: lines };
+  return { minimum: (redBelow ?? 0) < 0 ? undefined : 0, limits: lines.length === 0 ? {} : { markLine } };
+}
+
+function lineStyle(axis: number, color: string, opacity: number): LineSeriesOption {
+  const shared = {
+    type: 'line',
+    xAxisIndex: axis,
+    yAxisIndex: axis,
+    showSymbol: false,
+    silent: true,
+  } as const;
+  return { ...shared, color, lineStyle: { width: 1 }, ...(opacity > 0 ? { areaStyle: { opacity } } : {}) };
+}
+
+function points(values: Line['values'], { start, step }: Recording, factor: number): Values {
+  return values.map((value, at) => [1000 * (start + at * step), value === null ? '-' : value / factor]);
+}
+
+function timeAxis({ start, step, steps }: Recording): object {
+  const shared = {
+    type: 'time',
+    min: 1000 * start,
+    max: 1000 * (start + step * (steps - 1)),
+    minInterval: 60_000,
+  };
+  return {
+    ...shared,
+    splitLine: { show: true, lineStyle: { color: colors.grid } },
+    axisLine: hidden,
+    axisTick: hidden,
+  };
+}
+
+function legend(lines: readonly Line[], { x, y, width }: Box): NonNullable<EChartsOption['legend']> & object {
+  return {
+    left: x,
+    top: y,
+    width,
+    padding: 0,
+    itemGap: entry.gap,
+    itemWidth: entry.mark,
+    itemHeight: 4,
+    icon: 'rect',
+    selectedMode: false,
+    textStyle: { color: colors.text },
+    data: lines.map(({ name }) => name),
+  };
+}
+
+/** Estimated: what a legend needs is known only after it has been drawn. */
+function legendRows(lines: readonly Line[], width: number): number {
+  let [rows, x] = [1, 0];
+  for (const { name } of lines) {
+    const needed = entry.mark + entry.text + name.length * entry.character + entry.gap;
+    if (x > 0 && x + needed > width) [rows, x] = [rows + 1, 0];
+    x += needed;
+  }
+  return rows;
+}
