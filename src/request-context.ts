@@ -1,3 +1,4 @@
+import type { VerifiedCredential } from './auth/verified-credential.ts';
 import type { Outcome, Reason } from './errors.ts';
 import type { KeyKind } from './oauth1/methods.ts';
 import type { NetworkFailure } from './util/network-failure.ts';
@@ -62,6 +63,8 @@ export interface ResponseResult {
 /** What the steps of the pipeline found out, up to the one that rejected the request. */
 export interface RequestFacts {
   caller?: string;
+  /** How the caller proved who it is. Set together with the caller. */
+  credential?: VerifiedCredential;
   /** A configured environment; absent for an unknown one. */
   environment?: string;
   operation?: string;

@@ -1,35 +1,46 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { CallerConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
-import { bearerToken, tokenDigest } from './bearer-token.ts';
+import { bearerToken, shortHash, tokenDigest } from './bearer-token.ts';
+import type { CertificateNames } from './certificate-names.ts';
+import type { VerifiedCredential } from './verified-credential.ts';
 
 /** The credentials that a client presented. */
 export interface PresentedCredentials {
   /** The `Authorization` header; only the scheme `Bearer` counts. It is never forwarded. */
   readonly authorization: string | undefined;
-  /** Names in a client certificate that TLS has verified. */
-  readonly certificate:
-    | { readonly uris: readonly string[]; readonly dnsNames: readonly string[] }
-    | undefined;
+  /** A client certificate that TLS has verified. */
+  readonly certificate: PresentedCertificate | undefined;
 }
+
+export interface PresentedCertificate extends CertificateNames {
+  /** SHA-256 in the form of OpenSSL: `AB:CD:...`. */
+  readonly fingerprint: string;
+}
+
+export interface AuthenticatedCaller {
+  readonly caller: CallerConfig;
+  readonly credential: VerifiedCredential;
+}
+
+/** Throws ProxyError `caller-unknown`, which does not say what was wrong. */
+export type Authenticate = (presented: PresentedCredentials) => Promise<AuthenticatedCaller>;
 
 /** One method of authentication. `undefined`: no such credentials were presented. May be asynchronous, as with JWKS. */
 type Authenticator = (
   presented: PresentedCredentials,
-) => CallerConfig | undefined | Promise<CallerConfig | undefined>;
+) => AuthenticatedCaller | undefined | Promise<AuthenticatedCaller | undefined>;
 
 /**
  * Finds the configured caller for credentials. An invalid bearer token is an error: there is no fallback to a
  * certificate or to `anonymous`.
  *
  * @param acceptUnknownTokens for the demo: an unknown bearer token is ignored
- *
- * The returned function throws ProxyError `caller-unknown`, which does not say what was wrong.
  */
 export function createAuthenticator(
   callers: readonly CallerConfig[],
   acceptUnknownTokens = false,
-): (presented: PresentedCredentials) => Promise<CallerConfig> {
+): Authenticate {
   const authenticators = [
     byToken(callers, acceptUnknownTokens),
     byCertificate(callers),
@@ -37,8 +48,8 @@ export function createAuthenticator(
   ];
   return async (presented) => {
     for (const authenticator of authenticators) {
-      const caller = await authenticator(presented);
-      if (caller !== undefined) return caller;
+      const authenticated = await authenticator(presented);
+      if (authenticated !== undefined) return authenticated;
     }
     throw invalidCredentials();
   };
@@ -58,25 +69,32 @@ function byToken(callers: readonly CallerConfig[], acceptUnknown: boolean): Auth
     // Every digest is compared, so that the time does not depend on which one matches.
     const [match] = known.filter((entry) => timingSafeEqual(entry.digest, digest));
     if (match === undefined && !acceptUnknown) throw invalidCredentials();
-    return match?.caller;
+    return match && { caller: match.caller, credential: { kind: 'token', tokenHash: shortHash(digest) } };
   };
 }
 
 function byCertificate(callers: readonly CallerConfig[]): Authenticator {
-  const byName = new Map<string, CallerConfig>();
+  const byUri = new Map<string, CallerConfig>();
+  const byDnsName = new Map<string, CallerConfig>();
   for (const caller of callers) {
     for (const credential of caller.credentials) {
-      if ('certificateUri' in credential) byName.set(`uri ${credential.certificateUri}`, caller);
-      if ('certificateDns' in credential)
-        byName.set(`dns ${credential.certificateDns.toLowerCase()}`, caller);
+      if ('certificateUri' in credential) byUri.set(credential.certificateUri, caller);
+      if ('certificateDns' in credential) byDnsName.set(credential.certificateDns.toLowerCase(), caller);
     }
   }
   return ({ certificate }) => {
-    const names = [
-      ...(certificate?.uris ?? []).map((uri) => `uri ${uri}`),
-      ...(certificate?.dnsNames ?? []).map((name) => `dns ${name.toLowerCase()}`),
+    if (certificate === undefined) return undefined;
+    const { uris, dnsNames, fingerprint } = certificate;
+    const matches = [
+      ...uris.map((name) => ({ name, caller: byUri.get(name) })),
+      ...dnsNames.map((name) => ({ name, caller: byDnsName.get(name.toLowerCase()) })),
     ];
-    return names.map((name) => byName.get(name)).find((caller) => caller !== undefined);
+    for (const { name, caller } of matches) {
+      if (caller === undefined) continue;
+      const names = { certificateName: name, certificateFingerprint: fingerprint };
+      return { caller, credential: { kind: 'certificate', ...names } };
+    }
+    return undefined;
   };
 }
 
@@ -85,7 +103,7 @@ function byAnonymous(callers: readonly CallerConfig[]): Authenticator {
   const anonymous = callers.find((caller) =>
     caller.credentials.some((credential) => 'anonymous' in credential),
   );
-  return () => anonymous;
+  return () => anonymous && { caller: anonymous, credential: { kind: 'anonymous' } };
 }
 
 function invalidCredentials(): ProxyError {

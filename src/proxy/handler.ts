@@ -1,5 +1,5 @@
 import type { Request, Response } from 'express';
-import type { PresentedCredentials } from '../auth/authenticate.ts';
+import type { Authenticate } from '../auth/authenticate.ts';
 import { type AccessRequest, isAllowed } from '../auth/authorize.ts';
 import type { CallerConfig } from '../config/schema.ts';
 import { ProxyError, type Reason } from '../errors.ts';
@@ -36,7 +36,7 @@ import { outcomeWithoutResponse, withTrueOutcome } from './outcome.ts';
 import { rejectedTarget, type TargetLookup } from './rejected-target.ts';
 
 export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock {
-  readonly authenticate: (presented: PresentedCredentials) => Promise<CallerConfig>;
+  readonly authenticate: Authenticate;
   readonly readForm: ReadForm;
   readonly limiter: ConcurrencyLimiter;
   readonly memory: MemoryBudget;
@@ -148,8 +148,10 @@ async function processRequest(
 ): Promise<{ gatewayResponse: GatewayResponse; destination: Destination }> {
   const { facts, upstream, memory } = work;
   validateRequestHead(request);
-  const caller = await options.authenticate(presentedCredentials(request, options.clock()));
+  const { caller, credential } = await options.authenticate(presentedCredentials(request, options.clock()));
   facts.caller = caller.name;
+  facts.credential = credential;
+  options.decisions?.callerAuthenticated(caller.name, credential);
   const destination = options.resolve(request.url);
   facts.environment = destination.environment;
   facts.operation = destination.operation.name;

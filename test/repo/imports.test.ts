@@ -39,6 +39,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   ],
   observability: [
     'request-context',
+    'type auth/verified-credential',
     'type keys/key-history',
     'type keys/key-retry',
     'type keys/key-source',
@@ -63,7 +64,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   ],
   config: ['tls'],
   oauth1: [],
-  'request-context': ['type oauth1/methods'],
+  'request-context': ['type auth/verified-credential', 'type oauth1/methods'],
   errors: [],
   identifiers: [],
   'redact-card-data': [],

@@ -1,7 +1,8 @@
+import type { X509Certificate } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { TLSSocket } from 'node:tls';
-import type { PresentedCredentials } from '../../auth/authenticate.ts';
-import { bearerToken, tokenDigest } from '../../auth/bearer-token.ts';
+import type { PresentedCertificate, PresentedCredentials } from '../../auth/authenticate.ts';
+import { bearerToken, shortHash, tokenDigest } from '../../auth/bearer-token.ts';
 import { parseSubjectAltName } from '../../auth/certificate-names.ts';
 import type { ClientDetails } from '../../request-context.ts';
 
@@ -17,8 +18,12 @@ export function presentedCredentials(request: IncomingMessage, now: number): Pre
   const valid = certificate !== undefined && now <= certificate.validToDate.getTime();
   return {
     authorization: headers.authorization,
-    certificate: valid ? parseSubjectAltName(certificate.subjectAltName) : undefined,
+    certificate: valid ? presentedCertificate(certificate) : undefined,
   };
+}
+
+function presentedCertificate({ subjectAltName, fingerprint256 }: X509Certificate): PresentedCertificate {
+  return { ...parseSubjectAltName(subjectAltName), fingerprint: fingerprint256 };
 }
 
 /** Who sent a rejected request. Holds no credential, only what identifies one. To be read before the response ends. */
@@ -30,7 +35,7 @@ export function clientDetails(request: IncomingMessage, now: number): ClientDeta
     peer: socket.remoteAddress,
     method,
     credential: credentialKind(headers.authorization, bearer, certificate !== undefined),
-    tokenHash: bearer?.token && tokenDigest(bearer.token).toString('hex').slice(0, 8),
+    tokenHash: bearer?.token && shortHash(tokenDigest(bearer.token)),
     ...certificate,
   };
 }
