@@ -3,6 +3,8 @@ import type { CallerConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
 import { bearerToken, shortHash, tokenDigest } from './bearer-token.ts';
 import type { CertificateNames } from './certificate-names.ts';
+import { JwtError } from './jwt/jwt-error.ts';
+import { looksLikeJwt } from './jwt/parse-token.ts';
 import type { VerifiedCredential } from './verified-credential.ts';
 
 /** The credentials that a client presented. */
@@ -31,21 +33,21 @@ type Authenticator = (
   presented: PresentedCredentials,
 ) => AuthenticatedCaller | undefined | Promise<AuthenticatedCaller | undefined>;
 
+export interface AuthenticatorOptions {
+  readonly callers: readonly CallerConfig[];
+  /** Verifies a JWT. Absent if no issuer is configured. @throws JwtError */
+  readonly verifyJwt?: ((token: string) => Promise<AuthenticatedCaller>) | undefined;
+  /** For the demo: an unknown bearer token is ignored. */
+  readonly acceptUnknownTokens?: boolean | undefined;
+}
+
 /**
  * Finds the configured caller for credentials. An invalid bearer token is an error: there is no fallback to a
  * certificate or to `anonymous`.
- *
- * @param acceptUnknownTokens for the demo: an unknown bearer token is ignored
  */
-export function createAuthenticator(
-  callers: readonly CallerConfig[],
-  acceptUnknownTokens = false,
-): Authenticate {
-  const authenticators = [
-    byToken(callers, acceptUnknownTokens),
-    byCertificate(callers),
-    byAnonymous(callers),
-  ];
+export function createAuthenticator(options: AuthenticatorOptions): Authenticate {
+  const { callers } = options;
+  const authenticators = [byBearerToken(options), byCertificate(callers), byAnonymous(callers)];
   return async (presented) => {
     for (const authenticator of authenticators) {
       const authenticated = await authenticator(presented);
@@ -55,20 +57,35 @@ export function createAuthenticator(
   };
 }
 
-function byToken(callers: readonly CallerConfig[], acceptUnknown: boolean): Authenticator {
+/** A token whose hash is configured is that credential, even if it has the form of a JWT. */
+function byBearerToken({ callers, verifyJwt, acceptUnknownTokens }: AuthenticatorOptions): Authenticator {
+  const byHash = tokenFinder(callers);
+  return async ({ authorization }) => {
+    const bearer = bearerToken(authorization);
+    if (bearer === undefined || (acceptUnknownTokens && bearer.token === undefined)) return undefined;
+    if (bearer.token === undefined) throw invalidCredentials();
+    const authenticated = byHash(bearer.token);
+    if (authenticated !== undefined) return authenticated;
+    if (verifyJwt !== undefined && looksLikeJwt(bearer.token)) {
+      return verifyJwt(bearer.token).catch((error: unknown) => {
+        throw error instanceof JwtError ? rejectedJwt(error) : error;
+      });
+    }
+    if (!acceptUnknownTokens) throw invalidCredentials();
+    return undefined;
+  };
+}
+
+function tokenFinder(callers: readonly CallerConfig[]): (token: string) => AuthenticatedCaller | undefined {
   const known = callers.flatMap((caller) =>
     caller.credentials.flatMap((credential) =>
       'tokenSha256' in credential ? [{ caller, digest: Buffer.from(credential.tokenSha256, 'hex') }] : [],
     ),
   );
-  return ({ authorization }) => {
-    const bearer = bearerToken(authorization);
-    if (bearer === undefined || (acceptUnknown && bearer.token === undefined)) return undefined;
-    if (bearer.token === undefined) throw invalidCredentials();
-    const digest = tokenDigest(bearer.token);
+  return (token) => {
+    const digest = tokenDigest(token);
     // Every digest is compared, so that the time does not depend on which one matches.
     const [match] = known.filter((entry) => timingSafeEqual(entry.digest, digest));
-    if (match === undefined && !acceptUnknown) throw invalidCredentials();
     return match && { caller: match.caller, credential: { kind: 'token', tokenHash: shortHash(digest) } };
   };
 }
@@ -106,10 +123,23 @@ function byAnonymous(callers: readonly CallerConfig[]): Authenticator {
   return () => anonymous && { caller: anonymous, credential: { kind: 'anonymous' } };
 }
 
-function invalidCredentials(): ProxyError {
+/** Seconds: long enough for a refresh of the keys, short enough for a caller to wait. */
+const issuerRetryAfter = 5;
+
+function rejectedJwt(cause: JwtError): ProxyError {
+  if (cause.problem !== 'jwt-keys-unavailable') return invalidCredentials(cause);
+  return new ProxyError(
+    'issuer-unavailable',
+    'The keys of the token issuer are temporarily unavailable. Retry later.',
+    { cause, retryAfter: issuerRetryAfter },
+  );
+}
+
+/** @param cause for the log; the response is the same for each */
+function invalidCredentials(cause?: JwtError): ProxyError {
   return new ProxyError(
     'caller-unknown',
     'Unknown or invalid credentials. Send "Authorization: Bearer <token>" with the token of a configured caller, or use its client certificate.',
-    { headers: { 'WWW-Authenticate': 'Bearer realm="countersign"' } },
+    { cause, headers: { 'WWW-Authenticate': 'Bearer realm="countersign"' } },
   );
 }

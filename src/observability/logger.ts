@@ -156,6 +156,8 @@ function rejectionFieldsOf({
     method: rejected.method,
     credential: rejected.credential,
     tokenHash: rejected.tokenHash,
+    jwtProblem: rejected.jwtProblem,
+    jwtSubject: rejected.jwtSubject,
     certificateSubject: rejected.certificateSubject,
     certificateIssuer: rejected.certificateIssuer,
     certificateProblem: rejected.certificateProblem,

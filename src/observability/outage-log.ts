@@ -4,13 +4,17 @@ import type { Logger } from './logger.ts';
 /** Milliseconds between lines about the same outage. */
 const repeatAfter = 300_000;
 
+const ofKeySource = { failed: 'key source unavailable', answered: 'key source available again' };
+
 export interface OutageLogOptions extends MonotonicClock {
   readonly log: Pick<Logger, 'message'>;
+  /** Default: those of the key source. */
+  readonly messages?: { readonly failed: string; readonly answered: string };
   readonly source: string;
 }
 
 /**
- * Logs an outage of the key source: an error line at the beginning and every five minutes, and an info line at the
+ * Logs an outage, as of the key source: an error line at the beginning and every five minutes, and an info line at the
  * end, however many reads fail.
  */
 export class OutageLog {
@@ -28,8 +32,8 @@ export class OutageLog {
     if (this.#startedAt !== undefined && now - this.#reportedAt < repeatAfter) return;
     this.#startedAt ??= now;
     this.#reportedAt = now;
-    const { log, source } = this.#options;
-    log.message('error', 'key source unavailable', {
+    const { log, source, messages = ofKeySource } = this.#options;
+    log.message('error', messages.failed, {
       source,
       cause,
       seconds: this.#secondsSince(this.#startedAt),
@@ -38,8 +42,8 @@ export class OutageLog {
 
   answered(): void {
     if (this.#startedAt === undefined) return;
-    const { log, source } = this.#options;
-    log.message('info', 'key source available again', {
+    const { log, source, messages = ofKeySource } = this.#options;
+    log.message('info', messages.answered, {
       source,
       seconds: this.#secondsSince(this.#startedAt),
     });

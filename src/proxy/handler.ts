@@ -68,7 +68,9 @@ export function createHandler(
     } catch (error) {
       const problem = toProxyError(error, work, options);
       // Read now, since the connection may end with the response.
-      const client = tracedReasons.has(problem.reason) && clientDetails(request, options.clock());
+      const client =
+        tracedReasons.has(problem.reason) &&
+        clientDetails(request, options.clock(), { cause: problem.cause, ...work.facts });
       // If the response was complete before an abort, that response counts.
       result = (await sendProblem(request, response, work.identity, problem)) ?? (await delivery);
       if (client !== false) {
@@ -87,7 +89,7 @@ export function createHandler(
 }
 
 /** Errors whose log line says which client it was. */
-const tracedReasons: ReadonlySet<Reason> = new Set(['caller-unknown', 'not-allowed']);
+const tracedReasons: ReadonlySet<Reason> = new Set(['caller-unknown', 'issuer-unavailable', 'not-allowed']);
 
 /** The state of one request while it is handled. */
 interface Work {
@@ -167,8 +169,9 @@ async function processRequest(
   facts.login = login;
   options.decisions?.requestRouted(facts, login);
   validateParameters(destination.operation, form);
-  const gatewayResponse = await sendWithinLimit(
+  const gatewayResponse = await sendWithinLimits(
     { record: upstream, destination, login, form, memory },
+    caller,
     options,
   );
   return { gatewayResponse, destination };
@@ -201,13 +204,17 @@ function authorize(
   }
 }
 
-/** Holds a slot of the environment until the gateway has responded, even if the client disconnects. */
-async function sendWithinLimit(
+/** Holds slots of the environment and the caller until the gateway has responded, even if the client disconnects. */
+async function sendWithinLimits(
   request: ValidatedRequest,
+  { name: caller, maxInFlight = Number.POSITIVE_INFINITY }: CallerConfig,
   { limiter, metrics, forwarder }: HandlerOptions,
 ): Promise<GatewayResponse> {
   const { environment, settings } = request.destination;
-  const release = limiter.acquire(environment, settings.maxInFlight);
+  const release = limiter.acquire(
+    { environment, caller },
+    { environment: settings.maxInFlight, caller: maxInFlight },
+  );
   metrics.upstreamStarted(environment);
   try {
     return await forwarder.send(request);

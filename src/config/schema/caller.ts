@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { text } from './values.ts';
+import { jwtCredential } from './jwt-issuer.ts';
+import { count, text } from './values.ts';
 
 /** Name of a caller. */
 export const callerNamePattern = /^[a-z0-9][a-z0-9._-]{0,63}$/;
@@ -30,9 +31,10 @@ export const credential = z.union(
       certificateUri: text.describe('URI in the client certificate, such as a SPIFFE ID.'),
     }),
     z.strictObject({ certificateDns: text.describe('DNS name in the client certificate.') }),
+    z.strictObject({ jwt: jwtCredential.describe('A JSON Web Token, as a bearer token.') }),
     z.strictObject({ anonymous: z.literal(true).describe('Any client, without credentials.') }),
   ],
-  { error: 'must be exactly one of tokenSha256, certificateUri, certificateDns and anonymous: true' },
+  { error: 'must be exactly one of tokenSha256, certificateUri, certificateDns, jwt and anonymous: true' },
 );
 
 const loginPattern = z
@@ -56,6 +58,11 @@ export const caller = z.strictObject({
     .enum(['enforce', 'dry-run'])
     .default('enforce')
     .describe('dry-run: log and count requests that the grants do not allow, but let them through.'),
+  maxInFlight: count
+    .optional()
+    .describe(
+      'Maximum concurrent requests of this caller to the gateways, per instance; excess requests get 429 `caller-limit`. Default: no limit.',
+    ),
   credentials: z.array(credential).min(1).describe('How the caller authenticates; any one is sufficient.'),
   allow: z.array(grant).default([]).describe('Grants: what the caller may do. Everything else is denied.'),
 });
