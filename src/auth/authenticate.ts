@@ -5,6 +5,7 @@ import { bearerToken, shortHash, tokenDigest } from './bearer-token.ts';
 import type { CertificateNames } from './certificate-names.ts';
 import { JwtError } from './jwt/jwt-error.ts';
 import { looksLikeJwt } from './jwt/parse-token.ts';
+import { FingerprintSet, RevokedCertificate } from './revoked-certificates.ts';
 import type { VerifiedCredential } from './verified-credential.ts';
 
 /** The credentials that a client presented. */
@@ -35,6 +36,8 @@ type Authenticator = (
 
 export interface AuthenticatorOptions {
   readonly callers: readonly CallerConfig[];
+  /** SHA-256 fingerprints of client certificates that are not accepted, whatever else the client presents. */
+  readonly revokedCertificates?: readonly string[] | undefined;
   /** Verifies a JWT. Absent if no issuer is configured. @throws JwtError */
   readonly verifyJwt?: ((token: string) => Promise<AuthenticatedCaller>) | undefined;
   /** For the demo: an unknown bearer token is ignored. */
@@ -46,9 +49,12 @@ export interface AuthenticatorOptions {
  * certificate or to `anonymous`.
  */
 export function createAuthenticator(options: AuthenticatorOptions): Authenticate {
-  const { callers } = options;
+  const { callers, revokedCertificates = [] } = options;
+  const revoked = new FingerprintSet(revokedCertificates);
   const authenticators = [byBearerToken(options), byCertificate(callers), byAnonymous(callers)];
   return async (presented) => {
+    const { certificate } = presented;
+    if (certificate !== undefined && revoked.has(certificate.fingerprint)) throw revokedCertificate();
     for (const authenticator of authenticators) {
       const authenticated = await authenticator(presented);
       if (authenticated !== undefined) return authenticated;
@@ -93,6 +99,7 @@ function tokenFinder(callers: readonly CallerConfig[]): (token: string) => Authe
 function byCertificate(callers: readonly CallerConfig[]): Authenticator {
   const byUri = new Map<string, CallerConfig>();
   const byDnsName = new Map<string, CallerConfig>();
+  const revoked = new Map(callers.map((caller) => [caller, new FingerprintSet(caller.revokedCertificates)]));
   for (const caller of callers) {
     for (const credential of caller.credentials) {
       if ('certificateUri' in credential) byUri.set(credential.certificateUri, caller);
@@ -108,6 +115,7 @@ function byCertificate(callers: readonly CallerConfig[]): Authenticator {
     ];
     for (const { name, caller } of matches) {
       if (caller === undefined) continue;
+      if (revoked.get(caller)?.has(fingerprint)) throw revokedCertificate();
       const names = { certificateName: name, certificateFingerprint: fingerprint };
       return { caller, credential: { kind: 'certificate', ...names } };
     }
@@ -135,8 +143,12 @@ function rejectedJwt(cause: JwtError): ProxyError {
   );
 }
 
+function revokedCertificate(): ProxyError {
+  return invalidCredentials(new RevokedCertificate());
+}
+
 /** @param cause for the log; the response is the same for each */
-function invalidCredentials(cause?: JwtError): ProxyError {
+function invalidCredentials(cause?: JwtError | RevokedCertificate): ProxyError {
   return new ProxyError(
     'caller-unknown',
     'Unknown or invalid credentials. Send "Authorization: Bearer <token>" with the token of a configured caller, or use its client certificate.',

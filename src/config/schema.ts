@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { caller } from './schema/caller.ts';
+import { caller, revokedCertificates } from './schema/caller.ts';
 import { environments } from './schema/environment.ts';
 import { issuerName, jwtIssuer } from './schema/jwt-issuer.ts';
 import { keys, type vault } from './schema/keys.ts';
@@ -52,6 +52,12 @@ const proxy = z.strictObject({
     ),
   maxParameters: count.prefault(1000).describe('Maximum number of form parameters.'),
   timeouts: listenerTimeouts.prefault({}).describe('Time limits for clients.'),
+  allowPlaintext: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Accept bearer tokens and JWTs without TLS on a non-loopback address, for a service mesh or a proxy that terminates TLS.',
+    ),
   allowAnonymous: z.boolean().default(false).describe('Allow anonymous callers on a non-loopback address.'),
 });
 
@@ -95,6 +101,7 @@ export const configSchema = z.strictObject(
     jwtIssuers: dictionary(issuerName, jwtIssuer)
       .prefault({})
       .describe('Issuers of JSON Web Tokens by name, for credentials of callers.'),
+    revokedCertificates,
     callers: z.array(caller).prefault([]).describe('Callers and what each may do.'),
     log: z
       .strictObject({

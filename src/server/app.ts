@@ -38,7 +38,7 @@ export function createApp(routes: Routes, options: AppOptions): Express {
   const { maxBodyBytes, maxParameters, timeouts } = config.proxy;
   const handle = createHandler({
     ...options,
-    authenticate: createAuthenticator({ callers: config.callers, ...options }),
+    authenticate: createAuthenticator({ ...config, ...options }),
     resolve,
     readForm: createFormReader({ maxBodyBytes, maxParameters, timeout: timeouts.body }),
     responseReadTimeout: timeouts.body,

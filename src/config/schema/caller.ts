@@ -37,6 +37,21 @@ export const credential = z.union(
   { error: 'must be exactly one of tokenSha256, certificateUri, certificateDns, jwt and anonymous: true' },
 );
 
+/** Also in the form that OpenSSL prints. */
+export const revokedCertificates = z
+  .array(
+    z
+      .string()
+      .regex(
+        /^(?:[0-9A-Fa-f]{64}|[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){31})$/,
+        'must be a SHA-256 fingerprint of 64 hex digits: openssl x509 -in FILE -noout -fingerprint -sha256',
+      ),
+  )
+  .default([])
+  .describe(
+    'SHA-256 fingerprints of client certificates that are no longer accepted, also on open connections; hex, colons allowed.',
+  );
+
 const loginPattern = z
   .string()
   .regex(/^[A-Za-z0-9._~@-]{0,128}\*?$/, 'must be a login, or a login prefix followed by *')
@@ -63,6 +78,7 @@ export const caller = z.strictObject({
     .describe(
       'Maximum concurrent requests of this caller to the gateways, per instance; excess requests get 429 `caller-limit`. Default: no limit.',
     ),
+  revokedCertificates,
   credentials: z.array(credential).min(1).describe('How the caller authenticates; any one is sufficient.'),
   allow: z.array(grant).default([]).describe('Grants: what the caller may do. Everything else is denied.'),
 });

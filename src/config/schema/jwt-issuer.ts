@@ -83,7 +83,7 @@ export const jwtIssuer = z
 const claimPattern = z
   .string()
   .max(256)
-  .regex(/^(?!\*)[^*]+\*?$/, 'must be a value, or a prefix of at least one character followed by *');
+  .regex(/^[^*]+\*?$/, 'must be a value, or a prefix of at least one character followed by *');
 
 /** What the configuration demands of a caller's JWT, besides a valid signature of the issuer. */
 export const jwtCredential = z

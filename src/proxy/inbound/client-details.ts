@@ -6,6 +6,7 @@ import { bearerToken, shortHash, tokenDigest } from '../../auth/bearer-token.ts'
 import { parseSubjectAltName } from '../../auth/certificate-names.ts';
 import { JwtError } from '../../auth/jwt/jwt-error.ts';
 import { looksLikeJwt } from '../../auth/jwt/parse-token.ts';
+import { RevokedCertificate } from '../../auth/revoked-certificates.ts';
 import type { VerifiedCredential } from '../../auth/verified-credential.ts';
 import type { ClientDetails } from '../../request-context.ts';
 
@@ -50,6 +51,7 @@ export function clientDetails(
     ...(cause instanceof JwtError ? { jwtProblem: cause.problem, jwtSubject: cause.subject } : {}),
     ...(credential?.kind === 'jwt' ? { jwtSubject: credential.subject } : {}),
     ...certificate,
+    ...(cause instanceof RevokedCertificate ? { certificateProblem: 'CERT_REVOKED' } : {}),
   };
 }
 

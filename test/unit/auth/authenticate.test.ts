@@ -10,7 +10,7 @@ import type { CallerConfig } from '../../../src/config/schema.ts';
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 function caller(name: string, ...credentials: CallerConfig['credentials']): CallerConfig {
-  return { name, mode: 'enforce', credentials, allow: [] };
+  return { name, mode: 'enforce', revokedCertificates: [], credentials, allow: [] };
 }
 
 const known = [
