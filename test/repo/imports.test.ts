@@ -11,6 +11,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   main: ['cli', 'server/signals'],
   cli: [
     'auth/bearer-token',
+    'auth/jwt/load-keys',
     'config',
     'gateway',
     'keys',
