@@ -55,7 +55,7 @@ describe('the keys of an issuer', () => {
     expect(paths[0]).toBe('/realms/pay/.well-known/openid-configuration');
   });
 
-  it('are taken from jwks.url without discovery, also from another host', async () => {
+  it('are fetched from jwks.url without discovery, also from another host', async () => {
     const settings = { issuer: 'kubernetes/serviceaccount', jwks: { url: `${issuer.url}/keys` } };
     expect(await load(settings)).toEqual(['ec', 'rsa']);
     expect(issuer.requests.map(({ path }) => path)).toEqual(['/keys']);

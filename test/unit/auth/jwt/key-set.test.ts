@@ -52,7 +52,7 @@ function create() {
       now = time;
     },
     /** Runs the timer at its time. */
-    async next() {
+    next: async () => {
       const due = timer;
       if (due === undefined) throw new Error('no timer');
       now = due.at;
@@ -61,7 +61,7 @@ function create() {
       await settle();
     },
     /** Loads wait until the returned function is called. */
-    holdLoads() {
+    holdLoads: () => {
       const { promise, resolve } = Promise.withResolvers<void>();
       hold = promise;
       return () => {
