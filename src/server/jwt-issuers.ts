@@ -89,7 +89,7 @@ function createKeySet(name: string, source: { config: JwtIssuerConfig }, options
   const { jwks = {} } = source.config;
   const outage = new OutageLog({ log, monotonic, messages, source: name });
   return new KeySet({
-    load: () => loadKeys(source.config),
+    load: (stopped) => loadKeys(source.config, stopped),
     refreshInterval: 'file' in jwks ? refreshInterval.file : refreshInterval.server,
     get maxStale() {
       return source.config.maxStale;

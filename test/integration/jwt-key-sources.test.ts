@@ -80,10 +80,14 @@ describe('the keys of an issuer', () => {
     ['a key set at another host', { jwks_uri: 'https://other.example/keys' }, "not on the issuer's host"],
     ['a key set at another port', { jwks_uri: 'http://127.0.0.1:1/keys' }, "not on the issuer's host"],
     ['a key set in a file', { jwks_uri: 'file:///etc/passwd' }, "not on the issuer's host"],
+    ['a key set with a password', { jwks_uri: 'PASSWORD' }, "not on the issuer's host"],
     ['no key set', { jwks_uri: undefined }, "not on the issuer's host"],
     ['a list of key sets', { jwks_uri: [] }, "not on the issuer's host"],
   ])('are not fetched after discovery of %s', async (_, changes, message) => {
     Object.assign(issuer.discovery, changes);
+    if (issuer.discovery['jwks_uri'] === 'PASSWORD') {
+      issuer.discovery['jwks_uri'] = `${issuer.url.replace('//', '//user:password@')}/keys`;
+    }
     expect(await load()).toContain(message);
     expect(issuer.fetches()).toBe(0);
   });

@@ -17,7 +17,7 @@ const retryRange = { initial: 1000, max: 60_000 };
 
 export interface KeySetOptions extends BackoffOptions {
   /** Fetches the public keys. Rejects with an error whose message an operator may read. */
-  readonly load: () => Promise<readonly JWK[]>;
+  readonly load: (stopped: AbortSignal) => Promise<readonly JWK[]>;
   /** Milliseconds between refreshes in the background. */
   readonly refreshInterval: number;
   /** Milliseconds for which the keys are used after their last successful fetch. */
@@ -47,7 +47,7 @@ export class KeySet {
   #loading: Promise<void> | undefined;
   #forcedAt = Number.NEGATIVE_INFINITY;
   #cancelTimer: (() => void) | undefined;
-  #stopped = false;
+  readonly #stopped = new AbortController();
 
   constructor(options: KeySetOptions) {
     this.#options = options;
@@ -65,8 +65,9 @@ export class KeySet {
     void this.#load();
   }
 
+  /** Also ends a fetch in flight, which would keep the process from exiting. */
   stop(): void {
-    this.#stopped = true;
+    this.#stopped.abort();
     this.#cancelTimer?.();
   }
 
@@ -122,12 +123,13 @@ export class KeySet {
     const { load, monotonic, observer } = this.#options;
     const startedAt = monotonic();
     try {
-      this.#findKey = createLocalJWKSet({ keys: [...(await load())] });
+      this.#findKey = createLocalJWKSet({ keys: [...(await load(this.#stopped.signal))] });
       this.#fetchedAt = startedAt;
       this.#failing = false;
       this.#backoff.reset();
       observer.keysFetched();
     } catch (error) {
+      if (this.#stopped.signal.aborted) return;
       this.#failing = true;
       this.#backoff.recordFailure();
       observer.keyFetchFailed(error instanceof Error ? error.message : 'unknown error');
@@ -136,7 +138,7 @@ export class KeySet {
 
   #schedule(): void {
     this.#cancelTimer?.();
-    if (this.#stopped) return;
+    if (this.#stopped.signal.aborted) return;
     const { setTimer, refreshInterval } = this.#options;
     const delay = this.#failing ? this.#backoff.remaining : refreshInterval;
     this.#cancelTimer = setTimer(() => this.refresh(), delay);

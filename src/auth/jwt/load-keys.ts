@@ -18,15 +18,24 @@ const maxKeys = 100;
 const minRsaBits = 2048;
 const discoveryPath = '/.well-known/openid-configuration';
 
-type Server = Pick<JwtIssuerConfig, 'caFile' | 'tokenFile'>;
+interface Server {
+  readonly caFile: string | undefined;
+  readonly tokenFile: string | undefined;
+  readonly stopped: AbortSignal | undefined;
+}
 
 /**
  * Reads the public keys of an issuer from where the configuration says. Nothing that a caller sent has an influence.
  * Files are read each time, since certificates and tokens in them are replaced.
  *
+ * @param stopped ends the requests
  * @throws Error with a message for operators, which names addresses and files of the configuration only
  */
-export async function loadKeys({ issuer, jwks, ...server }: JwtIssuerConfig): Promise<readonly JWK[]> {
+export async function loadKeys(
+  { issuer, jwks, caFile, tokenFile }: JwtIssuerConfig,
+  stopped?: AbortSignal,
+): Promise<readonly JWK[]> {
+  const server = { caFile, tokenFile, stopped };
   if (jwks === undefined) return keysIn(await fetchJson(await discoverKeys(issuer, server), server));
   return keysIn('file' in jwks ? await readJson(jwks.file) : await fetchJson(new URL(jwks.url), server));
 }
@@ -37,7 +46,8 @@ async function discoverKeys(issuer: string, server: Server): Promise<URL> {
   const { issuer: named, jwks_uri: address } = entriesOf(document);
   if (named !== issuer) throw new Error('the discovery document names another issuer: check the issuer');
   const url = typeof address === 'string' && URL.canParse(address) ? new URL(address) : undefined;
-  if (url?.origin !== new URL(issuer).origin) {
+  // A log line about a failed fetch would have a password in the address.
+  if (url?.origin !== new URL(issuer).origin || url.username + url.password !== '') {
     throw new Error(
       "the discovery document names a key set that is not on the issuer's host: set jwks.url if that is intended",
     );
@@ -45,18 +55,21 @@ async function discoverKeys(issuer: string, server: Server): Promise<URL> {
   return url;
 }
 
-async function fetchJson(url: URL, { caFile, tokenFile }: Server): Promise<unknown> {
+async function fetchJson(url: URL, { caFile, tokenFile, stopped }: Server): Promise<unknown> {
   const ca = caFile === undefined ? {} : { ca: await readText(caFile) };
   const token = tokenFile === undefined ? undefined : (await readText(tokenFile)).trim();
   const agent = createAgent(url.href, ca, { keepAlive: false });
   const authorization = token === undefined ? {} : { Authorization: `Bearer ${token}` };
   const headers = { Accept: 'application/json, application/jwk-set+json', ...authorization };
-  const signal = AbortSignal.timeout(timeout);
+  const deadline = AbortSignal.timeout(timeout);
+  const signal = stopped === undefined ? deadline : AbortSignal.any([deadline, stopped]);
   const options = { agent, signal, maxResponseBytes: maxBytes };
   const { status, text } = await sendHttpRequest({ method: 'GET', url, headers }, options).catch(
     (error: unknown) => {
       if (error instanceof ResponseTooLarge) throw new Error(`${url.href}: the response is too large`);
-      const cause = signal.aborted ? `no response within ${timeout / 1000} s` : describeNetworkFailure(error);
+      const cause = deadline.aborted
+        ? `no response within ${timeout / 1000} s`
+        : describeNetworkFailure(error);
       throw new Error(`${url.href}: ${cause}`);
     },
   );

@@ -10,11 +10,18 @@ const token = { payload: '', signature: '', protected: '' };
 function create() {
   let now = 0;
   let timer: { run: () => void; at: number } | undefined;
-  const state = { published: [first.jwk] as JWK[], failing: false, loads: 0, events: [] as string[] };
+  const state = {
+    published: [first.jwk] as JWK[],
+    failing: false,
+    loads: 0,
+    events: [] as string[],
+    stopped: undefined as AbortSignal | undefined,
+  };
   let hold: Promise<void> | undefined;
   const set = new KeySet({
-    load: async () => {
+    load: async (stopped) => {
       state.loads += 1;
+      state.stopped = stopped;
       const { published } = state;
       await hold;
       if (state.failing) throw new Error('unreachable');
@@ -103,14 +110,17 @@ describe('the keys of an issuer', () => {
     expect(new Set(state.events)).toEqual(new Set(['unreachable', 'fetched']));
   });
 
-  it('are no longer fetched after the end, even if a fetch was in flight', async () => {
-    const { set, settle, wait, holdLoads } = create();
+  it('are no longer fetched after the end: a fetch in flight is ended, which is no outage', async () => {
+    const { set, state, settle, wait, holdLoads } = create();
+    state.failing = true;
     const release = holdLoads();
     set.refresh();
+    expect(state.stopped?.aborted).toBe(false);
     set.stop();
+    expect(state.stopped?.aborted).toBe(true);
     release();
     await settle();
-    expect(wait()).toBeUndefined();
+    expect([wait(), state.events]).toEqual([undefined, []]);
   });
 
   it('are waited for by tokens that come before the first fetch has ended', async () => {
