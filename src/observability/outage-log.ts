@@ -4,18 +4,18 @@ import type { Logger } from './logger.ts';
 /** Milliseconds between lines about the same outage. */
 const repeatAfter = 300_000;
 
-const ofKeySource = { failed: 'key source unavailable', answered: 'key source available again' };
-
 export interface OutageLogOptions extends MonotonicClock {
   readonly log: Pick<Logger, 'message'>;
-  /** Default: those of the key source. */
-  readonly messages?: { readonly failed: string; readonly answered: string };
   readonly source: string;
+  /** Default: those of the key source. */
+  readonly messages?: { readonly failed: string; readonly recovered: string };
 }
 
+const keySourceMessages = { failed: 'key source unavailable', recovered: 'key source available again' };
+
 /**
- * Logs an outage, as of the key source: an error line at the beginning and every five minutes, and an info line at the
- * end, however many reads fail.
+ * Logs an outage, by default of the key source: an error line at the beginning and every five minutes, and an info line at the
+ * end, however many attempts fail.
  */
 export class OutageLog {
   readonly #options: OutageLogOptions;
@@ -32,7 +32,7 @@ export class OutageLog {
     if (this.#startedAt !== undefined && now - this.#reportedAt < repeatAfter) return;
     this.#startedAt ??= now;
     this.#reportedAt = now;
-    const { log, source, messages = ofKeySource } = this.#options;
+    const { log, source, messages = keySourceMessages } = this.#options;
     log.message('error', messages.failed, {
       source,
       cause,
@@ -42,8 +42,8 @@ export class OutageLog {
 
   answered(): void {
     if (this.#startedAt === undefined) return;
-    const { log, source, messages = ofKeySource } = this.#options;
-    log.message('info', messages.answered, {
+    const { log, source, messages = keySourceMessages } = this.#options;
+    log.message('info', messages.recovered, {
       source,
       seconds: this.#secondsSince(this.#startedAt),
     });

@@ -15,7 +15,7 @@ const refreshInterval = { server: 600_000, file: 60_000 };
 
 const messages = {
   failed: 'keys of a JWT issuer unavailable',
-  answered: 'keys of a JWT issuer available again',
+  recovered: 'keys of a JWT issuer available again',
 };
 
 export interface JwtIssuersOptions extends BackoffOptions, WallClock {

@@ -74,7 +74,6 @@ async function verifySignature(token: string, { config, keys }: JwtIssuer, now: 
       algorithms,
       issuer,
       audience,
-      requiredClaims: ['sub', 'exp'],
       clockTolerance: leeway / 1000,
       currentDate: new Date(now),
     });
