@@ -223,6 +223,22 @@ describe('the keys of an issuer', () => {
     expect(lines[1]).toMatchObject({ jwtProblem: 'jwt-keys-unavailable', status: 503, peer: '127.0.0.1' });
   });
 
+  it('are fetched with the files of a reloaded configuration, and those fetched before stay in use', async () => {
+    const proxy = await start();
+    expect(await statusWith(proxy, issuer.sign())).toBe(200);
+    const { respond } = issuer;
+    issuer.respond = (request, response) => {
+      if (request.headers.authorization === 'Bearer let-me-in') respond(request, response);
+      else response.writeHead(401).end();
+    };
+    await proxy.reload(jwtConfig(issuer));
+    await until(() => proxy.logLines('keys of a JWT issuer unavailable').length === 1);
+    const tokenFile = starts.folder().file('token', 'let-me-in');
+    await proxy.reload(jwtConfig(issuer, { tokenFile }));
+    expect(await statusWith(proxy, issuer.sign())).toBe(200);
+    await until(() => proxy.logLines('keys of a JWT issuer available again').length === 1);
+  });
+
   it('need not be there at the start, and other callers do not notice', async () => {
     issuer.fail();
     const config = jwtConfig(issuer);

@@ -107,6 +107,9 @@ describe('the keys of an issuer', () => {
     await next();
     expect(wait()).toBe(600_000);
     expect(state.events.at(-1)).toBe('fetched');
+    state.failing = true;
+    await next();
+    expect(wait()).toBe(1000);
     expect(new Set(state.events)).toEqual(new Set(['unreachable', 'fetched']));
   });
 
