@@ -95,19 +95,23 @@ describe('a caller with a JWT', () => {
     ];
     const proxy = await start({ config: { ...jwtConfig(issuer), callers } });
     const callerOf = async (claims: object): Promise<unknown> => {
-      const { headers } = await queryWith(proxy, await issuer.sign({ ...claims }));
+      const { status, headers } = await queryWith(proxy, await issuer.sign({ ...claims }));
       await proxy.requestLines();
-      return proxy.logLines().find(({ requestId }) => requestId === headers['x-request-id'])?.['caller'];
+      const line = proxy.logLines().find(({ requestId }) => requestId === headers['x-request-id']);
+      return line?.['caller'] ?? status;
     };
     expect(await callerOf({ sub: 'system:serviceaccount:shop:web' })).toBe('shop');
-    expect(await callerOf({ sub: 'system:serviceaccount:shop2:web' })).toBeUndefined();
-    expect(await callerOf({ sub: 'System:serviceaccount:shop:web' })).toBeUndefined();
+    expect(await callerOf({ sub: 'system:serviceaccount:shop2:web' })).toBe(401);
+    expect(await callerOf({ sub: 'x:system:serviceaccount:shop:web' })).toBe(401);
+    expect(await callerOf({ sub: 'System:serviceaccount:shop:web' })).toBe(401);
     expect(await callerOf({ sub: 'x', team: 'risk', groups: ['other', 'pay-admins'] })).toBe('risk');
     expect(await callerOf({ sub: 'x', team: 'risk', groups: 'pay-' })).toBe('risk');
-    expect(await callerOf({ sub: 'x', team: 'risk', groups: ['other'] })).toBeUndefined();
-    expect(await callerOf({ sub: 'x', team: 'risk' })).toBeUndefined();
-    expect(await callerOf({ sub: 'x', team: ['risks'], groups: 'pay-' })).toBeUndefined();
-    expect(await callerOf({ sub: 'x', team: 5, groups: { 'pay-': true } })).toBeUndefined();
+    expect(await callerOf({ sub: 'x', team: 'risk', groups: ['other'] })).toBe(401);
+    expect(await callerOf({ sub: 'x', team: 'risk' })).toBe(401);
+    expect(await callerOf({ sub: 'x', team: ['risks'], groups: 'pay-' })).toBe(401);
+    expect(await callerOf({ sub: 'x', team: 'risk', groups: 5 })).toBe(401);
+    expect(await callerOf({ sub: 'x', team: 'risk', groups: [5, null] })).toBe(401);
+    expect(await callerOf({ sub: 'x', team: 5, groups: { 'pay-': true } })).toBe(401);
   });
 
   it('is rejected if the token fits two callers, and the log names both', async () => {
