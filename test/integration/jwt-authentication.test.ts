@@ -261,6 +261,19 @@ describe('the keys of an issuer', () => {
     expect(await statusWith(proxy, issuer.sign())).toBe(401);
     expect(await statusWith(proxy, other.sign())).toBe(200);
   });
+
+  it('of an issuer are not accepted for the one that replaces it in the configuration', async () => {
+    const proxy = await start();
+    expect(await statusWith(proxy, issuer.sign())).toBe(200);
+    const other = starts.closing(await startOidcServer());
+    other.fail();
+    await proxy.reload(jwtConfig(other));
+    expect(await statusWith(proxy, issuer.sign({ iss: other.url }))).toBe(503);
+    other.recover();
+    await proxy.reload(jwtConfig(other));
+    await until(async () => (await queryWith(proxy, await other.sign())).status === 200);
+    expect(await statusWith(proxy, issuer.sign({ iss: other.url }, { kid: 'unknown' }))).toBe(401);
+  });
 });
 
 describe('the series of an issuer', () => {
