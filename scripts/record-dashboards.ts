@@ -43,9 +43,9 @@ const story: readonly Event[] = [
   {
     at: 320,
     what: 'the gateway is slow, some responses are 500, one transfer is cut off',
-    apply: ({ conditions, url }) => {
-      conditions.failing = true;
-      return cutTransfer(url);
+    apply: (cluster) => {
+      cluster.conditions.failing = true;
+      return cutTransfer(cluster);
     },
   },
   {
@@ -78,7 +78,7 @@ type Span = Pick<Recording, 'start' | 'step' | 'steps'>;
 
 async function play(cluster: RecordingCluster): Promise<Span> {
   const over = new AbortController();
-  const traffic = sendTraffic(cluster.url, rate, over.signal);
+  const traffic = sendTraffic(cluster, rate, over.signal);
   await wait(warmUp * 1000);
   const start = Math.ceil(Date.now() / 1000);
   for (const { at, what, apply } of story) {

@@ -1,3 +1,5 @@
+import type { JwtProblem } from './auth/jwt/jwt-error.ts';
+import type { VerifiedCredential } from './auth/verified-credential.ts';
 import type { Outcome, Reason } from './errors.ts';
 import type { KeyKind } from './oauth1/methods.ts';
 import type { NetworkFailure } from './util/network-failure.ts';
@@ -62,6 +64,8 @@ export interface ResponseResult {
 /** What the steps of the pipeline found out, up to the one that rejected the request. */
 export interface RequestFacts {
   caller?: string;
+  /** How the caller proved who it is. Set together with the caller. */
+  credential?: VerifiedCredential;
   /** A configured environment; absent for an unknown one. */
   environment?: string;
   operation?: string;
@@ -89,7 +93,11 @@ export interface ClientDetails {
   /** Address of the other end of the connection, which may be a load balancer. */
   readonly peer?: string | undefined;
   readonly method?: string | undefined;
-  readonly credential: 'none' | 'token' | 'malformed-token' | 'other-scheme' | 'certificate';
+  readonly credential: 'none' | 'token' | 'jwt' | 'malformed-token' | 'other-scheme' | 'certificate';
+  /** Why a JWT was rejected. */
+  readonly jwtProblem?: JwtProblem | undefined;
+  /** The subject of a JWT whose signature is valid, although no caller has it. */
+  readonly jwtSubject?: string | undefined;
   /** The first 8 hex digits of the token's SHA-256, to compare with `tokenSha256` in the configuration. */
   readonly tokenHash?: string | undefined;
   /** Names of the client certificate. Only without `certificateProblem` has a CA vouched for them. */

@@ -112,9 +112,49 @@ const authorization: Section = {
   ],
 };
 
+const tokens: Section = {
+  title: 'JSON Web Tokens',
+  panels: [
+    {
+      title: 'Tokens by result',
+      description:
+        'Tokens per second by issuer and result. issuer=none: no configured issuer made the token.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      runbook: 'CountersignAuthorizationDenials',
+      queries: [
+        {
+          // Most results never occur.
+          expr: `${perSecond('jwt_verifications_total', inRelease, 'issuer, result')} > 0`,
+          legend: '{{issuer}}: {{result}}',
+        },
+      ],
+    },
+    {
+      title: "Age of the issuers' keys",
+      description:
+        'Time since the public keys of an issuer were last fetched, on the instance where it is longest.',
+      kind: 'timeseries',
+      unit: 's',
+      redFrom: 3600,
+      runbook: 'CountersignJwtKeysStale',
+      queries: [
+        {
+          expr: aggregate(
+            'max',
+            'issuer',
+            `time() - countersign_jwt_keys_fetched_timestamp_seconds{${inRelease}}`,
+          ),
+          legend: '{{issuer}}',
+        },
+      ],
+    },
+  ],
+};
+
 export const callers: DashboardModel = {
   uid: 'countersign-callers',
   title: 'Countersign: callers',
   description: 'Requests, errors and authorization decisions by caller.',
-  sections: [traffic, authorization],
+  sections: [traffic, authorization, tokens],
 };

@@ -58,7 +58,11 @@ const responseHeaders: Json = {
 
 const components = (): Json => ({
   securitySchemes: {
-    bearer: { type: 'http', scheme: 'bearer', description: 'The token of a configured caller.' },
+    bearer: {
+      type: 'http',
+      scheme: 'bearer',
+      description: 'The token of a configured caller, or a JSON Web Token.',
+    },
     clientCertificate: { type: 'mutualTLS', description: 'The certificate of a configured caller.' },
   },
   headers: {
@@ -200,6 +204,7 @@ function errorStatuses(): string[] {
 const headersByStatus: Readonly<Record<string, Json>> = {
   401: { 'WWW-Authenticate': { schema: { type: 'string' } } },
   405: { Allow: { schema: { type: 'string' } } },
+  429: { 'Retry-After': { description: 'Seconds.', schema: { type: 'string' } } },
   503: { 'Retry-After': { description: 'Seconds.', schema: { type: 'string' } } },
 };
 

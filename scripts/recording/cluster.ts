@@ -4,6 +4,7 @@ import { Secret } from '../../src/secret.ts';
 import type { Fault } from '../../src/simulator/faults.ts';
 import { parameter, type VerifiedRequest } from '../../src/simulator/verified-request.ts';
 import { tokenCredential } from '../../test/support/config.ts';
+import { type OidcServer, startOidcServer } from '../../test/support/oidc-server.ts';
 import { startProcess } from '../../test/support/process.ts';
 import { plainScrape, startPrometheus } from '../../test/support/prometheus-server.ts';
 import { controlKey, startSimulator } from '../../test/support/simulator.ts';
@@ -11,8 +12,11 @@ import { Ca } from '../../test/support/stub-vault/certificates.ts';
 import { roleName, VaultTestEnvironment } from '../../test/support/stub-vault/harness.ts';
 import { publicKeyOf, vectorText } from '../../test/support/vectors.ts';
 
-export const tokens = { billing: 'token-of-billing', payouts: 'token-of-payouts', trial: 'token-of-trial' };
+const tokens = { billing: 'token-of-billing', payouts: 'token-of-payouts', trial: 'token-of-trial' };
 const everything = { environments: ['*'], operations: ['*'], logins: ['acme', 'beta'] };
+
+/** Callers by token or, as `shop`, by JWT; and clients that are none. */
+export type Client = keyof typeof tokens | 'shop' | 'unknown' | 'expired';
 
 type KeyName = 'rsa-2048' | 'rsa-4096';
 
@@ -49,7 +53,12 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
   await putKey('beta', 'rsa-2048');
   const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
   const caFile = new Ca(vault.folder.path, 'gateway-ca').file;
-  const config = configOf({ baseUrl: gateway.url, caFile }, vault.vault.address, token);
+  const issuer = await startOidcServer();
+  stops.push(() => issuer.close());
+  const config = {
+    ...configOf({ baseUrl: gateway.url, caFile }, vault.vault.address, token),
+    jwtIssuers: { cluster: { issuer: issuer.url, audience: 'countersign' } },
+  };
   const countersign = await startProcess({ config });
   stops.push(() => countersign.close());
   const rules = globSync('deploy/prometheus/*.rules.yaml').map((file) => resolve(file));
@@ -59,6 +68,7 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
     url: `${countersign.url}/production/gw/api`,
     conditions,
     prometheus,
+    tokenOf: (client: Client) => tokenOf(client, issuer),
     vault: vault.vault,
     putKey,
     gatewayAccepts: (login: string, ...keys: readonly KeyName[]) =>
@@ -88,8 +98,20 @@ function configOf(gateway: { baseUrl: string; caFile: string }, vault: string, t
       caller('billing', { allow: [everything] }),
       caller('payouts', { allow: [everything] }),
       caller('trial', { mode: 'dry-run' }),
+      {
+        name: 'shop',
+        credentials: [{ jwt: { issuer: 'cluster', subject: 'system:serviceaccount:shop:checkout' } }],
+        allow: [everything],
+      },
     ],
   };
+}
+
+async function tokenOf(client: Client, issuer: OidcServer): Promise<string> {
+  if (client === 'unknown') return 'unknown-token';
+  if (client !== 'shop' && client !== 'expired') return tokens[client];
+  const exp = Math.floor(Date.now() / 1000) + (client === 'expired' ? -60 : 300);
+  return issuer.sign({ sub: 'system:serviceaccount:shop:checkout', exp });
 }
 
 /** About 60 ms for a read and 180 ms for a payment, with a long tail. */

@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { post } from '../../test/support/forwarding.ts';
-import { tokens } from './cluster.ts';
+import type { Client, RecordingCluster } from './cluster.ts';
+
+type Target = Pick<RecordingCluster, 'url' | 'tokenOf'>;
 
 /** A kind of request: its relative frequency, and its form. */
 interface RequestKind {
   readonly weight: number;
-  readonly caller: keyof typeof tokens | 'unknown';
+  readonly caller: Client;
   readonly path: string;
   readonly form: () => string;
 }
@@ -27,6 +29,8 @@ const requestKinds: readonly RequestKind[] = [
   { weight: 2, caller: 'billing', path: status, form: statusOf('acme', 'invoice-4') },
   { weight: 1, caller: 'billing', path: status, form: statusOf('acme', 'invoice-unknown') },
   { weight: 5, caller: 'trial', path: status, form: statusOf('acme', 'invoice-1') },
+  { weight: 12, caller: 'shop', path: status, form: statusOf('acme', 'invoice-1') },
+  { weight: 0.4, caller: 'expired', path: status, form: statusOf('acme', 'invoice-1') },
   { weight: 1, caller: 'billing', path: status, form: () => 'login=acme' },
   { weight: 0.7, caller: 'billing', path: status, form: statusOf('gamma', 'invoice-1') },
   { weight: 0.5, caller: 'unknown', path: status, form: statusOf('acme', 'invoice-1') },
@@ -34,8 +38,8 @@ const requestKinds: readonly RequestKind[] = [
 const totalWeight = requestKinds.reduce((sum, { weight }) => sum + weight, 0);
 
 /** A transfer whose connection the gateway resets before it responds: its outcome is unknown. */
-export const cutTransfer = (url: string) =>
-  send(url, {
+export const cutTransfer = (target: Target) =>
+  send(target, {
     weight: 0,
     caller: 'payouts',
     path: transfer,
@@ -47,12 +51,12 @@ export const cutTransfer = (url: string) =>
  *
  * @param rate requests per second, on average
  */
-export async function sendTraffic(url: string, rate: number, signal: AbortSignal): Promise<void> {
+export async function sendTraffic(target: Target, rate: number, signal: AbortSignal): Promise<void> {
   const inFlight = new Set<Promise<void>>();
   let next = performance.now();
   while (!signal.aborted) {
     for (; next <= performance.now(); next += pause(rate)) {
-      const sent = send(url, pick()).finally(() => inFlight.delete(sent));
+      const sent = send(target, pick()).finally(() => inFlight.delete(sent));
       inFlight.add(sent);
     }
     await wait(10);
@@ -71,8 +75,8 @@ function pick(): RequestKind | undefined {
   return requestKinds.find(({ weight }) => (at -= weight) < 0);
 }
 
-async function send(url: string, kind: RequestKind | undefined): Promise<void> {
+async function send({ url, tokenOf }: Target, kind: RequestKind | undefined): Promise<void> {
   if (kind === undefined) return;
-  const token = kind.caller === 'unknown' ? 'unknown-token' : tokens[kind.caller];
+  const token = await tokenOf(kind.caller);
   await post(`${url}${kind.path}`, kind.form(), { Authorization: `Bearer ${token}` });
 }

@@ -1,82 +1,125 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { CallerConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
-import { bearerToken, tokenDigest } from './bearer-token.ts';
+import { bearerToken, shortHash, tokenDigest } from './bearer-token.ts';
+import type { CertificateNames } from './certificate-names.ts';
+import { JwtError } from './jwt/jwt-error.ts';
+import { looksLikeJwt } from './jwt/parse-token.ts';
+import { FingerprintSet, RevokedCertificate } from './revoked-certificates.ts';
+import type { VerifiedCredential } from './verified-credential.ts';
 
 /** The credentials that a client presented. */
 export interface PresentedCredentials {
   /** The `Authorization` header; only the scheme `Bearer` counts. It is never forwarded. */
   readonly authorization: string | undefined;
-  /** Names in a client certificate that TLS has verified. */
-  readonly certificate:
-    | { readonly uris: readonly string[]; readonly dnsNames: readonly string[] }
-    | undefined;
+  /** A client certificate that TLS has verified. */
+  readonly certificate: PresentedCertificate | undefined;
 }
+
+export interface PresentedCertificate extends CertificateNames {
+  /** SHA-256 in the form of OpenSSL: `AB:CD:...`. */
+  readonly fingerprint: string;
+}
+
+export interface AuthenticatedCaller {
+  readonly caller: CallerConfig;
+  readonly credential: VerifiedCredential;
+}
+
+/** Throws ProxyError `caller-unknown`, which does not say what was wrong. */
+export type Authenticate = (presented: PresentedCredentials) => Promise<AuthenticatedCaller>;
 
 /** One method of authentication. `undefined`: no such credentials were presented. May be asynchronous, as with JWKS. */
 type Authenticator = (
   presented: PresentedCredentials,
-) => CallerConfig | undefined | Promise<CallerConfig | undefined>;
+) => AuthenticatedCaller | undefined | Promise<AuthenticatedCaller | undefined>;
+
+export interface AuthenticatorOptions {
+  readonly callers: readonly CallerConfig[];
+  /** SHA-256 fingerprints of client certificates that are not accepted, whatever else the client presents. */
+  readonly revokedCertificates?: readonly string[] | undefined;
+  /** Verifies a JWT. Absent if no issuer is configured. @throws JwtError */
+  readonly verifyJwt?: ((token: string) => Promise<AuthenticatedCaller>) | undefined;
+  /** For the demo: an unknown bearer token is ignored. */
+  readonly acceptUnknownTokens?: boolean | undefined;
+}
 
 /**
  * Finds the configured caller for credentials. An invalid bearer token is an error: there is no fallback to a
  * certificate or to `anonymous`.
- *
- * @param acceptUnknownTokens for the demo: an unknown bearer token is ignored
- *
- * The returned function throws ProxyError `caller-unknown`, which does not say what was wrong.
  */
-export function createAuthenticator(
-  callers: readonly CallerConfig[],
-  acceptUnknownTokens = false,
-): (presented: PresentedCredentials) => Promise<CallerConfig> {
-  const authenticators = [
-    byToken(callers, acceptUnknownTokens),
-    byCertificate(callers),
-    byAnonymous(callers),
-  ];
+export function createAuthenticator(options: AuthenticatorOptions): Authenticate {
+  const { callers, revokedCertificates = [] } = options;
+  const revoked = new FingerprintSet(revokedCertificates);
+  const authenticators = [byBearerToken(options), byCertificate(callers), byAnonymous(callers)];
   return async (presented) => {
+    const { certificate } = presented;
+    if (certificate !== undefined && revoked.has(certificate.fingerprint)) throw revokedCertificate();
     for (const authenticator of authenticators) {
-      const caller = await authenticator(presented);
-      if (caller !== undefined) return caller;
+      const authenticated = await authenticator(presented);
+      if (authenticated !== undefined) return authenticated;
     }
     throw invalidCredentials();
   };
 }
 
-function byToken(callers: readonly CallerConfig[], acceptUnknown: boolean): Authenticator {
+/** A token whose hash is configured is that credential, even if it has the form of a JWT. */
+function byBearerToken({ callers, verifyJwt, acceptUnknownTokens }: AuthenticatorOptions): Authenticator {
+  const byHash = tokenFinder(callers);
+  return async ({ authorization }) => {
+    const bearer = bearerToken(authorization);
+    if (bearer === undefined || (acceptUnknownTokens && bearer.token === undefined)) return undefined;
+    if (bearer.token === undefined) throw invalidCredentials();
+    const authenticated = byHash(bearer.token);
+    if (authenticated !== undefined) return authenticated;
+    if (verifyJwt !== undefined && looksLikeJwt(bearer.token)) {
+      return verifyJwt(bearer.token).catch((error: unknown) => {
+        throw error instanceof JwtError ? rejectedJwt(error) : error;
+      });
+    }
+    if (!acceptUnknownTokens) throw invalidCredentials();
+    return undefined;
+  };
+}
+
+function tokenFinder(callers: readonly CallerConfig[]): (token: string) => AuthenticatedCaller | undefined {
   const known = callers.flatMap((caller) =>
     caller.credentials.flatMap((credential) =>
       'tokenSha256' in credential ? [{ caller, digest: Buffer.from(credential.tokenSha256, 'hex') }] : [],
     ),
   );
-  return ({ authorization }) => {
-    const bearer = bearerToken(authorization);
-    if (bearer === undefined || (acceptUnknown && bearer.token === undefined)) return undefined;
-    if (bearer.token === undefined) throw invalidCredentials();
-    const digest = tokenDigest(bearer.token);
+  return (token) => {
+    const digest = tokenDigest(token);
     // Every digest is compared, so that the time does not depend on which one matches.
     const [match] = known.filter((entry) => timingSafeEqual(entry.digest, digest));
-    if (match === undefined && !acceptUnknown) throw invalidCredentials();
-    return match?.caller;
+    return match && { caller: match.caller, credential: { kind: 'token', tokenHash: shortHash(digest) } };
   };
 }
 
 function byCertificate(callers: readonly CallerConfig[]): Authenticator {
-  const byName = new Map<string, CallerConfig>();
+  const byUri = new Map<string, CallerConfig>();
+  const byDnsName = new Map<string, CallerConfig>();
+  const revoked = new Map(callers.map((caller) => [caller, new FingerprintSet(caller.revokedCertificates)]));
   for (const caller of callers) {
     for (const credential of caller.credentials) {
-      if ('certificateUri' in credential) byName.set(`uri ${credential.certificateUri}`, caller);
-      if ('certificateDns' in credential)
-        byName.set(`dns ${credential.certificateDns.toLowerCase()}`, caller);
+      if ('certificateUri' in credential) byUri.set(credential.certificateUri, caller);
+      if ('certificateDns' in credential) byDnsName.set(credential.certificateDns.toLowerCase(), caller);
     }
   }
   return ({ certificate }) => {
-    const names = [
-      ...(certificate?.uris ?? []).map((uri) => `uri ${uri}`),
-      ...(certificate?.dnsNames ?? []).map((name) => `dns ${name.toLowerCase()}`),
+    if (certificate === undefined) return undefined;
+    const { uris, dnsNames, fingerprint } = certificate;
+    const matches = [
+      ...uris.map((name) => ({ name, caller: byUri.get(name) })),
+      ...dnsNames.map((name) => ({ name, caller: byDnsName.get(name.toLowerCase()) })),
     ];
-    return names.map((name) => byName.get(name)).find((caller) => caller !== undefined);
+    for (const { name, caller } of matches) {
+      if (caller === undefined) continue;
+      if (revoked.get(caller)?.has(fingerprint)) throw revokedCertificate();
+      const names = { certificateName: name, certificateFingerprint: fingerprint };
+      return { caller, credential: { kind: 'certificate', ...names } };
+    }
+    return undefined;
   };
 }
 
@@ -85,13 +128,30 @@ function byAnonymous(callers: readonly CallerConfig[]): Authenticator {
   const anonymous = callers.find((caller) =>
     caller.credentials.some((credential) => 'anonymous' in credential),
   );
-  return () => anonymous;
+  return () => anonymous && { caller: anonymous, credential: { kind: 'anonymous' } };
 }
 
-function invalidCredentials(): ProxyError {
+/** Seconds: long enough for a refresh of the keys, short enough for a caller to wait. */
+const issuerRetryAfter = 5;
+
+function rejectedJwt(cause: JwtError): ProxyError {
+  if (cause.problem !== 'jwt-keys-unavailable') return invalidCredentials(cause);
+  return new ProxyError(
+    'issuer-unavailable',
+    'The keys of the token issuer are temporarily unavailable. Retry later.',
+    { cause, retryAfter: issuerRetryAfter },
+  );
+}
+
+function revokedCertificate(): ProxyError {
+  return invalidCredentials(new RevokedCertificate());
+}
+
+/** @param cause for the log; the response is the same for each */
+function invalidCredentials(cause?: JwtError | RevokedCertificate): ProxyError {
   return new ProxyError(
     'caller-unknown',
     'Unknown or invalid credentials. Send "Authorization: Bearer <token>" with the token of a configured caller, or use its client certificate.',
-    { headers: { 'WWW-Authenticate': 'Bearer realm="countersign"' } },
+    { cause, headers: { 'WWW-Authenticate': 'Bearer realm="countersign"' } },
   );
 }

@@ -10,6 +10,11 @@ export function bearerToken(authorization = ''): { readonly token?: string } | u
   return /^Bearer\b/i.test(authorization) ? {} : undefined;
 }
 
+/** The first 8 hex digits of a token's digest: enough to find it in the configuration, too few to guess it. */
+export function shortHash(digest: Buffer): string {
+  return digest.toString('hex').slice(0, 8);
+}
+
 /** What the configuration has as `tokenSha256`. */
 export function tokenDigest(token: string): Buffer {
   return createHash('sha256').update(token).digest();

@@ -1,4 +1,7 @@
-import type { PresentedCredentials } from './authenticate.ts';
+export interface CertificateNames {
+  readonly uris: readonly string[];
+  readonly dnsNames: readonly string[];
+}
 
 const separator = ', ';
 
@@ -8,7 +11,7 @@ const separator = ', ';
  * that cannot be parsed as a whole has no names. Whitespace within a name stays, so that names are compared exactly
  * as the certificate authority signed them.
  */
-export function parseSubjectAltName(subjectAltName = ''): NonNullable<PresentedCredentials['certificate']> {
+export function parseSubjectAltName(subjectAltName = ''): CertificateNames {
   const entries = subjectAltName.match(/(?<=^|, )(?:[^,"]|"(?:[^"\\]|\\.)*")+/g) ?? [];
   if (entries.join(separator) !== subjectAltName) return { uris: [], dnsNames: [] };
   const namesOf = (kind: string): string[] =>

@@ -5,7 +5,7 @@ import type { Config } from './schema.ts';
 
 /** The configuration with absolute file paths. In the file they are relative to its directory. */
 export function resolveFiles(config: Config, base: string): Config {
-  const { proxy, environments, keys } = config;
+  const { proxy, environments, keys, jwtIssuers } = config;
   const resolved = <T extends object>(part: T): T => ({
     ...part,
     ...Object.fromEntries(filesIn(part).map(([field, file]) => [field, resolve(base, file)])),
@@ -15,6 +15,17 @@ export function resolveFiles(config: Config, base: string): Config {
     ...config,
     proxy: proxy.tls === undefined ? proxy : { ...proxy, tls: resolved(proxy.tls) },
     environments: withoutPrototype(Object.fromEntries(resolvedEnvironments)),
+    jwtIssuers: withoutPrototype(
+      Object.fromEntries(
+        Object.entries(jwtIssuers).map(([name, { jwks, ...part }]) => [
+          name,
+          {
+            ...resolved(part),
+            ...(jwks && { jwks: 'file' in jwks ? { file: resolve(base, jwks.file) } : jwks }),
+          },
+        ]),
+      ),
+    ),
     keys:
       keys.source === 'directory'
         ? { ...keys, directory: resolve(base, keys.directory) }
@@ -23,19 +34,31 @@ export function resolveFiles(config: Config, base: string): Config {
 }
 
 /** Every file that the configuration references, with the path of the field. */
-export function referencedFiles({ proxy, environments, keys }: Config): { path: Path; file: string }[] {
+export function referencedFiles({
+  proxy,
+  environments,
+  keys,
+  jwtIssuers,
+}: Config): { path: Path; file: string }[] {
   const parts: [path: Path, part: object][] = [
     [['proxy', 'tls'], proxy.tls ?? {}],
     ...Object.entries(environments).map(([name, part]): [Path, object] => [['environments', name], part]),
     [['keys', 'vault'], keys.source === 'vault' ? keys.vault : {}],
     [['keys', 'vault', 'auth'], keys.source === 'vault' ? keys.vault.auth : {}],
+    ...Object.entries(jwtIssuers).map(([name, part]): [Path, object] => [['jwtIssuers', name], part]),
   ];
-  return parts.flatMap(([path, part]) =>
+  const keySets = Object.entries(jwtIssuers).flatMap(([name, { jwks }]) =>
+    jwks !== undefined && 'file' in jwks
+      ? [{ path: ['jwtIssuers', name, 'jwks', 'file'], file: jwks.file }]
+      : [],
+  );
+  const named = parts.flatMap(([path, part]) =>
     filesIn(part).map(([field, file]) => ({ path: [...path, field], file })),
   );
+  return [...named, ...keySets];
 }
 
-/** Fields of this object that name a file. In the schema, all their names end in `File`. */
+/** Fields of this object that name a file. In the schema, all their names end in `File`, except `jwks.file`. */
 function filesIn(part: object): [field: string, file: string][] {
   return Object.entries(part).filter(
     (entry): entry is [string, string] => entry[0].endsWith('File') && typeof entry[1] === 'string',

@@ -17,7 +17,7 @@ export type Parts = ReturnType<typeof parsePartially>;
  * `undefined` means that a part is present but invalid.
  */
 export function parsePartially(value: unknown) {
-  const { proxy, environments, operations, keys, callers } = entriesOf(value);
+  const { proxy, environments, operations, keys, jwtIssuers, callers } = entriesOf(value);
   return {
     proxy: parseOrUndefined(configSchema.shape.proxy, proxy),
     environments: new Map(
@@ -25,6 +25,10 @@ export function parsePartially(value: unknown) {
     ),
     operations: overrides(operations),
     canary: entriesOf(entriesOf(keys)['rotation'])['canary'] === true,
+    /** The `iss` claim by name. */
+    jwtIssuers: new Map(
+      Object.entries(entriesOf(jwtIssuers)).map(([name, entry]) => [name, entriesOf(entry)['issuer']]),
+    ),
     callers: itemsOf(callers).map((entry) => {
       const { name, credentials, allow } = entriesOf(entry);
       return {

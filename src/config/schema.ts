@@ -1,9 +1,20 @@
 import { z } from 'zod';
-import { caller } from './schema/caller.ts';
+import { caller, revokedCertificates } from './schema/caller.ts';
 import { environments } from './schema/environment.ts';
+import { issuerName, jwtIssuer } from './schema/jwt-issuer.ts';
 import { keys, type vault } from './schema/keys.ts';
 import { type operation, type operationOverride, operationOverrides } from './schema/operation.ts';
-import { count, duration, filePath, hostName, port, text, timeout, wholeNumber } from './schema/values.ts';
+import {
+  count,
+  dictionary,
+  duration,
+  filePath,
+  hostName,
+  port,
+  text,
+  timeout,
+  wholeNumber,
+} from './schema/values.ts';
 
 const tls = z.strictObject({
   certFile: filePath.describe('PEM file of the certificate chain.'),
@@ -41,6 +52,12 @@ const proxy = z.strictObject({
     ),
   maxParameters: count.prefault(1000).describe('Maximum number of form parameters.'),
   timeouts: listenerTimeouts.prefault({}).describe('Time limits for clients.'),
+  allowPlaintext: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Accept bearer tokens and JWTs without TLS on a non-loopback address, for a service mesh or a proxy that terminates TLS.',
+    ),
   allowAnonymous: z.boolean().default(false).describe('Allow anonymous callers on a non-loopback address.'),
 });
 
@@ -81,7 +98,11 @@ export const configSchema = z.strictObject(
     ),
     keys: keys.describe('The key source: where control keys and RSA private keys come from.'),
     signing: signing.prefault({}).describe('Limits for RSA signing.'),
-    callers: z.array(caller).default([]).describe('Callers and what each may do.'),
+    jwtIssuers: dictionary(issuerName, jwtIssuer)
+      .prefault({})
+      .describe('Issuers of JSON Web Tokens by name, for credentials of callers.'),
+    revokedCertificates,
+    callers: z.array(caller).prefault([]).describe('Callers and what each may do.'),
     log: z
       .strictObject({
         level: z.enum(logLevels).default('info').describe('Minimum level to log.'),
@@ -101,6 +122,7 @@ export type EnvironmentConfig = Config['environments'][string];
 export type OperationOverride = z.output<typeof operationOverride>;
 export type OperationConfig = z.output<typeof operation>;
 export type CallerConfig = Config['callers'][number];
+export type JwtIssuerConfig = Config['jwtIssuers'][string];
 export type KeysConfig = Config['keys'];
 export type CacheConfig = KeysConfig['cache'];
 export type VaultConfig = z.output<typeof vault>;

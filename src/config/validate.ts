@@ -4,6 +4,7 @@ import { parsePartially } from './partial-parse.ts';
 import { type Finding, inOrder, type Path, type Problem, pathText } from './problem.ts';
 import { callerFindings } from './rules/callers.ts';
 import { environmentFindings } from './rules/environments.ts';
+import { jwtFindings } from './rules/jwt.ts';
 import { type BuiltIn, operationFindings, operationNames } from './rules/operations.ts';
 import { type Config, configSchema } from './schema.ts';
 import { readDocument } from './yaml/parse.ts';
@@ -52,5 +53,6 @@ function crossFieldFindings(value: unknown, builtIn: BuiltIn): Finding[] {
     ...environmentFindings(parts),
     ...operationFindings(parts, builtIn),
     ...callerFindings(parts, operationNames(parts, builtIn)),
+    ...jwtFindings(parts),
   ];
 }

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { VerifiedCredential } from '../auth/verified-credential.ts';
 import type { KeyUse } from '../keys/key-history.ts';
 import type { KeySourceObserver, LoginRef } from '../keys/key-source.ts';
 import type { SelectionReason } from '../keys/selection-reason.ts';
@@ -19,6 +20,7 @@ export interface AttemptFailure {
 export interface DecisionLog {
   /** Every line that is written in `work`, and in what it starts, has the ID of the request. */
   forRequest<T>(requestId: string, work: () => T): T;
+  callerAuthenticated(caller: string, credential: VerifiedCredential): void;
   /** @param login only after the caller was authorized to use it */
   requestRouted(facts: RequestFacts, login: string): void;
   keySelected(login: LoginRef, use: KeyUse, reason: SelectionReason): void;
@@ -40,6 +42,8 @@ export function createDecisionLog({ debug }: Pick<Logger, 'debug'>): DecisionLog
   };
   return {
     forRequest: (requestId, work) => requests.run(requestId, work),
+    callerAuthenticated: (caller, { kind, ...identity }) =>
+      write('caller authenticated', { caller, credential: kind, ...identity }),
     requestRouted: ({ caller, environment, operation, readOnly }, login) =>
       write('request routed', { caller, environment, operation, readOnly, login }),
     keySelected: ({ environment, login }, { operation, key: { kind, version } }, reason) =>

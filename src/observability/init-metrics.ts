@@ -1,3 +1,4 @@
+import type { JwtResult } from '../auth/jwt/verify.ts';
 import type { CacheResult } from '../keys/key-source.ts';
 import type { MethodName } from '../oauth1/methods.ts';
 import type { GatewayErrorCode, GatewayResult, Rejection, RequestContext } from '../request-context.ts';
@@ -12,6 +13,22 @@ const causes: readonly Rejection[] = ['current-key', 'other-key', 'clock-skew'];
 const keyResults: readonly CacheResult[] = ['fresh', 'stale', 'fetched', 'missing', 'failed'];
 const canaryResults: readonly CanaryResult[] = ['accepted', 'switched', 'rejected', 'failed'];
 const decisions: readonly AuthorizationDecision[] = ['allowed', 'denied', 'would-deny'];
+const jwtResults: readonly JwtResult[] = [
+  'accepted',
+  'jwt-malformed',
+  'jwt-header',
+  'jwt-issuer',
+  'jwt-algorithm',
+  'jwt-key',
+  'jwt-signature',
+  'jwt-expired',
+  'jwt-not-yet-valid',
+  'jwt-audience',
+  'jwt-claim',
+  'jwt-no-caller',
+  'jwt-ambiguous',
+  'jwt-keys-unavailable',
+];
 const methodNames: readonly MethodName[] = ['HMAC-SHA1', 'RSA-SHA256'];
 /** Gateway statuses that dashboards and alerts use. */
 const statuses: readonly string[] = ['200', '403', '500', '502', '503', '504'];
@@ -32,7 +49,10 @@ const outcomes: readonly { readonly outcome: RequestContext['outcome']; readonly
  * Initializes series to 0 before their first event, because `rate()` and `increase()` miss the first increment of a
  * new series. Not for labels with too many values: callers by status, logins.
  */
-export function initializeSeries(metrics: Metrics, { environments, callers }: LabelDomain): void {
+export function initializeSeries(
+  metrics: Metrics,
+  { environments, callers, issuers = [] }: LabelDomain,
+): void {
   for (const [environment, { operations, payments = [], maxInFlight }] of Object.entries(environments)) {
     metrics.inFlightLimit.set({ environment }, maxInFlight);
     metrics.inFlight.inc({ environment }, 0);
@@ -44,6 +64,11 @@ export function initializeSeries(metrics: Metrics, { environments, callers }: La
   }
   for (const caller of callers) {
     for (const decision of decisions) metrics.decisions.inc({ caller, decision }, 0);
+  }
+  for (const issuer of issuers) {
+    // Unlike `set`, leaves the time of a fetch before a reload.
+    metrics.jwtKeysFetched.inc({ issuer }, 0);
+    for (const result of jwtResults) metrics.jwtVerifications.inc({ issuer, result }, 0);
   }
   metrics.keyProblems.inc({ environment: 'none' }, 0);
   for (const method of methodNames) metrics.signatures.inc({ method }, 0);

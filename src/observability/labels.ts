@@ -16,18 +16,22 @@ export interface LabelDomain {
     >
   >;
   readonly callers: readonly string[];
+  /** Issuers of JWTs. */
+  readonly issuers?: readonly string[];
 }
 
 export type Labels = ReturnType<typeof createLabels>;
 
 /** Limits label values to configured names, whatever a request contains. */
-export function createLabels({ environments, callers }: LabelDomain) {
+export function createLabels({ environments, callers, issuers = [] }: LabelDomain) {
   const environmentNames = new Set(Object.keys(environments));
   const operationNames = new Set(Object.values(environments).flatMap(({ operations }) => operations));
   const callerNames = new Set(callers);
+  const issuerNames = new Set(issuers);
   return {
     environment: (name: string | undefined) => ({ environment: toKnownLabel(environmentNames, name) }),
     caller: (name: string | undefined) => ({ caller: toKnownLabel(callerNames, name) }),
+    issuer: (name: string | undefined) => ({ issuer: toKnownLabel(issuerNames, name) }),
     route: (environment: string | undefined, operation: string | undefined) => ({
       environment: toKnownLabel(environmentNames, environment),
       operation: toKnownLabel(operationNames, operation),

@@ -44,7 +44,8 @@ export function sampleRejections(log: Logger, { suppressed, monotonic }: Samplin
   };
 }
 
-/** Server errors always have a line. */
+/** Server errors always have a line, except one that anybody can cause while the keys of an issuer are missing. */
 function isSampled({ caller, reason }: RequestContext): boolean {
-  return caller === undefined && reason !== undefined && errorTable[reason].status < 500;
+  if (caller !== undefined || reason === undefined) return false;
+  return errorTable[reason].status < 500 || reason === 'issuer-unavailable';
 }

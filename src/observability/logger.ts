@@ -34,10 +34,21 @@ export interface Logger {
   readonly debug?: (message: string, fields: DebugFields) => void;
 }
 
-/** The allow-list of debug lines: configured names, closed values and numbers; a login only if it is granted. */
+/**
+ * The allow-list of debug lines: what identifies a verified credential, configured names, closed values and numbers; a
+ * login only if it is granted.
+ */
 const debugFields = [
   'requestId',
   'caller',
+  'credential',
+  'tokenHash',
+  'certificateName',
+  'certificateFingerprint',
+  'issuer',
+  'subject',
+  'keyId',
+  'tokenId',
   'environment',
   'operation',
   'readOnly',
@@ -145,6 +156,8 @@ function rejectionFieldsOf({
     method: rejected.method,
     credential: rejected.credential,
     tokenHash: rejected.tokenHash,
+    jwtProblem: rejected.jwtProblem,
+    jwtSubject: rejected.jwtSubject,
     certificateSubject: rejected.certificateSubject,
     certificateIssuer: rejected.certificateIssuer,
     certificateProblem: rejected.certificateProblem,

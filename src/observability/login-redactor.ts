@@ -72,14 +72,15 @@ export class LoginRedactor {
     return rejected === undefined ? redacted : { ...redacted, rejected: this.#redactRejected(rejected) };
   }
 
-  /** The names in a certificate are whatever its maker chose. */
+  /** The names in a certificate or a JWT are whatever its maker chose. */
   #redactRejected(
     rejected: NonNullable<RequestContext['rejected']>,
   ): NonNullable<RequestContext['rejected']> {
-    const { login, certificateSubject, certificateIssuer } = rejected;
+    const { login, jwtSubject, certificateSubject, certificateIssuer } = rejected;
     return {
       ...rejected,
       login: login && this.text(login),
+      jwtSubject: jwtSubject && this.#name(jwtSubject),
       certificateSubject: certificateSubject && this.#name(certificateSubject),
       certificateIssuer: certificateIssuer && this.#name(certificateIssuer),
     };

@@ -1,3 +1,5 @@
+import { jwtMetrics } from './jwt-metric-definitions.ts';
+
 type Labels<Name extends string> = Record<Name, string>;
 
 export interface CounterOf<Name extends string> {
@@ -34,6 +36,7 @@ export type Metrics = ReturnType<typeof createMetrics>;
 export function createMetrics(make: MetricFactory) {
   return {
     ...requestMetrics(make),
+    ...jwtMetrics(make),
     ...gatewayMetrics(make),
     ...keyMetrics(make),
     ...keySourceMetrics(make),

@@ -1,3 +1,4 @@
+import type { JwtResult } from '../auth/jwt/verify.ts';
 import type { KeyFallbackObserver } from '../keys/key-retry.ts';
 import type { KeySourceObserver } from '../keys/key-source.ts';
 import type { MethodName } from '../oauth1/methods.ts';
@@ -52,6 +53,12 @@ export interface MetricsObserver extends KeySourceObserver, KeyFallbackObserver 
    * @param at seconds since 1970
    */
   configLoaded(successful: boolean, at: number): void;
+  /** @param issuer name in the configuration; `undefined` if the token has none of those */
+  jwtVerified(issuer: string | undefined, result: JwtResult): void;
+  /** @param at seconds since 1970 */
+  jwtKeysFetched(issuer: string, at: number): void;
+  /** The issuer is no longer in the configuration. */
+  jwtKeysRemoved(issuer: string): void;
   authorizationDecided(caller: string, decision: AuthorizationDecision): void;
 }
 

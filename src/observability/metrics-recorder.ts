@@ -46,6 +46,9 @@ export function createMetricsRecorder(metrics: Metrics, labels: () => Labels): M
     },
     authorizationDecided: (caller, decision) =>
       metrics.decisions.inc({ ...labels().caller(caller), decision }),
+    jwtVerified: (issuer, result) => metrics.jwtVerifications.inc({ ...labels().issuer(issuer), result }),
+    jwtKeysFetched: (issuer, at) => metrics.jwtKeysFetched.set(labels().issuer(issuer), at),
+    jwtKeysRemoved: (issuer) => metrics.jwtKeysFetched.remove(labels().issuer(issuer)),
     ...certificateRecorder(metrics, labels),
     ...keyRecorder(metrics, keys, labels),
   };

@@ -55,6 +55,7 @@ function merge(earlier: LabelDomain, later: LabelDomain): LabelDomain {
   return {
     environments: { ...earlier.environments, ...later.environments },
     callers: [...new Set([...earlier.callers, ...later.callers])],
+    issuers: [...new Set([...(earlier.issuers ?? []), ...(later.issuers ?? [])])],
   };
 }
 

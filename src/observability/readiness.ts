@@ -7,6 +7,8 @@ export interface ReadinessInputs extends LogState {
   readonly keySourceReady: boolean;
   /** Some keys are cached, so signing continues while the source fails. */
   readonly keysCached: boolean;
+  /** The keys of every JWT issuer are available. Without them, only callers with a JWT are rejected. */
+  readonly jwtKeysAvailable: boolean;
 }
 
 export interface Readiness {
@@ -22,12 +24,13 @@ export interface Readiness {
  * a log that cannot be written: one full volume would take out every instance.
  */
 export function computeReadiness(inputs: ReadinessInputs): Readiness {
-  const { draining, keySourceReady, keysCached, logLinesDropped, logStalled } = inputs;
+  const { draining, keySourceReady, keysCached, jwtKeysAvailable, logLinesDropped, logStalled } = inputs;
   const reasons = [
     ...(draining ? ['draining'] : []),
     ...(keySourceReady || keysCached ? [] : ['key-source-never-reached']),
   ];
   const warnings = [
+    ...(jwtKeysAvailable ? [] : ['jwt-keys-unavailable']),
     ...(logLinesDropped ? ['log-lines-dropped'] : []),
     ...(logStalled ? ['log-stalled'] : []),
   ];

@@ -1,5 +1,5 @@
 import type { Request, Response } from 'express';
-import type { PresentedCredentials } from '../auth/authenticate.ts';
+import type { Authenticate } from '../auth/authenticate.ts';
 import { type AccessRequest, isAllowed } from '../auth/authorize.ts';
 import type { CallerConfig } from '../config/schema.ts';
 import { ProxyError, type Reason } from '../errors.ts';
@@ -36,7 +36,7 @@ import { outcomeWithoutResponse, withTrueOutcome } from './outcome.ts';
 import { rejectedTarget, type TargetLookup } from './rejected-target.ts';
 
 export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock {
-  readonly authenticate: (presented: PresentedCredentials) => Promise<CallerConfig>;
+  readonly authenticate: Authenticate;
   readonly readForm: ReadForm;
   readonly limiter: ConcurrencyLimiter;
   readonly memory: MemoryBudget;
@@ -68,7 +68,9 @@ export function createHandler(
     } catch (error) {
       const problem = toProxyError(error, work, options);
       // Read now, since the connection may end with the response.
-      const client = tracedReasons.has(problem.reason) && clientDetails(request, options.clock());
+      const client =
+        tracedReasons.has(problem.reason) &&
+        clientDetails(request, options.clock(), { cause: problem.cause, ...work.facts });
       // If the response was complete before an abort, that response counts.
       result = (await sendProblem(request, response, work.identity, problem)) ?? (await delivery);
       if (client !== false) {
@@ -87,7 +89,7 @@ export function createHandler(
 }
 
 /** Errors whose log line says which client it was. */
-const tracedReasons: ReadonlySet<Reason> = new Set(['caller-unknown', 'not-allowed']);
+const tracedReasons: ReadonlySet<Reason> = new Set(['caller-unknown', 'issuer-unavailable', 'not-allowed']);
 
 /** The state of one request while it is handled. */
 interface Work {
@@ -148,8 +150,10 @@ async function processRequest(
 ): Promise<{ gatewayResponse: GatewayResponse; destination: Destination }> {
   const { facts, upstream, memory } = work;
   validateRequestHead(request);
-  const caller = await options.authenticate(presentedCredentials(request, options.clock()));
+  const { caller, credential } = await options.authenticate(presentedCredentials(request, options.clock()));
   facts.caller = caller.name;
+  facts.credential = credential;
+  options.decisions?.callerAuthenticated(caller.name, credential);
   const destination = options.resolve(request.url);
   facts.environment = destination.environment;
   facts.operation = destination.operation.name;
@@ -165,8 +169,9 @@ async function processRequest(
   facts.login = login;
   options.decisions?.requestRouted(facts, login);
   validateParameters(destination.operation, form);
-  const gatewayResponse = await sendWithinLimit(
+  const gatewayResponse = await sendWithinLimits(
     { record: upstream, destination, login, form, memory },
+    caller,
     options,
   );
   return { gatewayResponse, destination };
@@ -199,13 +204,17 @@ function authorize(
   }
 }
 
-/** Holds a slot of the environment until the gateway has responded, even if the client disconnects. */
-async function sendWithinLimit(
+/** Holds slots of the environment and the caller until the gateway has responded, even if the client disconnects. */
+async function sendWithinLimits(
   request: ValidatedRequest,
+  { name: caller, maxInFlight = Number.POSITIVE_INFINITY }: CallerConfig,
   { limiter, metrics, forwarder }: HandlerOptions,
 ): Promise<GatewayResponse> {
   const { environment, settings } = request.destination;
-  const release = limiter.acquire(environment, settings.maxInFlight);
+  const release = limiter.acquire(
+    { environment, caller },
+    { environment: settings.maxInFlight, caller: maxInFlight },
+  );
   metrics.upstreamStarted(environment);
   try {
     return await forwarder.send(request);

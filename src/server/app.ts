@@ -1,6 +1,6 @@
 import express, { type Express } from 'express';
 import helmet, { type HelmetOptions } from 'helmet';
-import { createAuthenticator } from '../auth/authenticate.ts';
+import { type AuthenticatorOptions, createAuthenticator } from '../auth/authenticate.ts';
 import type { Routes } from '../gateway/router.ts';
 import { createHandler, type HandlerOptions } from '../proxy/handler.ts';
 import { createFormReader } from '../proxy/inbound/read-form.ts';
@@ -14,6 +14,7 @@ export interface AppOptions
     Omit<ForwarderOptions, 'canaries' | 'signer'> {
   /** For the demo only: an unknown bearer token is ignored. No configuration can set this. */
   readonly acceptUnknownTokens?: boolean;
+  readonly verifyJwt: AuthenticatorOptions['verifyJwt'];
 }
 
 /** For API responses: a browser that opens one may run nothing. Headers that only concern web pages are off. */
@@ -37,7 +38,7 @@ export function createApp(routes: Routes, options: AppOptions): Express {
   const { maxBodyBytes, maxParameters, timeouts } = config.proxy;
   const handle = createHandler({
     ...options,
-    authenticate: createAuthenticator(config.callers, options.acceptUnknownTokens),
+    authenticate: createAuthenticator({ ...config, ...options }),
     resolve,
     readForm: createFormReader({ maxBodyBytes, maxParameters, timeout: timeouts.body }),
     responseReadTimeout: timeouts.body,

@@ -1,4 +1,5 @@
 import type { RequestListener } from 'node:http';
+import { createJwtVerifier } from '../auth/jwt/verify.ts';
 import type { Config } from '../config/schema.ts';
 import type { Routes } from '../gateway/router.ts';
 import type { LabelDomain } from '../observability/labels.ts';
@@ -9,10 +10,12 @@ import type { TlsUser } from '../tls/files.ts';
 import type { TlsMaterial } from '../tls/material.ts';
 import { type AppOptions, createApp } from './app.ts';
 import { type Certificates, materialOf } from './certificates.ts';
+import { type JwtIssuers, jwtObserver, startJwtIssuers } from './jwt-issuers.ts';
 import { createKeyServices, type KeyServices } from './key-services.ts';
 
 /** What survives a reload of the configuration. */
-export interface RuntimeOptions extends Omit<AppOptions, 'isKnownLogin' | 'keySelector' | 'upstreams'> {
+export interface RuntimeOptions
+  extends Omit<AppOptions, 'isKnownLogin' | 'keySelector' | 'upstreams' | 'verifyJwt'> {
   readonly logState: () => LogState;
 }
 
@@ -21,6 +24,7 @@ export interface Runtime {
   readonly config: Config;
   readonly handle: RequestListener;
   readonly keys: KeyServices;
+  readonly jwtIssuers: JwtIssuers;
   readiness(draining: boolean): Readiness;
   /** Replaces the certificates for connections to Vault or to a gateway. */
   useTls(user: TlsUser, material: TlsMaterial): void;
@@ -52,18 +56,27 @@ export function startRuntime(
   );
   const tls = materialOf(certificates, { role: 'vault' });
   const keys = createKeyServices(config.keys, tls, options, previous?.keys);
+  const jwtIssuers = startJwtIssuers(config.jwtIssuers, options, previous?.jwtIssuers);
   const configuredLogins = new Set(loginsIn(config));
   const isKnownLogin: AppOptions['isKnownLogin'] = (ref) =>
     configuredLogins.has(ref.login) || keys.cache.cached(ref) !== undefined;
   return {
     config,
-    handle: createApp(routes, { ...options, isKnownLogin, keySelector: keys.keySelector, upstreams }),
+    handle: createApp(routes, {
+      ...options,
+      isKnownLogin,
+      keySelector: keys.keySelector,
+      upstreams,
+      verifyJwt: jwtVerifierOf(config, jwtIssuers, options),
+    }),
     keys,
+    jwtIssuers,
     readiness: (draining) =>
       computeReadiness({
         draining,
         keySourceReady: keys.source.ready(),
         keysCached: keys.cache.hasUsableEntries(),
+        jwtKeysAvailable: jwtIssuers.available(),
         ...options.logState(),
       }),
     useTls({ role, environment = '' }, material) {
@@ -75,11 +88,21 @@ export function startRuntime(
     },
     stop: async (next) => {
       for (const upstream of upstreams.values()) upstream.drain();
+      jwtIssuers.stop(next?.jwtIssuers);
       if (next?.keys.cache !== keys.cache) keys.cache.stop();
       if (next !== undefined && next.keys.inUse !== keys.inUse) keys.cache.retire();
       if (next?.keys.source !== keys.source) await keys.source.stop();
     },
   };
+}
+
+function jwtVerifierOf(
+  { callers }: Config,
+  { list: issuers }: JwtIssuers,
+  options: RuntimeOptions,
+): AppOptions['verifyJwt'] {
+  if (issuers.length === 0) return undefined;
+  return createJwtVerifier({ callers, issuers, observer: jwtObserver(options), clock: options.clock });
 }
 
 /** The names of a configuration that may become label values. */
@@ -90,7 +113,11 @@ export function labelDomainOf({ config, operations: table }: Routes): LabelDomai
     const namesIn = (list: typeof operations): string[] => list.map((operation) => operation.name);
     return [name, { operations: namesIn(operations), payments: namesIn(payments), maxInFlight }] as const;
   });
-  return { environments: Object.fromEntries(environments), callers: config.callers.map(({ name }) => name) };
+  return {
+    environments: Object.fromEntries(environments),
+    callers: config.callers.map(({ name }) => name),
+    issuers: Object.keys(config.jwtIssuers),
+  };
 }
 
 /** The logins that the configuration contains literally. Log and metrics may show them. */

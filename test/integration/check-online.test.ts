@@ -10,6 +10,7 @@ import {
   oldControlKey,
   oldKey,
 } from '../support/keys-test-environment.ts';
+import { issuerKey, startOidcServer } from '../support/oidc-server.ts';
 import { writeKeys } from '../support/service.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
@@ -88,6 +89,29 @@ describe('check --online', () => {
     ];
     expect(out.replaceAll(/\n {2,}/g, ' ')).toMatch(new RegExp(`^${expected.join('\n')}$`));
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
+  });
+
+  it('fetches the keys of each JWT issuer', async () => {
+    const issuer = await startOidcServer({ keys: [issuerKey('a'), issuerKey('b', 'RS256')] });
+    const jwtIssuers = {
+      idp: { issuer: issuer.url, audience: 'countersign' },
+      other: { issuer: 'x', audience: 'countersign', jwks: { url: `${issuer.url}/nothing` } },
+    };
+    const { code, rows } = await checks(configWith([], { jwtIssuers }));
+    await issuer.close();
+    expect(code).toBe(1);
+    expect(rows.filter((row) => row.check === 'jwt-issuer')).toEqual([
+      expect.objectContaining({
+        subject: 'idp',
+        result: 'ok',
+        detail: `${issuer.url}: 2 public keys (P-256, RSA)`,
+      }),
+      expect.objectContaining({
+        subject: 'other',
+        result: 'failed',
+        detail: `${issuer.url}/nothing: status 404 instead of 200`,
+      }),
+    ]);
   });
 
   it('reads only the kinds of key that the granted operations require', async () => {

@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { Agent, request as httpsRequest, type RequestOptions } from 'node:https';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
@@ -95,6 +96,19 @@ async function sendWith(name: string | undefined, of: TestProxy = proxy, more: R
 whereOpensslIs('a caller with a client certificate', () => {
   it('is authenticated by its URI', async () => {
     expect(await sendWith('uri')).toEqual({ status: 200, caller: 'billing' });
+  });
+
+  it('has the name and the fingerprint of its certificate in the debug log', async () => {
+    const debugging = await start(ours, { logLevel: 'debug' });
+    await sendWith('uri', debugging);
+    expect(debugging.logLines('caller authenticated')).toEqual([
+      expect.objectContaining({
+        caller: 'billing',
+        credential: 'certificate',
+        certificateName: 'spiffe://test/ns/pay/sa/billing',
+        certificateFingerprint: new X509Certificate(certificates.get('uri')?.cert ?? '').fingerprint256,
+      }),
+    ]);
   });
 
   it('is authenticated by its DNS name, case-insensitively', async () => {

@@ -45,6 +45,7 @@ describe('at level debug', () => {
   it('a request shows its route, its key and why, and each attempt', async () => {
     const proxy = await start();
     expect(await decisions(proxy, await proxy.balance())).toEqual([
+      'caller authenticated: caller=local credential=anonymous',
       'authorization decided: caller=local decision=allowed',
       'request routed: caller=local operation=manager-balance readOnly=true login=acme',
       'key source read: source=directory',
@@ -72,7 +73,7 @@ describe('at level debug', () => {
     const [newest = 0, older = 0] = selected.map((line) => Number(/keyVersion=(\d+)/.exec(line)?.[1]));
     expect(newest).toBeGreaterThan(older);
     expect(
-      lines.filter((line) => !/^(authorization|request|key (selected|source|lookup))/.test(line)),
+      lines.filter((line) => !/^(caller|authorization|request|key (selected|source|lookup))/.test(line)),
     ).toEqual([
       'gateway responded: operation=manager-balance status=403',
       'gateway responded: operation=manager-balance status=200',

@@ -7,6 +7,8 @@ import { parameter } from '../../src/simulator/verified-request.ts';
 import { everything, tokenCredential } from '../support/config.ts';
 import { paths, statusForm, transferForm } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
+import { jwtCaller } from '../support/jwt.ts';
+import { type OidcServer, startOidcServer } from '../support/oidc-server.ts';
 import { type PrometheusServer, type Sample, startPrometheus } from '../support/prometheus-server.ts';
 import { describeWith } from '../support/requires.ts';
 import { type TestProxy, testPrivateKey } from '../support/service.ts';
@@ -30,6 +32,7 @@ const unused = { namespace: 'payouts', release: 'pay' };
 
 const starts = harness(afterAll);
 let proxy: TestProxy;
+let issuer: OidcServer;
 let prometheus: PrometheusServer;
 
 const caller = (name: keyof typeof tokens, more: object) => ({
@@ -58,6 +61,7 @@ async function mixedTraffic(): Promise<void> {
   await post(status.replace('1234', '1235'), 'login=unknown&client_orderid=1', as('billing'));
   await post(status, 'login=acme', as('billing'));
   await post(status, statusForm, { Authorization: 'Bearer unknown' });
+  await post(balance, '', { Authorization: `Bearer ${await issuer.sign({ sub: 'shop' })}` });
 }
 
 async function start(): Promise<void> {
@@ -75,12 +79,15 @@ async function start(): Promise<void> {
   await putKey(testPrivateKey);
   await vault.admin.put('gateway/sandbox/beta', { control_key: 'not registered at the gateway' });
   const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
+  issuer = starts.closing(await startOidcServer());
   proxy = await starts.proxy({
     gateway: gateway.url,
     sandbox: { caFile: new Ca(vault.folder.path, 'gateway-ca').file },
     config: {
       keys: vaultKeys(vault.vault.address, { auth: { method: 'token', token } }, { cache: { ttl: '500ms' } }),
+      jwtIssuers: { idp: { issuer: issuer.url, audience: 'countersign' } },
       callers: [
+        jwtCaller('shop', { subject: 'shop' }),
         caller('billing', { allow: [{ ...everything, logins: ['acme', 'beta'] }] }),
         caller('trial', { mode: 'dry-run' }),
       ],

@@ -1,10 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
-import { environmentFor } from '../support/config.ts';
+import { environmentFor, everything, tokenCredential } from '../support/config.ts';
 import { always, httpResponse, type Script, silent } from '../support/faulty-gateway.ts';
 import { type HttpResponse, paths, transferForm, verdict } from '../support/forwarding.ts';
 import { harness, type Pair } from '../support/harness.ts';
 import { formRequest } from '../support/raw-http.ts';
-import { type ProxyOptions, testControlKey, testPrivateKey, writeKeys } from '../support/service.ts';
+import {
+  type ProxyOptions,
+  type TestProxy,
+  testControlKey,
+  testPrivateKey,
+  writeKeys,
+} from '../support/service.ts';
 import { until } from '../support/until.ts';
 import { vectorText } from '../support/vectors.ts';
 
@@ -75,6 +81,48 @@ describe('one request more than maxInFlight', () => {
     release();
     await until(async () => (await proxy.counted('requests_in_flight')) === 0);
     expect(await proxy.transfer()).toMatchObject({ status: 200 });
+  });
+});
+
+describe('one request more than a caller may have in flight', () => {
+  const tokens = { Authorization: 'Bearer greedy' };
+  const callers = [
+    { name: 'greedy', maxInFlight: 2, credentials: [tokenCredential('greedy')], allow: [everything] },
+    { name: 'modest', credentials: [{ anonymous: true as const }], allow: [everything] },
+  ];
+  const payAs = (proxy: TestProxy, headers?: Record<string, string>): Promise<HttpResponse> =>
+    proxy.post(paths.transfer, transferForm, headers);
+
+  it('is rejected immediately with 429 and not sent, while other callers are served', async () => {
+    const { gateway, proxy, release } = await startSlowPair({
+      config: { callers },
+      sandbox: { maxInFlight: 4 },
+    });
+    const first = [payAs(proxy, tokens), payAs(proxy, tokens)];
+    await until(() => gateway.requests().length === 2);
+    const rejected = await payAs(proxy, tokens);
+    expect(verdict(rejected)).toBe('429 caller-limit not-sent not-sent');
+    expect(rejected.headers['retry-after']).toBe('1');
+    const others = [payAs(proxy), payAs(proxy)];
+    await until(() => gateway.requests().length === 4);
+    release();
+    for (const response of await Promise.all([...first, ...others])) expect(response.status).toBe(200);
+    expect((await payAs(proxy, tokens)).status).toBe(200);
+    const labels = { reason: 'caller-limit', status: '429', caller: 'greedy' };
+    expect(await proxy.counted('requests_total', labels)).toBe(1);
+    expect(await proxy.counted('request_outcomes_total', { fault: 'countersign' })).toBe(0);
+  });
+
+  it('is accepted after a reload with a higher limit', async () => {
+    const { gateway, proxy, release } = await startSlowPair({ config: { callers } });
+    const first = [payAs(proxy, tokens), payAs(proxy, tokens)];
+    await until(() => gateway.requests().length === 2);
+    await proxy.reload({ callers: callers.map((caller) => ({ ...caller, maxInFlight: 3 })) });
+    const third = payAs(proxy, tokens);
+    await until(() => gateway.requests().length === 3);
+    expect(verdict(await payAs(proxy, tokens))).toBe('429 caller-limit not-sent not-sent');
+    release();
+    for (const response of await Promise.all([...first, third])) expect(response.status).toBe(200);
   });
 });
 

@@ -1,8 +1,11 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import type { Reason } from '../../src/errors.ts';
+import { everything } from '../support/config.ts';
 import { paths, statusForm } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
+import { jwtConfig } from '../support/jwt.ts';
+import { startOidcServer } from '../support/oidc-server.ts';
 import { expectProblem, promised, reasons } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
 import type { RawResponse } from '../support/response-reader.ts';
@@ -26,6 +29,20 @@ const paying = formRequest(transfer, 'amount=1');
 const hasty = { timeouts: { connect: '200ms', request: '200ms' } };
 const strangers = { callers: [{ name: 'x', credentials: [{ tokenSha256: 'a'.repeat(64) }] }] };
 const denied = { callers: [{ name: 'x', credentials: [{ anonymous: true as const }] }] };
+
+/** While another request is at the gateway. */
+async function sendBesideAnother(options: Partial<ProxyOptions>): Promise<RawResponse> {
+  const { gateway, send: sendMore } = await start(options);
+  const arrived = new Promise<() => void>((resolve) => {
+    gateway.respond = (response) => resolve(() => response.end());
+  });
+  const first = sendMore(formRequest(balance));
+  const release = await arrived;
+  const second = await sendMore(formRequest(balance));
+  release();
+  expect((await first).status).toBe(200);
+  return second;
+}
 
 /** One request for each reason of the table. */
 const ways: Record<Reason, () => Promise<RawResponse>> = {
@@ -51,20 +68,21 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
       .response();
   },
   'caller-unknown': () => send(formRequest(balance), { config: strangers }),
+  'issuer-unavailable': async () => {
+    const issuer = starts.closing(await startOidcServer());
+    issuer.fail();
+    const token = await issuer.sign();
+    return send(formRequest(balance, '', [`Authorization: Bearer ${token}`]), { config: jwtConfig(issuer) });
+  },
+  'caller-limit': async () => {
+    const callers = [
+      { name: 'x', maxInFlight: 1, credentials: [{ anonymous: true as const }], allow: [everything] },
+    ];
+    return sendBesideAnother({ config: { callers } });
+  },
   'not-allowed': () => send(formRequest(balance), { config: denied }),
   'unknown-route': () => send(formRequest('/nowhere')),
-  overloaded: async () => {
-    const { gateway, send: sendMore } = await start({ sandbox: { maxInFlight: 1 } });
-    const arrived = new Promise<() => void>((resolve) => {
-      gateway.respond = (response) => resolve(() => response.end());
-    });
-    const first = sendMore(formRequest(balance));
-    const release = await arrived;
-    const second = await sendMore(formRequest(balance));
-    release();
-    expect((await first).status).toBe(200);
-    return second;
-  },
+  overloaded: () => sendBesideAnother({ sandbox: { maxInFlight: 1 } }),
   'shutting-down': async () => {
     const { connect, stop } = await start({
       config: { proxy: { port: 0, timeouts: { shutdown: '100ms' } } },
@@ -119,12 +137,12 @@ describe('every reason of the error table has its problem response', () => {
   it.each(reasons)('%s', async (reason) => {
     const response = await ways[reason]();
     const problem = expectProblem(response, reason);
-    expect(response.headers['retry-after'] !== undefined).toBe(response.status === 503);
+    expect(response.headers['retry-after'] !== undefined).toBe([429, 503].includes(response.status));
     const lines = await edge?.requestLines(1);
     expect(lines).toContainEqual(
       expect.objectContaining({ requestId: problem.requestId, reason, status: promised[reason][0] }),
     );
-    if (promised[reason][1] === 'not-sent' && reason !== 'overloaded') {
+    if (promised[reason][1] === 'not-sent' && !/^(overloaded|caller-limit)$/.test(reason)) {
       expect(edge?.gateway.requests).toHaveLength(0);
     }
   });

@@ -7,6 +7,10 @@ import { itWith } from '../support/requires.ts';
 const whenHelm = itWith('helm');
 const rules = (args: string[], direction: 'ingress' | 'egress') =>
   list(renderOne(args, 'NetworkPolicy'), 'spec', direction);
+const issuer = (field: string): string[] => [
+  '--set-json',
+  `config.jwtIssuers={"idp":{"issuer":"https://idp.example","audience":"countersign",${field}}}`,
+];
 const portsOf = (rule: unknown) => list(rule, 'ports').map((port) => at(port, 'port'));
 
 whenHelm('only labeled callers may connect to the proxy port, and only monitoring to the admin port', () => {
@@ -30,10 +34,11 @@ whenHelm('an empty list of callers closes the proxy port', () => {
   expect(ingress.every((rule) => list(rule, 'from').length > 0)).toBe(true);
 });
 
-whenHelm('egress is limited to DNS, Vault and the gateway', () => {
+whenHelm('egress is limited to DNS, Vault, JWT issuers and the gateway', () => {
   const egress = rules(values('vault-kubernetes'), 'egress');
-  expect(egress.map(portsOf)).toEqual([[53, 53], [8200], [443]]);
-  expect(at(egress[2], 'to')).toEqual([{ ipBlock: { cidr: '203.0.113.0/24' } }]);
+  expect(egress.map(portsOf)).toEqual([[53, 53], [8200], [6443], [443]]);
+  expect(at(egress[2], 'to')).toEqual([{ ipBlock: { cidr: '10.96.0.1/32' } }]);
+  expect(at(egress[3], 'to')).toEqual([{ ipBlock: { cidr: '203.0.113.0/24' } }]);
   expect(egress.every((rule) => list(rule, 'to').length > 0)).toBe(true);
   expect(renderOne(values('default'), 'NetworkPolicy')).toMatchObject({
     spec: { policyTypes: ['Ingress', 'Egress'] },
@@ -42,6 +47,26 @@ whenHelm('egress is limited to DNS, Vault and the gateway', () => {
 
 whenHelm('without Vault there is no egress to Vault', () => {
   expect(rules(values('directory-keys'), 'egress').map(portsOf)).toEqual([[53, 53], [443]]);
+});
+
+whenHelm('without a JWT issuer, or with its keys in a file, there is no egress to one', () => {
+  expect(rules(values('default'), 'egress').map(portsOf)).toEqual([[53, 53], [8200], [443]]);
+  const withFile = [
+    ...values('minimal'),
+    '--set-json',
+    'networkPolicy.enabled=true',
+    ...issuer('"jwks":{"file":"/keys.json"}'),
+  ];
+  expect(rules(withFile, 'egress').map(portsOf)).toEqual([[53, 53], [8200], [443]]);
+});
+
+whenHelm('egress to a JWT issuer does not reach the cloud metadata address by default', () => {
+  const rule = rules(
+    [...values('minimal'), '--set-json', 'networkPolicy.enabled=true', ...issuer('"leeway":"1s"')],
+    'egress',
+  )[2];
+  expect(portsOf(rule)).toEqual([443, 6443]);
+  expect(at(rule, 'to', 0, 'ipBlock', 'except')).toContain('169.254.0.0/16');
 });
 
 whenHelm('extra egress is added unchanged', () => {

@@ -116,6 +116,25 @@ whenHelm('a token with the audience of Vault is projected only if the pod logs i
   expect(['minimal', 'everything', 'directory-keys'].flatMap(tokens)).toEqual([]);
 });
 
+whenHelm(
+  'the token and the CA of the Kubernetes API are projected only if a JWT issuer names one of them',
+  () => {
+    const volumes = (name: string) =>
+      list(podSpec(values(name)), 'volumes').filter((volume) => at(volume, 'name') === 'kubernetes-api');
+    expect(list(volumes('vault-kubernetes')[0], 'projected', 'sources')).toEqual([
+      { serviceAccountToken: { path: 'token', expirationSeconds: 3600 } },
+      { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
+    ]);
+    const mounts = list(container(values('vault-kubernetes')), 'volumeMounts');
+    expect(mounts).toContainEqual({
+      name: 'kubernetes-api',
+      mountPath: '/var/run/secrets/countersign/kubernetes-api',
+      readOnly: true,
+    });
+    expect(['minimal', 'everything', 'directory-keys'].flatMap(volumes)).toEqual([]);
+  },
+);
+
 whenHelm.each(ciValues)('the grace period of the %s values covers the whole shutdown', (name) => {
   const pod = podSpec(values(name));
   const preStop = at(pod, 'containers', 0, 'lifecycle', 'preStop', 'sleep', 'seconds');

@@ -52,6 +52,13 @@ whenHelm.each([
     'the value of UV_THREADPOOL_SIZE in extraEnv is not a string: quote it, value: "8" (or --set-string)',
   ],
   [
+    'callers with bearer tokens on a port without TLS',
+    [
+      `config.callers=[{"name":"a","credentials":[{"tokenSha256":"${'a'.repeat(64)}"}]},{"name":"b","credentials":[{"jwt":{"issuer":"i","subject":"s"}}]},{"name":"c","credentials":[{"certificateDns":"c"}]}]`,
+    ],
+    'a, b would send a bearer token without TLS: set tls.enabled and tls.secretName, or, if a service mesh encrypts the connections, config.proxy.allowPlaintext: true',
+  ],
+  [
     'a variable in the configuration that is not set',
     [host],
     'config uses ${GATEWAY_HOST}, but GATEWAY_HOST is not set: add { name: GATEWAY_HOST, secretName: ..., key: ... } to secretEnv',

@@ -11,6 +11,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   main: ['cli', 'server/signals'],
   cli: [
     'auth/bearer-token',
+    'auth/jwt/load-keys',
     'config',
     'gateway',
     'keys',
@@ -39,6 +40,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   ],
   observability: [
     'request-context',
+    'type auth/jwt/verify',
+    'type auth/verified-credential',
     'type keys/key-history',
     'type keys/key-retry',
     'type keys/key-source',
@@ -63,7 +66,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   ],
   config: ['tls'],
   oauth1: [],
-  'request-context': ['type oauth1/methods'],
+  'request-context': ['type auth/jwt/jwt-error', 'type auth/verified-credential', 'type oauth1/methods'],
   errors: [],
   identifiers: [],
   'redact-card-data': [],
@@ -83,6 +86,7 @@ const importers: Readonly<Record<string, readonly RegExp[]>> = {
   ],
   helmet: [/^src\/server\/app\.ts$/, /^src\/observability\/admin-app\.ts$/, /^src\/simulator\//],
   'http-proxy-middleware': [/^src\/proxy\/outbound\/upstream-client\.ts$/],
+  jose: [/^src\/auth\/jwt\//],
   'lru-cache': [/^src\/keys\//, /^src\/proxy\/outbound\/canary\.ts$/],
   'node-vault': [/^src\/keys\/vault\/client\.ts$/],
   'prom-client': [/^src\/observability\//],

@@ -18,6 +18,8 @@ export const promised: Readonly<Record<Reason, readonly [status: number, outcome
   'request-timeout': [408, 'not-sent'],
   'caller-gone': [499, 'not-sent'],
   'caller-unknown': [401, 'not-sent'],
+  'issuer-unavailable': [503, 'not-sent'],
+  'caller-limit': [429, 'not-sent'],
   'not-allowed': [403, 'not-sent'],
   'unknown-route': [404, 'not-sent'],
   overloaded: [503, 'not-sent'],

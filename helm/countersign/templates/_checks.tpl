@@ -3,7 +3,7 @@ Rejects values that Kubernetes, Prometheus or Countersign would reject or misrea
 values.schema.json cannot express, or only without a helpful message.
 */}}
 {{- define "countersign.checkValues" -}}
-{{- $checks := list "checkNames" "checkPorts" "checkScrape" "checkDuplicates" "checkEnv" "checkVariables" -}}
+{{- $checks := list "checkNames" "checkPorts" "checkScrape" "checkDuplicates" "checkEnv" "checkVariables" "checkPlaintext" -}}
 {{- $problems := list -}}
 {{- range $checks -}}
 {{- with include (printf "countersign.%s" .) $ | fromYamlArray -}}
@@ -59,6 +59,21 @@ values.schema.json cannot express, or only without a helpful message.
 {{- end -}}
 {{- end -}}
 {{- with $problems }}{{ toYaml . }}{{ end -}}
+{{- end }}
+
+{{/* Countersign rejects bearer tokens and JWTs on a port without TLS, unless config.proxy.allowPlaintext is true. */}}
+{{- define "countersign.checkPlaintext" -}}
+{{- $config := include "countersign.givenConfig" . | fromYaml -}}
+{{- $names := list -}}
+{{- range $config.callers -}}
+{{- $caller := .name -}}
+{{- range .credentials -}}
+{{- if or .tokenSha256 .jwt -}}{{- $names = append $names $caller -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and $names (not .Values.tls.enabled) (not (dig "proxy" "allowPlaintext" false $config)) -}}
+{{- list (printf "%s would send a bearer token without TLS: set tls.enabled and tls.secretName, or, if a service mesh encrypts the connections, config.proxy.allowPlaintext: true" (join ", " (uniq $names))) | toYaml -}}
+{{- end -}}
 {{- end }}
 
 {{/* Values of environment variables must be strings, and YAML reads 8 and true as other types. */}}

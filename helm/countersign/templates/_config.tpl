@@ -9,6 +9,21 @@
 {{- if and (eq $keys.source "vault") (eq (dig "auth" "method" "" (default dict $keys.vault)) "kubernetes") -}}true{{- end }}
 {{- end }}
 
+{{/* "true" if the keys of a JWT issuer come from a server, else empty. */}}
+{{- define "countersign.fetchesJwtKeys" -}}
+{{- $fetched := false -}}
+{{- range (include "countersign.givenConfig" . | fromYaml).jwtIssuers -}}
+{{- if not (dig "jwks" "file" "" .) -}}{{- $fetched = true -}}{{- end -}}
+{{- end -}}
+{{- if $fetched -}}true{{- end }}
+{{- end }}
+
+{{/* "true" if a JWT issuer uses the token or the CA of the Kubernetes API that the chart mounts, else empty. */}}
+{{- define "countersign.usesKubernetesApi" -}}
+{{- $issuers := toJson (default dict (include "countersign.givenConfig" . | fromYaml).jwtIssuers) -}}
+{{- if contains (printf "%s/" (include "countersign.apiTokenDir" .)) $issuers -}}true{{- end }}
+{{- end }}
+
 {{/* Host names of the admin Service, for admin.allowedHosts. */}}
 {{- define "countersign.adminHosts" -}}
 {{- $service := printf "%s-admin" (include "countersign.fullname" .) -}}

@@ -51,6 +51,7 @@ app.kubernetes.io/component: test
 {{- define "countersign.tlsDir" -}}/etc/countersign/tls{{- end }}
 {{- define "countersign.keyDir" -}}/etc/countersign/keys{{- end }}
 {{- define "countersign.secretDir" -}}/etc/countersign/secrets{{- end }}
+{{- define "countersign.apiTokenDir" -}}/var/run/secrets/countersign/kubernetes-api{{- end }}
 {{- define "countersign.tokenDir" -}}/var/run/secrets/countersign/vault{{- end }}
 
 {{/* Describes a NetworkPolicy peer: pods labeled a=b in namespaces labeled c=d. */}}

@@ -7,6 +7,9 @@
 {{- if include "countersign.kubernetesAuth" . }}
 - { name: vault-token, mountPath: {{ include "countersign.tokenDir" . }}, readOnly: true }
 {{- end }}
+{{- if include "countersign.usesKubernetesApi" . }}
+- { name: kubernetes-api, mountPath: {{ include "countersign.apiTokenDir" . }}, readOnly: true }
+{{- end }}
 {{- if .Values.keySecrets }}
 - { name: keys, mountPath: {{ include "countersign.keyDir" . }}, readOnly: true }
 {{- end }}
@@ -37,6 +40,15 @@
           path: token
           audience: {{ .Values.vaultToken.audience }}
           expirationSeconds: {{ .Values.vaultToken.expirationSeconds }}
+{{- end }}
+{{- if include "countersign.usesKubernetesApi" . }}
+- name: kubernetes-api
+  projected:
+    defaultMode: 0440
+    sources:
+      # Without an audience: for the Kubernetes API itself.
+      - serviceAccountToken: { path: token, expirationSeconds: 3600 }
+      - configMap: { name: kube-root-ca.crt, items: [{ key: ca.crt, path: ca.crt }] }
 {{- end }}
 {{- if .Values.keySecrets }}
 - name: keys

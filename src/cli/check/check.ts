@@ -26,7 +26,7 @@ const options = {
     type: 'boolean',
     default: false,
     description:
-      'Also log in to Vault, read every key that the grants require, and connect to each gateway; prints a table of the results',
+      'Also log in to Vault, read every key that the grants require, fetch the keys of each JWT issuer, and connect to each gateway; prints a table of the results',
   },
   json: { type: 'boolean', default: false, description: 'With --online: print JSON' },
   ...loginOptions,

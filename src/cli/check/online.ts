@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import type { Config, EnvironmentConfig, KeysConfig } from '../../config/schema.ts';
+import { loadKeys } from '../../auth/jwt/load-keys.ts';
+import type { Config, EnvironmentConfig, JwtIssuerConfig, KeysConfig } from '../../config/schema.ts';
 import type { OperationTable } from '../../gateway/operations.ts';
 import type { KeySource, KeySourceObserver } from '../../keys/key-source.ts';
 import { createKeySource, silentObserver } from '../../server/key-source.ts';
@@ -15,7 +16,7 @@ import { type CheckResult, runCheck } from './result.ts';
 
 /**
  * Checks whether a configuration works on this machine: logs in to the key source, reads every key that the grants
- * require, and connects to each gateway. Prints a table, or JSON.
+ * require, fetches the keys of each JWT issuer, and connects to each gateway. Prints a table, or JSON.
  *
  * @returns the exit code: 1 if any check failed
  */
@@ -28,7 +29,11 @@ export async function checkOnline(
   const gateways = Promise.all(
     Object.entries(config.environments).map(([name, settings]) => checkGateway(name, settings)),
   );
-  const rows = [...(await checkSource(config.keys, requiredKeys(config, operations))), ...(await gateways)];
+  const issuers = Promise.all(
+    Object.entries(config.jwtIssuers).map(([name, settings]) => checkIssuer(name, settings)),
+  );
+  const keys = await checkSource(config.keys, requiredKeys(config, operations));
+  const rows = [...keys, ...(await issuers), ...(await gateways)];
   const ok = rows.every(({ result }) => result !== 'failed');
   if (json) io.out(JSON.stringify({ ok, checks: rows }, null, 2));
   else for (const line of table(head, rows.map(cells))) io.out(line);
@@ -48,6 +53,15 @@ function checkGateway(name: string, settings: EnvironmentConfig): Promise<CheckR
   };
   const explain = (error: unknown) => `${settings.baseUrl}: ${messageOf(error)}`;
   return runCheck({ check: 'gateway', subject: name }, connect, explain);
+}
+
+function checkIssuer(name: string, settings: JwtIssuerConfig): Promise<CheckResult> {
+  const load = async (): Promise<string> => {
+    const keys = await loadKeys(settings);
+    const kinds = new Set(keys.map(({ kty, crv }) => crv ?? kty));
+    return `${settings.issuer}: ${keys.length} public ${keys.length === 1 ? 'key' : 'keys'} (${[...kinds].join(', ')})`;
+  };
+  return runCheck({ check: 'jwt-issuer', subject: name }, load, messageOf);
 }
 
 /** The result for the key source and, if it can be read, those for the keys. */

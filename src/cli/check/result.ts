@@ -1,6 +1,6 @@
 /** The result of one check of `check --online`. The names are those of `--json`. */
 export interface CheckResult {
-  readonly check: 'vault' | 'directory' | 'key' | 'gateway';
+  readonly check: 'vault' | 'directory' | 'key' | 'jwt-issuer' | 'gateway';
   readonly subject: string;
   readonly result: 'ok' | 'failed' | 'not-checked';
   readonly milliseconds?: number;

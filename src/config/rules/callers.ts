@@ -22,6 +22,7 @@ export function callerFindings(parts: Parts, operations: ReadonlySet<string>): F
   return [
     ...duplicates(names, (name) => name, 'duplicate caller name'),
     ...duplicates(credentials, identity, 'duplicate credential'),
+    ...plaintextFindings(credentials, parts.proxy),
     ...credentials.flatMap((credential) => listenerFindings(credential, parts.proxy)),
     ...grants.flatMap(({ path, value }) => [
       ...unknownNames([...path, 'environments'], value.environments, environments, 'environment'),
@@ -69,6 +70,17 @@ function listenerFindings({ path, value }: Located<Credential>, proxy: Parts['pr
     return [{ path, message: 'requires proxy.tls.clientCaFile to verify client certificates' }];
   }
   return [];
+}
+
+/** One for all credentials: the remedy is the same. */
+function plaintextFindings(credentials: readonly Located<Credential>[], proxy: Parts['proxy']): Finding[] {
+  if (proxy === undefined || proxy.tls !== undefined || proxy.allowPlaintext || isLoopback(proxy.host))
+    return [];
+  const token = credentials.find(({ value }) => 'tokenSha256' in value || 'jwt' in value);
+  if (token === undefined) return [];
+  const message =
+    'is a bearer token, which anyone on the network could read: set proxy.tls, set proxy.host to 127.0.0.1, or, if something else encrypts the connections, set proxy.allowPlaintext: true';
+  return [{ path: token.path, message }];
 }
 
 function unknownNames(

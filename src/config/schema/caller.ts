@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { text } from './values.ts';
+import { jwtCredential } from './jwt-issuer.ts';
+import { count, text } from './values.ts';
 
 /** Name of a caller. */
 export const callerNamePattern = /^[a-z0-9][a-z0-9._-]{0,63}$/;
@@ -30,10 +31,26 @@ export const credential = z.union(
       certificateUri: text.describe('URI in the client certificate, such as a SPIFFE ID.'),
     }),
     z.strictObject({ certificateDns: text.describe('DNS name in the client certificate.') }),
+    z.strictObject({ jwt: jwtCredential.describe('A JSON Web Token, as a bearer token.') }),
     z.strictObject({ anonymous: z.literal(true).describe('Any client, without credentials.') }),
   ],
-  { error: 'must be exactly one of tokenSha256, certificateUri, certificateDns and anonymous: true' },
+  { error: 'must be exactly one of tokenSha256, certificateUri, certificateDns, jwt and anonymous: true' },
 );
+
+/** Also in the form that OpenSSL prints. */
+export const revokedCertificates = z
+  .array(
+    z
+      .string()
+      .regex(
+        /^(?:[0-9A-Fa-f]{64}|[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){31})$/,
+        'must be a SHA-256 fingerprint of 64 hex digits: openssl x509 -in FILE -noout -fingerprint -sha256',
+      ),
+  )
+  .default([])
+  .describe(
+    'SHA-256 fingerprints of client certificates that are no longer accepted, also on open connections; hex, colons allowed.',
+  );
 
 const loginPattern = z
   .string()
@@ -56,6 +73,12 @@ export const caller = z.strictObject({
     .enum(['enforce', 'dry-run'])
     .default('enforce')
     .describe('dry-run: log and count requests that the grants do not allow, but let them through.'),
+  maxInFlight: count
+    .optional()
+    .describe(
+      'Maximum concurrent requests of this caller to the gateways, per instance; excess requests get 429 `caller-limit`. Default: no limit.',
+    ),
+  revokedCertificates,
   credentials: z.array(credential).min(1).describe('How the caller authenticates; any one is sufficient.'),
   allow: z.array(grant).default([]).describe('Grants: what the caller may do. Everything else is denied.'),
 });

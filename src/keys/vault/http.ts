@@ -1,14 +1,12 @@
-import {
-  type Agent,
-  type ClientRequest,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  request as plainRequest,
-} from 'node:http';
-import { request as tlsRequest } from 'node:https';
+import type { Agent } from 'node:http';
 import type { TlsMaterial } from '../../tls/material.ts';
 import { createAgent, drainAgent } from '../../util/agent.ts';
-import { errorCode } from '../../util/error-code.ts';
+import {
+  type HttpResponse,
+  ResponseTooLarge,
+  StaleSocket,
+  sendHttpRequest,
+} from '../../util/http-request.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
 import { VaultError } from './errors.ts';
 import { parseVaultResponse } from './parse-response.ts';
@@ -78,6 +76,7 @@ export function transport({ address, timeout, ...tls }: TransportOptions): Trans
       return { statusCode: response.status, body, request: { path: new URL(request.uri).pathname } };
     } catch (error) {
       if (error instanceof VaultError) throw error;
+      if (error instanceof ResponseTooLarge) throw new VaultError('too-large', { status: error.status });
       if (signal.aborted) throw new VaultError('timeout');
       throw new VaultError('unreachable', { note: describeNetworkFailure(error) });
     }
@@ -90,51 +89,24 @@ export function transport({ address, timeout, ...tls }: TransportOptions): Trans
   };
 }
 
-interface RawResponse {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly text: string;
-}
-
-async function sendOnce(
+function sendOnce(
   { method, uri, headers, json }: TransportRequest,
   agent: Agent,
   signal: AbortSignal,
-): Promise<RawResponse> {
-  const url = new URL(uri);
+): Promise<HttpResponse> {
   const body = json === undefined ? undefined : Buffer.from(JSON.stringify(json));
-  const send = url.protocol === 'https:' ? tlsRequest : plainRequest;
-  const request = send(url, { method, agent, signal, headers: { ...headers, ...contentHeaders(body) } });
-  request.end(body);
-  const response = await responseOf(request);
-  return { status: response.statusCode ?? 0, headers: response.headers, text: await collect(response) };
+  return sendHttpRequest(
+    {
+      method,
+      url: new URL(uri),
+      headers: { ...headers, ...contentHeaders(body) },
+      ...(body === undefined ? {} : { body }),
+    },
+    { agent, signal, maxResponseBytes },
+  );
 }
 
 function contentHeaders(body: Buffer | undefined): Record<string, string> {
   if (body === undefined) return {};
   return { 'Content-Type': 'application/json', 'Content-Length': String(body.length) };
-}
-
-/** The server had already closed the kept-alive socket. There was no response, and reads may be retried. */
-class StaleSocket extends Error {}
-
-function responseOf(request: ClientRequest): Promise<IncomingMessage> {
-  return new Promise((resolve, reject) => {
-    request.once('response', resolve);
-    request.on('error', (error) => {
-      reject(request.reusedSocket && errorCode(error) === 'ECONNRESET' ? new StaleSocket() : error);
-    });
-  });
-}
-
-async function collect(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    // Leaving the loop destroys the socket, so the rest is not read.
-    if (bytes > maxResponseBytes) throw new VaultError('too-large', { status: response.statusCode ?? 0 });
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }

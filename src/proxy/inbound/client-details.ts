@@ -1,8 +1,13 @@
+import type { X509Certificate } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { TLSSocket } from 'node:tls';
-import type { PresentedCredentials } from '../../auth/authenticate.ts';
-import { bearerToken, tokenDigest } from '../../auth/bearer-token.ts';
+import type { PresentedCertificate, PresentedCredentials } from '../../auth/authenticate.ts';
+import { bearerToken, shortHash, tokenDigest } from '../../auth/bearer-token.ts';
 import { parseSubjectAltName } from '../../auth/certificate-names.ts';
+import { JwtError } from '../../auth/jwt/jwt-error.ts';
+import { looksLikeJwt } from '../../auth/jwt/parse-token.ts';
+import { RevokedCertificate } from '../../auth/revoked-certificates.ts';
+import type { VerifiedCredential } from '../../auth/verified-credential.ts';
 import type { ClientDetails } from '../../request-context.ts';
 
 /** Characters of a certificate's name in the log. A client can make a certificate with a name of any length. */
@@ -17,12 +22,24 @@ export function presentedCredentials(request: IncomingMessage, now: number): Pre
   const valid = certificate !== undefined && now <= certificate.validToDate.getTime();
   return {
     authorization: headers.authorization,
-    certificate: valid ? parseSubjectAltName(certificate.subjectAltName) : undefined,
+    certificate: valid ? presentedCertificate(certificate) : undefined,
   };
 }
 
-/** Who sent a rejected request. Holds no credential, only what identifies one. To be read before the response ends. */
-export function clientDetails(request: IncomingMessage, now: number): ClientDetails {
+function presentedCertificate({ subjectAltName, fingerprint256 }: X509Certificate): PresentedCertificate {
+  return { ...parseSubjectAltName(subjectAltName), fingerprint: fingerprint256 };
+}
+
+/**
+ * Who sent a rejected request. Holds no credential, only what identifies one. To be read before the response ends.
+ *
+ * @param known the cause of the error, and how the caller proved who it is, if it did
+ */
+export function clientDetails(
+  request: IncomingMessage,
+  now: number,
+  { cause, credential }: { readonly cause?: unknown; readonly credential?: VerifiedCredential | undefined },
+): ClientDetails {
   const { socket, method, headers } = request;
   const certificate = certificateDetails(request, now);
   const bearer = bearerToken(headers.authorization);
@@ -30,8 +47,11 @@ export function clientDetails(request: IncomingMessage, now: number): ClientDeta
     peer: socket.remoteAddress,
     method,
     credential: credentialKind(headers.authorization, bearer, certificate !== undefined),
-    tokenHash: bearer?.token && tokenDigest(bearer.token).toString('hex').slice(0, 8),
+    tokenHash: bearer?.token && shortHash(tokenDigest(bearer.token)),
+    ...(cause instanceof JwtError ? { jwtProblem: cause.problem, jwtSubject: cause.subject } : {}),
+    ...(credential?.kind === 'jwt' ? { jwtSubject: credential.subject } : {}),
     ...certificate,
+    ...(cause instanceof RevokedCertificate ? { certificateProblem: 'CERT_REVOKED' } : {}),
   };
 }
 
@@ -40,7 +60,10 @@ function credentialKind(
   bearer: ReturnType<typeof bearerToken>,
   hasCertificate: boolean,
 ): ClientDetails['credential'] {
-  if (bearer !== undefined) return bearer.token === undefined ? 'malformed-token' : 'token';
+  if (bearer !== undefined) {
+    if (bearer.token === undefined) return 'malformed-token';
+    return looksLikeJwt(bearer.token) ? 'jwt' : 'token';
+  }
   if (hasCertificate) return 'certificate';
   return authorization === undefined ? 'none' : 'other-scheme';
 }

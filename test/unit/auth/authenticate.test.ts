@@ -1,12 +1,16 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
-import { createAuthenticator, type PresentedCredentials } from '../../../src/auth/authenticate.ts';
+import {
+  type AuthenticatedCaller,
+  createAuthenticator,
+  type PresentedCredentials,
+} from '../../../src/auth/authenticate.ts';
 import type { CallerConfig } from '../../../src/config/schema.ts';
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 function caller(name: string, ...credentials: CallerConfig['credentials']): CallerConfig {
-  return { name, mode: 'enforce', credentials, allow: [] };
+  return { name, mode: 'enforce', revokedCertificates: [], credentials, allow: [] };
 }
 
 const known = [
@@ -16,16 +20,24 @@ const known = [
 ];
 const open = [...known, caller('anyone', { anonymous: true })];
 
-async function who(callers: CallerConfig[], presented: Partial<PresentedCredentials>): Promise<string> {
-  const authenticate = createAuthenticator(callers);
-  const whole = { authorization: undefined, certificate: undefined, ...presented };
-  return authenticate(whole).then(
-    ({ name }) => name,
+type Presented = Partial<PresentedCredentials>;
+
+function authenticate(callers: CallerConfig[], presented: Presented): Promise<AuthenticatedCaller> {
+  return createAuthenticator({ callers })({ authorization: undefined, certificate: undefined, ...presented });
+}
+
+async function who(callers: CallerConfig[], presented: Presented): Promise<string> {
+  return authenticate(callers, presented).then(
+    ({ caller }) => caller.name,
     (error: { reason?: string }) => error.reason ?? 'no error',
   );
 }
 
-const certificate = { uris: ['spiffe://a/b'], dnsNames: [] };
+const fingerprint = 'AB:CD';
+const certificate = { uris: ['spiffe://a/b'], dnsNames: [], fingerprint };
+const named = (names: { uris?: string[]; dnsNames?: string[] }): Presented => ({
+  certificate: { uris: [], dnsNames: [], fingerprint, ...names },
+});
 
 describe('the caller', () => {
   it('is unknown if no space separates scheme and token', async () => {
@@ -42,14 +54,12 @@ describe('the caller', () => {
 
   it('is found by the names of a certificate, DNS names case-insensitively', async () => {
     expect(await who(known, { certificate })).toBe('uri');
-    expect(await who(known, { certificate: { uris: [], dnsNames: ['x', 'b.INTERNAL'] } })).toBe('dns');
+    expect(await who(known, named({ dnsNames: ['x', 'b.INTERNAL'] }))).toBe('dns');
   });
 
   it('is not found by a URI in another case or by a name of the other kind', async () => {
-    expect(await who(known, { certificate: { uris: ['SPIFFE://a/b'], dnsNames: [] } })).toBe(
-      'caller-unknown',
-    );
-    expect(await who(known, { certificate: { uris: ['b.internal'], dnsNames: ['spiffe://a/b'] } })).toBe(
+    expect(await who(known, named({ uris: ['SPIFFE://a/b'] }))).toBe('caller-unknown');
+    expect(await who(known, named({ uris: ['b.internal'], dnsNames: ['spiffe://a/b'] }))).toBe(
       'caller-unknown',
     );
   });
@@ -78,4 +88,27 @@ describe('the caller', () => {
       expect(await who(known, { authorization })).toBe('caller-unknown');
     },
   );
+});
+
+describe('the credential of a caller', () => {
+  it('is the start of the hash of its token', async () => {
+    const { credential } = await authenticate(known, { authorization: 'Bearer first', certificate });
+    expect(credential).toEqual({ kind: 'token', tokenHash: sha256('first').slice(0, 8) });
+  });
+
+  it.each([
+    ['spiffe://a/b', named({ uris: ['spiffe://x', 'spiffe://a/b'], dnsNames: ['b.internal'] })],
+    ['b.INTERNAL', named({ dnsNames: ['x.internal', 'b.INTERNAL'] })],
+  ])('is the name %s of its certificate, with the fingerprint', async (name, presented) => {
+    const { credential } = await authenticate(known, presented);
+    expect(credential).toEqual({
+      kind: 'certificate',
+      certificateName: name,
+      certificateFingerprint: fingerprint,
+    });
+  });
+
+  it('is anonymous without any', async () => {
+    expect((await authenticate(open, {})).credential).toEqual({ kind: 'anonymous' });
+  });
 });

@@ -227,3 +227,52 @@ ${caller('a', `tokenSha256: ${digest}`, '[{ environments: [sandbox], operations:
     },
   );
 });
+
+describe('a caller with a bearer token', () => {
+  const token = (proxy: string): string =>
+    `${minimal}proxy: ${proxy}\ncallers:\n${caller('a', 'certificateUri: "spiffe://a"')}${caller('b', `tokenSha256: ${digest}`)}${caller('c', `tokenSha256: ${'f'.repeat(64)}`)}`;
+  const [tls, plain] = ['tls: { certFile: c, keyFile: k, clientCaFile: a }', '7 callers[0].credentials[0]'];
+  const found = (proxy: string): string[] =>
+    problemsOf(token(proxy)).filter((line) => !line.startsWith(plain));
+
+  it.each(['0.0.0.0', '::', '10.0.0.1', 'localhost.example'])('cannot send it without TLS to %s', (host) => {
+    expect(found(`{ host: "${host}" }`)).toEqual([
+      '8 callers[1].credentials[0]: is a bearer token, which anyone on the network could read: set proxy.tls, set proxy.host to 127.0.0.1, or, if something else encrypts the connections, set proxy.allowPlaintext: true',
+    ]);
+  });
+
+  it.each([
+    'host: 127.0.0.1',
+    'host: localhost',
+    `host: 0.0.0.0, ${tls}`,
+    'host: 0.0.0.0, allowPlaintext: true',
+  ])('can send it with { %s }', (proxy) => {
+    expect(found(`{ ${proxy} }`)).toEqual([]);
+  });
+
+  it('of a JWT cannot send it without TLS either', () => {
+    const issuers = 'jwtIssuers: { idp: { issuer: "https://idp.example", audience: countersign } }';
+    const text = `${minimal}proxy: { host: 0.0.0.0 }\n${issuers}\ncallers:\n${caller('a', 'jwt: { issuer: idp, subject: a }')}`;
+    expect(problemsOf(text)).toEqual([
+      expect.stringMatching(/^8 callers\[0\]\.credentials\[0\]: is a bearer token/),
+    ]);
+  });
+});
+
+describe('revoked certificates', () => {
+  const hex = 'AB'.repeat(32);
+  it.each([
+    [hex, true],
+    [hex.toLowerCase(), true],
+    [Array.from({ length: 32 }, () => 'AB').join(':'), true],
+    [hex.slice(2), false],
+    [`${hex}00`, false],
+    [`sha256:${hex}`, false],
+    ['AB:'.repeat(32), false],
+  ])('may have the fingerprint %s: %s', (fingerprint, possible) => {
+    const text = `${minimal}revokedCertificates: ["${fingerprint}"]`;
+    expect(problemsOf(text)).toEqual(
+      possible ? [] : [expect.stringMatching(/^5 revokedCertificates\[0\]: must be a SHA-256 fingerprint/)],
+    );
+  });
+});

@@ -179,7 +179,8 @@ describe('the shape of a configuration', () => {
 
   it('lists the kinds of credentials if it finds another', () => {
     const credentials = `[{ tokenSha: x }, {}, 3, { certificateUri: u, certificateDns: d }]`;
-    const expected = 'must be exactly one of tokenSha256, certificateUri, certificateDns and anonymous: true';
+    const expected =
+      'must be exactly one of tokenSha256, certificateUri, certificateDns, jwt and anonymous: true';
     expect(problemsOf(`${minimal}callers: [{ name: a, credentials: ${credentials} }]`)).toEqual(
       [0, 1, 2, 3].map((index) => `5 callers[0].credentials[${index}]: ${expected}`),
     );

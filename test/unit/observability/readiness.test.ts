@@ -5,6 +5,7 @@ const healthy: ReadinessInputs = {
   draining: false,
   keySourceReady: true,
   keysCached: false,
+  jwtKeysAvailable: true,
   logLinesDropped: false,
   logStalled: false,
 };

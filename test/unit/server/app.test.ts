@@ -57,6 +57,7 @@ beforeEach(async () => {
     random: () => 0,
     newRequestId: () => 'id',
     redact: (text) => text,
+    verifyJwt: undefined,
     userAgent: 'countersign/test',
   });
   const server = createServer(app);

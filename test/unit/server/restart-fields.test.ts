@@ -42,6 +42,7 @@ const reloadable = [
   'proxy.timeouts.shutdownDelay',
   'proxy.timeouts.shutdown',
   'proxy.allowAnonymous',
+  'proxy.allowPlaintext',
 ];
 
 it('every field of a listener and of the log either takes effect with a reload or needs a restart', () => {

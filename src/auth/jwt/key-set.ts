@@ -1,0 +1,146 @@
+import {
+  type CryptoKey,
+  createLocalJWKSet,
+  errors,
+  type FlattenedJWSInput,
+  type JWK,
+  type JWSHeaderParameters,
+} from 'jose';
+import { type BackoffOptions, ExponentialBackoff } from '../../util/backoff.ts';
+import type { SetTimer } from '../../util/timer.ts';
+import { JwtError } from './jwt-error.ts';
+
+/** Milliseconds between refreshes that a token with an unknown key may cause. */
+const forcedRefreshInterval = 30_000;
+/** Milliseconds until the next attempt after a failed one. */
+const retryRange = { initial: 1000, max: 60_000 };
+
+export interface KeySetOptions extends BackoffOptions {
+  /** Fetches the public keys. Rejects with an error whose message an operator may read. */
+  readonly load: (stopped: AbortSignal) => Promise<readonly JWK[]>;
+  /** Milliseconds between refreshes in the background. */
+  readonly refreshInterval: number;
+  /** Milliseconds for which the keys are used after their last successful fetch. */
+  readonly maxStale: number;
+  readonly setTimer: SetTimer;
+  readonly observer: KeySetObserver;
+}
+
+export interface KeySetObserver {
+  keysFetched(): void;
+  /** @param cause for the log */
+  keyFetchFailed(cause: string): void;
+}
+
+type FindKey = ReturnType<typeof createLocalJWKSet>;
+
+/**
+ * The public keys of one issuer: cached, refreshed in the background, and once in 30 s also for a token with an
+ * unknown key, since an issuer may sign with a new key at once. Keys stay in use while they cannot be fetched.
+ */
+export class KeySet {
+  readonly #options: KeySetOptions;
+  readonly #backoff: ExponentialBackoff;
+  #findKey: FindKey | undefined;
+  #fetchedAt = 0;
+  #failing = false;
+  #loading: Promise<void> | undefined;
+  #forcedAt = Number.NEGATIVE_INFINITY;
+  #cancelTimer: (() => void) | undefined;
+  readonly #stopped = new AbortController();
+
+  constructor(options: KeySetOptions) {
+    this.#options = options;
+    this.#backoff = new ExponentialBackoff(options, retryRange);
+  }
+
+  /** Whether there are keys that may be used now. */
+  get available(): boolean {
+    const { monotonic, maxStale } = this.#options;
+    return this.#findKey !== undefined && monotonic() - this.#fetchedAt <= maxStale;
+  }
+
+  /** Fetches the keys now, and then at intervals. Does not wait. */
+  refresh(): void {
+    void this.#load();
+  }
+
+  /** Also ends a fetch in flight, which would keep the process from exiting. */
+  stop(): void {
+    this.#stopped.abort();
+    this.#cancelTimer?.();
+  }
+
+  /**
+   * The key for the signature of a token.
+   *
+   * @throws JwtError `jwt-key`; `jwt-keys-unavailable` if a fetch of the keys failed and could have brought the key
+   */
+  async find(header: JWSHeaderParameters, token: FlattenedJWSInput): Promise<CryptoKey> {
+    const lookUp = (): Promise<CryptoKey | undefined> => this.#lookUp(header, token);
+    const key = (await lookUp()) ?? (await this.#afterLoading(lookUp)) ?? (await this.#afterForced(lookUp));
+    if (key !== undefined) return key;
+    throw new JwtError(this.#failing || !this.available ? 'jwt-keys-unavailable' : 'jwt-key');
+  }
+
+  async #lookUp(header: JWSHeaderParameters, token: FlattenedJWSInput): Promise<CryptoKey | undefined> {
+    if (!this.available) return undefined;
+    try {
+      return await this.#findKey?.(header, token);
+    } catch (error) {
+      if (error instanceof errors.JWKSNoMatchingKey) return undefined;
+      // More than one key fits, or the key cannot be used.
+      throw new JwtError('jwt-key');
+    }
+  }
+
+  async #afterLoading<T>(lookUp: () => Promise<T>): Promise<T | undefined> {
+    if (this.#loading === undefined) return undefined;
+    await this.#loading;
+    return lookUp();
+  }
+
+  async #afterForced<T>(lookUp: () => Promise<T>): Promise<T | undefined> {
+    if (this.#loading === undefined) {
+      const now = this.#options.monotonic();
+      if (now - this.#forcedAt < forcedRefreshInterval) return undefined;
+      this.#forcedAt = now;
+    }
+    await this.#load();
+    return lookUp();
+  }
+
+  /** Never rejects. */
+  #load(): Promise<void> {
+    this.#loading ??= this.#loadOnce().finally(() => {
+      this.#loading = undefined;
+      this.#schedule();
+    });
+    return this.#loading;
+  }
+
+  async #loadOnce(): Promise<void> {
+    const { load, monotonic, observer } = this.#options;
+    const startedAt = monotonic();
+    try {
+      this.#findKey = createLocalJWKSet({ keys: [...(await load(this.#stopped.signal))] });
+      this.#fetchedAt = startedAt;
+      this.#failing = false;
+      this.#backoff.reset();
+      observer.keysFetched();
+    } catch (error) {
+      if (this.#stopped.signal.aborted) return;
+      this.#failing = true;
+      this.#backoff.recordFailure();
+      observer.keyFetchFailed(error instanceof Error ? error.message : 'unknown error');
+    }
+  }
+
+  #schedule(): void {
+    this.#cancelTimer?.();
+    if (this.#stopped.signal.aborted) return;
+    const { setTimer, refreshInterval } = this.#options;
+    const delay = this.#failing ? this.#backoff.remaining : refreshInterval;
+    this.#cancelTimer = setTimer(() => this.refresh(), delay);
+  }
+}

@@ -1,0 +1,122 @@
+import { createPublicKey } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { JWK } from 'jose';
+import type { JwtIssuerConfig } from '../../config/schema.ts';
+import { createAgent } from '../../util/agent.ts';
+import { readConsistent } from '../../util/consistent-read.ts';
+import { errorCode } from '../../util/error-code.ts';
+import { ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
+import { describeNetworkFailure } from '../../util/network-failure.ts';
+import { parseStrictJson } from './strict-json.ts';
+
+/** Milliseconds for one request. */
+const timeout = 5000;
+const maxBytes = 262_144;
+const maxDepth = 16;
+const maxKeys = 100;
+/** As jose demands it (RFC 7518 section 3.3). */
+const minRsaBits = 2048;
+const discoveryPath = '/.well-known/openid-configuration';
+
+interface Server {
+  readonly caFile: string | undefined;
+  readonly tokenFile: string | undefined;
+  readonly stopped: AbortSignal | undefined;
+}
+
+/**
+ * Reads the public keys of an issuer from where the configuration says. Nothing that a caller sent has an influence.
+ * Files are read each time, since certificates and tokens in them are replaced.
+ *
+ * @param stopped ends the requests
+ * @throws Error with a message for operators, which names addresses and files of the configuration only
+ */
+export async function loadKeys(
+  { issuer, jwks, caFile, tokenFile }: JwtIssuerConfig,
+  stopped?: AbortSignal,
+): Promise<readonly JWK[]> {
+  const server = { caFile, tokenFile, stopped };
+  if (jwks === undefined) return keysIn(await fetchJson(await discoverKeys(issuer, server), server));
+  return keysIn('file' in jwks ? await readJson(jwks.file) : await fetchJson(new URL(jwks.url), server));
+}
+
+/** OpenID Connect Discovery 1.0 sections 4.1 and 4.3. */
+async function discoverKeys(issuer: string, server: Server): Promise<URL> {
+  const document = await fetchJson(new URL(issuer.replace(/\/$/, '') + discoveryPath), server);
+  const { issuer: named, jwks_uri: address } = entriesOf(document);
+  if (named !== issuer) throw new Error('the discovery document names another issuer: check the issuer');
+  const url = typeof address === 'string' && URL.canParse(address) ? new URL(address) : undefined;
+  // A log line about a failed fetch would have a password in the address.
+  if (url?.origin !== new URL(issuer).origin || url.username + url.password !== '') {
+    throw new Error(
+      "the discovery document names a key set that is not on the issuer's host: set jwks.url if that is intended",
+    );
+  }
+  return url;
+}
+
+async function fetchJson(url: URL, { caFile, tokenFile, stopped }: Server): Promise<unknown> {
+  const ca = caFile === undefined ? {} : { ca: await readText(caFile) };
+  const token = tokenFile === undefined ? undefined : (await readText(tokenFile)).trim();
+  const agent = createAgent(url.href, ca, { keepAlive: false });
+  const authorization = token === undefined ? {} : { Authorization: `Bearer ${token}` };
+  const headers = { Accept: 'application/json, application/jwk-set+json', ...authorization };
+  const deadline = AbortSignal.timeout(timeout);
+  const signal = stopped === undefined ? deadline : AbortSignal.any([deadline, stopped]);
+  const options = { agent, signal, maxResponseBytes: maxBytes };
+  const { status, text } = await sendHttpRequest({ method: 'GET', url, headers }, options).catch(
+    (error: unknown) => {
+      if (error instanceof ResponseTooLarge) throw new Error(`${url.href}: the response is too large`);
+      const cause = deadline.aborted
+        ? `no response within ${timeout / 1000} s`
+        : describeNetworkFailure(error);
+      throw new Error(`${url.href}: ${cause}`);
+    },
+  );
+  if (status !== 200) throw new Error(`${url.href}: status ${status} instead of 200`);
+  return jsonOf(text, url.href);
+}
+
+async function readJson(file: string): Promise<unknown> {
+  const { contents } = await readConsistent([file], { maximumBytes: maxBytes });
+  if (contents[0] === undefined) throw new Error(`${file}: does not exist`);
+  return jsonOf(contents[0].toString('utf8'), file);
+}
+
+async function readText(file: string): Promise<string> {
+  return readFile(file, 'utf8').catch((error: unknown) => {
+    throw new Error(`${file}: cannot be read (${errorCode(error) ?? 'no code'})`);
+  });
+}
+
+function jsonOf(text: string, source: string): unknown {
+  const value = parseStrictJson(text, maxDepth);
+  if (value === undefined) throw new Error(`${source}: not valid JSON`);
+  return value;
+}
+
+/** The usable keys of a JWK set (RFC 7517 section 5). Others are ignored, as the RFC recommends. */
+function keysIn(document: unknown): readonly JWK[] {
+  const { keys } = entriesOf(document);
+  if (!Array.isArray(keys)) throw new Error('the key set has no list of keys');
+  if (keys.length > maxKeys) throw new Error(`the key set has more than ${maxKeys} keys`);
+  const usable = keys.filter(isUsable);
+  if (usable.length === 0) throw new Error('the key set has no usable public key');
+  return usable;
+}
+
+/** A private or secret key in a published set is no key: everybody has it. */
+function isUsable(key: unknown): key is JWK {
+  const entries = entriesOf(key);
+  if ('d' in entries || 'k' in entries) return false;
+  try {
+    const { asymmetricKeyDetails } = createPublicKey({ key: entries, format: 'jwk' });
+    return (asymmetricKeyDetails?.modulusLength ?? minRsaBits) >= minRsaBits;
+  } catch {
+    return false;
+  }
+}
+
+function entriesOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
+}

@@ -1,0 +1,108 @@
+import { isDeepStrictEqual } from 'node:util';
+import { KeySet } from '../auth/jwt/key-set.ts';
+import { loadKeys } from '../auth/jwt/load-keys.ts';
+import type { JwtIssuer, JwtObserver } from '../auth/jwt/verify.ts';
+import type { Config, JwtIssuerConfig } from '../config/schema.ts';
+import type { Logger } from '../observability/logger.ts';
+import type { MetricsObserver } from '../observability/metrics-observer.ts';
+import { OutageLog } from '../observability/outage-log.ts';
+import type { BackoffOptions } from '../util/backoff.ts';
+import type { WallClock } from '../util/clock.ts';
+import { setTimer } from '../util/timer.ts';
+
+/** Milliseconds between refreshes of keys: from a server, and from a file. */
+const refreshInterval = { server: 600_000, file: 60_000 };
+
+const messages = {
+  failed: 'keys of a JWT issuer unavailable',
+  recovered: 'keys of a JWT issuer available again',
+};
+
+export interface JwtIssuersOptions extends BackoffOptions, WallClock {
+  readonly log: Pick<Logger, 'message'>;
+  readonly metrics: Pick<MetricsObserver, 'jwtKeysFetched' | 'jwtKeysRemoved' | 'jwtVerified'>;
+}
+
+interface RunningIssuer extends JwtIssuer {
+  readonly keys: KeySet;
+  /** What the keys are fetched with. A reload replaces it. */
+  readonly source: { config: JwtIssuerConfig };
+}
+
+/** The issuers of one configuration, with their keys. */
+export interface JwtIssuers {
+  readonly list: readonly RunningIssuer[];
+  /** Whether the keys of every issuer can be used. */
+  available(): boolean;
+  /** @param next keeps the keys that it uses too */
+  stop(next?: JwtIssuers): void;
+}
+
+/**
+ * Starts to fetch the keys of all issuers, and does not wait for them.
+ *
+ * @param previous its keys are kept, so that a reload during an outage loses nothing
+ */
+export function startJwtIssuers(
+  issuers: Config['jwtIssuers'],
+  options: JwtIssuersOptions,
+  previous?: JwtIssuers,
+): JwtIssuers {
+  const list = Object.entries(issuers).map(([name, config]): RunningIssuer => {
+    const before = previous?.list.find((one) => one.name === name && sameKeys(one.config, config));
+    const source = before?.source ?? { config };
+    source.config = config;
+    const keys = before?.keys ?? createKeySet(name, source, options);
+    keys.refresh();
+    return { name, config, keys, source };
+  });
+  return {
+    list,
+    available: () => list.every(({ keys }) => keys.available),
+    stop(next) {
+      for (const { name, keys } of list) {
+        if (!next?.list.some((one) => one.keys === keys)) keys.stop();
+        if (!next?.list.some((one) => one.name === name)) options.metrics.jwtKeysRemoved(name);
+      }
+    },
+  };
+}
+
+/** For the verification of tokens. */
+export function jwtObserver({ log, metrics }: JwtIssuersOptions): JwtObserver {
+  return {
+    tokenVerified: (issuer, result) => metrics.jwtVerified(issuer, result),
+    tokenAmbiguous: (issuer, callers) =>
+      log.message('error', 'a JWT matches the credentials of more than one caller', {
+        issuer,
+        callers: callers.join(', '),
+      }),
+  };
+}
+
+function sameKeys(a: JwtIssuerConfig, b: JwtIssuerConfig): boolean {
+  return a.issuer === b.issuer && isDeepStrictEqual(a.jwks, b.jwks);
+}
+
+function createKeySet(name: string, source: { config: JwtIssuerConfig }, options: JwtIssuersOptions): KeySet {
+  const { log, metrics, clock, monotonic, random } = options;
+  const { jwks = {} } = source.config;
+  const outage = new OutageLog({ log, monotonic, messages, source: name });
+  return new KeySet({
+    load: (stopped) => loadKeys(source.config, stopped),
+    refreshInterval: 'file' in jwks ? refreshInterval.file : refreshInterval.server,
+    get maxStale() {
+      return source.config.maxStale;
+    },
+    monotonic,
+    random,
+    setTimer,
+    observer: {
+      keysFetched() {
+        outage.answered();
+        metrics.jwtKeysFetched(name, clock() / 1000);
+      },
+      keyFetchFailed: (cause) => outage.failed(cause),
+    },
+  });
+}

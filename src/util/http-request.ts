@@ -1,0 +1,80 @@
+import {
+  type Agent,
+  type ClientRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  request as plainRequest,
+} from 'node:http';
+import { request as tlsRequest } from 'node:https';
+import { errorCode } from './error-code.ts';
+
+export interface HttpRequest {
+  readonly method: string;
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: Buffer;
+}
+
+export interface HttpResponse {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+}
+
+export interface HttpRequestOptions {
+  readonly agent: Agent;
+  /** Ends the request at any point, also in the middle of a slowly dripping body. */
+  readonly signal: AbortSignal;
+  readonly maxResponseBytes: number;
+}
+
+/** The server had already closed the kept-alive socket. There was no response, and reads may be retried. */
+export class StaleSocket extends Error {}
+
+/** The rest of the response was not read. */
+export class ResponseTooLarge extends Error {
+  readonly status: number;
+
+  constructor(status: number) {
+    super('the response is too large');
+    this.status = status;
+  }
+}
+
+/**
+ * One HTTP request and its whole response. Follows no redirect, and uses no proxy of the environment.
+ *
+ * @throws StaleSocket, ResponseTooLarge, or the error of Node, which may hold the address
+ */
+export async function sendHttpRequest(
+  { method, url, headers, body }: HttpRequest,
+  { agent, signal, maxResponseBytes }: HttpRequestOptions,
+): Promise<HttpResponse> {
+  const send = url.protocol === 'https:' ? tlsRequest : plainRequest;
+  const request = send(url, { method, agent, signal, headers });
+  request.end(body);
+  const response = await responseOf(request);
+  const text = await collect(response, maxResponseBytes);
+  return { status: response.statusCode ?? 0, headers: response.headers, text };
+}
+
+function responseOf(request: ClientRequest): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    request.once('response', resolve);
+    request.on('error', (error) => {
+      reject(request.reusedSocket && errorCode(error) === 'ECONNRESET' ? new StaleSocket() : error);
+    });
+  });
+}
+
+async function collect(response: IncomingMessage, maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    // Leaving the loop destroys the socket, so the rest is not read.
+    if (bytes > maxBytes) throw new ResponseTooLarge(response.statusCode ?? 0);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}

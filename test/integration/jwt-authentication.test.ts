@@ -1,0 +1,290 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import jsonwebtoken from 'jsonwebtoken';
+import { everything, tokenCredential } from '../support/config.ts';
+import { harness } from '../support/harness.ts';
+import { jwtCaller, jwtConfig, queryWith } from '../support/jwt.ts';
+import {
+  issuerKey,
+  type KeyAlgorithm,
+  type OidcServer,
+  startOidcServer,
+  usualClaims,
+} from '../support/oidc-server.ts';
+import type { ProxyOptions, TestProxy } from '../support/service.ts';
+import { until } from '../support/until.ts';
+
+const starts = harness();
+let issuer: OidcServer;
+
+beforeEach(async () => {
+  issuer = starts.closing(await startOidcServer());
+});
+
+async function start(options: ProxyOptions = {}): Promise<TestProxy> {
+  const gateway = await starts.recordingGateway();
+  return starts.proxy({ gateway: gateway.url, config: jwtConfig(issuer), ...options });
+}
+
+const statusWith = async (proxy: TestProxy, token: string | Promise<string>): Promise<number> =>
+  (await queryWith(proxy, await token)).status;
+
+describe('a caller with a JWT', () => {
+  it('is authenticated by issuer and subject, and the log says by which token', async () => {
+    const proxy = await start({ logLevel: 'debug' });
+    expect(await statusWith(proxy, issuer.sign({ jti: 'token-1' }))).toBe(200);
+    expect(proxy.logLines('caller authenticated')).toEqual([
+      expect.objectContaining({
+        caller: 'billing',
+        credential: 'jwt',
+        issuer: issuer.url,
+        subject: 'billing',
+        keyId: 'first',
+        tokenId: 'token-1',
+      }),
+    ]);
+    const accepted = { issuer: 'idp', result: 'accepted' };
+    expect(await proxy.metric('jwt_verifications_total', accepted)).toBe(1);
+  });
+
+  it.each<KeyAlgorithm>(['RS256', 'RS384', 'PS256', 'ES256', 'ES384', 'ES512', 'EdDSA'])(
+    'may use %s where the configuration allows it',
+    async (algorithm) => {
+      issuer.rotate(issuerKey('a key', algorithm));
+      const proxy = await start({ config: jwtConfig(issuer, { algorithms: [algorithm] }) });
+      expect(await statusWith(proxy, issuer.sign())).toBe(200);
+    },
+  );
+
+  it.each(['RS256', 'ES256', 'PS256'] as const)(
+    'may have a token that another library made, with %s',
+    async (algorithm) => {
+      const key = issuerKey('other', algorithm);
+      issuer.rotate(key);
+      const proxy = await start({ config: jwtConfig(issuer, { algorithms: [algorithm] }) });
+      const pem = key.privateKey.export({ type: 'pkcs8', format: 'pem' });
+      const token = jsonwebtoken.sign(usualClaims(issuer.url), pem, { algorithm, keyid: 'other' });
+      expect(await statusWith(proxy, token)).toBe(200);
+    },
+  );
+
+  it('may have a token without a key ID if only one key fits', async () => {
+    const proxy = await start();
+    expect(await statusWith(proxy, issuer.sign({}, { kid: undefined }))).toBe(200);
+    issuer.rotate(...issuer.keys, issuerKey('second'));
+    await proxy.reload(jwtConfig(issuer));
+    await until(() => issuer.fetches() === 2);
+    expect(await statusWith(proxy, issuer.sign({}, { kid: undefined }))).toBe(401);
+  });
+
+  it.each<[string, () => object, object?]>([
+    ['one audience of several', () => ({ aud: ['other', 'countersign'] })],
+    ['no nbf and no iat', () => ({ nbf: undefined, iat: undefined })],
+    ['a type', () => ({}), { typ: 'at+JWT' }],
+    ['other claims, nested', () => ({ 'kubernetes.io': { pod: { name: 'x', labels: ['a'] } } })],
+    ['a clock that is 25 s ahead', () => ({ iat: inSeconds(25), nbf: inSeconds(25) })],
+    ['an expiry 20 s ago', () => ({ exp: inSeconds(-20) })],
+  ])('may have a token with %s', async (_, claims, header = {}) => {
+    const proxy = await start();
+    expect(await statusWith(proxy, issuer.sign(claims(), header))).toBe(200);
+  });
+
+  it('is found by a subject prefix, and by claims', async () => {
+    const callers = [
+      jwtCaller('shop', { subject: 'system:serviceaccount:shop:*' }),
+      jwtCaller('risk', { claims: { team: 'risk', groups: 'pay-*' } }),
+    ];
+    const proxy = await start({ config: { ...jwtConfig(issuer), callers } });
+    const callerOf = async (claims: object): Promise<unknown> => {
+      const { status, headers } = await queryWith(proxy, await issuer.sign({ ...claims }));
+      await proxy.requestLines();
+      const line = proxy.logLines().find(({ requestId }) => requestId === headers['x-request-id']);
+      return line?.['caller'] ?? status;
+    };
+    expect(await callerOf({ sub: 'system:serviceaccount:shop:web' })).toBe('shop');
+    expect(await callerOf({ sub: 'system:serviceaccount:shop2:web' })).toBe(401);
+    expect(await callerOf({ sub: 'x:system:serviceaccount:shop:web' })).toBe(401);
+    expect(await callerOf({ sub: 'System:serviceaccount:shop:web' })).toBe(401);
+    expect(await callerOf({ sub: 'x', team: 'risk', groups: ['other', 'pay-admins'] })).toBe('risk');
+    expect(await callerOf({ sub: 'x', team: 'risk', groups: 'pay-' })).toBe('risk');
+    expect(await callerOf({ sub: 'x', team: 'risk', groups: ['other'] })).toBe(401);
+    expect(await callerOf({ sub: 'x', team: 'risk' })).toBe(401);
+    expect(await callerOf({ sub: 'x', team: ['risks'], groups: 'pay-' })).toBe(401);
+    expect(await callerOf({ sub: 'x', team: 'risk', groups: 5 })).toBe(401);
+    expect(await callerOf({ sub: 'x', team: 'risk', groups: [5, null] })).toBe(401);
+    expect(await callerOf({ sub: 'x', team: 5, groups: { 'pay-': true } })).toBe(401);
+  });
+
+  it('is rejected if the token fits two callers, and the log names both', async () => {
+    const callers = [
+      jwtCaller('risk', { claims: { groups: 'risk' } }),
+      jwtCaller('shop', { claims: { groups: 'shop' } }),
+    ];
+    const proxy = await start({ config: { ...jwtConfig(issuer), callers } });
+    expect(await statusWith(proxy, issuer.sign({ groups: ['shop'] }))).toBe(200);
+    expect(await statusWith(proxy, issuer.sign({ groups: ['shop', 'risk'] }))).toBe(401);
+    expect(proxy.logLines('a JWT matches the credentials of more than one caller')).toEqual([
+      expect.objectContaining({ level: 'error', issuer: 'idp', callers: 'risk, shop' }),
+    ]);
+  });
+
+  it('who is unknown finds its subject in the log, and a denied one too', async () => {
+    const config = jwtConfig(issuer);
+    const callers = [...config.callers, { ...jwtCaller('poor', { subject: 'poor' }), allow: [] }];
+    const proxy = await start({ config: { ...config, callers } });
+    expect(await statusWith(proxy, issuer.sign({ sub: 'stranger\n\u00e9' }))).toBe(401);
+    expect(await statusWith(proxy, issuer.sign({ sub: 'poor' }))).toBe(403);
+    expect(await proxy.requestLines(2)).toEqual([
+      expect.objectContaining({ credential: 'jwt', jwtProblem: 'jwt-no-caller', jwtSubject: 'stranger??' }),
+      expect.objectContaining({ credential: 'jwt', caller: 'poor', jwtSubject: 'poor' }),
+    ]);
+  });
+
+  it('is found by the hash of a token in the form of a JWT, if that is configured', async () => {
+    const token = await issuer.sign({ exp: inSeconds(-3600) });
+    const config = jwtConfig(issuer);
+    const fixed = { name: 'fixed', credentials: [tokenCredential(token)], allow: [everything] };
+    const proxy = await start({ config: { ...config, callers: [...config.callers, fixed] } });
+    expect(await statusWith(proxy, token)).toBe(200);
+    expect(await proxy.requestLines()).toEqual([expect.objectContaining({ caller: 'fixed' })]);
+  });
+});
+
+describe('the keys of an issuer', () => {
+  const next = issuerKey('next');
+
+  it('are fetched at the start, once for all tokens', async () => {
+    const proxy = await start();
+    await until(() => issuer.fetches() === 1);
+    const token = await issuer.sign();
+    await Promise.all(Array.from({ length: 20 }, () => queryWith(proxy, token)));
+    expect(issuer.requests.map(({ path }) => path)).toEqual(['/.well-known/openid-configuration', '/keys']);
+    const fetchedAt = await proxy.metric('jwt_keys_fetched_timestamp_seconds', { issuer: 'idp' });
+    expect(Math.abs((fetchedAt ?? 0) - Date.now() / 1000)).toBeLessThan(20);
+  });
+
+  it('are fetched again for a token with a new key, once per 30 s', async () => {
+    let now = 0;
+    const proxy = await start({ monotonic: () => now });
+    expect(await statusWith(proxy, issuer.sign())).toBe(200);
+    issuer.rotate(next);
+    expect(await statusWith(proxy, issuer.sign())).toBe(200);
+    expect(issuer.fetches()).toBe(2);
+    const unknown = issuer.sign({}, { kid: 'unknown' });
+    now = 29_000;
+    for (let nth = 0; nth < 5; nth += 1) expect(await statusWith(proxy, unknown)).toBe(401);
+    expect(issuer.fetches()).toBe(2);
+    now = 31_000;
+    const many = Array.from({ length: 5 }, () => statusWith(proxy, unknown));
+    expect(await Promise.all(many)).toEqual([401, 401, 401, 401, 401]);
+    expect(issuer.fetches()).toBe(3);
+  });
+
+  it('that the issuer no longer publishes are not accepted', async () => {
+    const proxy = await start();
+    const [old] = issuer.keys;
+    const token = await issuer.sign();
+    expect(await statusWith(proxy, token)).toBe(200);
+    issuer.rotate(next);
+    expect(await statusWith(proxy, issuer.sign())).toBe(200);
+    expect(await statusWith(proxy, token)).toBe(401);
+    expect(await statusWith(proxy, issuer.sign({}, {}, old))).toBe(401);
+  });
+
+  it('stay in use in an outage and over reloads, until maxStale; then tokens get 503', async () => {
+    let now = 0;
+    const config = jwtConfig(issuer, { maxStale: '1h' });
+    const proxy = await start({ config, monotonic: () => now });
+    expect(await statusWith(proxy, issuer.sign())).toBe(200);
+    issuer.fail();
+    const before = issuer.requests.length;
+    await proxy.reload(config);
+    await until(() => issuer.requests.length > before && proxy.logText().includes('unavailable'));
+    expect(proxy.logLines('keys of a JWT issuer unavailable')).toEqual([
+      expect.objectContaining({ level: 'error', source: 'idp', cause: expect.stringMatching(/status 503/) }),
+    ]);
+    now = 3_599_000;
+    expect(await statusWith(proxy, issuer.sign())).toBe(200);
+    now = 3_601_000;
+    const response = await queryWith(proxy, await issuer.sign());
+    expect(response.status).toBe(503);
+    expect(response.headers['retry-after']).toBe('5');
+    expect(JSON.parse(response.body)).toMatchObject({ reason: 'issuer-unavailable', outcome: 'not-sent' });
+    const ready = await fetch(`${proxy.adminUrl}/readyz`);
+    expect([ready.status, await ready.text()]).toEqual([200, expect.stringMatching(/jwt-keys-unavailable/)]);
+    issuer.recover();
+    now = 3_640_000;
+    expect(await statusWith(proxy, issuer.sign())).toBe(200);
+    expect(proxy.logLines('keys of a JWT issuer available again')).toHaveLength(1);
+  });
+
+  it('that cannot be fetched are not the mistake of a caller with a new key', async () => {
+    const proxy = await start();
+    expect(await statusWith(proxy, issuer.sign())).toBe(200);
+    issuer.fail();
+    issuer.rotate(next);
+    expect(await statusWith(proxy, issuer.sign())).toBe(503);
+    const lines = await proxy.requestLines(2);
+    expect(lines[1]).toMatchObject({ jwtProblem: 'jwt-keys-unavailable', status: 503, peer: '127.0.0.1' });
+  });
+
+  it('are fetched with the files of a reloaded configuration, and those fetched before stay in use', async () => {
+    const proxy = await start();
+    expect(await statusWith(proxy, issuer.sign())).toBe(200);
+    const { respond } = issuer;
+    issuer.respond = (request, response) => {
+      if (request.headers.authorization === 'Bearer let-me-in') respond(request, response);
+      else response.writeHead(401).end();
+    };
+    await proxy.reload(jwtConfig(issuer));
+    await until(() => proxy.logLines('keys of a JWT issuer unavailable').length === 1);
+    const tokenFile = starts.folder().file('token', 'let-me-in');
+    await proxy.reload(jwtConfig(issuer, { tokenFile }));
+    expect(await statusWith(proxy, issuer.sign())).toBe(200);
+    await until(() => proxy.logLines('keys of a JWT issuer available again').length === 1);
+  });
+
+  it('need not be there at the start, and other callers do not notice', async () => {
+    issuer.fail();
+    const config = jwtConfig(issuer);
+    const reports = { name: 'reports', credentials: [tokenCredential('reports')], allow: [everything] };
+    const proxy = await start({ config: { ...config, callers: [...config.callers, reports] } });
+    expect(await statusWith(proxy, 'reports')).toBe(200);
+    expect(await statusWith(proxy, issuer.sign())).toBe(503);
+    expect(await proxy.readiness()).toBe(200);
+  });
+
+  it('are found under another name of the issuer after a reload', async () => {
+    const proxy = await start();
+    expect(await statusWith(proxy, issuer.sign())).toBe(200);
+    const other = starts.closing(await startOidcServer());
+    await proxy.reload(jwtConfig(other));
+    expect(await statusWith(proxy, issuer.sign())).toBe(401);
+    expect(await statusWith(proxy, other.sign())).toBe(200);
+  });
+
+  it('of an issuer are not accepted for the one that replaces it in the configuration', async () => {
+    const proxy = await start();
+    expect(await statusWith(proxy, issuer.sign())).toBe(200);
+    const other = starts.closing(await startOidcServer());
+    other.fail();
+    await proxy.reload(jwtConfig(other));
+    expect(await statusWith(proxy, issuer.sign({ iss: other.url }))).toBe(503);
+    other.recover();
+    await proxy.reload(jwtConfig(other));
+    await until(async () => (await queryWith(proxy, await other.sign())).status === 200);
+    expect(await statusWith(proxy, issuer.sign({ iss: other.url }, { kid: 'unknown' }))).toBe(401);
+  });
+});
+
+describe('the series of an issuer', () => {
+  it('end with its entry in the configuration', async () => {
+    const proxy = await start();
+    await until(async () => ((await proxy.metric('jwt_keys_fetched_timestamp_seconds')) ?? 0) > 0);
+    await proxy.reload({ callers: [] });
+    expect(await proxy.metric('jwt_keys_fetched_timestamp_seconds')).toBeUndefined();
+  });
+});
+
+function inSeconds(offset: number): number {
+  return Math.floor(Date.now() / 1000) + offset;
+}

@@ -1,0 +1,223 @@
+import { describe, expect, it } from '@jest/globals';
+import type { JWK } from 'jose';
+import { KeySet } from '../../../../src/auth/jwt/key-set.ts';
+import { issuerKey } from '../../../support/oidc-server.ts';
+
+const [first, second] = [issuerKey('first'), issuerKey('second')];
+const token = { payload: '', signature: '', protected: '' };
+
+/** A set whose time, timers and key source the test moves. */
+function create() {
+  let now = 0;
+  let timer: { run: () => void; at: number } | undefined;
+  const state = {
+    published: [first.jwk] as JWK[],
+    failing: false,
+    loads: 0,
+    events: [] as string[],
+    stopped: undefined as AbortSignal | undefined,
+  };
+  let hold: Promise<void> | undefined;
+  const set = new KeySet({
+    load: async (stopped) => {
+      state.loads += 1;
+      state.stopped = stopped;
+      const { published } = state;
+      await hold;
+      if (state.failing) throw new Error('unreachable');
+      return published;
+    },
+    refreshInterval: 600_000,
+    maxStale: 3_600_000,
+    monotonic: () => now,
+    random: () => 0,
+    setTimer: (run, delay) => {
+      const own = { run, at: now + delay };
+      timer = own;
+      return () => {
+        if (timer === own) timer = undefined;
+      };
+    },
+    observer: {
+      keysFetched: () => state.events.push('fetched'),
+      keyFetchFailed: (cause) => state.events.push(cause),
+    },
+  });
+  const settle = (): Promise<void> => new Promise((done) => setImmediate(done));
+  return {
+    set,
+    state,
+    settle,
+    find: (kid: string | undefined, alg = 'ES256') =>
+      set.find({ alg, ...(kid === undefined ? {} : { kid }) }, token).then(
+        () => 'found',
+        (error: { problem?: string }) => error.problem,
+      ),
+    /** Milliseconds until the next refresh. */
+    wait: () => (timer === undefined ? undefined : timer.at - now),
+    at: (time: number) => {
+      now = time;
+    },
+    /** Runs the timer at its time. */
+    next: async () => {
+      const due = timer;
+      if (due === undefined) throw new Error('no timer');
+      now = due.at;
+      timer = undefined;
+      due.run();
+      await settle();
+    },
+    /** Loads wait until the returned function is called. */
+    holdLoads: () => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      hold = promise;
+      return () => {
+        hold = undefined;
+        resolve();
+      };
+    },
+  };
+}
+
+describe('the keys of an issuer', () => {
+  it('are refreshed in the background, ten minutes after the last fetch', async () => {
+    const { set, state, settle, next, wait, find } = create();
+    set.refresh();
+    await settle();
+    expect([state.loads, wait()]).toEqual([1, 600_000]);
+    state.published = [second.jwk];
+    await next();
+    expect([state.loads, wait()]).toEqual([2, 600_000]);
+    expect(await find('second')).toBe('found');
+    expect(state.loads).toBe(2);
+  });
+
+  it('are tried again after 1 s, 2 s, 4 s and so on while they cannot be fetched, at most after a minute', async () => {
+    const { set, state, settle, next, wait } = create();
+    state.failing = true;
+    set.refresh();
+    await settle();
+    const waits = [];
+    for (let nth = 0; nth < 8; nth += 1) {
+      waits.push(wait());
+      await next();
+    }
+    expect(waits).toEqual([1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
+    state.failing = false;
+    await next();
+    expect(wait()).toBe(600_000);
+    expect(state.events.at(-1)).toBe('fetched');
+    state.failing = true;
+    await next();
+    expect(wait()).toBe(1000);
+    expect(new Set(state.events)).toEqual(new Set(['unreachable', 'fetched']));
+  });
+
+  it('are no longer fetched after the end: a fetch in flight is ended, which is no outage', async () => {
+    const { set, state, settle, wait, holdLoads } = create();
+    state.failing = true;
+    const release = holdLoads();
+    set.refresh();
+    expect(state.stopped?.aborted).toBe(false);
+    set.stop();
+    expect(state.stopped?.aborted).toBe(true);
+    release();
+    await settle();
+    expect([wait(), state.events]).toEqual([undefined, []]);
+  });
+
+  it('are waited for by tokens that come before the first fetch has ended', async () => {
+    const { set, state, holdLoads, find } = create();
+    const release = holdLoads();
+    set.refresh();
+    const found = [find('first'), find('first'), find(undefined)];
+    release();
+    expect(await Promise.all(found)).toEqual(['found', 'found', 'found']);
+    expect(state.loads).toBe(1);
+  });
+
+  it('are fetched once for many tokens with the same new key', async () => {
+    const { set, state, settle, find } = create();
+    set.refresh();
+    await settle();
+    state.published = [second.jwk];
+    expect(await Promise.all([find('second'), find('second'), find('second')])).toEqual([
+      'found',
+      'found',
+      'found',
+    ]);
+    expect(state.loads).toBe(2);
+  });
+
+  it('are fetched for unknown keys once in 30 s, whatever the background does', async () => {
+    const { set, state, settle, at, find } = create();
+    set.refresh();
+    await settle();
+    expect(await find('x')).toBe('jwt-key');
+    expect(state.loads).toBe(2);
+    at(29_999);
+    expect(await find('y')).toBe('jwt-key');
+    expect(state.loads).toBe(2);
+    at(30_000);
+    expect(await find('z')).toBe('jwt-key');
+    expect(state.loads).toBe(3);
+  });
+
+  it('that are new since a fetch in flight began are found by a further fetch', async () => {
+    const { set, state, holdLoads, find } = create();
+    const release = holdLoads();
+    set.refresh();
+    state.published = [second.jwk];
+    const found = find('second');
+    release();
+    expect(await found).toBe('found');
+    expect(state.loads).toBe(2);
+  });
+
+  it('may be used until maxStale after their last fetch began, and are unavailable then', async () => {
+    const { set, state, settle, at, find } = create();
+    set.refresh();
+    await settle();
+    state.failing = true;
+    at(3_600_000);
+    expect([set.available, await find('first')]).toEqual([true, 'found']);
+    at(3_600_001);
+    expect([set.available, await find('first')]).toEqual([false, 'jwt-keys-unavailable']);
+    state.failing = false;
+    at(3_640_000);
+    expect(await find('first')).toBe('found');
+  });
+
+  it('are unavailable rather than unknown for a new key while they cannot be fetched', async () => {
+    const { set, state, settle, find } = create();
+    set.refresh();
+    await settle();
+    state.failing = true;
+    expect(await find('second')).toBe('jwt-keys-unavailable');
+    expect(await find('first')).toBe('found');
+    expect(await find('second')).toBe('jwt-keys-unavailable');
+    expect(state.loads).toBe(2);
+  });
+
+  it('are not chosen between if two fit', async () => {
+    const { set, state, settle, find } = create();
+    state.published = [first.jwk, second.jwk, { ...second.jwk, kid: 'first' }];
+    set.refresh();
+    await settle();
+    expect(await find('first')).toBe('jwt-key');
+    expect(await find(undefined)).toBe('jwt-key');
+    expect(await find('second')).toBe('found');
+  });
+
+  it.each([
+    ['for encryption', { use: 'enc' }],
+    ['only for signing', { key_ops: ['sign'] }],
+    ['of another algorithm', { alg: 'ES384' }],
+  ])('do not fit if they are %s', async (_, changes) => {
+    const { set, state, settle, find } = create();
+    state.published = [{ ...first.jwk, ...changes }];
+    set.refresh();
+    await settle();
+    expect(await find('first')).toBe('jwt-key');
+  });
+});

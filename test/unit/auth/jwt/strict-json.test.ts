@@ -1,0 +1,50 @@
+import { expect, it } from '@jest/globals';
+import { assert, json, property } from 'fast-check';
+import { parseStrictJson } from '../../../../src/auth/jwt/strict-json.ts';
+
+it('reads any JSON as JSON.parse does', () => {
+  assert(
+    property(json({ noUnicodeString: false }), (text) => {
+      expect(parseStrictJson(text, 1000)).toEqual(JSON.parse(text));
+    }),
+  );
+});
+
+it.each([
+  ['{"a":1,"a":1}'],
+  ['{"a":1,"\\u0061":2}'],
+  ['{ "a" : 1 , "b" : { "c" : 1 , "c" : 2 } }'],
+  ['[[{"a":{"x":1}},{"a":1,"b":[],"a":2}]]'],
+  ['{"":1,"":2}'],
+  ['{"__proto__":1,"__proto__":2}'],
+  ['{"a\\"":1,"a\\"":2}'],
+  ['{"a":":","b":"\\\\","a":2}'],
+])('rejects the name that occurs twice in %s', (text) => {
+  expect(() => JSON.parse(text)).not.toThrow();
+  expect(parseStrictJson(text, 10)).toBeUndefined();
+});
+
+it.each([
+  ['{"a":{"a":{"a":1}}}'],
+  ['[{"a":1},{"a":2}]'],
+  ['{"a":"a","b":"a"}'],
+  ['{"a":"{\\"b\\":1,\\"b\\":2}"}'],
+  ['{"a":["b","b"]}'],
+  ['{"a":1,"A":2}'],
+])('accepts %s, where none does', (text) => {
+  expect(parseStrictJson(text, 10)).toEqual(JSON.parse(text));
+});
+
+it.each(['', '{', '{"a":1', '{"a":1,}', "{'a':1}", 'undefined', '{"a":1} x', '{a:1}', ':', '"'])(
+  'rejects %p, which is no JSON',
+  (text) => {
+    expect(parseStrictJson(text, 10)).toBeUndefined();
+  },
+);
+
+it('limits the depth', () => {
+  expect(parseStrictJson('[[{}]]', 3)).toEqual([[{}]]);
+  expect(parseStrictJson('[[{}]]', 2)).toBeUndefined();
+  expect(parseStrictJson('['.repeat(100_000), 10)).toBeUndefined();
+  expect(parseStrictJson('"[[[[["', 1)).toBe('[[[[[');
+});

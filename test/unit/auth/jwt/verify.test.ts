@@ -1,0 +1,55 @@
+import { describe, expect, it } from '@jest/globals';
+import { assert, asyncProperty, constantFrom, nat, property, string } from 'fast-check';
+import { createLocalJWKSet } from 'jose';
+import { JwtError } from '../../../../src/auth/jwt/jwt-error.ts';
+import { parseToken } from '../../../../src/auth/jwt/parse-token.ts';
+import { createJwtVerifier } from '../../../../src/auth/jwt/verify.ts';
+import { configSchema } from '../../../../src/config/schema.ts';
+import { configFor } from '../../../support/config.ts';
+import { jwtConfig } from '../../../support/jwt.ts';
+import { issuerKey, OidcServer } from '../../../support/oidc-server.ts';
+
+const issuer = new OidcServer('https://idp.example', [issuerKey('first')], async () => {});
+const config = configSchema.parse(configFor('http://127.0.0.1:9', jwtConfig(issuer)));
+const results: string[] = [];
+
+function create() {
+  const [[name, settings] = []] = Object.entries(config.jwtIssuers);
+  if (name === undefined || settings === undefined) throw new Error('no issuer');
+  const find = createLocalJWKSet({ keys: issuer.keys.map(({ jwk }) => jwk) });
+  return createJwtVerifier({
+    callers: config.callers,
+    issuers: [{ name, config: settings, keys: { find } }],
+    clock: () => Date.now(),
+    observer: { tokenVerified: (_, result) => results.push(result), tokenAmbiguous: () => {} },
+  });
+}
+
+const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~+/=';
+
+describe('the verification of a JWT', () => {
+  it('accepts the token, and no other one that differs from it in a character', async () => {
+    const verify = create();
+    const token = await issuer.sign({ jti: 'x', groups: ['a', 'b'] });
+    expect((await verify(token)).caller.name).toBe('billing');
+    await assert(
+      asyncProperty(nat(token.length - 1), constantFrom(...alphabet.split(''), ''), async (at, character) => {
+        const changed = token.slice(0, at) + character + token.slice(at + 1);
+        if (changed === token) return;
+        const error: unknown = await verify(changed).catch((caught: unknown) => caught);
+        expect(error).toBeInstanceOf(JwtError);
+      }),
+      { numRuns: 1000 },
+    );
+    expect(results.filter((result) => result === 'accepted')).toHaveLength(1);
+  });
+
+  it('rejects any text with a JwtError', () => {
+    assert(
+      property(string({ unit: constantFrom(...alphabet.split(''), '{', '"') }), (text) => {
+        expect(() => parseToken(text)).toThrow(JwtError);
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
