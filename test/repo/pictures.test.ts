@@ -22,7 +22,9 @@ describe.each(pictures)('the picture of $file', ({ file, model, svg }) => {
       `⌄ ${title}`,
       ...panels.map((one) => one.title),
     ]);
-    for (const title of titles) expect(svg.split(`>${title}</text>`)).toHaveLength(2);
+    for (const title of titles) {
+      expect(svg.split(`>${title.replaceAll("'", '&#39;')}</text>`)).toHaveLength(2);
+    }
   });
 
   it('has data in every panel', () => {
