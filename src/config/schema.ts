@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { audit } from './schema/audit.ts';
 import { caller } from './schema/caller.ts';
 import { environments } from './schema/environment.ts';
 import { keys, type vault } from './schema/keys.ts';
@@ -82,6 +83,9 @@ export const configSchema = z.strictObject(
     keys: keys.describe('The key source: where control keys and RSA private keys come from.'),
     signing: signing.prefault({}).describe('Limits for RSA signing.'),
     callers: z.array(caller).default([]).describe('Callers and what each may do.'),
+    audit: audit
+      .optional()
+      .describe('The audit trail: what was signed, for whom and with which key. Absent: none.'),
     log: z
       .strictObject({
         level: z.enum(logLevels).default('info').describe('Minimum level to log.'),
@@ -101,6 +105,7 @@ export type EnvironmentConfig = Config['environments'][string];
 export type OperationOverride = z.output<typeof operationOverride>;
 export type OperationConfig = z.output<typeof operation>;
 export type CallerConfig = Config['callers'][number];
+export type AuditConfig = NonNullable<Config['audit']>;
 export type KeysConfig = Config['keys'];
 export type CacheConfig = KeysConfig['cache'];
 export type VaultConfig = z.output<typeof vault>;

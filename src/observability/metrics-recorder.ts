@@ -1,4 +1,5 @@
 import { acceptsKey, isPaymentServerError, type RequestContext } from '../request-context.ts';
+import { createAuditRecorder } from './audit-metrics.ts';
 import { createKeyMetrics, type KeyMetrics, setOrRemove } from './key-metrics.ts';
 import { type Labels, responsibleParty, statusLabel, toKnownLabel } from './labels.ts';
 import type { Metrics } from './metric-definitions.ts';
@@ -46,6 +47,7 @@ export function createMetricsRecorder(metrics: Metrics, labels: () => Labels): M
     },
     authorizationDecided: (caller, decision) =>
       metrics.decisions.inc({ ...labels().caller(caller), decision }),
+    ...createAuditRecorder(metrics),
     ...certificateRecorder(metrics, labels),
     ...keyRecorder(metrics, keys, labels),
   };

@@ -7,11 +7,15 @@ const repeatAfter = 300_000;
 export interface OutageLogOptions extends MonotonicClock {
   readonly log: Pick<Logger, 'message'>;
   readonly source: string;
+  /** Default: those of the key source. */
+  readonly messages?: { readonly failed: string; readonly recovered: string };
 }
 
+const keySourceMessages = { failed: 'key source unavailable', recovered: 'key source available again' };
+
 /**
- * Logs an outage of the key source: an error line at the beginning and every five minutes, and an info line at the
- * end, however many reads fail.
+ * Logs an outage, by default of the key source: an error line at the beginning and every five minutes, and an info line at the
+ * end, however many attempts fail.
  */
 export class OutageLog {
   readonly #options: OutageLogOptions;
@@ -28,8 +32,8 @@ export class OutageLog {
     if (this.#startedAt !== undefined && now - this.#reportedAt < repeatAfter) return;
     this.#startedAt ??= now;
     this.#reportedAt = now;
-    const { log, source } = this.#options;
-    log.message('error', 'key source unavailable', {
+    const { log, source, messages = keySourceMessages } = this.#options;
+    log.message('error', messages.failed, {
       source,
       cause,
       seconds: this.#secondsSince(this.#startedAt),
@@ -38,8 +42,8 @@ export class OutageLog {
 
   answered(): void {
     if (this.#startedAt === undefined) return;
-    const { log, source } = this.#options;
-    log.message('info', 'key source available again', {
+    const { log, source, messages = keySourceMessages } = this.#options;
+    log.message('info', messages.recovered, {
       source,
       seconds: this.#secondsSince(this.#startedAt),
     });

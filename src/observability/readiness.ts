@@ -5,6 +5,8 @@ export interface ReadinessInputs extends LogState {
   readonly draining: boolean;
   /** The key source has responded at least once since the start. */
   readonly keySourceReady: boolean;
+  /** Audit records are required and cannot be written, so nothing can be sent. */
+  readonly auditUnavailable: boolean;
   /** Some keys are cached, so signing continues while the source fails. */
   readonly keysCached: boolean;
 }
@@ -22,10 +24,11 @@ export interface Readiness {
  * a log that cannot be written: one full volume would take out every instance.
  */
 export function computeReadiness(inputs: ReadinessInputs): Readiness {
-  const { draining, keySourceReady, keysCached, logLinesDropped, logStalled } = inputs;
+  const { draining, keySourceReady, keysCached, auditUnavailable, logLinesDropped, logStalled } = inputs;
   const reasons = [
     ...(draining ? ['draining'] : []),
     ...(keySourceReady || keysCached ? [] : ['key-source-never-reached']),
+    ...(auditUnavailable ? ['audit-unavailable'] : []),
   ];
   const warnings = [
     ...(logLinesDropped ? ['log-lines-dropped'] : []),

@@ -14,6 +14,8 @@ import { createKeyServices, type KeyServices } from './key-services.ts';
 /** What survives a reload of the configuration. */
 export interface RuntimeOptions extends Omit<AppOptions, 'isKnownLogin' | 'keySelector' | 'upstreams'> {
   readonly logState: () => LogState;
+  /** Audit records are required and cannot be written. */
+  readonly isAuditUnavailable: () => boolean;
 }
 
 /** Everything of one configuration that runs, except the listeners. */
@@ -63,6 +65,7 @@ export function startRuntime(
       computeReadiness({
         draining,
         keySourceReady: keys.source.ready(),
+        auditUnavailable: options.isAuditUnavailable(),
         keysCached: keys.cache.hasUsableEntries(),
         ...options.logState(),
       }),

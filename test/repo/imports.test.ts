@@ -10,6 +10,7 @@ const sources = sourcesIn('src/**/*.ts');
 const allowed: Readonly<Record<string, readonly string[]>> = {
   main: ['cli', 'server/signals'],
   cli: [
+    'audit',
     'auth/bearer-token',
     'config',
     'gateway',
@@ -20,10 +21,11 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'server',
     'simulator',
   ],
-  server: ['auth', 'config', 'gateway', 'keys', 'observability', 'proxy', 'tls'],
+  server: ['audit', 'auth', 'config', 'gateway', 'keys', 'observability', 'proxy', 'tls'],
   proxy: [
     'type config/schema',
     'request-context',
+    'type audit',
     'auth',
     'gateway',
     'keys/key',
@@ -39,6 +41,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   ],
   observability: [
     'request-context',
+    'type audit/chain',
     'type auth/verified-credential',
     'type keys/key-history',
     'type keys/key-retry',
@@ -47,6 +50,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'type oauth1/methods',
     'type tls',
   ],
+  audit: ['type request-context'],
   auth: ['type config/schema'],
   gateway: ['type config/schema', 'type request-context'],
   keys: ['type config/schema', 'type oauth1/methods', 'type tls/material'],

@@ -181,7 +181,7 @@ describe('the index', () => {
   });
 
   it('has every reason and warning of /readyz', () => {
-    const all = { draining: true, keySourceReady: false, keysCached: false };
+    const all = { draining: true, keySourceReady: false, keysCached: false, auditUnavailable: true };
     const { reasons, warnings } = computeReadiness({ ...all, logLinesDropped: true, logStalled: true });
     expect(indexRows('Readiness').map(([reason]) => reason)).toEqual([...reasons, ...warnings]);
   });
