@@ -1,3 +1,4 @@
+import { redactText } from '../redact-card-data.ts';
 import type { RequestContext, RequestOrigin } from '../request-context.ts';
 
 /** One signed attempt at the gateway. */
@@ -27,7 +28,7 @@ export function intentFields(attempt: AuditedAttempt, time: number, redact: Reda
     ...originFields(origin, redact),
     ...signed,
     login: redact(login),
-    clientOrderId: clientOrderIdOf(form, redact),
+    clientOrderId: clientOrderIdOf(form),
   });
 }
 
@@ -72,9 +73,12 @@ function redacted(value: unknown, redact: Redact): unknown {
   return typeof value === 'string' ? redact(value) : value;
 }
 
-/** The only value of a form that is recorded: one that links the record to an order, and can be nothing else. */
-function clientOrderIdOf(form: AuditedAttempt['form'], redact: Redact): string | undefined {
+/**
+ * The only value of a form that is recorded: it links the record to an order. Not if it may hold a card number, mistyped ones
+ * included: 13 to 19 digits.
+ */
+function clientOrderIdOf(form: AuditedAttempt['form']): string | undefined {
   const [id, second] = form.filter(([name]) => name === 'client_orderid').map(([, value]) => value);
   if (id === undefined || second !== undefined) return undefined;
-  return clientOrderIdPattern.test(id) && redact(id) === id ? id : undefined;
+  return clientOrderIdPattern.test(id) && redactText(id) === id ? id : undefined;
 }
