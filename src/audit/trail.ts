@@ -38,6 +38,8 @@ export interface TrailOptions {
 }
 
 const maxBatchBytes = 262_144;
+/** Milliseconds that records wait for others if no request waits for them: a write costs many times what a record does. */
+const batchDelay = 5;
 /** Milliseconds between attempts after a failure. */
 const retryInterval = 200;
 /** Milliseconds after which a write counts as failed, though it may still end. */
@@ -53,10 +55,10 @@ export class AuditTrail {
   readonly #writer: ChainWriter;
   readonly #pending: PendingRecords;
   #inFlight: readonly PendingRecord[] = [];
-  #state: 'idle' | 'scheduled' | 'writing' | 'waiting' | 'closed' = 'idle';
+  #state: 'idle' | 'delayed' | 'scheduled' | 'writing' | 'waiting' | 'closed' = 'idle';
   #closing: PromiseWithResolvers<void> | undefined;
   #stalled = false;
-  #retry: NodeJS.Timeout | undefined;
+  #timer: NodeJS.Timeout | undefined;
   #nextKey: AuditKey | undefined;
   #refreshing = false;
 
@@ -82,7 +84,7 @@ export class AuditTrail {
   /** Adds a record without waiting for the output. It is lost, and counted, if too many are waiting. */
   append(kind: RecordKind, fields: string): void {
     if (this.#state === 'closed' || !this.#pending.add({ kind, fields })) this.#lose(1);
-    this.#schedule();
+    this.#schedule(batchDelay);
   }
 
   /** Adds a record. Resolves to whether it was written; if not, it is left out or follows later. */
@@ -90,7 +92,7 @@ export class AuditTrail {
     if (this.failing || this.#state === 'closed') return false;
     const { promise, resolve } = Promise.withResolvers<boolean>();
     if (!this.#pending.add({ kind, fields, settle: resolve })) return false;
-    this.#schedule();
+    this.#schedule(0);
     return promise;
   }
 
@@ -98,7 +100,7 @@ export class AuditTrail {
   refresh(key?: AuditKey): void {
     this.#nextKey = key;
     this.#refreshing = true;
-    this.#schedule();
+    this.#schedule(0);
   }
 
   /**
@@ -112,6 +114,7 @@ export class AuditTrail {
     this.#closing = Promise.withResolvers();
     const timer = setTimeout(this.#closing.resolve, milliseconds);
     if (this.#state === 'waiting') void this.#run();
+    else this.#schedule(0);
     await this.#closing.promise;
     clearTimeout(timer);
     const isStuck = this.#state === 'writing';
@@ -129,14 +132,20 @@ export class AuditTrail {
     this.#options.observer.recordsLost(count);
   }
 
-  #schedule(): void {
-    if (this.#state !== 'idle') return;
-    this.#state = 'scheduled';
-    setImmediate(() => void this.#run());
+  /** @param delay milliseconds; 0 also ends a longer delay */
+  #schedule(delay: number): void {
+    if (this.#state === 'idle' && delay > 0) {
+      this.#state = 'delayed';
+      this.#timer = setTimeout(() => void this.#run(), delay);
+    } else if (delay === 0 && (this.#state === 'idle' || this.#state === 'delayed')) {
+      clearTimeout(this.#timer);
+      this.#state = 'scheduled';
+      setImmediate(() => void this.#run());
+    }
   }
 
   async #run(): Promise<void> {
-    clearTimeout(this.#retry);
+    clearTimeout(this.#timer);
     this.#state = 'writing';
     while (this.#pending.size > 0 || this.#refreshing) {
       const stall = setTimeout(() => this.#stall(), stalledAfter).unref();
@@ -190,6 +199,6 @@ export class AuditTrail {
     this.#pending.rejectAwaited();
     this.#options.observer.writeFailed(cause);
     if (this.#closing !== undefined) this.#closing.resolve();
-    else this.#retry = setTimeout(() => void this.#run(), retryInterval).unref();
+    else this.#timer = setTimeout(() => void this.#run(), retryInterval).unref();
   }
 }

@@ -30,10 +30,7 @@ it('a key is hidden from everything that prints', async () => {
   const folder = new Folder();
   const text = 'mark-of-an-audit-key-'.repeat(2);
   const key = await readAuditKey(folder.file('key', text));
-  for (const printed of [
-    JSON.stringify(key),
-    inspect(key, { depth: 9, showHidden: true }),
-  ]) {
+  for (const printed of [JSON.stringify(key), inspect(key, { depth: 9, showHidden: true })]) {
     expect(printed).not.toContain('mark');
     expect(printed).not.toContain(Buffer.from(text).toString('hex'));
   }

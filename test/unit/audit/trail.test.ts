@@ -1,4 +1,4 @@
-import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises';
+import { setTimeout as wait } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import type { Head } from '../../../src/audit/chain.ts';
@@ -74,6 +74,9 @@ function open(capacity?: number): void {
 
 beforeEach(() => open());
 
+/** Longer than records wait for others. */
+const afterDelay = (): Promise<void> => wait(15);
+
 const append = (...names: string[]): void => {
   for (const name of names) trail.append('result', `"name":"${name}"`);
 };
@@ -88,13 +91,11 @@ const defect = (contents = [...disk.earlier, disk.content]) =>
 
 describe('records', () => {
   it('are written in order, those that arrive during a write together', async () => {
-    await turn();
-    await turn();
+    await afterDelay();
     const gate = Promise.withResolvers<void>();
     disk.hang = gate.promise;
     append('a');
-    await turn();
-    await turn();
+    await afterDelay();
     append('b', 'c');
     append('d');
     gate.resolve();
@@ -119,7 +120,7 @@ describe('records', () => {
     await trail.close('"x":1', 1_000);
     append('late');
     expect(await trail.confirm('intent', '"name":"later"')).toBe(false);
-    await turn();
+    await afterDelay();
     expect([names(), lost]).toEqual([['start', 'stop'], 1]);
   });
 });
@@ -211,8 +212,7 @@ describe('a disk that hangs', () => {
   it('does not keep the process from stopping, and what it has not written counts as lost', async () => {
     disk.hang = new Promise(() => {});
     append('a');
-    await turn();
-    await turn();
+    await afterDelay();
     append('b');
     expect(await trail.close('"x":1', 100)).toBe(4);
     expect([lost, disk.closed]).toEqual([4, false]);
@@ -306,8 +306,7 @@ it('whatever the disk does, the file is a correct trail, and each record is in i
         if ('space' in step) disk.space = step.space;
         else if ('replaced' in step) disk.isReplaced = true;
         else for (let count = 0; count < step.records; count += 1, appended += 1) append(`n${appended}`);
-        await turn();
-        await turn();
+        await afterDelay();
       }
       disk.space = Number.POSITIVE_INFINITY;
       if (await trail.close('"x":1', 1_000)) throw new Error('not written');
