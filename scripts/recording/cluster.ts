@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { Secret } from '../../src/secret.ts';
 import type { Fault } from '../../src/simulator/faults.ts';
 import { parameter, type VerifiedRequest } from '../../src/simulator/verified-request.ts';
+import { auditIn } from '../../test/support/audit.ts';
 import { tokenCredential } from '../../test/support/config.ts';
 import { startProcess } from '../../test/support/process.ts';
 import { plainScrape, startPrometheus } from '../../test/support/prometheus-server.ts';
@@ -49,7 +50,8 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
   await putKey('beta', 'rsa-2048');
   const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
   const caFile = new Ca(vault.folder.path, 'gateway-ca').file;
-  const config = configOf({ baseUrl: gateway.url, caFile }, vault.vault.address, token);
+  const audit = auditIn(vault.folder);
+  const config = { ...configOf({ baseUrl: gateway.url, caFile }, vault.vault.address, token), audit };
   const countersign = await startProcess({ config });
   stops.push(() => countersign.close());
   const rules = globSync('deploy/prometheus/*.rules.yaml').map((file) => resolve(file));

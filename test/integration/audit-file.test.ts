@@ -116,7 +116,7 @@ describe('a process that is killed', () => {
     expect(await verify(audit.file)).toMatchObject({ code: 0, err: '' });
   });
 
-  it('within a record is told apart from tampering', async () => {
+  it('within a record is distinguished from tampering', async () => {
     const first = await start();
     await first.transfer();
     await first.stop();
@@ -265,7 +265,7 @@ describe('on standard output', () => {
     expect((await verify(output)).err).toMatch(/The line is not a record/);
   });
 
-  it('that nobody reads, requests are rejected if records are required, until it is read again', async () => {
+  it('without a reader, requests are rejected if records are required, until it is read again', async () => {
     const process = await start({ file: '-', required: true });
     process.child.stdout?.pause();
     const statuses: number[] = [];

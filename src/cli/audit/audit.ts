@@ -12,7 +12,7 @@ Run "countersign audit SUBCOMMAND --help" for details.
 Options:
   --help  Show this help
 
-Exit codes: 0 ok, 1 a defect in the trail, or a failure, 2 invalid usage.`;
+Exit codes: 0 ok, 1 the trail is altered, or a failure, 2 invalid usage.`;
 
 /** Checks audit trails, for auditors. @returns the exit code */
 export async function audit([name = '--help', ...argv]: readonly string[], io: Io): Promise<number> {

@@ -1,7 +1,7 @@
 import { headText } from '../../audit/defects.ts';
 import type { TrailSummary } from '../../audit/trail-summary.ts';
 
-/** What was verified, up to a defect. */
+/** What was verified, up to the first defect. */
 export function summaryLines(summary: TrailSummary, files: number): string[] {
   const { first, last } = summary;
   if (first === undefined || last === undefined) return [];

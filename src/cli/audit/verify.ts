@@ -41,7 +41,7 @@ instance in the order in which they were written; - reads standard input. Report
 
 ${optionsHelp(options)}
 
-Exit codes: 0 ok, 1 a defect in the trail, or a failure, 2 invalid usage.`;
+Exit codes: 0 ok, 1 the trail is altered, or a failure, 2 invalid usage.`;
 
 /** Digits of a MAC that a metric shows. */
 const minDigits = 12;

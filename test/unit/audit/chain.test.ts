@@ -97,9 +97,9 @@ describe('for any records', () => {
         const lines = sealAll(all);
         const pick = (bound: number): number => (random.next().value ?? 0) % bound;
         const changed = [...lines];
-        const [taken = ''] = changed.splice(pick(changed.length), 1);
+        const [picked = ''] = changed.splice(pick(changed.length), 1);
         const copies = pick(3);
-        for (let copy = 0; copy < copies; copy += 1) changed.splice(pick(changed.length + 1), 0, taken);
+        for (let copy = 0; copy < copies; copy += 1) changed.splice(pick(changed.length + 1), 0, picked);
         const head = { sequence: lines.length, mac: JSON.parse(lines.at(-1) ?? '').mac };
         const isSame = changed.join('') === lines.join('');
         expect(verifyFiles([changed], { heads: [head] }).defect === undefined).toBe(isSame);

@@ -44,7 +44,7 @@ it('the first defect is reported with its file and line, after what was verified
   expect(out).toMatch(/^verified: 5 records in 2 files, 1 to 5\n/);
 });
 
-it('a defect of the trail as a whole has no line', async () => {
+it('what is wrong with the trail as a whole has no line', async () => {
   const file = folder.file('a.jsonl', lines.slice(0, 5).join(''));
   const { code, err } = await run('verify', file, '--key-file', keyFile, '--head', `7:${head.mac}`);
   expect([code, err]).toEqual([
@@ -53,7 +53,7 @@ it('a defect of the trail as a whole has no line', async () => {
   ]);
 });
 
-it('an empty file is a defect', async () => {
+it('an empty file is no trail', async () => {
   const file = folder.file('a.jsonl', '');
   expect(await run('verify', file, '--key-file', keyFile)).toEqual({
     code: 1,
