@@ -113,11 +113,10 @@ export class Verifier {
   }
 
   /** The process that was started next has recorded what the one before left incomplete. */
-  #checkTorn({ kind, fields }: AuditRecord): Defect | undefined {
+  #checkTorn({ fields }: AuditRecord): Defect | undefined {
     const torn = this.#torn;
     this.#torn = undefined;
-    const recorded = kind === 'start' ? fields['torn'] : undefined;
-    if (torn === undefined || torn.bytes === recorded) return undefined;
+    if (torn === undefined || torn.bytes === fields['torn']) return undefined;
     return notARecord(torn.place);
   }
 

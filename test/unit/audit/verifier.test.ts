@@ -233,6 +233,12 @@ describe('tampering is found', () => {
       /^2:1: Records 4 to 6 are missing/,
     ],
     [
+      'a sequence number that the holder of the key left out',
+      [whole, trailLines(1, { after: { sequence: 20, mac: head.mac } })],
+      {},
+      /^2:1: Records 12 to 20 are missing before record 21/,
+    ],
+    [
       'a missing file',
       [whole.slice(0, 3), whole.slice(6)],
       {},
