@@ -17,15 +17,26 @@ const minBytes = 32;
  * @throws Error if the file cannot be read or holds less than 32 bytes
  */
 export async function readAuditKey(file: string): Promise<AuditKey> {
-  const bytes = await readFile(file);
-  let end = bytes.length;
-  while (bytes[end - 1] === 0x0a || bytes[end - 1] === 0x0d) end -= 1;
-  if (end < minBytes) {
-    throw new Error(
-      `${file} has ${end} bytes, and an audit key needs at least ${minBytes}. Create one: openssl rand -hex 32`,
-    );
-  }
-  return auditKey(bytes.subarray(0, end));
+  const bytes = keyBytes(await readFile(file));
+  const fault = faultOf(bytes);
+  if (fault !== undefined) throw new Error(`${file} ${fault}`);
+  return auditKey(bytes);
+}
+
+/** What is wrong with the key in a file, without the name of the file. @throws Error if it cannot be read */
+export async function auditKeyFault(file: string): Promise<string | undefined> {
+  return faultOf(keyBytes(await readFile(file)));
+}
+
+function keyBytes(content: Buffer): Buffer {
+  let end = content.length;
+  while (content[end - 1] === 0x0a || content[end - 1] === 0x0d) end -= 1;
+  return content.subarray(0, end);
+}
+
+function faultOf({ length }: Buffer): string | undefined {
+  if (length >= minBytes) return undefined;
+  return `has ${length} bytes, and an audit key needs at least ${minBytes}. Create one: openssl rand -hex 32`;
 }
 
 export function auditKey(bytes: Uint8Array): AuditKey {

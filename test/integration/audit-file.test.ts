@@ -161,11 +161,6 @@ it.each([
     /missing\/audit\.jsonl does not exist\. Check the path/,
   ],
   [
-    'its key is too short',
-    () => ({ ...audit, keyFile: folder.file('short', 'secret\n') }),
-    /has 6 bytes, and an audit key needs at least 32\. Create one: openssl rand -hex 32/,
-  ],
-  [
     'it has other content',
     () => ({ ...audit, file: folder.file('notes.txt', 'notes\n') }),
     /notes\.txt has content that is not an audit trail\. Move it away/,
@@ -177,10 +172,20 @@ it.each([
   expect(process.stderr()).toMatch(message);
 });
 
+it('a key that is too short is a problem of the configuration', async () => {
+  const section = { ...audit, keyFile: folder.file('short', 'secret\n') };
+  const process = starts.spawn({ file: configFor(gatewayUrl, { audit: section }) });
+  expect(await process.ended).toBe(2);
+  expect(process.stderr()).toMatch(
+    /audit\.keyFile: names a file that has 6 bytes, and an audit key needs at least 32\. Create one: openssl rand -hex 32/,
+  );
+});
+
 describe('a rotated file', () => {
   it('ends at SIGHUP, and the new one continues the trail', async () => {
     const process = await start();
     await process.transfer();
+    await until(() => kinds().length === 3);
     renameSync(audit.file, `${audit.file}.1`);
     process.signal('SIGHUP');
     await until(() => process.logLines('configuration reloaded').length > 0);
@@ -225,11 +230,13 @@ describe('a rotated file', () => {
 it('a changed key seals the records after SIGHUP; both keys verify the trail', async () => {
   const process = await start();
   await process.transfer();
+  await until(() => kinds().length === 3);
   const old = folder.file('old.key', readFileSync(audit.keyFile, 'utf8'));
   writeFileSync(audit.keyFile, 'too short');
   process.signal('SIGHUP');
   await until(() => process.logText().includes('audit key cannot be read again; keeping the current one'));
   await process.transfer();
+  await until(() => kinds().length === 5);
   writeFileSync(audit.keyFile, 'f00d'.repeat(16));
   process.signal('SIGHUP');
   await until(() => kinds().filter((kind) => kind === 'start').length === 2);

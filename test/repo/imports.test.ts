@@ -66,7 +66,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'config/yaml',
     'config/zod-messages',
   ],
-  config: ['tls'],
+  config: ['tls', 'audit/key'],
   oauth1: [],
   'request-context': ['type auth/verified-credential', 'type oauth1/methods'],
   errors: [],
