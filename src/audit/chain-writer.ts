@@ -47,10 +47,11 @@ export class ChainWriter {
    */
   async refresh(): Promise<{ isNew: boolean; lost: number }> {
     if (!(await this.#output.refresh())) return { isNew: false, lost: 0 };
-    const lost = this.#beforeRest === undefined ? 0 : 1;
-    if (this.#beforeRest !== undefined) this.#chain.rewind(this.#beforeRest);
+    // A record that lacks only its line feed is whole.
+    const before = this.#rest.length > 1 ? this.#beforeRest : undefined;
+    if (before !== undefined) this.#chain.rewind(before);
     this.#setRest(nothing);
-    return { isNew: true, lost };
+    return { isNew: true, lost: before === undefined ? 0 : 1 };
   }
 
   async write(records: readonly PendingRecord[]): Promise<Written> {

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { open as openFile } from 'node:fs/promises';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { type AuditFile, openAuditFile } from '../../../src/audit/file.ts';
 import { tailOf } from '../../../src/audit/tail.ts';
 import { headOf, trailLines } from '../../support/audit.ts';
@@ -23,9 +24,9 @@ afterEach(async () => {
   folder.remove();
 });
 
-async function open(file = path) {
+async function open(file = path, sync = false) {
   const result = await openAuditFile(file, {
-    sync: false,
+    sync,
     monotonic: () => now,
     onReopenFailed: (error) => void reopenFailures.push(error),
   });
@@ -88,6 +89,34 @@ describe('opening a file', () => {
     await expect(open(folder.at('x'.repeat(100)))).rejects.toThrow(
       /the limit for a lock\. Choose a shorter path/,
     );
+  });
+});
+
+describe('with sync, a write', () => {
+  /** Replaces fdatasync of all files. */
+  async function spyOnSync() {
+    const handle = await openFile(folder.file('any', ''));
+    const spy = jest.spyOn(Object.getPrototypeOf(handle), 'datasync');
+    await handle.close();
+    return spy;
+  }
+
+  it('waits until the disk has it, and without sync it does not', async () => {
+    const spy = await spyOnSync();
+    const { file } = await open(path, true);
+    await write(file, 'a\n');
+    expect(spy).toHaveBeenCalledTimes(1);
+    await write((await open(folder.at('other'))).file, 'a\n');
+    expect(spy).toHaveBeenCalledTimes(1);
+    spy.mockRestore();
+  });
+
+  it('is not confirmed if the disk fails', async () => {
+    const spy = await spyOnSync();
+    spy.mockImplementation(() => Promise.reject(Object.assign(new Error('x'), { code: 'EIO' })));
+    const { file } = await open(path, true);
+    expect(await write(file, 'a\n')).toEqual({ written: 2, confirmed: 0, error: 'EIO' });
+    spy.mockRestore();
   });
 });
 

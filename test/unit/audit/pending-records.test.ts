@@ -20,7 +20,7 @@ it('a gap is where the records are missing, before those that follow', () => {
   expect(pending.size).toBe(0);
 });
 
-it('a gap that nothing follows is taken last', () => {
+it('a gap that nothing follows comes last', () => {
   const pending = new PendingRecords(1_000, gap);
   pending.add(record('a'));
   pending.lose(1);

@@ -263,6 +263,21 @@ describe('another file', () => {
     expect(defect()).toBeUndefined();
   });
 
+  it('takes the place of one whose last record lacks only its line feed: that record is whole', async () => {
+    append('a');
+    await until(() => heads.length > 0);
+    const size = disk.content.length;
+    open();
+    append('a');
+    disk.space = size - 1;
+    await until(() => failures.length > 0);
+    [disk.isReplaced, disk.space] = [true, Number.POSITIVE_INFINITY];
+    await settled();
+    await trail.close('"x":1', 1_000);
+    expect([lost, defect()]).toEqual([0, undefined]);
+    expect(names()).toEqual(['start', 'stop']);
+  });
+
   it('that cannot be opened counts as a failed write', async () => {
     disk.refreshError = Object.assign(new Error('x'), { code: 'ENOENT' });
     expect(await trail.confirm('intent', '"name":"a"')).toBe(false);
