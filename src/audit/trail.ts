@@ -98,7 +98,7 @@ export class AuditTrail {
 
   /** Follows a file that was renamed, even if no record waits. @param key for later records, if it is another one */
   refresh(key?: AuditKey): void {
-    this.#nextKey = key;
+    this.#nextKey = key ?? this.#nextKey;
     this.#refreshing = true;
     this.#schedule(0);
   }

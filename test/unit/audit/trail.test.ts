@@ -292,6 +292,8 @@ it('another key is used from a start record on', async () => {
   append('a');
   await until(() => heads.length > 0);
   trail.refresh(otherAuditKey);
+  // Another signal before the first one has had its effect.
+  trail.refresh();
   append('b');
   await trail.close('"x":1', 1_000);
   expect(recordsOf(disk.content).map(({ audit, key }) => [audit, key])).toEqual([
