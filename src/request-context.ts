@@ -66,6 +66,8 @@ export interface RequestFacts {
   caller?: string;
   /** How the caller proved who it is. Set together with the caller. */
   credential?: VerifiedCredential;
+  /** Set together with the login or, if it is `denied`, without it. */
+  decision?: AuthorizationDecision;
   /** A configured environment; absent for an unknown one. */
   environment?: string;
   operation?: string;
@@ -73,6 +75,17 @@ export interface RequestFacts {
   readOnly?: boolean;
   /** Set only after the caller is authorized for it. */
   login?: string;
+}
+
+/** `would-deny`: denied in dry-run mode, so the request was let through. */
+export type AuthorizationDecision = 'allowed' | 'denied' | 'would-deny';
+
+/** The request for which something is signed. */
+export interface RequestOrigin extends Readonly<Pick<RequestFacts, 'caller' | 'credential' | 'decision'>> {
+  /** Countersign's own request ID. */
+  readonly id: string;
+  /** Signed for a canary ahead of the request, not for the request itself. */
+  readonly isCanary?: true;
 }
 
 export interface RequestIdentity {

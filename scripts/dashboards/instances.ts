@@ -130,6 +130,51 @@ export const instances: Section = {
       ],
     },
     {
+      title: 'Audit records',
+      description:
+        'written, lost because they could not be written, omitted above the rate limit for requests rejected before authentication. Zero without an audit trail.',
+      kind: 'timeseries',
+      unit: 'ops',
+      runbook: 'CountersignAuditRecordsLost',
+      queries: [
+        { expr: perSecond('audit_records_total', inRelease, 'instance'), legend: 'written {{instance}}' },
+        { expr: perSecond('audit_records_lost_total', inRelease, 'instance'), legend: 'lost {{instance}}' },
+        {
+          expr: perSecond('audit_records_omitted_total', inRelease, 'instance'),
+          legend: 'omitted {{instance}}',
+        },
+      ],
+    },
+    {
+      title: 'Audit trail writable',
+      description: '1 if the last write of audit records succeeded. Empty without an audit trail.',
+      kind: 'timeseries',
+      unit: 'short',
+      redBelow: 1,
+      runbook: 'CountersignAuditUnavailable',
+      queries: [
+        { expr: aggregate('min', 'instance', `countersign_audit_up{${inRelease}}`), legend: '{{instance}}' },
+      ],
+    },
+    {
+      title: 'Audit trail head',
+      description:
+        'Sequence number of the newest audit record, and the first 48 bits of its MAC as a number, for audit verify --head. A number that falls: another file, or a file that was cut off.',
+      kind: 'stat',
+      unit: 'none',
+      runbook: 'CountersignAuditUnavailable',
+      queries: [
+        {
+          expr: aggregate('max', 'instance', `countersign_audit_sequence{${inRelease}}`),
+          legend: 'sequence {{instance}}',
+        },
+        {
+          expr: aggregate('max', 'instance', `countersign_audit_head{${inRelease}}`),
+          legend: 'MAC {{instance}}',
+        },
+      ],
+    },
+    {
       title: 'Certificate lifetime left',
       description:
         'Share of its lifetime that each certificate in use has left. Renewal is due at 20 %, at the latest 7 days before expiry. environment=none: not specific to one. Empty without certificate files.',

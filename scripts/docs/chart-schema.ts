@@ -23,10 +23,15 @@ function visit(schema: Schema): void {
   if (/\(\?[=!<]|\\[1-9]/.test(schema.pattern ?? '')) delete schema.pattern;
   allowVariable(schema);
   chooseByName(schema);
-  // The chart sets the directory of keySecrets.
-  if (Object.hasOwn(schema.properties ?? {}, 'directory')) {
-    schema.required = (schema.required ?? []).filter((name) => name !== 'directory');
-  }
+  omitRequired(schema, 'directory', ['directory']);
+  // Of the audit trail; countersign.checkAudit requires them if the chart does not set them.
+  omitRequired(schema, 'sync', ['file', 'keyFile']);
+}
+
+/** Fields that the chart sets need not be in the values. @param marker a field that only this object has */
+function omitRequired(schema: Schema, marker: string, fields: readonly string[]): void {
+  if (!Object.hasOwn(schema.properties ?? {}, marker)) return;
+  schema.required = (schema.required ?? []).filter((name) => !fields.includes(name));
 }
 
 /** An enum may also be a variable: `level: ${LOG_LEVEL}`. */

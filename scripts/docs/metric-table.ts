@@ -1,5 +1,6 @@
 import { initializeSeries } from '../../src/observability/init-metrics.ts';
-import { createMetrics, type MetricFactory } from '../../src/observability/metric-definitions.ts';
+import { createMetrics } from '../../src/observability/metric-definitions.ts';
+import type { MetricFactory } from '../../src/observability/metric-factory.ts';
 import { cell, code, table } from './markdown.ts';
 
 interface Metric {

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { Secret } from '../../src/secret.ts';
 import type { Fault } from '../../src/simulator/faults.ts';
 import { parameter, type VerifiedRequest } from '../../src/simulator/verified-request.ts';
+import { auditIn } from '../../test/support/audit.ts';
 import { tokenCredential } from '../../test/support/config.ts';
 import { type OidcServer, startOidcServer } from '../../test/support/oidc-server.ts';
 import { startProcess } from '../../test/support/process.ts';
@@ -53,10 +54,12 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
   await putKey('beta', 'rsa-2048');
   const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
   const caFile = new Ca(vault.folder.path, 'gateway-ca').file;
+  const audit = auditIn(vault.folder);
   const issuer = await startOidcServer();
   stops.push(() => issuer.close());
   const config = {
     ...configOf({ baseUrl: gateway.url, caFile }, vault.vault.address, token),
+    audit,
     jwtIssuers: { cluster: { issuer: issuer.url, audience: 'countersign' } },
   };
   const countersign = await startProcess({ config });

@@ -1,6 +1,7 @@
 import type { Signals } from '../server/signals.ts';
 import { unsafeSettings } from '../server/unsafe-settings.ts';
 import { packageVersion } from '../util/package-info.ts';
+import { audit } from './audit/audit.ts';
 import { callers } from './callers.ts';
 import { check } from './check/check.ts';
 import { demo } from './demo/demo.ts';
@@ -22,6 +23,7 @@ const commands = new Map<string, { readonly run: Command; readonly summary: stri
   ['check', { run: check, summary: 'Validate a configuration file' }],
   ['explain', { run: explain, summary: 'Explain how a form is signed' }],
   ['keys', { run: keys, summary: 'Manage keys in Vault' }],
+  ['audit', { run: audit, summary: 'Verify an audit trail' }],
   ['callers', { run: callers, summary: 'Create a bearer token for a caller' }],
 ]);
 

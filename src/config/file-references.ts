@@ -1,11 +1,12 @@
 import { resolve } from 'node:path';
 import type { Path } from './problem.ts';
+import { standardOutput } from './schema/audit.ts';
 import { withoutPrototype } from './schema/values.ts';
-import type { Config } from './schema.ts';
+import type { AuditConfig, Config } from './schema.ts';
 
 /** The configuration with absolute file paths. In the file they are relative to its directory. */
 export function resolveFiles(config: Config, base: string): Config {
-  const { proxy, environments, keys, jwtIssuers } = config;
+  const { proxy, environments, keys, jwtIssuers, audit } = config;
   const resolved = <T extends object>(part: T): T => ({
     ...part,
     ...Object.fromEntries(filesIn(part).map(([field, file]) => [field, resolve(base, file)])),
@@ -14,6 +15,7 @@ export function resolveFiles(config: Config, base: string): Config {
   return {
     ...config,
     proxy: proxy.tls === undefined ? proxy : { ...proxy, tls: resolved(proxy.tls) },
+    ...(audit === undefined ? {} : { audit: resolvedAudit(resolved(audit), base) }),
     environments: withoutPrototype(Object.fromEntries(resolvedEnvironments)),
     jwtIssuers: withoutPrototype(
       Object.fromEntries(
@@ -33,15 +35,22 @@ export function resolveFiles(config: Config, base: string): Config {
   };
 }
 
+/** The file of the trail need not exist yet. */
+function resolvedAudit(audit: AuditConfig, base: string): AuditConfig {
+  return audit.file === standardOutput ? audit : { ...audit, file: resolve(base, audit.file) };
+}
+
 /** Every file that the configuration references, with the path of the field. */
 export function referencedFiles({
   proxy,
   environments,
   keys,
   jwtIssuers,
+  audit,
 }: Config): { path: Path; file: string }[] {
   const parts: [path: Path, part: object][] = [
     [['proxy', 'tls'], proxy.tls ?? {}],
+    [['audit'], audit ?? {}],
     ...Object.entries(environments).map(([name, part]): [Path, object] => [['environments', name], part]),
     [['keys', 'vault'], keys.source === 'vault' ? keys.vault : {}],
     [['keys', 'vault', 'auth'], keys.source === 'vault' ? keys.vault.auth : {}],

@@ -1,5 +1,6 @@
 import { access, constants, readFile, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { auditKeyFault } from '../audit/key.ts';
 import { readTlsFiles } from '../tls/files.ts';
 import { untimelyParts } from '../tls/material.ts';
 import { errorCode } from '../util/error-code.ts';
@@ -42,6 +43,7 @@ export async function loadConfig(
   if ('problems' in checked) return checked;
   const config = resolveFiles(checked.config, dirname(file));
   const problems = skipFiles ? [] : await referencedFileProblems(config, checked.lineOf);
+  if (problems.length === 0 && !skipFiles) problems.push(...(await auditKeyProblems(config, checked.lineOf)));
   if (problems.length === 0 && !skipFiles && certificatesAt !== undefined) {
     problems.push(...(await certificateProblems(config, certificatesAt, checked.lineOf)));
   }
@@ -75,6 +77,13 @@ async function certificateProblems(
     line: lineOf(path),
     message: `names a file that ${message}`,
   }));
+}
+
+async function auditKeyProblems({ audit }: Config, lineOf: (path: Path) => number): Promise<Problem[]> {
+  const fault = audit && (await auditKeyFault(audit.keyFile));
+  if (fault === undefined) return [];
+  const path = ['audit', 'keyFile'];
+  return [{ path: pathText(path), line: lineOf(path), message: `names a file that ${fault}` }];
 }
 
 /** Why a file cannot be read. Does not repeat its name: it may be a token in the wrong field. */

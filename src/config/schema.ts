@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { audit } from './schema/audit.ts';
 import { caller, revokedCertificates } from './schema/caller.ts';
 import { environments } from './schema/environment.ts';
 import { issuerName, jwtIssuer } from './schema/jwt-issuer.ts';
@@ -103,6 +104,9 @@ export const configSchema = z.strictObject(
       .describe('Issuers of JSON Web Tokens by name, for credentials of callers.'),
     revokedCertificates,
     callers: z.array(caller).prefault([]).describe('Callers and what each may do.'),
+    audit: audit
+      .optional()
+      .describe('The audit trail: what was signed, for whom and with which key. Absent: none.'),
     log: z
       .strictObject({
         level: z.enum(logLevels).default('info').describe('Minimum level to log.'),
@@ -123,6 +127,7 @@ export type OperationOverride = z.output<typeof operationOverride>;
 export type OperationConfig = z.output<typeof operation>;
 export type CallerConfig = Config['callers'][number];
 export type JwtIssuerConfig = Config['jwtIssuers'][string];
+export type AuditConfig = NonNullable<Config['audit']>;
 export type KeysConfig = Config['keys'];
 export type CacheConfig = KeysConfig['cache'];
 export type VaultConfig = z.output<typeof vault>;

@@ -1,11 +1,17 @@
 import type { JwtResult } from '../auth/jwt/verify.ts';
 import type { CacheResult } from '../keys/key-source.ts';
 import type { MethodName } from '../oauth1/methods.ts';
-import type { GatewayErrorCode, GatewayResult, Rejection, RequestContext } from '../request-context.ts';
+import type {
+  AuthorizationDecision,
+  GatewayErrorCode,
+  GatewayResult,
+  Rejection,
+  RequestContext,
+} from '../request-context.ts';
 import { networkFailures } from '../util/network-failure.ts';
 import type { LabelDomain, ResponsibleParty } from './labels.ts';
 import type { Metrics } from './metric-definitions.ts';
-import type { AuthorizationDecision, CanaryResult } from './metrics-observer.ts';
+import type { CanaryResult } from './metrics-observer.ts';
 
 const results: readonly GatewayResult[] = ['approved', 'declined', 'error', 'filtered', 'other'];
 const errorCodes: readonly GatewayErrorCode[] = ['124', 'other'];

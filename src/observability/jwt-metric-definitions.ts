@@ -1,4 +1,4 @@
-import type { MetricFactory } from './metric-definitions.ts';
+import type { MetricFactory } from './metric-factory.ts';
 
 export function jwtMetrics({ counter, gauge }: MetricFactory) {
   return {

@@ -1,6 +1,7 @@
 import type { KeyRing, LoginRef, UsableKey } from '../keys/key-source.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
-import type { GaugeOf, Metrics } from './metric-definitions.ts';
+import type { Metrics } from './metric-definitions.ts';
+import type { GaugeOf } from './metric-factory.ts';
 
 type KeyLabels = { environment: string; login: string; kind: KeyKind };
 

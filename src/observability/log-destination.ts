@@ -26,6 +26,13 @@ export interface LogState {
   readonly logStalled: boolean;
 }
 
+/** A write whose caller waits for its result, as a range of all bytes that were not dropped. */
+interface AwaitedWrite {
+  start: number;
+  end: number;
+  readonly done: (written: number) => void;
+}
+
 export interface DeliveryListener {
   /** This number of lines was dropped. */
   readonly dropped?: (lines: number) => void;
@@ -67,6 +74,10 @@ export class LogDestination {
   #droppedAt: number | undefined;
   #unreported = 0;
   #waiting: (() => void)[] = [];
+  #awaited: AwaitedWrite[] = [];
+  /** Positions of the first byte of `#current`, and after the last accepted byte. */
+  #position = 0;
+  #end = 0;
 
   constructor({ output, monotonic, capacity = 1_048_576 }: LogDestinationOptions) {
     this.#output = output;
@@ -74,15 +85,21 @@ export class LogDestination {
     this.#capacity = capacity;
   }
 
-  /** @param line ends with a line feed; several lines are kept or dropped together */
-  write(line: string): void {
+  /**
+   * @param line ends with a line feed; several lines are accepted or dropped together
+   * @param done called with the number of bytes that are written; 0 or the end of a line, if the rest was dropped
+   */
+  write(line: string, done?: (written: number) => void): void {
     const size = Buffer.byteLength(line);
     if (this.#bytes + size > this.#capacity) {
       this.#drop(countLines(line));
+      done?.(0);
       return;
     }
+    if (done !== undefined) this.#awaited.push({ start: this.#end, end: this.#end + size, done });
     this.#lines.push(line);
     this.#bytes += size;
+    this.#end += size;
     if (this.#state === 'idle') this.#schedule();
   }
 
@@ -148,6 +165,8 @@ export class LogDestination {
     this.#withinLine = this.#current[count - 1] !== newline;
     this.#current = this.#current.subarray(count);
     this.#bytes -= count;
+    this.#position += count;
+    this.#settleWritten();
     this.#retryDelay = retryDelay.initial;
     this.#stalledSince = undefined;
     this.#reportRecovery();
@@ -168,10 +187,31 @@ export class LogDestination {
     const lost = this.#current.subarray(end);
     this.#current = this.#current.subarray(0, end);
     this.#bytes -= lost.length;
+    this.#settleLost(this.#position + end, lost.length);
     this.#stalledSince = undefined;
     this.#drop(countLines(lost));
     if (this.#lines.length > 0) this.#schedule();
     else this.#becomeIdle();
+  }
+
+  #settleWritten(): void {
+    if (this.#awaited.length === 0) return;
+    const written = this.#awaited.filter(({ end }) => end <= this.#position);
+    this.#awaited = this.#awaited.filter(({ end }) => end > this.#position);
+    for (const { start, end, done } of written) done(end - start);
+  }
+
+  /** Lines behind the lost bytes take their positions. A line that is partly written counts: its rest is written next. */
+  #settleLost(from: number, count: number): void {
+    this.#end -= count;
+    const isAffected = ({ start, end }: AwaitedWrite): boolean => end > from && start < from + count;
+    const affected = this.#awaited.filter(isAffected);
+    this.#awaited = this.#awaited.filter((write) => !isAffected(write));
+    for (const write of this.#awaited.filter(({ start }) => start >= from + count)) {
+      write.start -= count;
+      write.end -= count;
+    }
+    for (const { start, done } of affected) done(Math.max(0, from - start));
   }
 
   #becomeIdle(): void {

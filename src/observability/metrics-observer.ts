@@ -1,8 +1,9 @@
+import type { Head as AuditHead } from '../audit/chain.ts';
 import type { JwtResult } from '../auth/jwt/verify.ts';
 import type { KeyFallbackObserver } from '../keys/key-retry.ts';
 import type { KeySourceObserver } from '../keys/key-source.ts';
 import type { MethodName } from '../oauth1/methods.ts';
-import type { RequestContext } from '../request-context.ts';
+import type { AuthorizationDecision, RequestContext } from '../request-context.ts';
 import type { TlsUser } from '../tls/files.ts';
 import type { Validity } from '../tls/material.ts';
 import type { NetworkFailure } from '../util/network-failure.ts';
@@ -59,6 +60,14 @@ export interface MetricsObserver extends KeySourceObserver, KeyFallbackObserver 
   jwtKeysFetched(issuer: string, at: number): void;
   /** The issuer is no longer in the configuration. */
   jwtKeysRemoved(issuer: string): void;
+  /** @param head the newest record of the audit trail */
+  auditRecordsWritten(count: number, head: AuditHead): void;
+  /** Records of the audit trail that could neither be written nor kept. */
+  auditRecordsLost(count: number): void;
+  /** Rejected requests without a record, because of the rate limit. */
+  auditRecordsOmitted(count: number): void;
+  /** Whether records can be written. */
+  auditUp(up: boolean): void;
   authorizationDecided(caller: string, decision: AuthorizationDecision): void;
 }
 
@@ -69,6 +78,3 @@ export interface CertificateInUse extends TlsUser {
 
 /** `switched`: the gateway rejected the key and accepted another one. `failed`: there was no clear response. */
 export type CanaryResult = 'accepted' | 'switched' | 'rejected' | 'failed';
-
-/** `would-deny`: denied in dry-run mode, so the request was let through. */
-export type AuthorizationDecision = 'allowed' | 'denied' | 'would-deny';

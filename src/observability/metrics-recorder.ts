@@ -1,4 +1,5 @@
 import { acceptsKey, isPaymentServerError, type RequestContext } from '../request-context.ts';
+import { createAuditRecorder } from './audit-metrics.ts';
 import { createKeyMetrics, type KeyMetrics, setOrRemove } from './key-metrics.ts';
 import { type Labels, responsibleParty, statusLabel, toKnownLabel } from './labels.ts';
 import type { Metrics } from './metric-definitions.ts';
@@ -49,6 +50,7 @@ export function createMetricsRecorder(metrics: Metrics, labels: () => Labels): M
     jwtVerified: (issuer, result) => metrics.jwtVerifications.inc({ ...labels().issuer(issuer), result }),
     jwtKeysFetched: (issuer, at) => metrics.jwtKeysFetched.set(labels().issuer(issuer), at),
     jwtKeysRemoved: (issuer) => metrics.jwtKeysFetched.remove(labels().issuer(issuer)),
+    ...createAuditRecorder(metrics),
     ...certificateRecorder(metrics, labels),
     ...keyRecorder(metrics, keys, labels),
   };

@@ -2,7 +2,8 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import type { MetricsPage } from './admin-app.ts';
 import { initializeSeries } from './init-metrics.ts';
 import { createLabels, type LabelDomain } from './labels.ts';
-import { createMetrics, type MetricFactory } from './metric-definitions.ts';
+import { createMetrics } from './metric-definitions.ts';
+import type { MetricFactory } from './metric-factory.ts';
 import type { MetricsObserver } from './metrics-observer.ts';
 import { createMetricsRecorder } from './metrics-recorder.ts';
 
@@ -32,6 +33,9 @@ export function createPrometheus(options: LabelDomain & { readonly version: stri
   metrics.buildInfo.set({ version: options.version, node_version: process.version }, 1);
   // A gauge without labels starts at 0, which would be a wrong value.
   metrics.keySourceUp.remove({});
+  metrics.auditUp.remove({});
+  metrics.auditSequence.remove({});
+  metrics.auditHead.remove({});
   metrics.tokenExpiry.remove({});
   metrics.tokenLease.remove({});
   metrics.configReloaded.remove({});

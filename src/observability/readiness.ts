@@ -5,6 +5,8 @@ export interface ReadinessInputs extends LogState {
   readonly draining: boolean;
   /** The key source has responded at least once since the start. */
   readonly keySourceReady: boolean;
+  /** Audit records are required and cannot be written, so nothing can be sent. */
+  readonly auditUnavailable: boolean;
   /** Some keys are cached, so signing continues while the source fails. */
   readonly keysCached: boolean;
   /** The keys of every JWT issuer are available. Without them, only callers with a JWT are rejected. */
@@ -24,10 +26,19 @@ export interface Readiness {
  * a log that cannot be written: one full volume would take out every instance.
  */
 export function computeReadiness(inputs: ReadinessInputs): Readiness {
-  const { draining, keySourceReady, keysCached, jwtKeysAvailable, logLinesDropped, logStalled } = inputs;
+  const {
+    draining,
+    keySourceReady,
+    keysCached,
+    auditUnavailable,
+    jwtKeysAvailable,
+    logLinesDropped,
+    logStalled,
+  } = inputs;
   const reasons = [
     ...(draining ? ['draining'] : []),
     ...(keySourceReady || keysCached ? [] : ['key-source-never-reached']),
+    ...(auditUnavailable ? ['audit-unavailable'] : []),
   ];
   const warnings = [
     ...(jwtKeysAvailable ? [] : ['jwt-keys-unavailable']),

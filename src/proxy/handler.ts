@@ -1,4 +1,5 @@
 import type { Request, Response } from 'express';
+import type { AuditLog } from '../audit/audit-log.ts';
 import type { Authenticate } from '../auth/authenticate.ts';
 import { type AccessRequest, isAllowed } from '../auth/authorize.ts';
 import type { CallerConfig } from '../config/schema.ts';
@@ -10,6 +11,7 @@ import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import {
+  type AuthorizationDecision,
   createUpstreamRecord,
   type RequestContext,
   type RequestFacts,
@@ -43,6 +45,8 @@ export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock 
   readonly inflight: InflightRequests;
   readonly forwarder: Forwarder;
   readonly log: Logger;
+  /** Absent without an audit trail. */
+  readonly audit?: AuditLog;
   /** At log level `debug` only. */
   readonly decisions?: DecisionLog;
   readonly metrics: MetricsObserver;
@@ -83,6 +87,7 @@ export function createHandler(
       const context = contextOf(work, result, options.monotonic());
       options.log.requestFinished(context);
       options.metrics.requestFinished(context);
+      options.audit?.requestFinished(context);
       end();
     }
   };
@@ -170,7 +175,7 @@ async function processRequest(
   options.decisions?.requestRouted(facts, login);
   validateParameters(destination.operation, form);
   const gatewayResponse = await sendWithinLimits(
-    { record: upstream, destination, login, form, memory },
+    { origin: { ...facts, id: work.identity.id }, record: upstream, destination, login, form, memory },
     caller,
     options,
   );
@@ -188,17 +193,21 @@ function authorize(
   work: Work,
   { metrics, log }: HandlerOptions,
 ): void {
+  const decide = (decision: AuthorizationDecision): void => {
+    work.facts.decision = decision;
+    metrics.authorizationDecided(caller.name, decision);
+  };
   if (isAllowed(caller, accessRequest)) {
-    metrics.authorizationDecided(caller.name, 'allowed');
+    decide('allowed');
   } else if (caller.mode === 'dry-run') {
-    metrics.authorizationDecided(caller.name, 'would-deny');
+    decide('would-deny');
     log.message('warn', 'would be denied in enforce mode', {
       requestId: work.identity.id,
       caller: caller.name,
       ...accessRequest,
     });
   } else {
-    metrics.authorizationDecided(caller.name, 'denied');
+    decide('denied');
     work.deniedLogin = accessRequest.login;
     throw new ProxyError('not-allowed', 'No grant allows this environment, operation and login.');
   }

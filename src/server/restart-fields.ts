@@ -13,6 +13,11 @@ export const startOnly: Readonly<Record<string, (config: Config) => unknown>> = 
   'admin.port': ({ admin }) => admin.port,
   'admin.maxConnections': ({ admin }) => admin.maxConnections,
   'admin.allowedHosts': ({ admin }) => admin.allowedHosts,
+  'audit.file': ({ audit }) => audit?.file,
+  // The key itself is read again with each reload.
+  'audit.keyFile': ({ audit }) => audit?.keyFile,
+  'audit.required': ({ audit }) => audit?.required,
+  'audit.sync': ({ audit }) => audit?.sync,
   'log.level': ({ log }) => log.level,
 };
 

@@ -17,6 +17,8 @@ import { createKeyServices, type KeyServices } from './key-services.ts';
 export interface RuntimeOptions
   extends Omit<AppOptions, 'isKnownLogin' | 'keySelector' | 'upstreams' | 'verifyJwt'> {
   readonly logState: () => LogState;
+  /** Audit records are required and cannot be written. */
+  readonly isAuditUnavailable: () => boolean;
 }
 
 /** Everything of one configuration that runs, except the listeners. */
@@ -75,6 +77,7 @@ export function startRuntime(
       computeReadiness({
         draining,
         keySourceReady: keys.source.ready(),
+        auditUnavailable: options.isAuditUnavailable(),
         keysCached: keys.cache.hasUsableEntries(),
         jwtKeysAvailable: jwtIssuers.available(),
         ...options.logState(),

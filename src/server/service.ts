@@ -26,6 +26,7 @@ import type { TlsMaterial } from '../tls/material.ts';
 import { closeServer } from '../util/listen.ts';
 import { packageVersion } from '../util/package-info.ts';
 import { shareTurn } from '../util/share-turn.ts';
+import { type Audit, openAudit } from './audit.ts';
 import { CertificateFiles, type Certificates, materialOf } from './certificates.ts';
 import { listenOn } from './listen.ts';
 import { createNonceGenerator } from './nonce.ts';
@@ -45,6 +46,8 @@ export interface Service {
    * @throws Error for unreadable files; the current configuration stays active
    */
   reload(config: Config): Promise<readonly string[]>;
+  /** Follows an audit file that was renamed. @throws Error if its key cannot be read; the previous one stays in use */
+  reopenAudit(): Promise<void>;
   /** Sets the metric for whether the last loaded configuration is fully in effect. */
   configLoaded(successful: boolean): void;
   /**
@@ -61,6 +64,8 @@ export interface Service {
 }
 
 const minute = 60_000;
+/** Milliseconds to write the last audit records. */
+const auditTimeout = { stop: 2_000, abort: 500 };
 /** Maximum buffered bytes on the admin port; a scrape or a probe takes a few hundred. */
 const adminMemory = 1_048_576;
 
@@ -78,10 +83,11 @@ export async function startService(config: Config, overrides: ServiceOptions): P
   const redactor = new LoginRedactor(loginsIn(config));
   const routes = createRoutes(config);
   const metrics = redactor.metrics(createPrometheus({ version: packageVersion(), ...labelDomainOf(routes) }));
-  const options = createRuntimeOptions(config, overrides, redactor, metrics);
-  const certificates = new CertificateFiles(options);
+  const certificates = new CertificateFiles({ log: redactor.log(overrides.log), metrics });
   const first = await certificates.prepare(config);
   certificates.use(first);
+  const audit = await startAudit(config, overrides, redactor, metrics);
+  const options = createRuntimeOptions(config, overrides, redactor, metrics, audit);
   let runtime = startRuntime(routes, first, options);
   let draining = false;
   const listener = createListener(config.proxy, {
@@ -92,11 +98,8 @@ export async function startService(config: Config, overrides: ServiceOptions): P
     requestRejected: recordRejection(options),
   });
   const admin = createAdmin(config, metrics, () => runtime.readiness(draining));
-  const [proxyUrl, adminUrl] = await listenOn(
-    [listener.server, config.proxy, config.proxy.tls === undefined ? 'http' : 'https'],
-    [admin, config.admin, 'http'],
-  ).catch(async (error: unknown) => {
-    await runtime.stop();
+  const [proxyUrl, adminUrl] = await openPorts(config, listener, admin).catch(async (error: unknown) => {
+    await Promise.all([runtime.stop(), audit?.close(auditTimeout.stop)]);
     throw error;
   });
   const stopChecking = certificates.checkEvery(overrides.certificateCheckInterval ?? minute, (...renewed) =>
@@ -118,11 +121,13 @@ export async function startService(config: Config, overrides: ServiceOptions): P
       updateListener(listener, options.memory, next, listenerTlsOf(prepared));
       return fieldsForRestart(config, next);
     },
+    reopenAudit: async () => audit?.reopen(),
     configLoaded: (successful) => metrics.configLoaded(successful, options.clock() / 1000),
     async stop(skipDelay) {
       draining = true;
       const finished = await shutDown({ listener, ...options, ...runtime.config.proxy }, skipDelay);
       stopChecking();
+      await audit?.close(auditTimeout.stop);
       await runtime.stop();
       // Open until now, so that /readyz reports the shutdown.
       await closeServer(admin);
@@ -131,8 +136,14 @@ export async function startService(config: Config, overrides: ServiceOptions): P
     async abort() {
       draining = true;
       await abort({ listener, ...options });
+      await audit?.close(auditTimeout.abort);
     },
   };
+}
+
+function openPorts({ proxy, admin }: Config, { server }: Listener, adminServer: Server) {
+  const scheme = proxy.tls === undefined ? 'http' : 'https';
+  return listenOn([server, proxy, scheme], [adminServer, admin, 'http']);
 }
 
 function createAdmin(
@@ -155,6 +166,7 @@ function createRuntimeOptions(
   { logDestination, ...overrides }: ServiceOptions,
   redactor: LoginRedactor,
   metrics: MetricsObserver,
+  audit: Audit | undefined,
 ): RuntimeOptions {
   logDestination?.watch({ dropped: (lines) => metrics.logLinesDropped(lines) });
   const monotonic = overrides.monotonic ?? system.monotonic;
@@ -173,16 +185,28 @@ function createRuntimeOptions(
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),
     inflight: new InflightRequests(),
     logState: () => logDestination?.state() ?? { logLinesDropped: false, logStalled: false },
+    isAuditUnavailable: () => audit?.isUnavailable() ?? false,
+    ...(audit === undefined ? {} : { audit: audit.log }),
     newRequestId: () => randomUUID(),
     userAgent: `countersign/${packageVersion()}`,
   };
 }
 
+async function startAudit(
+  { audit }: Config,
+  overrides: ServiceOptions,
+  { text: redact }: LoginRedactor,
+  metrics: MetricsObserver,
+): Promise<Audit | undefined> {
+  return audit && openAudit(audit, { ...system, ...overrides, metrics, redact });
+}
+
 /** A request that was rejected before it reached the handler. */
-function recordRejection({ log, metrics }: RuntimeOptions): ListenerOptions['requestRejected'] {
+function recordRejection({ log, metrics, audit }: RuntimeOptions): ListenerOptions['requestRejected'] {
   return (context) => {
     log.requestFinished(context);
     metrics.requestFinished(context);
+    audit?.requestFinished(context);
   };
 }
 

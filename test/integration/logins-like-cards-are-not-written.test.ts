@@ -1,10 +1,13 @@
-import { describe, expect, it } from '@jest/globals';
+import { readFileSync } from 'node:fs';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { auditIn, recordsIn } from '../support/audit.ts';
 import { everything } from '../support/config.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
 import { marksIn } from '../support/secret-canaries.ts';
 import { type ProxyOptions, testControlKey, testKeys, writeKeys } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 const card = '4111111111111111';
 const grouped = '5500-0000-0000-0004';
@@ -14,20 +17,35 @@ const anyone = { name: 'local', credentials: [{ anonymous: true as const }] };
 const starts = harness();
 let edge: Edge;
 
+let audit: ReturnType<typeof auditIn>;
+beforeEach(() => {
+  audit = auditIn(starts.folder());
+});
+
 async function start(options: Partial<ProxyOptions> = {}): Promise<void> {
   edge = await starts.edge({
     keys: { [card]: testKeys, [grouped]: testKeys, [other]: testKeys },
     logLevel: 'debug',
     ...options,
+    config: { audit, ...options.config },
   });
 }
 
 const balanceOf = (login: string) =>
   edge.send(formRequest(`/sandbox/gw/api/v2/get-balance/manager/${login}`));
 
-/** Everything that was written: the log and the metrics. */
+/** Everything that was written: the log, the metrics and the audit trail. */
 async function written(): Promise<string> {
-  return `${edge.logText()}${await edge.metrics()}`;
+  return `${edge.logText()}${await edge.metrics()}${await auditText()}`;
+}
+
+/** Once every request that is in the log has a record. */
+async function auditText(): Promise<string> {
+  const requests = edge.logLines('request completed').length;
+  const ended = () =>
+    recordsIn(audit.file).filter(({ audit: kind }) => kind === 'result' || kind === 'rejected');
+  await until(() => ended().length >= requests);
+  return readFileSync(audit.file, 'utf8');
 }
 
 const marks = { card, grouped, other };

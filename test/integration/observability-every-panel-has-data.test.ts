@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { dashboards } from '../../scripts/dashboards/dashboards.ts';
 import { parameter } from '../../src/simulator/verified-request.ts';
+import { auditIn } from '../support/audit.ts';
 import { everything, tokenCredential } from '../support/config.ts';
 import { paths, statusForm, transferForm } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
@@ -84,6 +85,7 @@ async function start(): Promise<void> {
     gateway: gateway.url,
     sandbox: { caFile: new Ca(vault.folder.path, 'gateway-ca').file },
     config: {
+      audit: auditIn(vault.folder),
       keys: vaultKeys(vault.vault.address, { auth: { method: 'token', token } }, { cache: { ttl: '500ms' } }),
       jwtIssuers: { idp: { issuer: issuer.url, audience: 'countersign' } },
       callers: [

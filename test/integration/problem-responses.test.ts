@@ -1,6 +1,8 @@
 import { rmSync, writeFileSync } from 'node:fs';
+import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import type { Reason } from '../../src/errors.ts';
+import { auditIn } from '../support/audit.ts';
 import { everything } from '../support/config.ts';
 import { paths, statusForm } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
@@ -100,6 +102,14 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
     const { keysFolder, send: sendNow } = await start();
     rmSync(keysFolder, { recursive: true });
     writeFileSync(keysFolder, 'a file where the folder was');
+    return sendNow(formRequest(balance));
+  },
+  'audit-unavailable': async () => {
+    const folder = starts.folder();
+    const { send: sendNow } = await start({ config: { audit: { ...auditIn(folder), required: true } } });
+    folder.remove();
+    // The file is checked once a second.
+    await wait(1_100);
     return sendNow(formRequest(balance));
   },
   'key-missing': () =>

@@ -1,6 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { rmSync } from 'node:fs';
-import { describe, expect, it } from '@jest/globals';
+import { readFileSync, rmSync } from 'node:fs';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { auditIn, recordsOf } from '../support/audit.ts';
 import { everything, tokenCredential } from '../support/config.ts';
 import {
   closedPort,
@@ -41,7 +42,7 @@ const marks: Marks = { ...keyMarks, ...cardMarks };
 
 const form = new URLSearchParams({
   login: 'acme',
-  client_orderid: 'invoice-1',
+  client_orderid: cardMarks.card,
   credit_card_number: cardMarks.card,
   'destination-card-no': cardMarks.destinationCard,
   cvv2: cardMarks.cvv,
@@ -52,6 +53,16 @@ const starts = harness();
 
 const callers = [{ name: 'billing', credentials: [tokenCredential(token)], allow: [everything] }];
 
+/** The audit trails of the current test. */
+const trails: string[] = [];
+beforeEach(() => void trails.splice(0));
+
+function newTrail() {
+  const audit = auditIn(starts.folder());
+  trails.push(audit.file);
+  return audit;
+}
+
 async function start(options: Partial<ProxyOptions>): Promise<TestProxy> {
   const proxy = await starts.proxy({
     keys: { acme: { controlKey, privateKey: pem } },
@@ -59,7 +70,7 @@ async function start(options: Partial<ProxyOptions>): Promise<TestProxy> {
     logLevel: 'debug',
     sandbox: { timeouts: { connect: '100ms', request: '250ms' } },
     ...options,
-    config: { callers, ...options.config },
+    config: { callers, audit: newTrail(), ...options.config },
   });
   return proxy;
 }
@@ -71,11 +82,21 @@ async function expectClean(proxy: TestProxy, responses: readonly HttpResponse[])
   await proxy.requestLines(responses.length);
   expect(marksIn(proxy.logText(), marks)).toEqual([]);
   expect(marksIn(await proxy.metrics(), marks)).toEqual([]);
+  expect(marksIn(await auditText(proxy, responses.length), marks)).toEqual([]);
   for (const { headers, body } of responses) {
     const all = JSON.stringify(headers) + body;
     const own = headers['content-type'] === 'application/problem+json';
     expect(marksIn(all, own ? marks : keyMarks)).toEqual([]);
   }
+}
+
+/** The audit trail, once so many requests have ended. */
+async function auditText({ stop }: Pick<TestProxy, 'stop'>, requests: number): Promise<string> {
+  await stop();
+  const text = trails.map((file) => readFileSync(file, 'utf8')).join('');
+  const ended = recordsOf(text).filter(({ audit }) => audit === 'result' || audit === 'rejected');
+  expect(ended.length).toBeGreaterThanOrEqual(requests);
+  return text;
 }
 
 it('marks are found in every encoding', () => {
@@ -212,6 +233,7 @@ describe('no secret leaks if a request has', () => {
     expect(marksIn(JSON.stringify(response.headers) + response.body, searched)).toEqual([]);
     expect(marksIn(proxy.logText(), searched)).toEqual([]);
     expect(marksIn(await proxy.metrics(), searched)).toEqual([]);
+    expect(marksIn(await auditText(proxy, 1), searched)).toEqual([]);
   });
 
   it('bytes that are not HTTP', async () => {
@@ -226,6 +248,7 @@ ${form}`;
     expect(
       marksIn(JSON.stringify(headers) + body.toString() + proxy.logText() + (await proxy.metrics()), marks),
     ).toEqual([]);
+    expect(marksIn(await auditText(proxy, 1), marks)).toEqual([]);
   });
 });
 
@@ -289,7 +312,7 @@ describe('the output of a whole process', () => {
     const gateway = await starts.gateway([once(httpResponse('200 OK', 'status=approved\n')), once('')]);
     const process = await starts.process({
       gateway: gateway.url,
-      config: { callers, log: { level: 'debug' } },
+      config: { callers, audit: newTrail(), log: { level: 'debug' } },
       keys: { acme: { controlKey, privateKey: pem } },
       nodeOptions: ['--import', saboteur(how)],
     });
@@ -300,5 +323,6 @@ describe('the output of a whole process', () => {
     expect(await process.ended).toBe(1);
     expect(process.stdout()).toContain('uncaught exception, exiting');
     expect(marksIn(process.seen(), marks)).toEqual([]);
+    expect(marksIn(await auditText({ stop: async () => true }, 2), marks)).toEqual([]);
   });
 });

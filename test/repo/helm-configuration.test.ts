@@ -37,6 +37,35 @@ whenHelm.each(ciValues)('every file in the %s values is in a mounted directory',
   expect(homeless).toEqual([]);
 });
 
+whenHelm('the audit trail has a key from its Secret, and a file for each pod or standard output', () => {
+  const auditOf = (args: string[]) => at(parse(configText(args)), 'audit');
+  const everything = values('everything');
+  expect(auditOf(everything)).toEqual({
+    file: '/var/lib/audit/${POD_NAME}.jsonl',
+    keyFile: '/etc/countersign/audit/trail.key',
+    required: true,
+  });
+  expect(list(container(everything), 'env')).toContainEqual({
+    name: 'POD_NAME',
+    valueFrom: { fieldRef: { fieldPath: 'metadata.name' } },
+  });
+  const volumes = list(renderOne(everything, 'Deployment'), 'spec', 'template', 'spec', 'volumes');
+  expect(volumes).toContainEqual({
+    name: 'audit-key',
+    secret: { secretName: 'signer-audit', defaultMode: 0o440 },
+  });
+  expect(volumes).toContainEqual({ name: 'audit', emptyDir: { sizeLimit: '256Mi' } });
+  const toOutput = ['audit.enabled=true', 'audit.secretName="audit"'].flatMap((value) => [
+    '--set-json',
+    value,
+  ]);
+  expect(auditOf([...values('minimal'), ...toOutput])).toEqual({
+    file: '-',
+    keyFile: '/etc/countersign/audit/key',
+  });
+  expect(auditOf(values('minimal'))).toBeUndefined();
+});
+
 whenHelm('listeners, container ports and Services agree', () => {
   const args = values('vault-kubernetes');
   const config: unknown = parse(configText(args));

@@ -71,7 +71,7 @@ whenHelm.each(ciValues)('pods of the %s values meet the "restricted" Pod Securit
       });
     }
     const kinds = list(pod, 'volumes').flatMap((volume) => Object.keys(record(volume)));
-    const allowed = ['name', 'configMap', 'secret', 'projected'];
+    const allowed = ['name', 'configMap', 'secret', 'projected', 'emptyDir'];
     expect(kinds.filter((kind) => !allowed.includes(kind))).toEqual([]);
     expect(at(pod, 'automountServiceAccountToken')).toBe(false);
     for (const key of ['hostNetwork', 'hostPID', 'hostIPC']) expect(at(pod, key)).toBeUndefined();

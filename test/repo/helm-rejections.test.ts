@@ -59,6 +59,21 @@ whenHelm.each([
     'a, b would send a bearer token without TLS: set tls.enabled and tls.secretName, or, if a service mesh encrypts the connections, config.proxy.allowPlaintext: true',
   ],
   [
+    'an audit trail without its Secret',
+    ['audit.enabled=true'],
+    "at '/audit/secretName': minLength: got 0, want 1",
+  ],
+  [
+    'an audit section without its files',
+    ['config.audit={"required":true}'],
+    'config.audit has no file or no keyFile: set audit.enabled and audit.secretName, and the chart sets both',
+  ],
+  [
+    'an audit trail on standard output that is to be on the disk',
+    ['audit={"enabled":true,"secretName":"audit"}', 'config.audit={"sync":true}'],
+    'config.audit.sync needs a file: set audit.volume, since standard output cannot be written through to a disk',
+  ],
+  [
     'a variable in the configuration that is not set',
     [host],
     'config uses ${GATEWAY_HOST}, but GATEWAY_HOST is not set: add { name: GATEWAY_HOST, secretName: ..., key: ... } to secretEnv',

@@ -10,6 +10,7 @@ const sources = sourcesIn('src/**/*.ts');
 const allowed: Readonly<Record<string, readonly string[]>> = {
   main: ['cli', 'server/signals'],
   cli: [
+    'audit',
     'auth/bearer-token',
     'auth/jwt/load-keys',
     'config',
@@ -21,10 +22,11 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'server',
     'simulator',
   ],
-  server: ['auth', 'config', 'gateway', 'keys', 'observability', 'proxy', 'tls'],
+  server: ['audit', 'auth', 'config', 'gateway', 'keys', 'observability', 'proxy', 'tls'],
   proxy: [
     'type config/schema',
     'request-context',
+    'type audit',
     'auth',
     'gateway',
     'keys/key',
@@ -41,6 +43,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   observability: [
     'request-context',
     'type auth/jwt/verify',
+    'type audit/chain',
     'type auth/verified-credential',
     'type keys/key-history',
     'type keys/key-retry',
@@ -49,6 +52,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'type oauth1/methods',
     'type tls',
   ],
+  audit: ['type request-context'],
   auth: ['type config/schema'],
   gateway: ['type config/schema', 'type request-context'],
   keys: ['type config/schema', 'type oauth1/methods', 'type tls/material'],
@@ -64,7 +68,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'config/yaml',
     'config/zod-messages',
   ],
-  config: ['tls'],
+  config: ['tls', 'audit/key'],
   oauth1: [],
   'request-context': ['type auth/jwt/jwt-error', 'type auth/verified-credential', 'type oauth1/methods'],
   errors: [],

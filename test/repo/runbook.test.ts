@@ -181,7 +181,13 @@ describe('the index', () => {
   });
 
   it('has every reason and warning of /readyz', () => {
-    const all = { draining: true, keySourceReady: false, jwtKeysAvailable: false, keysCached: false };
+    const all = {
+      draining: true,
+      keySourceReady: false,
+      jwtKeysAvailable: false,
+      auditUnavailable: true,
+      keysCached: false,
+    };
     const { reasons, warnings } = computeReadiness({ ...all, logLinesDropped: true, logStalled: true });
     expect(indexRows('Readiness').map(([reason]) => reason)).toEqual([...reasons, ...warnings]);
   });

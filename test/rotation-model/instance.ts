@@ -83,6 +83,7 @@ export class Instance {
   async send(id: number, operation: OperationName): Promise<End> {
     const form = [['id', String(id)]] as const;
     const request = {
+      origin: { id: String(id) },
       record: createUpstreamRecord(),
       destination: resolve(targets[operation]),
       login: acme.login,
@@ -218,6 +219,10 @@ const metricsObserver: MetricsObserver = {
   jwtVerified: none,
   jwtKeysFetched: none,
   jwtKeysRemoved: none,
+  auditRecordsWritten: none,
+  auditRecordsLost: none,
+  auditRecordsOmitted: none,
+  auditUp: none,
   configLoaded: none,
   keyLookup: none,
   keyFetched: none,

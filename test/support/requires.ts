@@ -7,6 +7,7 @@ const programs = {
   jq: 'Debian package jq',
   helm: 'go install helm.sh/helm/v3/cmd/helm',
   openssl: 'Debian package openssl',
+  prlimit: 'Debian package util-linux',
   prometheus: 'Debian package prometheus',
   promtool: 'Debian package prometheus',
   wrk: 'Debian package wrk',

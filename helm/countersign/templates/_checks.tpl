@@ -3,7 +3,7 @@ Rejects values that Kubernetes, Prometheus or Countersign would reject or misrea
 values.schema.json cannot express, or only without a helpful message.
 */}}
 {{- define "countersign.checkValues" -}}
-{{- $checks := list "checkNames" "checkPorts" "checkScrape" "checkDuplicates" "checkEnv" "checkVariables" "checkPlaintext" -}}
+{{- $checks := list "checkNames" "checkPorts" "checkScrape" "checkDuplicates" "checkEnv" "checkAudit" "checkVariables" "checkPlaintext" -}}
 {{- $problems := list -}}
 {{- range $checks -}}
 {{- with include (printf "countersign.%s" .) $ | fromYamlArray -}}
@@ -85,6 +85,17 @@ values.schema.json cannot express, or only without a helpful message.
 {{- end -}}
 {{- end -}}
 {{- with $problems }}{{ toYaml . }}{{ end -}}
+{{- end }}
+
+{{/* Without audit.enabled the configuration has to name the files. */}}
+{{- define "countersign.checkAudit" -}}
+{{- $audit := default dict (include "countersign.givenConfig" . | fromYaml).audit -}}
+{{- if and $audit (not .Values.audit.enabled) (not (and $audit.file $audit.keyFile)) -}}
+{{- list "config.audit has no file or no keyFile: set audit.enabled and audit.secretName, and the chart sets both" | toYaml -}}
+{{- end -}}
+{{- if and .Values.audit.enabled $audit.sync (not .Values.audit.volume) -}}
+{{- list "config.audit.sync needs a file: set audit.volume, since standard output cannot be written through to a disk" | toYaml -}}
+{{- end -}}
 {{- end }}
 
 {{/* Each ${NAME} in the configuration must be an environment variable of the container; $${ is a literal ${. */}}

@@ -48,6 +48,11 @@
 {{- $jwtFile := printf "%s/token" (include "countersign.tokenDir" .) -}}
 {{- $config = merge $config (dict "keys" (dict "vault" (dict "auth" (dict "jwtFile" $jwtFile)))) -}}
 {{- end -}}
+{{- if .Values.audit.enabled -}}
+{{- $file := ternary (printf "%s/${POD_NAME}.jsonl" (include "countersign.auditDir" .)) "-" (not (empty .Values.audit.volume)) -}}
+{{- $keyFile := printf "%s/%s" (include "countersign.auditKeyDir" .) .Values.audit.secretKey -}}
+{{- $config = mergeOverwrite $config (dict "audit" (dict "file" $file "keyFile" $keyFile)) -}}
+{{- end -}}
 {{- if eq $config.keys.source "directory" -}}
 {{- $config = merge $config (dict "keys" (dict "directory" (include "countersign.keyDir" .))) -}}
 {{- end -}}

@@ -52,6 +52,9 @@ app.kubernetes.io/component: test
 {{- define "countersign.keyDir" -}}/etc/countersign/keys{{- end }}
 {{- define "countersign.secretDir" -}}/etc/countersign/secrets{{- end }}
 {{- define "countersign.apiTokenDir" -}}/var/run/secrets/countersign/kubernetes-api{{- end }}
+{{- define "countersign.auditKeyDir" -}}/etc/countersign/audit{{- end }}
+{{/* Short: the path of the lock, with the name of the pod, is limited to 103 bytes. */}}
+{{- define "countersign.auditDir" -}}/var/lib/audit{{- end }}
 {{- define "countersign.tokenDir" -}}/var/run/secrets/countersign/vault{{- end }}
 
 {{/* Describes a NetworkPolicy peer: pods labeled a=b in namespaces labeled c=d. */}}

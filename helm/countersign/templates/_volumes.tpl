@@ -13,6 +13,12 @@
 {{- if .Values.keySecrets }}
 - { name: keys, mountPath: {{ include "countersign.keyDir" . }}, readOnly: true }
 {{- end }}
+{{- if .Values.audit.enabled }}
+- { name: audit-key, mountPath: {{ include "countersign.auditKeyDir" . }}, readOnly: true }
+{{- if .Values.audit.volume }}
+- { name: audit, mountPath: {{ include "countersign.auditDir" . }} }
+{{- end }}
+{{- end }}
 {{- range .Values.secretFiles }}
 - { name: secret-{{ .name }}, mountPath: {{ include "countersign.secretDir" $ }}/{{ .name }}, readOnly: true }
 {{- end }}
@@ -63,6 +69,16 @@
             - { key: {{ . }}, path: {{ printf "%s/%s/%s" $key.environment $key.login . }} }
             {{- end }}
       {{- end }}
+{{- end }}
+{{- if .Values.audit.enabled }}
+- name: audit-key
+  secret:
+    secretName: {{ .Values.audit.secretName }}
+    defaultMode: 0440
+{{- with .Values.audit.volume }}
+- name: audit
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 {{- range .Values.secretFiles }}
 - name: secret-{{ .name }}

@@ -94,6 +94,7 @@ async function stop(service: Service, { skipDelay }: Signals, log: Logger): Prom
 
 /** An invalid file changes nothing. A valid one takes effect, except for the fields that require a restart. */
 async function reloadConfig({ file, load }: ServiceSource, service: Service, log: Logger): Promise<void> {
+  await reopenAudit(service, log);
   try {
     const loaded = await load();
     if ('problems' in loaded) {
@@ -112,6 +113,15 @@ async function reloadConfig({ file, load }: ServiceSource, service: Service, log
   } catch (error) {
     service.configLoaded(false);
     log.message('error', `configuration reload failed; keeping the current one: ${messageOf(error)}`);
+  }
+}
+
+/** First, and whatever the configuration file holds, since SIGHUP is also how a rotated file is opened again. */
+async function reopenAudit(service: Service, log: Logger): Promise<void> {
+  try {
+    await service.reopenAudit();
+  } catch (error) {
+    log.message('error', `audit key cannot be read again; keeping the current one: ${messageOf(error)}`);
   }
 }
 

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import type { AuditLog } from '../../audit/audit-log.ts';
 import { ProxyError } from '../../errors.ts';
 import { endpointOf, type ReadOnlyQuery, readOnlyQuery } from '../../gateway/read-only-query.ts';
 import type { Routes } from '../../gateway/router.ts';
@@ -7,7 +8,7 @@ import type { LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { CanaryResult, MetricsObserver } from '../../observability/metrics-observer.ts';
-import { acceptsKey, createUpstreamRecord } from '../../request-context.ts';
+import { acceptsKey, createUpstreamRecord, type RequestOrigin } from '../../request-context.ts';
 import { type SetTimer, setTimer } from '../../util/timer.ts';
 import { unlimitedMemory } from '../memory-budget.ts';
 import type { SigningOptions, ValidatedRequest } from './signed-request.ts';
@@ -16,6 +17,8 @@ import type { GatewayResponse } from './upstream-request.ts';
 export interface CanaryOptions extends Pick<SigningOptions, 'monotonic' | 'nonce'> {
   readonly keySelector: KeySelector;
   readonly metrics: Pick<MetricsObserver, 'canarySent'>;
+  /** Absent without an audit trail. */
+  readonly audit?: AuditLog;
   /** Default: a timer of the process. */
   readonly setTimer?: SetTimer;
 }
@@ -86,10 +89,10 @@ export class Canaries {
     }
   }
 
-  async #send({ destination }: ValidatedRequest, login: LoginRef, send: SendCanary): Promise<void> {
+  async #send({ origin, destination }: ValidatedRequest, login: LoginRef, send: SendCanary): Promise<void> {
     const query = this.#queryFor(login, destination.operation.signature);
     if (query === undefined) return;
-    const request = canaryRequest(query, login);
+    const request = canaryRequest(query, login, origin);
     let result: CanaryResult = 'failed';
     try {
       const { status, rest } = await send(request);
@@ -101,6 +104,7 @@ export class Canaries {
       if (!(error instanceof ProxyError)) throw error;
     } finally {
       this.#options.metrics.canarySent(login.environment, result);
+      this.#options.audit?.canaryFinished(origin, request.record);
     }
   }
 
@@ -117,7 +121,11 @@ export class Canaries {
   }
 }
 
-function canaryRequest({ destination, form }: ReadOnlyQuery, { login }: LoginRef): ValidatedRequest {
+function canaryRequest(
+  { destination, form }: ReadOnlyQuery,
+  { login }: LoginRef,
+  origin: RequestOrigin,
+): ValidatedRequest {
   const { settings } = destination;
   const { connect, request } = settings.timeouts;
   const timeouts = {
@@ -125,6 +133,7 @@ function canaryRequest({ destination, form }: ReadOnlyQuery, { login }: LoginRef
     request: Math.min(request, maxWait),
   };
   return {
+    origin: { ...origin, isCanary: true },
     record: createUpstreamRecord(),
     destination: { ...destination, settings: { ...settings, timeouts } },
     login,

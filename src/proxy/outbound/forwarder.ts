@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import type { AuditLog } from '../../audit/audit-log.ts';
 import { ProxyError } from '../../errors.ts';
 import { sameKey } from '../../keys/key.ts';
 import type { KeyUse, MutableUse, RetryPolicy } from '../../keys/key-history.ts';
@@ -10,6 +11,7 @@ import type { DecisionLog } from '../../observability/decision-log.ts';
 import type { MetricsObserver } from '../../observability/metrics-observer.ts';
 import { acceptsKey, addDuration, type UpstreamRecord } from '../../request-context.ts';
 import type { Randomness } from '../../util/clock.ts';
+import { auditedAttempt } from './audited-attempt.ts';
 import type { Canaries } from './canary.ts';
 import { isSkewed, skewOf } from './clock-skew.ts';
 import { RetryBudget } from './retry-budget.ts';
@@ -25,6 +27,8 @@ export interface ForwarderOptions extends SigningOptions, Randomness {
   /** Sends canaries ahead of payments. Absent if that is not configured. */
   readonly canaries?: Canaries;
   readonly metrics: MetricsObserver;
+  /** Absent without an audit trail. */
+  readonly audit?: AuditLog;
   /** At log level `debug` only. */
   readonly decisions?: DecisionLog;
 }
@@ -38,7 +42,7 @@ export class Forwarder {
   }
 
   /**
-   * @throws ProxyError `key-*` or `overloaded`, or `gateway-*` if there is no response. Its outcome is that of the
+   * @throws ProxyError `key-*`, `audit-unavailable` or `overloaded`, or `gateway-*` if there is no response. Its outcome is that of the
    *   last attempt; the request's record has those of all attempts
    */
   async send(request: ValidatedRequest): Promise<GatewayResponse> {
@@ -139,19 +143,21 @@ export class Forwarder {
    * may switch to another key.
    */
   async #sign(request: ValidatedRequest, use: MutableUse): Promise<SignedHttpRequest> {
-    const { keySelector, monotonic, decisions } = this.#options;
+    const { keySelector, monotonic, decisions, audit } = this.#options;
     const login = loginRefOf(request);
     for (;;) {
       const startedAt = monotonic();
       recordKey(request.record, use.key);
       decisions?.keySelected(login, use, keySelector.reasonFor(login, use.key));
-      const signed = await signRequest(request, use.key, this.#options);
+      const { http, ...signature } = await signRequest(request, use.key, this.#options);
+      // Before the check below, since the key may be replaced while the record is written.
+      await audit?.intent(auditedAttempt(request, use.key, signature));
       use.sentAt = monotonic();
       addDuration(request.record.durations, 'sign', (use.sentAt - startedAt) / 1000);
-      if (isRetryable(request) || !keySelector.isOutdated(login, use.key)) return signed;
+      if (isRetryable(request) || !keySelector.isOutdated(login, use.key)) return http;
       const key = await keySelector.select(login, use.key.kind, 'single-attempt');
       use.sentAt = monotonic(); // the selection may have waited for a trial
-      if (sameKey(key, use.key)) return signed;
+      if (sameKey(key, use.key)) return http;
       use.key = key;
     }
   }

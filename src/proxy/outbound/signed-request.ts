@@ -2,7 +2,7 @@ import type { Destination } from '../../gateway/router.ts';
 import type { UsableKey } from '../../keys/key-source.ts';
 import type { Pair } from '../../oauth1/parameters.ts';
 import type { Signed, Unsigned } from '../../oauth1/sign.ts';
-import type { UpstreamRecord } from '../../request-context.ts';
+import type { RequestOrigin, UpstreamRecord } from '../../request-context.ts';
 import type { MonotonicClock, WallClock } from '../../util/clock.ts';
 import type { MemoryReservation } from '../memory-budget.ts';
 import type { SigningPool } from '../signing-pool.ts';
@@ -10,12 +10,21 @@ import type { SignedHttpRequest } from './upstream-request.ts';
 
 /** A request that passed every check. */
 export interface ValidatedRequest {
+  readonly origin: RequestOrigin;
   /** Written by the forwarder. */
   readonly record: UpstreamRecord;
   readonly destination: Destination;
   readonly login: string;
   readonly form: readonly Pair[];
   readonly memory: MemoryReservation;
+}
+
+/** What is sent, and the parameters of its signature that differ from one attempt to the next. */
+export interface SignedAttempt {
+  readonly http: SignedHttpRequest;
+  readonly nonce: string;
+  /** Seconds since 1970. */
+  readonly timestamp: number;
 }
 
 export interface SigningOptions extends WallClock, MonotonicClock {
@@ -34,10 +43,11 @@ export async function signRequest(
   request: ValidatedRequest,
   key: UsableKey,
   options: SigningOptions,
-): Promise<SignedHttpRequest> {
+): Promise<SignedAttempt> {
   const unsigned = unsignedRequest(request, options.nonce(), Math.floor(options.clock() / 1000));
   const signed = await options.signer.sign(unsigned, key.key);
-  return buildUpstreamRequest(unsigned.url, signed, options.userAgent);
+  const http = buildUpstreamRequest(unsigned.url, signed, options.userAgent);
+  return { http, nonce: unsigned.nonce, timestamp: unsigned.timestamp };
 }
 
 /** @param timestamp seconds since 1970 */

@@ -239,3 +239,74 @@ describe('at the exit', () => {
     expect([...output.writes, ...written].sort()).toEqual(['a\n', 'b\n']);
   });
 });
+
+describe('a write whose result is awaited', () => {
+  it('is reported with its bytes, lines around it aside', async () => {
+    const { destination, output } = open();
+    const results: number[] = [];
+    destination.write('log 1\n');
+    destination.write('audit 1\naudit 2\n', (written) => results.push(written));
+    destination.write('log 2\n');
+    destination.write('audit 3\n', (written) => results.push(written));
+    await destination.flush(1_000);
+    expect([output.text, results]).toEqual(['log 1\naudit 1\naudit 2\nlog 2\naudit 3\n', [16, 8]]);
+  });
+
+  it('is reported up to the line that is partly written and completed later', async () => {
+    const { destination, output } = open([10, 'ENOSPC']);
+    const results: [string, number][] = [];
+    destination.write('log 1\n');
+    destination.write('audit 1\naudit 2\n', (written) => results.push(['first', written]));
+    destination.write('audit 3\n', (written) => results.push(['second', written]));
+    await destination.flush(1_000);
+    expect(results).toEqual([
+      ['first', 8],
+      ['second', 0],
+    ]);
+    destination.write('audit 4\n', (written) => results.push(['third', written]));
+    await destination.flush(1_000);
+    expect([output.text, results[2]]).toEqual(['log 1\naudit 1\naudit 4\n', ['third', 8]]);
+  });
+
+  it('is 0 if there is no room for it', () => {
+    const { destination } = open([], { capacity: 100 });
+    const results: number[] = [];
+    destination.write(`${'x'.repeat(100)}\n`, (written) => results.push(written));
+    expect(results).toEqual([0]);
+  });
+
+  it('has as many of its lines in the output as are reported, whatever the output does', async () => {
+    const step = fc.oneof(
+      fc.integer({ min: 0, max: 40 }),
+      fc.constantFrom('ENOSPC' as const, 'EIO' as const),
+    );
+    const rounds = fc.array(fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 4 }), { maxLength: 5 });
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 20 }), rounds, fc.boolean(), async (steps, all, later) => {
+        const { destination, output } = open(steps, { later });
+        const reported: string[] = [];
+        const written: string[] = [];
+        for (const [round, counts] of all.entries()) {
+          for (const [at, count] of counts.entries()) {
+            const lines = Array.from({ length: count }, (_, line) => `r${round} w${at} l${line}\n`);
+            if (count === 0) destination.write('log\n');
+            else destination.write(lines.join(''), (bytes) => reported.push(lines.join('').slice(0, bytes)));
+          }
+          await destination.flush(1_000);
+        }
+        // Completes a line that is still partly written.
+        output.steps.splice(0);
+        destination.write('log\n');
+        await destination.flush(1_000);
+        for (const line of output.text.split(/(?<=\n)/)) if (line.startsWith('r')) written.push(line);
+        expect(
+          reported
+            .join('')
+            .split(/(?<=\n)/)
+            .toSorted(),
+        ).toEqual(written.length === 0 ? [''] : written.toSorted());
+      }),
+      { numRuns: 100 },
+    );
+  }, 60_000);
+});

@@ -6,6 +6,7 @@ const healthy: ReadinessInputs = {
   keySourceReady: true,
   keysCached: false,
   jwtKeysAvailable: true,
+  auditUnavailable: false,
   logLinesDropped: false,
   logStalled: false,
 };
@@ -20,9 +21,14 @@ it.each<[string, ReadinessInputs, readonly string[]]>([
   ['that never got a key is not', { ...healthy, keySourceReady: false }, ['key-source-never-reached']],
   ['that is draining is not', { ...healthy, draining: true }, ['draining']],
   [
+    'that cannot write the audit records that it needs is not',
+    { ...healthy, auditUnavailable: true },
+    ['audit-unavailable'],
+  ],
+  [
     'has all reasons',
-    { ...healthy, draining: true, keySourceReady: false },
-    ['draining', 'key-source-never-reached'],
+    { ...healthy, draining: true, keySourceReady: false, auditUnavailable: true },
+    ['draining', 'key-source-never-reached', 'audit-unavailable'],
   ],
 ])('an instance %s', (_name, inputs, reasons) => {
   expect(computeReadiness(inputs)).toEqual({ ready: reasons.length === 0, reasons, warnings: [] });

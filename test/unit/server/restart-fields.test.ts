@@ -7,8 +7,9 @@ const least = {
   environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } },
   keys: { source: 'directory', directory: '/keys' },
 };
+const audit = { file: '/audit/a', keyFile: '/audit/key' };
 const tls = { certFile: '/tls/a.crt', keyFile: '/tls/a.key' };
-const configOf = (overrides: object = {}) => configSchema.parse({ ...least, ...overrides });
+const configOf = (overrides: object = {}) => configSchema.parse({ ...least, audit, ...overrides });
 
 describe('a reload', () => {
   it.each([
@@ -20,6 +21,10 @@ describe('a reload', () => {
     ['admin.port', { admin: { port: 1 } }],
     ['admin.maxConnections', { admin: { maxConnections: 1 } }],
     ['admin.allowedHosts', { admin: { allowedHosts: ['metrics.example'] } }],
+    ['audit.file', { audit: { ...audit, file: '/audit/b' } }],
+    ['audit.keyFile', { audit: { ...audit, keyFile: '/audit/other-key' } }],
+    ['audit.required', { audit: { ...audit, required: true } }],
+    ['audit.sync', { audit: { ...audit, sync: true } }],
     ['log.level', { log: { level: 'debug' } }],
   ])('that changes %s needs a restart', (field, overrides) => {
     expect(fieldsForRestart(configOf(), configOf(overrides))).toEqual([field]);
@@ -45,9 +50,9 @@ const reloadable = [
   'proxy.allowPlaintext',
 ];
 
-it('every field of a listener and of the log either takes effect with a reload or needs a restart', () => {
+it('every field of a listener, of the audit trail and of the log either takes effect with a reload or needs a restart', () => {
   const fields = configTable()
     .map(({ path }) => path)
-    .filter((path) => /^(?:proxy|admin|log)\./.test(path) && !/^proxy\.(?:tls\.|timeouts$)/.test(path));
+    .filter((path) => /^(?:proxy|admin|audit|log)\./.test(path) && !/^proxy\.(?:tls\.|timeouts$)/.test(path));
   expect([...Object.keys(startOnly), ...reloadable].sort()).toEqual([...new Set(fields)].sort());
 });

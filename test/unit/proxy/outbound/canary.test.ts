@@ -16,6 +16,7 @@ const config = configSchema.parse({
   keys: { source: 'directory', directory: '/nowhere' },
 });
 const payment: ValidatedRequest = {
+  origin: { id: 'request-1' },
   record: createUpstreamRecord(),
   destination: createRoutes(config).resolve('/sandbox/gw/api/v2/pan-eligibility/send/1234'),
   login: acme.login,

@@ -94,7 +94,14 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
   const record = createUpstreamRecord();
   const memory = unlimitedMemory().reservation();
   const destination = createRoutes(configFor(environment)).resolve(target);
-  const sending = forwarder.send({ record, destination, login: 'acme', form: [['a', 'b c']], memory });
+  const sending = forwarder.send({
+    origin: { id: 'request-1' },
+    record,
+    destination,
+    login: 'acme',
+    form: [['a', 'b c']],
+    memory,
+  });
   const response = await sending.catch((error: unknown) => {
     throw error instanceof ProxyError ? withTrueOutcome(error, record) : error;
   });

@@ -1,0 +1,74 @@
+import { ProxyError } from '../errors.ts';
+import type { RequestContext, RequestOrigin, UpstreamRecord } from '../request-context.ts';
+import type { MonotonicClock, WallClock } from '../util/clock.ts';
+import { type AuditedAttempt, endFields, intentFields, members } from './record-fields.ts';
+import { RejectionLimit } from './rejection-limit.ts';
+import type { AuditTrail } from './trail.ts';
+
+export interface AuditLogOptions extends WallClock, MonotonicClock {
+  readonly trail: Pick<AuditTrail, 'append' | 'confirm'>;
+  /** Nothing is sent before its intent is written. */
+  readonly required: boolean;
+  /** Removes logins that may not be written from a text. */
+  readonly redact: (text: string) => string;
+  /** So many rejected requests have no record, because of the rate limit. */
+  readonly recordsOmitted: (count: number) => void;
+}
+
+/** Records what was signed, for whom and with which key, and how it ended. */
+export class AuditLog {
+  readonly #options: AuditLogOptions;
+  readonly #limit: RejectionLimit;
+
+  constructor(options: AuditLogOptions) {
+    this.#options = options;
+    this.#limit = new RejectionLimit(options);
+  }
+
+  /**
+   * To be called before a signed request is sent. With `required`, resolves when the record is written.
+   *
+   * @throws ProxyError `audit-unavailable`
+   */
+  intent(attempt: AuditedAttempt): Promise<void> | undefined {
+    const { trail, required, clock, redact } = this.#options;
+    const fields = intentFields(attempt, clock(), redact);
+    if (required) return this.#confirm(fields);
+    trail.append('intent', fields);
+    return undefined;
+  }
+
+  /** A request that had an upstream attempt has a result; any other was rejected. */
+  requestFinished(context: RequestContext): void {
+    const { trail, clock, redact } = this.#options;
+    if (context.attempts > 0) {
+      trail.append('result', endFields(context, clock(), redact));
+      return;
+    }
+    if (context.caller === undefined && !this.#limit.allows()) return;
+    this.recordOmitted();
+    trail.append('rejected', endFields(context, clock(), redact));
+  }
+
+  canaryFinished({ id }: RequestOrigin, { attempts, gatewayStatus }: UpstreamRecord): void {
+    const fields = { request: id, canary: true, gatewayStatus, attempts };
+    this.#options.trail.append('result', members(this.#options.clock(), fields));
+  }
+
+  /** Records how many requests had no record since the last call, if any. */
+  recordOmitted(): void {
+    const count = this.#limit.takeOmitted();
+    if (count === 0) return;
+    this.#options.recordsOmitted(count);
+    this.#options.trail.append('omitted', members(this.#options.clock(), { count }));
+  }
+
+  async #confirm(fields: string): Promise<void> {
+    if (await this.#options.trail.confirm('intent', fields)) return;
+    throw new ProxyError(
+      'audit-unavailable',
+      'The audit record of this request could not be written, so nothing was sent. Send the request again.',
+      { retryAfter: 1 },
+    );
+  }
+}

@@ -1,0 +1,116 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import type { AuditKey } from './key.ts';
+
+/**
+ * `start`: a process or a file begins. `intent`: a request was signed and is about to be sent. `result`: how a request
+ * ended. `rejected`: a request that was not sent. `omitted`: rejected requests without a record, because of the rate limit.
+ * `gap`: records that could not be written. `stop`: orderly end.
+ */
+export const recordKinds = ['start', 'intent', 'result', 'rejected', 'omitted', 'gap', 'stop'] as const;
+export type RecordKind = (typeof recordKinds)[number];
+
+/** The newest record of a chain. */
+export interface Head {
+  /** The first record has 1. */
+  readonly sequence: number;
+  /** 64 hex digits. */
+  readonly mac: string;
+}
+
+/** Before the first record. */
+export const genesis: Head = { sequence: 0, mac: '0'.repeat(64) };
+
+/** `,"mac":"` and 64 digits and `"}`. */
+const macStart = ',"mac":"';
+const macLength = 64;
+const sealLength = macStart.length + macLength + 2;
+
+/**
+ * A chain of records. Each is one line of JSON with the MAC of the record before it (`prev`) and, as its last member, its
+ * own: HMAC-SHA256 over the bytes of the line up to that member. So nothing has to be canonicalized to verify it.
+ */
+export class AuditChain {
+  readonly #instance: string;
+  #key: AuditKey;
+  #head: Head;
+
+  /** @param head the record that the next one follows */
+  constructor(key: AuditKey, instance: string, head: Head = genesis) {
+    this.#key = key;
+    this.#instance = JSON.stringify(instance);
+    this.#head = head;
+  }
+
+  get head(): Head {
+    return this.#head;
+  }
+
+  /** Seals later records with this key. */
+  useKey(key: AuditKey): void {
+    this.#key = key;
+  }
+
+  /**
+   * Appends a record. @param fields members of a JSON object, without its braces @returns the line with its line feed
+   */
+  seal(kind: RecordKind, fields: string): string {
+    const sequence = this.#head.sequence + 1;
+    const prefix = `{"audit":"${kind}","seq":${sequence},"instance":${this.#instance},"key":"${this.#key.id}"`;
+    const signed = `${prefix},${fields},"prev":"${this.#head.mac}"`;
+    const mac = createHmac('sha256', this.#key.secret).update(signed).digest('hex');
+    this.#head = { sequence, mac };
+    return `${signed}${macStart}${mac}"}\n`;
+  }
+
+  /** Continues from an earlier record: the later ones were not written. */
+  rewind(head: Head): void {
+    this.#head = head;
+  }
+}
+
+/** A line with the shape of a record. Its MAC may still be wrong. */
+export interface AuditRecord extends Head {
+  readonly kind: RecordKind;
+  readonly instance: string;
+  /** The `id` of the audit key. */
+  readonly key: string;
+  /** The MAC of the record before. */
+  readonly prev: string;
+  /** All members of the line. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** @param line without its line feed @returns `undefined` if the line is not a whole record */
+export function parseRecord(line: Buffer): AuditRecord | undefined {
+  if (!isSealed(line)) return undefined;
+  const fields = parseObject(line.toString('utf8'));
+  const { audit, seq, instance, key, prev, mac } = fields ?? {};
+  const kind = recordKinds.find((known) => known === audit);
+  if (fields === undefined || kind === undefined) return undefined;
+  if (typeof seq !== 'number' || !Number.isSafeInteger(seq) || seq < 1) return undefined;
+  if (typeof instance !== 'string' || typeof key !== 'string') return undefined;
+  if (typeof prev !== 'string' || typeof mac !== 'string') return undefined;
+  return { kind, sequence: seq, instance, key, prev, mac, fields };
+}
+
+/** Whether the holder of the key wrote this line. @param line one that {@link parseRecord} accepts */
+export function isGenuine(line: Buffer, { secret }: AuditKey): boolean {
+  const end = line.length - sealLength;
+  const mac = createHmac('sha256', secret).update(line.subarray(0, end)).digest();
+  const stated = line.toString('latin1', end + macStart.length, end + macStart.length + macLength);
+  return timingSafeEqual(mac, Buffer.from(stated, 'hex'));
+}
+
+function isSealed(line: Buffer): boolean {
+  const end = line.length - sealLength;
+  return end > 0 && /^,"mac":"[0-9a-f]{64}"\}$/.test(line.toString('latin1', end));
+}
+
+function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined;
+  } catch {
+    return undefined;
+  }
+}

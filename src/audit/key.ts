@@ -1,0 +1,46 @@
+import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+
+/** The key of an audit trail. `KeyObject` hides its bytes from everything that prints. */
+export interface AuditKey {
+  /** 8 hex digits, in every record, to find the key for a record. They say nothing about the key itself. */
+  readonly id: string;
+  readonly secret: KeyObject;
+}
+
+const minBytes = 32;
+
+/**
+ * Reads the key of an audit trail: all bytes of the file but line ends at its end, which editors and tools for secrets
+ * add and remove.
+ *
+ * @throws Error if the file cannot be read or holds less than 32 bytes
+ */
+export async function readAuditKey(file: string): Promise<AuditKey> {
+  const bytes = keyBytes(await readFile(file));
+  const fault = faultOf(bytes);
+  if (fault !== undefined) throw new Error(`${file} ${fault}`);
+  return auditKey(bytes);
+}
+
+/** What is wrong with the key in a file, without the name of the file. @throws Error if it cannot be read */
+export async function auditKeyFault(file: string): Promise<string | undefined> {
+  return faultOf(keyBytes(await readFile(file)));
+}
+
+function keyBytes(content: Buffer): Buffer {
+  let end = content.length;
+  while (content[end - 1] === 0x0a || content[end - 1] === 0x0d) end -= 1;
+  return content.subarray(0, end);
+}
+
+function faultOf({ length }: Buffer): string | undefined {
+  if (length >= minBytes) return undefined;
+  return `has ${length} bytes, and an audit key needs at least ${minBytes}. Create one: openssl rand -hex 32`;
+}
+
+export function auditKey(bytes: Uint8Array): AuditKey {
+  const secret = createSecretKey(bytes);
+  const id = createHmac('sha256', secret).update('countersign audit key id').digest('hex').slice(0, 8);
+  return { id, secret };
+}

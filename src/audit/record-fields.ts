@@ -1,0 +1,84 @@
+import { redactText } from '../redact-card-data.ts';
+import type { RequestContext, RequestOrigin } from '../request-context.ts';
+
+/** One signed attempt at the gateway. */
+export interface AuditedAttempt {
+  readonly origin: RequestOrigin;
+  readonly environment: string;
+  readonly operation: string;
+  readonly login: string;
+  readonly keyKind: string;
+  readonly keyVersion: number;
+  /** Of an RSA key. */
+  readonly keyFingerprint?: string | undefined;
+  readonly nonce: string;
+  /** Seconds since 1970. */
+  readonly timestamp: number;
+  readonly form: readonly (readonly [name: string, value: string])[];
+}
+
+type Redact = (text: string) => string;
+
+const clientOrderIdPattern = /^[A-Za-z0-9._-]{1,128}$/;
+
+/** Members of an intent record, as JSON without braces. @param time milliseconds since 1970 */
+export function intentFields(attempt: AuditedAttempt, time: number, redact: Redact): string {
+  const { origin, form, login, ...signed } = attempt;
+  return members(time, {
+    ...originFields(origin, redact),
+    ...signed,
+    login: redact(login),
+    clientOrderId: clientOrderIdOf(form),
+  });
+}
+
+/** Members of the record of a request that ended, sent or not. */
+export function endFields(context: RequestContext, time: number, redact: Redact): string {
+  const { rejected, attempts, login } = context;
+  return members(time, {
+    ...originFields(context, redact),
+    environment: context.environment ?? rejected?.environment,
+    operation: context.operation ?? rejected?.operation,
+    login: redacted(login ?? rejected?.login, redact),
+    outcome: context.outcome,
+    reason: context.reason,
+    status: context.status,
+    gatewayStatus: context.gatewayStatus,
+    attempts: attempts > 0 ? attempts : undefined,
+    serialNumber: context.serialNumber,
+    peer: rejected?.peer,
+    presented: rejected?.credential,
+    tokenHash: rejected?.tokenHash,
+  });
+}
+
+/** Members of any other record. */
+export function members(time: number, fields: Readonly<Record<string, unknown>>): string {
+  return JSON.stringify({ time: new Date(time).toISOString(), ...fields }).slice(1, -1);
+}
+
+function originFields(origin: RequestOrigin, redact: Redact): Readonly<Record<string, unknown>> {
+  const { id, caller, credential, decision, isCanary } = origin;
+  const texts = Object.entries(credential ?? {}).map(([name, value]) => [name, redacted(value, redact)]);
+  return {
+    request: id,
+    caller,
+    credential: credential === undefined ? undefined : Object.fromEntries(texts),
+    decision,
+    canary: isCanary,
+  };
+}
+
+function redacted(value: unknown, redact: Redact): unknown {
+  return typeof value === 'string' ? redact(value) : value;
+}
+
+/**
+ * The only value of a form that is recorded: it links the record to an order. Not if it may hold a card number, mistyped ones
+ * included: 13 to 19 digits.
+ */
+function clientOrderIdOf(form: AuditedAttempt['form']): string | undefined {
+  const [id, second] = form.filter(([name]) => name === 'client_orderid').map(([, value]) => value);
+  if (id === undefined || second !== undefined) return undefined;
+  return clientOrderIdPattern.test(id) && redactText(id) === id ? id : undefined;
+}

@@ -1,0 +1,204 @@
+import { errorCode } from '../util/error-code.ts';
+import { AuditChain, type Head, type RecordKind } from './chain.ts';
+import { ChainWriter } from './chain-writer.ts';
+import type { AuditKey } from './key.ts';
+import type { AuditOutput } from './output.ts';
+import { type PendingRecord, PendingRecords } from './pending-records.ts';
+import type { Tail } from './tail.ts';
+
+export interface TrailObserver {
+  /** @param head the newest record that is written */
+  readonly recordsWritten: (count: number, head: Head) => void;
+  readonly recordsLost: (count: number) => void;
+  /** Records cannot be written now; they wait as long as there is room. @param cause an error code */
+  readonly writeFailed: (cause: string) => void;
+}
+
+export interface StartFacts {
+  /** Bytes that an earlier process left between its last record and this one. */
+  readonly torn?: number;
+  /** The same process begins another file or uses another key. */
+  readonly continued?: true;
+}
+
+export interface TrailOptions {
+  readonly key: AuditKey;
+  readonly instance: string;
+  /** The record that the first one follows. */
+  readonly previous?: Head | undefined;
+  readonly output: AuditOutput;
+  /** What an earlier process left after its last record. */
+  readonly tail?: Pick<Tail, 'torn' | 'isOpen'>;
+  readonly observer: TrailObserver;
+  /** Members of a start record, as JSON without braces. */
+  readonly startFields: (start: StartFacts) => string;
+  readonly gapFields: (lost: number) => string;
+  /** Maximum bytes of waiting records. Default: 1 MiB. */
+  readonly capacity?: number;
+}
+
+const maxBatchBytes = 262_144;
+/** Milliseconds that records wait for others if no request waits for them: a write costs many times what a record does. */
+const batchDelay = 5;
+/** Milliseconds between attempts after a failure. */
+const retryInterval = 200;
+/** Milliseconds after which a write counts as failed, though it may still end. */
+const stalledAfter = 1_000;
+
+/**
+ * Writes records in the order in which they were appended; those that arrive during a write share the next one. A record
+ * gets its sequence number and MAC when it is written, so the chain consists of written records only: what could not be
+ * written leaves a gap record, never a broken chain.
+ */
+export class AuditTrail {
+  readonly #options: TrailOptions;
+  readonly #writer: ChainWriter;
+  readonly #pending: PendingRecords;
+  #inFlight: readonly PendingRecord[] = [];
+  #state: 'idle' | 'delayed' | 'scheduled' | 'writing' | 'waiting' | 'closed' = 'idle';
+  #closing: PromiseWithResolvers<void> | undefined;
+  #stalled = false;
+  #timer: NodeJS.Timeout | undefined;
+  #nextKey: AuditKey | undefined;
+  #refreshing = false;
+
+  constructor(options: TrailOptions) {
+    const { key, instance, previous, output, tail, capacity = 1_048_576 } = options;
+    this.#options = options;
+    const rest = Buffer.from(tail?.isOpen ? '\n' : '');
+    this.#writer = new ChainWriter(new AuditChain(key, instance, previous), output, rest);
+    this.#pending = new PendingRecords(capacity, options.gapFields);
+    this.append('start', options.startFields(tail !== undefined && tail.torn > 0 ? { torn: tail.torn } : {}));
+  }
+
+  /** The newest record that is at least partly written. */
+  get head(): Head {
+    return this.#writer.head;
+  }
+
+  /** Whether records cannot be written now. */
+  get failing(): boolean {
+    return this.#state === 'waiting' || this.#stalled;
+  }
+
+  /** Adds a record without waiting for the output. It is lost, and counted, if too many are waiting. */
+  append(kind: RecordKind, fields: string): void {
+    if (this.#state === 'closed' || !this.#pending.add({ kind, fields })) this.#lose(1);
+    this.#schedule(batchDelay);
+  }
+
+  /** Adds a record. Resolves to whether it was written; if not, it is left out or follows later. */
+  async confirm(kind: RecordKind, fields: string): Promise<boolean> {
+    if (this.failing || this.#state === 'closed') return false;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    if (!this.#pending.add({ kind, fields, settle: resolve })) return false;
+    this.#schedule(0);
+    return promise;
+  }
+
+  /** Follows a file that was renamed, even if no record waits. @param key for later records, if it is another one */
+  refresh(key?: AuditKey): void {
+    this.#nextKey = key ?? this.#nextKey;
+    this.#refreshing = true;
+    this.#schedule(0);
+  }
+
+  /**
+   * Writes everything, and a stop record.
+   *
+   * @param fields of the stop record
+   * @returns the number of records that could not be written in so many milliseconds
+   */
+  async close(fields: string, milliseconds: number): Promise<number> {
+    this.append('stop', fields);
+    this.#closing = Promise.withResolvers();
+    const timer = setTimeout(this.#closing.resolve, milliseconds);
+    if (this.#state === 'waiting') void this.#run();
+    else this.#schedule(0);
+    await this.#closing.promise;
+    clearTimeout(timer);
+    const isStuck = this.#state === 'writing';
+    this.#state = 'closed';
+    const unwritten = this.#pending.size + this.#inFlight.length;
+    if (unwritten > 0) this.#options.observer.recordsLost(unwritten);
+    this.#pending.rejectAwaited();
+    // A file in use by a write that hangs cannot be closed.
+    if (!isStuck) await this.#writer.close();
+    return unwritten;
+  }
+
+  #lose(count: number): void {
+    this.#pending.lose(count);
+    this.#options.observer.recordsLost(count);
+  }
+
+  /** @param delay milliseconds; 0 also ends a longer delay */
+  #schedule(delay: number): void {
+    if (this.#state === 'idle' && delay > 0) {
+      this.#state = 'delayed';
+      this.#timer = setTimeout(() => void this.#run(), delay);
+    } else if (delay === 0 && (this.#state === 'idle' || this.#state === 'delayed')) {
+      clearTimeout(this.#timer);
+      this.#state = 'scheduled';
+      setImmediate(() => void this.#run());
+    }
+  }
+
+  async #run(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#state = 'writing';
+    while (this.#pending.size > 0 || this.#refreshing) {
+      const stall = setTimeout(() => this.#stall(), stalledAfter).unref();
+      const error = await this.#writeBatch().catch((failure: unknown) => errorCode(failure) ?? 'other');
+      clearTimeout(stall);
+      this.#stalled = false;
+      if (this.#isClosed()) return;
+      if (error !== undefined) return this.#failed(error);
+    }
+    this.#state = 'idle';
+    this.#closing?.resolve();
+  }
+
+  /** Also called where TypeScript cannot see that the state changed during a write. */
+  #isClosed(): boolean {
+    return this.#state === 'closed';
+  }
+
+  /** @returns why not everything was written: an error code @throws Error of node:fs */
+  async #writeBatch(): Promise<string | undefined> {
+    await this.#startChapter();
+    this.#refreshing = false;
+    if (this.#pending.size === 0) return undefined;
+    this.#inFlight = this.#pending.take(maxBatchBytes);
+    const { count, unwritten, error } = await this.#writer.write(this.#inFlight);
+    this.#inFlight = [];
+    this.#pending.addFirst(unwritten);
+    if (count > 0) this.#options.observer.recordsWritten(count, this.head);
+    return error;
+  }
+
+  /** Begins another file or another key with a start record. @throws Error of node:fs */
+  async #startChapter(): Promise<void> {
+    const { isNew, lost } = await this.#writer.refresh();
+    if (lost > 0) this.#lose(lost);
+    if (!isNew && this.#nextKey === undefined) return;
+    if (this.#nextKey !== undefined) this.#writer.useKey(this.#nextKey);
+    this.#nextKey = undefined;
+    this.#pending.addFirst([{ kind: 'start', fields: this.#options.startFields({ continued: true }) }]);
+  }
+
+  #stall(): void {
+    this.#stalled = true;
+    for (const { settle } of this.#inFlight) settle?.(false);
+    this.#pending.rejectAwaited();
+    this.#options.observer.writeFailed('timeout');
+  }
+
+  #failed(cause: string): void {
+    this.#state = 'waiting';
+    this.#pending.rejectAwaited();
+    this.#options.observer.writeFailed(cause);
+    if (this.#closing !== undefined) this.#closing.resolve();
+    else this.#timer = setTimeout(() => void this.#run(), retryInterval).unref();
+  }
+}

@@ -1,0 +1,112 @@
+import { createReadStream } from 'node:fs';
+import type { Head } from '../../audit/chain.ts';
+import { type AuditKey, readAuditKey } from '../../audit/key.ts';
+import { readLines } from '../../audit/read-lines.ts';
+import { type Defect, Verifier, type VerifierOptions } from '../../audit/verifier.ts';
+import { CliError } from '../shared/cli-error.ts';
+import { exitCode, type Io } from '../shared/io.ts';
+import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { messageOf } from '../shared/system-error.ts';
+import { summaryLines } from './summary.ts';
+
+const options = {
+  'key-file': {
+    type: 'string',
+    multiple: true,
+    value: 'FILE',
+    description: 'Key of the trail (audit.keyFile); repeat it for earlier keys',
+  },
+  head: {
+    type: 'string',
+    multiple: true,
+    value: 'SEQUENCE:MAC',
+    description:
+      'A head that was logged or scraped: shows whether records are missing at the end. The MAC may be its first 12 or more digits. Repeat it for several heads',
+  },
+  after: {
+    type: 'string',
+    value: 'SEQUENCE:MAC',
+    description: 'Where the files before these end: the head that their verification printed',
+  },
+  'skip-log': {
+    type: 'boolean',
+    description: 'Skip the log lines in the output of a process whose trail goes to standard output',
+  },
+} as const;
+
+const usage = `Usage: countersign audit verify FILE... --key-file FILE [--head SEQUENCE:MAC]... [--after SEQUENCE:MAC]
+
+Verifies an audit trail: each record is unchanged, follows the one before it, and none is missing. Give all files of one
+instance in the order in which they were written; - reads standard input. Reports the first defect with its file and line.
+
+${optionsHelp(options)}
+
+Exit codes: 0 ok, 1 the trail is altered, or a failure, 2 invalid usage.`;
+
+/** Digits of a MAC that a metric shows. */
+const minDigits = 12;
+
+/** @returns the exit code */
+export async function verifyAudit(argv: readonly string[], io: Io): Promise<number> {
+  const parsed = parseOptions('audit verify', argv, options, usage, io, Number.POSITIVE_INFINITY);
+  if ('exit' in parsed) return parsed.exit;
+  const { values, positionals: files } = parsed;
+  try {
+    if (files.length === 0) throw new CliError('name at least one file', exitCode.usage);
+    const keyFiles = values['key-file'] ?? [];
+    if (keyFiles.length === 0) throw new CliError('--key-file is missing', exitCode.usage);
+    return await verify(
+      files,
+      {
+        keys: await readKeys(keyFiles),
+        heads: (values.head ?? []).map((text) => parseHead('--head', text)),
+        after: values.after === undefined ? undefined : parseHead('--after', values.after),
+        skipOthers: values['skip-log'] ?? false,
+      },
+      io,
+    );
+  } catch (error) {
+    const exit = error instanceof CliError ? error.exit : exitCode.failed;
+    const hint = exit === exitCode.usage ? '\nSee: countersign audit verify --help' : '';
+    io.err(`countersign audit verify: ${messageOf(error)}${hint}`);
+    return exit;
+  }
+}
+
+async function verify(files: readonly string[], settings: VerifierOptions, io: Io): Promise<number> {
+  const verifier = new Verifier(settings);
+  const defect = (await firstDefect(files, verifier)) ?? verifier.end();
+  for (const line of summaryLines(verifier.summary, files.length)) io.out(line);
+  if (defect === undefined) return exitCode.done;
+  const { file, line, message } = defect;
+  io.err(file === undefined ? `defect: ${message}` : `defect: ${file}:${line}: ${message}`);
+  return exitCode.failed;
+}
+
+async function firstDefect(files: readonly string[], verifier: Verifier): Promise<Defect | undefined> {
+  for (const file of files) {
+    const input = file === '-' ? process.stdin : createReadStream(file, { highWaterMark: 262_144 });
+    for await (const lines of readLines(input)) {
+      for (const { bytes, number, isOpen } of lines) {
+        const defect = verifier.add(bytes, { file, line: number }, isOpen);
+        if (defect !== undefined) return defect;
+      }
+    }
+  }
+  return undefined;
+}
+
+function readKeys(files: readonly string[]): Promise<AuditKey[]> {
+  return Promise.all(files.map(readAuditKey));
+}
+
+function parseHead(option: string, text: string): Head {
+  const [, sequence = '', mac = ''] = /^(\d{1,15}):([0-9a-f]+)$/i.exec(text) ?? [];
+  if (mac.length >= minDigits && mac.length <= 64) {
+    return { sequence: Number(sequence), mac: mac.toLowerCase() };
+  }
+  throw new CliError(
+    `${option} must be SEQUENCE:MAC with ${minDigits} to 64 hex digits, such as 1024:9f86d081884c`,
+    exitCode.usage,
+  );
+}

@@ -1,0 +1,113 @@
+import { hostname } from 'node:os';
+import { AuditLog } from '../audit/audit-log.ts';
+import { isGenuine } from '../audit/chain.ts';
+import { type AuditFile, openAuditFile } from '../audit/file.ts';
+import { type AuditKey, readAuditKey } from '../audit/key.ts';
+import type { AuditOutput } from '../audit/output.ts';
+import { members } from '../audit/record-fields.ts';
+import type { Tail } from '../audit/tail.ts';
+import { AuditTrail } from '../audit/trail.ts';
+import { standardOutput } from '../config/schema/audit.ts';
+import type { AuditConfig } from '../config/schema.ts';
+import type { LogDestination } from '../observability/log-destination.ts';
+import type { WallClock } from '../util/clock.ts';
+import { packageVersion } from '../util/package-info.ts';
+import { auditToLog } from './audit-output.ts';
+import { AuditReport, type AuditReportOptions } from './audit-report.ts';
+
+export interface AuditOptions extends AuditReportOptions, WallClock {
+  /** Removes logins that may not be written from a text. */
+  readonly redact: (text: string) => string;
+  /** Needed for a trail on standard output. */
+  readonly logDestination?: LogDestination | undefined;
+}
+
+/** The audit trail of the process. */
+export interface Audit {
+  readonly log: AuditLog;
+  /** Whether records are required and cannot be written. */
+  isUnavailable(): boolean;
+  /** Follows a file that was renamed, and reads the key again. @throws Error for an unusable key; it stays the same */
+  reopen(): Promise<void>;
+  /** Writes what waits, for so many milliseconds at most. */
+  close(milliseconds: number): Promise<void>;
+}
+
+/** Milliseconds between log lines with the head, and between counts of omitted records. */
+const reportInterval = 60_000;
+const emptyTail: Tail = { torn: 0, isOpen: false };
+
+/** @throws Error if the file cannot be opened or has another writer, or if the key is unusable */
+export async function openAudit(config: AuditConfig, options: AuditOptions): Promise<Audit> {
+  const { log, metrics, clock } = options;
+  let key = await readAuditKey(config.keyFile);
+  const { output, file, tail } = await openOutput(config, options);
+  warnOfAlteredRecord(key, tail, log);
+  const report = new AuditReport(options);
+  const trail = new AuditTrail({
+    key,
+    instance: hostname(),
+    previous: tail.last?.record,
+    output,
+    tail,
+    observer: report,
+    startFields: (start) => members(clock(), { version: packageVersion(), pid: process.pid, ...start }),
+    gapFields: (lost) => members(clock(), { lost }),
+  });
+  const auditLog = new AuditLog({
+    ...options,
+    trail,
+    required: config.required,
+    recordsOmitted: (count) => metrics.auditRecordsOmitted(count),
+  });
+  const timer = setInterval(() => {
+    auditLog.recordOmitted();
+    report.logHead();
+  }, reportInterval).unref();
+  return {
+    log: auditLog,
+    isUnavailable: () => config.required && trail.failing,
+    async reopen() {
+      file?.checkNow();
+      trail.refresh();
+      const next = await readAuditKey(config.keyFile);
+      if (next.id !== key.id) trail.refresh(next);
+      key = next;
+    },
+    async close(milliseconds) {
+      clearInterval(timer);
+      auditLog.recordOmitted();
+      const unwritten = await trail.close(members(clock(), {}), milliseconds);
+      if (unwritten > 0) log.message('error', 'audit records lost', { records: unwritten });
+      report.logHead();
+    },
+  };
+}
+
+async function openOutput(
+  { file: path, sync }: AuditConfig,
+  { log, logDestination, monotonic }: AuditOptions,
+): Promise<{ output: AuditOutput; file?: AuditFile; tail: Tail }> {
+  if (path === standardOutput) {
+    if (logDestination === undefined) throw new TypeError('an audit trail on standard output needs the log');
+    return { output: auditToLog(logDestination), tail: emptyTail };
+  }
+  const onReopenFailed = (error: unknown): void =>
+    log.message(
+      'error',
+      'the audit file was renamed, and no new one can be opened; records go to the old one',
+      {
+        cause: error instanceof Error ? error.message : 'unknown',
+      },
+    );
+  const { file, tail } = await openAuditFile(path, { sync, monotonic, onReopenFailed });
+  return { output: file, file, tail };
+}
+
+/** The trail continues nevertheless: to stop payments, anyone who can write to the file would only have to alter it. */
+function warnOfAlteredRecord(key: AuditKey, { last }: Tail, log: AuditOptions['log']): void {
+  if (last === undefined || last.record.key !== key.id || isGenuine(last.line, key)) return;
+  log.message('error', 'the last audit record was altered: verify the file, and keep a copy as evidence', {
+    sequence: last.record.sequence,
+  });
+}

@@ -1,0 +1,303 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { audit as auditCommand } from '../../src/cli/audit/audit.ts';
+import { auditIn, recordsIn } from '../support/audit.ts';
+import { runCommandHere } from '../support/cli.ts';
+import { type ConfigInput, configFor } from '../support/config.ts';
+import type { Folder } from '../support/folder.ts';
+import { paths, transferForm, verdict } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
+import type { CountersignProcess } from '../support/process.ts';
+import { itWith } from '../support/requires.ts';
+import { until } from '../support/until.ts';
+
+const starts = harness();
+
+let folder: Folder;
+let audit: ReturnType<typeof auditIn>;
+let gatewayUrl: string;
+beforeEach(async () => {
+  folder = starts.folder();
+  audit = auditIn(folder);
+  gatewayUrl = (await starts.recordingGateway()).url;
+});
+
+const start = (more: Partial<NonNullable<ConfigInput['audit']>> = {}): Promise<CountersignProcess> =>
+  starts.process({ gateway: gatewayUrl, config: { audit: { ...audit, ...more } } });
+
+const verify = (...args: string[]) =>
+  runCommandHere(auditCommand, 'verify', '--key-file', audit.keyFile, ...args);
+
+const kinds = (file = audit.file): unknown[] => recordsIn(file).map(({ audit: kind }) => kind);
+
+/** Limits the size of files that a process may write; a write beyond it fails as on a full disk. */
+function limitFileSize({ child }: CountersignProcess, bytes: number | 'unlimited'): void {
+  const { status, stderr } = spawnSync('prlimit', [`--pid=${child.pid}`, `--fsize=${bytes}:`], {
+    encoding: 'utf8',
+  });
+  expect([status, stderr]).toEqual([0, '']);
+}
+
+describe('a full disk', () => {
+  itWith('prlimit')('rejects requests if records are required, until there is room again', async () => {
+    const process = await start({ required: true });
+    expect((await process.transfer()).status).toBe(200);
+    // Within the next record.
+    limitFileSize(process, readFileSync(audit.file).length + 100);
+    const rejected = await process.transfer();
+    expect(verdict(rejected)).toBe('503 audit-unavailable not-sent not-sent');
+    expect(rejected.headers['retry-after']).toBe('1');
+    const readyz = await fetch(`${process.adminUrl}/readyz`);
+    expect([readyz.status, await readyz.json()]).toEqual([
+      503,
+      { ready: false, reasons: ['audit-unavailable'], warnings: [] },
+    ]);
+    expect(await process.metric('audit_up')).toBe(0);
+    limitFileSize(process, 'unlimited');
+    await until(async () => (await process.readiness()) === 200);
+    expect((await process.transfer()).status).toBe(200);
+    expect(await process.metric('audit_up')).toBe(1);
+    expect(await process.stop()).toBe(0);
+    expect(await verify(audit.file)).toMatchObject({ code: 0, err: '' });
+    expect(process.logLines('audit records cannot be written')).toEqual([
+      expect.objectContaining({ level: 'error', cause: 'EFBIG' }),
+    ]);
+    expect(process.logLines('audit records are written again')).toHaveLength(1);
+  });
+
+  itWith('prlimit')(
+    'stops no request if records are not required, and none is lost that fits the buffer',
+    async () => {
+      const process = await start();
+      limitFileSize(process, readFileSync(audit.file).length + 1_000);
+      for (let count = 0; count < 20; count += 1) expect((await process.transfer()).status).toBe(200);
+      await until(async () => (await process.metric('audit_up')) === 0);
+      expect(await process.readiness()).toBe(200);
+      limitFileSize(process, 'unlimited');
+      await until(async () => (await process.metric('audit_up')) === 1);
+      await process.transfer();
+      await process.stop();
+      expect(kinds().filter((kind) => kind === 'result')).toHaveLength(21);
+      expect(process.logLines('audit records lost')).toEqual([]);
+      expect((await verify(audit.file)).out).toMatch(/^verified: 44 records in 1 file, 1 to 44$/m);
+    },
+  );
+
+  itWith('prlimit')('neither keeps the process from stopping nor from saying what is lost', async () => {
+    const process = await start();
+    await process.transfer();
+    await until(() => kinds().length === 3);
+    limitFileSize(process, readFileSync(audit.file).length + 100);
+    await process.transfer();
+    await until(async () => (await process.metric('audit_up')) === 0);
+    expect(await process.stop()).toBe(0);
+    expect(process.logLines('audit records lost')).toEqual([expect.objectContaining({ records: 2 })]);
+    const after = await start();
+    await after.stop();
+    const { code, out } = await verify(audit.file);
+    expect([code, out]).toEqual([0, expect.stringMatching(/note: +101 bytes were cut off by a crash/)]);
+  });
+});
+
+describe('a process that is killed', () => {
+  it('leaves every record of a request that it sent, and the next one continues the trail', async () => {
+    const first = await start({ required: true });
+    await Promise.all(Array.from({ length: 20 }, () => first.transfer()));
+    first.signal('SIGKILL');
+    await first.ended;
+    const before = recordsIn(audit.file);
+    expect(before.filter(({ audit: kind }) => kind === 'intent')).toHaveLength(20);
+    const second = await start({ required: true });
+    await second.transfer();
+    await second.stop();
+    const [start_] = recordsIn(audit.file).slice(before.length);
+    expect(start_).toMatchObject({ audit: 'start', seq: before.length + 1, prev: before.at(-1)?.['mac'] });
+    expect(await verify(audit.file)).toMatchObject({ code: 0, err: '' });
+  });
+
+  it('within a record is distinguished from tampering', async () => {
+    const first = await start();
+    await first.transfer();
+    await first.stop();
+    const { length } = readFileSync(audit.file);
+    truncateSync(audit.file, length - 40);
+    const second = await start();
+    await second.stop();
+    const { code, out } = await verify(audit.file);
+    expect([code, out]).toEqual([0, expect.stringMatching(/^note: +\d+ bytes were cut off by a crash/m)]);
+  });
+
+  it('is continued although its last record was changed, which the log and verify say', async () => {
+    const first = await start();
+    await first.transfer();
+    await first.stop();
+    const text = readFileSync(audit.file, 'utf8');
+    writeFileSync(audit.file, text.replace(/"time":"(?!.*"time").{4}/s, '"time":"1999'));
+    const second = await start();
+    expect(
+      second.logLines('the last audit record was altered: verify the file, and keep a copy as evidence'),
+    ).toHaveLength(1);
+    await second.stop();
+    const { code, err } = await verify(audit.file);
+    expect([code, err]).toEqual([1, expect.stringMatching(/audit\.jsonl:4: Record 4 was changed/)]);
+  });
+});
+
+it('a second process with the same file does not start, and the first one is not disturbed', async () => {
+  const first = await start();
+  const second = starts.spawn({ file: configFor(gatewayUrl, { audit }) });
+  expect(await second.ended).toBe(1);
+  expect(second.stderr()).toMatch(/Countersign cannot start: Another process writes to .*audit\.jsonl/);
+  expect((await first.transfer()).status).toBe(200);
+  await first.stop();
+  expect(await verify(audit.file)).toMatchObject({ code: 0 });
+});
+
+it.each([
+  [
+    'its directory does not exist',
+    () => ({ ...audit, file: folder.at('missing/audit.jsonl') }),
+    /missing\/audit\.jsonl does not exist\. Check the path/,
+  ],
+  [
+    'it has other content',
+    () => ({ ...audit, file: folder.file('notes.txt', 'notes\n') }),
+    /notes\.txt has content that is not an audit trail\. Move it away/,
+  ],
+  ['it is a device', () => ({ ...audit, file: '/dev/full' }), /\/dev\/full is not a regular file/],
+])('a trail is an error at the start if %s', async (_name, section, message) => {
+  const process = starts.spawn({ file: configFor(gatewayUrl, { audit: section() }) });
+  expect(await process.ended).toBe(1);
+  expect(process.stderr()).toMatch(message);
+});
+
+it('a key that is too short is a problem of the configuration', async () => {
+  const section = { ...audit, keyFile: folder.file('short', 'secret\n') };
+  const process = starts.spawn({ file: configFor(gatewayUrl, { audit: section }) });
+  expect(await process.ended).toBe(2);
+  expect(process.stderr()).toMatch(
+    /audit\.keyFile: names a file that has 6 bytes, and an audit key needs at least 32\. Create one: openssl rand -hex 32/,
+  );
+});
+
+describe('a rotated file', () => {
+  it('ends at SIGHUP, and the new one continues the trail', async () => {
+    const process = await start();
+    await process.transfer();
+    await until(() => kinds().length === 3);
+    renameSync(audit.file, `${audit.file}.1`);
+    process.signal('SIGHUP');
+    await until(() => process.logLines('configuration reloaded').length > 0);
+    await until(() => readIfThere(audit.file) !== '');
+    await process.transfer();
+    await process.stop();
+    expect([kinds(`${audit.file}.1`), kinds()]).toEqual([
+      ['start', 'intent', 'result'],
+      ['start', 'intent', 'result', 'stop'],
+    ]);
+    expect(await verify(`${audit.file}.1`, audit.file)).toMatchObject({ code: 0, err: '' });
+    const { err } = await verify(audit.file, `${audit.file}.1`);
+    expect(err).toMatch(/audit\.jsonl:1: The trail begins with record 4/);
+    const [, head = ''] = /^head: +(.*)$/m.exec((await verify(`${audit.file}.1`)).out) ?? [];
+    expect(await verify(audit.file, '--after', head)).toMatchObject({ code: 0 });
+  });
+
+  it('ends at SIGHUP though the configuration is invalid by now', async () => {
+    const process = await start();
+    renameSync(audit.file, `${audit.file}.1`);
+    process.rewrite('nonsense: true');
+    process.signal('SIGHUP');
+    await until(() => process.logLines('configuration reload failed; keeping the current one').length > 0);
+    await until(() => readIfThere(audit.file) !== '');
+    expect(kinds()).toEqual(['start']);
+  });
+
+  it('that was removed is noticed without a signal', async () => {
+    const process = await start();
+    rmSync(audit.file);
+    await until(async () => {
+      await process.transfer();
+      return readIfThere(audit.file) !== '';
+    });
+    await process.stop();
+    expect((await verify(audit.file)).err).toMatch(
+      /The trail begins with record \d+: the records before it are missing/,
+    );
+  });
+});
+
+it('a changed key seals the records after SIGHUP; both keys verify the trail', async () => {
+  const process = await start();
+  await process.transfer();
+  await until(() => kinds().length === 3);
+  const old = folder.file('old.key', readFileSync(audit.keyFile, 'utf8'));
+  writeFileSync(audit.keyFile, 'too short');
+  process.signal('SIGHUP');
+  await until(() => process.logText().includes('audit key cannot be read again; keeping the current one'));
+  await process.transfer();
+  await until(() => kinds().length === 5);
+  writeFileSync(audit.keyFile, 'f00d'.repeat(16));
+  process.signal('SIGHUP');
+  await until(() => kinds().filter((kind) => kind === 'start').length === 2);
+  await process.transfer();
+  await process.stop();
+  expect(kinds()).toEqual([
+    'start',
+    'intent',
+    'result',
+    'intent',
+    'result',
+    'start',
+    'intent',
+    'result',
+    'stop',
+  ]);
+  expect(await verify(audit.file, '--key-file', old)).toMatchObject({ code: 0, err: '' });
+  expect((await verify(audit.file)).err).toMatch(/audit\.jsonl:1: .*which no --key-file has/);
+});
+
+describe('on standard output', () => {
+  it('records are lines between those of the log', async () => {
+    const process = await start({ file: '-', required: true });
+    const response = await process.post(paths.transfer, transferForm);
+    expect(response.status).toBe(200);
+    expect(await process.stop()).toBe(0);
+    const output = folder.file('output', process.stdout());
+    expect(await verify(output, '--skip-log')).toMatchObject({ code: 0, err: '' });
+    const lines = process.stdout().trimEnd().split('\n');
+    const prefixes = new Set(lines.map((line) => line.slice(0, 10)));
+    expect(prefixes).toEqual(new Set(['{"level":"', '{"audit":"']));
+    expect(kinds(output)).toEqual(['start', 'intent', 'result', 'stop']);
+    expect((await verify(output)).err).toMatch(/The line is not a record/);
+  });
+
+  it('without a reader, requests are rejected if records are required, until it is read again', async () => {
+    const process = await start({ file: '-', required: true });
+    process.child.stdout?.pause();
+    const statuses: number[] = [];
+    await until(
+      async () => {
+        const batch = await Promise.all(Array.from({ length: 50 }, () => process.balance()));
+        statuses.push(...batch.map(({ status }) => status));
+        return statuses.includes(503);
+      },
+      'the pipe is full',
+      30,
+    );
+    expect(new Set(statuses)).toEqual(new Set([200, 503]));
+    process.child.stdout?.resume();
+    await until(async () => (await process.balance()).status === 200);
+    await process.stop();
+    const output = folder.file('output', process.stdout());
+    expect(await verify(output, '--skip-log')).toMatchObject({ code: 0, err: '' });
+  }, 60_000);
+});
+
+function readIfThere(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return '';
+  }
+}

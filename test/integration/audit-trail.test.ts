@@ -1,0 +1,305 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
+import { type AuditFields, auditIn, recordsIn, verifyFiles } from '../support/audit.ts';
+import { everything, tokenCredential } from '../support/config.ts';
+import { closedPort } from '../support/faulty-gateway.ts';
+import { paths, statusForm, transferForm } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
+import { alwaysLooking, nextKeys, startRotating, untilKeysChange } from '../support/rotating.ts';
+import type { ProxyOptions, TestProxy } from '../support/service.ts';
+import { until } from '../support/until.ts';
+
+const starts = harness();
+
+interface Audited extends Edge {
+  readonly file: string;
+}
+
+async function start({ config, ...options }: ProxyOptions = {}): Promise<Audited> {
+  const audit = auditIn(starts.folder());
+  return { ...(await starts.edge({ config: { audit, ...config }, ...options })), file: audit.file };
+}
+
+/** All records of the trail but the first and the last, once the process has stopped. */
+async function recordsOf({ stop, file }: Pick<TestProxy, 'stop'> & { file: string }): Promise<AuditFields[]> {
+  await stop();
+  const lines = readFileSync(file, 'utf8').split(/(?<=\n)/);
+  expect(verifyFiles([lines]).defect).toBeUndefined();
+  const records = recordsIn(file);
+  expect([records[0]?.['audit'], records.at(-1)?.['audit']]).toEqual(['start', 'stop']);
+  return records.slice(1, -1);
+}
+
+const billing = { name: 'billing', credentials: [tokenCredential('token-of-billing')], allow: [everything] };
+const asBilling = { Authorization: 'Bearer token-of-billing' };
+const uuid = expect.stringMatching(/^[0-9a-f-]{36}$/);
+
+describe('a payment has', () => {
+  it('an intent with everything that identifies its signature, and a result', async () => {
+    const proxy = await start({ config: { callers: [billing] } });
+    const response = await proxy.post(paths.transfer, transferForm, asBilling);
+    const [sent] = proxy.gateway.requests;
+    const authorization = String(sent?.headers['authorization']);
+    const signed = (name: string) => new RegExp(`oauth_${name}="([^"]*)"`).exec(authorization)?.[1];
+    const common = {
+      request: response.headers['x-request-id'],
+      caller: 'billing',
+      credential: { kind: 'token', tokenHash: billing.credentials[0]?.tokenSha256.slice(0, 8) },
+      decision: 'allowed',
+      environment: 'sandbox',
+      operation: 'transfer',
+      login: 'acme',
+    };
+    expect(await recordsOf(proxy)).toEqual([
+      {
+        ...common,
+        ...sealed('intent', 2),
+        keyKind: 'private_key',
+        keyVersion: expect.any(Number),
+        keyFingerprint: expect.stringMatching(/^[0-9a-f]{64}$/),
+        nonce: signed('nonce'),
+        timestamp: Number(signed('timestamp')),
+        clientOrderId: 'invoice-7',
+      },
+      {
+        ...common,
+        ...sealed('result', 3),
+        outcome: 'answered',
+        status: 200,
+        gatewayStatus: 200,
+        attempts: 1,
+      },
+    ]);
+  });
+
+  it('an intent on its way before the gateway receives it, and with required on the disk', async () => {
+    const folder = starts.folder();
+    const audit = { ...auditIn(folder), required: true };
+    const proxy = await starts.edge({ config: { audit } });
+    const seen: unknown[] = [];
+    proxy.gateway.respond = (response, request) => {
+      const nonce = /oauth_nonce="([^"]*)"/.exec(String(request.headers['authorization']))?.[1];
+      seen.push(recordsIn(audit.file).some((record) => record['nonce'] === nonce));
+      response.end('OK');
+    };
+    await Promise.all([proxy.transfer(), proxy.balance(), proxy.status(), proxy.transfer()]);
+    expect(seen).toEqual([true, true, true, true]);
+  });
+
+  it('one intent for each connection that is tried', async () => {
+    const proxy = await start({ gateway: `http://127.0.0.1:${closedPort}`, random: () => 0 });
+    expect((await proxy.transfer()).status).toBe(502);
+    const records = await recordsOf(proxy);
+    expect(records.map(({ audit, attempts }) => [audit, attempts])).toEqual([
+      ['intent', undefined],
+      ['intent', undefined],
+      ['intent', undefined],
+      ['result', 3],
+    ]);
+    expect(new Set(records.slice(0, 3).map(({ nonce }) => nonce)).size).toBe(3);
+    expect(records.at(-1)).toMatchObject({ outcome: 'not-sent', reason: 'gateway-unreachable', status: 502 });
+  });
+
+  it('an unknown outcome in its result if the gateway does not respond', async () => {
+    const proxy = await start({ sandbox: { timeouts: { connect: '100ms', request: '200ms' } } });
+    proxy.gateway.respond = () => {};
+    await proxy.transfer();
+    expect((await recordsOf(proxy)).at(-1)).toMatchObject({
+      audit: 'result',
+      outcome: 'unknown',
+      reason: 'gateway-timeout',
+      status: 504,
+    });
+  });
+});
+
+const sealed = (audit: string, seq: number) => ({
+  audit,
+  seq,
+  instance: expect.any(String),
+  key: expect.stringMatching(/^[0-9a-f]{8}$/),
+  time: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/),
+  prev: expect.stringMatching(/^[0-9a-f]{64}$/),
+  mac: expect.stringMatching(/^[0-9a-f]{64}$/),
+});
+
+describe('in a rotation', () => {
+  async function rotating(canary: boolean) {
+    const audit = auditIn(starts.folder());
+    const started = await startRotating(starts, { config: { audit } });
+    const { proxy, putInSource } = started;
+    await proxy.reload({ keys: { ...alwaysLooking(proxy), rotation: { canary } } });
+    await proxy.transfer();
+    await proxy.status();
+    putInSource(nextKeys);
+    await untilKeysChange(proxy, () => proxy.transfer());
+    return { ...started, file: audit.file };
+  }
+
+  it('each key that signs a read after a 403 has an intent', async () => {
+    const { proxy, file } = await rotating(false);
+    const { headers, status } = await proxy.status();
+    expect(status).toBe(200);
+    const records = await recordsOf({ stop: proxy.stop, file });
+    const ofRequest = records.filter(({ request }) => request === headers['x-request-id']);
+    expect(ofRequest.map(({ audit, status: code, attempts }) => [audit, code, attempts])).toEqual([
+      ['intent', undefined, undefined],
+      ['intent', undefined, undefined],
+      ['result', 200, 2],
+    ]);
+    const [first, second] = ofRequest;
+    for (const field of ['nonce', 'keyFingerprint', 'keyVersion']) {
+      expect(first?.[field]).not.toBe(second?.[field]);
+    }
+  });
+
+  it('a canary has its own intents and a result, with the ID of the payment', async () => {
+    const { proxy, file, pass } = await rotating(true);
+    pass(501);
+    const { headers } = await proxy.transfer();
+    const records = await recordsOf({ stop: proxy.stop, file });
+    const ofRequest = records.filter(({ request }) => request === headers['x-request-id']);
+    expect(ofRequest.map(({ audit, canary, operation }) => [audit, canary, operation])).toEqual(
+      expect.arrayContaining([
+        ['intent', true, 'order-status'],
+        ['result', true, undefined],
+        ['intent', undefined, 'transfer'],
+        ['result', undefined, 'transfer'],
+      ]),
+    );
+    expect(verifyFiles([readFileSync(file, 'utf8').split(/(?<=\n)/)]).summary).toMatchObject({
+      unfinished: 0,
+      open: 0,
+    });
+  });
+});
+
+describe('a request that is not sent has a record', () => {
+  const limited = { ...billing, allow: [{ ...everything, logins: ['other'] }] };
+  it.each<[string, ProxyOptions['config'], (proxy: TestProxy) => Promise<unknown>, AuditFields]>([
+    [
+      'without credentials',
+      { callers: [billing] },
+      (proxy) => proxy.transfer(),
+      { reason: 'caller-unknown', status: 401, presented: 'none', peer: '127.0.0.1' },
+    ],
+    [
+      'with a wrong token',
+      { callers: [billing] },
+      (proxy) => proxy.post(paths.transfer, transferForm, { Authorization: 'Bearer wrong' }),
+      { reason: 'caller-unknown', presented: 'token', tokenHash: '8810ad58' },
+    ],
+    [
+      'without a grant',
+      { callers: [limited] },
+      (proxy) => proxy.post(paths.transfer, transferForm, asBilling),
+      {
+        reason: 'not-allowed',
+        status: 403,
+        caller: 'billing',
+        decision: 'denied',
+        login: 'acme',
+        operation: 'transfer',
+      },
+    ],
+    [
+      'with a form that is wrong',
+      { callers: [billing] },
+      (proxy) => proxy.post(paths.transfer, 'a=%zz', asBilling),
+      {
+        reason: 'malformed-form',
+        status: 400,
+        caller: 'billing',
+        environment: 'sandbox',
+        operation: 'transfer',
+      },
+    ],
+    [
+      'that is not HTTP',
+      {},
+      (proxy) => proxy.send('nonsense\r\n\r\n'),
+      { reason: 'bad-request', status: 400, request: uuid },
+    ],
+  ])('%s', async (_name, config, send, expected) => {
+    const proxy = await start(config === undefined ? {} : { config });
+    await send(proxy);
+    const records = await recordsOf(proxy);
+    expect(records).toEqual([
+      expect.objectContaining({ audit: 'rejected', outcome: 'not-sent', ...expected }),
+    ]);
+    expect(records[0]).not.toHaveProperty('attempts');
+  });
+});
+
+it('a request that dry-run lets through says so', async () => {
+  const callers = [{ name: 'trial', mode: 'dry-run' as const, credentials: [{ anonymous: true as const }] }];
+  const proxy = await start({ config: { callers } });
+  expect((await proxy.balance()).status).toBe(200);
+  const records = await recordsOf(proxy);
+  expect(records.map(({ audit, decision }) => [audit, decision])).toEqual([
+    ['intent', 'would-deny'],
+    ['result', 'would-deny'],
+  ]);
+});
+
+it.each<[string, string | undefined, string]>([
+  ['an order ID', 'Order_1.b-2', 'client_orderid=Order_1.b-2'],
+  ['128 characters', 'a'.repeat(128), `client_orderid=${'a'.repeat(128)}`],
+  ['129 characters', undefined, `client_orderid=${'a'.repeat(129)}`],
+  ['other characters', undefined, 'client_orderid=a+b'],
+  ['a card number', undefined, 'client_orderid=4000009911223344'],
+  ['a card number within', undefined, 'client_orderid=x-4000-0099-1122-3344'],
+  ['nothing', undefined, 'client_orderid='],
+  ['two values', undefined, 'client_orderid=a&client_orderid=b'],
+])('client_orderid is recorded unless it could be something else: %s', async (_name, recorded, form) => {
+  const proxy = await start();
+  await proxy.post(paths.transfer, form);
+  const [intent] = await recordsOf(proxy);
+  expect(intent?.['clientOrderId']).toBe(recorded);
+});
+
+it('of many requests without known credentials, a part has records, and the number of the others is recorded', async () => {
+  const proxy = await start({ config: { callers: [billing] } });
+  const connections = Array.from({ length: 10 }, async () => {
+    for (let count = 0; count < 30; count += 1) await proxy.post(paths.balance);
+  });
+  await Promise.all(connections);
+  await proxy.post(paths.status, statusForm, asBilling);
+  const records = await recordsOf(proxy);
+  const rejected = records.filter(({ audit }) => audit === 'rejected').length;
+  const omitted = records.reduce(
+    (sum, { audit, count }) => sum + (audit === 'omitted' ? Number(count) : 0),
+    0,
+  );
+  expect(rejected).toBeGreaterThanOrEqual(100);
+  expect(rejected).toBeLessThan(150);
+  expect(rejected + omitted).toBe(300);
+  expect(records.filter(({ caller }) => caller === 'billing').map(({ audit }) => audit)).toEqual([
+    'intent',
+    'result',
+  ]);
+}, 60_000);
+
+it('the newest record is a metric and, at the end, a log line', async () => {
+  const proxy = await start();
+  await proxy.transfer();
+  await until(async () => (await proxy.metric('audit_sequence')) === 3);
+  const mac = String(recordsIn(proxy.file).at(-1)?.['mac']);
+  expect(await proxy.metric('audit_head')).toBe(Number.parseInt(mac.slice(0, 12), 16));
+  expect(await proxy.metric('audit_records_total')).toBe(3);
+  expect(await proxy.metric('audit_records_lost_total')).toBe(0);
+  expect(await proxy.metric('audit_up')).toBe(1);
+  const { file, stop, logLines } = proxy;
+  await recordsOf({ file, stop });
+  const stopped = recordsIn(file).at(-1);
+  expect(logLines('audit head')).toEqual([
+    expect.objectContaining({ sequence: stopped?.['seq'], mac: stopped?.['mac'] }),
+  ]);
+});
+
+it('without the option there is no trail and no metric of its state', async () => {
+  const proxy = await starts.edge();
+  await proxy.transfer();
+  expect(await proxy.metric('audit_up')).toBeUndefined();
+  expect(await proxy.metric('audit_sequence')).toBeUndefined();
+});

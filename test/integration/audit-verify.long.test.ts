@@ -1,0 +1,70 @@
+import { spawnSync } from 'node:child_process';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
+import { expect, it } from '@jest/globals';
+import { AuditChain } from '../../src/audit/chain.ts';
+import { endFields, intentFields } from '../../src/audit/record-fields.ts';
+import { auditIn, testAuditKey } from '../support/audit.ts';
+import { harness } from '../support/harness.ts';
+
+const starts = harness();
+const noon = Date.UTC(2026, 0, 15, 12);
+const asIs = (text: string): string => text;
+
+/** The two records of a payment, as long as in production. */
+function payment(chain: AuditChain, number: number): string {
+  const credential = { kind: 'token', tokenHash: 'abcd1234' } as const;
+  const origin = { id: randomUUID(), caller: 'billing', credential, decision: 'allowed' } as const;
+  const route = { environment: 'production', operation: 'transfer', login: 'acme' };
+  const intent = intentFields(
+    {
+      origin,
+      ...route,
+      keyKind: 'private_key',
+      keyVersion: 3,
+      keyFingerprint: 'a'.repeat(64),
+      nonce: randomBytes(16).toString('hex'),
+      timestamp: noon / 1000,
+      form: [['client_orderid', `invoice-${number}`]],
+    },
+    noon + number,
+    asIs,
+  );
+  const result = { status: 200, gatewayStatus: 200, serialNumber: randomUUID(), attempts: 1 };
+  const context = {
+    ...origin,
+    ...route,
+    ...result,
+    startedAt: 0,
+    outcome: 'answered' as const,
+    durations: {},
+  };
+  return chain.seal('intent', intent) + chain.seal('result', endFields(context, noon + number, asIs));
+}
+
+it('a million records are verified within 30 s, in memory that does not grow with them', async () => {
+  const folder = starts.folder();
+  const { file, keyFile } = auditIn(folder);
+  const chain = new AuditChain(testAuditKey, 'pod-a');
+  const output = createWriteStream(file);
+  output.write(chain.seal('start', '"time":"2026-01-15T12:00:00.000Z"'));
+  for (let number = 0; number < 500_000; number += 1) {
+    if (!output.write(payment(chain, number))) await once(output, 'drain');
+  }
+  output.end();
+  await once(output, 'finish');
+  const began = performance.now();
+  const args = ['audit', 'verify', file, '--key-file', keyFile];
+  // Less than the size of the file.
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--max-old-space-size=512', 'src/main.ts', ...args],
+    { encoding: 'utf8' },
+  );
+  const seconds = (performance.now() - began) / 1000;
+  expect([status, stderr]).toEqual([0, '']);
+  expect(stdout).toMatch(/^verified: 1,000,001 records in 1 file, 1 to 1000001$/m);
+  process.stderr.write(`verified a million records in ${seconds.toFixed(1)} s\n`);
+  expect(seconds).toBeLessThan(30);
+}, 240_000);

@@ -1,0 +1,205 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { open as openFile } from 'node:fs/promises';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { type AuditFile, openAuditFile } from '../../../src/audit/file.ts';
+import { tailOf } from '../../../src/audit/tail.ts';
+import { headOf, trailLines } from '../../support/audit.ts';
+import { Folder } from '../../support/folder.ts';
+
+const lines = trailLines(2);
+const whole = lines.join('');
+let folder: Folder;
+let path: string;
+let now: number;
+let reopenFailures: unknown[];
+let opened: AuditFile[];
+
+beforeEach(() => {
+  folder = new Folder();
+  [path, now, reopenFailures, opened] = [folder.at('audit.jsonl'), 0, [], []];
+});
+afterEach(async () => {
+  await Promise.all(opened.map((file) => file.close()));
+  folder.remove();
+});
+
+async function open(file = path, sync = false) {
+  const result = await openAuditFile(file, {
+    sync,
+    monotonic: () => now,
+    onReopenFailed: (error) => void reopenFailures.push(error),
+  });
+  opened.push(result.file);
+  return result;
+}
+
+const write = (file: AuditFile, text: string) => file.write(Buffer.from(text));
+const content = (file = path): string => readFileSync(file, 'utf8');
+
+describe('opening a file', () => {
+  it('creates it', async () => {
+    const { file, tail } = await open();
+    expect(tail).toEqual({ torn: 0, isOpen: false });
+    expect(await write(file, 'a\n')).toEqual({ written: 2, confirmed: 2 });
+    expect(content()).toBe('a\n');
+  });
+
+  it('continues it after its last record', async () => {
+    writeFileSync(path, whole);
+    const { file, tail } = await open();
+    expect([head(tail), tail.torn, tail.isOpen]).toEqual([headOf(lines.at(-1)), 0, false]);
+    await write(file, 'next\n');
+    expect(content()).toBe(`${whole}next\n`);
+  });
+
+  it.each([
+    ['does not exist in its directory', 'missing/audit.jsonl', /ENOENT/],
+    ['is a directory', '.', /EISDIR/],
+    ['is a device', '/dev/full', /is not a regular file/],
+  ])('fails for one that %s', async (_name, file, message) => {
+    await expect(open(file.startsWith('/') ? file : folder.at(file))).rejects.toThrow(message);
+  });
+
+  it.each([
+    ['text', 'hello\n'],
+    ['text without a line feed', 'hello'],
+    ['the log', '{"level":"info"}\n'.repeat(9_000)],
+  ])('fails for one with other content, and leaves it alone: %s', async (_name, text) => {
+    writeFileSync(path, text);
+    await expect(open()).rejects.toThrow(/has content that is not an audit trail\. Move it away/);
+    expect(content()).toBe(text);
+    await expect(open(folder.at('other'))).resolves.toBeDefined();
+  });
+
+  it('fails while another process has it, and not after that one was killed', async () => {
+    await open();
+    await expect(open()).rejects.toThrow(
+      /^Another process writes to .*audit\.jsonl \(lock .*\)\. Stop it, or give/,
+    );
+    await opened.pop()?.close();
+    expect(existsSync(`${path}.lock`)).toBe(false);
+    const script = `require('net').createServer().listen(${JSON.stringify(`${path}.lock`)}, () => process.kill(process.pid, 'SIGKILL'))`;
+    expect(spawnSync(process.execPath, ['-e', script]).signal).toBe('SIGKILL');
+    expect(existsSync(`${path}.lock`)).toBe(true);
+    await expect(open()).resolves.toBeDefined();
+  });
+
+  it('fails with a sentence if the path is too long for a lock', async () => {
+    await expect(open(folder.at('x'.repeat(100)))).rejects.toThrow(
+      /the limit for a lock\. Choose a shorter path/,
+    );
+  });
+});
+
+describe('with sync, a write', () => {
+  /** Replaces fdatasync of all files. */
+  async function spyOnSync() {
+    const handle = await openFile(folder.file('any', ''));
+    const spy = jest.spyOn(Object.getPrototypeOf(handle), 'datasync');
+    await handle.close();
+    return spy;
+  }
+
+  it('waits until the disk has it, and without sync it does not', async () => {
+    const spy = await spyOnSync();
+    const { file } = await open(path, true);
+    await write(file, 'a\n');
+    expect(spy).toHaveBeenCalledTimes(1);
+    await write((await open(folder.at('other'))).file, 'a\n');
+    expect(spy).toHaveBeenCalledTimes(1);
+    spy.mockRestore();
+  });
+
+  it('is not confirmed if the disk fails', async () => {
+    const spy = await spyOnSync();
+    spy.mockImplementation(() => Promise.reject(Object.assign(new Error('x'), { code: 'EIO' })));
+    const { file } = await open(path, true);
+    expect(await write(file, 'a\n')).toEqual({ written: 2, confirmed: 0, error: 'EIO' });
+    spy.mockRestore();
+  });
+});
+
+describe('the end of a file', () => {
+  const last = headOf(lines.at(-1));
+  it.each([
+    ['is a whole record', whole, { last, torn: 0, isOpen: false }],
+    ['is a record without its line feed', whole.slice(0, -1), { last, torn: 0, isOpen: true }],
+    ['is part of a record', `${whole}{"audit":`, { last, torn: 10, isOpen: true }],
+    ['is part of a record that a process ended', `${whole}{"audit":\n`, { last, torn: 10, isOpen: false }],
+    ['is two such parts', `${whole}{"audit":\n{"au`, { last, torn: 15, isOpen: true }],
+    ['is zeros after a power failure', `${whole}${'\0'.repeat(9)}`, { last, torn: 10, isOpen: true }],
+    ['is part of its first record', '{"audit":"start","s', { last: undefined, torn: 20, isOpen: true }],
+  ])('%s', (_name, text, expected) => {
+    const tail = tailOf(Buffer.from(text), true);
+    expect(tail && { ...tail, last: head(tail) }).toEqual(expected);
+  });
+
+  it('is no trail without a record in what was read', () => {
+    expect(tailOf(Buffer.from('{"audit":"start","s'), false)).toBeUndefined();
+    expect(tailOf(Buffer.from('{"audit":"other","s'), true)).toBeUndefined();
+  });
+});
+
+function head({ last }: NonNullable<ReturnType<typeof tailOf>>) {
+  return last && { sequence: last.record.sequence, mac: last.record.mac };
+}
+
+describe('a file that was', () => {
+  it('renamed is opened again under its path, after a second or on a signal', async () => {
+    const { file } = await open();
+    await write(file, 'a\n');
+    renameSync(path, `${path}.1`);
+    expect(await file.refresh()).toBe(false);
+    file.checkNow();
+    expect(await file.refresh()).toBe(true);
+    await write(file, 'b\n');
+    expect([content(`${path}.1`), content()]).toEqual(['a\n', 'b\n']);
+    renameSync(path, `${path}.2`);
+    now += 999;
+    expect(await file.refresh()).toBe(false);
+    now += 1;
+    expect(await file.refresh()).toBe(true);
+  });
+
+  it('removed is created again', async () => {
+    const { file } = await open();
+    rmSync(path);
+    file.checkNow();
+    expect(await file.refresh()).toBe(true);
+    expect(existsSync(path)).toBe(true);
+  });
+
+  it('removed with its directory is an error, until the directory is back', async () => {
+    const { file } = await open();
+    folder.remove();
+    file.checkNow();
+    await expect(file.refresh()).rejects.toThrow(/ENOENT/);
+    await expect(file.refresh()).rejects.toThrow(/ENOENT/);
+    folder = new Folder();
+  });
+
+  it('renamed stays in use if there is no way to a new one, which is reported once', async () => {
+    const { file } = await open();
+    renameSync(path, `${path}.1`);
+    writeFileSync(path, 'something');
+    file.checkNow();
+    expect(await file.refresh()).toBe(false);
+    file.checkNow();
+    expect(await file.refresh()).toBe(false);
+    expect(reopenFailures).toEqual([
+      expect.objectContaining({ message: expect.stringMatching(/not empty/) }),
+    ]);
+    await write(file, 'a\n');
+    expect(content(`${path}.1`)).toBe('a\n');
+    rmSync(path);
+    file.checkNow();
+    expect(await file.refresh()).toBe(true);
+  });
+
+  it('not renamed is not opened again', async () => {
+    const { file } = await open();
+    file.checkNow();
+    expect(await file.refresh()).toBe(false);
+  });
+});

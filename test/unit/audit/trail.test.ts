@@ -1,0 +1,347 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import * as fc from 'fast-check';
+import type { Head } from '../../../src/audit/chain.ts';
+import type { AuditOutput, WriteResult } from '../../../src/audit/output.ts';
+import { AuditTrail } from '../../../src/audit/trail.ts';
+import { otherAuditKey, recordsOf, testAuditKey, verifyFiles } from '../../support/audit.ts';
+import { until } from '../../support/until.ts';
+
+/** A disk that fails as a test wants. */
+class Disk implements AuditOutput {
+  content = '';
+  /** Contents of earlier files. */
+  readonly earlier: string[] = [];
+  /** Bytes that still fit. */
+  space = Number.POSITIVE_INFINITY;
+  isReplaced = false;
+  refreshError: Error | undefined;
+  confirms = true;
+  writes = 0;
+  closed = false;
+  /** Writes wait for this. */
+  hang: Promise<void> = Promise.resolve();
+
+  async write(lines: Buffer): Promise<WriteResult> {
+    this.writes += 1;
+    await this.hang;
+    const written = Math.min(lines.length, this.space);
+    this.content += lines.toString('utf8', 0, written);
+    this.space -= written;
+    const confirmed = this.confirms ? written : 0;
+    if (!this.confirms) return { written, confirmed, error: 'EIO' };
+    return written === lines.length ? { written, confirmed } : { written, confirmed, error: 'ENOSPC' };
+  }
+
+  async refresh(): Promise<boolean> {
+    if (this.refreshError !== undefined) throw this.refreshError;
+    if (!this.isReplaced) return false;
+    this.isReplaced = false;
+    this.earlier.push(this.content);
+    this.content = '';
+    return true;
+  }
+
+  async close(): Promise<void> {
+    this.closed = true;
+  }
+}
+
+let disk: Disk;
+let trail: AuditTrail;
+let heads: Head[];
+let lost: number;
+let failures: string[];
+
+function open(capacity?: number): void {
+  [disk, heads, lost, failures] = [new Disk(), [], 0, []];
+  // The trail of another test may still retry.
+  const own = { heads, failures };
+  trail = new AuditTrail({
+    key: testAuditKey,
+    instance: 'pod-a',
+    output: disk,
+    observer: {
+      recordsWritten: (_count, head) => void own.heads.push(head),
+      recordsLost: (count) => (lost += count),
+      writeFailed: (cause) => void own.failures.push(cause),
+    },
+    startFields: (start) => JSON.stringify({ time: 'now', ...start }).slice(1, -1),
+    gapFields: (count) => `"lost":${count}`,
+    ...(capacity === undefined ? {} : { capacity }),
+  });
+}
+
+beforeEach(() => open());
+
+/** Longer than records wait for others. */
+const afterDelay = (): Promise<void> => wait(15);
+
+const append = (...names: string[]): void => {
+  for (const name of names) trail.append('result', `"name":"${name}"`);
+};
+const names = (content = disk.content): unknown[] =>
+  recordsIgnoringTorn(content).map(
+    ({ audit, name, lost: gap }) => name ?? (typeof gap === 'number' ? `gap ${gap}` : audit),
+  );
+const settled = (): Promise<void> => until(() => failures.length === 0 || !trail.failing, 'the disk is back');
+const linesOf = (content: string): string[] => content.split(/(?<=\n)/);
+const defect = (contents = [...disk.earlier, disk.content]) =>
+  verifyFiles(contents.map(linesOf), { keys: [testAuditKey, otherAuditKey], heads: heads.slice(-1) }).defect;
+
+describe('records', () => {
+  it('are written in order, those that arrive during a write together', async () => {
+    await afterDelay();
+    const gate = Promise.withResolvers<void>();
+    disk.hang = gate.promise;
+    append('a');
+    await afterDelay();
+    append('b', 'c');
+    append('d');
+    gate.resolve();
+    await trail.close('"x":1', 1_000);
+    expect([names(), disk.writes]).toEqual([['start', 'a', 'b', 'c', 'd', 'stop'], 3]);
+    expect([defect(), disk.closed, heads.at(-1)?.sequence]).toEqual([undefined, true, 6]);
+  });
+
+  it('that a request waits for are confirmed after they are written', async () => {
+    const gate = Promise.withResolvers<void>();
+    disk.hang = gate.promise;
+    let isConfirmed = false;
+    const confirmed = trail.confirm('intent', '"name":"a"').then((result) => (isConfirmed = result));
+    await wait(20);
+    expect([isConfirmed, disk.writes]).toEqual([false, 1]);
+    gate.resolve();
+    expect(await confirmed).toBe(true);
+    expect(names()).toEqual(['start', 'a']);
+  });
+
+  it('are not accepted after the trail is closed', async () => {
+    await trail.close('"x":1', 1_000);
+    append('late');
+    expect(await trail.confirm('intent', '"name":"later"')).toBe(false);
+    await afterDelay();
+    expect([names(), lost]).toEqual([['start', 'stop'], 1]);
+  });
+});
+
+describe('a full disk', () => {
+  beforeEach(() => {
+    disk.space = 0;
+  });
+
+  it('delays records, and the line that it cut off is completed first', async () => {
+    disk.space = 300;
+    append('a', 'b', 'c');
+    await until(() => failures.length > 1);
+    expect(failures.slice(0, 2)).toEqual(['ENOSPC', 'ENOSPC']);
+    expect([trail.failing, disk.content.length]).toEqual([true, 300]);
+    disk.space = Number.POSITIVE_INFINITY;
+    await settled();
+    append('d');
+    await trail.close('"x":1', 1_000);
+    expect(names()).toEqual(['start', 'a', 'b', 'c', 'd', 'stop']);
+    expect([defect(), lost]).toEqual([undefined, 0]);
+  });
+
+  it('fails at once for requests that wait, and their records are left out', async () => {
+    expect(await trail.confirm('intent', '"name":"a"')).toBe(false);
+    const writes = disk.writes;
+    expect(await trail.confirm('intent', '"name":"b"')).toBe(false);
+    expect(disk.writes).toBe(writes);
+    disk.space = Number.POSITIVE_INFINITY;
+    await settled();
+    expect(await trail.confirm('intent', '"name":"c"')).toBe(true);
+    expect([names(), lost, defect()]).toEqual([['start', 'c'], 0, undefined]);
+  });
+
+  it('does not confirm a record that is written in part, though it is completed later', async () => {
+    disk.space = 300;
+    const results = ['a', 'b'].map((name) => trail.confirm('intent', `"name":"${name}"`));
+    expect(await Promise.all(results)).toEqual([false, false]);
+    disk.space = Number.POSITIVE_INFINITY;
+    await settled();
+    append('c');
+    await trail.close('"x":1', 1_000);
+    expect([names(), defect()]).toEqual([['start', 'a', 'c', 'stop'], undefined]);
+  });
+
+  it('leaves a gap record with the number of records for which there was no room', async () => {
+    open(2_000);
+    disk.space = 0;
+    for (let count = 0; count < 20; count += 1) append(`n${count}`);
+    await until(() => failures.length > 0);
+    append('late');
+    expect(lost).toBeGreaterThan(10);
+    disk.space = Number.POSITIVE_INFINITY;
+    await settled();
+    append('after');
+    await trail.close('"x":1', 1_000);
+    const kept = names().filter((name) => typeof name === 'string' && name.startsWith('n')).length;
+    expect(kept + lost).toBe(21);
+    expect(names().slice(-3)).toEqual([`gap ${lost}`, 'after', 'stop']);
+    expect(defect()).toBeUndefined();
+  });
+
+  it('does not keep the process from stopping', async () => {
+    append('a');
+    await until(() => failures.length > 0);
+    const began = performance.now();
+    // The start record, a, and the stop record.
+    expect(await trail.close('"x":1', 5_000)).toBe(3);
+    expect([performance.now() - began < 1_000, lost, disk.closed]).toEqual([true, 3, true]);
+  });
+});
+
+describe('a disk that hangs', () => {
+  it('fails for requests that wait, and for others at once, until it continues', async () => {
+    const gate = Promise.withResolvers<void>();
+    disk.hang = gate.promise;
+    const began = performance.now();
+    expect(await trail.confirm('intent', '"name":"a"')).toBe(false);
+    expect(performance.now() - began).toBeGreaterThan(900);
+    expect([trail.failing, failures]).toEqual([true, ['timeout']]);
+    expect(await trail.confirm('intent', '"name":"b"')).toBe(false);
+    append('c');
+    gate.resolve();
+    await until(() => !trail.failing);
+    expect(await trail.confirm('intent', '"name":"d"')).toBe(true);
+    expect([names(), defect()]).toEqual([['start', 'a', 'c', 'd'], undefined]);
+  });
+
+  it('does not keep the process from stopping, and what it has not written counts as lost', async () => {
+    disk.hang = new Promise(() => {});
+    append('a');
+    await afterDelay();
+    append('b');
+    expect(await trail.close('"x":1', 100)).toBe(4);
+    expect([lost, disk.closed]).toEqual([4, false]);
+  });
+});
+
+it('a record that is written but not synchronized with the disk is not confirmed, and not written again', async () => {
+  disk.confirms = false;
+  expect(await trail.confirm('intent', '"name":"a"')).toBe(false);
+  disk.confirms = true;
+  await until(() => failures.length > 0);
+  await settled();
+  expect(await trail.confirm('intent', '"name":"b"')).toBe(true);
+  expect([names(), defect()]).toEqual([['start', 'a', 'b'], undefined]);
+});
+
+describe('another file', () => {
+  it('begins with a start record that follows the last record of the file before', async () => {
+    append('a');
+    await until(() => heads.length > 0);
+    disk.isReplaced = true;
+    append('b');
+    await trail.close('"x":1', 1_000);
+    expect(disk.earlier.map((content) => names(content))).toEqual([['start', 'a']]);
+    expect(names()).toEqual(['start', 'b', 'stop']);
+    expect(recordsOf(disk.content)[0]).toMatchObject({ seq: 3, continued: true });
+    expect(defect()).toBeUndefined();
+  });
+
+  it('begins at once on a signal, without a record that waits', async () => {
+    await until(() => heads.length > 0);
+    disk.isReplaced = true;
+    trail.refresh();
+    await until(() => disk.earlier.length > 0 && heads.length > 1);
+    expect(names()).toEqual(['start']);
+  });
+
+  it('takes the place of one whose last record was written in part: that record counts as lost', async () => {
+    disk.space = 600;
+    append('a', 'b', 'c');
+    await until(() => failures.length > 0);
+    [disk.isReplaced, disk.space] = [true, Number.POSITIVE_INFINITY];
+    await settled();
+    await trail.close('"x":1', 1_000);
+    expect(lost).toBe(1);
+    expect(disk.earlier.map((content) => names(content))[0]).toEqual(['start', 'a']);
+    expect(names()).toEqual(['start', 'c', 'gap 1', 'stop']);
+    expect(defect()).toBeUndefined();
+  });
+
+  it('takes the place of one whose last record lacks only its line feed: that record is whole', async () => {
+    append('a');
+    await until(() => heads.length > 0);
+    const size = disk.content.length;
+    open();
+    append('a');
+    disk.space = size - 1;
+    await until(() => failures.length > 0);
+    [disk.isReplaced, disk.space] = [true, Number.POSITIVE_INFINITY];
+    await settled();
+    await trail.close('"x":1', 1_000);
+    expect([lost, defect()]).toEqual([0, undefined]);
+    expect(names()).toEqual(['start', 'stop']);
+  });
+
+  it('that cannot be opened counts as a failed write', async () => {
+    disk.refreshError = Object.assign(new Error('x'), { code: 'ENOENT' });
+    expect(await trail.confirm('intent', '"name":"a"')).toBe(false);
+    expect(failures).toEqual(['ENOENT']);
+    disk.refreshError = undefined;
+    await settled();
+    expect(names()).toEqual(['start']);
+  });
+});
+
+it('another key is used from a start record on', async () => {
+  append('a');
+  await until(() => heads.length > 0);
+  trail.refresh(otherAuditKey);
+  // Another signal before the first one has had its effect.
+  trail.refresh();
+  append('b');
+  await trail.close('"x":1', 1_000);
+  expect(recordsOf(disk.content).map(({ audit, key }) => [audit, key])).toEqual([
+    ['start', testAuditKey.id],
+    ['result', testAuditKey.id],
+    ['start', otherAuditKey.id],
+    ['result', otherAuditKey.id],
+    ['stop', otherAuditKey.id],
+  ]);
+  expect(defect()).toBeUndefined();
+});
+
+it('whatever the disk does, the file is a correct trail, and each record is in it or in a gap record', async () => {
+  const steps = fc.array(
+    fc.oneof(
+      fc.record({ space: fc.integer({ min: 0, max: 2_000 }) }),
+      fc.record({ records: fc.integer({ min: 1, max: 5 }) }),
+      fc.record({ replaced: fc.constant(true) }),
+    ),
+    { maxLength: 12 },
+  );
+  await fc.assert(
+    fc.asyncProperty(steps, async (all) => {
+      open(3_000);
+      let appended = 0;
+      for (const step of all) {
+        if ('space' in step) disk.space = step.space;
+        else if ('replaced' in step) disk.isReplaced = true;
+        else for (let count = 0; count < step.records; count += 1, appended += 1) append(`n${appended}`);
+        await afterDelay();
+      }
+      disk.space = Number.POSITIVE_INFINITY;
+      if (await trail.close('"x":1', 1_000)) throw new Error('not written');
+      const contents = [...disk.earlier, disk.content];
+      expect(defect(contents)).toBeUndefined();
+      const records = contents.flatMap((content) => recordsIgnoringTorn(content));
+      const gaps = records.reduce((sum, { lost: gap }) => sum + (typeof gap === 'number' ? gap : 0), 0);
+      const written = records.filter(({ name }) => name !== undefined);
+      expect(gaps).toBe(lost);
+      expect(new Set(written.map(({ name }) => name)).size).toBe(written.length);
+      expect(written.length + gaps).toBeGreaterThanOrEqual(appended);
+    }),
+    { numRuns: 60 },
+  );
+}, 60_000);
+
+/** The last line of a file that was replaced may be incomplete. */
+function recordsIgnoringTorn(content: string) {
+  const end = content.lastIndexOf('\n') + 1;
+  return recordsOf(content.slice(0, end));
+}

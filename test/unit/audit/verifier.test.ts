@@ -1,0 +1,334 @@
+import { describe, expect, it } from '@jest/globals';
+import { AuditChain } from '../../../src/audit/chain.ts';
+import type { VerifierOptions } from '../../../src/audit/verifier.ts';
+import {
+  headOf,
+  otherAuditKey,
+  type TestFile,
+  testAuditKey,
+  trailLines,
+  verifyFiles,
+} from '../../support/audit.ts';
+
+/** 11 records: a start record, and five requests with an intent and a result each. */
+const whole = trailLines(5);
+const head = headOf(whole.at(-1));
+const replaced = (index: number, change: (line: string) => string): string[] =>
+  whole.map((line, at) => (at === index ? change(line) : line));
+const without = (from: number, to = from): string[] => whole.filter((_, at) => at < from || at > to);
+
+/** Seals the same records again, from this one on. */
+function resealed(index: number, key = testAuditKey): string[] {
+  const chain = new AuditChain(key, 'pod-a', headOf(whole[index - 1]));
+  const again = whole.slice(index).map((line) => {
+    const {
+      audit,
+      seq: _seq,
+      instance: _instance,
+      key: _key,
+      prev: _prev,
+      mac: _mac,
+      ...fields
+    } = JSON.parse(line);
+    const changed = { ...fields, ...(fields.login === undefined ? {} : { login: 'mallory' }) };
+    return chain.seal(audit, JSON.stringify(changed).slice(1, -1));
+  });
+  return [...whole.slice(0, index), ...again];
+}
+
+describe('a trail is accepted', () => {
+  it.each<[string, readonly TestFile[], Partial<VerifierOptions>?]>([
+    ['whole', [whole]],
+    ['with its head', [whole], { heads: [head] }],
+    [
+      'with several heads, one of them as in the metric',
+      [whole],
+      {
+        heads: [head, headOf(whole[4]), { ...head, mac: head.mac.slice(0, 12) }],
+      },
+    ],
+    ['in two files', [whole.slice(0, 6), whole.slice(6)]],
+    ['from the second file on, after the head of the first', [whole.slice(6)], { after: headOf(whole[5]) }],
+    [
+      'between log lines, if they are to be skipped',
+      [['{"level":"info"}\n', ...whole, 'started\n']],
+      {
+        skipOthers: true,
+      },
+    ],
+    [
+      'whose last line has no line feed yet',
+      [[...whole.slice(0, -1), (whole.at(-1) ?? '').trimEnd()]],
+      {
+        heads: [head],
+      },
+    ],
+    [
+      'with two keys',
+      [[...whole, ...trailLines(1, { key: otherAuditKey, after: head })]],
+      {
+        keys: [testAuditKey, otherAuditKey],
+      },
+    ],
+    [
+      'whose process was moved to another instance',
+      [[...whole, ...trailLines(1, { instance: 'b', after: head })]],
+    ],
+  ])('%s', (_name, files, options = {}) => {
+    expect(verifyFiles(files, options).defect).toBeUndefined();
+  });
+});
+
+const foreign = trailLines(5, { instance: 'pod-b' });
+const forged = trailLines(1, { key: otherAuditKey, after: headOf(whole[4]) })[1] ?? '';
+
+describe('tampering is found', () => {
+  it.each<[string, readonly TestFile[], Partial<VerifierOptions>, RegExp]>([
+    [
+      'a changed field',
+      [replaced(5, (line) => line.replace('acme', 'acmf'))],
+      {},
+      /^1:6: Record 6 was changed/,
+    ],
+    [
+      'one changed byte in the MAC',
+      [replaced(5, (line) => line.replace(/.(?="}\n)/, (digit) => (digit === '0' ? '1' : '0')))],
+      {},
+      /^1:6: Record 6 was changed/,
+    ],
+    [
+      'a changed sequence number',
+      [replaced(5, (line) => line.replace('"seq":6', '"seq":7'))],
+      {},
+      /^1:6: Record 7 was changed/,
+    ],
+    [
+      'a changed start record',
+      [replaced(0, (line) => line.replace('12:00', '11:00'))],
+      {},
+      /^1:1: Record 1 was changed/,
+    ],
+    [
+      'an added space',
+      [replaced(5, (line) => line.replace('{"audit"', '{ "audit"'))],
+      {},
+      /^1:6: The line is not a record|^1:6: Record 6 was changed/,
+    ],
+    ['a removed record', [without(5)], {}, /^1:6: Record 6 is missing before record 7/],
+    ['several removed records', [without(3, 5)], {}, /^1:4: Records 4 to 6 are missing before record 7/],
+    ['an emptied line', [replaced(5, () => '\n')], {}, /^1:6: The line is not a record/],
+    [
+      'two records in another order',
+      [[...whole.slice(0, 4), whole[5] ?? '', whole[4] ?? '', ...whole.slice(6)]],
+      {},
+      /^1:5: Record 5 is missing before record 6/,
+    ],
+    [
+      'a repeated record',
+      [[...whole.slice(0, 6), whole[5] ?? '', ...whole.slice(6)]],
+      {},
+      /^1:7: Record 6 is repeated or out of order/,
+    ],
+    [
+      'an inserted line',
+      [[...whole.slice(0, 5), 'hello\n', ...whole.slice(5)]],
+      {},
+      /^1:6: The line is not a record/,
+    ],
+    [
+      'an inserted record with another key',
+      [[...whole.slice(0, 5), forged, ...whole.slice(5)]],
+      {},
+      /^1:6: .* sealed with the key [0-9a-f]{8}, which no --key-file has/,
+    ],
+    [
+      'the last record cut off',
+      [without(10)],
+      { heads: [head] },
+      /^The trail ends with record 10, but record 11 was written/,
+    ],
+    [
+      'everything but the start cut off',
+      [whole.slice(0, 1)],
+      { heads: [head] },
+      /^The trail ends with record 1, /,
+    ],
+    [
+      'half of the last record cut off',
+      [[...without(10), (whole[10] ?? '').slice(0, 50)]],
+      { heads: [head] },
+      /^The trail ends with record 10, /,
+    ],
+    [
+      'the first record cut off',
+      [whole.slice(1)],
+      {},
+      /^1:1: The trail begins with record 2: the records before it are missing/,
+    ],
+    [
+      'more than the archived files cut off at the front',
+      [whole.slice(7)],
+      { after: headOf(whole[5]) },
+      /^1:1: Record 8 does not follow the head of --after/,
+    ],
+    [
+      'rewritten without the key: a MAC of all zeros',
+      [replaced(5, (line) => line.replace(/[0-9a-f]{64}"}\n$/, `${'0'.repeat(64)}"}\n`))],
+      {},
+      /^1:6: Record 6 was changed/,
+    ],
+    [
+      'rewritten and sealed with another key',
+      [resealed(3, otherAuditKey)],
+      {},
+      /^1:4: .* which no --key-file has/,
+    ],
+    [
+      'the same, with the ID of the right key',
+      [resealed(3, { ...otherAuditKey, id: testAuditKey.id })],
+      {},
+      /^1:4: Record 4 was changed, or was written without the key/,
+    ],
+    [
+      'rewritten with the stolen key, by an earlier head',
+      [resealed(3)],
+      { heads: [head] },
+      /^1:11: Record 11 has another MAC than --head/,
+    ],
+    [
+      'cut off and continued by the process',
+      [[...whole.slice(0, 7), ...trailLines(3, { after: headOf(whole[6]) })]],
+      { heads: [head] },
+      /^1:11: Record 11 has another MAC than --head/,
+    ],
+    [
+      'records of another instance between',
+      [[...whole.slice(0, 5), ...foreign.slice(5, 7), ...whole.slice(5)]],
+      {},
+      /^1:6: Record 6 is of instance pod-b, among records of pod-a/,
+    ],
+    [
+      'continued with the file of another instance',
+      [[...whole.slice(0, 5), ...foreign.slice(5)]],
+      {},
+      /^1:6: Record 6 is of instance pod-b/,
+    ],
+    [
+      'a record of an earlier trail of the same instance',
+      [
+        [
+          ...whole.slice(0, 5),
+          trailLines(5, { after: { sequence: 0, mac: '1'.repeat(64) } })[5] ?? '',
+          ...whole.slice(6),
+        ],
+      ],
+      {},
+      /^1:6: Record 6 follows another record than the one before it/,
+    ],
+    ['swapped files', [whole.slice(6), whole.slice(0, 6)], {}, /^1:1: The trail begins with record 7/],
+    [
+      'swapped files after the first',
+      [whole.slice(0, 3), whole.slice(6), whole.slice(3, 6)],
+      {},
+      /^2:1: Records 4 to 6 are missing/,
+    ],
+    [
+      'a sequence number that the holder of the key left out',
+      [whole, trailLines(1, { after: { sequence: 20, mac: head.mac } })],
+      {},
+      /^2:1: Records 12 to 20 are missing before record 21/,
+    ],
+    [
+      'a missing file',
+      [whole.slice(0, 3), whole.slice(6)],
+      {},
+      /^2:1: Records 4 to 6 are missing before record 7: removed, or in a file that was left out/,
+    ],
+    [
+      'a file given twice',
+      [whole.slice(0, 6), whole.slice(0, 6)],
+      {},
+      /^2:1: A new chain begins here instead of record 7/,
+    ],
+    [
+      'a removed file and a new chain',
+      [whole.slice(0, 6), trailLines(2)],
+      {},
+      /^2:1: A new chain begins here instead of record 7/,
+    ],
+    [
+      'a torn line of another length than recorded',
+      [[...whole, '{"audit":"intent","se\n', torn(23)]],
+      {},
+      /^1:12: The line is not a record/,
+    ],
+    ['nothing left', [[]], {}, /^There is no record/],
+    [
+      'a head before the first record',
+      [whole.slice(6)],
+      { after: headOf(whole[5]), heads: [headOf(whole[2])] },
+      /^Record 3 of --head is before the first record/,
+    ],
+    [
+      'a log line, unless such lines are to be skipped',
+      [['{"level":"info"}\n', ...whole]],
+      {},
+      /^1:1: The line is not a record/,
+    ],
+    [
+      'a damaged record, though other lines are to be skipped',
+      [replaced(5, (line) => `${line.slice(0, 60)}\n`)],
+      { skipOthers: true },
+      /^1:6: The line is not a record/,
+    ],
+  ])('%s', (_name, files, options, message) => {
+    expect(verifyFiles(files, options).defect).toMatch(message);
+  });
+});
+
+/** A start record after the whole trail that states how many bytes are before it. */
+function torn(bytes: number): string {
+  const chain = new AuditChain(testAuditKey, 'pod-a', head);
+  return chain.seal('start', `"time":"2026-01-15T13:00:00.000Z","torn":${bytes}`);
+}
+
+describe('what is no tampering is reported', () => {
+  it('a record that a crash cut off', () => {
+    const fragment = '{"audit":"intent","se\n';
+    const { defect, summary } = verifyFiles([[...whole, fragment, torn(fragment.length)]]);
+    expect([defect, summary.torn]).toEqual([undefined, fragment.length]);
+  });
+
+  it('a last line that is incomplete', () => {
+    const { defect, summary } = verifyFiles([[...whole, '{"audit":"intent","se']]);
+    expect([defect, summary.incomplete]).toEqual([undefined, ['1:12']]);
+  });
+
+  it('requests without a result when a process ended, and at the end of the trail', () => {
+    const chain = new AuditChain(testAuditKey, 'pod-a');
+    const lines = [
+      chain.seal('start', '"x":1'),
+      chain.seal('intent', '"request":"a"'),
+      chain.seal('intent', '"request":"a","canary":true'),
+      chain.seal('intent', '"request":"b"'),
+      chain.seal('start', '"continued":true'),
+      chain.seal('result', '"request":"a"'),
+      chain.seal('start', '"x":2'),
+      chain.seal('intent', '"request":"c"'),
+      chain.seal('intent', '"request":"d"'),
+      chain.seal('rejected', '"request":"c"'),
+      chain.seal('gap', '"lost":3'),
+      chain.seal('omitted', '"count":5'),
+      chain.seal('gap', '"lost":4'),
+    ];
+    const { defect, summary } = verifyFiles([lines]);
+    expect(defect).toBeUndefined();
+    expect(summary).toMatchObject({
+      unfinished: 2,
+      unfinishedIds: ['canary of a', 'b'],
+      open: 1,
+      lost: 7,
+      omitted: 5,
+    });
+  });
+});

@@ -1,0 +1,129 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { audit } from '../../../../src/cli/audit/audit.ts';
+import { auditIn, headOf, trailLines } from '../../../support/audit.ts';
+import { runCommandHere } from '../../../support/cli.ts';
+import { Folder } from '../../../support/folder.ts';
+
+let folder: Folder;
+let keyFile: string;
+beforeEach(() => {
+  folder = new Folder();
+  keyFile = auditIn(folder).keyFile;
+});
+afterEach(() => folder.remove());
+
+const run = (...args: string[]) => runCommandHere(audit, ...args);
+const lines = trailLines(3);
+const head = headOf(lines.at(-1));
+
+it('a whole trail is described, up to its head', async () => {
+  const file = folder.file('a.jsonl', lines.join(''));
+  expect(
+    await run('verify', file, '--key-file', keyFile, '--head', `7:${head.mac.slice(0, 12).toUpperCase()}`),
+  ).toEqual({
+    code: 0,
+    err: '',
+    out: [
+      'verified: 7 records in 1 file, 1 to 7',
+      'time:     2026-01-15T12:00:00.000Z to 2026-01-15T12:00:01.000Z',
+      'instance: pod-a',
+      'keys:     621167eb',
+      `head:     7:${head.mac}`,
+    ].join('\n'),
+  });
+});
+
+it('the first defect is reported with its file and line, after what was verified', async () => {
+  const first = folder.file('a.jsonl', lines.slice(0, 3).join(''));
+  const second = folder.file('b.jsonl', lines.slice(3).join('').replace('request-3', 'request-4'));
+  const { code, out, err } = await run('verify', first, second, '--key-file', keyFile);
+  expect([code, err]).toEqual([
+    1,
+    `defect: ${second}:3: Record 6 was changed, or was written without the key: its MAC is wrong.`,
+  ]);
+  expect(out).toMatch(/^verified: 5 records in 2 files, 1 to 5\n/);
+});
+
+it('what is wrong with the trail as a whole has no line', async () => {
+  const file = folder.file('a.jsonl', lines.slice(0, 5).join(''));
+  const { code, err } = await run('verify', file, '--key-file', keyFile, '--head', `7:${head.mac}`);
+  expect([code, err]).toEqual([
+    1,
+    'defect: The trail ends with record 5, but record 7 was written: records were cut off at the end, or a file is missing.',
+  ]);
+});
+
+it('an empty file is no trail', async () => {
+  const file = folder.file('a.jsonl', '');
+  expect(await run('verify', file, '--key-file', keyFile)).toEqual({
+    code: 1,
+    out: '',
+    err: 'defect: There is no record.',
+  });
+});
+
+it('what is no defect is a note', async () => {
+  const file = folder.file('a.jsonl', `${lines.slice(0, 6).join('')}{"audit":`);
+  const { code, out } = await run('verify', file, '--key-file', keyFile);
+  expect([code, out.split('\n').slice(5)]).toEqual([
+    0,
+    [
+      'note:     1 request at the end without a result',
+      `note:     ${file}:7 is incomplete: written at this moment, or cut off by a crash`,
+    ],
+  ]);
+});
+
+it('lines longer than any record do not fill the memory', async () => {
+  const file = folder.file('a.jsonl', `${lines.join('')}${'x'.repeat(2_000_000)}\n`);
+  expect((await run('verify', file, '--key-file', keyFile)).err).toMatch(
+    /a\.jsonl:8: The line is not a record/,
+  );
+});
+
+describe('wrong usage', () => {
+  it.each([
+    ['without a file', ['--key-file', 'k'], /name at least one file/],
+    ['without a key', ['a.jsonl'], /--key-file is missing/],
+    [
+      'with a head without its MAC',
+      ['a.jsonl', '--key-file', 'KEY', '--head', '7'],
+      /--head must be SEQUENCE:MAC with 12 to 64 hex digits/,
+    ],
+    [
+      'with a MAC of 11 digits',
+      ['a.jsonl', '--key-file', 'KEY', '--after', '7:0123456789a'],
+      /--after must be SEQUENCE:MAC/,
+    ],
+    [
+      'with an unknown option',
+      ['a.jsonl', '--keyfile', 'k'],
+      /unknown option --keyfile; did you mean --key-file\?|unknown option --keyfile/,
+    ],
+  ])('%s', async (_name, args, message) => {
+    const { code, out, err } = await run('verify', ...args.map((arg) => (arg === 'KEY' ? keyFile : arg)));
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toMatch(message);
+    expect(err).toMatch(/See: countersign audit verify --help/);
+  });
+
+  it('with an unknown subcommand', async () => {
+    expect(await run('verfy')).toMatchObject({ code: 2, err: expect.stringMatching(/verify/) });
+  });
+});
+
+it.each([
+  ['the trail', (file: string) => ['missing.jsonl', '--key-file', file], /missing\.jsonl does not exist/],
+  ['the key', () => ['a.jsonl', '--key-file', 'missing.key'], /missing\.key does not exist/],
+])('%s that cannot be read is a failure', async (_name, args, message) => {
+  const { code, err } = await run('verify', ...args(keyFile));
+  expect(code).toBe(1);
+  expect(err).toMatch(message);
+});
+
+it('the help is printed', async () => {
+  expect((await run('--help')).out).toMatch(/^Usage: countersign audit SUBCOMMAND/);
+  expect((await run('verify', '--help')).out).toMatch(
+    /^Usage: countersign audit verify FILE\.\.\. --key-file FILE/,
+  );
+});
