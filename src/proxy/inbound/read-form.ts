@@ -47,8 +47,9 @@ export function createFormReader(limits: BodyLimits): ReadForm {
 }
 
 function receivedBody(request: IncomingMessage, limits: BodyLimits, memory: MemoryReservation): Buffer {
-  const body: unknown = request.read() ?? Buffer.alloc(0);
-  if (!(body instanceof Buffer)) throw new TypeError('the request has an encoding');
+  const chunks: Buffer[] = [];
+  for (let chunk = request.read(); chunk !== null; chunk = request.read()) chunks.push(chunk);
+  const body = Buffer.concat(chunks);
   const failure = failureOfSize(body.length, body.length, limits, memory);
   if (failure !== undefined) throw failure;
   return body;
