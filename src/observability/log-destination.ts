@@ -39,12 +39,14 @@ const nothing = Buffer.alloc(0);
 const temporary: ReadonlySet<string> = new Set(['EAGAIN', 'EINTR', 'EWOULDBLOCK']);
 /** Milliseconds. */
 const retryDelay = { initial: 5, max: 100 };
+/** Routine lines are written together: a write costs as much CPU as the rest of a line. */
+const gathering = { milliseconds: 20, bytes: 16_384 };
 const recently = 300_000;
 const stalledAfter = 5_000;
 
 /**
- * Writes log lines without ever blocking: lines of one turn of the event loop are written together, at most `capacity`
- * bytes wait for a stalled reader, and a line that cannot be written (a full disk, a closed pipe, a full buffer) is
+ * Writes log lines without ever blocking: lines of {@link gathering} are written together, unless one of them is urgent
+ * (then those of one turn of the event loop); at most `capacity` bytes wait for a stalled reader, and a line that cannot be written (a full disk, a closed pipe, a full buffer) is
  * dropped and counted. Lines are dropped whole: when a write ends within a line, the rest of that line is written next,
  * however long that takes.
  */
@@ -60,7 +62,8 @@ export class LogDestination {
   #current: Buffer = nothing;
   /** The first byte of `#current` continues a line that is partly written. */
   #withinLine = false;
-  #state: 'idle' | 'scheduled' | 'writing' = 'idle';
+  #state: 'idle' | 'gathering' | 'scheduled' | 'writing' = 'idle';
+  #gatherTimer: NodeJS.Timeout | undefined;
   #retryDelay = retryDelay.initial;
   #stalledSince: number | undefined;
   #dropped = 0;
@@ -83,7 +86,15 @@ export class LogDestination {
     }
     this.#lines.push(line);
     this.#bytes += size;
-    if (this.#state === 'idle') this.#schedule();
+    if (this.#state === 'idle') this.#gather();
+    if (this.#bytes > gathering.bytes) this.hurry();
+  }
+
+  /** Lines written so far are urgent: they wait for the end of this turn of the event loop only. */
+  hurry(): void {
+    if (this.#state !== 'gathering') return;
+    clearTimeout(this.#gatherTimer);
+    this.#schedule();
   }
 
   /** Notifies the listener of later events, and of the number of lines dropped before. */
@@ -103,6 +114,7 @@ export class LogDestination {
   /** Resolves when nothing waits to be written, or after this number of milliseconds. */
   async flush(milliseconds: number): Promise<void> {
     if (this.#state === 'idle') return;
+    this.hurry();
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, milliseconds);
     this.#waiting.push(resolve);
@@ -122,6 +134,11 @@ export class LogDestination {
     } catch {
       // The process exits; there is nowhere else to report this.
     }
+  }
+
+  #gather(): void {
+    this.#state = 'gathering';
+    this.#gatherTimer = setTimeout(() => this.#next(), gathering.milliseconds);
   }
 
   #schedule(): void {
