@@ -58,6 +58,7 @@ beforeEach(async () => {
     newRequestId: () => 'id',
     redact: (text) => text,
     userAgent: 'countersign/test',
+    signingConcurrency: 1,
   });
   const server = createServer(app);
   await new Promise<void>((resolve) => {
