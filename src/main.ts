@@ -1,10 +1,12 @@
 import './preflight.cjs';
 import { exitCode } from './cli/shared/io.ts';
 import { catchSignals, ignoreDebuggerSignal } from './server/signals.ts';
+import { sizeThreadPool } from './server/thread-pool.ts';
 
 // Before loading the rest, which takes most of the start: by default, these signals end the process or open a
 // debugger.
 ignoreDebuggerSignal();
+sizeThreadPool();
 const [command, ...argv] = process.argv.slice(2);
 const signals = catchSignals(command === 'serve' || command === 'demo');
 

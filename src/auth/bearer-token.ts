@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 /**
  * The token of an `Authorization` header (RFC 6750 section 2.1). `undefined` for no header and for another scheme;
@@ -17,5 +17,5 @@ export function shortHash(digest: Buffer): string {
 
 /** What the configuration has as `tokenSha256`. */
 export function tokenDigest(token: string): Buffer {
-  return createHash('sha256').update(token).digest();
+  return hash('sha256', token, 'buffer');
 }

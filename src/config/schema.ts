@@ -76,8 +76,10 @@ const admin = z.strictObject({
 
 const signing = z.strictObject({
   concurrency: wholeNumber(1, 64)
-    .prefault(3)
-    .describe('Maximum concurrent RSA signatures; keep it below the size of the libuv thread pool (4).'),
+    .optional()
+    .describe(
+      'Maximum concurrent RSA signatures. Default: two fewer than `UV_THREADPOOL_SIZE`, which is set to the cores (2 to 8) plus two unless you set it.',
+    ),
   maxQueue: count
     .prefault(200)
     .describe('Maximum number of queued RSA signatures; excess requests get 503 `overloaded`.'),

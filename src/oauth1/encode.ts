@@ -5,6 +5,8 @@
  * @throws URIError for a lone surrogate, which has no UTF-8 encoding
  */
 export function percentEncode(text: string): string {
+  // Most names and values are of unreserved characters only, and a test costs less than a copy.
+  if (/^[\w.~-]*$/.test(text)) return text;
   return encodeURIComponent(text).replace(/[!'()*]/g, percentOctet);
 }
 

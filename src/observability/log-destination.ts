@@ -1,4 +1,6 @@
 import type { MonotonicClock } from '../util/clock.ts';
+import { AwaitedWrites } from './awaited-writes.ts';
+
 /** Passes bytes to the operating system without waiting; reports how many were written, or the error. */
 export type Write = (bytes: Buffer, done: (error: WriteError | undefined, written: number) => void) => void;
 
@@ -26,13 +28,6 @@ export interface LogState {
   readonly logStalled: boolean;
 }
 
-/** A write whose caller waits for its result, as a range of all bytes that were not dropped. */
-interface AwaitedWrite {
-  start: number;
-  end: number;
-  readonly done: (written: number) => void;
-}
-
 export interface DeliveryListener {
   /** This number of lines was dropped. */
   readonly dropped?: (lines: number) => void;
@@ -46,14 +41,16 @@ const nothing = Buffer.alloc(0);
 const temporary: ReadonlySet<string> = new Set(['EAGAIN', 'EINTR', 'EWOULDBLOCK']);
 /** Milliseconds. */
 const retryDelay = { initial: 5, max: 100 };
+/** Routine lines are written together: a write costs as much CPU as the rest of a line. */
+const gathering = { milliseconds: 20, bytes: 16_384 };
 const recently = 300_000;
 const stalledAfter = 5_000;
 
 /**
- * Writes log lines without ever blocking: lines of one turn of the event loop are written together, at most `capacity`
- * bytes wait for a stalled reader, and a line that cannot be written (a full disk, a closed pipe, a full buffer) is
- * dropped and counted. Lines are dropped whole: when a write ends within a line, the rest of that line is written next,
- * however long that takes.
+ * Writes log lines without ever blocking: lines of {@link gathering} are written together, or those of one turn of the
+ * event loop if one of them is urgent; at most `capacity` bytes wait for a stalled reader, and a line that cannot be
+ * written (a full disk, a closed pipe, a full buffer) is dropped and counted. Lines are dropped whole: when a write ends
+ * within a line, the rest of that line is written next, however long that takes.
  */
 export class LogDestination {
   readonly #output: Output;
@@ -67,17 +64,15 @@ export class LogDestination {
   #current: Buffer = nothing;
   /** The first byte of `#current` continues a line that is partly written. */
   #withinLine = false;
-  #state: 'idle' | 'scheduled' | 'writing' = 'idle';
+  #state: 'idle' | 'gathering' | 'scheduled' | 'writing' = 'idle';
+  #gatherTimer: NodeJS.Timeout | undefined;
   #retryDelay = retryDelay.initial;
   #stalledSince: number | undefined;
   #dropped = 0;
   #droppedAt: number | undefined;
   #unreported = 0;
   #waiting: (() => void)[] = [];
-  #awaited: AwaitedWrite[] = [];
-  /** Positions of the first byte of `#current`, and after the last accepted byte. */
-  #position = 0;
-  #end = 0;
+  readonly #awaited = new AwaitedWrites();
 
   constructor({ output, monotonic, capacity = 1_048_576 }: LogDestinationOptions) {
     this.#output = output;
@@ -96,11 +91,18 @@ export class LogDestination {
       done?.(0);
       return;
     }
-    if (done !== undefined) this.#awaited.push({ start: this.#end, end: this.#end + size, done });
+    this.#awaited.accept(size, done);
     this.#lines.push(line);
     this.#bytes += size;
-    this.#end += size;
-    if (this.#state === 'idle') this.#schedule();
+    if (this.#state === 'idle') this.#gather();
+    if (done !== undefined || this.#bytes > gathering.bytes) this.hurry();
+  }
+
+  /** Lines written so far are urgent: they wait for the end of this turn of the event loop only. */
+  hurry(): void {
+    if (this.#state !== 'gathering') return;
+    clearTimeout(this.#gatherTimer);
+    this.#schedule();
   }
 
   /** Notifies the listener of later events, and of the number of lines dropped before. */
@@ -120,6 +122,7 @@ export class LogDestination {
   /** Resolves when nothing waits to be written, or after this number of milliseconds. */
   async flush(milliseconds: number): Promise<void> {
     if (this.#state === 'idle') return;
+    this.hurry();
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, milliseconds);
     this.#waiting.push(resolve);
@@ -139,6 +142,11 @@ export class LogDestination {
     } catch {
       // The process exits; there is nowhere else to report this.
     }
+  }
+
+  #gather(): void {
+    this.#state = 'gathering';
+    this.#gatherTimer = setTimeout(() => this.#next(), gathering.milliseconds);
   }
 
   #schedule(): void {
@@ -165,8 +173,7 @@ export class LogDestination {
     this.#withinLine = this.#current[count - 1] !== newline;
     this.#current = this.#current.subarray(count);
     this.#bytes -= count;
-    this.#position += count;
-    this.#settleWritten();
+    this.#awaited.written(count);
     this.#retryDelay = retryDelay.initial;
     this.#stalledSince = undefined;
     this.#reportRecovery();
@@ -187,31 +194,11 @@ export class LogDestination {
     const lost = this.#current.subarray(end);
     this.#current = this.#current.subarray(0, end);
     this.#bytes -= lost.length;
-    this.#settleLost(this.#position + end, lost.length);
+    this.#awaited.lost(end, lost.length);
     this.#stalledSince = undefined;
     this.#drop(countLines(lost));
     if (this.#lines.length > 0) this.#schedule();
     else this.#becomeIdle();
-  }
-
-  #settleWritten(): void {
-    if (this.#awaited.length === 0) return;
-    const written = this.#awaited.filter(({ end }) => end <= this.#position);
-    this.#awaited = this.#awaited.filter(({ end }) => end > this.#position);
-    for (const { start, end, done } of written) done(end - start);
-  }
-
-  /** Lines behind the lost bytes take their positions. A line that is partly written counts: its rest is written next. */
-  #settleLost(from: number, count: number): void {
-    this.#end -= count;
-    const isAffected = ({ start, end }: AwaitedWrite): boolean => end > from && start < from + count;
-    const affected = this.#awaited.filter(isAffected);
-    this.#awaited = this.#awaited.filter((write) => !isAffected(write));
-    for (const write of this.#awaited.filter(({ start }) => start >= from + count)) {
-      write.start -= count;
-      write.end -= count;
-    }
-    for (const { start, done } of affected) done(Math.max(0, from - start));
   }
 
   #becomeIdle(): void {

@@ -2,6 +2,8 @@ import { type DestinationStream, type LoggerOptions, pino, stdTimeFunctions } fr
 import type { RequestContext, RequestIdentity } from '../request-context.ts';
 import { safeStackFrames } from './stack-trace.ts';
 
+type LineLevel = 'info' | 'warn' | 'error';
+
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
 /** What a client sent instead of the end of a TLS handshake: plain HTTP, or an alert (RFC 8446 section 6.2). */
@@ -75,8 +77,14 @@ export type DebugFields = Readonly<
 
 export type LogFields = Readonly<Record<string, string | number | boolean>>;
 
+/** Where lines go. */
+export interface LogStream extends DestinationStream {
+  /** The lines so far must not wait for further ones. */
+  readonly hurry?: () => void;
+}
+
 /** @param destination never pino's own: on a full disk it would block and keep the process from exiting */
-export function createLogger(level: LogLevel, destination: DestinationStream): Logger {
+export function createLogger(level: LogLevel, destination: LogStream): Logger {
   const options: LoggerOptions = {
     level,
     base: null,
@@ -84,13 +92,22 @@ export function createLogger(level: LogLevel, destination: DestinationStream): L
     formatters: { level: (label) => ({ level: label }) },
   };
   const logger = pino(options, destination);
+  const write = (lineLevel: LineLevel, fields: object, message: string): void => {
+    logger[lineLevel](fields, message);
+    destination.hurry?.();
+  };
   return {
-    requestFinished: (context) => logger[levelOf(context)](fieldsOf(context), 'request completed'),
-    handshakeFailed: ({ cause, peer }) => logger.warn({ cause, peer }, 'TLS handshake failed'),
+    requestFinished(context) {
+      const lineLevel = levelOf(context);
+      if (lineLevel === 'info' && context.readOnly !== false)
+        logger.info(fieldsOf(context), 'request completed');
+      else write(lineLevel, fieldsOf(context), 'request completed');
+    },
+    handshakeFailed: ({ cause, peer }) => write('warn', { cause, peer }, 'TLS handshake failed'),
     internalError: ({ id, traceId }, error) =>
-      logger.error({ requestId: id, traceId, ...describe(error) }, 'internal error'),
-    crash: (origin, error) => logger.error({ origin, ...describe(error) }, 'uncaught exception, exiting'),
-    message: (messageLevel, message, fields = {}) => logger[messageLevel](fields, message),
+      write('error', { requestId: id, traceId, ...describe(error) }, 'internal error'),
+    crash: (origin, error) => write('error', { origin, ...describe(error) }, 'uncaught exception, exiting'),
+    message: (messageLevel, message, fields = {}) => write(messageLevel, fields, message),
     ...(level === 'debug'
       ? { debug: (message: string, fields: DebugFields) => logger.debug(allowed(fields), message) }
       : {}),
@@ -103,7 +120,7 @@ function allowed(fields: DebugFields): DebugFields {
 }
 
 /** By what an operator should look at first: unknown outcomes and bugs, then denials and a failing gateway. */
-function levelOf({ outcome, reason, status, gatewayStatus }: RequestContext): 'error' | 'warn' | 'info' {
+function levelOf({ outcome, reason, status, gatewayStatus }: RequestContext): LineLevel {
   if (outcome === 'unknown' || reason === 'internal') return 'error';
   const isDenied = reason === 'not-allowed' || reason === 'caller-unknown';
   if ((status ?? 0) >= 500 || gatewayStatus === 403 || isDenied) return 'warn';

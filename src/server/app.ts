@@ -12,6 +12,8 @@ import { SigningPool } from '../proxy/signing-pool.ts';
 export interface AppOptions
   extends Omit<HandlerOptions, 'authenticate' | 'forwarder' | 'readForm' | 'resolve' | 'responseReadTimeout'>,
     Omit<ForwarderOptions, 'canaries' | 'signer'> {
+  /** Maximum concurrent RSA signatures where the configuration has no limit. */
+  readonly signingConcurrency: number;
   /** For the demo only: an unknown bearer token is ignored. No configuration can set this. */
   readonly acceptUnknownTokens?: boolean;
   readonly verifyJwt: AuthenticatorOptions['verifyJwt'];
@@ -34,7 +36,8 @@ const apiHeaders: HelmetOptions = {
 /** Builds the proxy. Opens no port, file or connection. */
 export function createApp(routes: Routes, options: AppOptions): Express {
   const { config, resolve } = routes;
-  const signer = new SigningPool(config.signing, options.metrics, options.monotonic);
+  const { concurrency = options.signingConcurrency, maxQueue } = config.signing;
+  const signer = new SigningPool({ concurrency, maxQueue }, options.metrics, options.monotonic);
   const { maxBodyBytes, maxParameters, timeouts } = config.proxy;
   const handle = createHandler({
     ...options,

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
+import { fromEnvironment } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import { createRoutes } from '../gateway/router.ts';
 import { type AdminAppOptions, createAdminApp } from '../observability/admin-app.ts';
@@ -34,6 +35,7 @@ import { fieldsForRestart } from './restart-fields.ts';
 import { labelDomainOf, loginsIn, type Runtime, type RuntimeOptions, startRuntime } from './runtime.ts';
 import { abort, shutDown } from './shutdown.ts';
 import { system } from './system.ts';
+import { signingConcurrency } from './thread-pool.ts';
 
 /** The running proxy with its two ports. */
 export interface Service {
@@ -176,6 +178,7 @@ function createRuntimeOptions(
   return {
     ...system,
     nonce: createNonceGenerator(),
+    signingConcurrency: signingConcurrency(fromEnvironment('UV_THREADPOOL_SIZE')),
     ...overrides,
     monotonic,
     log,

@@ -62,7 +62,7 @@ export class Connection {
       end: () => this.#readEnd(),
     });
     // Node resumes the socket when a body is read.
-    socket.on('resume', () => this.#pauseUnlessWanted());
+    socket.on('resume', () => this.#paused && this.#pauseUnlessWanted());
     // Closing a socket with unread bytes resets it, so the client could lose the response (RFC 9112 section 9.6).
     const destroySoon = socket.destroySoon.bind(socket);
     socket.destroySoon = () => (this.#hasUnreadInput() ? this.#lingeringClose() : destroySoon());
@@ -168,8 +168,11 @@ export class Connection {
       if (this.#lingeredBytes > linger.bytes) this.#socket.destroy();
       return;
     }
+    const isAhead = !this.#wantsBytes();
     this.#unparsed = this.#unparsed === undefined ? chunk : Buffer.concat([this.#unparsed, chunk]);
     this.#parse();
+    // A client that sends nothing ahead is never paused: that would cost two system calls per request.
+    if (isAhead || this.#unparsed !== undefined) this.#pauseUnlessWanted();
   }
 
   #readEnd(): void {
@@ -191,7 +194,6 @@ export class Connection {
       this.#parserGone = true;
       this.#parser.finish();
     }
-    this.#pauseUnlessWanted();
     if (this.#paused && this.#wantsBytes()) {
       this.#paused = false;
       this.#socket.resume();

@@ -38,8 +38,32 @@ export function createFormReader(limits: BodyLimits): ReadForm {
   return async (request, response, memory) => {
     if (Number(request.headers['content-length']) > limits.maxBodyBytes) throw payloadTooLarge(limits);
     if (expectsContinue(request)) response.writeContinue();
-    return decodeWithLimit(await readBody(request, limits, memory), limits.maxParameters);
+    // Usually the body arrived with the head. Listeners and a timer would cost more than decoding it.
+    const body = request.complete
+      ? receivedBody(request, limits, memory)
+      : await readBody(request, limits, memory);
+    return decodeWithLimit(body, limits.maxParameters);
   };
+}
+
+function receivedBody(request: IncomingMessage, limits: BodyLimits, memory: MemoryReservation): Buffer {
+  const chunks: Buffer[] = [];
+  for (let chunk = request.read(); chunk !== null; chunk = request.read()) chunks.push(chunk);
+  const body = Buffer.concat(chunks);
+  const failure = failureOfSize(body.length, body.length, limits, memory);
+  if (failure !== undefined) throw failure;
+  return body;
+}
+
+/** @param added bytes that were not reserved yet */
+function failureOfSize(
+  size: number,
+  added: number,
+  limits: BodyLimits,
+  memory: MemoryReservation,
+): ProxyError | undefined {
+  if (size > limits.maxBodyBytes) return payloadTooLarge(limits);
+  return memory.reserve(added * bytesHeldPerByte) ? undefined : outOfMemory();
 }
 
 /** Reads the raw bytes. If the body is rejected, sending the response deals with the unread rest. */
@@ -50,8 +74,8 @@ function readBody(request: IncomingMessage, limits: BodyLimits, memory: MemoryRe
   const collect = (chunk: Buffer): void => {
     chunks.push(chunk);
     size += chunk.length;
-    if (size > limits.maxBodyBytes) reject(payloadTooLarge(limits));
-    else if (!memory.reserve(chunk.length * bytesHeldPerByte)) reject(outOfMemory());
+    const failure = failureOfSize(size, chunk.length, limits, memory);
+    if (failure !== undefined) reject(failure);
   };
   const fail = (error: Error): void => reject(errorForBodyFailure(error));
   const close = (): void => {

@@ -19,7 +19,7 @@ describe('the shape of a configuration', () => {
         cache: { ttl: 60_000, staleIfError: 43_200_000, negativeTtl: 10_000, maxEntries: 10_000 },
         rotationGracePeriod: 86_400_000,
       },
-      signing: { concurrency: 3, maxQueue: 200 },
+      signing: { maxQueue: 200 },
       callers: [],
     });
   });

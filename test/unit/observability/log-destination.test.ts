@@ -61,12 +61,46 @@ function open(steps: readonly Step[] = [], options: { capacity?: number; later?:
 }
 
 describe('log lines', () => {
-  it('of one turn of the event loop are written together', async () => {
-    const { output, destination } = open();
-    for (const line of ['a\n', 'b\n', 'c\n']) destination.write(line);
-    expect(output.writes).toEqual([]);
-    await destination.flush(1_000);
-    expect(output.writes).toEqual(['a\nb\nc\n']);
+  it('are gathered for 20 ms and written together', () => {
+    jest.useFakeTimers();
+    try {
+      const { output, destination } = open();
+      destination.write('a\n');
+      jest.advanceTimersByTime(19);
+      destination.write('b\n');
+      expect(output.writes).toEqual([]);
+      jest.advanceTimersByTime(1);
+      expect(output.writes).toEqual(['a\nb\n']);
+    } finally {
+      jest.useRealTimers();
+    }
+  });
+
+  it('that are urgent are written at the end of the turn of the event loop, together with those before', () => {
+    jest.useFakeTimers();
+    try {
+      const { output, destination } = open();
+      for (const line of ['a\n', 'b\n']) destination.write(line);
+      destination.hurry();
+      destination.write('c\n');
+      expect(output.writes).toEqual([]);
+      jest.advanceTimersByTime(1);
+      expect(output.writes).toEqual(['a\nb\nc\n']);
+    } finally {
+      jest.useRealTimers();
+    }
+  });
+
+  it('of more than 16 KiB do not wait for others', () => {
+    jest.useFakeTimers();
+    try {
+      const { output, destination } = open();
+      for (let lines = 0; lines < 17; lines += 1) destination.write(`${'x'.repeat(1_023)}\n`);
+      jest.advanceTimersByTime(1);
+      expect(output.text).toHaveLength(17 * 1_024);
+    } finally {
+      jest.useRealTimers();
+    }
   });
 
   it.each(['ENOSPC', 'EIO', 'EPIPE'] as const)('are dropped and counted after %s', async (code) => {
@@ -95,9 +129,11 @@ describe('log lines', () => {
     try {
       const { output, destination } = open(['EAGAIN', 'EAGAIN', 'EAGAIN', 2, 'EAGAIN']);
       destination.write('a\n');
+      destination.hurry();
       jest.advanceTimersByTime(1 + 5 + 10 + 20);
       expect(output.text).toBe('a\n');
       destination.write('b\n');
+      destination.hurry();
       jest.advanceTimersByTime(1 + 5);
       expect(output.text).toBe('a\nb\n');
     } finally {
@@ -209,6 +245,7 @@ describe('at the exit', () => {
   it('waiting lines are written immediately, the rest of a partly written line first', async () => {
     const { output, destination } = open([2, 'EAGAIN']);
     destination.write('first\n');
+    destination.hurry();
     await wait(1);
     destination.write('second\n');
     destination.flushSync();
@@ -230,6 +267,7 @@ describe('at the exit', () => {
       return bytes.length;
     };
     destination.write('a\n');
+    destination.hurry();
     await new Promise((resolve) => {
       setImmediate(resolve);
     });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createLogger, type LogLevel } from '../../../src/observability/logger.ts';
+import { createLogger, type Logger, type LogLevel } from '../../../src/observability/logger.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
 
 const whole: RequestContext = {
@@ -39,6 +39,24 @@ function logged(context: RequestContext): Record<string, unknown> {
   log.requestFinished(context);
   return entries()[0] ?? {};
 }
+
+it.each([
+  [
+    'an accepted read-only request',
+    (log: Logger) => log.requestFinished({ ...whole, readOnly: true }),
+    false,
+  ],
+  ['a payment', (log: Logger) => log.requestFinished({ ...whole, readOnly: false }), true],
+  ['a rejected request', (log: Logger) => log.requestFinished({ ...bare, reason: 'caller-unknown' }), true],
+  ['a message', (log: Logger) => log.message('info', 'started'), true],
+  ['an internal error', (log: Logger) => log.internalError(bare, new Error('x')), true],
+  ['a crash', (log: Logger) => log.crash('main', new Error('x')), true],
+  ['a failed handshake', (log: Logger) => log.handshakeFailed({ cause: 'unknown-ca', peer: 'x' }), true],
+])('the line of %s is urgent or may be gathered', (_line, write, urgent) => {
+  const events: string[] = [];
+  write(createLogger('info', { write: () => events.push('line'), hurry: () => events.push('hurry') }));
+  expect(events).toEqual(urgent ? ['line', 'hurry'] : ['line']);
+});
 
 describe('the access line of a request', () => {
   it('is one line of JSON with every known field, durations in milliseconds', () => {

@@ -59,6 +59,7 @@ beforeEach(async () => {
     redact: (text) => text,
     verifyJwt: undefined,
     userAgent: 'countersign/test',
+    signingConcurrency: 1,
   });
   const server = createServer(app);
   await new Promise<void>((resolve) => {

@@ -1,0 +1,31 @@
+import { availableParallelism } from 'node:os';
+
+/** Signing threads by default: one for each core that the process may use, within these limits. */
+const signingThreads = { min: 2, max: 8 };
+/** Threads that signatures leave to DNS lookups and file reads. */
+const otherThreads = 2;
+const variable = 'UV_THREADPOOL_SIZE';
+/** Of libuv, where the variable is not a number. */
+const minSize = 1;
+const maxSize = 1_024;
+
+/**
+ * Sets the size of libuv's thread pool, on which RSA signatures are made, unless the operator has set it. Has no effect
+ * once the pool is in use: call this before anything is loaded that might use it.
+ *
+ * @param cores that the process may use
+ */
+export function sizeThreadPool(environment = process.env, cores = availableParallelism()): void {
+  const threads = Math.min(signingThreads.max, Math.max(signingThreads.min, cores));
+  environment[variable] ??= String(threads + otherThreads);
+}
+
+/**
+ * How many RSA signatures may be made at once so that other work finds a free thread.
+ *
+ * @param poolSize the value of `UV_THREADPOOL_SIZE`, read as libuv does
+ */
+export function signingConcurrency(poolSize: string | undefined): number {
+  const size = Math.min(maxSize, Math.max(minSize, Number.parseInt(poolSize ?? '4', 10) || minSize));
+  return Math.max(1, size - otherThreads);
+}
