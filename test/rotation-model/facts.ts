@@ -49,6 +49,8 @@ export interface KindFacts {
    * and either may be what the gateway does now.
    */
   isAmbiguous: boolean;
+  /** Operations rejected with a key that another operation was then accepted with: their 403s are no signs. */
+  readonly contradicted: Set<OperationName>;
   /** Whether a rejected key was accepted since, perhaps for another operation. */
   wasContradicted: boolean;
   /** By operation, the first and the last 403 since its last acceptance. */
@@ -101,6 +103,7 @@ export function newFacts(): Record<KeyKind, KindFacts> {
     notEnabled: new Set(),
     rejectedWith: new Map(),
     isAmbiguous: false,
+    contradicted: new Set(),
     wasContradicted: false,
     occasionAt: never,
     rejections: new Map(),

@@ -72,6 +72,7 @@ export class Observer {
       facts.isAmbiguous = false;
       facts.signs.clear();
       facts.rejectedWith.clear();
+      facts.contradicted.clear();
       // A key that is removed from Vault loses its history.
       for (const key of facts.keys.keys()) if (!distinct.includes(key)) facts.keys.delete(key);
       if (facts.accepted !== undefined && !distinct.includes(facts.accepted.key))
@@ -140,7 +141,8 @@ export class Observer {
       }
       known.rejected.set(operation, (known.rejected.get(operation) ?? false) || aboutKey);
       // Acceptances of other operations had contradicted the 403s before: only this one is a sign of a switch.
-      if (facts.wasContradicted && !facts.rejections.has(operation)) {
+      const isFirst = !facts.rejections.has(operation) && !facts.contradicted.has(operation);
+      if (facts.wasContradicted && isFirst) {
         facts.wasContradicted = false;
         this.#costs.overtaken(kindOf[operation]);
       }
@@ -155,6 +157,8 @@ export class Observer {
     facts.enabled.add(operation);
     for (const other of known.rejected.keys()) if (!facts.enabled.has(other)) facts.notEnabled.add(other);
     facts.notEnabled.delete(operation);
+    for (const other of known.rejected.keys()) if (facts.enabled.has(other)) facts.contradicted.add(other);
+    facts.contradicted.delete(operation);
     if (known.rejected.size > 0) facts.wasContradicted = true;
     known.rejected.clear();
     known.provenAt = Math.max(known.provenAt, sentAt);
