@@ -16,6 +16,7 @@ const units: Readonly<Record<string, readonly Multiple[]>> = {
     [1e3, ' K'],
     [1e6, ' Mil'],
   ],
+  none: [[1, '']],
   percentunit: [[0.01, '%']],
   s: [
     [1e-6, ' µs'],
