@@ -209,7 +209,9 @@ export class KeyHistory {
     }
   }
 
+  /** A key that left the ring has no history: it may come back. */
   #addRejection(key: UsableKey, operation: string, now: number, policy: RetryPolicy): void {
+    if (!includes(this.#keys, key)) return;
     const rejections = this.#rejectionsOf(key);
     const first = rejections.byOperation.get(operation)?.first ?? now;
     rejections.byOperation.set(operation, { first, last: now });

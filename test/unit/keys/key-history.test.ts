@@ -300,6 +300,16 @@ it('a replaced key counts as rejected since its 403, so that an acceptance sent 
   expect(pay()).toBe('b');
 });
 
+it('a key that left the ring and came back is not rejected because of a 403 from before', () => {
+  const left = use('b', 'read');
+  accept('a');
+  history.observe([use('a', 'read').key]);
+  history.recordReplaced([{ key: left.key, rejectedAt: now }], 'read');
+  history.recordRejected(left, now, 'single-attempt', true);
+  history.observe([left.key, use('a', 'read').key]);
+  expect(history.isRejected(left.key)).toBe(false);
+});
+
 it('a fallback to the accepted key needs no trial, unless the operation is rejected with every key', () => {
   accept('a');
   const { key } = use('b', 'read');
