@@ -1,4 +1,5 @@
 import type { CallerConfig } from '../config/schema.ts';
+import { matchesPattern } from './pattern.ts';
 
 export interface AccessRequest {
   readonly environment: string;
@@ -12,11 +13,6 @@ export function isAllowed(caller: CallerConfig, request: AccessRequest): boolean
     (grant) =>
       grant.environments.some((name) => name === '*' || name === request.environment) &&
       grant.operations.some((name) => name === '*' || name === request.operation) &&
-      grant.logins.some((pattern) => matchesLogin(pattern, request.login)),
+      grant.logins.some((pattern) => matchesPattern(pattern, request.login)),
   );
-}
-
-/** A pattern is a login, or a login prefix followed by `*`. */
-function matchesLogin(pattern: string, login: string): boolean {
-  return pattern.endsWith('*') ? login.startsWith(pattern.slice(0, -1)) : login === pattern;
 }

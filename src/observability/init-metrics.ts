@@ -19,22 +19,22 @@ const causes: readonly Rejection[] = ['current-key', 'other-key', 'clock-skew'];
 const keyResults: readonly CacheResult[] = ['fresh', 'stale', 'fetched', 'missing', 'failed'];
 const canaryResults: readonly CanaryResult[] = ['accepted', 'switched', 'rejected', 'failed'];
 const decisions: readonly AuthorizationDecision[] = ['allowed', 'denied', 'would-deny'];
-const jwtResults: readonly JwtResult[] = [
-  'accepted',
-  'jwt-malformed',
-  'jwt-header',
-  'jwt-issuer',
-  'jwt-algorithm',
-  'jwt-key',
-  'jwt-signature',
-  'jwt-expired',
-  'jwt-not-yet-valid',
-  'jwt-audience',
-  'jwt-claim',
-  'jwt-no-caller',
-  'jwt-ambiguous',
-  'jwt-keys-unavailable',
-];
+const jwtResults = Object.keys({
+  accepted: true,
+  'jwt-malformed': true,
+  'jwt-header': true,
+  'jwt-issuer': true,
+  'jwt-algorithm': true,
+  'jwt-key': true,
+  'jwt-signature': true,
+  'jwt-expired': true,
+  'jwt-not-yet-valid': true,
+  'jwt-audience': true,
+  'jwt-claim': true,
+  'jwt-no-caller': true,
+  'jwt-ambiguous': true,
+  'jwt-keys-unavailable': true,
+} satisfies Record<JwtResult, true>);
 const methodNames: readonly MethodName[] = ['HMAC-SHA1', 'RSA-SHA256'];
 /** Gateway statuses that dashboards and alerts use. */
 const statuses: readonly string[] = ['200', '403', '500', '502', '503', '504'];

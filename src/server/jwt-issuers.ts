@@ -50,6 +50,8 @@ export function startJwtIssuers(
 ): JwtIssuers {
   const list = Object.entries(issuers).map(([name, config]): RunningIssuer => {
     const before = previous?.list.find((one) => one.name === name && sameKeys(one.config, config));
+    // The keys of another server or file have an age of their own.
+    if (before === undefined) options.metrics.jwtKeysRemoved(name);
     const source = before?.source ?? { config };
     source.config = config;
     const keys = before?.keys ?? createKeySet(name, source, options);

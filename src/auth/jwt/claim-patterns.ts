@@ -1,4 +1,5 @@
 import type { CallerConfig } from '../../config/schema.ts';
+import { matchesPattern } from '../pattern.ts';
 import type { Claims } from './parse-token.ts';
 
 export type JwtCredential = Extract<CallerConfig['credentials'][number], { jwt: unknown }>['jwt'];
@@ -17,6 +18,5 @@ function hasMatch(pattern: string, value: unknown): boolean {
 }
 
 function matches(pattern: string, value: unknown): boolean {
-  if (typeof value !== 'string') return false;
-  return pattern.endsWith('*') ? value.startsWith(pattern.slice(0, -1)) : value === pattern;
+  return typeof value === 'string' && matchesPattern(pattern, value);
 }

@@ -123,7 +123,9 @@ export class KeySet {
     const { load, monotonic, observer } = this.#options;
     const startedAt = monotonic();
     try {
-      this.#findKey = createLocalJWKSet({ keys: [...(await load(this.#stopped.signal))] });
+      const keys = await load(this.#stopped.signal);
+      if (this.#stopped.signal.aborted) return;
+      this.#findKey = createLocalJWKSet({ keys: [...keys] });
       this.#fetchedAt = startedAt;
       this.#failing = false;
       this.#backoff.reset();

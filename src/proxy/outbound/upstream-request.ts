@@ -200,6 +200,11 @@ export class DetachedRequest extends IncomingMessage {
     return upstream;
   }
 
+  /** Leaves the shared socket alone. */
+  override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
+    callback(error);
+  }
+
   /** The middleware discards what it did not send of a request whose response was early: there is nothing. */
   override resume(): this {
     return this;

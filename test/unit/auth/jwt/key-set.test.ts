@@ -113,18 +113,21 @@ describe('the keys of an issuer', () => {
     expect(new Set(state.events)).toEqual(new Set(['unreachable', 'fetched']));
   });
 
-  it('are no longer fetched after the end: a fetch in flight is ended, which is no outage', async () => {
-    const { set, state, settle, wait, holdLoads } = create();
-    state.failing = true;
-    const release = holdLoads();
-    set.refresh();
-    expect(state.stopped?.aborted).toBe(false);
-    set.stop();
-    expect(state.stopped?.aborted).toBe(true);
-    release();
-    await settle();
-    expect([wait(), state.events]).toEqual([undefined, []]);
-  });
+  it.each([true, false])(
+    'are no longer fetched after the end: a fetch in flight has no result (failing: %j)',
+    async (failing) => {
+      const { set, state, settle, wait, holdLoads } = create();
+      state.failing = failing;
+      const release = holdLoads();
+      set.refresh();
+      expect(state.stopped?.aborted).toBe(false);
+      set.stop();
+      expect(state.stopped?.aborted).toBe(true);
+      release();
+      await settle();
+      expect([wait(), state.events, set.available]).toEqual([undefined, [], false]);
+    },
+  );
 
   it('are waited for by tokens that come before the first fetch has ended', async () => {
     const { set, state, holdLoads, find } = create();
