@@ -205,7 +205,8 @@ export class Observer {
         `${operation} signed with ${key} after a 403 for it; ${others.join(', ')} was not rejected`,
       );
     }
-    const accepted = facts.accepted?.key;
+    // One that had left the ring and came back may be known as accepted or not.
+    const accepted = facts.acceptedAfterRemoval ? undefined : facts.accepted?.key;
     if (accepted === undefined || accepted === key || !facts.ring.includes(accepted)) return;
     const isAsGood = factsOf(facts, key).provenAt >= (facts.accepted?.sentAt ?? 0) - longestSignature;
     if (!isAsGood && isClear(factsOf(facts, accepted)))
