@@ -31,7 +31,7 @@ import { type Audit, openAudit } from './audit.ts';
 import { CertificateFiles, type Certificates, materialOf } from './certificates.ts';
 import { listenOn } from './listen.ts';
 import { createNonceGenerator } from './nonce.ts';
-import { fieldsForRestart } from './restart-fields.ts';
+import { fieldsForRestart, fitForListener } from './restart-fields.ts';
 import { labelDomainOf, loginsIn, type Runtime, type RuntimeOptions, startRuntime } from './runtime.ts';
 import { abort, shutDown } from './shutdown.ts';
 import { system } from './system.ts';
@@ -111,7 +111,7 @@ export async function startService(config: Config, overrides: ServiceOptions): P
     proxyUrl,
     adminUrl,
     async reload(next) {
-      const prepared = await certificates.prepare(next);
+      const prepared = await certificates.prepare(fitForListener(config, next));
       if (draining) throw new Error('the process is shutting down');
       redactor.allow(loginsIn(next));
       const nextRoutes = createRoutes(next);
