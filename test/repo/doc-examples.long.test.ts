@@ -147,7 +147,7 @@ describe('the commands of Countersign in all pages', () => {
   ];
   const called = texts.flatMap((text) => [
     ...text.matchAll(
-      /countersign(?: --)? ((?:keys |callers )?(?:serve|demo|simulate|check|explain|list|generate|import|verify|rollback|token))\b((?:\\\n|[^\n`|])*)/g,
+      /countersign(?: --)? ((?:keys |callers |audit )?(?:serve|demo|simulate|check|explain|list|generate|import|verify|rollback|token))\b((?:\\\n|[^\n`|])*)/g,
     ),
   ]);
   const calls = Map.groupBy(called, ([, name = '']) => name);
