@@ -34,9 +34,10 @@ export function fieldsForRestart(started: Config, next: Config): readonly string
  * The listener keeps its address, and whether it has TLS, until a restart. So it must be fit for the credentials of the
  * next configuration too.
  *
- * @throws Error if it is not
+ * @returns that configuration
+ * @throws Error if the listener is not
  */
-export function assertListenerFits(started: Config, next: Config): void {
+export function fitForListener(started: Config, next: Config): Config {
   const { host, tls } = started.proxy;
   const proxy = { ...next.proxy, host, tls: tls === undefined ? undefined : (next.proxy.tls ?? tls) };
   const [finding] = credentialFindings(next.callers, proxy);
