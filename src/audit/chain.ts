@@ -24,6 +24,8 @@ export const genesis: Head = { sequence: 0, mac: '0'.repeat(64) };
 const macStart = ',"mac":"';
 const macLength = 64;
 const sealLength = macStart.length + macLength + 2;
+/** As of an {@link AuditKey}. What else a forger writes there would be printed when the key is not known. */
+const keyId = /^[0-9a-f]{8}$/;
 
 /**
  * A chain of records. Each is one line of JSON with the MAC of the record before it (`prev`) and, as its last member, its
@@ -88,7 +90,7 @@ export function parseRecord(line: Buffer): AuditRecord | undefined {
   const kind = recordKinds.find((known) => known === audit);
   if (fields === undefined || kind === undefined) return undefined;
   if (typeof seq !== 'number' || !Number.isSafeInteger(seq) || seq < 1) return undefined;
-  if (typeof instance !== 'string' || typeof key !== 'string') return undefined;
+  if (typeof instance !== 'string' || typeof key !== 'string' || !keyId.test(key)) return undefined;
   if (typeof prev !== 'string' || typeof mac !== 'string') return undefined;
   return { kind, sequence: seq, instance, key, prev, mac, fields };
 }

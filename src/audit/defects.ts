@@ -1,4 +1,5 @@
 import type { AuditRecord, Head } from './chain.ts';
+import type { TrailSummary } from './trail-summary.ts';
 
 /** Digits of a MAC that are shown. */
 const shownDigits = 16;
@@ -43,6 +44,30 @@ export function describeMissingHead(stated: Head, last: Head): string {
 
 export function describeOtherHead({ sequence }: Head): string {
   return `Record ${sequence} has another MAC than --head: the trail was cut and continued, or rewritten with the key.`;
+}
+
+/**
+ * What is wrong with the key of a record that is in its place: a holder of a key that was replaced would otherwise continue
+ * the trail.
+ *
+ * @param earlier up to the record before
+ */
+export function describeKey(
+  { sequence, kind, key }: AuditRecord,
+  { keys, last }: TrailSummary,
+): string | undefined {
+  if (last === undefined || key === last.key) return undefined;
+  if (keys.has(key)) {
+    return `Record ${sequence} is sealed with the key ${key}, which the key ${last.key} has replaced before: someone who has the replaced key continued the trail, or the process was started with it by mistake. Its log shows which.`;
+  }
+  if (kind === 'start') return undefined;
+  return `Record ${sequence} is sealed with the key ${key}, the one before it with ${last.key}: only a start record begins another key, so a holder of both keys inserted it.`;
+}
+
+/** The process that wrote this start record found lines before it that no crash leaves; those that are still there are found first. */
+export function describeDamage({ sequence, fields: { damaged } }: AuditRecord): string | undefined {
+  if (typeof damaged !== 'number') return undefined;
+  return `Record ${sequence} says that ${damaged} bytes before it were no records (damaged), and they are not there now: records were changed or added, and removed later.`;
 }
 
 function short(mac: string): string {

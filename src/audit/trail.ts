@@ -17,6 +17,8 @@ export interface TrailObserver {
 export interface StartFacts {
   /** Bytes that an earlier process left between its last record and this one. */
   readonly torn?: number;
+  /** The same, of lines that no crash leaves. */
+  readonly damaged?: number;
   /** The same process begins another file or uses another key. */
   readonly continued?: true;
 }
@@ -28,7 +30,7 @@ export interface TrailOptions {
   readonly previous?: Head | undefined;
   readonly output: AuditOutput;
   /** What an earlier process left after its last record. */
-  readonly tail?: Pick<Tail, 'torn' | 'isOpen'>;
+  readonly tail?: Pick<Tail, 'torn' | 'damaged' | 'isOpen'>;
   readonly observer: TrailObserver;
   /** Members of a start record, as JSON without braces. */
   readonly startFields: (start: StartFacts) => string;
@@ -68,7 +70,9 @@ export class AuditTrail {
     const rest = Buffer.from(tail?.isOpen ? '\n' : '');
     this.#writer = new ChainWriter(new AuditChain(key, instance, previous), output, rest);
     this.#pending = new PendingRecords(capacity, options.gapFields);
-    this.append('start', options.startFields(tail !== undefined && tail.torn > 0 ? { torn: tail.torn } : {}));
+    const { torn = 0, damaged = 0 } = tail ?? {};
+    const left = damaged > 0 ? { damaged } : torn > 0 ? { torn } : {};
+    this.append('start', options.startFields(left));
   }
 
   /** The newest record that is at least partly written. */

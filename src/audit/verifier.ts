@@ -1,6 +1,14 @@
 import { type AuditRecord, genesis, type Head, isGenuine, parseRecord } from './chain.ts';
-import { describeFirst, describeMisplaced, describeMissingHead, describeOtherHead } from './defects.ts';
+import {
+  describeDamage,
+  describeFirst,
+  describeKey,
+  describeMisplaced,
+  describeMissingHead,
+  describeOtherHead,
+} from './defects.ts';
 import type { AuditKey } from './key.ts';
+import { isTorn, isTornStart } from './torn-line.ts';
 import { TrailSummary } from './trail-summary.ts';
 
 export interface VerifierOptions {
@@ -40,6 +48,8 @@ export class Verifier {
   #heads: readonly Head[];
   #head: Head | undefined;
   #torn: Torn | undefined;
+  /** A line without a line feed, that is none of a record. */
+  #unended: Place | undefined;
 
   constructor({ keys, heads = [], after, skipOthers = false }: VerifierOptions) {
     this.#keys = new Map(keys.map((key) => [key.id, key]));
@@ -56,8 +66,8 @@ export class Verifier {
   add(line: Buffer, place: Place, isOpen = false): Defect | undefined {
     const record = parseRecord(line);
     if (record === undefined) return this.#addOther(line, place, isOpen);
-    const torn = this.#checkTorn(record);
-    if (torn !== undefined) return torn;
+    const before = this.#checkUnended(record) ?? this.#checkTorn(record);
+    if (before !== undefined) return before;
     const message = this.#problemOf(record, line) ?? this.#compareHeads(record);
     if (message !== undefined) return { ...place, message };
     this.#head = { sequence: record.sequence, mac: record.mac };
@@ -86,7 +96,9 @@ export class Verifier {
     if (!isGenuine(line, key)) {
       return `Record ${record.sequence} was changed, or was written without the key: its MAC is wrong.`;
     }
-    return this.#head === undefined ? this.#problemOfFirst(record) : this.#problemOfNext(record, this.#head);
+    const problem =
+      this.#head === undefined ? this.#problemOfFirst(record) : this.#problemOfNext(record, this.#head);
+    return problem ?? describeKey(record, this.summary) ?? describeDamage(record);
   }
 
   #problemOfFirst(record: AuditRecord): string | undefined {
@@ -112,6 +124,18 @@ export class Verifier {
     return other && describeOtherHead(other);
   }
 
+  /** A file ends with an incomplete line only if it is the last one, or if its writer began another. */
+  #checkUnended({ kind }: AuditRecord): Defect | undefined {
+    const unended = this.#unended;
+    this.#unended = undefined;
+    if (unended === undefined || kind === 'start') return undefined;
+    return {
+      ...unended,
+      message:
+        'The line has no line feed, and the record after it is no start record: the end of the file was changed.',
+    };
+  }
+
   /** The process that was started next has recorded what the one before left incomplete. */
   #checkTorn({ fields }: AuditRecord): Defect | undefined {
     const torn = this.#torn;
@@ -123,9 +147,13 @@ export class Verifier {
   #addOther(line: Buffer, place: Place, isOpen: boolean): Defect | undefined {
     const isRecord = line.subarray(0, recordStart.length).equals(recordStart);
     if (this.#skipOthers && !isRecord) return undefined;
-    if (isOpen) this.summary.addIncomplete(place);
-    else if (this.#torn === undefined) this.#torn = { place, bytes: line.length + 1 };
-    else this.#torn.bytes += line.length + 1;
+    const torn = this.#torn;
+    if (!(torn === undefined ? isTorn(line) : isTornStart(line))) return notARecord(torn?.place ?? place);
+    if (isOpen) {
+      this.summary.addIncomplete(place);
+      this.#unended = place;
+    } else if (torn === undefined) this.#torn = { place, bytes: line.length + 1 };
+    else torn.bytes += line.length + 1;
     return undefined;
   }
 }
@@ -134,6 +162,6 @@ function notARecord(place: Place): Defect {
   return {
     ...place,
     message:
-      'The line is not a record: inserted, or a record that was damaged. A record that a crash cut off is followed by a start record with its length.',
+      'The line is not a record: inserted, or a record that was damaged. A crash leaves only the beginning of a record, and the start record after it has its length.',
   };
 }

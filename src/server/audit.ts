@@ -35,7 +35,7 @@ export interface Audit {
 
 /** Milliseconds between log lines with the head, and between counts of omitted records. */
 const reportInterval = 60_000;
-const emptyTail: Tail = { torn: 0, isOpen: false };
+const emptyTail: Tail = { torn: 0, damaged: 0, isOpen: false };
 
 /** @throws Error if the file cannot be opened or has another writer, or if the key is unusable */
 export async function openAudit(config: AuditConfig, options: AuditOptions): Promise<Audit> {
@@ -43,6 +43,7 @@ export async function openAudit(config: AuditConfig, options: AuditOptions): Pro
   let key = await readAuditKey(config.keyFile);
   const { output, file, tail } = await openOutput(config, options);
   warnOfAlteredRecord(key, tail, log);
+  warnOfDamage(tail, log);
   const report = new AuditReport(options);
   const trail = new AuditTrail({
     key,
@@ -110,4 +111,13 @@ function warnOfAlteredRecord(key: AuditKey, { last }: Tail, log: AuditOptions['l
   log.message('error', 'the last audit record was altered: verify the file, and keep a copy as evidence', {
     sequence: last.record.sequence,
   });
+}
+
+function warnOfDamage({ damaged }: Tail, log: AuditOptions['log']): void {
+  if (damaged === 0) return;
+  log.message(
+    'error',
+    'the audit file ends with lines that are no records: verify the file, and keep a copy as evidence',
+    { bytes: damaged },
+  );
 }

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { audit as auditCommand } from '../../src/cli/audit/audit.ts';
 import { auditIn, recordsIn } from '../support/audit.ts';
@@ -126,6 +126,30 @@ describe('a process that is killed', () => {
     await second.stop();
     const { code, out } = await verify(audit.file);
     expect([code, out]).toEqual([0, expect.stringMatching(/^note: +\d+ bytes were cut off by a crash/m)]);
+  });
+
+  it('is distinguished from records without a seal at the end, which the log, the next record and verify say', async () => {
+    const first = await start();
+    await first.transfer();
+    await first.stop();
+    const added = '{"audit":"intent","seq":5,"login":"mallory"}\n{"audit":"result","seq":6}\n';
+    appendFileSync(audit.file, added);
+    const second = await start();
+    await second.transfer();
+    await second.stop();
+    expect(
+      second.logLines(
+        'the audit file ends with lines that are no records: verify the file, and keep a copy as evidence',
+      ),
+    ).toEqual([expect.objectContaining({ level: 'error', bytes: added.length })]);
+    const found = recordsIn(audit.file).find(({ damaged }) => damaged !== undefined);
+    expect(found).toMatchObject({ audit: 'start', seq: 5, damaged: added.length });
+    expect(found).not.toHaveProperty('torn');
+    const { code, err } = await verify(audit.file);
+    expect([code, err]).toEqual([1, expect.stringMatching(/audit\.jsonl:5: The line is not a record/)]);
+    const text = readFileSync(audit.file, 'utf8');
+    writeFileSync(audit.file, text.replace(added, ''));
+    expect((await verify(audit.file)).err).toMatch(/audit\.jsonl:5: Record 5 says that 72 bytes before it/);
   });
 
   it('is continued although its last record was changed, which the log and verify say', async () => {

@@ -1,17 +1,32 @@
+import type { AuditRecord } from '../../audit/chain.ts';
 import { headText } from '../../audit/defects.ts';
 import type { TrailSummary } from '../../audit/trail-summary.ts';
+import { printable } from './printable.ts';
+
+export interface Given {
+  readonly files: number;
+  readonly heads: number;
+}
 
 /** What was verified, up to the first defect. */
-export function summaryLines(summary: TrailSummary, files: number): string[] {
+export function summaryLines(summary: TrailSummary, { files, heads }: Given): string[] {
   const { first, last } = summary;
   if (first === undefined || last === undefined) return [];
   return [
     `verified: ${plural(summary.records, 'record')} in ${plural(files, 'file')}, ${first.sequence} to ${last.sequence}`,
-    `time:     ${String(first.fields['time'])} to ${String(last.fields['time'])}`,
+    `time:     ${timeOf(first)} to ${timeOf(last)}`,
     `instance: ${[...summary.instances].map(printable).join(', ')}`,
     `keys:     ${[...summary.keys].join(', ')}`,
     `head:     ${headText(last)}`,
-    ...notes(summary).map((note) => `note:     ${note}`),
+    ...[...(heads === 0 ? beginning(first) : []), ...notes(summary)].map((note) => `note:     ${note}`),
+  ];
+}
+
+/** If all files were removed while no process was running, the next process begins with record 1. */
+function beginning(first: AuditRecord): string[] {
+  if (first.sequence > 1) return [];
+  return [
+    `the trail begins with record 1 at ${timeOf(first)}; without --head, earlier trails cannot be excluded`,
   ];
 }
 
@@ -26,7 +41,7 @@ function notes(summary: TrailSummary): string[] {
     ...(torn > 0 ? [`${plural(torn, 'byte')} were cut off by a crash (start records)`] : []),
     ...(unfinished > 0
       ? [
-          `${plural(unfinished, 'request')} without a result when a process ended, as after a crash; their outcome is unknown: ${unfinishedIds.join(', ')}`,
+          `${plural(unfinished, 'request')} without a result when a process ended, as after a crash; their outcome is unknown: ${unfinishedIds.map(printable).join(', ')}`,
         ]
       : []),
     ...(open > 0 ? [`${plural(open, 'request')} at the end without a result`] : []),
@@ -38,6 +53,6 @@ function plural(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-function printable(text: string): string {
-  return text.replace(/[^ -~]/g, '?');
+function timeOf({ fields: { time } }: AuditRecord): string {
+  return printable(String(time));
 }

@@ -7,6 +7,7 @@ import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { messageOf } from '../shared/system-error.ts';
+import { printable } from './printable.ts';
 import { summaryLines } from './summary.ts';
 
 const options = {
@@ -76,9 +77,11 @@ export async function verifyAudit(argv: readonly string[], io: Io): Promise<numb
 async function verify(files: readonly string[], settings: VerifierOptions, io: Io): Promise<number> {
   const verifier = new Verifier(settings);
   const defect = (await firstDefect(files, verifier)) ?? verifier.end();
-  for (const line of summaryLines(verifier.summary, files.length)) io.out(line);
+  const given = { files: files.length, heads: settings.heads?.length ?? 0 };
+  for (const line of summaryLines(verifier.summary, given)) io.out(line);
   if (defect === undefined) return exitCode.done;
-  const { file, line, message } = defect;
+  const { file, line } = defect;
+  const message = printable(defect.message);
   io.err(file === undefined ? `defect: ${message}` : `defect: ${file}:${line}: ${message}`);
   return exitCode.failed;
 }

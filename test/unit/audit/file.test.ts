@@ -40,7 +40,7 @@ const content = (file = path): string => readFileSync(file, 'utf8');
 describe('opening a file', () => {
   it('creates it', async () => {
     const { file, tail } = await open();
-    expect(tail).toEqual({ torn: 0, isOpen: false });
+    expect(tail).toEqual({ torn: 0, damaged: 0, isOpen: false });
     expect(await write(file, 'a\n')).toEqual({ written: 2, confirmed: 2 });
     expect(content()).toBe('a\n');
   });
@@ -122,22 +122,43 @@ describe('with sync, a write', () => {
 
 describe('the end of a file', () => {
   const last = headOf(lines.at(-1));
+  const forged = `${(lines.at(-1) ?? '').replace('answered', 'unknown!').slice(0, -2)} }\n`;
+  const partOfStart = '{"audit":"start","se';
   it.each([
     ['is a whole record', whole, { last, torn: 0, isOpen: false }],
     ['is a record without its line feed', whole.slice(0, -1), { last, torn: 0, isOpen: true }],
     ['is part of a record', `${whole}{"audit":`, { last, torn: 10, isOpen: true }],
     ['is part of a record that a process ended', `${whole}{"audit":\n`, { last, torn: 10, isOpen: false }],
     ['is two such parts', `${whole}{"audit":\n{"au`, { last, torn: 15, isOpen: true }],
+    ['is three such parts', `${whole}{"audit":"res\n${partOfStart}\n{`, { last, torn: 37, isOpen: true }],
     ['is zeros after a power failure', `${whole}${'\0'.repeat(9)}`, { last, torn: 10, isOpen: true }],
     ['is part of its first record', '{"audit":"start","s', { last: undefined, torn: 20, isOpen: true }],
   ])('%s', (_name, text, expected) => {
     const tail = tailOf(Buffer.from(text), true);
-    expect(tail && { ...tail, last: head(tail) }).toEqual(expected);
+    expect(tail && { ...tail, last: head(tail) }).toEqual({ damaged: 0, ...expected });
+  });
+
+  it.each([
+    ['a line of text', 'hello\n'],
+    ['an empty line', '\n'],
+    ['a record whose bytes are another way to write it', forged],
+    ['such a record without a line feed', forged.trimEnd()],
+    ['a line with a seal', `{"audit":"result",,"mac":"${'0'.repeat(64)}"}\n`],
+    ['a line with something after its seal', `{"audit":"result","mac":"${'0'.repeat(64)}"}?`],
+    ['a record without a seal', '{"audit":"result","request":"a"}\n'],
+    ['two parts of records that were not the first of their process', '{"audit":"int\n{"audit":"int\n'],
+    ['a record after part of one', `{"audit":"int\n${forged}`],
+    ['a record before part of one', `${forged}{"audit":"int`],
+    ['many lines', '{"audit":"result"}\n'.repeat(1_000)],
+  ])('that no crash leaves is damaged: %s', (_name, text) => {
+    const { torn, damaged } = tailOf(Buffer.from(whole + text), true) ?? {};
+    expect([torn, damaged]).toEqual([0, text.length + (text.endsWith('\n') ? 0 : 1)]);
   });
 
   it('is no trail without a record in what was read', () => {
     expect(tailOf(Buffer.from('{"audit":"start","s'), false)).toBeUndefined();
     expect(tailOf(Buffer.from('{"audit":"other","s'), true)).toBeUndefined();
+    expect(tailOf(Buffer.from('{"audit":"start","x":1}'), true)).toBeUndefined();
   });
 });
 

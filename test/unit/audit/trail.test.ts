@@ -85,7 +85,7 @@ const names = (content = disk.content): unknown[] =>
     ({ audit, name, lost: gap }) => name ?? (typeof gap === 'number' ? `gap ${gap}` : audit),
   );
 const settled = (): Promise<void> => until(() => failures.length === 0 || !trail.failing, 'the disk is back');
-const linesOf = (content: string): string[] => content.split(/(?<=\n)/);
+const linesOf = (content: string): string[] => content.split(/(?<=\n)/).filter((line) => line !== '');
 const defect = (contents = [...disk.earlier, disk.content]) =>
   verifyFiles(contents.map(linesOf), { keys: [testAuditKey, otherAuditKey], heads: heads.slice(-1) }).defect;
 

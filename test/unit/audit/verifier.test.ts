@@ -71,6 +71,22 @@ describe('a trail is accepted', () => {
       },
     ],
     [
+      'with a key that begins with another file',
+      [whole, trailLines(1, { key: otherAuditKey, after: head })],
+      { keys: [testAuditKey, otherAuditKey] },
+    ],
+    [
+      'with two crashes, the second one within the start record after the first',
+      [[...whole, '{"audit":"intent","se\n', '{"audit":"start","seq":1\n', torn(47)]],
+    ],
+    [
+      'with a file that ends within a record, because its writer began another file',
+      [
+        [...whole, '{"audit":"intent","se'],
+        [new AuditChain(testAuditKey, 'pod-a', head).seal('start', '"continued":true')],
+      ],
+    ],
+    [
       'whose process was moved to another instance',
       [[...whole, ...trailLines(1, { instance: 'b', after: head })]],
     ],
@@ -80,6 +96,11 @@ describe('a trail is accepted', () => {
 });
 
 const foreign = trailLines(5, { instance: 'pod-b' });
+const twoKeys = [...whole, ...trailLines(1, { key: otherAuditKey, after: head })];
+/** A changed record that looks whole to a reader. */
+const unsealed = '{"audit":"result","seq":11,"login":"mallory"}\n';
+const unsealedEnd = ['{"audit":"intent","seq":10,"login":"mallory"}\n', unsealed];
+const unreadable = (whole[10] ?? '').replace('"outcome":', '"outcome"');
 const forged = trailLines(1, { key: otherAuditKey, after: headOf(whole[4]) })[1] ?? '';
 
 describe('tampering is found', () => {
@@ -262,6 +283,84 @@ describe('tampering is found', () => {
       {},
       /^1:12: The line is not a record/,
     ],
+    [
+      'changed records at the end, counted by the process that was started next',
+      [[...whole.slice(0, 9), ...unsealedEnd, torn(lengthOf(unsealedEnd), headOf(whole[8]))]],
+      {},
+      /^1:10: The line is not a record: inserted, or a record that was damaged\. A crash leaves only/,
+    ],
+    [
+      'one record without its seal, counted in the same way',
+      [[...whole.slice(0, 10), unsealed, torn(unsealed.length, headOf(whole[9]))]],
+      {},
+      /^1:11: The line is not a record/,
+    ],
+    [
+      'one record that is sealed and not readable, counted in the same way',
+      [[...whole.slice(0, 10), unreadable, torn(unreadable.length, headOf(whole[9]))]],
+      {},
+      /^1:11: The line is not a record/,
+    ],
+    [
+      'a record that was added after the beginning of one, counted in the same way',
+      [[...whole, '{"audit":"int\n', unsealed, torn(14 + unsealed.length)]],
+      {},
+      /^1:12: The line is not a record/,
+    ],
+    [
+      'two beginnings of records of which the second is no start record',
+      [[...whole, '{"audit":"int\n', '{"audit":"int\n', torn(28)]],
+      {},
+      /^1:12: The line is not a record/,
+    ],
+    [
+      'lines that the process found damaged when it was started',
+      [[...whole, unsealed, torn(unsealed.length, head, 'damaged')]],
+      {},
+      /^1:12: The line is not a record/,
+    ],
+    [
+      'the same, and they were removed later',
+      [[...whole, torn(700, head, 'damaged')]],
+      {},
+      /^1:12: Record 12 says that 700 bytes before it were no records \(damaged\), and they are not there now/,
+    ],
+    [
+      'a record without its seal and line feed at the end',
+      [[...whole, unsealed.trimEnd()]],
+      {},
+      /^1:12: The line is not a record/,
+    ],
+    [
+      'the beginning of a record at the end of a file, though the next file continues',
+      [[...whole.slice(0, 6), '{"audit":"intent","se'], whole.slice(6)],
+      {},
+      /^1:7: The line has no line feed, and the record after it is no start record/,
+    ],
+    [
+      'a trail continued with a key that was replaced',
+      [[...twoKeys, ...trailLines(1, { after: headOf(twoKeys.at(-1)) })]],
+      { keys: [testAuditKey, otherAuditKey] },
+      /^1:15: Record 15 is sealed with the key 621167eb, which the key [0-9a-f]{8} has replaced before/,
+    ],
+    [
+      'the same, without a start record',
+      [[...twoKeys, new AuditChain(testAuditKey, 'pod-a', headOf(twoKeys.at(-1))).seal('stop', '"x":1')]],
+      { keys: [testAuditKey, otherAuditKey] },
+      /^1:15: Record 15 is sealed with the key 621167eb, which the key [0-9a-f]{8} has replaced before/,
+    ],
+    [
+      'another key without a start record',
+      [[...whole, new AuditChain(otherAuditKey, 'pod-a', head).seal('result', '"request":"a"')]],
+      { keys: [testAuditKey, otherAuditKey] },
+      /^1:12: Record 12 is sealed with the key [0-9a-f]{8}, the one before it with 621167eb: only a start record/,
+    ],
+    [
+      'a record whose key is no ID of a key',
+      [replaced(5, (line) => line.replace(testAuditKey.id, '\\u001b[2Jx'))],
+      {},
+      /^1:6: The line is not a record/,
+    ],
     ['nothing left', [[]], {}, /^There is no record/],
     [
       'a head before the first record',
@@ -286,10 +385,14 @@ describe('tampering is found', () => {
   });
 });
 
-/** A start record after the whole trail that states how many bytes are before it. */
-function torn(bytes: number): string {
-  const chain = new AuditChain(testAuditKey, 'pod-a', head);
-  return chain.seal('start', `"time":"2026-01-15T13:00:00.000Z","torn":${bytes}`);
+/** A start record that states how many bytes are before it. */
+function torn(bytes: number, after = head, field = 'torn'): string {
+  const chain = new AuditChain(testAuditKey, 'pod-a', after);
+  return chain.seal('start', `"time":"2026-01-15T13:00:00.000Z","${field}":${bytes}`);
+}
+
+function lengthOf(lines: readonly string[]): number {
+  return lines.join('').length;
 }
 
 describe('what is no tampering is reported', () => {

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { AuditChain } from '../../../../src/audit/chain.ts';
 import { audit } from '../../../../src/cli/audit/audit.ts';
-import { auditIn, headOf, trailLines } from '../../../support/audit.ts';
+import { auditIn, headOf, testAuditKey, trailLines } from '../../../support/audit.ts';
 import { runCommandHere } from '../../../support/cli.ts';
 import { Folder } from '../../../support/folder.ts';
 
@@ -68,10 +69,50 @@ it('what is no defect is a note', async () => {
   expect([code, out.split('\n').slice(5)]).toEqual([
     0,
     [
+      'note:     the trail begins with record 1 at 2026-01-15T12:00:00.000Z; without --head, earlier trails cannot be excluded',
       'note:     1 request at the end without a result',
       `note:     ${file}:7 is incomplete: written at this moment, or cut off by a crash`,
     ],
   ]);
+});
+
+it('a trail that begins later says so by its first record, without a note', async () => {
+  const file = folder.file('a.jsonl', lines.slice(3).join(''));
+  const { mac } = headOf(lines[2]);
+  const { code, out } = await run('verify', file, '--key-file', keyFile, '--after', `3:${mac}`);
+  expect([code, out]).toEqual([0, expect.not.stringContaining('note:')]);
+});
+
+describe('the terminal does not obey', () => {
+  const escape = '\u001b[2J';
+
+  it('a forger who has no key', async () => {
+    const line = lines[2]?.replace('621167eb', JSON.stringify(escape).slice(1, -1));
+    const file = folder.file('a.jsonl', [...lines.slice(0, 2), line].join(''));
+    expect(await run('verify', file, '--key-file', keyFile)).toMatchObject({
+      code: 1,
+      out: expect.not.stringContaining(escape),
+      err: expect.stringMatching(/^defect: .*a\.jsonl:3: The line is not a record:[ -~]*$/),
+    });
+  });
+
+  it('what a process was given to record', async () => {
+    const chain = new AuditChain(testAuditKey, 'pod-a');
+    const text = (value: string): string => JSON.stringify(value);
+    const trail = [
+      chain.seal('start', `"time":${text(`12:00${escape}`)}`),
+      chain.seal('intent', `"request":${text(`request${escape}`)}`),
+      chain.seal('start', '"time":"13:00"'),
+    ];
+    const other = new AuditChain(testAuditKey, `pod${escape}`, chain.head).seal('stop', '"time":"14:00"');
+    const file = folder.file('a.jsonl', [...trail, other].join(''));
+    const { code, out, err } = await run('verify', file, '--key-file', keyFile);
+    expect([code, out.replaceAll('\n', ''), err]).toEqual([
+      1,
+      expect.stringMatching(/^[ -~]*12:00\?\[2J[ -~]*request\?\[2J$/),
+      expect.stringMatching(/^[ -~]* is of instance pod\?\[2J, among records of pod-a[ -~]*$/),
+    ]);
+  });
 });
 
 it('lines longer than any record do not fill the memory', async () => {
