@@ -49,6 +49,7 @@ async function createDirectory(lock: string): Promise<string> {
   } catch (error) {
     throw new Error(
       `Cannot create ${lock} (${codeOf(error)}). Make its directory writable, on a disk that has room.`,
+      { cause: error },
     );
   }
 }
@@ -60,6 +61,7 @@ function listen(server: Server, path: string, file: string): Promise<void> {
       reject(
         new Error(
           `Cannot create a Unix socket for the lock of ${file} (${codeOf(error)}): its volume may not support them. Name a file on another volume.`,
+          { cause: error },
         ),
       ),
     );
@@ -75,6 +77,7 @@ async function moveTo(lock: string, directory: string, file: string): Promise<vo
     } catch (error) {
       throw new Error(
         `Cannot use the lock ${lock} (${codeOf(error)}). If no process writes to ${file}, remove the lock.`,
+        { cause: error },
       );
     }
   }

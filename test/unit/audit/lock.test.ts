@@ -75,7 +75,7 @@ describe('a lock', () => {
     expect(readdirSync(lock)).toHaveLength(1);
   });
 
-  it('that a crash left is taken by exactly one of several processes that start at once', async () => {
+  it('that a crash left goes to exactly one of several processes that start at once', async () => {
     const children = [startProcess(), startProcess(), startProcess()];
     for (let round = 0; round < 20; round += 1) {
       file = folder.at(`audit-${round}.jsonl`);
@@ -117,19 +117,19 @@ async function order(child: ChildProcess, at: number): Promise<LockResult> {
 }
 
 describe('a lock that is released while it is looked at', () => {
-  /** Runs this once, when a socket is about to connect, and this when it has begun to. */
+  /** Runs this when a socket is about to connect, and this when it has begun to. */
   function whileConnecting(before: () => void, after: () => void): void {
-    const original = Socket.prototype.connect;
     const spy = jest.spyOn(Socket.prototype, 'connect');
-    spy.mockImplementationOnce(function (this: Socket, ...args: Parameters<typeof original>) {
+    spy.mockImplementation(function (this: Socket, ...args: Parameters<Socket['connect']>) {
+      spy.mockRestore();
       before();
-      const socket = original.apply(this, args);
+      const socket = this.connect(...args);
       after();
       return socket;
     });
   }
 
-  it('is taken: its socket was removed', async () => {
+  it('is free: its socket was removed', async () => {
     await listenInside('x');
     whileConnecting(
       () => rmSync(join(lock, 'x')),
@@ -138,7 +138,7 @@ describe('a lock that is released while it is looked at', () => {
     await expect(take()).resolves.toBeDefined();
   });
 
-  it('is taken: its socket was closed', async () => {
+  it('is free: its socket was closed', async () => {
     const server = await listenInside('x');
     whileConnecting(
       () => {},
@@ -149,16 +149,15 @@ describe('a lock that is released while it is looked at', () => {
 
   it('again and again is an error in the end, as one that is held', async () => {
     await listenInside('x');
-    const original = Socket.prototype.connect;
-    jest.spyOn(Socket.prototype, 'connect').mockImplementation(function (
-      this: Socket,
-      ...args: Parameters<typeof original>
-    ) {
-      renameSync(join(lock, 'x'), join(lock, 'y'));
-      const socket = original.apply(this, args);
-      renameSync(join(lock, 'y'), join(lock, 'x'));
-      return socket;
-    });
+    const hide = (): void =>
+      whileConnecting(
+        () => renameSync(join(lock, 'x'), join(lock, 'y')),
+        () => {
+          renameSync(join(lock, 'y'), join(lock, 'x'));
+          hide();
+        },
+      );
+    hide();
     await expect(take()).rejects.toThrow(inUse);
   });
 });
