@@ -92,16 +92,24 @@ async function openOutput(
     if (logDestination === undefined) throw new TypeError('an audit trail on standard output needs the log');
     return { output: auditToLog(logDestination), tail: emptyTail };
   }
-  const onReopenFailed = (error: unknown): void =>
-    log.message(
-      'error',
+  const { file, tail } = await openAuditFile(path, {
+    sync,
+    monotonic,
+    onReopenFailed: failure(
+      log,
       'the audit file was renamed, and no new one can be opened; records go to the old one',
-      {
-        cause: error instanceof Error ? error.message : 'unknown',
-      },
-    );
-  const { file, tail } = await openAuditFile(path, { sync, monotonic, onReopenFailed });
+    ),
+    onCloseFailed: failure(
+      log,
+      'the renamed audit file could not be closed: its last records may be missing; verify it',
+    ),
+  });
   return { output: file, file, tail };
+}
+
+function failure(log: AuditOptions['log'], message: string): (error: unknown) => void {
+  return (error) =>
+    log.message('error', message, { cause: error instanceof Error ? error.message : 'unknown' });
 }
 
 /** The trail continues nevertheless: to stop payments, anyone who can write to the file would only have to alter it. */
