@@ -12,6 +12,7 @@ import type { AuditConfig } from '../config/schema.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
 import type { WallClock } from '../util/clock.ts';
 import { packageVersion } from '../util/package-info.ts';
+import { setTimer } from '../util/timer.ts';
 import { auditToLog } from './audit-output.ts';
 import { AuditReport, type AuditReportOptions } from './audit-report.ts';
 
@@ -53,6 +54,7 @@ export async function openAudit(config: AuditConfig, options: AuditOptions): Pro
     observer: report,
     startFields: (start) => members(clock(), { version: packageVersion(), pid: process.pid, ...start }),
     gapFields: (lost) => members(clock(), { lost }),
+    setTimer,
   });
   const auditLog = new AuditLog({
     ...options,
