@@ -1,4 +1,4 @@
-import { redactText } from '../redact-card-data.ts';
+import { holdsCardNumber } from '../redact-card-data.ts';
 import type { RequestContext, RequestOrigin } from '../request-context.ts';
 
 /** One signed attempt at the gateway. */
@@ -74,11 +74,10 @@ function redacted(value: unknown, redact: Redact): unknown {
 }
 
 /**
- * The only value of a form that is recorded: it links the record to an order. Not if it may hold a card number, mistyped ones
- * included: 13 to 19 digits.
+ * The only value of a form that is recorded: it links the record to an order. `omitted` if it may hold a card number.
  */
 function clientOrderIdOf(form: AuditedAttempt['form']): string | undefined {
   const [id, second] = form.filter(([name]) => name === 'client_orderid').map(([, value]) => value);
-  if (id === undefined || second !== undefined) return undefined;
-  return clientOrderIdPattern.test(id) && redactText(id) === id ? id : undefined;
+  if (id === undefined || second !== undefined || !clientOrderIdPattern.test(id)) return undefined;
+  return holdsCardNumber(id) ? 'omitted' : id;
 }

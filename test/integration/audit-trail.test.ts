@@ -242,13 +242,20 @@ it('a request that dry-run lets through says so', async () => {
   ]);
 });
 
+/** The digits from its second group on are as many as those of a card number. */
+const uuidOfDigits = 'c0ffee1b-1234-4567-8901-234568a90bcd';
+
 it.each<[string, string | undefined, string]>([
   ['an order ID', 'Order_1.b-2', 'client_orderid=Order_1.b-2'],
   ['128 characters', 'a'.repeat(128), `client_orderid=${'a'.repeat(128)}`],
   ['129 characters', undefined, `client_orderid=${'a'.repeat(129)}`],
   ['other characters', undefined, 'client_orderid=a+b'],
-  ['a card number', undefined, 'client_orderid=4000009911223344'],
-  ['a card number within', undefined, 'client_orderid=x-4000-0099-1122-3344'],
+  ['a card number', 'omitted', 'client_orderid=4111111111111111'],
+  ['a card number within', 'omitted', 'client_orderid=x-4111-1111-1111-1111'],
+  ['milliseconds since 1970', '1763790000000', 'client_orderid=1763790000000'],
+  ['a time and a number', '20261122-061200-0001', 'client_orderid=20261122-061200-0001'],
+  ['a time', 'ORD-20261122061200', 'client_orderid=ORD-20261122061200'],
+  ['a UUID with 16 digits', uuidOfDigits, `client_orderid=${uuidOfDigits}`],
   ['nothing', undefined, 'client_orderid='],
   ['two values', undefined, 'client_orderid=a&client_orderid=b'],
 ])('client_orderid is recorded unless it could be something else: %s', async (_name, recorded, form) => {
