@@ -29,6 +29,12 @@ export class LoginRedactor {
       ? text.replace(/[\w.~@-]+/g, (word) => (this.#isAllowed(word) ? word : redactedLogin))
       : text;
 
+  /** The same for a name in a certificate or a JWT, which unlike a login may have digits in groups with spaces. */
+  readonly name = (name: string): string => {
+    const redacted = this.text(name);
+    return holdsCardNumber(redacted.replaceAll(' ', '-')) ? redactedLogin : redacted;
+  };
+
   log(log: Logger): Logger {
     return {
       ...log,
@@ -81,16 +87,10 @@ export class LoginRedactor {
     return {
       ...rejected,
       login: login && this.text(login),
-      jwtSubject: jwtSubject && this.#name(jwtSubject),
-      certificateSubject: certificateSubject && this.#name(certificateSubject),
-      certificateIssuer: certificateIssuer && this.#name(certificateIssuer),
+      jwtSubject: jwtSubject && this.name(jwtSubject),
+      certificateSubject: certificateSubject && this.name(certificateSubject),
+      certificateIssuer: certificateIssuer && this.name(certificateIssuer),
     };
-  }
-
-  /** Unlike a login, a name in a certificate may have digits in groups with spaces. */
-  #name(name: string): string {
-    const redacted = this.text(name);
-    return holdsCardNumber(redacted.replaceAll(' ', '-')) ? redactedLogin : redacted;
   }
 
   #redactFields(fields: LogFields): LogFields {

@@ -198,10 +198,10 @@ function createRuntimeOptions(
 async function startAudit(
   { audit }: Config,
   overrides: ServiceOptions,
-  { text: redact }: LoginRedactor,
+  redactor: LoginRedactor,
   metrics: MetricsObserver,
 ): Promise<Audit | undefined> {
-  return audit && openAudit(audit, { ...system, ...overrides, metrics, redact });
+  return audit && openAudit(audit, { ...system, ...overrides, metrics, redactor });
 }
 
 /** A request that was rejected before it reached the handler. */

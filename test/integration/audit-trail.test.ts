@@ -5,6 +5,8 @@ import { everything, tokenCredential } from '../support/config.ts';
 import { closedPort } from '../support/faulty-gateway.ts';
 import { paths, statusForm, transferForm } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
+import { jwtConfig, queryWith } from '../support/jwt.ts';
+import { startOidcServer } from '../support/oidc-server.ts';
 import { alwaysLooking, nextKeys, startRotating, untilKeysChange } from '../support/rotating.ts';
 import type { ProxyOptions, TestProxy } from '../support/service.ts';
 import { until } from '../support/until.ts';
@@ -229,6 +231,15 @@ describe('a request that is not sent has a record', () => {
     ]);
     expect(records[0]).not.toHaveProperty('attempts');
   });
+});
+
+it('a request with a JWT of no caller has a record with its subject', async () => {
+  const issuer = starts.closing(await startOidcServer());
+  const proxy = await start({ config: jwtConfig(issuer) });
+  expect((await queryWith(proxy, await issuer.sign({ sub: 'stranger' }))).status).toBe(401);
+  expect(await recordsOf(proxy)).toEqual([
+    expect.objectContaining({ presented: 'jwt', jwtProblem: 'jwt-no-caller', jwtSubject: 'stranger' }),
+  ]);
 });
 
 it('a request that dry-run lets through says so', async () => {
