@@ -85,6 +85,20 @@ export async function openAudit(config: AuditConfig, options: AuditOptions): Pro
   };
 }
 
+/** Starts what uses the trail. If that throws, the trail is closed, so that its lock is released. */
+export async function closingOnError<T>(
+  audit: Pick<Audit, 'close'> | undefined,
+  milliseconds: number,
+  start: () => T,
+): Promise<T> {
+  try {
+    return start();
+  } catch (error) {
+    await audit?.close(milliseconds);
+    throw error;
+  }
+}
+
 async function openOutput(
   { file: path, sync }: AuditConfig,
   { log, logDestination, monotonic }: AuditOptions,

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { type AuditFields, auditIn, recordsIn, verifyFiles } from '../support/audit.ts';
 import { everything, tokenCredential } from '../support/config.ts';
@@ -313,6 +313,16 @@ it('the newest record is a metric and, at the end, a log line', async () => {
   expect(logLines('audit head')).toEqual([
     expect.objectContaining({ sequence: stopped?.['seq'], mac: stopped?.['mac'] }),
   ]);
+});
+
+it('a start that fails later closes the trail', async () => {
+  const audit = auditIn(starts.folder());
+  const random = (): number => {
+    throw new Error('no random numbers');
+  };
+  await expect(starts.edge({ config: { audit }, random })).rejects.toThrow('no random numbers');
+  expect(existsSync(`${audit.file}.lock`)).toBe(false);
+  expect(recordsIn(audit.file).map(({ audit: kind }) => kind)).toEqual(['start', 'stop']);
 });
 
 it('without the option there is no trail and no metric of its state', async () => {
