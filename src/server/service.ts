@@ -90,8 +90,7 @@ export async function startService(config: Config, overrides: ServiceOptions): P
   certificates.use(first);
   const audit = await startAudit(config, overrides, redactor, metrics);
   const options = createRuntimeOptions(config, overrides, redactor, metrics, audit);
-  const start = (): Runtime => startRuntime(routes, first, options);
-  let runtime = await closingOnError(audit, auditTimeout.stop, start);
+  let runtime = await closingOnError(audit, auditTimeout.stop, () => startRuntime(routes, first, options));
   let draining = false;
   const listener = createListener(config.proxy, {
     ...options,
