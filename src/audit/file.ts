@@ -1,5 +1,5 @@
 import { constants, type Stats } from 'node:fs';
-import { type FileHandle, open, stat } from 'node:fs/promises';
+import { type FileHandle, open, realpath, stat } from 'node:fs/promises';
 import type { MonotonicClock } from '../util/clock.ts';
 import { ignoreNotFound } from '../util/consistent-read.ts';
 import { errorCode } from '../util/error-code.ts';
@@ -28,7 +28,8 @@ export async function openAuditFile(
 ): Promise<{ file: AuditFile; tail: Tail }> {
   const handle = await openRegular(path);
   try {
-    const unlock = await lockFile(path);
+    // Whatever the name by which another process knows the file.
+    const unlock = await lockFile(await realpath(path));
     try {
       const tail = await requireTail(handle, path);
       return { file: new AuditFile(path, options, handle, unlock), tail };

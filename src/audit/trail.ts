@@ -164,7 +164,7 @@ export class AuditTrail {
     this.#state = 'writing';
     while (this.#pending.size > 0 || this.#refreshing) {
       this.#cancelTimer = this.#options.setTimer(() => this.#stall(), stalledAfter);
-      const error = await this.#writeBatch().catch((failure: unknown) => errorCode(failure) ?? 'other');
+      const error = await this.#writeBatch().catch(causeOf);
       this.#cancelTimer();
       this.#stalled = false;
       if (this.#isClosed()) return;
@@ -216,4 +216,9 @@ export class AuditTrail {
     if (this.#closing !== undefined) this.#closing.resolve();
     else this.#runIn(retryInterval);
   }
+}
+
+/** An error without a code is one of our own, whose message says what to do. */
+function causeOf(failure: unknown): string {
+  return errorCode(failure) ?? (failure instanceof Error ? failure.message : 'other');
 }

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { open as openFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { AuditFile, type AuditFileOptions, openAuditFile } from '../../../src/audit/file.ts';
@@ -46,6 +46,13 @@ describe('opening a file', () => {
     expect(tail).toEqual({ torn: 0, damaged: 0, isOpen: false });
     expect(await write(file, 'a\n')).toEqual({ written: 2, confirmed: 2 });
     expect(content()).toBe('a\n');
+  });
+
+  it('is not possible twice, whatever the name of the file', async () => {
+    await open();
+    symlinkSync(path, folder.at('link.jsonl'));
+    await expect(open()).rejects.toThrow('Another process writes to');
+    await expect(open(folder.at('link.jsonl'))).rejects.toThrow('Another process writes to');
   });
 
   it('continues it after its last record', async () => {
