@@ -43,7 +43,15 @@ function payment(chain: AuditChain, number: number): string {
   return chain.seal('intent', intent) + chain.seal('result', endFields(context, noon + number, asIs));
 }
 
-it('a million records are verified within 30 s, in memory that does not grow with them', async () => {
+/** CPU time, since other tests may run at the same time. In microseconds. */
+const reportCpu = `data:text/javascript,${encodeURIComponent(
+  `process.on('exit', () => {
+    const { user, system } = process.cpuUsage();
+    process.stderr.write('CPU: ' + (user + system) + '\\n');
+  })`,
+)}`;
+
+it('a million records are verified within 30 s of CPU time, in memory that does not grow with them', async () => {
   const folder = starts.folder();
   const { file, keyFile } = auditIn(folder);
   const chain = new AuditChain(testAuditKey, 'pod-a');
@@ -54,17 +62,16 @@ it('a million records are verified within 30 s, in memory that does not grow wit
   }
   output.end();
   await once(output, 'finish');
-  const began = performance.now();
   const args = ['audit', 'verify', file, '--key-file', keyFile];
   // Less than the size of the file.
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
-    ['--max-old-space-size=512', 'src/main.ts', ...args],
+    ['--max-old-space-size=512', '--import', reportCpu, 'src/main.ts', ...args],
     { encoding: 'utf8' },
   );
-  const seconds = (performance.now() - began) / 1000;
-  expect([status, stderr]).toEqual([0, '']);
+  expect([status, stderr]).toEqual([0, expect.stringMatching(/^CPU: \d+\n$/)]);
   expect(stdout).toMatch(/^verified: 1,000,001 records in 1 file, 1 to 1000001$/m);
-  process.stderr.write(`verified a million records in ${seconds.toFixed(1)} s\n`);
+  const seconds = Number(stderr.slice('CPU: '.length)) / 1_000_000;
+  process.stderr.write(`verified a million records in ${seconds.toFixed(1)} s of CPU time\n`);
   expect(seconds).toBeLessThan(30);
 }, 240_000);
