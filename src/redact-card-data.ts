@@ -75,3 +75,43 @@ function decode(encoded: string): string {
   }
   return octets.toString('utf8', 0, length);
 }
+
+const minDigits = 13;
+const maxDigits = 19;
+const zero = 0x30;
+
+/**
+ * Whether the text contains digits that could be a card number (ISO/IEC 7812-1): 13 to 19 digits, the last of them the
+ * Luhn check digit, also in groups with the separators that a login or an order ID can contain. For what has to be readable unless it
+ * is a card number; what need not be readable is redacted without the check digit, mistyped numbers included.
+ */
+export function holdsCardNumber(text: string): boolean {
+  for (const [run] of text.matchAll(/\d(?:[._~@-]*\d){12,}/g)) {
+    const groups = run.split(/\D+/);
+    if (groups.some((_, first) => isCardNumberFrom(first, groups))) return true;
+  }
+  return false;
+}
+
+/**
+ * Whether this group, alone or with those that follow, is a card number. Looks at no more than 19 digits, each of them
+ * once: whole request targets pass through here.
+ *
+ * Luhn: from the right, every second digit counts double, its digits added; the sum is a multiple of ten.
+ */
+function isCardNumberFrom(first: number, groups: readonly string[]): boolean {
+  let digits = 0;
+  // The Luhn sums with the last digit so far counted once and counted double.
+  let [once, twice] = [0, 0];
+  for (let index = first; index < groups.length; index += 1) {
+    const group = groups[index] ?? '';
+    digits += group.length;
+    if (digits > maxDigits) return false;
+    for (let at = 0; at < group.length; at += 1) {
+      const digit = group.charCodeAt(at) - zero;
+      [once, twice] = [twice + digit, once + digit * 2 - (digit > 4 ? 9 : 0)];
+    }
+    if (digits >= minDigits && once % 10 === 0) return true;
+  }
+  return false;
+}

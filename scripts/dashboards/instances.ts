@@ -159,7 +159,7 @@ export const instances: Section = {
     {
       title: 'Audit trail head',
       description:
-        'Sequence number of the newest audit record, and the first 48 bits of its MAC as a number, for audit verify --head. A number that falls: another file, or a file that was cut off.',
+        'Sequence number of the newest audit record, and the first 48 bits of its MAC as a number, for audit verify --head. A sequence number that falls: another file, or a file that was cut off. The MAC rises and falls with each record.',
       kind: 'stat',
       unit: 'none',
       runbook: 'CountersignAuditUnavailable',

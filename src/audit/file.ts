@@ -12,6 +12,8 @@ export interface AuditFileOptions extends MonotonicClock {
   readonly sync: boolean;
   /** The file was renamed, and no new one can be opened: records still go to the old one. Called once. */
   readonly onReopenFailed: (error: unknown) => void;
+  /** The file was renamed, and failed when it was closed: its last records may be missing. */
+  readonly onCloseFailed: (error: unknown) => void;
 }
 
 /** Milliseconds between checks whether the path still leads to the open file. */
@@ -95,8 +97,11 @@ export class AuditFile implements AuditOutput {
   }
 
   async close(): Promise<void> {
-    await this.#handle.close();
-    await this.#unlock();
+    try {
+      await this.#handle.close();
+    } finally {
+      await this.#unlock();
+    }
   }
 
   async #reopen(): Promise<boolean> {
@@ -105,9 +110,10 @@ export class AuditFile implements AuditOutput {
       await handle.close();
       throw new Error(`${this.#path} was replaced by a file that is not empty. Move it away.`);
     }
-    await this.#handle.close();
+    const previous = this.#handle;
     this.#handle = handle;
     this.#reopenFailed = false;
+    await previous.close().catch(this.#options.onCloseFailed);
     return true;
   }
 }

@@ -1,5 +1,5 @@
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { readConsistent } from '../util/consistent-read.ts';
 
 /** The key of an audit trail. `KeyObject` hides its bytes from everything that prints. */
 export interface AuditKey {
@@ -17,7 +17,7 @@ const minBytes = 32;
  * @throws Error if the file cannot be read or holds less than 32 bytes
  */
 export async function readAuditKey(file: string): Promise<AuditKey> {
-  const bytes = keyBytes(await readFile(file));
+  const bytes = keyBytes(await readKeyFile(file));
   const fault = faultOf(bytes);
   if (fault !== undefined) throw new Error(`${file} ${fault}`);
   return auditKey(bytes);
@@ -25,7 +25,14 @@ export async function readAuditKey(file: string): Promise<AuditKey> {
 
 /** What is wrong with the key in a file, without the name of the file. @throws Error if it cannot be read */
 export async function auditKeyFault(file: string): Promise<string | undefined> {
-  return faultOf(keyBytes(await readFile(file)));
+  return faultOf(keyBytes(await readKeyFile(file)));
+}
+
+/** Only a regular file: a read of another one may never end. */
+async function readKeyFile(file: string): Promise<Buffer> {
+  const { contents } = await readConsistent([file]);
+  if (contents[0] === undefined) throw new Error(`${file} does not exist`);
+  return contents[0];
 }
 
 function keyBytes(content: Buffer): Buffer {

@@ -1,4 +1,4 @@
-import { redactText } from '../redact-card-data.ts';
+import { holdsCardNumber } from '../redact-card-data.ts';
 import type { RequestContext, RequestOrigin } from '../request-context.ts';
 
 /** One signed attempt at the gateway. */
@@ -17,29 +17,34 @@ export interface AuditedAttempt {
   readonly form: readonly (readonly [name: string, value: string])[];
 }
 
-type Redact = (text: string) => string;
+/** Removes logins that may not be written. */
+export interface Redactor {
+  readonly text: (text: string) => string;
+  /** From a name in a certificate or a JWT. */
+  readonly name: (name: string) => string;
+}
 
 const clientOrderIdPattern = /^[A-Za-z0-9._-]{1,128}$/;
 
 /** Members of an intent record, as JSON without braces. @param time milliseconds since 1970 */
-export function intentFields(attempt: AuditedAttempt, time: number, redact: Redact): string {
+export function intentFields(attempt: AuditedAttempt, time: number, redactor: Redactor): string {
   const { origin, form, login, ...signed } = attempt;
   return members(time, {
-    ...originFields(origin, redact),
+    ...originFields(origin, redactor),
     ...signed,
-    login: redact(login),
+    login: redactor.text(login),
     clientOrderId: clientOrderIdOf(form),
   });
 }
 
 /** Members of the record of a request that ended, sent or not. */
-export function endFields(context: RequestContext, time: number, redact: Redact): string {
+export function endFields(context: RequestContext, time: number, redactor: Redactor): string {
   const { rejected, attempts, login } = context;
   return members(time, {
-    ...originFields(context, redact),
+    ...originFields(context, redactor),
     environment: context.environment ?? rejected?.environment,
     operation: context.operation ?? rejected?.operation,
-    login: redacted(login ?? rejected?.login, redact),
+    login: redacted(login ?? rejected?.login, redactor.text),
     outcome: context.outcome,
     reason: context.reason,
     status: context.status,
@@ -49,6 +54,10 @@ export function endFields(context: RequestContext, time: number, redact: Redact)
     peer: rejected?.peer,
     presented: rejected?.credential,
     tokenHash: rejected?.tokenHash,
+    jwtProblem: rejected?.jwtProblem,
+    jwtSubject: redacted(rejected?.jwtSubject, redactor.name),
+    certificateSubject: redacted(rejected?.certificateSubject, redactor.name),
+    certificateProblem: rejected?.certificateProblem,
   });
 }
 
@@ -57,9 +66,12 @@ export function members(time: number, fields: Readonly<Record<string, unknown>>)
   return JSON.stringify({ time: new Date(time).toISOString(), ...fields }).slice(1, -1);
 }
 
-function originFields(origin: RequestOrigin, redact: Redact): Readonly<Record<string, unknown>> {
+function originFields(origin: RequestOrigin, redactor: Redactor): Readonly<Record<string, unknown>> {
   const { id, caller, credential, decision, isCanary } = origin;
-  const texts = Object.entries(credential ?? {}).map(([name, value]) => [name, redacted(value, redact)]);
+  const texts = Object.entries(credential ?? {}).map(([name, value]) => [
+    name,
+    redacted(value, redactor.name),
+  ]);
   return {
     request: id,
     caller,
@@ -69,16 +81,15 @@ function originFields(origin: RequestOrigin, redact: Redact): Readonly<Record<st
   };
 }
 
-function redacted(value: unknown, redact: Redact): unknown {
+function redacted(value: unknown, redact: (text: string) => string): unknown {
   return typeof value === 'string' ? redact(value) : value;
 }
 
 /**
- * The only value of a form that is recorded: it links the record to an order. Not if it may hold a card number, mistyped ones
- * included: 13 to 19 digits.
+ * The only value of a form that is recorded: it links the record to an order. `omitted` if it may hold a card number.
  */
 function clientOrderIdOf(form: AuditedAttempt['form']): string | undefined {
   const [id, second] = form.filter(([name]) => name === 'client_orderid').map(([, value]) => value);
-  if (id === undefined || second !== undefined) return undefined;
-  return clientOrderIdPattern.test(id) && redactText(id) === id ? id : undefined;
+  if (id === undefined || second !== undefined || !clientOrderIdPattern.test(id)) return undefined;
+  return holdsCardNumber(id) ? 'omitted' : id;
 }

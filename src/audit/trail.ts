@@ -1,4 +1,5 @@
 import { errorCode } from '../util/error-code.ts';
+import type { SetTimer } from '../util/timer.ts';
 import { AuditChain, type Head, type RecordKind } from './chain.ts';
 import { ChainWriter } from './chain-writer.ts';
 import type { AuditKey } from './key.ts';
@@ -35,6 +36,7 @@ export interface TrailOptions {
   /** Members of a start record, as JSON without braces. */
   readonly startFields: (start: StartFacts) => string;
   readonly gapFields: (lost: number) => string;
+  readonly setTimer: SetTimer;
   /** Maximum bytes of waiting records. Default: 1 MiB. */
   readonly capacity?: number;
 }
@@ -60,7 +62,8 @@ export class AuditTrail {
   #state: 'idle' | 'delayed' | 'scheduled' | 'writing' | 'waiting' | 'closed' = 'idle';
   #closing: PromiseWithResolvers<void> | undefined;
   #stalled = false;
-  #timer: NodeJS.Timeout | undefined;
+  /** Of the next run, or of the write that runs. */
+  #cancelTimer: () => void = () => {};
   #nextKey: AuditKey | undefined;
   #refreshing = false;
 
@@ -116,11 +119,13 @@ export class AuditTrail {
   async close(fields: string, milliseconds: number): Promise<number> {
     this.append('stop', fields);
     this.#closing = Promise.withResolvers();
+    // Unlike the other timers, this one keeps the process alive.
     const timer = setTimeout(this.#closing.resolve, milliseconds);
     if (this.#state === 'waiting') void this.#run();
     else this.#schedule(0);
     await this.#closing.promise;
     clearTimeout(timer);
+    this.#cancelTimer();
     const isStuck = this.#state === 'writing';
     this.#state = 'closed';
     const unwritten = this.#pending.size + this.#inFlight.length;
@@ -140,21 +145,27 @@ export class AuditTrail {
   #schedule(delay: number): void {
     if (this.#state === 'idle' && delay > 0) {
       this.#state = 'delayed';
-      this.#timer = setTimeout(() => void this.#run(), delay);
+      this.#runIn(delay);
     } else if (delay === 0 && (this.#state === 'idle' || this.#state === 'delayed')) {
-      clearTimeout(this.#timer);
+      this.#cancelTimer();
       this.#state = 'scheduled';
       setImmediate(() => void this.#run());
     }
   }
 
+  /** @param delay milliseconds */
+  #runIn(delay: number): void {
+    this.#cancelTimer = this.#options.setTimer(() => void this.#run(), delay);
+  }
+
   async #run(): Promise<void> {
-    clearTimeout(this.#timer);
+    if (this.#isClosed()) return;
+    this.#cancelTimer();
     this.#state = 'writing';
     while (this.#pending.size > 0 || this.#refreshing) {
-      const stall = setTimeout(() => this.#stall(), stalledAfter).unref();
+      this.#cancelTimer = this.#options.setTimer(() => this.#stall(), stalledAfter);
       const error = await this.#writeBatch().catch((failure: unknown) => errorCode(failure) ?? 'other');
-      clearTimeout(stall);
+      this.#cancelTimer();
       this.#stalled = false;
       if (this.#isClosed()) return;
       if (error !== undefined) return this.#failed(error);
@@ -170,7 +181,7 @@ export class AuditTrail {
 
   /** @returns why not everything was written: an error code @throws Error of node:fs */
   async #writeBatch(): Promise<string | undefined> {
-    await this.#startChapter();
+    await this.#addStartRecord();
     this.#refreshing = false;
     if (this.#pending.size === 0) return undefined;
     this.#inFlight = this.#pending.take(maxBatchBytes);
@@ -181,8 +192,8 @@ export class AuditTrail {
     return error;
   }
 
-  /** Begins another file or another key with a start record. @throws Error of node:fs */
-  async #startChapter(): Promise<void> {
+  /** If the next record is the first of another file or with another key. @throws Error of node:fs */
+  async #addStartRecord(): Promise<void> {
     const { isNew, lost } = await this.#writer.refresh();
     if (lost > 0) this.#lose(lost);
     if (!isNew && this.#nextKey === undefined) return;
@@ -203,6 +214,6 @@ export class AuditTrail {
     this.#pending.rejectAwaited();
     this.#options.observer.writeFailed(cause);
     if (this.#closing !== undefined) this.#closing.resolve();
-    else this.#timer = setTimeout(() => void this.#run(), retryInterval).unref();
+    else this.#runIn(retryInterval);
   }
 }

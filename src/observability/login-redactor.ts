@@ -1,3 +1,4 @@
+import { holdsCardNumber } from '../redact-card-data.ts';
 import type { RequestContext } from '../request-context.ts';
 import type { DebugFields, LogFields, Logger } from './logger.ts';
 import type { MetricsObserver } from './metrics-observer.ts';
@@ -27,6 +28,12 @@ export class LoginRedactor {
     holdsCardNumber(text)
       ? text.replace(/[\w.~@-]+/g, (word) => (this.#isAllowed(word) ? word : redactedLogin))
       : text;
+
+  /** The same for a name in a certificate or a JWT, which unlike a login may have digits in groups with spaces. */
+  readonly name = (name: string): string => {
+    const redacted = this.text(name);
+    return holdsCardNumber(redacted.replaceAll(' ', '-')) ? redactedLogin : redacted;
+  };
 
   log(log: Logger): Logger {
     return {
@@ -80,16 +87,10 @@ export class LoginRedactor {
     return {
       ...rejected,
       login: login && this.text(login),
-      jwtSubject: jwtSubject && this.#name(jwtSubject),
-      certificateSubject: certificateSubject && this.#name(certificateSubject),
-      certificateIssuer: certificateIssuer && this.#name(certificateIssuer),
+      jwtSubject: jwtSubject && this.name(jwtSubject),
+      certificateSubject: certificateSubject && this.name(certificateSubject),
+      certificateIssuer: certificateIssuer && this.name(certificateIssuer),
     };
-  }
-
-  /** Unlike a login, a name in a certificate may have digits in groups with spaces. */
-  #name(name: string): string {
-    const redacted = this.text(name);
-    return holdsCardNumber(redacted.replaceAll(' ', '-')) ? redactedLogin : redacted;
   }
 
   #redactFields(fields: LogFields): LogFields {
@@ -100,43 +101,4 @@ export class LoginRedactor {
   #isAllowed(login: string): boolean {
     return !holdsCardNumber(login) || this.#configured.has(login);
   }
-}
-
-const minDigits = 13;
-const maxDigits = 19;
-const zero = 0x30;
-
-/**
- * Whether the text contains digits that could be a card number (ISO/IEC 7812-1): 13 to 19 digits, the last of them the
- * Luhn check digit, also in groups with the separators that a login can contain.
- */
-export function holdsCardNumber(text: string): boolean {
-  for (const [run] of text.matchAll(/\d(?:[._~@-]*\d){12,}/g)) {
-    const groups = run.split(/\D+/);
-    if (groups.some((_, first) => isCardNumberFrom(first, groups))) return true;
-  }
-  return false;
-}
-
-/**
- * Whether this group, alone or with those that follow, is a card number. Looks at no more than 19 digits, each of them
- * once: whole request targets pass through here.
- *
- * Luhn: from the right, every second digit counts double, its digits added; the sum is a multiple of ten.
- */
-function isCardNumberFrom(first: number, groups: readonly string[]): boolean {
-  let digits = 0;
-  // The Luhn sums with the last digit so far counted once and counted double.
-  let [once, twice] = [0, 0];
-  for (let index = first; index < groups.length; index += 1) {
-    const group = groups[index] ?? '';
-    digits += group.length;
-    if (digits > maxDigits) return false;
-    for (let at = 0; at < group.length; at += 1) {
-      const digit = group.charCodeAt(at) - zero;
-      [once, twice] = [twice + digit, once + digit * 2 - (digit > 4 ? 9 : 0)];
-    }
-    if (digits >= minDigits && once % 10 === 0) return true;
-  }
-  return false;
 }

@@ -4,7 +4,7 @@ import { isGenuine } from '../audit/chain.ts';
 import { type AuditFile, openAuditFile } from '../audit/file.ts';
 import { type AuditKey, readAuditKey } from '../audit/key.ts';
 import type { AuditOutput } from '../audit/output.ts';
-import { members } from '../audit/record-fields.ts';
+import { members, type Redactor } from '../audit/record-fields.ts';
 import type { Tail } from '../audit/tail.ts';
 import { AuditTrail } from '../audit/trail.ts';
 import { standardOutput } from '../config/schema/audit.ts';
@@ -12,12 +12,12 @@ import type { AuditConfig } from '../config/schema.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
 import type { WallClock } from '../util/clock.ts';
 import { packageVersion } from '../util/package-info.ts';
+import { setTimer } from '../util/timer.ts';
 import { auditToLog } from './audit-output.ts';
 import { AuditReport, type AuditReportOptions } from './audit-report.ts';
 
 export interface AuditOptions extends AuditReportOptions, WallClock {
-  /** Removes logins that may not be written from a text. */
-  readonly redact: (text: string) => string;
+  readonly redactor: Redactor;
   /** Needed for a trail on standard output. */
   readonly logDestination?: LogDestination | undefined;
 }
@@ -54,6 +54,7 @@ export async function openAudit(config: AuditConfig, options: AuditOptions): Pro
     observer: report,
     startFields: (start) => members(clock(), { version: packageVersion(), pid: process.pid, ...start }),
     gapFields: (lost) => members(clock(), { lost }),
+    setTimer,
   });
   const auditLog = new AuditLog({
     ...options,
@@ -85,6 +86,20 @@ export async function openAudit(config: AuditConfig, options: AuditOptions): Pro
   };
 }
 
+/** Starts what uses the trail. If that throws, the trail is closed, so that its lock is released. */
+export async function closingOnError<T>(
+  audit: Pick<Audit, 'close'> | undefined,
+  milliseconds: number,
+  start: () => T,
+): Promise<T> {
+  try {
+    return start();
+  } catch (error) {
+    await audit?.close(milliseconds);
+    throw error;
+  }
+}
+
 async function openOutput(
   { file: path, sync }: AuditConfig,
   { log, logDestination, monotonic }: AuditOptions,
@@ -93,16 +108,24 @@ async function openOutput(
     if (logDestination === undefined) throw new TypeError('an audit trail on standard output needs the log');
     return { output: auditToLog(logDestination), tail: emptyTail };
   }
-  const onReopenFailed = (error: unknown): void =>
-    log.message(
-      'error',
+  const { file, tail } = await openAuditFile(path, {
+    sync,
+    monotonic,
+    onReopenFailed: failure(
+      log,
       'the audit file was renamed, and no new one can be opened; records go to the old one',
-      {
-        cause: error instanceof Error ? error.message : 'unknown',
-      },
-    );
-  const { file, tail } = await openAuditFile(path, { sync, monotonic, onReopenFailed });
+    ),
+    onCloseFailed: failure(
+      log,
+      'the renamed audit file could not be closed: its last records may be missing; verify it',
+    ),
+  });
   return { output: file, file, tail };
+}
+
+function failure(log: AuditOptions['log'], message: string): (error: unknown) => void {
+  return (error) =>
+    log.message('error', message, { cause: error instanceof Error ? error.message : 'unknown' });
 }
 
 /** The trail continues nevertheless: to stop payments, anyone who can write to the file would only have to alter it. */

@@ -50,7 +50,7 @@ export function startJwtIssuers(
 ): JwtIssuers {
   const list = Object.entries(issuers).map(([name, config]): RunningIssuer => {
     const before = previous?.list.find((one) => one.name === name && sameKeys(one.config, config));
-    // The keys of another server or file have an age of their own.
+    // The age of the previous keys says nothing about those of another server or file.
     if (before === undefined) options.metrics.jwtKeysRemoved(name);
     const source = before?.source ?? { config };
     source.config = config;

@@ -1,4 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
+import { pathText } from '../config/problem.ts';
+import { credentialFindings } from '../config/rules/callers.ts';
 import type { Config } from '../config/schema.ts';
 
 /** The fields that are read only at the start: listening sockets and the log. */
@@ -26,4 +28,21 @@ export function fieldsForRestart(started: Config, next: Config): readonly string
   return Object.entries(startOnly)
     .filter(([, read]) => !isDeepStrictEqual(read(started), read(next)))
     .map(([field]) => field);
+}
+
+/**
+ * The listener keeps its address, and whether it has TLS, until a restart. So it must be fit for the credentials of the
+ * next configuration too.
+ *
+ * @returns that configuration
+ * @throws Error if the listener is not
+ */
+export function fitForListener(started: Config, next: Config): Config {
+  const { host, tls } = started.proxy;
+  const proxy = { ...next.proxy, host, tls: tls === undefined ? undefined : (next.proxy.tls ?? tls) };
+  const [finding] = credentialFindings(next.callers, proxy);
+  if (finding === undefined) return next;
+  throw new Error(
+    `${pathText(finding.path)} ${finding.message}. Changes of proxy.host and proxy.tls need a restart.`,
+  );
 }

@@ -27,11 +27,11 @@ import type { TlsMaterial } from '../tls/material.ts';
 import { closeServer } from '../util/listen.ts';
 import { packageVersion } from '../util/package-info.ts';
 import { shareTurn } from '../util/share-turn.ts';
-import { type Audit, openAudit } from './audit.ts';
+import { type Audit, closingOnError, openAudit } from './audit.ts';
 import { CertificateFiles, type Certificates, materialOf } from './certificates.ts';
 import { listenOn } from './listen.ts';
 import { createNonceGenerator } from './nonce.ts';
-import { fieldsForRestart } from './restart-fields.ts';
+import { fieldsForRestart, fitForListener } from './restart-fields.ts';
 import { labelDomainOf, loginsIn, type Runtime, type RuntimeOptions, startRuntime } from './runtime.ts';
 import { abort, shutDown } from './shutdown.ts';
 import { system } from './system.ts';
@@ -90,7 +90,7 @@ export async function startService(config: Config, overrides: ServiceOptions): P
   certificates.use(first);
   const audit = await startAudit(config, overrides, redactor, metrics);
   const options = createRuntimeOptions(config, overrides, redactor, metrics, audit);
-  let runtime = startRuntime(routes, first, options);
+  let runtime = await closingOnError(audit, auditTimeout.stop, () => startRuntime(routes, first, options));
   let draining = false;
   const listener = createListener(config.proxy, {
     ...options,
@@ -111,7 +111,7 @@ export async function startService(config: Config, overrides: ServiceOptions): P
     proxyUrl,
     adminUrl,
     async reload(next) {
-      const prepared = await certificates.prepare(next);
+      const prepared = await certificates.prepare(fitForListener(config, next));
       if (draining) throw new Error('the process is shutting down');
       redactor.allow(loginsIn(next));
       const nextRoutes = createRoutes(next);
@@ -198,10 +198,10 @@ function createRuntimeOptions(
 async function startAudit(
   { audit }: Config,
   overrides: ServiceOptions,
-  { text: redact }: LoginRedactor,
+  redactor: LoginRedactor,
   metrics: MetricsObserver,
 ): Promise<Audit | undefined> {
-  return audit && openAudit(audit, { ...system, ...overrides, metrics, redact });
+  return audit && openAudit(audit, { ...system, ...overrides, metrics, redactor });
 }
 
 /** A request that was rejected before it reached the handler. */

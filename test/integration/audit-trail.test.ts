@@ -1,10 +1,12 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { type AuditFields, auditIn, recordsIn, verifyFiles } from '../support/audit.ts';
 import { everything, tokenCredential } from '../support/config.ts';
 import { closedPort } from '../support/faulty-gateway.ts';
 import { paths, statusForm, transferForm } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
+import { jwtConfig, queryWith } from '../support/jwt.ts';
+import { startOidcServer } from '../support/oidc-server.ts';
 import { alwaysLooking, nextKeys, startRotating, untilKeysChange } from '../support/rotating.ts';
 import type { ProxyOptions, TestProxy } from '../support/service.ts';
 import { until } from '../support/until.ts';
@@ -231,6 +233,15 @@ describe('a request that is not sent has a record', () => {
   });
 });
 
+it('a request with a JWT of no caller has a record with its subject', async () => {
+  const issuer = starts.closing(await startOidcServer());
+  const proxy = await start({ config: jwtConfig(issuer) });
+  expect((await queryWith(proxy, await issuer.sign({ sub: 'stranger' }))).status).toBe(401);
+  expect(await recordsOf(proxy)).toEqual([
+    expect.objectContaining({ presented: 'jwt', jwtProblem: 'jwt-no-caller', jwtSubject: 'stranger' }),
+  ]);
+});
+
 it('a request that dry-run lets through says so', async () => {
   const callers = [{ name: 'trial', mode: 'dry-run' as const, credentials: [{ anonymous: true as const }] }];
   const proxy = await start({ config: { callers } });
@@ -242,13 +253,20 @@ it('a request that dry-run lets through says so', async () => {
   ]);
 });
 
+/** The digits from its second group on are as many as those of a card number. */
+const uuidOfDigits = 'c0ffee1b-1234-4567-8901-234568a90bcd';
+
 it.each<[string, string | undefined, string]>([
   ['an order ID', 'Order_1.b-2', 'client_orderid=Order_1.b-2'],
   ['128 characters', 'a'.repeat(128), `client_orderid=${'a'.repeat(128)}`],
   ['129 characters', undefined, `client_orderid=${'a'.repeat(129)}`],
   ['other characters', undefined, 'client_orderid=a+b'],
-  ['a card number', undefined, 'client_orderid=4000009911223344'],
-  ['a card number within', undefined, 'client_orderid=x-4000-0099-1122-3344'],
+  ['a card number', 'omitted', 'client_orderid=4111111111111111'],
+  ['a card number within', 'omitted', 'client_orderid=x-4111-1111-1111-1111'],
+  ['milliseconds since 1970', '1763790000000', 'client_orderid=1763790000000'],
+  ['a time and a number', '20261122-061200-0001', 'client_orderid=20261122-061200-0001'],
+  ['a time', 'ORD-20261122061200', 'client_orderid=ORD-20261122061200'],
+  ['a UUID with 16 digits', uuidOfDigits, `client_orderid=${uuidOfDigits}`],
   ['nothing', undefined, 'client_orderid='],
   ['two values', undefined, 'client_orderid=a&client_orderid=b'],
 ])('client_orderid is recorded unless it could be something else: %s', async (_name, recorded, form) => {
@@ -295,6 +313,16 @@ it('the newest record is a metric and, at the end, a log line', async () => {
   expect(logLines('audit head')).toEqual([
     expect.objectContaining({ sequence: stopped?.['seq'], mac: stopped?.['mac'] }),
   ]);
+});
+
+it('a start that fails later closes the trail', async () => {
+  const audit = auditIn(starts.folder());
+  const random = (): number => {
+    throw new Error('no random numbers');
+  };
+  await expect(starts.edge({ config: { audit }, random })).rejects.toThrow('no random numbers');
+  expect(existsSync(`${audit.file}.lock`)).toBe(false);
+  expect(recordsIn(audit.file).map(({ audit: kind }) => kind)).toEqual(['start', 'stop']);
 });
 
 it('without the option there is no trail and no metric of its state', async () => {

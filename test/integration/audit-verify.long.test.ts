@@ -10,7 +10,7 @@ import { harness } from '../support/harness.ts';
 
 const starts = harness();
 const noon = Date.UTC(2026, 0, 15, 12);
-const asIs = (text: string): string => text;
+const asIs = { text: (text: string): string => text, name: (name: string): string => name };
 
 /** The two records of a payment, as long as in production. */
 function payment(chain: AuditChain, number: number): string {

@@ -180,6 +180,6 @@ describeWith('openssl')('the server of a key set with TLS', () => {
       'Bearer second',
     ]);
     rmSync(tokenFile);
-    expect(await load(settings)).toBe(`${tokenFile}: cannot be read (ENOENT)`);
+    expect(await load(settings)).toBe(`${tokenFile}: does not exist`);
   });
 });

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { nextIsServed } from '../support/countersign.ts';
 import { paths } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
+import { expectProblem } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
 
 const { balance, transfer } = paths;
@@ -67,6 +68,37 @@ describe('pipelined requests', () => {
       expect(edge.gateway.requests).toHaveLength(0);
     },
   );
+
+  it('may end, or be incomplete, while the response before is pending', async () => {
+    const [first, second] = [formRequest(transfer, 'n=1'), formRequest(transfer, 'n=22')];
+    for (const missing of [1, 3, 5]) {
+      const connection = await edge.connect();
+      const held = hold();
+      connection.send(first + second.slice(0, -missing));
+      const release = await held;
+      connection.send(second.slice(-missing) + right);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      edge.gateway.respond = (response) => response.end('next');
+      release();
+      expect((await connection.response()).body.toString()).toBe('paid');
+      expect((await connection.response()).body.toString()).toBe('next');
+      expect((await connection.response()).body.toString()).toBe('next');
+      connection.close();
+    }
+  });
+
+  it('that are cut off while the response before is pending end with it', async () => {
+    const connection = await edge.connect();
+    const held = hold();
+    connection.send(formRequest(transfer, 'n=1') + formRequest(transfer, 'n=2').slice(0, -1));
+    const release = await held;
+    connection.finish();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    release();
+    expect((await connection.response()).body.toString()).toBe('paid');
+    expectProblem(await connection.response(), 'caller-gone');
+    expect(edge.gateway.requests).toHaveLength(1);
+  });
 
   it('are all processed if there are thousands, with only a few in memory', async () => {
     const connection = await edge.connect();

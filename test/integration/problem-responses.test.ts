@@ -1,5 +1,4 @@
 import { rmSync, writeFileSync } from 'node:fs';
-import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import type { Reason } from '../../src/errors.ts';
 import { auditIn } from '../support/audit.ts';
@@ -12,6 +11,7 @@ import { expectProblem, promised, reasons } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
 import type { RawResponse } from '../support/response-reader.ts';
 import { type ProxyOptions, testControlKey } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 const { balance, status, transfer } = paths;
 
@@ -106,10 +106,15 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
   },
   'audit-unavailable': async () => {
     const folder = starts.folder();
-    const { send: sendNow } = await start({ config: { audit: { ...auditIn(folder), required: true } } });
+    const { readiness, send: sendNow } = await start({
+      config: { audit: { ...auditIn(folder), required: true } },
+    });
     folder.remove();
-    // The file is checked once a second.
-    await wait(1_100);
+    // A rejected request makes the trail look at its file, once a second.
+    await until(async () => {
+      await sendNow('not HTTP\r\n\r\n');
+      return (await readiness()) === 503;
+    });
     return sendNow(formRequest(balance));
   },
   'key-missing': () =>

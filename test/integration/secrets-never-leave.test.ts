@@ -34,6 +34,8 @@ const keyMarks = {
 const cardMarks = {
   card: '4000009911223344',
   destinationCard: '5500008811223344',
+  // With its check digit: an order ID is recorded unless it may be a card number.
+  orderCard: '4000007711223344',
   cvv: 'cvv-90417731',
   holder: 'Mark Cardholder',
   path: 'mark-in-a-path',
@@ -42,7 +44,7 @@ const marks: Marks = { ...keyMarks, ...cardMarks };
 
 const form = new URLSearchParams({
   login: 'acme',
-  client_orderid: cardMarks.card,
+  client_orderid: cardMarks.orderCard,
   credit_card_number: cardMarks.card,
   'destination-card-no': cardMarks.destinationCard,
   cvv2: cardMarks.cvv,

@@ -88,6 +88,24 @@ whenHelm('the notes list missing settings, and only those', () => {
   expect(notes(values('directory-keys'))).not.toContain('vault write');
 });
 
+whenHelm(
+  'the notes say how much an audit trail writes to a volume, and when the kubelet evicts the pod',
+  () => {
+    const onVolume = (volume: string) =>
+      notes([
+        ...values('minimal'),
+        '--set-json',
+        `audit={"enabled":true,"secretName":"audit","volume":${volume}}`,
+      ]);
+    const room = 'the chart does not rotate (docs/audit.md). 1 GiB has room for about\n800,000 requests.';
+    expect(onVolume('{"emptyDir":{}}')).toContain(`${room} The kubelet evicts a pod`);
+    const claim = onVolume('{"persistentVolumeClaim":{"claimName":"audit"}}');
+    expect(claim).toContain(room);
+    expect(claim).not.toContain('evicts');
+    expect(onVolume('{}')).not.toContain('audit trail');
+  },
+);
+
 whenHelm('the notes name the Vault policy and its file as the setup script does', () => {
   const text = notes(values('vault-kubernetes'));
   const [, policy = '', file = ''] = /^ *vault policy write (\S+) (\S+)$/m.exec(text) ?? [];

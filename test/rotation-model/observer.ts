@@ -154,6 +154,8 @@ export class Observer {
     }
     if (sentAt > (facts.rejections.get(operation)?.last ?? never)) facts.rejections.delete(operation);
     facts.rejectedWith.delete(operation);
+    // Even if it is the response to an old request.
+    facts.signs.delete(operation);
     facts.enabled.add(operation);
     for (const other of known.rejected.keys()) if (!facts.enabled.has(other)) facts.notEnabled.add(other);
     facts.notEnabled.delete(operation);

@@ -1,5 +1,4 @@
 import { createPublicKey } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import type { JWK } from 'jose';
 import type { JwtIssuerConfig } from '../../config/schema.ts';
 import { createAgent } from '../../util/agent.ts';
@@ -78,15 +77,17 @@ async function fetchJson(url: URL, { caFile, tokenFile, stopped }: Server): Prom
 }
 
 async function readJson(file: string): Promise<unknown> {
-  const { contents } = await readConsistent([file], { maximumBytes: maxBytes });
-  if (contents[0] === undefined) throw new Error(`${file}: does not exist`);
-  return jsonOf(contents[0].toString('utf8'), file);
+  return jsonOf(await readText(file), file);
 }
 
+/** Only a regular file: a read of another one may never end. */
 async function readText(file: string): Promise<string> {
-  return readFile(file, 'utf8').catch((error: unknown) => {
-    throw new Error(`${file}: cannot be read (${errorCode(error) ?? 'no code'})`);
+  const { contents } = await readConsistent([file], { maximumBytes: maxBytes }).catch((error: unknown) => {
+    const cause = errorCode(error) ?? (error instanceof Error ? error.message : 'unknown error');
+    throw new Error(`${file}: cannot be read (${cause})`);
   });
+  if (contents[0] === undefined) throw new Error(`${file}: does not exist`);
+  return contents[0].toString('utf8');
 }
 
 function jsonOf(text: string, source: string): unknown {

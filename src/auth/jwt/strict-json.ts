@@ -8,7 +8,9 @@ const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]:]/g;
  */
 export function parseStrictJson(text: string, maxDepth: number): unknown {
   try {
-    return isStrict(text, maxDepth) ? JSON.parse(text) : undefined;
+    // Parsed first: the check takes quadratic time for some texts that are not JSON.
+    const value: unknown = JSON.parse(text);
+    return isStrict(text, maxDepth) ? value : undefined;
   } catch {
     return undefined;
   }

@@ -14,21 +14,33 @@ export function callerFindings(parts: Parts, operations: ReadonlySet<string>): F
   const names = callers.flatMap(({ path, value: { name } }) =>
     name === undefined ? [] : [{ path: [...path, 'name'], value: name }],
   );
-  const credentials = callers.flatMap(({ path, value }) =>
-    located([...path, 'credentials'], value.credentials),
-  );
+  const credentials = credentialsOf(parts.callers);
   const grants = callers.flatMap(({ path, value }) => located([...path, 'allow'], value.allow));
   const environments = new Set(parts.environments.keys());
   return [
     ...duplicates(names, (name) => name, 'duplicate caller name'),
     ...duplicates(credentials, identity, 'duplicate credential'),
-    ...plaintextFindings(credentials, parts.proxy),
-    ...credentials.flatMap((credential) => listenerFindings(credential, parts.proxy)),
+    ...credentialFindings(parts.callers, parts.proxy),
     ...grants.flatMap(({ path, value }) => [
       ...unknownNames([...path, 'environments'], value.environments, environments, 'environment'),
       ...unknownNames([...path, 'operations'], value.operations, operations, 'operation'),
     ]),
   ];
+}
+
+/** Credentials that must not be accepted at this listener. */
+export function credentialFindings(callers: Parts['callers'], proxy: Parts['proxy']): Finding[] {
+  const credentials = credentialsOf(callers);
+  return [
+    ...plaintextFindings(credentials, proxy),
+    ...credentials.flatMap((credential) => listenerFindings(credential, proxy)),
+  ];
+}
+
+function credentialsOf(callers: Parts['callers']): Located<Credential>[] {
+  return located(['callers'], callers).flatMap(({ path, value }) =>
+    located([...path, 'credentials'], value.credentials),
+  );
 }
 
 /** The valid parts of a list, each with its path. */

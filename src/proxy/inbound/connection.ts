@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { MemoryReservation } from '../memory-budget.ts';
 import { onTimeoutUnlessClosed } from './abort-response.ts';
+import { failBody } from './fail-body.ts';
 import { type HttpParser, takeOverParser } from './http-parser.ts';
 
 /** How long, and how many bytes, unwanted input is still read so that the client receives the response. */
@@ -146,9 +147,15 @@ export class Connection {
       return;
     }
     const next = this.#queue.shift();
-    if (next !== undefined) this.#begin(next);
+    if (next !== undefined) this.#beginQueued(next);
     else if (this.#closing) this.#lingeringClose();
     else this.#parse();
+  }
+
+  /** The rest of its body, or the end of the connection, may have arrived meanwhile. */
+  #beginQueued(received: Received): void {
+    this.#begin(received);
+    if (!received.request.complete) this.#parse();
   }
 
   #last(): Received | undefined {
@@ -238,9 +245,4 @@ export class Connection {
     // If the client has closed its side too, Node destroys the socket.
     onTimeoutUnlessClosed(socket, linger.milliseconds, () => void socket.destroy());
   }
-}
-
-/** Waits one turn of the event loop, so that a handler that reads the body has begun to. */
-function failBody(request: IncomingMessage, error: Error): void {
-  setImmediate(() => request.listenerCount('error') > 0 && request.emit('error', error));
 }

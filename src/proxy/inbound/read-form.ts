@@ -68,6 +68,7 @@ function failureOfSize(
 
 /** Reads the raw bytes. If the body is rejected, sending the response deals with the unread rest. */
 function readBody(request: IncomingMessage, limits: BodyLimits, memory: MemoryReservation): Promise<Buffer> {
+  if (request.destroyed) return Promise.reject(clientClosedRequest());
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
   let size = 0;

@@ -147,11 +147,11 @@ export class Forwarder {
     const login = loginRefOf(request);
     for (;;) {
       const startedAt = monotonic();
-      recordKey(request.record, use.key);
       decisions?.keySelected(login, use, keySelector.reasonFor(login, use.key));
       const { http, ...signature } = await signRequest(request, use.key, this.#options);
       // Before the check below, since the key may be replaced while the record is written.
       await audit?.intent(auditedAttempt(request, use.key, signature));
+      recordKey(request.record, use.key);
       use.sentAt = monotonic();
       addDuration(request.record.durations, 'sign', (use.sentAt - startedAt) / 1000);
       if (isRetryable(request) || !keySelector.isOutdated(login, use.key)) return http;

@@ -1,11 +1,11 @@
-import { setTimeout as wait } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import type { Head } from '../../../src/audit/chain.ts';
 import type { AuditOutput, WriteResult } from '../../../src/audit/output.ts';
 import { AuditTrail } from '../../../src/audit/trail.ts';
+import type { SetTimer } from '../../../src/util/timer.ts';
 import { otherAuditKey, recordsOf, testAuditKey, verifyFiles } from '../../support/audit.ts';
-import { until } from '../../support/until.ts';
 
 /** A disk that fails as a test wants. */
 class Disk implements AuditOutput {
@@ -47,7 +47,32 @@ class Disk implements AuditOutput {
   }
 }
 
+/** Timers that fire when a test says so. */
+class Timers {
+  readonly #due = new Map<() => void, number>();
+
+  get count(): number {
+    return this.#due.size;
+  }
+
+  readonly set: SetTimer = (run, milliseconds) => {
+    this.#due.set(run, milliseconds);
+    return () => void this.#due.delete(run);
+  };
+
+  /** Fires those that were set for so many milliseconds. Resolves after the write that this begins, unless the disk hangs. */
+  async fire(milliseconds: number): Promise<void> {
+    const due = [...this.#due].filter(([, delay]) => delay === milliseconds);
+    for (const [run] of due) {
+      this.#due.delete(run);
+      run();
+    }
+    await nextTurn();
+  }
+}
+
 let disk: Disk;
+let timers: Timers;
 let trail: AuditTrail;
 let heads: Head[];
 let lost: number;
@@ -55,27 +80,29 @@ let failures: string[];
 
 function open(capacity?: number): void {
   [disk, heads, lost, failures] = [new Disk(), [], 0, []];
-  // The trail of another test may still retry.
-  const own = { heads, failures };
+  timers = new Timers();
   trail = new AuditTrail({
     key: testAuditKey,
     instance: 'pod-a',
     output: disk,
     observer: {
-      recordsWritten: (_count, head) => void own.heads.push(head),
+      recordsWritten: (_count, head) => void heads.push(head),
       recordsLost: (count) => (lost += count),
-      writeFailed: (cause) => void own.failures.push(cause),
+      writeFailed: (cause) => void failures.push(cause),
     },
     startFields: (start) => JSON.stringify({ time: 'now', ...start }).slice(1, -1),
     gapFields: (count) => `"lost":${count}`,
+    setTimer: timers.set,
     ...(capacity === undefined ? {} : { capacity }),
   });
 }
 
 beforeEach(() => open());
 
-/** Longer than records wait for others. */
-const afterDelay = (): Promise<void> => wait(15);
+/** Records waited for others. */
+const afterDelay = (): Promise<void> => timers.fire(5);
+/** The trail tries again after a failure. */
+const retry = (): Promise<void> => timers.fire(200);
 
 const append = (...names: string[]): void => {
   for (const name of names) trail.append('result', `"name":"${name}"`);
@@ -84,7 +111,6 @@ const names = (content = disk.content): unknown[] =>
   recordsIgnoringTorn(content).map(
     ({ audit, name, lost: gap }) => name ?? (typeof gap === 'number' ? `gap ${gap}` : audit),
   );
-const settled = (): Promise<void> => until(() => failures.length === 0 || !trail.failing, 'the disk is back');
 const linesOf = (content: string): string[] => content.split(/(?<=\n)/).filter((line) => line !== '');
 const defect = (contents = [...disk.earlier, disk.content]) =>
   verifyFiles(contents.map(linesOf), { keys: [testAuditKey, otherAuditKey], heads: heads.slice(-1) }).defect;
@@ -109,7 +135,7 @@ describe('records', () => {
     disk.hang = gate.promise;
     let isConfirmed = false;
     const confirmed = trail.confirm('intent', '"name":"a"').then((result) => (isConfirmed = result));
-    await wait(20);
+    await nextTurn();
     expect([isConfirmed, disk.writes]).toEqual([false, 1]);
     gate.resolve();
     expect(await confirmed).toBe(true);
@@ -125,6 +151,17 @@ describe('records', () => {
   });
 });
 
+it('a trail that could not write in time writes nothing after it is closed', async () => {
+  await nextTurn();
+  const closed = trail.close('"x":1', 0);
+  // The timeout is over before the event loop comes to the write.
+  const end = performance.now() + 5;
+  while (performance.now() < end);
+  expect(await closed).toBe(2);
+  await nextTurn();
+  expect([disk.writes, disk.closed, lost]).toEqual([0, true, 2]);
+});
+
 describe('a full disk', () => {
   beforeEach(() => {
     disk.space = 0;
@@ -133,11 +170,12 @@ describe('a full disk', () => {
   it('delays records, and the line that it cut off is completed first', async () => {
     disk.space = 300;
     append('a', 'b', 'c');
-    await until(() => failures.length > 1);
-    expect(failures.slice(0, 2)).toEqual(['ENOSPC', 'ENOSPC']);
+    await afterDelay();
+    await retry();
+    expect(failures).toEqual(['ENOSPC', 'ENOSPC']);
     expect([trail.failing, disk.content.length]).toEqual([true, 300]);
     disk.space = Number.POSITIVE_INFINITY;
-    await settled();
+    await retry();
     append('d');
     await trail.close('"x":1', 1_000);
     expect(names()).toEqual(['start', 'a', 'b', 'c', 'd', 'stop']);
@@ -150,7 +188,7 @@ describe('a full disk', () => {
     expect(await trail.confirm('intent', '"name":"b"')).toBe(false);
     expect(disk.writes).toBe(writes);
     disk.space = Number.POSITIVE_INFINITY;
-    await settled();
+    await retry();
     expect(await trail.confirm('intent', '"name":"c"')).toBe(true);
     expect([names(), lost, defect()]).toEqual([['start', 'c'], 0, undefined]);
   });
@@ -160,7 +198,7 @@ describe('a full disk', () => {
     const results = ['a', 'b'].map((name) => trail.confirm('intent', `"name":"${name}"`));
     expect(await Promise.all(results)).toEqual([false, false]);
     disk.space = Number.POSITIVE_INFINITY;
-    await settled();
+    await retry();
     append('c');
     await trail.close('"x":1', 1_000);
     expect([names(), defect()]).toEqual([['start', 'a', 'c', 'stop'], undefined]);
@@ -170,11 +208,11 @@ describe('a full disk', () => {
     open(2_000);
     disk.space = 0;
     for (let count = 0; count < 20; count += 1) append(`n${count}`);
-    await until(() => failures.length > 0);
+    await afterDelay();
     append('late');
     expect(lost).toBeGreaterThan(10);
     disk.space = Number.POSITIVE_INFINITY;
-    await settled();
+    await retry();
     append('after');
     await trail.close('"x":1', 1_000);
     const kept = names().filter((name) => typeof name === 'string' && name.startsWith('n')).length;
@@ -185,11 +223,12 @@ describe('a full disk', () => {
 
   it('does not keep the process from stopping', async () => {
     append('a');
-    await until(() => failures.length > 0);
+    await afterDelay();
     const began = performance.now();
     // The start record, a, and the stop record.
     expect(await trail.close('"x":1', 5_000)).toBe(3);
     expect([performance.now() - began < 1_000, lost, disk.closed]).toEqual([true, 3, true]);
+    expect(timers.count).toBe(0);
   });
 });
 
@@ -197,14 +236,16 @@ describe('a disk that hangs', () => {
   it('fails for requests that wait, and for others at once, until it continues', async () => {
     const gate = Promise.withResolvers<void>();
     disk.hang = gate.promise;
-    const began = performance.now();
-    expect(await trail.confirm('intent', '"name":"a"')).toBe(false);
-    expect(performance.now() - began).toBeGreaterThan(900);
+    const confirmed = trail.confirm('intent', '"name":"a"');
+    await nextTurn();
+    await timers.fire(1_000);
+    expect(await confirmed).toBe(false);
     expect([trail.failing, failures]).toEqual([true, ['timeout']]);
     expect(await trail.confirm('intent', '"name":"b"')).toBe(false);
     append('c');
     gate.resolve();
-    await until(() => !trail.failing);
+    await nextTurn();
+    expect(trail.failing).toBe(false);
     expect(await trail.confirm('intent', '"name":"d"')).toBe(true);
     expect([names(), defect()]).toEqual([['start', 'a', 'c', 'd'], undefined]);
   });
@@ -215,7 +256,7 @@ describe('a disk that hangs', () => {
     await afterDelay();
     append('b');
     expect(await trail.close('"x":1', 100)).toBe(4);
-    expect([lost, disk.closed]).toEqual([4, false]);
+    expect([lost, disk.closed, timers.count]).toEqual([4, false, 0]);
   });
 });
 
@@ -223,8 +264,8 @@ it('a record that is written but not synchronized with the disk is not confirmed
   disk.confirms = false;
   expect(await trail.confirm('intent', '"name":"a"')).toBe(false);
   disk.confirms = true;
-  await until(() => failures.length > 0);
-  await settled();
+  await nextTurn();
+  await retry();
   expect(await trail.confirm('intent', '"name":"b"')).toBe(true);
   expect([names(), defect()]).toEqual([['start', 'a', 'b'], undefined]);
 });
@@ -232,7 +273,7 @@ it('a record that is written but not synchronized with the disk is not confirmed
 describe('another file', () => {
   it('begins with a start record that follows the last record of the file before', async () => {
     append('a');
-    await until(() => heads.length > 0);
+    await afterDelay();
     disk.isReplaced = true;
     append('b');
     await trail.close('"x":1', 1_000);
@@ -243,19 +284,20 @@ describe('another file', () => {
   });
 
   it('begins at once on a signal, without a record that waits', async () => {
-    await until(() => heads.length > 0);
+    await afterDelay();
     disk.isReplaced = true;
     trail.refresh();
-    await until(() => disk.earlier.length > 0 && heads.length > 1);
+    await nextTurn();
+    expect([disk.earlier.length, heads.length]).toEqual([1, 2]);
     expect(names()).toEqual(['start']);
   });
 
   it('takes the place of one whose last record was written in part: that record counts as lost', async () => {
     disk.space = 600;
     append('a', 'b', 'c');
-    await until(() => failures.length > 0);
+    await afterDelay();
     [disk.isReplaced, disk.space] = [true, Number.POSITIVE_INFINITY];
-    await settled();
+    await retry();
     await trail.close('"x":1', 1_000);
     expect(lost).toBe(1);
     expect(disk.earlier.map((content) => names(content))[0]).toEqual(['start', 'a']);
@@ -265,14 +307,14 @@ describe('another file', () => {
 
   it('takes the place of one whose last record lacks only its line feed: that record is whole', async () => {
     append('a');
-    await until(() => heads.length > 0);
+    await afterDelay();
     const size = disk.content.length;
     open();
     append('a');
     disk.space = size - 1;
-    await until(() => failures.length > 0);
+    await afterDelay();
     [disk.isReplaced, disk.space] = [true, Number.POSITIVE_INFINITY];
-    await settled();
+    await retry();
     await trail.close('"x":1', 1_000);
     expect([lost, defect()]).toEqual([0, undefined]);
     expect(names()).toEqual(['start', 'stop']);
@@ -283,14 +325,14 @@ describe('another file', () => {
     expect(await trail.confirm('intent', '"name":"a"')).toBe(false);
     expect(failures).toEqual(['ENOENT']);
     disk.refreshError = undefined;
-    await settled();
+    await retry();
     expect(names()).toEqual(['start']);
   });
 });
 
 it('another key is used from a start record on', async () => {
   append('a');
-  await until(() => heads.length > 0);
+  await afterDelay();
   trail.refresh(otherAuditKey);
   // Another signal before the first one has had its effect.
   trail.refresh();
@@ -312,6 +354,7 @@ it('whatever the disk does, the file is a correct trail, and each record is in i
       fc.record({ space: fc.integer({ min: 0, max: 2_000 }) }),
       fc.record({ records: fc.integer({ min: 1, max: 5 }) }),
       fc.record({ replaced: fc.constant(true) }),
+      fc.record({ retried: fc.constant(true) }),
     ),
     { maxLength: 12 },
   );
@@ -322,6 +365,7 @@ it('whatever the disk does, the file is a correct trail, and each record is in i
       for (const step of all) {
         if ('space' in step) disk.space = step.space;
         else if ('replaced' in step) disk.isReplaced = true;
+        else if ('retried' in step) await retry();
         else for (let count = 0; count < step.records; count += 1, appended += 1) append(`n${appended}`);
         await afterDelay();
       }
@@ -336,7 +380,7 @@ it('whatever the disk does, the file is a correct trail, and each record is in i
       expect(new Set(written.map(({ name }) => name)).size).toBe(written.length);
       expect(written.length + gaps).toBeGreaterThanOrEqual(appended);
     }),
-    { numRuns: 60 },
+    { numRuns: 500 },
   );
 }, 60_000);
 

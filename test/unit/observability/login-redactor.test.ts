@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { createLogger } from '../../../src/observability/logger.ts';
-import { holdsCardNumber, LoginRedactor, redactedLogin } from '../../../src/observability/login-redactor.ts';
+import { LoginRedactor, redactedLogin } from '../../../src/observability/login-redactor.ts';
 import type { MetricsObserver } from '../../../src/observability/metrics-observer.ts';
 import { createPrometheus } from '../../../src/observability/prometheus.ts';
+import { holdsCardNumber } from '../../../src/redact-card-data.ts';
 
 // Test numbers that card schemes and acquirers publish.
 const cards = [

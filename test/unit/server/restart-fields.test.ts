@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { configTable } from '../../../scripts/docs/config-table.ts';
 import { configSchema } from '../../../src/config/schema.ts';
-import { fieldsForRestart, startOnly } from '../../../src/server/restart-fields.ts';
+import { fieldsForRestart, fitForListener, startOnly } from '../../../src/server/restart-fields.ts';
 
 const least = {
   environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } },
@@ -34,6 +34,32 @@ describe('a reload', () => {
   it('that names other certificate files requires none', () => {
     const other = { ...tls, certFile: '/tls/b.crt', clientCaFile: '/tls/ca.crt' };
     expect(fieldsForRestart(configOf({ proxy: { tls } }), configOf({ proxy: { tls: other } }))).toEqual([]);
+  });
+});
+
+describe('the listener that a process has', () => {
+  const token = { name: 'a', credentials: [{ tokenSha256: 'a'.repeat(64) }], allow: [] };
+  const anonymous = { name: 'a', credentials: [{ anonymous: true }], allow: [] };
+  const fits = (started: object, next: object, caller: object) => () =>
+    fitForListener(configOf({ proxy: started }), configOf({ proxy: next, callers: [caller] }));
+  const open = { host: '0.0.0.0' };
+  const local = { host: '127.0.0.1' };
+
+  it.each([
+    ['a token in the clear, though the file says TLS', open, { ...open, tls }, token],
+    ['a token in the clear, though the file says loopback', open, local, token],
+    ['anonymous access, though the file says loopback', open, local, anonymous],
+  ])('must not accept %s', (_, started, next, caller) => {
+    expect(fits(started, next, caller)).toThrow(/callers\[0\].credentials\[0\] .* need a restart\./);
+  });
+
+  it.each([
+    ['a token with TLS, though the file has none', { ...open, tls }, local, token],
+    ['a token on loopback', local, open, token],
+    ['a token where something else encrypts', open, { ...open, allowPlaintext: true }, token],
+    ['anonymous access that is allowed', open, { ...open, allowAnonymous: true }, anonymous],
+  ])('may accept %s', (_, started, next, caller) => {
+    expect(fits(started, next, caller)).not.toThrow();
   });
 });
 
