@@ -42,8 +42,8 @@ export function tailOf(bytes: Buffer, isWhole: boolean): Tail | undefined {
     others.push(line);
     lineEnd = lineStart - 1;
   }
-  // The process was killed while it wrote the first record.
-  const isFirstRecord = isWhole && others.length === 1 && others.every(isTornStart);
+  // The process was killed while it wrote the first record. An empty first line is not among the others.
+  const isFirstRecord = isWhole && bytes[0] !== newline && others.every(isTornStart);
   return isFirstRecord ? { torn: end, damaged: 0, isOpen } : undefined;
 }
 

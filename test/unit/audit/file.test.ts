@@ -151,6 +151,11 @@ describe('the end of a file', () => {
     ['is three such parts', `${whole}{"audit":"res\n${partOfStart}\n{`, { last, torn: 37, isOpen: true }],
     ['is zeros after a power failure', `${whole}${'\0'.repeat(9)}`, { last, torn: 10, isOpen: true }],
     ['is part of its first record', '{"audit":"start","s', { last: undefined, torn: 20, isOpen: true }],
+    [
+      'is two parts of its first record',
+      `${partOfStart}\n${partOfStart}`,
+      { last: undefined, torn: 42, isOpen: true },
+    ],
   ])('%s', (_name, text, expected) => {
     const tail = tailOf(Buffer.from(text), true);
     expect(tail && { ...tail, last: head(tail) }).toEqual({ damaged: 0, ...expected });
@@ -177,6 +182,8 @@ describe('the end of a file', () => {
     expect(tailOf(Buffer.from('{"audit":"start","s'), false)).toBeUndefined();
     expect(tailOf(Buffer.from('{"audit":"other","s'), true)).toBeUndefined();
     expect(tailOf(Buffer.from('{"audit":"start","x":1}'), true)).toBeUndefined();
+    expect(tailOf(Buffer.from('\n{"audit":"start","s'), true)).toBeUndefined();
+    expect(tailOf(Buffer.from('\n'), true)).toBeUndefined();
   });
 });
 
