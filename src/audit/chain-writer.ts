@@ -5,6 +5,13 @@ import type { PendingRecord } from './pending-records.ts';
 
 const nothing = Buffer.alloc(0);
 
+/** A record that is partly written. */
+interface PartialRecord {
+  readonly record: PendingRecord;
+  /** The head without it. */
+  readonly before: Head;
+}
+
 export interface Written {
   /** Records that have their place in the chain now. */
   readonly count: number;
@@ -21,8 +28,8 @@ export class ChainWriter {
   readonly #chain: AuditChain;
   readonly #output: AuditOutput;
   #rest: Buffer;
-  /** The head without the record whose rest is not written yet. */
-  #beforeRest: Head | undefined;
+  /** The record whose rest is not written yet. */
+  #partial: PartialRecord | undefined;
 
   /** @param rest what ends a line that an earlier process left incomplete */
   constructor(chain: AuditChain, output: AuditOutput, rest: Buffer) {
@@ -42,16 +49,17 @@ export class ChainWriter {
   /**
    * Follows a file that was renamed or removed.
    *
-   * @returns whether there is a new file, and how many records ended incomplete in the old one
+   * @returns whether there is a new file, and the record that ended incomplete in the old one
    * @throws Error of node:fs
    */
-  async refresh(): Promise<{ isNew: boolean; lost: number }> {
-    if (!(await this.#output.refresh())) return { isNew: false, lost: 0 };
+  async refresh(): Promise<{ isNew: boolean; lost?: PendingRecord }> {
+    if (!(await this.#output.refresh())) return { isNew: false };
     // A record that lacks only its line feed is whole.
-    const before = this.#rest.length > 1 ? this.#beforeRest : undefined;
-    if (before !== undefined) this.#chain.rewind(before);
+    const partial = this.#rest.length > 1 ? this.#partial : undefined;
     this.#setRest(nothing);
-    return { isNew: true, lost: before === undefined ? 0 : 1 };
+    if (partial === undefined) return { isNew: true };
+    this.#chain.rewind(partial.before);
+    return { isNew: true, lost: partial.record };
   }
 
   async write(records: readonly PendingRecord[]): Promise<Written> {
@@ -92,14 +100,16 @@ export class ChainWriter {
     // Sealing the same records again gives the same lines.
     this.#chain.rewind(before);
     this.#seal(records.slice(0, isPartial ? begun - 1 : begun));
-    const beforeRest = isPartial ? this.#chain.head : written < end ? this.#beforeRest : undefined;
-    if (isPartial) this.#seal(records.slice(begun - 1, begun));
-    this.#setRest(bytes.subarray(written, end), beforeRest);
+    const last = isPartial ? records[begun - 1] : undefined;
+    const earlier = written < end ? this.#partial : undefined;
+    const partial = last === undefined ? earlier : { record: last, before: this.#chain.head };
+    if (last !== undefined) this.#seal([last]);
+    this.#setRest(bytes.subarray(written, end), partial);
     return { count: begun, unwritten: records.slice(begun), error };
   }
 
-  #setRest(rest: Buffer, before?: Head): void {
+  #setRest(rest: Buffer, partial?: PartialRecord): void {
     this.#rest = rest;
-    this.#beforeRest = before;
+    this.#partial = partial;
   }
 }

@@ -4,6 +4,8 @@ export interface PendingRecord {
   readonly kind: RecordKind;
   /** Members of the record, as JSON without braces. */
   readonly fields: string;
+  /** Of a gap record: the number of records whose place it takes. */
+  readonly lost?: number;
   /** Called with whether the record was written. Further calls have no effect. */
   readonly settle?: (recorded: boolean) => void;
 }
@@ -72,7 +74,7 @@ export class PendingRecords {
 
   #closeGap(): void {
     if (this.#lost === 0) return;
-    this.#push({ kind: 'gap', fields: this.#gapFields(this.#lost) });
+    this.#push({ kind: 'gap', fields: this.#gapFields(this.#lost), lost: this.#lost });
     this.#lost = 0;
   }
 

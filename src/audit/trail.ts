@@ -195,7 +195,8 @@ export class AuditTrail {
   /** If the next record is the first of another file or with another key. @throws Error of node:fs */
   async #addStartRecord(): Promise<void> {
     const { isNew, lost } = await this.#writer.refresh();
-    if (lost > 0) this.#lose(lost);
+    if (lost?.lost !== undefined) this.#pending.lose(lost.lost);
+    else if (lost !== undefined) this.#lose(1);
     if (!isNew && this.#nextKey === undefined) return;
     if (this.#nextKey !== undefined) this.#writer.useKey(this.#nextKey);
     this.#nextKey = undefined;

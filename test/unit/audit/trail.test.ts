@@ -305,6 +305,31 @@ describe('another file', () => {
     expect(defect()).toBeUndefined();
   });
 
+  it('has a gap record for all records of one that was incomplete in the file before', async () => {
+    open(3_000);
+    disk.space = 0;
+    append(...Array.from({ length: 12 }, (_, at) => `n${at}`));
+    await afterDelay();
+    const dropped = lost;
+    expect(dropped).toBeGreaterThan(1);
+    // Everything but the end of the gap record.
+    disk.space = Number.POSITIVE_INFINITY;
+    await retry();
+    const whole = disk.content;
+    open(3_000);
+    disk.space = 0;
+    append(...Array.from({ length: 12 }, (_, at) => `n${at}`));
+    await afterDelay();
+    disk.space = whole.length - 40;
+    await retry();
+    [disk.isReplaced, disk.space] = [true, Number.POSITIVE_INFINITY];
+    await retry();
+    await trail.close('"x":1', 1_000);
+    expect(lost).toBe(dropped);
+    expect(names().toSorted()).toEqual([`gap ${dropped}`, 'start', 'stop']);
+    expect(defect()).toBeUndefined();
+  });
+
   it('takes the place of one whose last record lacks only its line feed: that record is whole', async () => {
     append('a');
     await afterDelay();
