@@ -326,7 +326,7 @@ describe('another file', () => {
     await retry();
     await trail.close('"x":1', 1_000);
     expect(lost).toBe(dropped);
-    expect(names().toSorted()).toEqual([`gap ${dropped}`, 'start', 'stop']);
+    expect(new Set(names())).toEqual(new Set([`gap ${dropped}`, 'start', 'stop']));
     expect(defect()).toBeUndefined();
   });
 
