@@ -96,7 +96,12 @@ const importers: Readonly<Record<string, readonly RegExp[]>> = {
   'prom-client': [/^src\/observability\//],
   pino: [/^src\/observability\/logger\.ts$/],
   yaml: [/^src\/config\//],
-  zod: [/^src\/config\//, /^src\/keys\/vault\//, /^src\/simulator\//],
+  zod: [
+    /^src\/config\//,
+    /^src\/keys\/vault\//,
+    /^src\/observability\/status\/schema\.ts$/,
+    /^src\/simulator\//,
+  ],
 };
 
 describe('imports', () => {

@@ -1,0 +1,127 @@
+import { z } from 'zod';
+
+/** Versions of a key by what the gateway does with them; see docs/status.md. */
+export const keyStates = ['in-use', 'waiting', 'rejected', 'replaced', 'unusable'] as const;
+
+const time = z.iso.datetime();
+const count = z.int().nonnegative();
+const seconds = z.number();
+
+const health = z.strictObject({
+  ready: z.boolean().describe('Whether this instance should receive requests, as `/readyz` says.'),
+  reasons: z.array(z.string()).describe('Why it is not ready.'),
+  warnings: z.array(z.string()).describe('Problems that do not make it unready.'),
+});
+
+const environment = z.strictObject({
+  name: z.string(),
+  gatewayHost: z.string().describe('Host, and port unless it is the default, of the base URL.'),
+  inFlight: count.describe('Requests to the gateway in flight.'),
+  maxInFlight: count,
+  requestsPerSecond: z.number().nonnegative().describe('Over the last minute.'),
+  rejectedShare: z
+    .number()
+    .min(0)
+    .max(1)
+    .nullable()
+    .describe('Share of 403 among the gateway responses of the last minute; null without responses.'),
+  latency: z
+    .strictObject({ p50: seconds, p99: seconds })
+    .nullable()
+    .describe('Seconds from request to response over the last minute; null without requests.'),
+  clockSkew: seconds.nullable().describe('Seconds that the clock of the gateway is ahead; null if unknown.'),
+});
+
+const keyVersion = z.strictObject({
+  version: z.int(),
+  state: z
+    .enum(keyStates)
+    .describe(
+      '`in-use`: signs payments. `waiting`: newer than the one that the gateway accepts. `rejected`: the gateway rejected it. `replaced`: older, kept for a while. `unusable`: see `problem`.',
+    ),
+  createdAt: time.nullable(),
+  fingerprint: z.string().nullable().describe("SHA-256 over the public key's SPKI DER, hex; RSA keys only."),
+  problem: z.string().nullable().describe('Why an unusable version cannot be used.'),
+});
+
+const key = z.strictObject({
+  environment: z.string(),
+  login: z.string(),
+  kind: z.enum(['control_key', 'private_key']),
+  newestVersion: z.int(),
+  signingVersion: z.int().nullable().describe('Version that signs payments; null if none is usable.'),
+  versions: z.array(keyVersion).describe('Newest first.'),
+  readAt: time.describe('When the key source was last read successfully.'),
+  staleSince: time.nullable().describe('Since when the cached keys are not fresh; null while they are.'),
+  nextRefreshAt: time
+    .nullable()
+    .describe('When a request reads the key source again; null: with the next request.'),
+});
+
+const caller = z.strictObject({
+  name: z.string(),
+  requests: count.describe('Since the start.'),
+  denied: count.describe('Requests since the start that no grant allowed.'),
+  lastSeenAt: time.nullable(),
+});
+
+const failure = z.strictObject({
+  at: time,
+  requestId: z.string(),
+  caller: z.string().nullable(),
+  environment: z.string().nullable(),
+  operation: z.string().nullable(),
+  login: z.string().nullable().describe('Only one that the caller may use.'),
+  status: z.int().nullable().describe('HTTP status of the response; null if none was sent.'),
+  outcome: z.enum(['answered', 'not-sent', 'unknown']),
+  cause: z
+    .string()
+    .describe(
+      "`reason` of Countersign's own errors; of the gateway's 403 `current-key`, `other-key` or `clock-skew`; else `gateway-status`.",
+    ),
+  runbookSection: z.string().nullable().describe('Section of the runbook, such as `#countersign403`.'),
+});
+
+const certificate = z.strictObject({
+  name: z.string().describe('As the label `certificate` of the metrics.'),
+  environment: z.string().nullable(),
+  from: time,
+  until: time,
+});
+
+/** What `/status.json` returns. Times are ISO 8601 in UTC. */
+export const statusSchema = z.strictObject({
+  at: time.describe('When this was put together.'),
+  health: health,
+  environments: z.array(environment),
+  keys: z.strictObject({
+    total: count.describe('Keys in use, also those that are not listed.'),
+    list: z.array(key).describe('The last used first.'),
+  }),
+  callers: z.array(caller),
+  failures: z.array(failure).describe('The last 100 failed requests, newest first.'),
+  certificates: z.array(certificate),
+  keySource: z.strictObject({
+    type: z.enum(['vault', 'directory']),
+    up: z.boolean().nullable().describe('Whether the last read succeeded; null before the first one.'),
+    since: time.nullable().describe('Since when it has been up or down.'),
+    problem: z.string().nullable(),
+    tokenExpiresAt: time.nullable().describe('When the Vault token expires; null: never, unknown or none.'),
+  }),
+  process: z.strictObject({
+    version: z.string(),
+    node: z.string(),
+    startedAt: time,
+    uptime: seconds,
+  }),
+  config: z.strictObject({
+    digest: z.string().describe('SHA-256 of the configuration in effect, hex.'),
+    loadedAt: time,
+    reloadFailed: z.boolean().describe('Whether the last reload failed or requires a restart.'),
+  }),
+});
+
+export type Status = z.output<typeof statusSchema>;
+export type KeyState = (typeof keyStates)[number];
+export type KeyStatus = z.output<typeof key>;
+export type FailedRequest = z.output<typeof failure>;
