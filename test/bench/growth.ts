@@ -1,4 +1,4 @@
-import { type Load, measure, token, watchOthers } from './measure.ts';
+import { type Load, measure, token, warmUp, watchOthers } from './measure.ts';
 import { callerOf, startCountersign } from './proxies.ts';
 import { figure, percent, table } from './report.ts';
 import { wayThrough } from './ways.ts';
@@ -7,7 +7,7 @@ interface Point extends Partial<Load> {
   readonly body?: string;
   /** Laid over the configuration. */
   readonly config?: object;
-  /** Requests before the measurement. */
+  /** Requests before the measurement; as many as it takes to warm up unless given. */
   readonly before?: number;
 }
 
@@ -20,7 +20,7 @@ const dimensions: Readonly<Record<string, readonly [sizes: readonly number[], at
   {
     parameters: [[1, 10, 100, 1000], (size) => ({ body: many(size, (at) => `p${at}=1`).join('&') })],
     'bytes of the form': [[1024, 8192, 65_536], (size) => ({ body: `note=${'x'.repeat(size - 5)}` })],
-    logins: [[1, 100, 10_000], (logins) => ({ logins, before: 2 * logins })],
+    logins: [[1, 100, 10_000], (logins) => ({ logins })],
     'connections, 500 requests/s': [[50, 500, 5000], (connections) => ({ connections, rate: 500 })],
     callers: [
       [1, 100, 1000],
@@ -36,19 +36,30 @@ const dimensions: Readonly<Record<string, readonly [sizes: readonly number[], at
     'requests before': [[1, 100_000, 500_000], (before) => ({ before })],
   };
 
-/** HMAC through Countersign as one thing after the other grows, in a new process for each of so many sizes. */
-export async function measureGrowth(upstream: string, seconds: number, limit: number): Promise<string> {
+interface GrowthOptions {
+  readonly seconds: number;
+  /** Of each dimension, so many at most. */
+  readonly sizes: number;
+  readonly warmUpRequests: number;
+}
+
+/** HMAC through Countersign as one thing after the other grows, in a new process for each size. */
+export async function measureGrowth(upstream: string, options: GrowthOptions): Promise<string> {
   const disturbance = watchOthers();
   const rows: Record<string, string>[] = [];
   for (const [growing, [sizes, at]] of Object.entries(dimensions)) {
-    for (const size of sizes.slice(0, limit)) {
-      const { body, config, before = 1, ...load } = { seconds, connections: 32, ...at(size) };
+    for (const size of sizes.slice(0, options.sizes)) {
+      const { body, config, before = options.warmUpRequests, ...load } = at(size);
       const countersign = await startCountersign(upstream, 2048, config, load.logins);
       const usual = wayThrough('Countersign', 'HMAC', countersign);
       const way = { ...usual, body: body ?? usual.body };
       try {
-        for (let sent = 0; sent < before; ) sent += (await measure(way, load)).requests;
-        const { cpu, p50, p99, memory } = await measure(way, load);
+        await warmUp(way, before, Number.POSITIVE_INFINITY, load.logins);
+        const { cpu, p50, p99, memory } = await measure(way, {
+          seconds: options.seconds,
+          connections: 32,
+          ...load,
+        });
         const latency = { 'p50, ms': figure(p50), 'p99, ms': figure(p99) };
         const cost = { 'CPU, µs': figure(cpu), 'memory, MB': figure(memory) };
         rows.push({ growing, size: size.toLocaleString('en'), ...cost, ...latency });

@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { measureGrowth } from './growth.ts';
+import { warmUp } from './measure.ts';
 import { hasNginx, type Proxy } from './proxies.ts';
 import { chart, leastDisturbed, report } from './report.ts';
 import { measureRound, type Round } from './round.ts';
@@ -19,7 +20,7 @@ is left out where Debian's packages nginx and libnginx-mod-http-js are not insta
 
 const flag = { type: 'boolean', default: false } as const;
 const { values } = parseArgs({ options: { quick: flag, growth: flag, 'write-docs': flag, help: flag } });
-const [warmUps, rounds, seconds] = values.quick ? [0, 1, 1] : [1, 5, 5];
+const [warmUpRequests, rounds, seconds] = values.quick ? [0, 1, 1] : [60_000, 5, 5];
 const page = new URL('../../docs/performance.md', import.meta.url);
 const upstream = await startUpstream();
 
@@ -29,9 +30,10 @@ async function measureRounds(): Promise<Round[]> {
     const ways = await startWays(upstream.url, running);
     for (const way of ways) console.log(`${way.name}: verified ${await verifyWay(way, upstream)}`);
     if (!hasNginx) console.log('nginx + njs: not installed');
+    for (const way of ways) await warmUp(way, warmUpRequests, 30);
     const measured: Round[] = [];
-    while (measured.length < warmUps + rounds) measured.push(await measureRound(ways, seconds));
-    return measured.slice(warmUps);
+    while (measured.length < rounds) measured.push(await measureRound(ways, seconds));
+    return measured;
   } finally {
     for (const proxy of running) await proxy.stop();
   }
@@ -50,7 +52,10 @@ try {
   if (values.help) {
     console.log(usage);
   } else if (values.growth) {
-    publish('growth', await measureGrowth(upstream.url, seconds, values.quick ? 1 : 4));
+    publish(
+      'growth',
+      await measureGrowth(upstream.url, { seconds, sizes: values.quick ? 1 : 4, warmUpRequests }),
+    );
   } else {
     const measured = await measureRounds();
     publish('ways', report(measured, seconds));
