@@ -33,6 +33,8 @@ export function validateParameters(
  * folding, removal of invisible characters, and with `.`, whitespace or `[` treated as `_`, as PHP does.
  */
 function isReserved(name: string): boolean {
+  // Most names, and nothing below changes them.
+  if (/^[a-z][\w-]*$/i.test(name)) return /^oauth_/i.test(name);
   const visible = name.normalize('NFKC').replace(invisible, '').trimStart();
   return /^oauth[_.[\s]/i.test(visible);
 }

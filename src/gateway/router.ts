@@ -35,7 +35,13 @@ export function createRoutes(config: Config): Routes {
 interface RouteNode {
   readonly literals: Map<string, RouteNode>;
   placeholder?: RouteNode;
-  operation?: Operation;
+  route?: Route;
+}
+
+/** An operation, and the placeholder of each of its path segments; `undefined` for a literal. */
+interface Route {
+  readonly operation: Operation;
+  readonly placeholders: readonly (Placeholder | undefined)[];
 }
 
 /**
@@ -61,10 +67,11 @@ function createRouter(config: Config, operations: OperationTable): Routes['resol
     const environment = environments.get(name);
     if (empty !== '' || environment === undefined || product !== environment.settings.product)
       throw unknownRoute(target);
-    const operation = matchRoute(environment.root, segments);
-    if (operation === undefined) throw unknownRoute(target);
-    const values = valuesOf(operation, segments);
-    const path = operation.segments.map((segment) => expandSegment(segment, values)).join('/');
+    const route = matchRoute(environment.root, segments);
+    if (route === undefined) throw unknownRoute(target);
+    const { operation } = route;
+    const values = valuesOf(route, segments);
+    const path = expandPath(route, values);
     const url = new URL(`${environment.base}/${product}/${path}`);
     return { environment: name, settings: environment.settings, operation, values, url };
   };
@@ -73,7 +80,8 @@ function createRouter(config: Config, operations: OperationTable): Routes['resol
 function buildRouteTree(operations: readonly Operation[]): RouteNode {
   const root: RouteNode = { literals: new Map() };
   for (const operation of operations) {
-    operation.segments.reduce(addSegment, root).operation = operation;
+    const placeholders = operation.segments.map(placeholderOf);
+    operation.segments.reduce(addSegment, root).route = { operation, placeholders };
   }
   return root;
 }
@@ -88,18 +96,17 @@ function addSegment(node: RouteNode, segment: string): RouteNode {
   return next;
 }
 
-function matchRoute(root: RouteNode, segments: readonly string[]): Operation | undefined {
+function matchRoute(root: RouteNode, segments: readonly string[]): Route | undefined {
   let node: RouteNode | undefined = root;
   for (const segment of segments) node = node?.literals.get(segment) ?? node?.placeholder;
-  return node?.operation;
+  return node?.route;
 }
 
-function valuesOf(operation: Operation, segments: readonly string[]): PathValues {
+function valuesOf({ placeholders }: Route, segments: readonly string[]): PathValues {
   const values: Partial<Record<Placeholder, string>> = {};
-  for (const [index, segment] of segments.entries()) {
-    const name = placeholderOf(operation.segments[index] ?? '');
-    if (name !== undefined) values[name] = pathValue(name, segment);
-  }
+  placeholders.forEach((name, index) => {
+    if (name !== undefined) values[name] = pathValue(name, segments[index] ?? '');
+  });
   return values;
 }
 
@@ -118,9 +125,12 @@ function pathValue(name: Placeholder, segment: string): string {
   );
 }
 
-function expandSegment(segment: string, values: PathValues): string {
-  const name = placeholderOf(segment);
-  return name === undefined ? segment : encodeURIComponent(values[name] ?? '');
+function expandPath({ operation, placeholders }: Route, values: PathValues): string {
+  const expand = (segment: string, index: number): string => {
+    const name = placeholders[index];
+    return name === undefined ? segment : encodeURIComponent(values[name] ?? '');
+  };
+  return operation.segments.map(expand).join('/');
 }
 
 function placeholderOf(segment: string): Placeholder | undefined {

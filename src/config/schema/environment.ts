@@ -59,7 +59,7 @@ export const environment = z.strictObject({
     ),
   operations: operationOverrides.describe('Additional operations, or overrides, for this environment.'),
   responseHeaders: z
-    .array(responseHeader)
+    .array(responseHeader.toLowerCase())
     .default([])
     .describe('Additional gateway response headers to forward.'),
   caFile: filePath.optional().describe('PEM file of the CA that signed the gateway certificate.'),

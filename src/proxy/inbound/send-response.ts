@@ -39,8 +39,8 @@ export async function sendResponse(
   const fields = decodable ? parseResponse(headers['content-type'], body) : undefined;
   const result = { status, outcome: 'answered', ...gatewayResultOf(fields) } as const;
   response.status(status);
-  for (const [name, value] of forwardedHeaders(headers, settings.responseHeaders))
-    response.setHeader(name, value);
+  forwardHeaders(forwardedHeaderNames, headers, response);
+  forwardHeaders(settings.responseHeaders, headers, response);
   response.setHeader('X-Request-Id', requestId);
   response.setHeader('Countersign-Outcome', 'answered');
   response.setHeader('Proxy-Status', proxyStatus(status, operation.readOnly));
@@ -75,13 +75,10 @@ function gatewayResultOf(
   };
 }
 
-function* forwardedHeaders(
-  headers: IncomingHttpHeaders,
-  configured: readonly string[],
-): Generator<[name: string, value: string | string[]]> {
-  for (const name of new Set([...forwardedHeaderNames, ...configured.map((text) => text.toLowerCase())])) {
+function forwardHeaders(names: readonly string[], headers: IncomingHttpHeaders, response: Response): void {
+  for (const name of names) {
     const value = headers[name];
-    if (value !== undefined && !ownHeaders.includes(name)) yield [name, value];
+    if (value !== undefined && !ownHeaders.includes(name)) response.setHeader(name, value);
   }
 }
 
