@@ -59,7 +59,7 @@ export async function startNginx(upstream: string, bits: KeyBits): Promise<Proxy
   return started(child, `http://127.0.0.1:${port}`, () => child.kill());
 }
 
-/** As in production: keys in a folder, a caller with a token, metrics, a log line per request. */
+/** As in production: the built program, keys in a folder, a caller with a token, metrics, a log line per request. */
 export async function startCountersign(
   upstream: string,
   bits: KeyBits,
@@ -72,7 +72,8 @@ export async function startCountersign(
   const stdout = openSync('/dev/null', 'w');
   // As a user starts it: without the cache of the tests.
   const env = { NODE_DISABLE_COMPILE_CACHE: '1' };
-  const { child, folder, close } = spawnServe({ file: config, keys: { acme: keys }, stdout, env });
+  const program = pathOf('../../dist/bin.cjs');
+  const { child, folder, close } = spawnServe({ file: config, keys: { acme: keys }, program, stdout, env });
   closeSync(stdout);
   for (let at = 0; at < logins; at += 1) writeKeys(join(folder, 'keys'), 'sandbox', `acme-${at}`, keys);
   return started(child, `http://127.0.0.1:${port}/sandbox`, close);

@@ -11,10 +11,9 @@ import { startUpstream, type Upstream } from '../bench/upstream.ts';
 import { verifyWay, type Way } from '../bench/ways.ts';
 import { portOf } from '../support/listening.ts';
 import { describeWith } from '../support/requires.ts';
-import { vectorPath } from '../support/vectors.ts';
 
 const run = (...options: string[]) =>
-  promisify(execFile)(process.execPath, [vectorPath('../bench/main.ts'), ...options]);
+  promisify(execFile)('npm', ['run', '--silent', 'bench', '--', ...options]);
 
 /** The rows of a Markdown table, by their first cell. */
 function rowsOf(markdown: string): Map<string, string[]> {

@@ -16,6 +16,8 @@ export interface SpawnOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Options of Node before the program. */
   readonly nodeOptions?: readonly string[];
+  /** File to run; the sources unless given. */
+  readonly program?: string;
   /** A file descriptor for the log; `stdout` and `logLines` show nothing then. */
   readonly stdout?: number | 'pipe';
 }
@@ -55,9 +57,10 @@ export function spawnProgram(
     stdout,
     env,
     nodeOptions = [],
-  }: Pick<SpawnOptions, 'env' | 'nodeOptions' | 'stdout'> & { readonly folder: string },
+    program = main,
+  }: Pick<SpawnOptions, 'env' | 'nodeOptions' | 'program' | 'stdout'> & { readonly folder: string },
 ): ChildProcess {
-  return spawn(process.execPath, [...nodeOptions, main, 'serve', ...args], {
+  return spawn(process.execPath, [...nodeOptions, program, 'serve', ...args], {
     env: { PATH: process.env['PATH'] ?? '', TMPDIR: folder, ...compileCache, ...env },
     stdio: ['ignore', stdout ?? 'pipe', 'pipe'],
   });
