@@ -1,4 +1,4 @@
-import { type Load, measure, token, warmUp, watchOthers } from './measure.ts';
+import { type Load, maxWarmUp, measure, token, warmUp, watchOthers } from './measure.ts';
 import { callerOf, startCountersign } from './proxies.ts';
 import { figure, percent, table } from './report.ts';
 import { wayThrough } from './ways.ts';
@@ -49,12 +49,13 @@ export async function measureGrowth(upstream: string, options: GrowthOptions): P
   const rows: Record<string, string>[] = [];
   for (const [growing, [sizes, at]] of Object.entries(dimensions)) {
     for (const size of sizes.slice(0, options.sizes)) {
-      const { body, config, before = options.warmUpRequests, ...load } = at(size);
+      const { body, config, before, ...load } = at(size);
       const countersign = await startCountersign(upstream, 2048, config, load.logins);
       const usual = wayThrough('Countersign', 'HMAC', countersign);
       const way = { ...usual, body: body ?? usual.body };
       try {
-        await warmUp(way, before, Number.POSITIVE_INFINITY, load.logins);
+        if (before === undefined) await warmUp(way, options.warmUpRequests, maxWarmUp, load.logins);
+        else await warmUp(way, before, Number.POSITIVE_INFINITY);
         const { cpu, p50, p99, memory } = await measure(way, {
           seconds: options.seconds,
           connections: 32,
