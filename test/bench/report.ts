@@ -27,8 +27,8 @@ export function report(rounds: readonly Round[], seconds: number): string {
     way: row.way.name,
     'requests/s': figure(row.rate),
     'CPU, µs': figure(row.way.proxy && row.cpu),
-    'in each round': row.way.proxy ? rounds.map(({ rows }) => figure(rows[at]?.cpu)).join(' ') : '-',
     ratio: figure(ratioOf(best, row)),
+    'in each round': row.way.proxy ? ratiosOf(rounds, at).map(figure).join(' ') : '-',
     'p50, p99, ms': `${figure(row.p50)}, ${figure(row.p99)}`,
     'at 500/s': `${figure(row.paced?.p50)}, ${figure(row.paced?.p99)}`,
     'idle, MB': figure(row.way.proxy?.idleMemory),
@@ -51,6 +51,13 @@ function ratioOf({ rows, signing }: Round, { way, cpu, rate }: Row): number | un
   const naive = rows.find(({ way }) => way.name.startsWith('naive'))?.cpu;
   if (typeof way.signature === 'number') return rate && rate / signing[way.signature];
   return way.proxy && cpu && naive && cpu / naive;
+}
+
+function ratiosOf(rounds: readonly Round[], at: number): (number | undefined)[] {
+  return rounds.map((round) => {
+    const row = round.rows[at];
+    return row && ratioOf(round, row);
+  });
 }
 
 /** The ratios as bars, in SVG. */
