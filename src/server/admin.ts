@@ -25,13 +25,12 @@ const adminMemory = 1_048_576;
 export function createAdmin(started: Config['admin'], options: AdminOptions): Server {
   const { metrics, readiness, runtime } = options;
   const wrongToken = createWrongTokenLog(options);
-  const status = createStatus(options);
   const [text, openMetricsText] = [shareTurn(() => metrics.page(false)), shareTurn(() => metrics.page(true))];
   const server = createAdminServer(started.maxConnections);
   const app = createAdminApp({
     page: (openMetrics) => (openMetrics ? openMetricsText() : text()),
     readiness,
-    status: shareTurn(async () => status()),
+    status: createStatus(options),
     statusAccess: (authorization) => {
       const access = statusAccess(started, runtime().config.admin, authorization);
       if (access === 'denied' && authorization !== undefined) wrongToken();

@@ -63,14 +63,6 @@ describe('GET /status.json', () => {
     expect(status.process.uptime).toBeGreaterThan(0);
   });
 
-  it('is put together once for all requests of a turn', async () => {
-    let ticks = 0;
-    const clock = (): number => Date.now() + (ticks += 1);
-    const proxy = await starts.proxy({ clock });
-    const statuses = await Promise.all(Array.from({ length: 20 }, () => proxy.instanceStatus()));
-    expect(new Set(statuses.map(({ at }) => at)).size).toBeLessThan(20);
-  });
-
   it('serves the page at / from the same data', async () => {
     const { proxy } = await starts.pair([always(ok)]);
     const response = await fetch(`${proxy.adminUrl}/`);
