@@ -25,6 +25,22 @@ export interface CacheHit {
   readonly refreshDue: boolean;
 }
 
+export interface CachedRing {
+  readonly login: LoginRef;
+  readonly ring: KeyRing;
+  /** Now. A function, since there may be thousands of rings and only some of them are shown. */
+  readonly times: () => CacheTimes;
+}
+
+/** When a ring was and is read. Monotonic, in milliseconds. */
+export interface CacheTimes {
+  readonly readAt: number;
+  /** Since when it is outdated, if it could not be read again. */
+  readonly staleSince: number | undefined;
+  /** When a request reads it again; `undefined`: the next one does. */
+  readonly nextRefreshAt: number | undefined;
+}
+
 interface CacheEntry {
   readonly login: LoginRef;
   ring: KeyRing;
@@ -96,6 +112,15 @@ export class CacheStore {
   /** The stored ring of this login. Does not count as use. */
   peek(login: LoginRef): KeyRing | undefined {
     return this.#rings.peek(loginRefString(login))?.ring;
+  }
+
+  /** The rings that may be used, the last used first. Does not count as use. */
+  *cachedRings(): Generator<CachedRing> {
+    const now = this.#options.monotonic();
+    for (const entry of this.#rings.values()) {
+      if (this.#isTooOld(entry, now)) continue;
+      yield { login: entry.login, ring: entry.ring, times: () => timesOf(entry, now) };
+    }
   }
 
   /** Whether at least one login could be served if the source failed now. */
@@ -183,6 +208,19 @@ export class CacheStore {
   #isTooOld(entry: CacheEntry, now: number): boolean {
     return now - entry.readAt >= this.#settings.staleIfError;
   }
+}
+
+/** A ring that no request used since it became outdated is not stale: reading it again was not yet due. */
+function timesOf(entry: CacheEntry, now: number): CacheTimes {
+  const { readAt, freshUntil, refresh } = entry;
+  const isFresh = now < freshUntil;
+  const wasDue = refresh.failures > 0 || now >= backgroundReadAt(entry);
+  const retryAt = refresh.remaining > 0 ? now + refresh.remaining : undefined;
+  return {
+    readAt,
+    staleSince: !isFresh && wasDue ? freshUntil : undefined,
+    nextRefreshAt: isFresh ? freshUntil : retryAt,
+  };
 }
 
 /** Has the jitter of the TTL. */

@@ -1,0 +1,66 @@
+import type { Server } from 'node:http';
+import { presentsToken } from '../auth/admin-token.ts';
+import type { Config } from '../config/schema.ts';
+import { isLoopback } from '../config/url.ts';
+import { type AdminAppOptions, createAdminApp } from '../observability/admin-app.ts';
+import { createAdminServer } from '../observability/admin-listener.ts';
+import type { Logger } from '../observability/logger.ts';
+import type { Prometheus } from '../observability/prometheus.ts';
+import { ConnectionTracker } from '../proxy/inbound/connection-tracker.ts';
+import { MemoryBudget } from '../proxy/memory-budget.ts';
+import { shareTurn } from '../util/share-turn.ts';
+import { createStatus, type StatusSources } from './status.ts';
+
+export interface AdminOptions extends StatusSources {
+  readonly metrics: Pick<Prometheus, 'page'>;
+  readonly log: Pick<Logger, 'message'>;
+}
+
+/** Milliseconds between two lines about wrong tokens, so that guesses do not fill the log. */
+const repeatAfter = 60_000;
+/** Maximum buffered bytes on the admin port; a scrape or a probe takes a few hundred. */
+const adminMemory = 1_048_576;
+
+/** The server of the admin port. Does not listen yet. @param started what the process was started with */
+export function createAdmin(started: Config['admin'], options: AdminOptions): Server {
+  const { metrics, readiness, runtime } = options;
+  const wrongToken = createWrongTokenLog(options);
+  const [text, openMetricsText] = [shareTurn(() => metrics.page(false)), shareTurn(() => metrics.page(true))];
+  const server = createAdminServer(started.maxConnections);
+  const app = createAdminApp({
+    page: (openMetrics) => (openMetrics ? openMetricsText() : text()),
+    readiness,
+    status: createStatus(options),
+    statusAccess: (authorization) => {
+      const access = statusAccess(started, runtime().config.admin, authorization);
+      if (access === 'denied' && authorization !== undefined) wrongToken();
+      return access;
+    },
+    allowedHosts: started.allowedHosts,
+  });
+  // One request per connection at a time, as on the proxy port.
+  new ConnectionTracker(new MemoryBudget(adminMemory)).serve(server, app);
+  return server;
+}
+
+/** A token is required wherever one is configured; beyond loopback the status is off without one. */
+function statusAccess(
+  { host }: Pick<Config['admin'], 'host'>,
+  { tokenSha256 }: Pick<Config['admin'], 'tokenSha256'>,
+  authorization: string | undefined,
+): ReturnType<AdminAppOptions['statusAccess']> {
+  if (tokenSha256 === undefined) return isLoopback(host) ? 'granted' : 'off';
+  return presentsToken(authorization, tokenSha256) ? 'granted' : 'denied';
+}
+
+/** `count` of a line: wrong tokens since the line before it. */
+function createWrongTokenLog({ log, monotonic }: Pick<AdminOptions, 'log' | 'monotonic'>): () => void {
+  let [count, loggedAt] = [0, Number.NEGATIVE_INFINITY];
+  return () => {
+    count += 1;
+    const now = monotonic();
+    if (now - loggedAt < repeatAfter) return;
+    log.message('warn', 'status requests with a wrong token', { count });
+    [count, loggedAt] = [0, now];
+  };
+}
