@@ -66,8 +66,10 @@ export interface StatusRecorderOptions extends WallClock, MonotonicClock {
   readonly digest: string;
 }
 
-/** Failed requests that are kept. */
+/** Failed requests that are shown. */
 const maxFailures = 100;
+/** Those of unknown callers: anybody can cause them, and they must not hide the others. */
+const maxUnknownCallers = 20;
 
 export function createStatusRecorder(options: StatusRecorderOptions): StatusRecorder {
   const { clock, names, digest } = options;
@@ -96,7 +98,10 @@ interface Environment {
 function createRequestRecorder({ clock, monotonic }: WallClock & MonotonicClock) {
   let environments = new Map<string, Environment>();
   let callers = new Map<string, Caller>();
-  const failures = new LastEntries<RecordedFailure>(maxFailures);
+  const failures = {
+    known: new LastEntries<RecordedFailure>(maxFailures),
+    unknown: new LastEntries<RecordedFailure>(maxUnknownCallers),
+  };
   return {
     requestFinished(context: RequestContext): void {
       const { environment = '', caller = '', reason, startedAt, durations } = context;
@@ -109,7 +114,7 @@ function createRequestRecorder({ clock, monotonic }: WallClock & MonotonicClock)
         if (reason === 'not-allowed') known.denied += 1;
         known.lastSeenAt = now;
       }
-      if (isFailed(context)) failures.add(failureOf(context, now));
+      if (isFailed(context)) failures[caller === '' ? 'unknown' : 'known'].add(failureOf(context, now));
     },
     gatewayResponded({ environment, status, clockSkew }: GatewayResponseEvent): void {
       const known = environments.get(environment);
@@ -127,7 +132,10 @@ function createRequestRecorder({ clock, monotonic }: WallClock & MonotonicClock)
       return known && { ...known.window.summary(monotonic()), clockSkew: known.clockSkew };
     },
     callers: (): CallerRecord[] => [...callers.values()],
-    failures: () => failures.newestFirst(),
+    failures: () =>
+      [...failures.known.newestFirst(), ...failures.unknown.newestFirst()]
+        .toSorted((a, b) => b.at - a.at)
+        .slice(0, maxFailures),
   };
 }
 

@@ -107,7 +107,9 @@ export const statusSchema = z.strictObject({
     list: z.array(key).describe('The last used first.'),
   }),
   callers: z.array(caller),
-  failures: z.array(failure).describe('The last 100 failed requests, newest first.'),
+  failures: z
+    .array(failure)
+    .describe('The last 100 failed requests, newest first; at most 20 of unknown callers.'),
   certificates: z.array(certificate),
   keySource: z.strictObject({
     type: z.enum(['vault', 'directory']),

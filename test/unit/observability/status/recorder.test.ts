@@ -159,6 +159,20 @@ it('a certificate is listed by the name that its metric has, until it is removed
   ]);
 });
 
+it('failed requests of unknown callers do not hide the others', () => {
+  const fail = (id: string, caller: object): void => {
+    now += 7;
+    finish({ id, reason: 'caller-unknown', ...caller });
+  };
+  for (let count = 0; count < 90; count += 1) fail(`known-${count}`, { caller: 'billing' });
+  for (let count = 0; count < 500; count += 1) fail(`unknown-${count}`, { caller: undefined });
+  fail('last', { caller: 'billing' });
+  const ids = recorder.failures().map(({ requestId }) => requestId);
+  expect(ids.slice(0, 2)).toEqual(['last', 'unknown-499']);
+  expect(ids.filter((id) => id.startsWith('unknown-'))).toHaveLength(20);
+  expect(ids.at(-1)).toBe('known-11');
+});
+
 it('a hundred thousand failed requests of every kind take as much memory as the last hundred', () => {
   const reasons: readonly Reason[] = ['overloaded', 'not-allowed', 'gateway-timeout', 'key-missing'];
   for (let count = 0; count < 100_000; count += 1) {
