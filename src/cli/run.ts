@@ -13,6 +13,7 @@ import { exitCode, type Io } from './shared/io.ts';
 import { systemErrorMessage, unexpectedErrorMessage } from './shared/system-error.ts';
 import { unknownCommand } from './shared/unknown-command.ts';
 import { simulate } from './simulate.ts';
+import { status } from './status/status.ts';
 
 type Command = (argv: readonly string[], io: Io, signals: Signals) => Promise<number>;
 
@@ -20,6 +21,7 @@ const commands = new Map<string, { readonly run: Command; readonly summary: stri
   ['serve', { run: serve, summary: 'Run the proxy' }],
   ['demo', { run: demo, summary: 'Run the proxy with a gateway simulator, for tests' }],
   ['simulate', { run: simulate, summary: 'Run the gateway simulator alone' }],
+  ['status', { run: status, summary: 'Show the status of a running instance' }],
   ['check', { run: check, summary: 'Validate a configuration file' }],
   ['explain', { run: explain, summary: 'Explain how a form is signed' }],
   ['keys', { run: keys, summary: 'Manage keys in Vault' }],
