@@ -28,7 +28,9 @@ const environment = z.strictObject({
   latency: z
     .strictObject({ p50: seconds, p99: seconds })
     .nullable()
-    .describe('Seconds from request to response over the last minute; null without requests.'),
+    .describe(
+      'Seconds from request to response over the last minute, at most a tenth too high; null without requests.',
+    ),
   clockSkew: seconds.nullable().describe('Seconds that the clock of the gateway is ahead; null if unknown.'),
 });
 
@@ -37,7 +39,7 @@ const keyVersion = z.strictObject({
   state: z
     .enum(keyStates)
     .describe(
-      '`in-use`: signs payments. `waiting`: newer than the one that the gateway accepts. `rejected`: the gateway rejected it. `replaced`: older, kept for a while. `unusable`: see `problem`.',
+      '`in-use`: signs payments. `waiting`: newer than the one that the gateway accepts. `rejected`: the gateway rejected it; it may still sign if there is no better one. `replaced`: older, kept for a while. `unusable`: see `problem`.',
     ),
   createdAt: time.nullable(),
   fingerprint: z.string().nullable().describe("SHA-256 over the public key's SPKI DER, hex; RSA keys only."),
@@ -52,7 +54,9 @@ const key = z.strictObject({
   signingVersion: z.int().nullable().describe('Version that signs payments; null if none is usable.'),
   versions: z.array(keyVersion).describe('Newest first.'),
   readAt: time.describe('When the key source was last read successfully.'),
-  staleSince: time.nullable().describe('Since when the cached keys are not fresh; null while they are.'),
+  staleSince: time
+    .nullable()
+    .describe('Since when the cached keys are outdated because they could not be read again; else null.'),
   nextRefreshAt: time
     .nullable()
     .describe('When a request reads the key source again; null: with the next request.'),
@@ -61,7 +65,7 @@ const key = z.strictObject({
 const caller = z.strictObject({
   name: z.string(),
   requests: count.describe('Since the start.'),
-  denied: count.describe('Requests since the start that no grant allowed.'),
+  denied: count.describe('Requests since the start that were rejected because no grant allowed them.'),
   lastSeenAt: time.nullable(),
 });
 
@@ -92,6 +96,10 @@ const certificate = z.strictObject({
 /** What `/status.json` returns. Times are ISO 8601 in UTC. */
 export const statusSchema = z.strictObject({
   at: time.describe('When this was put together.'),
+  runbookUrl: z
+    .string()
+    .nullable()
+    .describe('`admin.runbookUrl`, to which a `runbookSection` is appended; null: not configured.'),
   health: health,
   environments: z.array(environment),
   keys: z.strictObject({
@@ -115,8 +123,12 @@ export const statusSchema = z.strictObject({
     uptime: seconds,
   }),
   config: z.strictObject({
-    digest: z.string().describe('SHA-256 of the configuration in effect, hex.'),
-    loadedAt: time,
+    digest: z
+      .string()
+      .describe(
+        'SHA-256 of the configuration file in effect, hex, as `sha256sum` prints it: of the text before variables are substituted.',
+      ),
+    loadedAt: time.describe('When that file was loaded.'),
     reloadFailed: z.boolean().describe('Whether the last reload failed or requires a restart.'),
   }),
 });
