@@ -4,7 +4,7 @@ import { packageVersion } from '../util/package-info.ts';
 import { audit } from './audit/audit.ts';
 import { callers } from './callers.ts';
 import { check } from './check/check.ts';
-import { demo } from './demo/demo.ts';
+import { demoCommand } from './demo/demo.ts';
 import { explain } from './explain/explain.ts';
 import { keys } from './keys/keys.ts';
 import { serve } from './serve.ts';
@@ -19,7 +19,7 @@ type Command = (argv: readonly string[], io: Io, signals: Signals) => Promise<nu
 
 const commands = new Map<string, { readonly run: Command; readonly summary: string }>([
   ['serve', { run: serve, summary: 'Run the proxy' }],
-  ['demo', { run: demo, summary: 'Run the proxy with a gateway simulator, for tests' }],
+  ['demo', { run: demoCommand, summary: 'Run the proxy with a gateway simulator, for tests' }],
   ['simulate', { run: simulate, summary: 'Run the gateway simulator alone' }],
   ['status', { run: status, summary: 'Show the status of a running instance' }],
   ['check', { run: check, summary: 'Validate a configuration file' }],

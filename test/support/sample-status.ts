@@ -5,6 +5,7 @@ const fingerprint = (digit: string): string => digit.repeat(64);
 /** A status with something in each section, in the middle of a rotation. */
 export const sampleStatus: Status = {
   at: '2026-11-22T08:00:00.000Z',
+  runbookUrl: 'https://wiki.example/runbook',
   health: { ready: true, reasons: [], warnings: ['log-lines-dropped'] },
   environments: [
     {

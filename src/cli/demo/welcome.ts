@@ -1,3 +1,4 @@
+import { hostOf, isLoopback } from '../../config/url.ts';
 import { percentEncode } from '../../oauth1/encode.ts';
 import type { Scenario } from '../../simulator/scenario-schema.ts';
 import { demoEnvironment } from './config.ts';
@@ -11,6 +12,7 @@ export function welcome(
   const lines = [
     '',
     `Proxy:              ${proxyUrl}`,
+    ...(hasStatusPage(adminUrl) ? [`Status page:        ${adminUrl}/`] : []),
     `Metrics and health: ${adminUrl}/metrics`,
     `Gateway simulator:  ${gatewayUrl} (verifies every signature)`,
     `Its admin API:      ${gatewayAdminUrl} (journal of requests, faults, keys)`,
@@ -21,11 +23,25 @@ export function welcome(
       (line) => `  ${line}`,
     ),
     '',
-    "Add -H 'Accept: application/json' for JSON responses. Press Ctrl-C to stop.",
+    "Add -H 'Accept: application/json' for JSON responses.",
+    ...(hasStatusPage(adminUrl) ? rotationHint : []),
+    '',
+    'Press Ctrl-C to stop.',
     '',
     '',
   ];
   return lines.join('\n');
+}
+
+const rotationHint = [
+  '',
+  'Rotate a key, and watch it on the status page: countersign demo rotate',
+  '(in a checkout: npm run -s countersign -- demo rotate)',
+];
+
+/** Beyond loopback the page requires a token, and the demo has none. */
+function hasStatusPage(adminUrl: string): boolean {
+  return isLoopback(hostOf(new URL(adminUrl)));
 }
 
 /** Commands that work with this scenario. */

@@ -130,7 +130,7 @@ function certificates({ certificates: list }: Status, now: number): Section {
   };
 }
 
-function processLines({ keySource, process, config }: Status, now: number): string[] {
+function processLines({ keySource, process, config, runbookUrl }: Status, now: number): string[] {
   const { type, up, since: changedAt, problem, tokenExpiresAt } = keySource;
   const state = up === null ? 'not read yet' : up ? 'up' : 'DOWN';
   const parts = [
@@ -142,6 +142,7 @@ function processLines({ keySource, process, config }: Status, now: number): stri
     `Key source:     ${parts.join('; ')}`,
     `Process:        version ${process.version}, Node ${process.node}, up for ${since(process.startedAt, now)}`,
     `Configuration:  loaded ${since(config.loadedAt, now)} ago, SHA-256 ${config.digest}`,
+    ...(runbookUrl === null ? [] : [`Runbook:        ${runbookUrl}`]),
     ...(config.reloadFailed
       ? [
           '  The last reload failed or requires a restart: read the log, correct the file, then reload or restart.',
