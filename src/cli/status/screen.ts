@@ -33,8 +33,12 @@ export class Screen {
       hidden <= 0
         ? lines
         : [...lines.slice(0, rows - 1), `${hidden + 1} more lines: enlarge the window, or omit --watch`];
-    const text = shown.map((line) => `${line.slice(0, columns)}${clearLine}`).join('\r\n');
-    this.#terminal.write(`${home}${text}${clearBelow}`);
+    // Cleared before the text: after a full line the cursor is still on its last character.
+    const text = shown.map((line, index) => {
+      const clear = index === shown.length - 1 ? clearBelow : clearLine;
+      return `${clear}${line.slice(0, columns)}`;
+    });
+    this.#terminal.write(`${home}${text.join('\r\n')}`);
   }
 
   /** Shows the cursor and what was there before. */

@@ -53,7 +53,7 @@ describe('the screen', () => {
     screen.close();
     expect(given.written).toEqual([
       '\u001b[?1049h\u001b[?25l',
-      '\u001b[Hone\u001b[K\r\ntwo\u001b[K\u001b[J',
+      '\u001b[H\u001b[Kone\r\n\u001b[Jtwo',
       '\u001b[?25h\u001b[?1049l',
     ]);
   });
@@ -62,13 +62,13 @@ describe('the screen', () => {
     const given = terminal(60, 3);
     new Screen(given).draw(['x'.repeat(61), 'b', 'c', 'd']);
     expect(given.written.at(-1)).toBe(
-      `\u001b[H${'x'.repeat(60)}\u001b[K\r\nb\u001b[K\r\n2 more lines: enlarge the window, or omit --watch\u001b[K\u001b[J`,
+      `\u001b[H\u001b[K${'x'.repeat(60)}\r\n\u001b[Kb\r\n\u001b[J2 more lines: enlarge the window, or omit --watch`,
     );
   });
 
   it('fits exactly', () => {
     const given = terminal(60, 2);
     new Screen(given).draw(['a', 'b']);
-    expect(given.written.at(-1)).toBe('\u001b[Ha\u001b[K\r\nb\u001b[K\u001b[J');
+    expect(given.written.at(-1)).toBe('\u001b[H\u001b[Ka\r\n\u001b[Jb');
   });
 });
