@@ -39,7 +39,7 @@ export async function serve(argv: readonly string[], io: Io, signals: Signals): 
   const file = configFileOf(parsed.values.config) ?? '';
   const load = async (): Promise<LoadedConfig> => {
     const loaded = await loadConfig(file, builtInOperations, { lookUp: fromEnvironment });
-    return 'config' in loaded ? { config: withOverrides(loaded.config, read.overrides) } : loaded;
+    return 'config' in loaded ? { ...loaded, config: withOverrides(loaded.config, read.overrides) } : loaded;
   };
   return runService({ file, load }, io, signals);
 }

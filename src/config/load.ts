@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { access, constants, readFile, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { auditKeyFault } from '../audit/key.ts';
@@ -25,8 +26,14 @@ export interface LoadOptions {
   readonly certificatesAt?: number;
 }
 
+export interface ValidConfig {
+  readonly config: Config;
+  /** SHA-256 over the bytes of the file, hex: variables are not yet substituted, so it says nothing about a secret. */
+  readonly digest: string;
+}
+
 /** A valid configuration, or what is wrong with it. */
-export type LoadedConfig = { readonly config: Config } | { readonly problems: readonly Problem[] };
+export type LoadedConfig = ValidConfig | { readonly problems: readonly Problem[] };
 
 /**
  * Loads and validates a configuration file, and checks that the files it references are readable. All file paths in
@@ -39,7 +46,8 @@ export async function loadConfig(
 ): Promise<LoadedConfig> {
   const problem = await fileProblem(file);
   if (problem !== undefined) return { problems: [{ path: '', line: 0, message: problem }] };
-  const checked = validateConfig(await readFile(file, 'utf8'), { lookUp, builtIn });
+  const bytes = await readFile(file);
+  const checked = validateConfig(bytes.toString('utf8'), { lookUp, builtIn });
   if ('problems' in checked) return checked;
   const config = resolveFiles(checked.config, dirname(file));
   const problems = skipFiles ? [] : await referencedFileProblems(config, checked.lineOf);
@@ -47,7 +55,7 @@ export async function loadConfig(
   if (problems.length === 0 && !skipFiles && certificatesAt !== undefined) {
     problems.push(...(await certificateProblems(config, certificatesAt, checked.lineOf)));
   }
-  return problems.length === 0 ? { config } : { problems };
+  return problems.length === 0 ? { config, digest: hash('sha256', bytes) } : { problems };
 }
 
 async function referencedFileProblems(config: Config, lineOf: (path: Path) => number): Promise<Problem[]> {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { audit } from './schema/audit.ts';
-import { caller, revokedCertificates } from './schema/caller.ts';
+import { caller, revokedCertificates, tokenSha256 } from './schema/caller.ts';
 import { environments } from './schema/environment.ts';
 import { issuerName, jwtIssuer } from './schema/jwt-issuer.ts';
 import { keys, type vault } from './schema/keys.ts';
@@ -16,6 +16,7 @@ import {
   timeout,
   wholeNumber,
 } from './schema/values.ts';
+import { httpUrl } from './url.ts';
 
 const tls = z.strictObject({
   certFile: filePath.describe('PEM file of the certificate chain.'),
@@ -71,7 +72,15 @@ const admin = z.strictObject({
   allowedHosts: z
     .array(hostName)
     .default([])
-    .describe('Host names, besides IP addresses and localhost, that /metrics accepts in the Host header.'),
+    .describe(
+      'Host names, besides IP addresses and localhost, that /, /status.json and /metrics accept in the Host header.',
+    ),
+  tokenSha256: tokenSha256
+    .optional()
+    .describe(
+      'SHA-256 of the token for / and /status.json, 64 lowercase hex digits. Without it, they need no token if host is a loopback address, and are off otherwise.',
+    ),
+  runbookUrl: httpUrl.optional().describe('URL of your copy of deploy/runbook.md, for links in the status.'),
 });
 
 const signing = z.strictObject({
@@ -92,7 +101,9 @@ export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 export const configSchema = z.strictObject(
   {
     proxy: proxy.prefault({}).describe('The proxy port, where clients send their forms.'),
-    admin: admin.prefault({}).describe('The admin port, with /metrics, /healthz and /readyz.'),
+    admin: admin
+      .prefault({})
+      .describe('The admin port, with /, /status.json, /metrics, /healthz and /readyz.'),
     environments: environments.describe(
       'Environments by name, which is the first path segment of a request. Each has its own gateway.',
     ),

@@ -25,6 +25,17 @@ export interface CacheHit {
   readonly refreshDue: boolean;
 }
 
+/** A cached ring and when it is read again. Times are monotonic, in milliseconds. */
+export interface CachedRing {
+  readonly login: LoginRef;
+  readonly ring: KeyRing;
+  readonly readAt: number;
+  /** Since when it is outdated, if it could not be read again. */
+  readonly staleSince: number | undefined;
+  /** When a request reads it again; `undefined`: the next one does. */
+  readonly nextRefreshAt: number | undefined;
+}
+
 interface CacheEntry {
   readonly login: LoginRef;
   ring: KeyRing;
@@ -96,6 +107,14 @@ export class CacheStore {
   /** The stored ring of this login. Does not count as use. */
   peek(login: LoginRef): KeyRing | undefined {
     return this.#rings.peek(loginRefString(login))?.ring;
+  }
+
+  /** The rings that may be used, the last used first. Does not count as use. */
+  *cachedRings(): Generator<CachedRing> {
+    const now = this.#options.monotonic();
+    for (const entry of this.#rings.values()) {
+      if (!this.#isTooOld(entry, now)) yield describeEntry(entry, now);
+    }
   }
 
   /** Whether at least one login could be served if the source failed now. */
@@ -183,6 +202,21 @@ export class CacheStore {
   #isTooOld(entry: CacheEntry, now: number): boolean {
     return now - entry.readAt >= this.#settings.staleIfError;
   }
+}
+
+/** A ring that no request used since it became outdated is not stale: reading it again was not yet due. */
+function describeEntry(entry: CacheEntry, now: number): CachedRing {
+  const { login, ring, readAt, freshUntil, refresh } = entry;
+  const isFresh = now < freshUntil;
+  const wasDue = refresh.failures > 0 || now >= backgroundReadAt(entry);
+  const retryAt = refresh.remaining > 0 ? now + refresh.remaining : undefined;
+  return {
+    login,
+    ring,
+    readAt,
+    staleSince: !isFresh && wasDue ? freshUntil : undefined,
+    nextRefreshAt: isFresh ? freshUntil : retryAt,
+  };
 }
 
 /** Has the jitter of the TTL. */

@@ -3,7 +3,7 @@ import { ProxyError } from '../errors.ts';
 import type { BackoffOptions } from '../util/backoff.ts';
 import { type SetTimer, setTimer } from '../util/timer.ts';
 import { BackgroundRefresh } from './background-refresh.ts';
-import { CacheStore } from './cache-store.ts';
+import { type CachedRing, CacheStore } from './cache-store.ts';
 import { causeOf, keyMissing, nameOf, SourceUnavailable, sourceStateOf } from './errors.ts';
 import { FetchQueue } from './fetch-queue.ts';
 import type { CacheResult, KeyRing, KeySource, KeySourceObserver, LoginRef } from './key-source.ts';
@@ -86,6 +86,11 @@ export class KeyCache {
   /** The cached keys of a login. Neither reads the source nor counts as use. */
   cached(login: LoginRef): KeyRing | undefined {
     return this.#store.peek(login);
+  }
+
+  /** The rings that may be used, the last used first. Does not count as use. */
+  cachedRings(): Iterable<CachedRing> {
+    return this.#store.cachedRings();
   }
 
   /** Whether at least one login could be served if the source failed now. */

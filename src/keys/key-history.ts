@@ -55,7 +55,7 @@ export class KeyHistory {
     this.#keys = keys;
     if (keys.length === known.length && keys.every((key, index) => isSame(key, known[index]))) return;
     this.#rejections = this.#rejections.filter(({ key }) => includes(keys, key));
-    if (this.#acceptedAmong(keys) === undefined) this.#lastAccepted = undefined;
+    if (this.acceptedAmong(keys) === undefined) this.#lastAccepted = undefined;
     this.#acceptances = this.#acceptances.filter(({ key }) => includes(keys, key));
     this.#rejectedWithAnyKey.clear();
     this.#contradicted.clear();
@@ -70,7 +70,7 @@ export class KeyHistory {
   select([newest, ...others]: UsableKeys, policy: RetryPolicy): UsableKey {
     if (others.length === 0) return newest;
     const keys = [newest, ...others];
-    const accepted = this.#acceptedAmong(keys);
+    const accepted = this.acceptedAmong(keys);
     if (policy === 'retryable') return this.#wasRejected(newest) ? (accepted ?? newest) : newest;
     const inOrder = [...new Set([accepted ?? newest, ...keys])];
     const unrejected = inOrder.find((key) => !this.isRejected(key));
@@ -97,9 +97,14 @@ export class KeyHistory {
     return selectionReason(key, this.#keys, this.#lastAccepted?.key, this.isRejected(key));
   }
 
+  /** The key that the gateway accepted last, if it is one of these. */
+  acceptedAmong(keys: readonly UsableKey[]): UsableKey | undefined {
+    return keys.find((key) => isSame(key, this.#lastAccepted?.key));
+  }
+
   /** Whether payments avoid their preferred key. A trial in flight may then find a better one. */
   isInDoubt(keys: UsableKeys): boolean {
-    return this.isRejected(this.#acceptedAmong(keys) ?? keys[0]);
+    return this.isRejected(this.acceptedAmong(keys) ?? keys[0]);
   }
 
   /** Whether there is a newer key than the last accepted one, which the gateway may be about to drop. */
@@ -125,7 +130,7 @@ export class KeyHistory {
   nextCandidate(operation: string, tried: readonly UsableKey[], now: number): UsableKey | undefined {
     const isDue = (key: UsableKey): boolean => this.#find(key)?.steps.get(operation)?.isDue(now) ?? true;
     const due = this.#keys.filter((key) => !includes(tried, key) && isDue(key));
-    return this.#acceptedAmong(due) ?? due[0];
+    return this.acceptedAmong(due) ?? due[0];
   }
 
   /** A key was tried as a fallback and not accepted: it backs off. */
@@ -216,10 +221,6 @@ export class KeyHistory {
     const first = rejections.byOperation.get(operation)?.first ?? now;
     rejections.byOperation.set(operation, { first, last: now });
     if (policy === 'single-attempt') rejections.lastSingleAttempt = now;
-  }
-
-  #acceptedAmong(keys: readonly UsableKey[]): UsableKey | undefined {
-    return keys.find((key) => isSame(key, this.#lastAccepted?.key));
   }
 
   #wasRejectedBy(key: UsableKey, operation: string): boolean {

@@ -3,7 +3,8 @@ import type { KeyKind } from '../oauth1/methods.ts';
 import { KeyHistory, type KeyUse, type RetryPolicy, type UsableKeys } from './key-history.ts';
 import { type KeyFallbackObserver, KeyRetry, type KeyRetryCallbacks, type Verdict } from './key-retry.ts';
 import type { KeyRing, KeySourceObserver, LoginRef, UsableKey } from './key-source.ts';
-import { loginRefString } from './login-ref.ts';
+import { describeKeys, type KeyDescription } from './key-state.ts';
+import { keyName } from './login-ref.ts';
 import { usableKeys } from './ring.ts';
 import { type RingRefresh, RingRefreshes } from './ring-refreshes.ts';
 import type { SelectionReason } from './selection-reason.ts';
@@ -89,6 +90,14 @@ export class KeySelector {
   /** Why the key is the one to sign with now, for the log. */
   reasonFor(login: LoginRef, key: UsableKey): SelectionReason {
     return this.#stateOf(login, key.kind).history.reasonFor(key);
+  }
+
+  /** What becomes of each version of a cached ring. Changes nothing, and keeps nothing about the login. */
+  describe(login: LoginRef, kind: KeyKind, ring: KeyRing): KeyDescription {
+    const { clock, rotationGracePeriod } = this.#options;
+    const history = this.#states.get(keyName(login, kind))?.history ?? new KeyHistory();
+    const entries = ring.filter((entry) => entry.kind === kind);
+    return describeKeys(entries, history, clock(), rotationGracePeriod);
   }
 
   recordAccepted(login: LoginRef, use: KeyUse): void {
@@ -215,7 +224,7 @@ export class KeySelector {
 
   /** Only for logins that have keys: a client can invent any number of names. */
   #stateOf(login: LoginRef, kind: KeyKind): State {
-    const name = `${loginRefString(login)}/${kind}`;
+    const name = keyName(login, kind);
     const known = this.#states.get(name);
     if (known !== undefined) return known;
     const state: State = { history: new KeyHistory() };

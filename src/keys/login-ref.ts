@@ -1,4 +1,5 @@
 import { environmentPattern, isIdentifier } from '../identifiers.ts';
+import type { KeyKind } from '../oauth1/methods.ts';
 import type { LoginRef } from './key-source.ts';
 
 /**
@@ -15,4 +16,9 @@ export function assertLoginRef({ environment, login }: LoginRef): void {
 /** Unambiguous, for map keys: neither name can contain a `/`. */
 export function loginRefString({ environment, login }: LoginRef): string {
   return `${environment}/${login}`;
+}
+
+/** As {@link loginRefString}, for one kind of its keys. */
+export function keyName(login: LoginRef, kind: KeyKind): string {
+  return `${loginRefString(login)}/${kind}`;
 }

@@ -22,15 +22,8 @@ export function usableKeys(
   now: number,
   rotationGracePeriod: number,
 ): UsableKeys {
-  const ofKind = ring.filter(
-    (entry) =>
-      entry.kind === kind &&
-      (entry.supersededAt === undefined || now - entry.supersededAt.getTime() <= rotationGracePeriod),
-  );
-  const usable = ofKind.filter((entry): entry is UsableKey => 'key' in entry);
-  const [newest, ...others] = usable.filter(
-    (entry, index) => !usable.slice(0, index).some((newer) => sameKey(newer, entry)),
-  );
+  const ofKind = ring.filter((entry) => entry.kind === kind && isInGrace(entry, now, rotationGracePeriod));
+  const [newest, ...others] = distinctKeys(ofKind);
   if (newest !== undefined) return [newest, ...others];
   const broken = ofKind.find((entry) => 'problem' in entry);
   const name = `login "${login.login}" in environment "${login.environment}"`;
@@ -40,4 +33,15 @@ export function usableKeys(
   const field =
     kind === 'control_key' ? 'control key (field control_key)' : 'RSA private key (field private_key)';
   throw new ProxyError('key-missing', `No ${field} for ${name}. Ask the platform team to add it.`);
+}
+
+/** The usable ones of these, equal keys once. @param entries of one kind, newest first */
+export function distinctKeys(entries: KeyRing): UsableKey[] {
+  const usable = entries.filter((entry): entry is UsableKey => 'key' in entry);
+  return usable.filter((entry, index) => !usable.slice(0, index).some((newer) => sameKey(newer, entry)));
+}
+
+/** Whether a version is the current one, or was superseded within the grace period in milliseconds. */
+export function isInGrace({ supersededAt }: KeyRing[number], now: number, gracePeriod: number): boolean {
+  return supersededAt === undefined || now - supersededAt.getTime() <= gracePeriod;
 }

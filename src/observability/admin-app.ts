@@ -9,6 +9,8 @@ import helmet from 'helmet';
 import { isKnownHost } from '../util/known-host.ts';
 import { prefersOpenMetrics } from './accept.ts';
 import type { Readiness } from './readiness.ts';
+import { renderStatusPage } from './status/page.ts';
+import type { Status } from './status/schema.ts';
 
 export interface MetricsPage {
   readonly contentType: string;
@@ -18,11 +20,14 @@ export interface MetricsPage {
 export interface AdminAppOptions {
   readonly page: (openMetrics: boolean) => Promise<MetricsPage>;
   readonly readiness: () => Readiness;
+  readonly status: () => Promise<Status>;
+  /** Whether a request with this `Authorization` header may see the status; `off`: no request may. */
+  readonly statusAccess: (authorization: string | undefined) => 'granted' | 'denied' | 'off';
   /** Host names besides IP addresses and `localhost` under which pages, not probes, are served. */
   readonly allowedHosts?: readonly string[];
 }
 
-/** The app of the admin port: `/metrics`, `/healthz` and `/readyz`, GET and HEAD only. Does not listen. */
+/** The app of the admin port: status, metrics and probes, GET and HEAD only. Does not listen. */
 export function createAdminApp(options: AdminAppOptions): Express {
   const app = express();
   app.enable('strict routing');
@@ -30,6 +35,19 @@ export function createAdminApp(options: AdminAppOptions): Express {
   app.disable('etag');
   app.use(helmet(), allowGetAndHead);
   app.get('/metrics', rejectUnknownHosts(options), metrics(options));
+  app.get(['/', '/status.json'], rejectUnknownHosts(options), guardStatus(options));
+  app.get('/', async (_request, response) => {
+    response
+      .set('Cache-Control', 'no-store')
+      .type('html')
+      .send(renderStatusPage(await options.status()));
+  });
+  app.get('/status.json', async (_request, response) => {
+    response
+      .set('Cache-Control', 'no-store')
+      .type('json')
+      .send(`${JSON.stringify(await options.status())}\n`);
+  });
   app.get('/healthz', (_request, response) => {
     plain(response, 200, 'ok');
   });
@@ -54,6 +72,22 @@ function metrics({ page }: AdminAppOptions): (request: Request, response: Respon
   };
 }
 
+const statusOff =
+  'The status is off: admin.host is not a loopback address, and admin.tokenSha256 is not set. Set it to the hash that "countersign callers token" prints beside a new token.';
+const statusDenied =
+  'The status needs the token whose hash is admin.tokenSha256. Send "Authorization: Bearer <token>", or in a browser any user name with the token as the password.';
+
+/** No limit to guesses that would also keep operators out: a token has 256 random bits. */
+function guardStatus({ statusAccess }: AdminAppOptions): RequestHandler {
+  return (request, response, next) => {
+    const access = statusAccess(request.headers.authorization);
+    if (access === 'granted') return next();
+    if (access === 'off') return plain(response, 404, statusOff);
+    response.set('WWW-Authenticate', 'Basic realm="Countersign status", charset="UTF-8"');
+    plain(response, 401, statusDenied);
+  };
+}
+
 /** Probes are exempt: their responses hold nothing that another site must not read. */
 function rejectUnknownHosts({ allowedHosts = [] }: AdminAppOptions): RequestHandler {
   return (request, response, next) => {
@@ -69,7 +103,7 @@ function allowGetAndHead(request: Request, response: Response, next: NextFunctio
 
 /** Express's own handler would print the stack. Four parameters make it an error handler. */
 function errorHandler(_error: unknown, _request: Request, response: Response, _next: NextFunction): void {
-  plain(response, 500, 'failed to render metrics');
+  plain(response, 500, 'failed to render the page');
 }
 
 function plain(response: Response, status: number, text: string): void {

@@ -66,6 +66,8 @@ export class LoginRedactor {
       keyRingUpdated: (login, ring, removal) => {
         if (this.#isAllowed(login.login)) metrics.keyRingUpdated(login, ring, removal);
       },
+      keySourceUp: (up, cause) => metrics.keySourceUp(up, cause && this.text(cause)),
+      loginFailed: (problem) => metrics.loginFailed(this.text(problem)),
       keyFallback: (login, kind, to) => {
         if (this.#isAllowed(login.login)) metrics.keyFallback(login, kind, to);
       },

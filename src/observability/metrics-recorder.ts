@@ -14,6 +14,11 @@ const certificateNames: Readonly<Record<CertificateInUse['role'], Record<Certifi
     gateway: { cert: 'gateway-client', ca: 'gateway-ca' },
   };
 
+/** The label `certificate`. */
+export function certificateName({ role, part }: CertificateInUse): string {
+  return certificateNames[role][part];
+}
+
 /** Turns events into metrics. @param labels returns the labels of the current configuration */
 export function createMetricsRecorder(metrics: Metrics, labels: () => Labels): MetricsObserver {
   const keys = createKeyMetrics(metrics);
@@ -57,9 +62,9 @@ export function createMetricsRecorder(metrics: Metrics, labels: () => Labels): M
 }
 
 function certificateRecorder(metrics: Metrics, labels: () => Labels) {
-  const labelsOf = ({ role, part, environment }: CertificateInUse) => ({
-    certificate: certificateNames[role][part],
-    ...labels().environment(environment),
+  const labelsOf = (certificate: CertificateInUse) => ({
+    certificate: certificateName(certificate),
+    ...labels().environment(certificate.environment),
   });
   return {
     certificateLoaded(certificate, { from, until }) {

@@ -32,6 +32,11 @@ export class ConcurrencyLimiter {
       release(this.#callers, caller);
     };
   }
+
+  /** Requests to the environment in flight. */
+  inFlight(environment: string): number {
+    return this.#environments.get(environment) ?? 0;
+  }
 }
 
 function release(inFlight: Map<string, number>, name: string): void {

@@ -118,7 +118,7 @@ function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: s
       else logRing(log, login, ring);
     },
     keySourceUp: (up, cause = 'unknown') => {
-      metrics.keySourceUp(up);
+      metrics.keySourceUp(up, cause);
       if (up) outage.answered();
       else outage.failed(cause);
     },

@@ -1,18 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
-import { fromEnvironment } from '../config/load.ts';
+import { fromEnvironment, type ValidConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
-import { createRoutes } from '../gateway/router.ts';
-import { type AdminAppOptions, createAdminApp } from '../observability/admin-app.ts';
-import { createAdminServer } from '../observability/admin-listener.ts';
+import { createRoutes, type Routes } from '../gateway/router.ts';
 import { createDecisionLog } from '../observability/decision-log.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
 import { sampleRejections } from '../observability/log-sampling.ts';
 import { LoginRedactor } from '../observability/login-redactor.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
-import { createPrometheus, type Prometheus } from '../observability/prometheus.ts';
+import { createPrometheus } from '../observability/prometheus.ts';
+import { createStatusRecorder } from '../observability/status/recorder.ts';
 import { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
-import { ConnectionTracker } from '../proxy/inbound/connection-tracker.ts';
 import {
   createListener,
   type Listener,
@@ -26,7 +24,7 @@ import type { TlsUser } from '../tls/files.ts';
 import type { TlsMaterial } from '../tls/material.ts';
 import { closeServer } from '../util/listen.ts';
 import { packageVersion } from '../util/package-info.ts';
-import { shareTurn } from '../util/share-turn.ts';
+import { createAdmin } from './admin.ts';
 import { type Audit, closingOnError, openAudit } from './audit.ts';
 import { CertificateFiles, type Certificates, materialOf } from './certificates.ts';
 import { listenOn } from './listen.ts';
@@ -34,6 +32,7 @@ import { createNonceGenerator } from './nonce.ts';
 import { fieldsForRestart, fitForListener } from './restart-fields.ts';
 import { labelDomainOf, loginsIn, type Runtime, type RuntimeOptions, startRuntime } from './runtime.ts';
 import { abort, shutDown } from './shutdown.ts';
+import { withStatus } from './status-events.ts';
 import { system } from './system.ts';
 import { signingConcurrency } from './thread-pool.ts';
 
@@ -47,7 +46,7 @@ export interface Service {
    * @returns the fields that differ from those the process started with, and require a restart
    * @throws Error for unreadable files; the current configuration stays active
    */
-  reload(config: Config): Promise<readonly string[]>;
+  reload(loaded: ValidConfig): Promise<readonly string[]>;
   /** Follows an audit file that was renamed. @throws Error if its key cannot be read; the previous one stays in use */
   reopenAudit(): Promise<void>;
   /** Sets the metric for whether the last loaded configuration is fully in effect. */
@@ -68,8 +67,6 @@ export interface Service {
 const minute = 60_000;
 /** Milliseconds to write the last audit records. */
 const auditTimeout = { stop: 2_000, abort: 500 };
-/** Maximum buffered bytes on the admin port; a scrape or a probe takes a few hundred. */
-const adminMemory = 1_048_576;
 
 /** Tests replace some of these. */
 export type ServiceOptions = Pick<RuntimeOptions, 'log'> &
@@ -81,10 +78,10 @@ export type ServiceOptions = Pick<RuntimeOptions, 'log'> &
   };
 
 /** @throws Error of `listen`, or for unreadable files */
-export async function startService(config: Config, overrides: ServiceOptions): Promise<Service> {
-  const redactor = new LoginRedactor(loginsIn(config));
+export async function startService(loaded: ValidConfig, overrides: ServiceOptions): Promise<Service> {
+  const { config } = loaded;
   const routes = createRoutes(config);
-  const metrics = redactor.metrics(createPrometheus({ version: packageVersion(), ...labelDomainOf(routes) }));
+  const { redactor, recorder, metrics } = createObservers(loaded, routes, overrides);
   const certificates = new CertificateFiles({ log: redactor.log(overrides.log), metrics });
   const first = await certificates.prepare(config);
   certificates.use(first);
@@ -92,14 +89,10 @@ export async function startService(config: Config, overrides: ServiceOptions): P
   const options = createRuntimeOptions(config, overrides, redactor, metrics, audit);
   let runtime = await closingOnError(audit, auditTimeout.stop, () => startRuntime(routes, first, options));
   let draining = false;
-  const listener = createListener(config.proxy, {
-    ...options,
-    handle: (request, response) => runtime.handle(request, response),
-    tls: listenerTlsOf(first),
-    connectionRejected: () => metrics.connectionRejected(),
-    requestRejected: recordRejection(options),
-  });
-  const admin = createAdmin(config, metrics, () => runtime.readiness(draining));
+  const listener = createProxyListener(config, listenerTlsOf(first), options, () => runtime);
+  const readiness = () => runtime.readiness(draining);
+  const sources = { ...options, metrics, recorder, readiness, runtime: () => runtime };
+  const admin = createAdmin(config.admin, sources);
   const [proxyUrl, adminUrl] = await openPorts(config, listener, admin).catch(async (error: unknown) => {
     await Promise.all([runtime.stop(), audit?.close(auditTimeout.stop)]);
     throw error;
@@ -110,7 +103,7 @@ export async function startService(config: Config, overrides: ServiceOptions): P
   return {
     proxyUrl,
     adminUrl,
-    async reload(next) {
+    async reload({ config: next, digest: nextDigest }) {
       const prepared = await certificates.prepare(fitForListener(config, next));
       if (draining) throw new Error('the process is shutting down');
       redactor.allow(loginsIn(next));
@@ -119,6 +112,7 @@ export async function startService(config: Config, overrides: ServiceOptions): P
       void runtime.stop(started);
       runtime = started;
       metrics.reconfigure(labelDomainOf(nextRoutes));
+      recorder.configApplied(nextDigest);
       certificates.use(prepared);
       updateListener(listener, options.memory, next, listenerTlsOf(prepared));
       return fieldsForRestart(config, next);
@@ -143,23 +137,32 @@ export async function startService(config: Config, overrides: ServiceOptions): P
   };
 }
 
+function createObservers({ config, digest }: ValidConfig, routes: Routes, overrides: ServiceOptions) {
+  const redactor = new LoginRedactor(loginsIn(config));
+  const names = labelDomainOf(routes);
+  const recorder = createStatusRecorder({ ...system, ...overrides, names, digest });
+  const prometheus = createPrometheus({ version: packageVersion(), ...names });
+  return { redactor, recorder, metrics: redactor.metrics(withStatus(prometheus, recorder)) };
+}
+
+function createProxyListener(
+  { proxy }: Config,
+  tls: ListenerTls | undefined,
+  options: RuntimeOptions,
+  runtime: () => Runtime,
+): Listener {
+  return createListener(proxy, {
+    ...options,
+    handle: (request, response) => runtime().handle(request, response),
+    tls,
+    connectionRejected: () => options.metrics.connectionRejected(),
+    requestRejected: recordRejection(options),
+  });
+}
+
 function openPorts({ proxy, admin }: Config, { server }: Listener, adminServer: Server) {
   const scheme = proxy.tls === undefined ? 'http' : 'https';
   return listenOn([server, proxy, scheme], [adminServer, admin, 'http']);
-}
-
-function createAdmin(
-  { admin }: Config,
-  metrics: Prometheus,
-  readiness: AdminAppOptions['readiness'],
-): Server {
-  const [text, openMetricsText] = [shareTurn(() => metrics.page(false)), shareTurn(() => metrics.page(true))];
-  const page: AdminAppOptions['page'] = (openMetrics) => (openMetrics ? openMetricsText() : text());
-  const server = createAdminServer(admin.maxConnections);
-  // One request per connection at a time, as on the proxy port.
-  const app = createAdminApp({ page, readiness, allowedHosts: admin.allowedHosts });
-  new ConnectionTracker(new MemoryBudget(adminMemory)).serve(server, app);
-  return server;
 }
 
 /** What survives a reload of the configuration. */

@@ -12,8 +12,14 @@ let state: Readiness;
 let server: Server;
 let origin: string;
 
-async function serve(options: AdminAppOptions): Promise<void> {
-  server = createServer(createAdminApp(options));
+async function serve(options: Partial<AdminAppOptions> = {}): Promise<void> {
+  const defaults: AdminAppOptions = {
+    page: (openMetrics) => metrics.page(openMetrics),
+    readiness: () => state,
+    status: () => Promise.reject(new Error('not part of these tests')),
+    statusAccess: () => 'off',
+  };
+  server = createServer(createAdminApp({ ...defaults, ...options }));
   origin = `http://127.0.0.1:${(await listen(server)).port}`;
 }
 
@@ -23,7 +29,7 @@ function get(path: string, init?: RequestInit): Promise<Response> {
 
 beforeEach(async () => {
   state = { ready: true, reasons: [], warnings: [] };
-  await serve({ page: (openMetrics) => metrics.page(openMetrics), readiness: () => state });
+  await serve();
 });
 
 afterEach(async () => {
@@ -75,10 +81,10 @@ describe('/metrics', () => {
   it('that cannot be rendered is a 500 without the error text', async () => {
     const broken = () => Promise.reject(new Error('s3cret detail'));
     server.close();
-    await serve({ page: broken, readiness: () => state });
+    await serve({ page: broken });
     const response = await get('/metrics');
     expect(response.status).toBe(500);
-    expect(await response.text()).toBe('failed to render metrics\n');
+    expect(await response.text()).toBe('failed to render the page\n');
   });
 });
 
@@ -92,8 +98,7 @@ function getWithHost(path: string, host: string | undefined): Promise<number> {
 describe('the Host header', () => {
   beforeEach(async () => {
     server.close();
-    const page = (openMetrics: boolean) => metrics.page(openMetrics);
-    await serve({ page, readiness: () => state, allowedHosts: ['pay-admin.prod.svc', 'countersign'] });
+    await serve({ allowedHosts: ['pay-admin.prod.svc', 'countersign'] });
   });
 
   it.each([

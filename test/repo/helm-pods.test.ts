@@ -28,7 +28,12 @@ afterEach(() => {
 async function startAdminPort(ready: boolean): Promise<number> {
   const page = async () => ({ contentType: 'text/plain', body: '' });
   const server = createServer(
-    createAdminApp({ page, readiness: () => ({ ready, reasons: [], warnings: [] }) }),
+    createAdminApp({
+      page,
+      readiness: () => ({ ready, reasons: [], warnings: [] }),
+      status: () => Promise.reject(new Error('not part of this test')),
+      statusAccess: () => 'off',
+    }),
   );
   servers.push(server);
   await once(server.listen(0, '127.0.0.1'), 'listening');

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { configSchema } from '../../src/config/schema.ts';
@@ -55,7 +56,8 @@ export async function startProxy(options: ProxyOptions = {}): Promise<TestProxy>
   const log = createLogger(logLevel, { write: (text: string) => void chunks.push(text) });
   const configOf = (overrides: Partial<ConfigInput> = {}) => {
     const inFolder = { source: 'directory', directory: folder.path } as const;
-    return configSchema.parse(configFor(gateway, { keys: inFolder, ...overrides }, sandbox));
+    const input = configFor(gateway, { keys: inFolder, ...overrides }, sandbox);
+    return { config: configSchema.parse(input), digest: hash('sha256', JSON.stringify(input)) };
   };
   const service = await startService(configOf(config), { ...options, log });
   // Like `countersign serve`.

@@ -70,7 +70,7 @@ export async function loadDemoConfig(
   const lookUp = (name: string): string | undefined => variables.get(name);
   const loaded = await loadConfig(demoConfigFile, builtInOperations, { lookUp });
   if (settings === undefined || 'problems' in loaded) return loaded;
-  return { config: withSettings(loaded.config, settings) };
+  return { ...loaded, config: withSettings(loaded.config, settings) };
 }
 
 /** The configuration with other ports, and an environment that fits the scenario. */

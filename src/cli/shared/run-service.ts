@@ -1,4 +1,4 @@
-import type { LoadedConfig } from '../../config/load.ts';
+import type { LoadedConfig, ValidConfig } from '../../config/load.ts';
 import type { Config } from '../../config/schema.ts';
 import type { Logger } from '../../observability/logger.ts';
 import { warnOfDescriptorLimit } from '../../server/descriptor-limit.ts';
@@ -33,7 +33,7 @@ export async function runService(source: ServiceSource, io: Io, signals: Signals
   const opened = openLog(loaded.config.log.level);
   const { log, destination } = opened;
   try {
-    const service = await start(loaded.config, source, opened, io);
+    const service = await start(loaded, source, opened, io);
     if (service === undefined) return exitCode.failed;
     logStart(loaded.config, service, log);
     destination.write(await greetingOf(source, service));
@@ -45,19 +45,19 @@ export async function runService(source: ServiceSource, io: Io, signals: Signals
 }
 
 async function start(
-  config: Config,
+  loaded: ValidConfig,
   { acceptUnknownTokens = false }: ServiceSource,
   { log, destination, flush }: OpenLog,
   io: Io,
 ): Promise<Service | undefined> {
   const guard = installCrashHandlers(log, flush);
   try {
-    const service = await startService(config, { log, logDestination: destination, acceptUnknownTokens });
+    const service = await startService(loaded, { log, logDestination: destination, acceptUnknownTokens });
     service.configLoaded(true);
     guard.beforeExit(() => service.abort());
     return service;
   } catch (error) {
-    io.err(`Countersign cannot start: ${describeStartError(error, config)}`);
+    io.err(`Countersign cannot start: ${describeStartError(error, loaded.config)}`);
     return undefined;
   }
 }
@@ -103,7 +103,7 @@ async function reloadConfig({ file, load }: ServiceSource, service: Service, log
       service.configLoaded(false);
       return;
     }
-    const fields = await service.reload(loaded.config);
+    const fields = await service.reload(loaded);
     service.configLoaded(fields.length === 0);
     if (fields.length === 0) log.message('info', 'configuration reloaded');
     else

@@ -11,21 +11,22 @@ const emptyTokenDigests: ReadonlySet<string> = new Set(
   ['', '\n', '\r\n'].map((text) => createHash('sha256').update(text).digest('hex')),
 );
 
+export const tokenSha256 = z
+  .string()
+  .regex(
+    /^[0-9a-f]{64}$/,
+    'must be 64 lowercase hex digits and nothing else: printf %s "$TOKEN" | sha256sum | cut -c1-64',
+  )
+  .refine(
+    (digest) => !emptyTokenDigests.has(digest),
+    'is the digest of an empty token: a variable was empty. Create a token with "countersign callers token"',
+  );
+
 /** One way for a caller to authenticate. */
 export const credential = z.union(
   [
     z.strictObject({
-      tokenSha256: z
-        .string()
-        .regex(
-          /^[0-9a-f]{64}$/,
-          'must be 64 lowercase hex digits and nothing else: printf %s "$TOKEN" | sha256sum | cut -c1-64',
-        )
-        .refine(
-          (digest) => !emptyTokenDigests.has(digest),
-          'is the digest of an empty token: a variable was empty. Create a token with "countersign callers token"',
-        )
-        .describe('SHA-256 of a bearer token, 64 lowercase hex digits.'),
+      tokenSha256: tokenSha256.describe('SHA-256 of a bearer token, 64 lowercase hex digits.'),
     }),
     z.strictObject({
       certificateUri: text.describe('URI in the client certificate, such as a SPIFFE ID.'),

@@ -1,0 +1,44 @@
+import type { KeyHistory } from './key-history.ts';
+import type { KeyRing, UsableKey } from './key-source.ts';
+import { distinctKeys, isInGrace } from './ring.ts';
+
+/**
+ * What becomes of a version: it signs payments (`in-use`), it is newer than the one that the gateway accepts (`waiting`),
+ * the gateway rejected it (`rejected`), it is older (`replaced`), or it cannot be used (`unusable`).
+ */
+export type KeyState = 'in-use' | 'waiting' | 'rejected' | 'replaced' | 'unusable';
+
+export interface KeyDescription {
+  /** Newest first; equal keys of several versions once, with their newest version. */
+  readonly versions: readonly { readonly entry: KeyRing[number]; readonly state: KeyState }[];
+  /** The key that signs payments. */
+  readonly signing: UsableKey | undefined;
+}
+
+/**
+ * The versions of one login and kind. Changes nothing.
+ *
+ * @param entries of one kind, newest first
+ * @param now milliseconds since 1970
+ * @param gracePeriod milliseconds
+ */
+export function describeKeys(
+  entries: KeyRing,
+  history: KeyHistory,
+  now: number,
+  gracePeriod: number,
+): KeyDescription {
+  const [newest, ...others] = distinctKeys(entries.filter((entry) => isInGrace(entry, now, gracePeriod)));
+  const signing = newest && history.select([newest, ...others], 'single-attempt');
+  const distinct = distinctKeys(entries);
+  const shown = entries.filter((entry) => !('key' in entry) || distinct.includes(entry));
+  const trusted = signing !== undefined && !history.isRejected(signing) ? signing : undefined;
+  const best = history.acceptedAmong(distinct) ?? trusted;
+  const stateOf = (entry: KeyRing[number], index: number): KeyState => {
+    if (!('key' in entry)) return 'unusable';
+    if (entry === trusted) return 'in-use';
+    if (best !== undefined && index < shown.indexOf(best)) return 'waiting';
+    return history.isRejected(entry) ? 'rejected' : 'replaced';
+  };
+  return { versions: shown.map((entry, index) => ({ entry, state: stateOf(entry, index) })), signing };
+}

@@ -1,0 +1,77 @@
+import type { Reason } from '../../errors.ts';
+import { isPaymentServerError, type Rejection, type RequestContext } from '../../request-context.ts';
+import type { FailedRequest } from './schema.ts';
+
+/** `reason` of our own errors, the cause of a 403 of the gateway, or another status of the gateway. */
+export type FailureCause = Reason | Rejection | 'gateway-status';
+
+/** A failed request without what depends on when somebody looks. `at`: milliseconds since 1970. */
+export type RecordedFailure = Omit<FailedRequest, 'at'> & { readonly at: number };
+
+/** Sections of deploy/runbook.md. `null`: there is none, since the caller has to act on it. */
+export const runbookSections: Readonly<Record<FailureCause, string | null>> = {
+  'method-not-allowed': '#invalid-request',
+  'unsupported-media-type': '#invalid-request',
+  'too-large': '#invalid-request',
+  'malformed-form': '#invalid-request',
+  'query-not-allowed': '#invalid-request',
+  'reserved-parameter': '#invalid-request',
+  'parameter-invalid': '#invalid-request',
+  'login-missing': '#invalid-request',
+  'login-conflict': '#invalid-request',
+  'bad-request': '#invalid-request',
+  'unknown-route': '#invalid-request',
+  'request-timeout': '#incomplete-request',
+  'caller-gone': '#incomplete-request',
+  'caller-unknown': '#countersignauthorizationdenials',
+  'caller-limit': '#countersignsaturated',
+  'issuer-unavailable': '#countersignjwtkeysstale',
+  'not-allowed': '#countersignauthorizationdenials',
+  overloaded: '#countersignsaturated',
+  'shutting-down': '#shutting-down',
+  'key-source-unavailable': '#countersignkeysourcedown',
+  'audit-unavailable': '#countersignauditunavailable',
+  'key-missing': '#key-missing',
+  'key-unusable': '#countersignkeyunusable',
+  'gateway-unreachable': '#gateway-unreachable',
+  'gateway-timeout': '#no-complete-gateway-response',
+  'gateway-reset': '#no-complete-gateway-response',
+  'gateway-reply-invalid': '#no-complete-gateway-response',
+  internal: '#internal-error',
+  'current-key': '#countersigngatewayrejections',
+  'other-key': '#countersigngatewayrejections',
+  'clock-skew': '#countersignclockskew',
+  'gateway-status': null,
+};
+
+/** A server error for a payment leaves its outcome uncertain, whatever its status. */
+const paymentServerError = '#countersignpaymentservererror';
+
+/** Whether Countersign or the gateway responded with an error, or there was no response. */
+export function isFailed({ reason, gatewayStatus = 0 }: RequestContext): boolean {
+  return reason !== undefined || gatewayStatus >= 400;
+}
+
+/** Copies what is shown, so that the rest of the request is not kept. @param at milliseconds since 1970 */
+export function failureOf(context: RequestContext, at: number): RecordedFailure {
+  const { id, caller, environment, operation, login, status, outcome } = context;
+  const cause = causeOf(context);
+  return {
+    at,
+    requestId: id,
+    caller: caller ?? null,
+    environment: environment ?? null,
+    operation: operation ?? null,
+    login: login ?? null,
+    status: status ?? null,
+    outcome,
+    cause,
+    runbookSection: isPaymentServerError(context) ? paymentServerError : runbookSections[cause],
+  };
+}
+
+/** `rejection` stays set if a retry got another response than the 403. */
+function causeOf({ reason, gatewayStatus, rejection }: RequestContext): FailureCause {
+  if (reason !== undefined) return reason;
+  return gatewayStatus === 403 ? (rejection ?? 'gateway-status') : 'gateway-status';
+}

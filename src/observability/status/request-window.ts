@@ -1,0 +1,88 @@
+import { bucketCount, bucketOf, percentile } from './latency-buckets.ts';
+
+/** The window in seconds; one slot each. */
+const size = 60;
+
+/** What happened in the last minute. */
+export interface WindowSummary {
+  readonly requestsPerSecond: number;
+  /** Share of 403 among the gateway responses; `undefined` without responses. */
+  readonly rejectedShare: number | undefined;
+  /** Seconds; `undefined` without requests. */
+  readonly latency: { readonly p50: number; readonly p99: number } | undefined;
+}
+
+/**
+ * Counts of the last minute, in a ring of one-second slots of fixed size. Recording costs the same whatever the load;
+ * sums are made only by {@link summary}. All times are monotonic, in milliseconds.
+ */
+export class RequestWindow {
+  readonly #startedAt: number;
+  /** The second that each slot holds. */
+  readonly #seconds = new Float64Array(size).fill(-1);
+  readonly #requests = new Uint32Array(size);
+  readonly #responses = new Uint32Array(size);
+  readonly #rejections = new Uint32Array(size);
+  readonly #durations = new Uint32Array(size * bucketCount);
+
+  constructor(startedAt: number) {
+    this.#startedAt = startedAt;
+  }
+
+  /** @param seconds from request to response */
+  recordRequest(now: number, seconds: number): void {
+    const slot = this.#slotOf(now);
+    increment(this.#requests, slot);
+    increment(this.#durations, slot * bucketCount + bucketOf(seconds));
+  }
+
+  recordResponse(now: number, isRejection: boolean): void {
+    const slot = this.#slotOf(now);
+    increment(this.#responses, slot);
+    if (isRejection) increment(this.#rejections, slot);
+  }
+
+  summary(now: number): WindowSummary {
+    const newest = Math.floor(now / 1000);
+    const [durations, totals] = [new Uint32Array(bucketCount), { requests: 0, responses: 0, rejections: 0 }];
+    this.#seconds.forEach((second, slot) => {
+      if (second <= newest - size || second < 0) return;
+      totals.requests += this.#requests[slot] ?? 0;
+      totals.responses += this.#responses[slot] ?? 0;
+      totals.rejections += this.#rejections[slot] ?? 0;
+      for (let bucket = 0; bucket < bucketCount; bucket += 1) {
+        durations[bucket] = (durations[bucket] ?? 0) + (this.#durations[slot * bucketCount + bucket] ?? 0);
+      }
+    });
+    const [p50, p99] = [percentile(durations, 0.5), percentile(durations, 0.99)];
+    return {
+      requestsPerSecond: totals.requests / this.#secondsCovered(now, newest),
+      rejectedShare: totals.responses === 0 ? undefined : totals.rejections / totals.responses,
+      latency: p50 === undefined || p99 === undefined ? undefined : { p50, p99 },
+    };
+  }
+
+  /** The window begins with a whole second, or with the start. */
+  #secondsCovered(now: number, newest: number): number {
+    return Math.max(1, Math.min(now / 1000 - (newest - size + 1), (now - this.#startedAt) / 1000));
+  }
+
+  #slotOf(now: number): number {
+    const second = Math.floor(now / 1000);
+    const slot = second % size;
+    if (this.#seconds[slot] !== second) this.#reuse(slot, second);
+    return slot;
+  }
+
+  #reuse(slot: number, second: number): void {
+    this.#seconds[slot] = second;
+    this.#requests[slot] = 0;
+    this.#responses[slot] = 0;
+    this.#rejections[slot] = 0;
+    this.#durations.fill(0, slot * bucketCount, (slot + 1) * bucketCount);
+  }
+}
+
+function increment(counts: Uint32Array, index: number): void {
+  counts[index] = (counts[index] ?? 0) + 1;
+}

@@ -1,0 +1,46 @@
+import type { Server } from 'node:http';
+import { presentsToken } from '../auth/admin-token.ts';
+import type { Config } from '../config/schema.ts';
+import { isLoopback } from '../config/url.ts';
+import { type AdminAppOptions, createAdminApp } from '../observability/admin-app.ts';
+import { createAdminServer } from '../observability/admin-listener.ts';
+import type { Prometheus } from '../observability/prometheus.ts';
+import { ConnectionTracker } from '../proxy/inbound/connection-tracker.ts';
+import { MemoryBudget } from '../proxy/memory-budget.ts';
+import { shareTurn } from '../util/share-turn.ts';
+import { createStatus, type StatusSources } from './status.ts';
+
+export interface AdminOptions extends StatusSources {
+  readonly metrics: Pick<Prometheus, 'page'>;
+}
+
+/** Maximum buffered bytes on the admin port; a scrape or a probe takes a few hundred. */
+const adminMemory = 1_048_576;
+
+/** The server of the admin port. Does not listen yet. @param started what the process was started with */
+export function createAdmin(started: Config['admin'], options: AdminOptions): Server {
+  const { metrics, readiness, runtime } = options;
+  const status = createStatus(options);
+  const [text, openMetricsText] = [shareTurn(() => metrics.page(false)), shareTurn(() => metrics.page(true))];
+  const server = createAdminServer(started.maxConnections);
+  const app = createAdminApp({
+    page: (openMetrics) => (openMetrics ? openMetricsText() : text()),
+    readiness,
+    status: shareTurn(async () => status()),
+    statusAccess: (authorization) => statusAccess(started, runtime().config.admin, authorization),
+    allowedHosts: started.allowedHosts,
+  });
+  // One request per connection at a time, as on the proxy port.
+  new ConnectionTracker(new MemoryBudget(adminMemory)).serve(server, app);
+  return server;
+}
+
+/** A token is required wherever one is configured; beyond loopback the status is off without one. */
+function statusAccess(
+  { host }: Pick<Config['admin'], 'host'>,
+  { tokenSha256 }: Pick<Config['admin'], 'tokenSha256'>,
+  authorization: string | undefined,
+): ReturnType<AdminAppOptions['statusAccess']> {
+  if (tokenSha256 === undefined) return isLoopback(host) ? 'granted' : 'off';
+  return presentsToken(authorization, tokenSha256) ? 'granted' : 'denied';
+}

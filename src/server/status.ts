@@ -1,0 +1,106 @@
+import type { Config, EnvironmentConfig } from '../config/schema.ts';
+import type { Readiness } from '../observability/readiness.ts';
+import type { StatusRecorder } from '../observability/status/recorder.ts';
+import type { FailedRequest, Status } from '../observability/status/schema.ts';
+import type { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
+import type { MonotonicClock, WallClock } from '../util/clock.ts';
+import { packageVersion } from '../util/package-info.ts';
+import type { KeyServices } from './key-services.ts';
+import { keyStatus } from './key-status.ts';
+
+export interface StatusSources extends WallClock, MonotonicClock {
+  readonly recorder: StatusRecorder;
+  readonly limiter: ConcurrencyLimiter;
+  /** Removes logins that may not be written from a text. */
+  readonly redact: (text: string) => string;
+  readonly readiness: () => Readiness;
+  /** What is in effect now. */
+  readonly runtime: () => { readonly config: Config; readonly keys: KeyServices };
+}
+
+/** Puts the status together when it is called. It is called for each page, never by a timer. */
+export function createStatus(sources: StatusSources): () => Status {
+  const { clock, monotonic, recorder, redact, readiness } = sources;
+  const started = { wall: clock(), monotonic: monotonic() };
+  return () => {
+    const { config, keys } = sources.runtime();
+    const now = clock();
+    const toWall = now - monotonic();
+    const { ready, reasons, warnings } = readiness();
+    return {
+      at: timeOf(now),
+      runbookUrl: config.admin.runbookUrl ?? null,
+      health: { ready, reasons: [...reasons], warnings: [...warnings] },
+      environments: environments(config, sources),
+      keys: keyStatus(keys, { redact, timeOf: (time) => timeOf(time + toWall) }),
+      callers: callers(recorder),
+      failures: failures(recorder),
+      certificates: certificates(recorder),
+      keySource: keySource(config, recorder),
+      process: {
+        version: packageVersion(),
+        node: process.version,
+        startedAt: timeOf(started.wall),
+        uptime: Math.round(monotonic() - started.monotonic) / 1000,
+      },
+      config: { ...recorder.config(), loadedAt: timeOf(recorder.config().loadedAt) },
+    };
+  };
+}
+
+function environments(config: Config, { recorder, limiter }: StatusSources): Status['environments'] {
+  return Object.entries(config.environments).map(
+    ([name, { baseUrl, maxInFlight }]: [string, EnvironmentConfig]) => {
+      const recorded = recorder.environment(name);
+      return {
+        name,
+        gatewayHost: new URL(baseUrl).host,
+        inFlight: limiter.inFlight(name),
+        maxInFlight,
+        requestsPerSecond: recorded?.requestsPerSecond ?? 0,
+        rejectedShare: recorded?.rejectedShare ?? null,
+        latency: recorded?.latency ?? null,
+        clockSkew: recorded?.clockSkew ?? null,
+      };
+    },
+  );
+}
+
+function callers(recorder: StatusRecorder): Status['callers'] {
+  return recorder.callers().map(({ name, requests, denied, lastSeenAt }) => ({
+    name,
+    requests,
+    denied,
+    lastSeenAt: orNull(lastSeenAt),
+  }));
+}
+
+function failures(recorder: StatusRecorder): FailedRequest[] {
+  return recorder.failures().map((failure) => ({ ...failure, at: timeOf(failure.at) }));
+}
+
+function certificates(recorder: StatusRecorder): Status['certificates'] {
+  return recorder.certificates().map(({ name, environment = null, from, until }) => ({
+    name,
+    environment,
+    from: timeOf(from),
+    until: timeOf(until),
+  }));
+}
+
+function keySource({ keys }: Config, recorder: StatusRecorder): Status['keySource'] {
+  const { up = null, since, problem = null, tokenExpiresAt } = recorder.keySource();
+  return { type: keys.source, up, since: orNull(since), problem, tokenExpiresAt: orNull(tokenExpiresAt) };
+}
+
+function orNull(time: number | undefined): string | null {
+  return time === undefined ? null : timeOf(time);
+}
+
+/** ISO 8601 has years of four digits. */
+const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+
+/** @param milliseconds since 1970 */
+function timeOf(milliseconds: number): string {
+  return new Date(Math.min(milliseconds, lastTime)).toISOString();
+}
