@@ -50,10 +50,8 @@ it.each(['private_key', 'control_key'] as const)(
     const endLoad = load(demo);
     await until(async () => (await keyOf(demo, kind)) !== undefined);
     const before = await keyOf(demo, kind);
-    const rotated = processes.run([
-      ...['demo', 'rotate', '--kind', kind, '--after', '7', '--login', 'acme'],
-      ...['--ready-file', demo.readyFile],
-    ]);
+    const argv = ['demo', 'rotate', '--kind', kind, '--after', '7', '--login', 'acme'];
+    const rotated = processes.run([...argv, '--ready-file', demo.readyFile]);
     await until(async () => statesOf(await keyOf(demo, kind)) === 'waiting, in-use');
     const during = await keyOf(demo, kind);
     expect(during?.versions[1]?.fingerprint).toBe(before?.versions[0]?.fingerprint);

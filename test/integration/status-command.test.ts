@@ -2,7 +2,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { createServer as createTcpServer } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import { status } from '../../src/cli/status/status.ts';
+import { statusSchema } from '../../src/observability/status/schema.ts';
 import { type CommandResult, runCommandHere } from '../support/cli.ts';
+import { tokenCredential } from '../support/config.ts';
 import { harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
 import { sampleStatus } from '../support/sample-status.ts';
@@ -118,6 +120,61 @@ describe('countersign status', () => {
     const { url } = await serving((response) => response.writeHead(307, { Location: other.url }).end());
     expect((await run('--url', url, '--token-file', start.folder().file('token', 't'))).code).toBe(1);
     expect(other.requests).toEqual([]);
+  });
+});
+
+describe('countersign status of a running instance', () => {
+  const loopback = (adminUrl: string): string => adminUrl.replace('0.0.0.0', '127.0.0.1');
+
+  it('shows the keys, callers and failed requests', async () => {
+    const { url: gateway } = await start.simulator();
+    const proxy = await start.proxy({ gateway });
+    await proxy.balance();
+    await proxy.post('/sandbox/gw/api/v4/nothing');
+    const { code, out, err } = await run('--url', proxy.adminUrl);
+    expect([code, err]).toEqual([0, '']);
+    expect(out).toMatch(new RegExp(`^Ready: ${proxy.adminUrl} at `));
+    expect(out).toMatch(/^ {2}sandbox\/acme {2}control_key {2}\d+ +in use +/m);
+    expect(out).toMatch(/^ {2}local {2}2 +0 +\ds ago$/m);
+    expect(out).toMatch(/^ {2}\d+s +404 +not-sent .* unknown-route/m);
+    const { out: json } = await run('--url', proxy.adminUrl, '--json');
+    expect(statusSchema.parse(JSON.parse(json))).toMatchObject({ health: { ready: true } });
+  });
+
+  it('exits with 1 while it is not ready', async () => {
+    const keys = { source: 'directory', directory: start.folder().at('missing') } as const;
+    const { adminUrl } = await start.proxy({ config: { keys } });
+    const { code, out } = await run('--url', adminUrl);
+    expect([code, out.split('\n').slice(0, 2)]).toEqual([
+      1,
+      [expect.stringMatching('^NOT READY: '), '  not ready because of key-source-never-reached'],
+    ]);
+  });
+
+  it('needs the token beyond loopback', async () => {
+    const token = 'correct-token';
+    const guarded = await start.proxy({
+      config: { admin: { host: '0.0.0.0', port: 0, ...tokenCredential(token) } },
+    });
+    const url = loopback(guarded.adminUrl);
+    const given = async (text: string) =>
+      run('--url', url, '--token-file', start.folder().file('token', text));
+    expect(await run('--url', url)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('requires a token'),
+    });
+    expect(await given('wrong-token')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('rejected the token'),
+    });
+    expect(await given(`${token}\n`)).toMatchObject({ code: 0, err: '' });
+    const { adminUrl } = await start.proxy({ config: { admin: { host: '0.0.0.0', port: 0 } } });
+    expect(await run('--url', loopback(adminUrl))).toMatchObject({
+      code: 1,
+      err: expect.stringContaining(
+        'has no status page. Beyond loopback it is off unless admin.tokenSha256 is set',
+      ),
+    });
   });
 });
 

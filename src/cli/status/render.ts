@@ -103,13 +103,17 @@ function failedRequests({ failures }: Status, now: number, shown: number): Secti
         since(failure.at, now),
         failure.status === null ? 'none' : String(failure.status),
         failure.outcome,
-        [failure.environment, failure.operation].map((part) => part ?? '-').join('/'),
+        operationOf(failure),
         failure.login ?? '-',
         failure.caller ?? '-',
         causeOf(failure),
       ]),
     empty: 'none',
   };
+}
+
+function operationOf({ environment, operation }: FailedRequest): string {
+  return environment === null ? '-' : `${environment}/${operation ?? '-'}`;
 }
 
 function causeOf({ cause, runbookSection, requestId }: FailedRequest): string {

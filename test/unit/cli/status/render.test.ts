@@ -72,7 +72,11 @@ describe('the status in a terminal', () => {
     expect(lines.join('\n')).toContain('request-9\n');
     expect(lines.join('\n')).not.toContain('request-10');
     const all = statusLines(sampleStatus, { origin, failures: 100 });
-    expect(section('Failed requests', all)[0]).toEqual(['Failed requests']);
+    const more = section('Failed requests', all);
+    expect(more[0]).toEqual(['Failed requests']);
+    expect(
+      more.filter(([age]) => age === '11m' || age === '12m').map(([, , , operation]) => operation),
+    ).toEqual(['sandbox/-', '-']);
     expect(all.join('\n')).toContain('request-11');
   });
 
