@@ -80,16 +80,17 @@ async function rotate(
       `a query of ${rotation.login} gets status ${first} before the rotation: choose another --login, or restart the demo`,
     );
   }
-  io.out(`Rotating the ${kind} of ${rotation.login}, with one ${rotation.operation} query per second.`);
-  io.out(`Watch it on ${demo.adminUrl}/ or with countersign status --watch.`);
+  io.out(
+    `Rotating the ${kind} of ${rotation.login}, with one ${rotation.operation} query per second. Watch it on ${demo.adminUrl}/.`,
+  );
   const timeline = new Timeline(rotation, io);
-  await timeline.showVersions();
+  const before = await rotation.versions();
   await rotation.writeNewKey();
-  timeline.print('The key directory has a new key. The gateway does not know it yet.');
+  timeline.print('The key directory has a new key', before);
   await timeline.queryFor(after, stop);
   await rotation.registerNewKey();
-  timeline.print('The gateway accepts the new key and no other.');
   await timeline.query();
+  timeline.print('The gateway accepts it and no other', await rotation.versions());
   io.out(`${timeline.queries} queries, ${timeline.failed} failed.`);
   return timeline.failed === 0 ? exitCode.done : exitCode.failed;
 }
@@ -101,16 +102,17 @@ class Timeline {
   readonly #rotation: Rotation;
   readonly #io: Io;
   readonly #start = performance.now();
-  #shown = '';
+  #versions = '';
 
   constructor(rotation: Rotation, io: Io) {
     this.#rotation = rotation;
     this.#io = io;
   }
 
-  print(text: string): void {
+  print(event: string, versions: string): void {
     const seconds = String(Math.floor((performance.now() - this.#start) / 1000));
-    this.#io.out(`${seconds.padStart(4)} s  ${text}`);
+    this.#io.out(`${seconds.padStart(4)} s  ${event}: ${versions}`);
+    this.#versions = versions;
   }
 
   /** Queries once per second for so many milliseconds, or until it is stopped. */
@@ -118,6 +120,8 @@ class Timeline {
     const end = performance.now() + milliseconds;
     for (let left = milliseconds; left > 0 && !stop.aborted; left = end - performance.now()) {
       await this.query();
+      const versions = await this.#rotation.versions();
+      if (versions !== this.#versions) this.print('Countersign has read it', versions);
       // Rejects only when it is stopped.
       await wait(Math.min(pause, left), undefined, { signal: stop }).catch(() => {});
     }
@@ -126,21 +130,9 @@ class Timeline {
   async query(): Promise<void> {
     const status = await this.#rotation.query();
     this.queries += 1;
-    if (status !== 200) {
-      this.failed += 1;
-      this.print(`A query got status ${status}.`);
-    }
-    await this.showVersions();
-  }
-
-  /** Prints the versions of the status page if they changed. The rotation does not depend on the page. */
-  async showVersions(): Promise<void> {
-    const versions = await this.#rotation.versions().catch((error: unknown) => {
-      if (error instanceof CliError) return `cannot be read: ${error.message}`;
-      throw error;
-    });
-    if (versions !== this.#shown) this.print(`Status page: ${versions}`);
-    this.#shown = versions;
+    if (status === 200) return;
+    this.failed += 1;
+    this.#io.err(`A query got status ${status}.`);
   }
 }
 

@@ -30,7 +30,7 @@ export interface Rotation {
   writeNewKey(): Promise<void>;
   /** The step of the gateway: it accepts the new key, and no other. */
   registerNewKey(): Promise<void>;
-  /** The versions of the key on the status page, such as `version 8 waiting, version 7 in use`. */
+  /** The versions of the key on the status page, such as `version 8 waiting, version 7 in use`, or why there is none. */
   versions(): Promise<string>;
 }
 
@@ -81,8 +81,13 @@ function rotationOf(
       if (status !== 200) throw new CliError(`the simulator did not accept the new key (status ${status})`);
     },
     async versions() {
-      const url = new URL('/status.json', demo.adminUrl);
-      return versionsOf(await readStatus({ url, token: undefined, ca: undefined }, { timeout }), login, kind);
+      const server = { url: new URL('/status.json', demo.adminUrl), token: undefined, ca: undefined };
+      try {
+        return versionsOf(await readStatus(server, { timeout }), login, kind);
+      } catch (error) {
+        if (error instanceof CliError) return error.message;
+        throw error;
+      }
     },
   };
 }
