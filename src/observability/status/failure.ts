@@ -5,7 +5,7 @@ import type { FailedRequest } from './schema.ts';
 /** `reason` of our own errors, the cause of a 403 of the gateway, or another status of the gateway. */
 export type FailureCause = Reason | Rejection | 'gateway-status';
 
-/** A failed request without what depends on when somebody looks. `at`: milliseconds since 1970. */
+/** A failed request as it is kept. `at`: milliseconds since 1970. */
 export type RecordedFailure = Omit<FailedRequest, 'at'> & { readonly at: number };
 
 /** Sections of deploy/runbook.md. `null`: there is none, since the caller has to act on it. */
@@ -45,7 +45,7 @@ export const runbookSections: Readonly<Record<FailureCause, string | null>> = {
 };
 
 /** A server error for a payment leaves its outcome uncertain, whatever its status. */
-const paymentServerError = '#countersignpaymentservererror';
+export const paymentServerErrorSection = '#countersignpaymentservererror';
 
 /** Whether Countersign or the gateway responded with an error, or there was no response. */
 export function isFailed({ reason, gatewayStatus = 0 }: RequestContext): boolean {
@@ -66,7 +66,7 @@ export function failureOf(context: RequestContext, at: number): RecordedFailure 
     status: status ?? null,
     outcome,
     cause,
-    runbookSection: isPaymentServerError(context) ? paymentServerError : runbookSections[cause],
+    runbookSection: isPaymentServerError(context) ? paymentServerErrorSection : runbookSections[cause],
   };
 }
 
