@@ -62,7 +62,7 @@ it.each(['private_key', 'control_key'] as const)(
     expect([code, err]).toEqual([0, '']);
     expect(await endLoad()).toEqual(new Set([200]));
     const [old, current] = [before?.newestVersion, after?.newestVersion];
-    const steps = out.split('\n').map((line) => line.replace(/^ *\d+ s {2}|\d+(?= queries)/, ''));
+    const steps = out.split('\n').map((line) => line.replace(/^ *\d+ s {2}|(?<=^Queries: )\d+/, ''));
     expect(steps).toEqual([
       expect.stringMatching(`^Rotating the ${kind} of acme, with one .* Watch it on ${demo.adminUrl}/\\.$`),
       `The key directory has a new key: version ${old} in use`,
@@ -70,7 +70,7 @@ it.each(['private_key', 'control_key'] as const)(
       expect.stringMatching(
         `^The gateway accepts it and no other: version ${current} in use, version ${old} (rejected|replaced)$`,
       ),
-      ' queries, 0 failed.',
+      'Queries: , failed: 0.',
       '',
     ]);
   },
@@ -82,8 +82,27 @@ it('leaves a demo that works when it is interrupted', async () => {
   const { child, finished } = processes.spawn(['demo', 'rotate', '--after', '3600']);
   await until(async () => statesOf(await keyOf(demo, 'private_key')) === 'waiting, in-use');
   child.kill('SIGINT');
-  expect(await finished).toMatchObject({ code: 0, out: expect.stringContaining(' queries, 0 failed.') });
+  expect(await finished).toMatchObject({
+    code: 0,
+    out: expect.stringMatching(/\nQueries: \d+, failed: 0\.\n$/),
+  });
   expect(statesOf(await keyOf(demo, 'private_key'))).toMatch(/^in-use, /);
+});
+
+it('rotates without a status page too: beyond loopback there is none', async () => {
+  await processes.startDemo(['--host', '0.0.0.0', '--allow-anonymous']);
+  const argv = ['demo', 'rotate', '--after', '0', '--login', 'beta', '--kind', 'control_key'];
+  const { code, out } = await processes.run(argv);
+  expect([code, out.split('\n').map((line) => line.replace(/^ *\d+ s {2}/, ''))]).toEqual([
+    0,
+    [
+      'Rotating the control_key of beta, with one manager-balance query per second.',
+      'The key directory has a new key',
+      'The gateway accepts it and no other',
+      'Queries: 1, failed: 0.',
+      '',
+    ],
+  ]);
 });
 
 it('changes nothing if the key is not in use before', async () => {
@@ -104,18 +123,21 @@ it('changes nothing if the key is not in use before', async () => {
   expect(readFileSync(key, 'utf8')).toBe(before);
 });
 
-it('needs a running demo, and a login of its scenario', async () => {
+it('needs a running demo, and a login that has a query for the key', async () => {
   expect(await processes.run(['demo', 'rotate'])).toMatchObject({
     code: 1,
     err: 'countersign demo rotate: no demo is running: start one with countersign demo\n',
   });
   await processes.startDemo();
-  expect(await processes.run(['demo', 'rotate', '--login', 'gamma'])).toMatchObject({
-    code: 2,
-    err: expect.stringContaining(
-      '--login must be one of the scenario: acme, beta\nSee: countersign demo rotate --help',
-    ),
-  });
+  for (const login of ['beta', 'gamma']) {
+    expect(await processes.run(['demo', 'rotate', '--login', login])).toEqual({
+      code: 2,
+      out: '',
+      err:
+        `countersign demo rotate: the scenario has no query that needs a private_key of ${login}. It has one for: acme\n` +
+        'See: countersign demo rotate --help\n',
+    });
+  }
 });
 
 it.each([

@@ -1,13 +1,17 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import { createServer as createTcpServer } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import { status } from '../../src/cli/status/status.ts';
 import { statusSchema } from '../../src/observability/status/schema.ts';
 import { type CommandResult, runCommandHere } from '../support/cli.ts';
 import { tokenCredential } from '../support/config.ts';
+import { Processes } from '../support/demo.ts';
 import { harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
+import { describeWith } from '../support/requires.ts';
 import { sampleStatus } from '../support/sample-status.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
 
 const start = harness();
 
@@ -175,6 +179,48 @@ describe('countersign status of a running instance', () => {
         'has no status page. Beyond loopback it is off unless admin.tokenSha256 is set',
       ),
     });
+  });
+});
+
+describe('countersign status without --url', () => {
+  it('shows the running demo, also by its ready file, or else uses the default port', async () => {
+    const processes = new Processes();
+    start.atEnd(() => processes.clear());
+    const none = await processes.run(['status', '--json']);
+    expect(`${none.out}${none.err}`).toMatch(/^countersign status: http:\/\/127\.0\.0\.1:9090 |^\{/);
+    const first = await processes.startDemo();
+    const second = await processes.startDemo();
+    expect((await processes.run(['status'])).out).toContain(`Ready: ${second.adminUrl} at `);
+    const named = await processes.run(['status', '--ready-file', first.readyFile]);
+    expect(named).toMatchObject({
+      code: 0,
+      out: expect.stringContaining(`Ready: ${first.adminUrl} at `),
+      err: '',
+    });
+  });
+});
+
+describeWith('openssl')('countersign status over https', () => {
+  it('verifies the certificate with --ca-file', async () => {
+    const folder = start.folder();
+    const [ca, otherCa] = [new Ca(folder.path, 'ca'), new Ca(folder.path, 'other-ca')];
+    const { cert, key } = ca.issue('good');
+    const requests: IncomingMessage[] = [];
+    const server = createTlsServer({ cert, key }, (request, response) => {
+      requests.push(request);
+      response.end(JSON.stringify(sampleStatus));
+    });
+    const { port } = start.closing(await listen(server));
+    const argv = ['--url', `https://127.0.0.1:${port}`, '--token-file', folder.file('token', 'planted')];
+    expect(await run(...argv, '--ca-file', ca.file)).toMatchObject({ code: 0, err: '' });
+    for (const trusted of [[], ['--ca-file', otherCa.file]]) {
+      const { code, err } = await run(...argv, ...trusted);
+      expect([code, err]).toEqual([
+        1,
+        expect.stringMatching(/has no valid certificate \(\w+\)\. Check --url and --ca-file\.$/),
+      ]);
+    }
+    expect(requests).toHaveLength(1);
   });
 });
 

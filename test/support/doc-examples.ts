@@ -33,7 +33,7 @@ export function normalized(text: string): string {
     .replace(/\d{4}-\d{2}-\d{2}([T ])\d{2}:\d{2}:\d{2}(\.\d{3})?( UTC|Z)/g, '<time>')
     .replace(/version \d{10}\b/g, 'version <seconds>')
     .replace(/^ *\d+ s {2}/gm, '<duration>  ')
-    .replace(/^\d+ queries/gm, '<number> queries')
+    .replace(/^Queries: \d+/gm, 'Queries: <number>')
     .replace(/(gw-order-id"?[=:]"?)9\d{5}/g, '$1<order>')
     .split('\n')
     .map((line) => line.trimEnd())

@@ -9,7 +9,7 @@ import { prepareRotation, type Rotation } from './rotation.ts';
 import { findRunningDemo, type RunningDemo, readReadyFile } from './running.ts';
 
 const options = {
-  login: { type: 'string', value: 'LOGIN', description: 'Login of the scenario (default: its first)' },
+  login: { type: 'string', value: 'LOGIN', description: 'Login of the scenario (default: its first one)' },
   kind: {
     type: 'string',
     value: 'KIND',
@@ -80,18 +80,19 @@ async function rotate(
       `a query of ${rotation.login} gets status ${first} before the rotation: choose another --login, or restart the demo`,
     );
   }
+  const before = await rotation.versions();
+  const watch = before === undefined ? '' : ` Watch it on ${demo.adminUrl}/.`;
   io.out(
-    `Rotating the ${kind} of ${rotation.login}, with one ${rotation.operation} query per second. Watch it on ${demo.adminUrl}/.`,
+    `Rotating the ${kind} of ${rotation.login}, with one ${rotation.operation} query per second.${watch}`,
   );
   const timeline = new Timeline(rotation, io);
-  const before = await rotation.versions();
   await rotation.writeNewKey();
   timeline.print('The key directory has a new key', before);
   await timeline.queryFor(after, stop);
   await rotation.registerNewKey();
   await timeline.query();
   timeline.print('The gateway accepts it and no other', await rotation.versions());
-  io.out(`${timeline.queries} queries, ${timeline.failed} failed.`);
+  io.out(`Queries: ${timeline.queries}, failed: ${timeline.failed}.`);
   return timeline.failed === 0 ? exitCode.done : exitCode.failed;
 }
 
@@ -102,16 +103,17 @@ class Timeline {
   readonly #rotation: Rotation;
   readonly #io: Io;
   readonly #start = performance.now();
-  #versions = '';
+  #versions: string | undefined;
 
   constructor(rotation: Rotation, io: Io) {
     this.#rotation = rotation;
     this.#io = io;
   }
 
-  print(event: string, versions: string): void {
+  /** @param versions `undefined` without a status page */
+  print(event: string, versions: string | undefined): void {
     const seconds = String(Math.floor((performance.now() - this.#start) / 1000));
-    this.#io.out(`${seconds.padStart(4)} s  ${event}: ${versions}`);
+    this.#io.out(`${seconds.padStart(4)} s  ${event}${versions === undefined ? '' : `: ${versions}`}`);
     this.#versions = versions;
   }
 

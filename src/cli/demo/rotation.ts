@@ -9,7 +9,7 @@ import { readStatus } from '../status/client.ts';
 import { demoEnvironment, loadDemoConfig } from './config.ts';
 import { sendToDemo } from './demo-client.ts';
 import { generateKey, type NewKey, writeKey } from './new-key.ts';
-import { type RunningDemo, settingsOf } from './running.ts';
+import { hasStatusPage, type RunningDemo, settingsOf } from './running.ts';
 
 /** Which key of a demo is rotated. */
 export interface RotationTarget {
@@ -30,25 +30,41 @@ export interface Rotation {
   writeNewKey(): Promise<void>;
   /** The step of the gateway: it accepts the new key, and no other. */
   registerNewKey(): Promise<void>;
-  /** The versions of the key on the status page, such as `version 8 waiting, version 7 in use`, or why there is none. */
-  versions(): Promise<string>;
+  /**
+   * The versions of the key on the status page, such as `version 8 waiting, version 7 in use`. `undefined`: the demo
+   * has no status page.
+   */
+  versions(): Promise<string | undefined>;
 }
 
+/** Milliseconds. */
 const timeout = 5000;
 
 /** @throws CliError for a login that the scenario does not have, or without a query that needs the key */
 export async function prepareRotation({ demo, kind, login: given }: RotationTarget): Promise<Rotation> {
   const settings = await settingsOf(demo);
-  const { logins, endpoints } = settings.scenario;
-  const candidates = Object.entries(logins).filter(([, { balances }]) => kind === 'private_key' || balances);
-  const login = given ?? candidates[0]?.[0];
-  if (login === undefined || !Object.hasOwn(logins, login)) {
-    const known = candidates.map(([name]) => name).join(', ');
-    throw new CliError(`--login must be one of the scenario: ${known}`, exitCode.usage);
-  }
   const loaded = await loadDemoConfig(demo, settings);
   if ('problems' in loaded) throw new TypeError('the configuration of a running demo is invalid');
-  const subject = { environment: demoEnvironment, login, endpoint: endpoints[0], clientOrderId: 'rotation' };
+  const { logins, endpoints } = settings.scenario;
+  const mapped = loaded.config.environments[demoEnvironment]?.endpoints ?? {};
+  // The proxy rejects a query for an endpoint that is mapped to another login.
+  const endpointOf = (login: string): string | undefined => endpoints.find((id) => mapped[id] === login);
+  const candidates = Object.entries(logins)
+    .filter(([login, { balances }]) => (kind === 'private_key' ? endpointOf(login) : balances) !== undefined)
+    .map(([login]) => login);
+  const login = given ?? candidates[0];
+  if (login === undefined || !candidates.includes(login)) {
+    throw new CliError(
+      `the scenario has no query that needs a ${kind} of ${login ?? 'any login'}. It has one for: ${candidates.length === 0 ? 'none' : candidates.join(', ')}`,
+      exitCode.usage,
+    );
+  }
+  const subject = {
+    environment: demoEnvironment,
+    login,
+    endpoint: endpointOf(login),
+    clientOrderId: 'rotation',
+  };
   const signature = kind === 'control_key' ? 'HMAC-SHA1' : 'RSA-SHA256';
   const query = readOnlyQuery(createRoutes(loaded.config), subject, signature);
   if (typeof query === 'string') {
@@ -81,13 +97,9 @@ function rotationOf(
       if (status !== 200) throw new CliError(`the simulator did not accept the new key (status ${status})`);
     },
     async versions() {
+      if (!hasStatusPage(demo)) return undefined;
       const server = { url: new URL('/status.json', demo.adminUrl), token: undefined, ca: undefined };
-      try {
-        return versionsOf(await readStatus(server, { timeout }), login, kind);
-      } catch (error) {
-        if (error instanceof CliError) return error.message;
-        throw error;
-      }
+      return versionsOf(await readStatus(server, { timeout }), login, kind);
     },
   };
 }

@@ -1,8 +1,7 @@
-import { hostOf, isLoopback } from '../../config/url.ts';
 import { percentEncode } from '../../oauth1/encode.ts';
 import type { Scenario } from '../../simulator/scenario-schema.ts';
 import { demoEnvironment } from './config.ts';
-import type { RunningDemo } from './running.ts';
+import { hasStatusPage, type RunningDemo } from './running.ts';
 
 /** What the demo prints after its start: the URLs, and commands to paste. */
 export function welcome(
@@ -12,7 +11,7 @@ export function welcome(
   const lines = [
     '',
     `Proxy:              ${proxyUrl}`,
-    ...(hasStatusPage(adminUrl) ? [`Status page:        ${adminUrl}/`] : []),
+    ...(hasStatusPage({ adminUrl }) ? [`Status page:        ${adminUrl}/`] : []),
     `Metrics and health: ${adminUrl}/metrics`,
     `Gateway simulator:  ${gatewayUrl} (verifies every signature)`,
     `Its admin API:      ${gatewayAdminUrl} (journal of requests, faults, keys)`,
@@ -24,7 +23,7 @@ export function welcome(
     ),
     '',
     "Add -H 'Accept: application/json' for JSON responses.",
-    ...(hasStatusPage(adminUrl) ? rotationHint : []),
+    ...(hasStatusPage({ adminUrl }) ? rotationHint : []),
     '',
     'Press Ctrl-C to stop.',
     '',
@@ -38,11 +37,6 @@ const rotationHint = [
   'Rotate a key, and watch it on the status page: countersign demo rotate',
   '(in a checkout: npm run -s countersign -- demo rotate)',
 ];
-
-/** Beyond loopback the page requires a token, and the demo has none. */
-function hasStatusPage(adminUrl: string): boolean {
-  return isLoopback(hostOf(new URL(adminUrl)));
-}
 
 /** Commands that work with this scenario. */
 function examples(api: string, { logins, orders, endpoints }: Scenario): string[] {

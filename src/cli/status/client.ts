@@ -98,14 +98,9 @@ function parse(text: string, url: URL): Status {
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const place = issue === undefined || issue.path.length === 0 ? 'its fields' : issue.path.join('.');
-  const version = versionOf(value);
-  const [own, other] = [
-    packageVersion(),
-    version === undefined ? 'an unknown version' : `version ${version}`,
-  ];
   throw new CliError(
     printable(
-      `${url.origin} sent JSON that is no status as version ${own} of this command knows it (see ${place}). It is ${other}: use the command of the same version, such as that of its image.`,
+      `${url.origin} sent JSON that is no status as version ${packageVersion()} of this command knows it (see ${place}). It is ${versionOf(value)}: use the command of the same version, such as that of its image.`,
     ),
   );
 }
@@ -119,11 +114,9 @@ function jsonOf(text: string): unknown {
   }
 }
 
-function versionOf(value: unknown): string | undefined {
-  const parsed = statusSchema.shape.process.shape.version.safeParse(
-    memberOf(memberOf(value, 'process'), 'version'),
-  );
-  return parsed.success ? parsed.data.slice(0, 32) : undefined;
+function versionOf(value: unknown): string {
+  const version = memberOf(memberOf(value, 'process'), 'version');
+  return typeof version === 'string' ? `version ${version.slice(0, 32)}` : 'of an unknown version';
 }
 
 function memberOf(value: unknown, name: string): unknown {
