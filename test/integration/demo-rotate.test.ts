@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { z } from 'zod';
 import { type KeyStatus, statusSchema } from '../../src/observability/status/schema.ts';
 import { freePorts, Processes, type RunningDemo } from '../support/demo.ts';
 import { until } from '../support/until.ts';
@@ -16,6 +17,13 @@ afterEach(() => processes.clear());
 async function keyOf({ adminUrl }: RunningDemo, kind: KeyStatus['kind']): Promise<KeyStatus | undefined> {
   const { keys } = statusSchema.parse(await (await fetch(`${adminUrl}/status.json`)).json());
   return keys.list.find((key) => key.login === 'acme' && key.kind === kind);
+}
+
+async function journalOf({ gatewayAdminUrl }: RunningDemo) {
+  const journal: unknown = await (await fetch(`${gatewayAdminUrl}/journal`)).json();
+  return z
+    .object({ total: z.number(), entries: z.array(z.object({ status: z.number().nullable() })) })
+    .parse(journal);
 }
 
 const statesOf = (key: KeyStatus | undefined): string =>
@@ -87,6 +95,21 @@ it('leaves a demo that works when it is interrupted', async () => {
     out: expect.stringMatching(/\nQueries: \d+, failed: 0\.\n$/),
   });
   expect(statesOf(await keyOf(demo, 'private_key'))).toMatch(/^in-use, /);
+});
+
+it('says so and exits with 1 if a query failed, and still ends the rotation', async () => {
+  const demo = await processes.startDemo();
+  const { finished } = processes.spawn(['demo', 'rotate', '--after', '3']);
+  const queries = async (): Promise<number> => (await journalOf(demo)).total;
+  await until(async () => (await queries()) >= 2);
+  const headers = { 'Content-Type': 'application/json' };
+  const body = JSON.stringify({ login: 'acme', fault: 'status-403' });
+  await fetch(`${demo.gatewayAdminUrl}/faults`, { method: 'POST', headers, body });
+  await until(async () => (await journalOf(demo)).entries.some(({ status }) => status === 403));
+  await fetch(`${demo.gatewayAdminUrl}/faults`, { method: 'DELETE' });
+  const { code, out, err } = await finished;
+  expect([code, err]).toEqual([1, expect.stringMatching(/^(A query got status 403\.\n)+$/)]);
+  expect(out).toMatch(/The gateway accepts it and no other: .*\nQueries: [3-5], failed: [1-3]\.\n$/);
 });
 
 it('rotates without a status page too: beyond loopback there is none', async () => {

@@ -115,3 +115,20 @@ itWhere(hasScript, 'script is not installed (Debian package: bsdutils)').each(['
     expect(frames.at(-1)).toContain('more lines: enlarge the window');
   },
 );
+
+itWhere(hasScript, 'script is not installed (Debian package: bsdutils)')(
+  'prints JSON at a terminal as on a pipe, without control sequences',
+  async () => {
+    const { url } = await instance();
+    const command = `exec "$NODE" "${main}" status --watch --json --interval 1 --url ${url}`;
+    const child = spawn('script', ['-qec', command, '/dev/null'], {
+      env: { ...env, NODE: process.execPath },
+    });
+    const { printed, code } = observe(child);
+    await until(() => count(printed.out, '\n') >= 2);
+    child.stdin.write('\u0003');
+    expect(await code).toBe(0);
+    expect(printed.out).not.toContain('\u001b');
+    expect(JSON.parse(printed.out.split('\r\n')[0] ?? '')).toEqual(sampleStatus);
+  },
+);

@@ -134,6 +134,9 @@ function certificates({ certificates: list }: Status, now: number): Section {
   };
 }
 
+const reloadAdvice =
+  '  The last reload failed or requires a restart: read the log, correct the file, then reload or restart.';
+
 function processLines({ keySource, process, config, runbookUrl }: Status, now: number): string[] {
   const { type, up, since: changedAt, problem, tokenExpiresAt } = keySource;
   const state = up === null ? 'not read yet' : up ? 'up' : 'DOWN';
@@ -146,11 +149,7 @@ function processLines({ keySource, process, config, runbookUrl }: Status, now: n
     `Key source:     ${parts.join('; ')}`,
     `Process:        version ${process.version}, Node ${process.node}, up for ${since(process.startedAt, now)}`,
     `Configuration:  loaded ${since(config.loadedAt, now)} ago, SHA-256 ${config.digest}`,
+    ...(config.reloadFailed ? [reloadAdvice] : []),
     ...(runbookUrl === null ? [] : [`Runbook:        ${runbookUrl}`]),
-    ...(config.reloadFailed
-      ? [
-          '  The last reload failed or requires a restart: read the log, correct the file, then reload or restart.',
-        ]
-      : []),
   ];
 }

@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import { exitCode } from '../shared/io.ts';
 
 /** What one reading shows. */
 export interface Reading {
@@ -20,13 +21,13 @@ export interface WatchOptions {
 /**
  * Shows a reading at once and one after each interval until it is stopped.
  *
- * @returns the exit code of the last reading
+ * @returns the exit code of the last reading; failed without one
  */
 export async function watch(
   read: (stop: AbortSignal) => Promise<Reading>,
   { interval, stop, show }: WatchOptions,
 ): Promise<number> {
-  let exit = 0;
+  let exit: number = exitCode.failed;
   while (!stop.aborted) {
     const reading = await read(stop);
     // A reading that the signal ended says nothing about the instance.

@@ -88,8 +88,8 @@ describe('the status in a terminal', () => {
       'Key source:     vault, DOWN for 2m; connection refused; token expires in 30m',
       'Process:        version 0.1.0, Node 26.10.0, up for 1d',
       `Configuration:  loaded 1h ago, SHA-256 ${'c'.repeat(64)}`,
-      'Runbook:        https://wiki.example/runbook',
       '  The last reload failed or requires a restart: read the log, correct the file, then reload or restart.',
+      'Runbook:        https://wiki.example/runbook',
     ]);
   });
 

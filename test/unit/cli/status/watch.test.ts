@@ -35,6 +35,8 @@ describe('watching', () => {
     expect(shown).toEqual(['first']);
     const during = new AbortController();
     setTimeout(() => during.abort(), 20);
+    const none = { interval: 1, stop: AbortSignal.abort(), show };
+    expect(await watch(read, none)).toBe(1);
     const calm = async (): Promise<Reading> => ({ lines: [], failed: false, exit: 0 });
     expect(await watch(calm, { interval: 1e6, stop: during.signal, show: () => {} })).toBe(0);
   });
