@@ -155,6 +155,19 @@ describe('countersign status of a running instance', () => {
     ]);
   });
 
+  it('reads the token from standard input', async () => {
+    const { url, requests } = await json(sampleStatus);
+    const processes = new Processes();
+    start.atEnd(() => processes.clear());
+    const argv = ['status', '--url', url, '--token-file', '-'];
+    expect(await processes.run(argv, 'piped-token\n')).toMatchObject({ code: 0, err: '' });
+    expect(await processes.run(argv, '')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('standard input is empty'),
+    });
+    expect(requests.map(({ headers }) => headers.authorization)).toEqual(['Bearer piped-token']);
+  });
+
   it('needs the token beyond loopback', async () => {
     const token = 'correct-token';
     const guarded = await start.proxy({
