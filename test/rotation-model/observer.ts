@@ -138,6 +138,9 @@ export class Observer {
         facts.signs.add(operation);
         occasion(facts, now);
         this.#costs.noticed(kindOf[operation], aboutKey);
+      } else if (facts.isAmbiguous && facts.acceptedBefore.has(key)) {
+        // Perhaps the last accepted key.
+        occasion(facts, now);
       }
       known.rejected.set(operation, (known.rejected.get(operation) ?? false) || aboutKey);
       // Acceptances of other operations had contradicted the 403s before: only this one is a sign of a switch.
