@@ -8,7 +8,9 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   const last = head.length - 1;
   const widths = head
     .slice(0, last)
-    .map((name, column) => Math.max(name.length, ...rows.map((row) => (row[column] ?? '').length)));
+    .map((name, column) =>
+      rows.reduce((width, row) => Math.max(width, (row[column] ?? '').length), name.length),
+    );
   const indent = widths.reduce((sum, width) => sum + width + 2, 0);
   return [head, ...rows].flatMap((cells) => {
     const lead = widths.map((width, column) => (cells[column] ?? '').padEnd(width + 2)).join('');
@@ -19,9 +21,11 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
 
 /** Breaks a text into lines of at most `width` characters. A longer word gets its own line. */
 export function wrapWords(text: string, width: number): string[] {
-  return text.split(' ').reduce<string[]>((lines, word) => {
+  const lines: string[] = [];
+  for (const word of text.split(' ')) {
     const line = lines.at(-1);
-    if (line === undefined || line.length + 1 + word.length > width) return [...lines, word];
-    return [...lines.slice(0, -1), `${line} ${word}`];
-  }, []);
+    if (line === undefined || line.length + 1 + word.length > width) lines.push(word);
+    else lines[lines.length - 1] = `${line} ${word}`;
+  }
+  return lines;
 }

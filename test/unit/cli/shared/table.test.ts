@@ -27,4 +27,13 @@ describe('a table', () => {
       `${'x'.repeat(90)}  ${'y'.repeat(64)}`,
     );
   });
+
+  it('takes as long as its text is, however many words or rows another server sent', () => {
+    const start = performance.now();
+    const wrapped = table(['A', 'B'], [['', 'a '.repeat(1_000_000)]]);
+    expect(wrapped.length).toBeGreaterThan(20_000);
+    expect(performance.now() - start).toBeLessThan(10_000);
+    const rows = Array.from({ length: 200_000 }, () => ['x', 'y']);
+    expect(table(['A', 'B'], rows)).toHaveLength(200_001);
+  });
 });
