@@ -132,3 +132,19 @@ itWhere(hasScript, 'script is not installed (Debian package: bsdutils)')(
     expect(JSON.parse(printed.out.split('\r\n')[0] ?? '')).toEqual(sampleStatus);
   },
 );
+
+itWhere(hasScript, 'script is not installed (Debian package: bsdutils)')(
+  'prints blocks at a terminal that knows no control sequences',
+  async () => {
+    const { url } = await instance();
+    const command = `TERM=dumb exec "$NODE" "${main}" status --watch --interval 1 --url ${url}`;
+    const child = spawn('script', ['-qec', command, '/dev/null'], {
+      env: { ...env, NODE: process.execPath },
+    });
+    const { printed, code } = observe(child);
+    await until(() => count(printed.out, `Ready: ${url}`) === 2);
+    child.stdin.write('\u0003');
+    expect(await code).toBe(0);
+    expect(printed.out).not.toContain('\u001b');
+  },
+);

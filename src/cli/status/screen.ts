@@ -12,6 +12,9 @@ const home = '\u001b[H';
 const clearLine = '\u001b[K';
 const clearBelow = '\u001b[J';
 
+/** That of the first terminals. */
+const defaultSize = { columns: 80, rows: 24 };
+
 /** Draws on the alternate screen of a terminal, so that what was there before comes back at the end. */
 export class Screen {
   readonly #terminal: TerminalOutput;
@@ -27,7 +30,7 @@ export class Screen {
    * @param lines plain ASCII
    */
   draw(lines: readonly string[]): void {
-    const { columns, rows } = this.#terminal;
+    const { columns, rows } = sizeOf(this.#terminal);
     const hidden = lines.length - rows;
     const shown =
       hidden <= 0
@@ -45,4 +48,9 @@ export class Screen {
   close(): void {
     this.#terminal.write(leave);
   }
+}
+
+/** A terminal without a window, such as a serial console or that of another program, has the size 0 or none. */
+function sizeOf({ columns, rows }: TerminalOutput): Pick<TerminalOutput, 'columns' | 'rows'> {
+  return columns > 0 && rows > 0 ? { columns, rows } : defaultSize;
 }

@@ -1,3 +1,4 @@
+import { fromEnvironment } from '../../config/load.ts';
 import type { Status } from '../../observability/status/schema.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
@@ -52,7 +53,7 @@ async function watchStatus(settings: StatusSettings, interval: number, io: Io): 
     }
   };
   const stop = untilStopped();
-  const screen = process.stdout.isTTY && !json ? new Screen(process.stdout) : undefined;
+  const screen = hasScreen() && !json ? new Screen(process.stdout) : undefined;
   const show = ({ lines, failed }: Reading): void => {
     if (screen !== undefined) screen.draw(lines);
     // A JSON reader gets nothing else on standard output. A block of text ends with an empty line.
@@ -64,6 +65,11 @@ async function watchStatus(settings: StatusSettings, interval: number, io: Io): 
     screen?.close();
     stop.release();
   }
+}
+
+/** A dumb terminal, such as that of an editor, would show control sequences as text. */
+function hasScreen(): boolean {
+  return process.stdout.isTTY && fromEnvironment('TERM') !== 'dumb';
 }
 
 function readingOf(status: Status, { server, failures, json, interval }: StatusSettings): Reading {

@@ -68,6 +68,14 @@ describe('the screen', () => {
     );
   });
 
+  it.each([0, Number.NaN])('shows 24 lines of 80 characters where the terminal has no size (%p)', (size) => {
+    const given = terminal(size, size);
+    new Screen(given).draw(Array.from({ length: 30 }, () => 'x'.repeat(90)));
+    const [first, ...others] = given.written.at(-1)?.split('\r\n') ?? [];
+    expect(first).toBe(`\u001b[H\u001b[K${'x'.repeat(80)}`);
+    expect(others).toHaveLength(23);
+  });
+
   it('fits exactly', () => {
     const given = terminal(60, 2);
     new Screen(given).draw(['a', 'b']);
