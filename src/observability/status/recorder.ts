@@ -98,9 +98,11 @@ interface Environment {
 function createRequestRecorder({ clock, monotonic }: WallClock & MonotonicClock) {
   let environments = new Map<string, Environment>();
   let callers = new Map<string, Caller>();
+  // Numbered, since the wall clock may be set back.
+  let failed = 0;
   const failures = {
-    known: new LastEntries<RecordedFailure>(maxFailures),
-    unknown: new LastEntries<RecordedFailure>(maxUnknownCallers),
+    known: new LastEntries<readonly [number: number, RecordedFailure]>(maxFailures),
+    unknown: new LastEntries<readonly [number: number, RecordedFailure]>(maxUnknownCallers),
   };
   return {
     requestFinished(context: RequestContext): void {
@@ -114,7 +116,9 @@ function createRequestRecorder({ clock, monotonic }: WallClock & MonotonicClock)
         if (reason === 'not-allowed') known.denied += 1;
         known.lastSeenAt = now;
       }
-      if (isFailed(context)) failures[caller === '' ? 'unknown' : 'known'].add(failureOf(context, now));
+      if (!isFailed(context)) return;
+      failed += 1;
+      failures[caller === '' ? 'unknown' : 'known'].add([failed, failureOf(context, now)]);
     },
     gatewayResponded({ environment, status, clockSkew }: GatewayResponseEvent): void {
       const known = environments.get(environment);
@@ -134,8 +138,9 @@ function createRequestRecorder({ clock, monotonic }: WallClock & MonotonicClock)
     callers: (): CallerRecord[] => [...callers.values()],
     failures: () =>
       [...failures.known.newestFirst(), ...failures.unknown.newestFirst()]
-        .toSorted((a, b) => b.at - a.at)
-        .slice(0, maxFailures),
+        .toSorted(([a], [b]) => b - a)
+        .slice(0, maxFailures)
+        .map(([, failure]) => failure),
   };
 }
 

@@ -15,11 +15,14 @@ const noon = Date.UTC(2026, 0, 1, 12);
 
 /** Monotonic, milliseconds. */
 let now: number;
+/** Milliseconds by which the wall clock was set. */
+let set: number;
 let recorder: StatusRecorder;
 beforeEach(() => {
   now = 0;
+  set = 0;
   recorder = createStatusRecorder({
-    clock: () => noon + now,
+    clock: () => noon + now + set,
     monotonic: () => now,
     names: names(['sandbox', 'production'], ['billing', 'shop']),
     digest: 'first',
@@ -171,6 +174,16 @@ it('failed requests of unknown callers do not hide the others', () => {
   expect(ids.slice(0, 2)).toEqual(['last', 'unknown-499']);
   expect(ids.filter((id) => id.startsWith('unknown-'))).toHaveLength(20);
   expect(ids.at(-1)).toBe('known-11');
+});
+
+it('failed requests are listed in their order although the wall clock was set back', () => {
+  const fail = (id: string, caller: object): void => finish({ id, reason: 'overloaded', ...caller });
+  for (let count = 0; count < 20; count += 1) fail(`before-${count}`, { caller: undefined });
+  set = -3_600_000;
+  for (let count = 0; count < 100; count += 1) fail(`after-${count}`, { caller: 'billing' });
+  expect(recorder.failures().map(({ requestId }) => requestId)).toEqual(
+    Array.from({ length: 100 }, (_, index) => `after-${99 - index}`),
+  );
 });
 
 it('a hundred thousand failed requests of every kind take as much memory as the last hundred', () => {
