@@ -93,6 +93,13 @@ describe('the status in a terminal', () => {
     ]);
   });
 
+  it('has the uptime of the instance also after its wall clock was set', () => {
+    const process = { ...sampleStatus.process, startedAt: '1970-01-01T00:00:05.000Z', uptime: 125 };
+    expect(statusLines({ ...sampleStatus, process }, { origin, failures: 0 }).join('\n')).toContain(
+      'up for 2m',
+    );
+  });
+
   it('says that a section is empty', () => {
     const empty = {
       ...sampleStatus,
