@@ -34,7 +34,8 @@ export async function readToken(values: TokenValues): Promise<string | undefined
   }
   if (file === '-') return checked(await text(process.stdin), 'standard input');
   if (file !== undefined) return checked(await readFile(file, 'utf8'), file);
-  return name === undefined ? undefined : checked(fromEnvironment(name) ?? '', `the variable ${name}`);
+  // The name is not repeated: it may be the token, given by mistake.
+  return name === undefined ? undefined : checked(fromEnvironment(name) ?? '', 'the variable of --token-env');
 }
 
 /** What fits into a header. */
