@@ -95,14 +95,21 @@ function keyDirectoriesIn(parent: string): string[] {
   try {
     return readdirSync(parent)
       .filter((name) => name.startsWith(keyDirectoryPrefix))
-      .map((name) => join(parent, name));
+      .map((name) => join(parent, name))
+      .filter(isOwn);
   } catch {
     // A parent that does not exist here, such as /dev/shm.
     return [];
   }
 }
 
-/** Nothing for a directory of another user, one without a demo, or one whose demo has ended. */
+/** In a directory of another user, a link could make any file of this one a demo, and it can change any time. */
+function isOwn(directory: string): boolean {
+  const found = lstatSync(directory, { throwIfNoEntry: false });
+  return found !== undefined && found.isDirectory() && found.uid === process.getuid?.();
+}
+
+/** Nothing for a file of another user, one that is no ready file, or one whose demo has ended. */
 function readDemo(file: string): { demo: RunningDemo; startedAt: number }[] {
   try {
     const { uid, mtimeMs } = statSync(file);
