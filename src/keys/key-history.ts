@@ -85,6 +85,15 @@ export class KeyHistory {
     return [...operations].some((operation) => !this.#rejectedWithAnyKey.has(operation));
   }
 
+  /**
+   * Whether the last that is known of the key is a rejection. Unlike {@link isRejected}, also if every key was rejected,
+   * as long as the gateway accepts no other operation with this one.
+   */
+  isLastRejected(key: UsableKey): boolean {
+    const operations = this.#find(key)?.byOperation.keys() ?? [];
+    return this.isRejected(key) || [...operations].some((operation) => !this.#contradicted.has(operation));
+  }
+
   /** Whether a single-attempt request might use another key now. */
   isOutdated(key: UsableKey): boolean {
     const [newest, ...others] = this.#keys;

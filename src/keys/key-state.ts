@@ -32,13 +32,13 @@ export function describeKeys(
   const signing = newest && history.select([newest, ...others], 'single-attempt');
   const distinct = distinctKeys(entries);
   const shown = entries.filter((entry) => !('key' in entry) || distinct.includes(entry));
-  const trusted = signing !== undefined && !history.isRejected(signing) ? signing : undefined;
+  const trusted = signing !== undefined && !history.isLastRejected(signing) ? signing : undefined;
   const best = history.acceptedAmong(distinct) ?? trusted;
   const stateOf = (entry: KeyRing[number], index: number): KeyState => {
     if (!('key' in entry)) return 'unusable';
     if (entry === trusted) return 'in-use';
     if (best !== undefined && index < shown.indexOf(best)) return 'waiting';
-    return history.isRejected(entry) ? 'rejected' : 'replaced';
+    return history.isLastRejected(entry) ? 'rejected' : 'replaced';
   };
   return { versions: shown.map((entry, index) => ({ entry, state: stateOf(entry, index) })), signing };
 }

@@ -241,6 +241,23 @@ describe('a rotation', () => {
     );
   });
 
+  it('is seen if the gateway has the key first and there are only queries, which try every key', async () => {
+    const { proxy, accept, putInSource } = await startRotating(starts);
+    await proxy.reload({ keys: alwaysLooking(proxy) });
+    await proxy.status();
+    accept(nextKeys);
+    for (let count = 0; count < 2; count += 1) {
+      await proxy.status();
+      expect(keysOf(await proxy.instanceStatus())).toContain('private_key: newest rejected; newest signs');
+    }
+    putInSource(nextKeys);
+    await untilKeysChange(proxy);
+    await proxy.status();
+    expect(keysOf(await proxy.instanceStatus())).toContain(
+      'private_key: newest in-use, older rejected; newest signs',
+    );
+  });
+
   it('has versions with their creation times and fingerprints', async () => {
     const { proxy } = await startRotating(starts);
     await proxy.status();

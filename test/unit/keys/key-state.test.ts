@@ -42,9 +42,20 @@ function accept(version: number, operation = 'read'): void {
   history.recordAccepted({ key: keyOf(version), operation, sentAt: (time += 1) });
 }
 
-function reject(version: number, policy: 'retryable' | 'single-attempt' = 'retryable'): void {
-  const use = { key: keyOf(version), operation: 'read', sentAt: (time += 1) };
+function reject(
+  version: number,
+  policy: 'retryable' | 'single-attempt' = 'retryable',
+  operation = 'read',
+): void {
+  const use = { key: keyOf(version), operation, sentAt: (time += 1) };
   history.recordRejected(use, time, policy, true);
+}
+
+/** A query is sent with each key. */
+function rejectAll(operation = 'read'): void {
+  const [since, keys] = [time, distinctKeys(ring)];
+  for (const { version } of keys) reject(version, 'retryable', operation);
+  history.recordNoKeyAccepted(operation, keys, since);
 }
 
 /** Such as `3 waiting, 2 in-use; 2 signs`. */
@@ -79,6 +90,32 @@ describe('a login', () => {
     reject(2, 'single-attempt');
     reject(1, 'single-attempt');
     expect(described()).toBe('2 rejected, 1 rejected; 2 signs');
+  });
+
+  it('whose keys were all rejected by a query, which tries each, has none in use either', () => {
+    has('b', 'a');
+    accept(2);
+    rejectAll();
+    rejectAll();
+    expect(described()).toBe('2 rejected, 1 rejected; 2 signs');
+    accept(2);
+    expect(described()).toBe('2 in-use, 1 rejected; 2 signs');
+  });
+
+  it.each([
+    ['not enabled for it', () => {}],
+    ['no longer enabled for it', () => accept(1, 'transfer')],
+  ])('uses its key although an operation is %s', (_name, before) => {
+    has('a');
+    before();
+    accept(1);
+    for (let count = 0; count < 3; count += 1) {
+      rejectAll('transfer');
+      if (count === 0) accept(1);
+      expect(described()).toBe('1 in-use; 1 signs');
+    }
+    rejectAll();
+    expect(described()).toBe('1 rejected; 1 signs');
   });
 
   it('without a usable key signs with none', () => {
