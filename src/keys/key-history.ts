@@ -1,5 +1,5 @@
 import { sameKey } from './key.ts';
-import { includes, isSame, type RejectedKey, type Rejections, withLatest } from './key-rejections.ts';
+import { includes, isSame, ofKey, type RejectedKey, type Rejections, withLatest } from './key-rejections.ts';
 import type { UsableKey } from './key-source.ts';
 import { RetrySteps } from './retry-steps.ts';
 import { type SelectionReason, selectionReason } from './selection-reason.ts';
@@ -80,18 +80,14 @@ export class KeyHistory {
   }
 
   /** Whether payments avoid the key: the gateway rejected it and has not accepted it since. */
-  isRejected(key: UsableKey): boolean {
+  isRejected(key: UsableKey, unless: ReadonlySet<string> = this.#rejectedWithAnyKey): boolean {
     const operations = this.#find(key)?.byOperation.keys() ?? [];
-    return [...operations].some((operation) => !this.#rejectedWithAnyKey.has(operation));
+    return [...operations].some((operation) => !unless.has(operation));
   }
 
-  /**
-   * Whether the last that is known of the key is a rejection. Unlike {@link isRejected}, also if every key was rejected,
-   * as long as the gateway accepts no other operation with this one.
-   */
+  /** The same, also if each key was rejected, unless the gateway accepts other operations with this one. */
   isLastRejected(key: UsableKey): boolean {
-    const operations = this.#find(key)?.byOperation.keys() ?? [];
-    return this.isRejected(key) || [...operations].some((operation) => !this.#contradicted.has(operation));
+    return this.isRejected(key) || this.isRejected(key, this.#contradicted);
   }
 
   /** Whether a single-attempt request might use another key now. */
@@ -144,7 +140,7 @@ export class KeyHistory {
 
   /** A key was tried as a fallback and not accepted: it backs off. */
   recordFailedFallback({ key, operation, sentAt }: KeyUse): void {
-    const { steps } = this.#rejectionsOf(key);
+    const { steps } = ofKey(this.#rejections, key);
     const known = steps.get(operation) ?? new RetrySteps();
     known.recordFailure(sentAt);
     steps.set(operation, known);
@@ -195,7 +191,7 @@ export class KeyHistory {
       );
       if (!isKnown && !isAcceptedSince) this.#addRejection(key, operation, rejectedAt, 'retryable');
     }
-    const rejections = this.#rejectionsOf(others[0].key);
+    const rejections = ofKey(this.#rejections, others[0].key);
     const isFirst = !rejections.replaced;
     rejections.replaced = true;
     return isFirst;
@@ -226,7 +222,7 @@ export class KeyHistory {
   /** A key that left the ring has no history: it may come back. */
   #addRejection(key: UsableKey, operation: string, now: number, policy: RetryPolicy): void {
     if (!includes(this.#keys, key)) return;
-    const rejections = this.#rejectionsOf(key);
+    const rejections = ofKey(this.#rejections, key);
     const first = rejections.byOperation.get(operation)?.first ?? now;
     rejections.byOperation.set(operation, { first, last: now });
     if (policy === 'single-attempt') rejections.lastSingleAttempt = now;
@@ -247,13 +243,5 @@ export class KeyHistory {
 
   #find(key: UsableKey): Rejections | undefined {
     return this.#rejections.find((one) => sameKey(one.key, key));
-  }
-
-  #rejectionsOf(key: UsableKey): Rejections {
-    const known = this.#find(key);
-    if (known !== undefined) return known;
-    const fresh = { key, byOperation: new Map(), lastSingleAttempt: 0, steps: new Map(), replaced: false };
-    this.#rejections.push(fresh);
-    return fresh;
   }
 }

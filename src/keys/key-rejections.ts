@@ -26,6 +26,15 @@ export interface Rejections {
   replaced: boolean;
 }
 
+/** Those of the key, added if there are none yet. */
+export function ofKey(all: Rejections[], key: UsableKey): Rejections {
+  const known = all.find((one) => sameKey(one.key, key));
+  if (known !== undefined) return known;
+  const fresh = { key, byOperation: new Map(), lastSingleAttempt: 0, steps: new Map(), replaced: false };
+  all.push(fresh);
+  return fresh;
+}
+
 /** As {@link sameKey}; `undefined` equals no key. */
 export function isSame(key: UsableKey, other: UsableKey | undefined): boolean {
   return other !== undefined && (key === other || sameKey(key, other));
