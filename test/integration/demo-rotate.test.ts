@@ -97,6 +97,22 @@ it('leaves a demo that works when it is interrupted', async () => {
   expect(statesOf(await keyOf(demo, 'private_key'))).toMatch(/^in-use, /);
 });
 
+it('leaves the rotation of a key to the last of two at the same time', async () => {
+  const demo = await processes.startDemo();
+  const first = processes.spawn(['demo', 'rotate', '--after', '3600']);
+  await until(async () => statesOf(await keyOf(demo, 'private_key')) === 'waiting, in-use');
+  const second = processes.spawn(['demo', 'rotate', '--after', '3600']);
+  await until(async () => statesOf(await keyOf(demo, 'private_key')) === 'waiting, waiting, in-use');
+  first.child.kill('SIGINT');
+  expect(await first.finished).toMatchObject({
+    code: 1,
+    err: 'countersign demo rotate: another rotation has replaced the new key: let that one end, then repeat this one\n',
+  });
+  second.child.kill('SIGINT');
+  expect(await second.finished).toMatchObject({ code: 0, err: '' });
+  expect(statesOf(await keyOf(demo, 'private_key'))).toMatch(/^in-use, /);
+});
+
 it('says so and exits with 1 if a query failed, and still ends the rotation', async () => {
   const demo = await processes.startDemo();
   const { finished } = processes.spawn(['demo', 'rotate', '--after', '3']);

@@ -1,5 +1,5 @@
 import { createPublicKey, generateKeyPair, randomBytes } from 'node:crypto';
-import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { KeyKind } from '../../oauth1/methods.ts';
@@ -38,4 +38,9 @@ export function writeKey(directory: string, { file, content }: NewKey): void {
     rmSync(temporary, { force: true });
     throw error;
   }
+}
+
+/** Whether a directory has this key now. @throws an error of node:fs if it has none */
+export function hasKey(directory: string, { file, content }: NewKey): boolean {
+  return readFileSync(join(directory, file), 'utf8') === content;
 }

@@ -8,7 +8,7 @@ import { exitCode } from '../shared/io.ts';
 import { readStatus } from '../status/client.ts';
 import { demoEnvironment, loadDemoConfig } from './config.ts';
 import { sendToDemo } from './demo-client.ts';
-import { generateKey, type NewKey, writeKey } from './new-key.ts';
+import { generateKey, hasKey, type NewKey, writeKey } from './new-key.ts';
 import { hasStatusPage, type RunningDemo, settingsOf } from './running.ts';
 
 /** Which key of a demo is rotated. */
@@ -28,7 +28,11 @@ export interface Rotation {
   query(): Promise<number>;
   /** The step of the operator: the key source gets a new key. */
   writeNewKey(): Promise<void>;
-  /** The step of the gateway: it accepts the new key, and no other. */
+  /**
+   * The step of the gateway: it accepts the new key, and no other.
+   *
+   * @throws CliError if another rotation has replaced the key: Countersign would have none that the gateway accepts
+   */
   registerNewKey(): Promise<void>;
   /**
    * The versions of the key on the status page, such as `version 8 waiting, version 7 in use`. `undefined`: the demo
@@ -81,6 +85,7 @@ function rotationOf(
 ): Rotation {
   const address = `${demo.proxyUrl}/${demoEnvironment}${destination.url.pathname}`;
   const body = new URLSearchParams(form.map(([name, value]): [string, string] => [name, value])).toString();
+  const directory = join(demo.keyDirectory, demoEnvironment, login);
   let newKey: NewKey | undefined;
   return {
     login,
@@ -88,9 +93,14 @@ function rotationOf(
     query: () => sendToDemo('POST', address, 'application/x-www-form-urlencoded', body),
     async writeNewKey() {
       newKey = await generateKey(kind);
-      writeKey(join(demo.keyDirectory, demoEnvironment, login), newKey);
+      writeKey(directory, newKey);
     },
     async registerNewKey() {
+      if (newKey !== undefined && !hasKey(directory, newKey)) {
+        throw new CliError(
+          'another rotation has replaced the new key: let that one end, then repeat this one',
+        );
+      }
       const url = `${demo.gatewayAdminUrl}/keys/${encodeURIComponent(login)}`;
       const registration = JSON.stringify(newKey?.registration ?? {});
       const status = await sendToDemo('PUT', url, 'application/json', registration);
