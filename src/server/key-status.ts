@@ -1,6 +1,7 @@
 import type { CachedRing } from '../keys/cache-store.ts';
 import type { KeyRing } from '../keys/key-source.ts';
 import type { KeyStatus, Status } from '../observability/status/schema.ts';
+import { isoTime } from '../util/iso-time.ts';
 import type { KeyServices } from './key-services.ts';
 
 /** Rows of the list; a page with all logins would be neither fast nor readable. */
@@ -54,7 +55,7 @@ function rowOf(
 function factsOf(entry: KeyRing[number], redact: KeyStatusOptions['redact']) {
   return {
     version: entry.version,
-    createdAt: entry.createdAt?.toISOString() ?? null,
+    createdAt: entry.createdAt === undefined ? null : isoTime(entry.createdAt.getTime()),
     fingerprint: 'key' in entry ? (entry.fingerprint ?? null) : null,
     problem: 'problem' in entry ? redact(entry.problem) : null,
   };

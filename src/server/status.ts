@@ -4,6 +4,7 @@ import type { StatusRecorder } from '../observability/status/recorder.ts';
 import type { FailedRequest, Status } from '../observability/status/schema.ts';
 import type { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
+import { isoTime } from '../util/iso-time.ts';
 import { packageVersion } from '../util/package-info.ts';
 import { shareTurn } from '../util/share-turn.ts';
 import { type KeysInUse, keyStatus } from './key-status.ts';
@@ -28,11 +29,11 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
     const toWall = now - monotonic();
     const { ready, reasons, warnings } = readiness();
     return {
-      at: timeOf(now),
+      at: isoTime(now),
       runbookUrl: config.admin.runbookUrl ?? null,
       health: { ready, reasons: [...reasons], warnings: [...warnings] },
       environments: environments(config, sources),
-      keys: keyStatus(keys, { redact, timeOf: (time) => timeOf(time + toWall) }),
+      keys: keyStatus(keys, { redact, timeOf: (time) => isoTime(time + toWall) }),
       callers: callers(recorder),
       failures: failures(recorder),
       certificates: certificates(recorder),
@@ -40,10 +41,10 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
       process: {
         version: packageVersion(),
         node: process.version,
-        startedAt: timeOf(started.wall),
+        startedAt: isoTime(started.wall),
         uptime: Math.round(monotonic() - started.monotonic) / 1000,
       },
-      config: { ...recorder.config(), loadedAt: timeOf(recorder.config().loadedAt) },
+      config: { ...recorder.config(), loadedAt: isoTime(recorder.config().loadedAt) },
     };
   });
 }
@@ -74,15 +75,15 @@ function callers(recorder: StatusRecorder): Status['callers'] {
 }
 
 function failures(recorder: StatusRecorder): FailedRequest[] {
-  return recorder.failures().map((failure) => ({ ...failure, at: timeOf(failure.at) }));
+  return recorder.failures().map((failure) => ({ ...failure, at: isoTime(failure.at) }));
 }
 
 function certificates(recorder: StatusRecorder): Status['certificates'] {
   return recorder.certificates().map(({ name, environment = null, from, until }) => ({
     name,
     environment,
-    from: timeOf(from),
-    until: timeOf(until),
+    from: isoTime(from),
+    until: isoTime(until),
   }));
 }
 
@@ -92,13 +93,5 @@ function keySource({ keys }: Config, recorder: StatusRecorder): Status['keySourc
 }
 
 function orNull(time: number | undefined): string | null {
-  return time === undefined ? null : timeOf(time);
-}
-
-/** ISO 8601 has years of four digits. */
-const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
-
-/** @param milliseconds since 1970 */
-function timeOf(milliseconds: number): string {
-  return new Date(Math.min(milliseconds, lastTime)).toISOString();
+  return time === undefined ? null : isoTime(time);
 }

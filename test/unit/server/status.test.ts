@@ -91,11 +91,20 @@ describe('the status', () => {
     });
   });
 
-  it('has no time beyond the year 9999', async () => {
+  it('has no time beyond the years 0 and 9999, whatever a server, a file or a certificate says', async () => {
     recorder.tokenExpiryChanged(1e15);
-    recorder.certificateLoaded({ role: 'listener', part: 'cert' }, { from: 0, until: 1e18 });
+    recorder.certificateLoaded({ role: 'listener', part: 'cert' }, { from: -1e15, until: 1e18 });
+    recorder.certificateLoaded({ role: 'vault', part: 'ca' }, { from: Number.NaN, until: Number.NaN });
+    ring = parseKeys({ control_key: 'a' }, { version: 1, createdAt: new Date(8e15) });
+    await cache.get({ environment: 'sandbox', login: 'acme' });
+    const [first, last] = ['0000-01-01T00:00:00.000Z', '9999-12-31T23:59:59.999Z'];
     const status = statusSchema.parse(await createStatus(sources)());
-    expect(status.keySource.tokenExpiresAt).toBe('9999-12-31T23:59:59.999Z');
+    expect(status.keySource.tokenExpiresAt).toBe(last);
+    expect(status.certificates).toMatchObject([
+      { from: first, until: last },
+      { from: first, until: first },
+    ]);
+    expect(status.keys.list[0]?.versions[0]?.createdAt).toBe(last);
   });
 
   it('has logins and problems only as they may be written', async () => {
