@@ -26,8 +26,15 @@ export interface KeyServices {
   readonly cache: KeyCache;
   readonly keySelector: KeySelector;
   readonly events: KeySourceObserver;
+  readonly reports: SourceReports;
   /** What the key selector uses. It survives a reload. */
   readonly inUse: InUse;
+}
+
+interface SourceReports {
+  readonly events: KeySourceObserver;
+  /** A reload replaced the source: what it still does says nothing about the next one. */
+  end(): void;
 }
 
 interface InUse {
@@ -53,16 +60,39 @@ export function createKeyServices(
   if (keepsSource) before.source.useTls?.(tls);
   if (keepsSource && isDeepStrictEqual(before.config.cache, config.cache)) return before;
   const events = before?.events ?? createEvents(options, config.source);
-  const source = keepsSource ? before.source : createKeySource(config, { ...options, events, tls });
+  const reports = keepsSource ? before.reports : reportsTo(events);
+  const sourceOptions = { ...options, events: reports.events, tls };
+  const source = keepsSource ? before.source : createKeySource(config, sourceOptions);
   const { monotonic, random } = options;
-  const cache = new KeyCache(source, config.cache, { monotonic, random, events, sourceName: config.source });
+  const cacheOptions = { monotonic, random, events: reports.events, sourceName: config.source };
+  const cache = new KeyCache(source, config.cache, cacheOptions);
   if (before !== undefined) cache.adopt(before.cache);
   const inUse = before?.inUse ?? { cache, rotationGracePeriod: config.rotationGracePeriod };
   Object.assign(inUse, { cache, rotationGracePeriod: config.rotationGracePeriod });
   const keySelector = before?.keySelector ?? createKeySelector(inUse, events, options);
   if (!keepsSource) source.start();
   cache.start();
-  return { config, source, cache, keySelector, events, inUse };
+  return { config, source, cache, keySelector, events, reports, inUse };
+}
+
+function reportsTo(events: KeySourceObserver): SourceReports {
+  let ended = false;
+  const untilEnd =
+    <Values extends readonly unknown[]>(report: (...values: Values) => void) =>
+    (...values: Values): void => {
+      if (!ended) report(...values);
+    };
+  return {
+    events: {
+      ...events,
+      keySourceUp: untilEnd(events.keySourceUp),
+      loginFailed: untilEnd(events.loginFailed),
+      tokenExpiryChanged: untilEnd(events.tokenExpiryChanged),
+    },
+    end() {
+      ended = true;
+    },
+  };
 }
 
 function createKeySelector(

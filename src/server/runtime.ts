@@ -94,7 +94,9 @@ export function startRuntime(
       jwtIssuers.stop(next?.jwtIssuers);
       if (next?.keys.cache !== keys.cache) keys.cache.stop();
       if (next !== undefined && next.keys.inUse !== keys.inUse) keys.cache.retire();
-      if (next?.keys.source !== keys.source) await keys.source.stop();
+      if (next?.keys.source === keys.source) return;
+      keys.reports.end();
+      await keys.source.stop();
     },
   };
 }

@@ -1,12 +1,15 @@
 import { hash } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { stringify } from 'yaml';
 import type { KeyStatus, Status } from '../../src/observability/status/schema.ts';
 import { configFor, environmentFor, everything, tokenCredential } from '../support/config.ts';
 import { always, closedUrl, httpResponse, silent } from '../support/faulty-gateway.ts';
 import { harness } from '../support/harness.ts';
+import { listen } from '../support/listening.ts';
 import { itWith } from '../support/requires.ts';
 import { alwaysLooking, nextKeys, oldKeys, startRotating, untilKeysChange } from '../support/rotating.ts';
 import { testKeys } from '../support/service.ts';
@@ -374,6 +377,20 @@ describe('a reload', () => {
     expect(await proxy.instanceStatus()).toMatchObject({
       keySource: { up: null, since: null },
       keys: { total: 0 },
+    });
+  });
+
+  it('to another key source has nothing of what the one before does at its end', async () => {
+    const hanging = starts.closing(await listen(createServer()));
+    const proxy = await starts.proxy({ config: { keys: vaultKeys(`http://127.0.0.1:${hanging.port}`) } });
+    const pending = proxy.balance();
+    await wait(200);
+    await proxy.reload({ keys: { source: 'directory', directory: proxy.keysFolder } });
+    await pending;
+    expect((await proxy.instanceStatus()).keySource).toMatchObject({
+      type: 'directory',
+      up: null,
+      problem: null,
     });
   });
 
