@@ -77,17 +77,18 @@ export function createKeyServices(
 
 function reportsTo(events: KeySourceObserver): SourceReports {
   let ended = false;
-  const untilEnd =
-    <Values extends readonly unknown[]>(report: (...values: Values) => void) =>
-    (...values: Values): void => {
-      if (!ended) report(...values);
-    };
   return {
     events: {
       ...events,
-      keySourceUp: untilEnd(events.keySourceUp),
-      loginFailed: untilEnd(events.loginFailed),
-      tokenExpiryChanged: untilEnd(events.tokenExpiryChanged),
+      keySourceUp: (...report) => {
+        if (!ended) events.keySourceUp(...report);
+      },
+      loginFailed: (...report) => {
+        if (!ended) events.loginFailed(...report);
+      },
+      tokenExpiryChanged: (...report) => {
+        if (!ended) events.tokenExpiryChanged(...report);
+      },
     },
     end() {
       ended = true;
