@@ -1,7 +1,7 @@
 import type { KeyStatus, Status } from '../schema.ts';
 import { counted, percent, secondsBetween, skew, span } from './format.ts';
 import { type Content, html } from './html.ts';
-import { keyProgress } from './key-progress.ts';
+import { type KeyProgress, keyProgress, originOf } from './key-progress.ts';
 import { clockDifference, lifetime, rejections, saturation } from './limits.ts';
 import type { Tone } from './parts.ts';
 
@@ -20,7 +20,7 @@ export function findings(status: Status): Finding[] {
     ...health(status),
     ...keySource(status),
     ...status.environments.flatMap(environment),
-    ...keys(status.keys.list),
+    ...keys(status),
     ...staleKeys(status),
     ...certificates(status),
     ...configuration(status),
@@ -30,30 +30,39 @@ export function findings(status: Status): Finding[] {
 }
 
 /** The codes of `/readyz` in words; src/observability/readiness.ts has the list. */
-const healthTexts: Readonly<Record<string, readonly [title: string, text: string]>> = {
-  draining: ['Shutting down', 'Requests in flight are finished; new ones belong to another instance.'],
-  'key-source-never-reached': [
-    'No keys yet',
-    'The key source has not responded since the start. Check its address and the login to it.',
+const healthTexts: ReadonlyMap<string, readonly [title: string, text: string]> = new Map([
+  ['draining', ['Shutting down', 'Requests in flight are finished; new ones belong to another instance.']],
+  [
+    'key-source-never-reached',
+    [
+      'No keys yet',
+      'The key source has not responded since the start. Check its address and the login to it.',
+    ],
   ],
-  'audit-unavailable': [
-    'Audit records cannot be written',
-    'Nothing is sent without them. Check space and permissions of the audit file.',
+  [
+    'audit-unavailable',
+    [
+      'Audit records cannot be written',
+      'Nothing is sent without them. Check space and permissions of the audit file.',
+    ],
   ],
-  'jwt-keys-unavailable': [
-    'Keys of a JWT issuer are missing',
-    'Callers with its tokens are rejected. Check the key set of each JWT issuer.',
+  [
+    'jwt-keys-unavailable',
+    [
+      'Keys of a JWT issuer are missing',
+      'Callers with its tokens are rejected. Check the key set of each JWT issuer.',
+    ],
   ],
-  'log-lines-dropped': [
-    'Log lines were dropped',
-    'Requests are processed. Check where standard output goes.',
+  [
+    'log-lines-dropped',
+    ['Log lines were dropped', 'Requests are processed. Check where standard output goes.'],
   ],
-  'log-stalled': ['The log cannot be written', 'Requests are processed. Check where standard output goes.'],
-};
+  ['log-stalled', ['The log cannot be written', 'Requests are processed. Check where standard output goes.']],
+]);
 
 function health({ health: { reasons, warnings } }: Status): Finding[] {
   const finding = (tone: Tone) => (code: string) => {
-    const [title, text] = healthTexts[code] ?? [code, 'See the section "Readiness" of the runbook.'];
+    const [title, text] = healthTexts.get(code) ?? [code, 'See the section "Readiness" of the runbook.'];
     return { tone, section: 'instance', title, text };
   };
   return [...reasons.map(finding('bad')), ...warnings.map(finding('warn'))];
@@ -102,22 +111,20 @@ function environment(one: Status['environments'][number]): Finding[] {
   ];
 }
 
-/** One for each kind of finding: a Vault outage concerns every key. */
-function keys(list: readonly KeyStatus[]): Finding[] {
-  const groups = new Map<string, { tone: Tone; logins: string[]; title: string; text: Content }>();
-  for (const key of list) {
-    for (const { tone, title, text } of keyProgress(key)) {
-      const generic = title.replace(/ersion \d+/, 'ersion N');
-      const group = groups.get(generic) ?? { tone, logins: [], title, text };
-      group.logins.push(`${kindName(key.kind)} of ${key.login} in ${key.environment}`);
-      groups.set(generic, group);
+/** One for each kind of progress, however many keys it concerns. */
+function keys(status: Status): Finding[] {
+  const groups = new Map<string, { progress: KeyProgress; key: KeyStatus; others: number }>();
+  for (const key of status.keys.list) {
+    for (const progress of keyProgress(key, originOf(status))) {
+      const group = groups.get(progress.kind) ?? { progress, key, others: -1 };
+      groups.set(progress.kind, { ...group, others: group.others + 1 });
     }
   }
-  return [...groups.values()].map(({ tone, logins: [first = '', ...others], title, text }) => ({
+  return Array.from(groups.values(), ({ progress: { tone, title, text }, key, others }) => ({
     tone,
     section: 'keys',
-    title: `${first}: ${title.charAt(0).toLowerCase()}${title.slice(1)}`,
-    text: others.length === 0 ? text : html`The same for ${counted(others.length, 'other key')}. ${text}`,
+    title: `${kindName(key.kind)} of ${key.login} in ${key.environment}: ${title}`,
+    text: others === 0 ? text : html`The same for ${counted(others, 'other key')}. ${text}`,
   }));
 }
 

@@ -23,11 +23,14 @@ export function relative(now: string, time: string): string {
 }
 
 /** Time of day in UTC, with the date if it is another day than `now`. */
-export function clockTime(now: string, time: string): Html {
+export function clockText(now: string, time: string): string {
   const [date = '', clock = ''] = new Date(time).toISOString().split('T');
   const sameDay = new Date(now).toISOString().startsWith(date);
-  const text = sameDay ? clock.slice(0, 8) : `${date} ${clock.slice(0, 5)}`;
-  return html`<time datetime="${time}">${text}</time>`;
+  return sameDay ? clock.slice(0, 8) : `${date} ${clock.slice(0, 5)}`;
+}
+
+export function clockTime(now: string, time: string): Html {
+  return html`<time datetime="${time}">${clockText(now, time)}</time>`;
 }
 
 /** `3 min ago`, with the time itself for programs and on hover. */
@@ -35,9 +38,9 @@ export function relativeTime(now: string, time: string): Html {
   return html`<time datetime="${time}" title="${time}">${relative(now, time)}</time>`;
 }
 
-/** `1,234`, or with one decimal below 10. */
+/** `0`, `2.4` or `12,346`. */
 export function rate(perSecond: number): string {
-  return perSecond < 10 && !Number.isInteger(perSecond) ? perSecond.toFixed(1) : whole(perSecond);
+  return perSecond > 0 && perSecond < 0.05 ? '< 0.1' : short(perSecond);
 }
 
 export function whole(value: number): string {
@@ -46,15 +49,18 @@ export function whole(value: number): string {
 
 /** @param share 0 to 1 */
 export function percent(share: number): string {
-  const value = share * 100;
-  if (value > 0 && value < 0.1) return '< 0.1%';
-  return `${value < 10 && !Number.isInteger(value) ? value.toFixed(1) : Math.round(value)}%`;
+  return share > 0 && share < 0.001 ? '< 0.1%' : `${short(share * 100)}%`;
 }
 
 /** `84 ms`, `1.2 s`. */
 export function latency(seconds: number): string {
-  if (seconds < 0.01) return `${(seconds * 1000).toFixed(1)} ms`;
-  return seconds < 1 ? `${Math.round(seconds * 1000)} ms` : `${seconds.toFixed(1)} s`;
+  const milliseconds = seconds * 1000;
+  return milliseconds < 999.5 ? `${short(milliseconds)} ms` : `${seconds.toFixed(1)} s`;
+}
+
+/** With one decimal below 10, unless it is 0. */
+function short(value: number): string {
+  return Number.isInteger(value) || value >= 9.95 ? whole(value) : value.toFixed(1);
 }
 
 /** With its sign. */

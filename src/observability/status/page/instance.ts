@@ -6,16 +6,22 @@ import { facts, none, pill, section } from './parts.ts';
 
 export function keySource({ at, keySource: source }: Status): Html {
   const { type, up, since, problem, tokenExpiresAt } = source;
-  const unread = html`${pill('idle', 'Not read yet')}`;
-  const state = up === true ? pill('ok', 'Up') : pill('bad', 'Unavailable');
   const pairs: [string, Content][] = [
     ['Type', sourceName(type)],
-    ['State', up === null ? unread : state],
-    [up === false ? 'Down since' : 'Up since', since === null ? none('unknown') : moment(at, since)],
-    ['Token expires', tokenExpiresAt === null ? none('never or unknown') : moment(at, tokenExpiresAt)],
-    ...(problem === null ? [] : [['Problem', problem] satisfies [string, Content]]),
+    ['State', state(up)],
   ];
+  if (since !== null) pairs.push([up === false ? 'Down since' : 'Up since', moment(at, since)]);
+  if (type === 'vault') {
+    const expiry = tokenExpiresAt === null ? none('never, or unknown') : moment(at, tokenExpiresAt);
+    pairs.push(['Token expires', expiry]);
+  }
+  if (problem !== null) pairs.push(['Problem', html`<span class="long">${problem}</span>`]);
   return section({ id: 'key-source', title: 'Key source' }, facts(pairs));
+}
+
+function state(up: boolean | null): Html {
+  if (up === null) return pill('idle', 'Not read yet');
+  return up ? pill('ok', 'Up') : pill('bad', 'Unavailable');
 }
 
 export function instance({ at, process, config }: Status): Html {
@@ -28,7 +34,7 @@ export function instance({ at, process, config }: Status): Html {
       ['Uptime', span(process.uptime)],
       ['Started', moment(at, process.startedAt)],
       ['Configuration loaded', moment(at, loadedAt)],
-      ['Last reload', reloadFailed ? pill('warn', 'Failed, or needs a restart') : pill('ok', 'In effect')],
+      ['Configuration', reloadFailed ? pill('warn', 'Not reloaded') : pill('ok', 'In effect')],
       ['Configuration digest', html`<code>${digest}</code>`],
     ]),
   );

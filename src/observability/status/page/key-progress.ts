@@ -1,53 +1,78 @@
-import type { KeyStatus } from '../schema.ts';
+import type { KeyStatus, Status } from '../schema.ts';
+import { clockText } from './format.ts';
 import { type Content, html } from './html.ts';
 import type { Tone } from './parts.ts';
 
 /** What there is to say about a key beyond the states of its versions, and what to do. */
 export interface KeyProgress {
+  readonly kind: 'none-usable' | 'rejected' | 'waiting' | 'unusable';
   readonly tone: Tone;
   readonly title: string;
   readonly text: Content;
 }
 
+/** Where the keys come from, and when the status was put together. */
+export interface KeyOrigin {
+  readonly now: string;
+  readonly type: Status['keySource']['type'];
+}
+
+export function originOf({ at, keySource: { type } }: Status): KeyOrigin {
+  return { now: at, type };
+}
+
+/** `v3`. In a directory a version is the time in seconds at which a file changed, which nobody can read. */
+export function versionLabel({ now, type }: KeyOrigin, version: number): string {
+  const changed = new Date(version * 1000);
+  const isTime = type === 'directory' && !Number.isNaN(changed.valueOf());
+  return isTime ? clockText(now, changed.toISOString()) : `v${version}`;
+}
+
+/** The same within a sentence. */
+function versionName(origin: KeyOrigin, version: number): string {
+  const label = versionLabel(origin, version);
+  return label === `v${version}` ? `version ${version}` : `the key of ${label}`;
+}
+
 /** The most serious first; none while the newest version signs. */
-export function keyProgress(key: KeyStatus): KeyProgress[] {
-  return [noUsableVersion(key), gatewayRejects(key), rotation(key), unusable(key)].filter(
-    (one) => one !== undefined,
-  );
+export function keyProgress(key: KeyStatus, origin: KeyOrigin): KeyProgress[] {
+  const { signingVersion, newestVersion, versions } = key;
+  if (signingVersion === null) return [noUsableVersion(versionName(origin, newestVersion))];
+  const inState = (state: string) => versions.find((one) => one.state === state);
+  const rejected = versions.some((one) => one.version === signingVersion && one.state === 'rejected');
+  const [waiting, unusable] = [inState('waiting'), inState('unusable')];
+  const signing = versionName(origin, signingVersion);
+  return [
+    ...(rejected ? [gatewayRejects(signing)] : []),
+    ...(waiting ? [rotation(signing, versionName(origin, waiting.version), origin)] : []),
+    ...(unusable ? [cannotBeUsed(versionName(origin, unusable.version), unusable.problem)] : []),
+  ];
 }
 
-type Progress = KeyProgress | undefined;
-
-const stateOf = (key: KeyStatus, version: number | null) =>
-  key.versions.find((one) => one.version === version)?.state;
-
-function noUsableVersion({ signingVersion, newestVersion }: KeyStatus): Progress {
-  if (signingVersion !== null) return undefined;
-  const text = `Requests that need this key fail. Store a usable key after version ${newestVersion} in the key source.`;
-  return { tone: 'bad', title: 'No version can sign', text };
+function noUsableVersion(newest: string): KeyProgress {
+  const text = `Requests that need this key fail. Store a usable key after ${newest} in the key source.`;
+  return { kind: 'none-usable', tone: 'bad', title: 'No version can sign', text };
 }
 
-function gatewayRejects(key: KeyStatus): Progress {
-  const { signingVersion } = key;
-  if (signingVersion === null || stateOf(key, signingVersion) !== 'rejected') return undefined;
+function gatewayRejects(signing: string): KeyProgress {
   const text = 'If the gateway has a new key, store it in the key source: the next 403 reads it.';
-  return { tone: 'bad', title: `The gateway rejects version ${signingVersion}`, text };
+  return { kind: 'rejected', tone: 'bad', title: `The gateway rejects ${signing}`, text };
 }
 
-function rotation(key: KeyStatus): Progress {
-  const waiting = key.versions.find(({ state }) => state === 'waiting');
-  if (waiting === undefined || key.signingVersion === null) return undefined;
-  const text = html`Version ${key.signingVersion} signs until then. Register version ${waiting.version} at the gateway; <code>countersign keys verify</code> shows when it is accepted.`;
-  return { tone: 'info', title: `Version ${waiting.version} is waiting for the gateway`, text };
+function rotation(signing: string, waiting: string, { type }: KeyOrigin): KeyProgress {
+  const text = html`${capitalized(signing)} signs until then. Register ${waiting} at the gateway${
+    type === 'vault' ? html`; <code>countersign keys verify</code> shows when it is accepted` : undefined
+  }.`;
+  const title = `${capitalized(waiting)} is waiting for the gateway`;
+  return { kind: 'waiting', tone: 'info', title, text };
 }
 
-function unusable({ versions, signingVersion }: KeyStatus): Progress {
-  const broken = versions.find(({ state }) => state === 'unusable');
-  if (broken === undefined || signingVersion === null) return undefined;
-  const text = `${sentence(broken.problem ?? 'It cannot be used')} Store a correct key as a new version.`;
-  return { tone: 'warn', title: `Version ${broken.version} cannot be used`, text };
+function cannotBeUsed(version: string, problem: string | null): KeyProgress {
+  const why = (problem ?? 'the reason is unknown').replace(/\.$/, '');
+  const text = `${capitalized(why)}. Store a correct key as a new version.`;
+  return { kind: 'unusable', tone: 'warn', title: `${capitalized(version)} cannot be used`, text };
 }
 
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${text.endsWith('.') ? '' : '.'}`;
+export function capitalized(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }

@@ -2,11 +2,16 @@ import type { KeyState, KeyStatus, Status } from '../schema.ts';
 import { kindName } from './findings.ts';
 import { relative, relativeTime, secondsBetween, span, whole } from './format.ts';
 import { type Content, type Html, html } from './html.ts';
-import { keyProgress } from './key-progress.ts';
+import { type KeyOrigin, type KeyProgress, keyProgress, originOf, versionLabel } from './key-progress.ts';
 import { type Column, empty, none, pill, section, type Tone, table, withDetail } from './parts.ts';
 
-/** With the time at which the status was put together. */
-type Row = KeyStatus & { readonly now: string };
+interface Row {
+  readonly key: KeyStatus;
+  readonly origin: KeyOrigin;
+  readonly progress: readonly KeyProgress[];
+}
+
+type KeyVersion = KeyStatus['versions'][number];
 
 const states: Readonly<Record<KeyState, readonly [tone: Tone, text: string]>> = {
   'in-use': ['ok', 'In use'],
@@ -17,62 +22,67 @@ const states: Readonly<Record<KeyState, readonly [tone: Tone, text: string]>> = 
 };
 
 const columns: readonly Column<Row>[] = [
-  { heading: 'Login', cell: ({ login, environment }) => withDetail(login, environment) },
-  { heading: 'Kind', cell: ({ kind }) => kindName(kind) },
+  { heading: 'Login', cell: ({ key }) => withDetail(key.login, key.environment) },
+  { heading: 'Kind', cell: ({ key }) => kindName(key.kind) },
   { heading: 'Signs', cell: signs },
   { heading: 'Versions, newest first', cell: versions },
   { heading: 'Key source read', cell: read },
 ];
 
 /** Keys with something to say come first, so that a rotation is seen among many. */
-export function keys({ at, keys: { total, list } }: Status): Html {
-  const rows = list.map((key) => ({ ...key, now: at }));
-  const [special, normal] = [true, false].map((wanted) =>
-    rows.filter((key) => keyProgress(key).length > 0 === wanted),
-  );
-  const hidden = total - list.length;
-  const hint = hidden > 0 ? `The ${whole(list.length)} last used of ${whole(total)}` : undefined;
+export function keys(status: Status): Html {
+  const { total, list } = status.keys;
+  const origin = originOf(status);
+  const rows = list.map((key) => ({ key, origin, progress: keyProgress(key, origin) }));
+  const hint = total > list.length ? `The ${whole(list.length)} last used of ${whole(total)}` : undefined;
   return section(
     { id: 'keys', title: 'Keys in use', hint },
     list.length === 0
       ? empty('No key was needed yet. Keys are read from the key source with the first request of a login.')
-      : table('keys', columns, [...(special ?? []), ...(normal ?? [])]),
+      : table('keys', columns, [
+          ...rows.filter(({ progress }) => progress.length > 0),
+          ...rows.filter(({ progress }) => progress.length === 0),
+        ]),
   );
 }
 
-function signs({ signingVersion, newestVersion }: Row): Html {
-  const signing = signingVersion === null ? none('none') : html`<b>v${signingVersion}</b>`;
-  return withDetail(signing, signingVersion === newestVersion ? undefined : `newest is v${newestVersion}`);
+function signs({ key: { signingVersion, newestVersion }, origin }: Row): Html {
+  const signing =
+    signingVersion === null ? none('none') : html`<b>${versionLabel(origin, signingVersion)}</b>`;
+  const newest = `newest is ${versionLabel(origin, newestVersion)}`;
+  return withDetail(signing, signingVersion === newestVersion ? undefined : newest);
 }
 
-function versions(row: Row): Content {
+function versions({ key, origin, progress }: Row): Content {
   return [
-    html`<ol class="versions">${row.versions.map((one) => version(row.now, one))}</ol>`,
-    ...keyProgress(row).map(
+    html`<ol class="versions">${key.versions.map((one) => version(origin, one))}</ol>`,
+    ...progress.map(
       ({ tone, title, text }) => html`<p class="note ${tone}"><strong>${title}.</strong> ${text}</p>`,
     ),
   ];
 }
 
-function version(now: string, one: KeyStatus['versions'][number]): Html {
-  const [tone, text] = states[one.state];
-  const created =
-    one.createdAt === null
+function version(origin: KeyOrigin, { version, state, createdAt, fingerprint }: KeyVersion): Html {
+  const age =
+    createdAt === null
       ? none('age unknown')
-      : html`<time datetime="${one.createdAt}" title="Created ${one.createdAt}">${span(Math.max(0, secondsBetween(one.createdAt, now)))} old</time>`;
-  const fingerprint =
-    one.fingerprint === null
+      : html`<time datetime="${createdAt}" title="Created ${createdAt}">${since(createdAt, origin.now)} old</time>`;
+  const print =
+    fingerprint === null
       ? undefined
-      : html`<code title="SHA-256 of the public key: ${one.fingerprint}">${one.fingerprint.slice(0, 16)}\u2026</code>`;
-  return html`<li class="${one.state}"><b>v${one.version}</b> ${pill(tone, text)} ${created} ${fingerprint}</li>\n`;
+      : html`<code title="SHA-256 of the public key: ${fingerprint}">${fingerprint.slice(0, 16)}\u2026</code>`;
+  return html`<li class="${state}"><b title="Version ${version}">${versionLabel(origin, version)}</b> ${pill(...states[state])} ${age} ${print}</li>\n`;
 }
 
-function read({ now, readAt, nextRefreshAt, staleSince }: Row): Html {
+function read({ key: { readAt, nextRefreshAt, staleSince }, origin: { now } }: Row): Html {
   const next =
     nextRefreshAt === null ? 'again with the next request' : `again ${relative(now, nextRefreshAt)}`;
-  return html`${withDetail(relativeTime(now, readAt), next)}${
-    staleSince === null
-      ? undefined
-      : html` ${pill('warn', `Stale for ${span(Math.max(0, secondsBetween(staleSince, now)))}`)}`
-  }`;
+  const stale =
+    staleSince === null ? undefined : html` ${pill('warn', `Stale for ${since(staleSince, now)}`)}`;
+  return html`${withDetail(relativeTime(now, readAt), next)}${stale}`;
+}
+
+/** A clock that was set back must not show a negative age. */
+function since(time: string, now: string): string {
+  return span(Math.max(0, secondsBetween(time, now)));
 }

@@ -94,8 +94,8 @@ tbody th .detail { display: block; font-weight: 400; }
 .bar { display: block; width: 100%; max-width: 220px; min-width: 80px; height: 5px; margin-top: 5px; border-radius: 3px; }
 .bar rect:first-child { fill: var(--idle-ground); }
 .bar rect:last-child { fill: var(--mark); }
-.versions { margin: 0; padding: 0; list-style: none; }
-.versions li { display: grid; grid-template-columns: 44px 200px 96px 1fr; gap: 8px; align-items: baseline; position: relative; padding-bottom: 4px; }
+.versions { display: grid; grid-template-columns: minmax(34px, max-content) minmax(200px, max-content) 96px 1fr; gap: 0 8px; margin: 0; padding: 0; list-style: none; }
+.versions li { display: grid; grid-column: 1 / -1; grid-template-columns: subgrid; align-items: baseline; position: relative; padding-bottom: 4px; }
 .versions li + li::after { content: ""; position: absolute; left: 8px; top: -6px; height: 8px; border-left: 1px solid var(--idle-mark); }
 .keys th:first-child { min-width: 150px; }
 .keys td:nth-child(2), .keys td:nth-child(3) { min-width: 100px; }
@@ -136,7 +136,8 @@ const narrow = `
   td { display: grid; grid-template-columns: 108px minmax(0, 1fr); gap: 8px; align-items: baseline; }
   td.number { text-align: left; }
   .keys td:has(.versions) { display: block; }
-  .versions li { grid-template-columns: 28px max-content 1fr; padding-top: 2px; }
+  .versions { grid-template-columns: max-content max-content 1fr; }
+  .versions li { padding-top: 2px; }
   .versions code { grid-column: 2 / -1; }
   .versions li + li::after { top: -4px; }
 }`;

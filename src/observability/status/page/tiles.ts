@@ -1,7 +1,7 @@
 import type { Status } from '../schema.ts';
 import { counted, percent, rate, relative, secondsBetween, span, whole } from './format.ts';
 import { type Html, html } from './html.ts';
-import { keyProgress } from './key-progress.ts';
+import { keyProgress, originOf } from './key-progress.ts';
 import { lifetime, rejections, saturation } from './limits.ts';
 import { type Tone, worst } from './parts.ts';
 
@@ -52,13 +52,14 @@ function rejected({ environments }: Status): Tile {
     section: 'environments',
     name: 'Highest share of 403',
     value: highest === undefined ? '\u2013' : percent(highest.share),
-    detail: highest === undefined ? 'no responses in the last minute' : highest.name,
+    detail: highest === undefined ? 'no responses' : highest.name,
     tone: worst(environments.map(rejections)),
   };
 }
 
-function keys({ keys: { total, list } }: Status): Tile {
-  const progress = list.map((key) => keyProgress(key));
+function keys(status: Status): Tile {
+  const { total, list } = status.keys;
+  const progress = list.map((key) => keyProgress(key, originOf(status)));
   const waiting = progress.filter((all) => all.some(({ tone }) => tone === 'info')).length;
   const failing = progress.filter((all) => all.some(({ tone }) => tone !== 'info')).length;
   const details = [
