@@ -4,6 +4,7 @@ import type { Config } from '../config/schema.ts';
 import { isLoopback } from '../config/url.ts';
 import { type AdminAppOptions, createAdminApp } from '../observability/admin-app.ts';
 import { createAdminServer } from '../observability/admin-listener.ts';
+import type { Logger } from '../observability/logger.ts';
 import type { Prometheus } from '../observability/prometheus.ts';
 import { ConnectionTracker } from '../proxy/inbound/connection-tracker.ts';
 import { MemoryBudget } from '../proxy/memory-budget.ts';
@@ -12,22 +13,29 @@ import { createStatus, type StatusSources } from './status.ts';
 
 export interface AdminOptions extends StatusSources {
   readonly metrics: Pick<Prometheus, 'page'>;
+  readonly log: Pick<Logger, 'message'>;
 }
 
+/** Milliseconds between two lines about wrong tokens, so that guesses do not fill the log. */
+const repeatAfter = 60_000;
 /** Maximum buffered bytes on the admin port; a scrape or a probe takes a few hundred. */
 const adminMemory = 1_048_576;
 
 /** The server of the admin port. Does not listen yet. @param started what the process was started with */
 export function createAdmin(started: Config['admin'], options: AdminOptions): Server {
   const { metrics, readiness, runtime } = options;
-  const status = createStatus(options);
+  const wrongToken = createWrongTokenLog(options);
   const [text, openMetricsText] = [shareTurn(() => metrics.page(false)), shareTurn(() => metrics.page(true))];
   const server = createAdminServer(started.maxConnections);
   const app = createAdminApp({
     page: (openMetrics) => (openMetrics ? openMetricsText() : text()),
     readiness,
-    status: shareTurn(async () => status()),
-    statusAccess: (authorization) => statusAccess(started, runtime().config.admin, authorization),
+    status: createStatus(options),
+    statusAccess: (authorization) => {
+      const access = statusAccess(started, runtime().config.admin, authorization);
+      if (access === 'denied' && authorization !== undefined) wrongToken();
+      return access;
+    },
     allowedHosts: started.allowedHosts,
   });
   // One request per connection at a time, as on the proxy port.
@@ -43,4 +51,16 @@ function statusAccess(
 ): ReturnType<AdminAppOptions['statusAccess']> {
   if (tokenSha256 === undefined) return isLoopback(host) ? 'granted' : 'off';
   return presentsToken(authorization, tokenSha256) ? 'granted' : 'denied';
+}
+
+/** `count` of a line: wrong tokens since the line before it. */
+function createWrongTokenLog({ log, monotonic }: Pick<AdminOptions, 'log' | 'monotonic'>): () => void {
+  let [count, loggedAt] = [0, Number.NEGATIVE_INFINITY];
+  return () => {
+    count += 1;
+    const now = monotonic();
+    if (now - loggedAt < repeatAfter) return;
+    log.message('warn', 'status requests with a wrong token', { count });
+    [count, loggedAt] = [0, now];
+  };
 }

@@ -7,6 +7,8 @@ import type { KeyServices } from './key-services.ts';
 const maxKeys = 200;
 const kinds: readonly KeyStatus['kind'][] = ['control_key', 'private_key'];
 
+export type KeysInUse = Pick<KeyServices, 'cache' | 'keySelector'>;
+
 export interface KeyStatusOptions {
   /** Removes logins that may not be written from a text. */
   readonly redact: (text: string) => string;
@@ -15,7 +17,7 @@ export interface KeyStatusOptions {
 }
 
 /** The keys in the cache, one row per login and kind. */
-export function keyStatus(keys: KeyServices, options: KeyStatusOptions): Status['keys'] {
+export function keyStatus(keys: KeysInUse, options: KeyStatusOptions): Status['keys'] {
   const list: KeyStatus[] = [];
   let total = 0;
   for (const cached of keys.cache.cachedRings()) {
@@ -31,7 +33,7 @@ export function keyStatus(keys: KeyServices, options: KeyStatusOptions): Status[
 function rowOf(
   { login: ref, ring, readAt, staleSince, nextRefreshAt }: CachedRing,
   kind: KeyStatus['kind'],
-  { keySelector }: KeyServices,
+  { keySelector }: KeysInUse,
   { redact, timeOf }: KeyStatusOptions,
 ): KeyStatus {
   const { versions, signing } = keySelector.describe(ref, kind, ring);

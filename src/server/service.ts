@@ -109,6 +109,7 @@ export async function startService(loaded: ValidConfig, overrides: ServiceOption
       redactor.allow(loginsIn(next));
       const nextRoutes = createRoutes(next);
       const started = startRuntime(nextRoutes, prepared, options, runtime);
+      if (started.keys.source !== runtime.keys.source) recorder.keySourceReplaced();
       void runtime.stop(started);
       runtime = started;
       metrics.reconfigure(labelDomainOf(nextRoutes));

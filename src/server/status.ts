@@ -5,8 +5,8 @@ import type { FailedRequest, Status } from '../observability/status/schema.ts';
 import type { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import { packageVersion } from '../util/package-info.ts';
-import type { KeyServices } from './key-services.ts';
-import { keyStatus } from './key-status.ts';
+import { shareTurn } from '../util/share-turn.ts';
+import { type KeysInUse, keyStatus } from './key-status.ts';
 
 export interface StatusSources extends WallClock, MonotonicClock {
   readonly recorder: StatusRecorder;
@@ -15,14 +15,14 @@ export interface StatusSources extends WallClock, MonotonicClock {
   readonly redact: (text: string) => string;
   readonly readiness: () => Readiness;
   /** What is in effect now. */
-  readonly runtime: () => { readonly config: Config; readonly keys: KeyServices };
+  readonly runtime: () => { readonly config: Config; readonly keys: KeysInUse };
 }
 
-/** Puts the status together when it is called. It is called for each page, never by a timer. */
-export function createStatus(sources: StatusSources): () => Status {
+/** Puts the status together when somebody looks; pages of the same turn share it. */
+export function createStatus(sources: StatusSources): () => Promise<Status> {
   const { clock, monotonic, recorder, redact, readiness } = sources;
   const started = { wall: clock(), monotonic: monotonic() };
-  return () => {
+  return shareTurn(async () => {
     const { config, keys } = sources.runtime();
     const now = clock();
     const toWall = now - monotonic();
@@ -45,7 +45,7 @@ export function createStatus(sources: StatusSources): () => Status {
       },
       config: { ...recorder.config(), loadedAt: timeOf(recorder.config().loadedAt) },
     };
-  };
+  });
 }
 
 function environments(config: Config, { recorder, limiter }: StatusSources): Status['environments'] {

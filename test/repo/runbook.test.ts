@@ -9,6 +9,10 @@ import { errorTable } from '../../src/errors.ts';
 import { vaultErrors } from '../../src/keys/vault/errors.ts';
 import { createMetrics } from '../../src/observability/metric-definitions.ts';
 import { computeReadiness } from '../../src/observability/readiness.ts';
+import {
+  paymentServerErrorSection,
+  runbookSections as sectionsOfFailures,
+} from '../../src/observability/status/failure.ts';
 import { networkFailures } from '../../src/util/network-failure.ts';
 import { promtool } from '../support/promtool.ts';
 import { itWith } from '../support/requires.ts';
@@ -178,6 +182,19 @@ describe('the index', () => {
   it('has every cause of a rejection and of a failed connection', () => {
     expect(indexRows('Causes').map(([cause]) => cause)).toEqual(causes);
     for (const cause of causes) expect(source).toContain(`'${cause}'`);
+  });
+
+  it('leads to the same sections as the status does for failed requests', () => {
+    const rows = [...indexRows('Reasons'), ...indexRows('Causes')].map((row) => [row[0] ?? '', row.at(-1)]);
+    const targets = new Map(rows.map(([cause = '', target = '']) => [cause, /\((#.*)\)/.exec(target)?.[1]]));
+    const { 'gateway-status': none, ...shown } = sectionsOfFailures;
+    expect(none).toBeNull();
+    expect(Object.keys(shown)).toEqual(
+      expect.arrayContaining([...Object.keys(errorTable), 'current-key', 'other-key', 'clock-skew']),
+    );
+    for (const [cause, section] of Object.entries(shown))
+      expect([cause, section]).toEqual([cause, targets.get(cause)]);
+    expect(sections.map(([heading]) => anchorOf(heading))).toContain(paymentServerErrorSection);
   });
 
   it('has every reason and warning of /readyz', () => {

@@ -1,3 +1,4 @@
+import { type Status, statusSchema } from '../../src/observability/status/schema.ts';
 import { samples } from './exposition.ts';
 import { type HttpResponse, paths, post, statusForm, transferForm } from './forwarding.ts';
 import { formRequest, RawConnection } from './raw-http.ts';
@@ -18,7 +19,11 @@ export interface Countersign {
   /** The access lines, once there are so many. */
   readonly requestLines: (count?: number) => Promise<LogLine[]>;
   readonly metrics: () => Promise<string>;
-  /** All that was logged, and every metrics page that was read. */
+  /** `/status.json`, checked against its schema. */
+  readonly instanceStatus: () => Promise<Status>;
+  /** The text of `/` and of `/status.json`. */
+  readonly statusPages: () => Promise<string>;
+  /** All that was logged, and every page of the admin port that was read. */
   readonly seen: () => string;
   /** Sum of all series of a metric with these labels; `undefined` without such a series. */
   readonly metric: (name: string, labels?: Labels) => Promise<number | undefined>;
@@ -45,11 +50,12 @@ interface Addresses {
 export function observe({ url, adminUrl }: Addresses, logText: () => string): Countersign {
   const logLines = (message?: string): LogLine[] => linesOf(logText(), message);
   const pages: string[] = [];
-  const metrics = async (): Promise<string> => {
-    const page = await (await fetch(`${adminUrl}/metrics`)).text();
+  const read = async (path: string): Promise<string> => {
+    const page = await (await fetch(`${adminUrl}${path}`)).text();
     pages.push(page);
     return page;
   };
+  const metrics = (): Promise<string> => read('/metrics');
   const metric = async (name: string, labels?: Labels) => sumOf(await metrics(), name, labels);
   const postTo = (path: string, form = '', headers = {}) => post(`${url}${path}`, form, headers);
   return {
@@ -63,6 +69,8 @@ export function observe({ url, adminUrl }: Addresses, logText: () => string): Co
       return lines();
     },
     metrics,
+    instanceStatus: async () => statusSchema.parse(JSON.parse(await read('/status.json'))),
+    statusPages: async () => `${await read('/')}${await read('/status.json')}`,
     seen: () => [logText(), ...pages].join('\n'),
     metric,
     counted: async (name, labels) => (await metric(name, labels)) ?? 0,

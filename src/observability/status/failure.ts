@@ -45,7 +45,7 @@ export const runbookSections: Readonly<Record<FailureCause, string | null>> = {
 };
 
 /** A server error for a payment leaves its outcome uncertain, whatever its status. */
-const paymentServerError = '#countersignpaymentservererror';
+export const paymentServerErrorSection = '#countersignpaymentservererror';
 
 /** Whether Countersign or the gateway responded with an error, or there was no response. */
 export function isFailed({ reason, gatewayStatus = 0 }: RequestContext): boolean {
@@ -66,7 +66,7 @@ export function failureOf(context: RequestContext, at: number): RecordedFailure 
     status: status ?? null,
     outcome,
     cause,
-    runbookSection: isPaymentServerError(context) ? paymentServerError : runbookSections[cause],
+    runbookSection: isPaymentServerError(context) ? paymentServerErrorSection : runbookSections[cause],
   };
 }
 

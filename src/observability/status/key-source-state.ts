@@ -13,22 +13,29 @@ export interface KeySourceState {
 export interface KeySourceRecorder
   extends Pick<KeySourceObserver, 'keySourceUp' | 'loginFailed' | 'tokenExpiryChanged'> {
   readonly keySource: () => KeySourceState;
+  /** A reload changed the key source; what is known concerns the previous one. */
+  readonly keySourceReplaced: () => void;
 }
+
+const unknown: KeySourceState = {
+  up: undefined,
+  since: undefined,
+  problem: undefined,
+  tokenExpiresAt: undefined,
+};
 
 /** Remembers whether the key source works, and since when. */
 export function createKeySourceRecorder({ clock }: WallClock): KeySourceRecorder {
-  let state: KeySourceState = {
-    up: undefined,
-    since: undefined,
-    problem: undefined,
-    tokenExpiresAt: undefined,
-  };
+  let state = unknown;
   const change = (up: boolean, problem: string | undefined): void => {
     if (state.up !== up) state = { ...state, up, since: clock() };
     if (state.problem !== problem) state = { ...state, problem };
   };
   return {
     keySource: () => state,
+    keySourceReplaced() {
+      state = unknown;
+    },
     keySourceUp: (up, cause) => change(up, up ? undefined : cause),
     loginFailed: (problem) => change(false, problem),
     tokenExpiryChanged(at) {

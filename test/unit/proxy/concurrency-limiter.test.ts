@@ -17,12 +17,15 @@ const acquire = (limiter: ConcurrencyLimiter, environment: string, limit: number
 describe('the concurrency limiter', () => {
   it('rejects a request above the limit, until a slot is released', () => {
     const limiter = new ConcurrencyLimiter();
+    expect(limiter.inFlight('sandbox')).toBe(0);
     const release = acquire(limiter, 'sandbox', 2);
     acquire(limiter, 'sandbox', 2);
+    expect(limiter.inFlight('sandbox')).toBe(2);
     const error = errorOf(() => acquire(limiter, 'sandbox', 2));
     expect(error).toMatchObject({ reason: 'overloaded', status: 503, outcome: 'not-sent' });
     expect(error.headers).toEqual({ 'Retry-After': '1' });
     release();
+    expect(limiter.inFlight('sandbox')).toBe(1);
     expect(() => acquire(limiter, 'sandbox', 2)).not.toThrow();
   });
 

@@ -65,6 +65,8 @@ describe('the listener that a process has', () => {
 
 /** Each takes effect with a reload. */
 const reloadable = [
+  'admin.runbookUrl',
+  'admin.tokenSha256',
   'proxy.maxConnections',
   'proxy.maxBodyBytes',
   'proxy.maxBufferedBytes',

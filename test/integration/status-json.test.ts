@@ -1,0 +1,371 @@
+import { hash } from 'node:crypto';
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { stringify } from 'yaml';
+import type { KeyStatus, Status } from '../../src/observability/status/schema.ts';
+import { configFor, environmentFor, everything, tokenCredential } from '../support/config.ts';
+import { always, closedUrl, httpResponse, silent } from '../support/faulty-gateway.ts';
+import { harness } from '../support/harness.ts';
+import { itWith } from '../support/requires.ts';
+import { alwaysLooking, nextKeys, oldKeys, startRotating, untilKeysChange } from '../support/rotating.ts';
+import { testKeys, writeKeys } from '../support/service.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
+import { VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
+
+const starts = harness();
+const ok = httpResponse('200 OK', '[]');
+const forbidden = httpResponse('403 Forbidden', 'denied');
+
+const sandboxOf = ({ environments }: Status) => environments.find(({ name }) => name === 'sandbox');
+const milliseconds = (time: string | null | undefined): number => Date.parse(time ?? '');
+const soonBefore = (time: string | null | undefined): boolean => {
+  const age = Date.now() - milliseconds(time);
+  return age >= -1_000 && age < 60_000;
+};
+
+/** The rows of a login, such as `control_key 2 waiting, 1 in-use; 1 signs`. */
+function keysOf({ keys }: Status): string[] {
+  const rowOf = ({ kind, versions, signingVersion }: KeyStatus): string => {
+    const newest = versions[0]?.version ?? 0;
+    const numberOf = (version: number): string => (version === newest ? 'newest' : 'older');
+    const states = versions.map(({ version, state }) => `${numberOf(version)} ${state}`);
+    return `${kind}: ${states.join(', ')}; ${numberOf(signingVersion ?? 0)} signs`;
+  };
+  return keys.list.map(rowOf);
+}
+
+describe('GET /status.json', () => {
+  it('is JSON that nothing stores, of a calm instance', async () => {
+    const { proxy } = await starts.pair([always(ok)]);
+    await Promise.all([proxy.balance(), proxy.status(), proxy.transfer()]);
+    await proxy.requestLines(3);
+    const { headers } = await fetch(`${proxy.adminUrl}/status.json`);
+    expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
+    expect(headers.get('cache-control')).toBe('no-store');
+    const status = await proxy.instanceStatus();
+    expect(status).toMatchObject({
+      runbookUrl: null,
+      health: { ready: true, reasons: [], warnings: [] },
+      keys: { total: 2 },
+      callers: [{ name: 'local', requests: 3, denied: 0 }],
+      failures: [],
+      certificates: [],
+      keySource: { type: 'directory', up: true, problem: null, tokenExpiresAt: null },
+      process: { version: '0.1.0', node: process.version },
+      config: { reloadFailed: false },
+    });
+    for (const time of [status.at, status.callers[0]?.lastSeenAt, status.keySource.since]) {
+      expect(soonBefore(time)).toBe(true);
+    }
+    expect(milliseconds(status.process.startedAt)).toBeLessThanOrEqual(milliseconds(status.at));
+    expect(status.process.uptime).toBeGreaterThan(0);
+  });
+
+  it('serves the page at / from the same data', async () => {
+    const { proxy } = await starts.pair([always(ok)]);
+    const response = await fetch(`${proxy.adminUrl}/`);
+    expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8');
+    expect(response.headers.get('cache-control')).toBe('no-store');
+    expect(await response.text()).toContain('sandbox');
+  });
+});
+
+describe('an environment', () => {
+  it('has its gateway, its traffic of the last minute, and the clock skew', async () => {
+    const inAnHour = new Date(Date.now() + 3_600_000).toUTCString();
+    const { gateway, proxy } = await starts.pair([
+      always(httpResponse('200 OK', '[]', [`Date: ${inAnHour}`])),
+    ]);
+    await Promise.all(Array.from({ length: 4 }, () => proxy.balance()));
+    await proxy.requestLines(4);
+    const environment = sandboxOf(await proxy.instanceStatus());
+    expect(environment).toMatchObject({
+      gatewayHost: new URL(gateway.url).host,
+      inFlight: 0,
+      maxInFlight: 500,
+      rejectedShare: 0,
+    });
+    expect(environment?.requestsPerSecond).toBeGreaterThan(0);
+    expect(environment?.latency?.p50).toBeGreaterThan(0);
+    expect(environment?.latency?.p99).toBeGreaterThanOrEqual(environment?.latency?.p50 ?? Number.NaN);
+    expect(environment?.clockSkew).toBeGreaterThan(3_500);
+  });
+
+  it('without traffic has none', async () => {
+    const proxy = await starts.proxy();
+    expect(sandboxOf(await proxy.instanceStatus())).toMatchObject({
+      requestsPerSecond: 0,
+      rejectedShare: null,
+      latency: null,
+      clockSkew: null,
+    });
+  });
+
+  it('has the requests in flight', async () => {
+    const { gateway, proxy } = await starts.pair([silent], { sandbox: { maxInFlight: 2 } });
+    const pending = [proxy.transfer(), proxy.transfer()];
+    await until(() => gateway.requests().length === 2);
+    expect(sandboxOf(await proxy.instanceStatus())).toMatchObject({ inFlight: 2, maxInFlight: 2 });
+    await gateway.close();
+    await Promise.all(pending);
+    await until(async () => sandboxOf(await proxy.instanceStatus())?.inFlight === 0);
+  });
+
+  it('has the share of 403, which are failed requests with their cause', async () => {
+    const { proxy } = await starts.pair([always(forbidden)]);
+    await proxy.transfer();
+    await proxy.requestLines(1);
+    const status = await proxy.instanceStatus();
+    expect(sandboxOf(status)?.rejectedShare).toBe(1);
+    expect(status.failures).toEqual([
+      {
+        at: expect.any(String),
+        requestId: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        caller: 'local',
+        environment: 'sandbox',
+        operation: 'transfer',
+        login: 'acme',
+        status: 403,
+        outcome: 'answered',
+        cause: 'current-key',
+        runbookSection: '#countersigngatewayrejections',
+      },
+    ]);
+  });
+
+  it('that is down fails requests with the section about it', async () => {
+    const proxy = await starts.proxy({ gateway: closedUrl });
+    await proxy.transfer();
+    await proxy.requestLines(1);
+    expect((await proxy.instanceStatus()).failures).toMatchObject([
+      {
+        status: 502,
+        outcome: 'not-sent',
+        cause: 'gateway-unreachable',
+        runbookSection: '#gateway-unreachable',
+      },
+    ]);
+  });
+});
+
+describe('callers and failed requests', () => {
+  const callers = [
+    { name: 'billing', credentials: [tokenCredential('billing-token')], allow: [everything] },
+    { name: 'shop', credentials: [tokenCredential('shop-token')], allow: [{ ...everything, logins: ['x'] }] },
+  ];
+  const as = (name: string) => ({ Authorization: `Bearer ${name}-token` });
+  const transfer = '/sandbox/gw/api/v4/transfer/1234';
+
+  it('are counted, and a denied login is not shown', async () => {
+    const { proxy } = await starts.pair([always(ok)], { config: { callers } });
+    await proxy.post(transfer, '', as('billing'));
+    await proxy.post('/sandbox/gw/api/v2/get-balance/manager/secret-login', '', as('shop'));
+    await proxy.post(transfer, '', as('stranger'));
+    await proxy.requestLines(3);
+    const status = await proxy.instanceStatus();
+    expect(status.callers).toMatchObject([
+      { name: 'billing', requests: 1, denied: 0 },
+      { name: 'shop', requests: 1, denied: 1 },
+    ]);
+    expect(status.failures.map(({ cause, caller, login }) => ({ cause, caller, login }))).toEqual([
+      { cause: 'caller-unknown', caller: null, login: null },
+      { cause: 'not-allowed', caller: 'shop', login: null },
+    ]);
+    expect(await proxy.statusPages()).not.toContain('secret-login');
+  });
+
+  it('are the last hundred', async () => {
+    const proxy = await starts.proxy();
+    for (let count = 0; count < 105; count += 1)
+      await proxy.send(`POST /${count} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    await proxy.requestLines(105);
+    const { failures } = await proxy.instanceStatus();
+    const lines = await proxy.requestLines(105);
+    expect(failures.map(({ requestId }) => requestId)).toEqual(
+      lines
+        .slice(5)
+        .toReversed()
+        .map(({ requestId }) => requestId),
+    );
+  });
+
+  it('of the configured URL of the runbook are linked', async () => {
+    const runbookUrl = 'https://wiki.example/runbook';
+    const proxy = await starts.proxy({ config: { admin: { port: 0, runbookUrl } } });
+    expect((await proxy.instanceStatus()).runbookUrl).toBe(runbookUrl);
+  });
+});
+
+describe('a rotation', () => {
+  it('is seen step by step if the source has the key first', async () => {
+    const { proxy, accept, putInSource } = await startRotating(starts);
+    await proxy.reload({ keys: alwaysLooking(proxy) });
+    await proxy.balance();
+    await proxy.status();
+    expect(keysOf(await proxy.instanceStatus())).toEqual([
+      'control_key: newest in-use; newest signs',
+      'private_key: newest in-use; newest signs',
+    ]);
+    putInSource(nextKeys);
+    await untilKeysChange(proxy, proxy.transfer);
+    const waiting = [
+      'control_key: newest waiting, older in-use; older signs',
+      'private_key: newest waiting, older in-use; older signs',
+    ];
+    expect(keysOf(await proxy.instanceStatus())).toEqual(waiting);
+    await Promise.all([proxy.balance(), proxy.status()]);
+    expect(keysOf(await proxy.instanceStatus())).toEqual(waiting);
+    accept(nextKeys);
+    await proxy.balance();
+    await proxy.status();
+    expect(keysOf(await proxy.instanceStatus())).toEqual([
+      'control_key: newest in-use, older rejected; newest signs',
+      'private_key: newest in-use, older rejected; newest signs',
+    ]);
+  });
+
+  it('is seen step by step if the gateway has the key first', async () => {
+    const { proxy, accept, putInSource } = await startRotating(starts);
+    await proxy.reload({ keys: alwaysLooking(proxy) });
+    await proxy.status();
+    accept(nextKeys);
+    await proxy.transfer();
+    expect(keysOf(await proxy.instanceStatus())).toContain('private_key: newest rejected; newest signs');
+    putInSource(nextKeys);
+    await untilKeysChange(proxy);
+    await proxy.transfer();
+    expect(keysOf(await proxy.instanceStatus())).toContain(
+      'private_key: newest in-use, older rejected; newest signs',
+    );
+  });
+
+  it('has versions with their creation times and fingerprints', async () => {
+    const { proxy } = await startRotating(starts);
+    await proxy.status();
+    const [control, rsa] = (await proxy.instanceStatus()).keys.list;
+    expect(control).toMatchObject({
+      environment: 'sandbox',
+      login: 'acme',
+      kind: 'control_key',
+      staleSince: null,
+    });
+    expect(control?.versions).toMatchObject([{ fingerprint: null, problem: null }]);
+    expect(rsa?.versions[0]?.fingerprint).toMatch(/^[0-9a-f]{64}$/);
+    expect(rsa?.versions[0]?.createdAt).not.toBeNull();
+    expect(milliseconds(rsa?.nextRefreshAt)).toBeGreaterThan(milliseconds(rsa?.readAt));
+  });
+
+  it('with an unusable key says why it cannot be used', async () => {
+    const { proxy } = await startRotating(starts, { keys: { acme: { ...oldKeys, controlKey: '' } } });
+    await proxy.balance();
+    expect((await proxy.instanceStatus()).keys.list[0]).toMatchObject({
+      kind: 'control_key',
+      signingVersion: null,
+      versions: [{ state: 'unusable', problem: 'the control key is empty' }],
+    });
+  });
+
+  it('of more logins than fit lists those that were used last', async () => {
+    const logins = Array.from({ length: 101 }, (_, index) => `login-${index}`);
+    const { proxy } = await starts.pair([always(ok)], {
+      keys: Object.fromEntries(logins.map((login) => [login, testKeys])),
+    });
+    for (const login of logins) await proxy.post(`/sandbox/gw/api/v2/get-balance/manager/${login}`);
+    const { total, list } = (await proxy.instanceStatus()).keys;
+    expect(total).toBe(202);
+    expect(list).toHaveLength(200);
+    expect(list[0]).toMatchObject({ login: 'login-100' });
+    expect(list.at(-1)).toMatchObject({ login: 'login-1', kind: 'private_key' });
+  });
+});
+
+describe('Vault', () => {
+  it('has the expiry of its token; while it is down, the problem and the keys that are stale', async () => {
+    const setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
+    await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+    const vault: object = { auth: await setup.appRole(), timeout: '500ms' };
+    const keys = vaultKeys(setup.vault.address, vault, { cache: { ttl: '50ms' } });
+    const { proxy } = await starts.pair([always(ok)], { config: { keys } });
+    await proxy.balance();
+    const calm = (await proxy.instanceStatus()).keySource;
+    expect(calm).toMatchObject({ type: 'vault', up: true, problem: null });
+    expect(milliseconds(calm.tokenExpiresAt) - Date.now()).toBeGreaterThan(3_000_000);
+    setup.vault.sealed = true;
+    await until(async () => {
+      await proxy.balance();
+      return (await proxy.instanceStatus()).keySource.up === false;
+    });
+    const { keySource, keys: cached } = await proxy.instanceStatus();
+    expect(keySource.problem).toMatch(/sealed/);
+    expect(milliseconds(keySource.since)).toBeGreaterThanOrEqual(milliseconds(calm.since));
+    expect(milliseconds(cached.list[0]?.staleSince)).toBeGreaterThan(milliseconds(cached.list[0]?.readAt));
+    setup.vault.sealed = false;
+    await until(async () => (await proxy.instanceStatus()).keySource.up === true);
+  });
+});
+
+itWith('openssl')('certificates are listed with the time in which they are valid', async () => {
+  const ca = new Ca(starts.folder().path, 'ca');
+  const { certFile, keyFile } = ca.issue('proxy');
+  const proxy = await starts.proxy({ config: { proxy: { port: 0, tls: { certFile, keyFile } } } });
+  const [certificate, ...others] = (await proxy.instanceStatus()).certificates;
+  expect(others).toEqual([]);
+  expect(certificate).toMatchObject({ name: 'listener', environment: null });
+  expect(milliseconds(certificate?.until)).toBeGreaterThan(milliseconds(certificate?.from));
+});
+
+describe('a reload', () => {
+  it('drops environments and callers that are no longer configured', async () => {
+    const { gateway, proxy } = await starts.pair([always(ok)]);
+    await proxy.transfer();
+    const staging = environmentFor(gateway.url);
+    const callers = [{ name: 'other', credentials: [tokenCredential('x')], allow: [] }];
+    await proxy.reload({ environments: { staging }, callers });
+    const status = await proxy.instanceStatus();
+    expect(status.environments.map(({ name }) => name)).toEqual(['staging']);
+    expect(status.callers.map(({ name }) => name)).toEqual(['other']);
+  });
+
+  it('to another key source has nothing of the one before', async () => {
+    const { gateway, proxy } = await starts.pair([always(ok)]);
+    await proxy.balance();
+    const { keysFolder } = await starts.proxy({ gateway: gateway.url });
+    expect((await proxy.instanceStatus()).keySource.up).toBe(true);
+    await proxy.reload({ keys: { source: 'directory', directory: keysFolder } });
+    expect(await proxy.instanceStatus()).toMatchObject({
+      keySource: { up: null, since: null },
+      keys: { total: 0 },
+    });
+  });
+
+  it('has the digest that sha256sum prints for the file; an invalid file is not in effect', async () => {
+    const process = await starts.process();
+    const file = join(process.folder, 'config.yaml');
+    const digestOf = () => hash('sha256', readFileSync(file));
+    const first = await process.instanceStatus();
+    expect(first.config).toMatchObject({ digest: digestOf(), reloadFailed: false });
+    process.rewrite('environments: 1');
+    process.signal('SIGHUP');
+    await until(async () => (await process.instanceStatus()).config.reloadFailed);
+    expect((await process.instanceStatus()).config).toEqual({ ...first.config, reloadFailed: true });
+    process.rewrite(`# another file\n${stringify(configFor(closedUrl))}`);
+    process.signal('SIGHUP');
+    await until(async () => (await process.instanceStatus()).config.digest === digestOf());
+    await until(async () => !(await process.instanceStatus()).config.reloadFailed);
+    expect(milliseconds((await process.instanceStatus()).config.loadedAt)).toBeGreaterThan(
+      milliseconds(first.config.loadedAt),
+    );
+  });
+});
+
+it('an instance whose keys cannot be read has the problem and is not ready', async () => {
+  const proxy = await starts.proxy();
+  rmSync(proxy.keysFolder, { recursive: true });
+  await proxy.balance();
+  const { keySource, health } = await proxy.instanceStatus();
+  expect(keySource).toMatchObject({ type: 'directory', up: false, problem: expect.any(String) });
+  expect(health.ready).toBe((await proxy.readiness()) === 200);
+  writeKeys(proxy.keysFolder, 'sandbox', 'acme', testKeys);
+});

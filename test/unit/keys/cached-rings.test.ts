@@ -1,0 +1,94 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { KeyCache } from '../../../src/keys/key-cache.ts';
+import { acme, RecordedEvents, refOf, ringOf, ScriptedSource, settled } from './scripted-source.ts';
+
+const second = 1000;
+const settings = { ttl: 60 * second, staleIfError: 3600 * second, negativeTtl: 10 * second, maxEntries: 3 };
+
+let now: number;
+let source: ScriptedSource;
+let cache: KeyCache;
+beforeEach(async () => {
+  now = 0;
+  source = new ScriptedSource();
+  for (const login of ['acme', 'b', 'c', 'd']) source.set(refOf(login), ringOf(login));
+  const options = {
+    monotonic: () => now,
+    random: () => 0,
+    events: new RecordedEvents(),
+    sourceName: 'scripted',
+  };
+  cache = new KeyCache(source, settings, options);
+  await cache.get(acme);
+});
+
+const logins = (): string[] => [...cache.cachedRings()].map(({ login }) => login.login);
+const times = () =>
+  [...cache.cachedRings()].map(({ readAt, staleSince, nextRefreshAt }) => ({
+    readAt,
+    staleSince,
+    nextRefreshAt,
+  }))[0];
+
+/** A request, and the refresh that it may start in the background. */
+async function use(): Promise<void> {
+  await cache.get(acme);
+  await settled();
+}
+
+describe('the cached rings', () => {
+  it('are listed with the last used one first, and listing is no use', async () => {
+    await cache.get(refOf('b'));
+    await cache.get(refOf('c'));
+    await cache.get(acme);
+    expect(logins()).toEqual(['acme', 'c', 'b']);
+    expect(logins()).toEqual(['acme', 'c', 'b']);
+    await cache.get(refOf('d'));
+    expect(logins()).toEqual(['d', 'acme', 'c']);
+  });
+
+  it('have their keys', () => {
+    expect([...cache.cachedRings()].map(({ ring }) => ring)).toEqual([cache.cached(acme)]);
+  });
+
+  it('are not listed once they expired', () => {
+    now = settings.staleIfError - 1;
+    expect(logins()).toEqual(['acme']);
+    now += 1;
+    expect(logins()).toEqual([]);
+  });
+
+  it('do not have logins without keys', async () => {
+    await expect(cache.get(refOf('none'))).rejects.toThrow('key-missing');
+    expect(logins()).toEqual(['acme']);
+  });
+});
+
+describe('a cached ring', () => {
+  it('is read again at the end of its TTL', () => {
+    now = 59 * second;
+    expect(times()).toEqual({ readAt: 0, staleSince: undefined, nextRefreshAt: 60 * second });
+  });
+
+  it('that no request used since the end of its TTL is not stale: the next request reads it', () => {
+    now = 299 * second;
+    expect(times()).toEqual({ readAt: 0, staleSince: undefined, nextRefreshAt: undefined });
+  });
+
+  it('is stale if it could not be read again, until it was read', async () => {
+    source.down = true;
+    now = 70 * second;
+    await use();
+    expect(times()).toEqual({ readAt: 0, staleSince: 60 * second, nextRefreshAt: 71 * second });
+    now = 71 * second;
+    expect(times()).toEqual({ readAt: 0, staleSince: 60 * second, nextRefreshAt: undefined });
+    source.down = false;
+    await use();
+    expect(times()).toEqual({ readAt: 71 * second, staleSince: undefined, nextRefreshAt: 131 * second });
+  });
+
+  it('is stale if the background refresh that was due did not read it', () => {
+    now = 300 * second;
+    expect(times()).toEqual({ readAt: 0, staleSince: 60 * second, nextRefreshAt: undefined });
+  });
+});

@@ -1,0 +1,114 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { configSchema } from '../../../src/config/schema.ts';
+import { parseKeys } from '../../../src/keys/key.ts';
+import { KeyCache } from '../../../src/keys/key-cache.ts';
+import { KeySelector } from '../../../src/keys/key-selector.ts';
+import type { KeyRing } from '../../../src/keys/key-source.ts';
+import { createStatusRecorder, type StatusRecorder } from '../../../src/observability/status/recorder.ts';
+import { statusSchema } from '../../../src/observability/status/schema.ts';
+import { ConcurrencyLimiter } from '../../../src/proxy/concurrency-limiter.ts';
+import { silentObserver } from '../../../src/server/key-source.ts';
+import { createStatus, type StatusSources } from '../../../src/server/status.ts';
+
+const noon = Date.UTC(2026, 0, 1, 12);
+const config = configSchema.parse({
+  admin: { runbookUrl: 'https://wiki.example/runbook' },
+  environments: {
+    sandbox: { baseUrl: 'https://sandbox.gateway.example', product: 'gw', maxInFlight: 7 },
+    production: { baseUrl: 'https://gateway.example:8443/base', product: 'gw' },
+  },
+  keys: { source: 'directory', directory: '/keys' },
+  callers: [{ name: 'billing', credentials: [{ anonymous: true }] }],
+});
+
+/** Milliseconds since noon, which is also the monotonic time. */
+let now: number;
+let recorder: StatusRecorder;
+let ring: KeyRing;
+let sources: StatusSources;
+let cache: KeyCache;
+beforeEach(() => {
+  [now, ring] = [0, parseKeys({ control_key: 'a' }, { version: 1 })];
+  const clock = (): number => noon + now;
+  const monotonic = (): number => now;
+  const clocks = { clock, monotonic };
+  recorder = createStatusRecorder({
+    ...clocks,
+    names: { environments: config.environments, callers: ['billing'] },
+    digest: 'abc',
+  });
+  const source = { read: async () => ring, start: () => {}, ready: () => true, stop: () => {} };
+  const options = { monotonic, random: () => 0, events: silentObserver, sourceName: 'directory' };
+  cache = new KeyCache(source, config.keys.cache, options);
+  const keySelector = new KeySelector({
+    ...clocks,
+    keys: cache,
+    metrics: { ...silentObserver, keyFallback: () => {} },
+    wait: async () => {},
+    rotationGracePeriod: config.keys.rotationGracePeriod,
+  });
+  sources = {
+    ...clocks,
+    recorder,
+    limiter: new ConcurrencyLimiter(),
+    redact: (text) => text.replaceAll('MARK', '***'),
+    readiness: () => ({ ready: false, reasons: ['draining'], warnings: ['log-stalled'] }),
+    runtime: () => ({ config, keys: { cache, keySelector } }),
+  };
+});
+
+describe('the status', () => {
+  it('of an instance without requests satisfies its schema', async () => {
+    now = 61_250;
+    const status = await createStatus(sources)();
+    expect(statusSchema.parse(status)).toEqual(status);
+    expect(status).toMatchObject({
+      at: '2026-01-01T12:01:01.250Z',
+      runbookUrl: 'https://wiki.example/runbook',
+      health: { ready: false, reasons: ['draining'], warnings: ['log-stalled'] },
+      environments: [
+        { name: 'sandbox', gatewayHost: 'sandbox.gateway.example', inFlight: 0, maxInFlight: 7 },
+        { name: 'production', gatewayHost: 'gateway.example:8443', latency: null, rejectedShare: null },
+      ],
+      keys: { total: 0, list: [] },
+      callers: [{ name: 'billing', requests: 0, denied: 0, lastSeenAt: null }],
+      keySource: { type: 'directory', up: null, since: null, problem: null, tokenExpiresAt: null },
+      config: { digest: 'abc', loadedAt: '2026-01-01T12:00:00.000Z', reloadFailed: false },
+    });
+  });
+
+  it('has the uptime and times of the monotonic clock as wall time', async () => {
+    const current = createStatus(sources);
+    now = 2_500;
+    await cache.get({ environment: 'sandbox', login: 'acme' });
+    now = 4_750;
+    const { keys, process: own } = await current();
+    expect(own).toMatchObject({ startedAt: '2026-01-01T12:00:00.000Z', uptime: 4.75 });
+    expect(keys.list[0]).toMatchObject({
+      readAt: '2026-01-01T12:00:02.500Z',
+      staleSince: null,
+      nextRefreshAt: '2026-01-01T12:01:02.500Z',
+    });
+  });
+
+  it('has no time beyond the year 9999', async () => {
+    recorder.tokenExpiryChanged(1e15);
+    recorder.certificateLoaded({ role: 'listener', part: 'cert' }, { from: 0, until: 1e18 });
+    const status = statusSchema.parse(await createStatus(sources)());
+    expect(status.keySource.tokenExpiresAt).toBe('9999-12-31T23:59:59.999Z');
+  });
+
+  it('has logins and problems only as they may be written', async () => {
+    ring = [{ kind: 'control_key', version: 1, problem: 'the key of MARK is empty' }];
+    await cache.get({ environment: 'sandbox', login: 'MARK-1' });
+    const { keys } = await createStatus(sources)();
+    expect(keys.list).toMatchObject([{ login: '***-1', versions: [{ problem: 'the key of *** is empty' }] }]);
+  });
+
+  it('is put together once for the pages of one turn, and again for the next', async () => {
+    const current = createStatus(sources);
+    const [first, second] = await Promise.all([current(), current()]);
+    expect(second).toBe(first);
+    expect(await current()).not.toBe(first);
+  });
+});
