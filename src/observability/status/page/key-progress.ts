@@ -21,7 +21,7 @@ export function originOf({ at, keySource: { type } }: Status): KeyOrigin {
   return { now: at, type };
 }
 
-/** `v3`. In a directory a version is the time in seconds at which a file changed, which nobody can read. */
+/** `v3`. In a directory a version is the time in seconds at which a file changed: shown as a time. */
 export function versionLabel({ now, type }: KeyOrigin, version: number): string {
   const changed = new Date(version * 1000);
   const isTime = type === 'directory' && !Number.isNaN(changed.valueOf());

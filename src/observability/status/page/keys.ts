@@ -53,16 +53,19 @@ function signs({ key: { signingVersion, newestVersion }, origin }: Row): Html {
   return withDetail(signing, signingVersion === newestVersion ? undefined : newest);
 }
 
-function versions({ key, origin, progress }: Row): Content {
+function versions(row: Row): Content {
   return [
-    html`<ol class="versions">${key.versions.map((one) => version(origin, one))}</ol>`,
-    ...progress.map(
+    html`<ol class="versions">${row.key.versions.map((one) => versionItem(row, one))}</ol>`,
+    ...row.progress.map(
       ({ tone, title, text }) => html`<p class="note ${tone}"><strong>${title}.</strong> ${text}</p>`,
     ),
   ];
 }
 
-function version(origin: KeyOrigin, { version, state, createdAt, fingerprint }: KeyVersion): Html {
+function versionItem(
+  { key: { signingVersion: signing }, origin }: Row,
+  { version, state, createdAt, fingerprint }: KeyVersion,
+): Html {
   const age =
     createdAt === null
       ? none('age unknown')
@@ -71,7 +74,13 @@ function version(origin: KeyOrigin, { version, state, createdAt, fingerprint }: 
     fingerprint === null
       ? undefined
       : html`<code title="SHA-256 of the public key: ${fingerprint}">${fingerprint.slice(0, 16)}\u2026</code>`;
-  return html`<li class="${state}"><b title="Version ${version}">${versionLabel(origin, version)}</b> ${pill(...states[state])} ${age} ${print}</li>\n`;
+  return html`<li class="${state}"><b title="Version ${version}">${versionLabel(origin, version)}</b> ${pill(...stateOf(version, state, signing))} ${age} ${print}</li>\n`;
+}
+
+/** After a rotation the gateway rejects the older version, as it should. */
+function stateOf(version: number, state: KeyState, signing: number | null): readonly [Tone, string] {
+  const isReplaced = state === 'rejected' && version < (signing ?? 0);
+  return isReplaced ? ['idle', 'No longer accepted'] : states[state];
 }
 
 function read({ key: { readAt, nextRefreshAt, staleSince }, origin: { now } }: Row): Html {

@@ -6,7 +6,7 @@ import { ago, failedRequest, troubleStatus } from '../../../support/status.ts';
 
 type Path = readonly (string | number)[];
 
-/** Each way through objects and arrays to a value that is neither; `*` stands for an index. */
+/** Each way through objects and arrays to a value that is neither. */
 function leaves(value: unknown, path: Path = []): Path[] {
   if (typeof value !== 'object' || value === null) return [path];
   return Object.entries(value).flatMap(([name, inner]) =>

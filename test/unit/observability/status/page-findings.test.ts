@@ -169,7 +169,7 @@ describe('a key', () => {
     expect(pageOf({ keys: { total: 2, list } })).toMatch(/special production .* normal production/);
   });
 
-  it('is stale: that is a finding of its own only while the key source is up', () => {
+  it('is stale: that is a separate finding only while the key source is up', () => {
     const keys = { total: 1, list: [keyStatus({ staleSince: ago(90) })] };
     const { keySource } = calmStatus();
     expect(found({ keys })).toEqual([expect.stringMatching(/^warn keys: 1 cached key could not be/)]);
