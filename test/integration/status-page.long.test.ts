@@ -125,7 +125,7 @@ describe('a rotation, step by step on the page', () => {
     await untilKeysChange(proxy);
     await again();
     expect(await text('health')).toContain(
-      'In progress Control key of acme in sandbox: Version 2 is waiting',
+      'In progress Control key of acme in sandbox: version 2 is waiting',
     );
     expect(await text('keys')).toMatch(/RSA key v1 newest is v2 v2 Waiting for the gateway .* v1 In use/);
     accept(nextKeys);
@@ -142,7 +142,7 @@ describe('a rotation, step by step on the page', () => {
     expect((await proxy.transfer()).status).toBe(403);
     const text = await look(proxy);
     expect(await text('health')).toContain(
-      'Act now RSA key of acme in sandbox: The gateway rejects version 1.',
+      'Act now RSA key of acme in sandbox: the gateway rejects version 1.',
     );
     expect(await text('keys')).toContain('v1 Rejected by the gateway');
     expect(await text('failures')).toContain('current-key 403 answered local sandbox transfer acme');

@@ -1,5 +1,7 @@
+import { hash } from 'node:crypto';
 import { createServer } from 'node:http';
 import { createAdminApp } from '../../src/observability/admin-app.ts';
+import { renderStatusPage } from '../../src/observability/status/page.ts';
 import type { Status } from '../../src/observability/status/schema.ts';
 import { listen } from './listening.ts';
 
@@ -19,4 +21,9 @@ export async function servePage(status: Status): Promise<ServedPage> {
   });
   const { port, close } = await listen(createServer(app));
   return { url: `http://127.0.0.1:${port}`, close };
+}
+
+/** SHA-256 of the page of this status, hex. */
+export function pageDigest(status: Status): string {
+  return hash('sha256', renderStatusPage(status));
 }

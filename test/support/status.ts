@@ -12,6 +12,8 @@ export const fingerprint = (number: number): string =>
     .map((part) => part.padStart(8, '0'))
     .join('');
 
+export type { Status };
+
 type KeyVersion = KeyStatus['versions'][number];
 
 export function keyVersion(version: number, fields: Partial<KeyVersion> = {}): KeyVersion {
@@ -252,7 +254,7 @@ export function troubleStatus(): Status {
     keys: {
       total: 214,
       list: [
-        ...calm.keys.list.map((key) => ({ ...key, readAt: ago(52 * minute), staleSince: ago(51 * minute) })),
+        ...calm.keys.list,
         keyStatus({
           login: 'gamma',
           newestVersion: 6,
@@ -266,7 +268,12 @@ export function troubleStatus(): Status {
             keyVersion(5, { state: 'rejected', createdAt: ago(90 * day) }),
           ],
         }),
-      ],
+      ].map((key) => ({
+        ...key,
+        readAt: ago(52 * minute),
+        staleSince: ago(51 * minute),
+        nextRefreshAt: ago(-18),
+      })),
     },
     callers: calm.callers.map((one) => (one.name === 'reconciliation' ? { ...one, denied: 37 } : one)),
     failures: Array.from({ length: 100 }, (_, index) =>

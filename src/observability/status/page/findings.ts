@@ -123,7 +123,7 @@ function keys(status: Status): Finding[] {
   return Array.from(groups.values(), ({ progress: { tone, title, text }, key, others }) => ({
     tone,
     section: 'keys',
-    title: `${kindName(key.kind)} of ${key.login} in ${key.environment}: ${title}`,
+    title: `${kindName(key.kind)} of ${key.login} in ${key.environment}: ${title.charAt(0).toLowerCase()}${title.slice(1)}`,
     text: others === 0 ? text : html`The same for ${counted(others, 'other key')}. ${text}`,
   }));
 }

@@ -84,8 +84,8 @@ function stateOf(version: number, state: KeyState, signing: number | null): read
 }
 
 function read({ key: { readAt, nextRefreshAt, staleSince }, origin: { now } }: Row): Html {
-  const next =
-    nextRefreshAt === null ? 'again with the next request' : `again ${relative(now, nextRefreshAt)}`;
+  const isDue = nextRefreshAt === null || secondsBetween(now, nextRefreshAt) < 1;
+  const next = isDue ? 'next with a request' : `next ${relative(now, nextRefreshAt)}`;
   const stale =
     staleSince === null ? undefined : html` ${pill('warn', `Stale for ${since(staleSince, now)}`)}`;
   return html`${withDetail(relativeTime(now, readAt), next)}${stale}`;

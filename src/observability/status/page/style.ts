@@ -69,7 +69,7 @@ main > * { grid-column: 1 / -1; }
 .banner h2 { font-size: 20px; color: var(--tone); }
 .banner .head p { font-size: 14px; color: var(--text); }
 .banner ul { margin: 0; padding: 0 16px 12px; list-style: none; }
-.banner li { display: grid; grid-template-columns: 100px 1fr; gap: 12px; align-items: baseline; padding: 3px 0; }
+.banner li { display: grid; grid-template-columns: 110px 1fr; gap: 10px; align-items: baseline; padding: 3px 0; }
 .banner li p { margin: 0; }
 .banner li a { font-weight: 600; }
 .tiles { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 16px; margin: 0; padding: 0; list-style: none; }
@@ -96,12 +96,14 @@ tbody th .detail { display: block; font-weight: 400; }
 .bar rect:last-child { fill: var(--mark); }
 .versions { display: grid; grid-template-columns: minmax(34px, max-content) minmax(200px, max-content) 96px 1fr; gap: 0 8px; margin: 0; padding: 0; list-style: none; }
 .versions li { display: grid; grid-column: 1 / -1; grid-template-columns: subgrid; align-items: baseline; position: relative; padding-bottom: 4px; }
-.versions li + li::after { content: ""; position: absolute; left: 8px; top: -6px; height: 8px; border-left: 1px solid var(--idle-mark); }
+.versions li + li::after { content: ""; position: absolute; left: 15px; top: -6px; height: 8px; border-left: 2px solid var(--idle-mark); }
+.versions b { padding: 0 4px; border: 1px solid var(--idle-mark); border-radius: 4px; text-align: center; }
+.versions .in-use b { color: var(--ok); background: var(--ok-ground); border-color: var(--ok-mark); }
 .keys th:first-child { min-width: 150px; }
 .keys td:nth-child(2), .keys td:nth-child(3) { min-width: 100px; }
 .keys td:last-child { min-width: 170px; }
 td > div > .detail { display: inline-block; }
-.versions time, .versions code { color: var(--soft); }
+.versions time, .versions code { color: var(--soft); white-space: nowrap; }
 .note { margin: 2px 0 4px; padding: 4px 10px; border-left: 3px solid var(--mark); background: var(--ground); color: var(--tone); border-radius: 0 4px 4px 0; }
 .failures { white-space: nowrap; }
 .failures tbody th { font-weight: 400; }
@@ -120,7 +122,7 @@ const narrow = `
   #callers, #certificates, #key-source, #instance { grid-column: 1 / -1; }
   .tiles { grid-template-columns: repeat(3, minmax(0, 1fr)); }
 }
-@media (max-width: 760px) {
+@media (max-width: 860px) {
   header, main, footer { padding-left: 12px; padding-right: 12px; }
   header p { margin-left: 0; }
   main, .tiles { gap: 10px; }

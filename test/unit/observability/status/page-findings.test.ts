@@ -129,7 +129,7 @@ describe('a key', () => {
   it('is rotated, Vault first: the newer version is waiting, then it signs', () => {
     const page = textOf(renderStatusPage(rotationStatus()));
     expect(page).toContain('Nothing needs attention.');
-    expect(page).toContain('RSA key of acme in production: Version 2 is waiting for the gateway');
+    expect(page).toContain('RSA key of acme in production: version 2 is waiting for the gateway');
     expect(page).toContain('v2 Waiting for the gateway 6 min old');
     expect(page).toContain('v1 In use 201 days old');
     const done = { newestVersion: 2, signingVersion: 2 };
@@ -142,7 +142,7 @@ describe('a key', () => {
   it('is rotated, gateway first: the only version is rejected', () => {
     const rejected = keyStatus({ versions: [keyVersion(3, { state: 'rejected' })] });
     expect(keys(rejected)).toEqual([
-      'bad keys: Control key of acme in production: The gateway rejects version 3. If the gateway has a new key, store it in the key source: the next 403 reads it.',
+      'bad keys: Control key of acme in production: the gateway rejects version 3. If the gateway has a new key, store it in the key source: the next 403 reads it.',
     ]);
   });
 
@@ -150,11 +150,11 @@ describe('a key', () => {
     const broken = keyVersion(3, { state: 'unusable', problem: 'the control key is empty' });
     expect(keys(keyStatus({ signingVersion: 2, versions: [broken, keyVersion(2)] }))).toEqual([
       expect.stringMatching(
-        /^warn .*: Version 3 cannot be used\. The control key is empty\. Store a correct/,
+        /^warn .*: version 3 cannot be used\. The control key is empty\. Store a correct/,
       ),
     ]);
     expect(keys(keyStatus({ signingVersion: null, versions: [broken] }))).toEqual([
-      expect.stringMatching(/^bad .*: No version can sign\. Requests that need this key fail\./),
+      expect.stringMatching(/^bad .*: no version can sign\. Requests that need this key fail\./),
     ]);
   });
 

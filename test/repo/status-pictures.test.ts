@@ -1,0 +1,57 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { describePng, encodePng } from '../../scripts/pictures/png.ts';
+import { digestKeyword, pictureWidth, statusPictures } from '../../scripts/status-pictures.ts';
+import { pageDigest } from '../support/status-page.ts';
+
+describe.each(statusPictures)('$file', ({ file, status }) => {
+  const png = readFileSync(file);
+  const { width, height, texts } = describePng(png);
+
+  it('shows the page as it is now (npm run generate, with Chromium)', () => {
+    expect(texts.get(digestKeyword)).toBe(pageDigest(status));
+  });
+
+  it('is as wide as a laptop, shows the whole page, and has less than 150 KiB', () => {
+    expect(width).toBe(pictureWidth);
+    expect(height).toBeGreaterThan(1_000);
+    expect(png.length).toBeLessThan(150 * 1024);
+  });
+});
+
+it('no other picture of the page is left', () => {
+  const [{ file = '' } = {}] = statusPictures;
+  expect(readdirSync(dirname(file)).toSorted()).toEqual(
+    statusPictures.map((one) => basename(one.file)).toSorted(),
+  );
+});
+
+it('the page of the documentation shows the page in both color schemes', () => {
+  const text = readFileSync('docs/status.md', 'utf8');
+  for (const { file } of statusPictures) expect(text).toContain(`"pictures/${basename(file)}"`);
+});
+
+describe('a picture', () => {
+  const encode = (colors: readonly number[]): Buffer =>
+    encodePng(
+      {
+        width: 2,
+        height: colors.length / 2,
+        rgba: Uint8Array.from(colors.flatMap((color) => [color, 0, 0, 255])),
+      },
+      ['Page', 'digest'],
+    );
+
+  it('has the size and the text that it was made with', () => {
+    expect(describePng(encode([1, 2, 3, 4, 5, 6]))).toEqual({
+      width: 2,
+      height: 3,
+      texts: new Map([['Page', 'digest']]),
+    });
+  });
+
+  it('is not anything else', () => {
+    expect(() => describePng(Buffer.from('GIF89a, which has no size here'))).toThrow(TypeError);
+  });
+});
