@@ -25,10 +25,15 @@ export interface CacheHit {
   readonly refreshDue: boolean;
 }
 
-/** A cached ring and when it is read again. Times are monotonic, in milliseconds. */
 export interface CachedRing {
   readonly login: LoginRef;
   readonly ring: KeyRing;
+  /** Now. A function, since there may be thousands of rings and only some of them are shown. */
+  readonly times: () => CacheTimes;
+}
+
+/** When a ring was and is read. Monotonic, in milliseconds. */
+export interface CacheTimes {
   readonly readAt: number;
   /** Since when it is outdated, if it could not be read again. */
   readonly staleSince: number | undefined;
@@ -113,7 +118,8 @@ export class CacheStore {
   *cachedRings(): Generator<CachedRing> {
     const now = this.#options.monotonic();
     for (const entry of this.#rings.values()) {
-      if (!this.#isTooOld(entry, now)) yield describeEntry(entry, now);
+      if (this.#isTooOld(entry, now)) continue;
+      yield { login: entry.login, ring: entry.ring, times: () => timesOf(entry, now) };
     }
   }
 
@@ -205,14 +211,12 @@ export class CacheStore {
 }
 
 /** A ring that no request used since it became outdated is not stale: reading it again was not yet due. */
-function describeEntry(entry: CacheEntry, now: number): CachedRing {
-  const { login, ring, readAt, freshUntil, refresh } = entry;
+function timesOf(entry: CacheEntry, now: number): CacheTimes {
+  const { readAt, freshUntil, refresh } = entry;
   const isFresh = now < freshUntil;
   const wasDue = refresh.failures > 0 || now >= backgroundReadAt(entry);
   const retryAt = refresh.remaining > 0 ? now + refresh.remaining : undefined;
   return {
-    login,
-    ring,
     readAt,
     staleSince: !isFresh && wasDue ? freshUntil : undefined,
     nextRefreshAt: isFresh ? freshUntil : retryAt,

@@ -83,7 +83,7 @@ const statusOff =
 const statusDenied =
   'The status needs the token whose hash is admin.tokenSha256. Send "Authorization: Bearer <token>", or in a browser any user name with the token as the password.';
 
-/** No limit to guesses that would also keep operators out: a token has 256 random bits. */
+/** No limit to guesses, since it would also keep operators out; a token has 256 random bits. */
 function guardStatus({ statusAccess }: AdminAppOptions): RequestHandler {
   return (request, response, next) => {
     const access = statusAccess(request.headers.authorization);

@@ -31,11 +31,12 @@ export function keyStatus(keys: KeysInUse, options: KeyStatusOptions): Status['k
 }
 
 function rowOf(
-  { login: ref, ring, readAt, staleSince, nextRefreshAt }: CachedRing,
+  { login: ref, ring, times }: CachedRing,
   kind: KeyStatus['kind'],
   { keySelector }: KeysInUse,
   { redact, timeOf }: KeyStatusOptions,
 ): KeyStatus {
+  const { readAt, staleSince, nextRefreshAt } = times();
   const { versions, signing } = keySelector.describe(ref, kind, ring);
   return {
     environment: ref.environment,

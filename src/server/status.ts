@@ -18,7 +18,7 @@ export interface StatusSources extends WallClock, MonotonicClock {
   readonly runtime: () => { readonly config: Config; readonly keys: KeysInUse };
 }
 
-/** Puts the status together when somebody looks; pages of the same turn share it. */
+/** Puts the status together on demand; pages of the same turn share it. */
 export function createStatus(sources: StatusSources): () => Promise<Status> {
   const { clock, monotonic, recorder, redact, readiness } = sources;
   const started = { wall: clock(), monotonic: monotonic() };

@@ -34,9 +34,9 @@ async function start(options: Partial<ProxyOptions> = {}): Promise<void> {
 const balanceOf = (login: string) =>
   edge.send(formRequest(`/sandbox/gw/api/v2/get-balance/manager/${login}`));
 
-/** Everything that was written: the log, the metrics and the audit trail. */
+/** Everything that was written: the log, the metrics, the status and the audit trail. */
 async function written(): Promise<string> {
-  return `${edge.logText()}${await edge.metrics()}${await auditText()}`;
+  return `${edge.logText()}${await edge.metrics()}${await edge.statusPages()}${await auditText()}`;
 }
 
 /** Once every request that is in the log has a record. */
@@ -59,6 +59,10 @@ describe('a login that looks like a card number', () => {
     expect(marksIn(await written(), marks)).toEqual([]);
     const lines = await edge.requestLines(2);
     expect(lines.map(({ login }) => login)).toEqual(Array(2).fill('[redacted: looks like a card number]'));
+    const { list } = (await edge.instanceStatus()).keys;
+    expect(new Set(list.map(({ login }) => login))).toEqual(
+      new Set(['[redacted: looks like a card number]']),
+    );
   });
 
   it('is not in the response that its keys are missing or unusable', async () => {
@@ -69,6 +73,11 @@ describe('a login that looks like a card number', () => {
     expect(detail).toContain('Login "[redacted: looks like a card number]" has no keys');
     expectProblem(unusable, 'key-unusable');
     expect(marksIn(`${String(missing.body)}${String(unusable.body)}${await written()}`, marks)).toEqual([]);
+    const { failures } = await edge.instanceStatus();
+    expect(failures.map(({ cause, login }) => [cause, login])).toEqual([
+      ['key-unusable', '[redacted: looks like a card number]'],
+      ['key-missing', '[redacted: looks like a card number]'],
+    ]);
   });
 
   it('is not in the line of a request that would be denied in enforce mode', async () => {
@@ -112,6 +121,7 @@ describe('a configured login', () => {
       await balanceOf(other);
       expect((await edge.requestLines(2))[0]).toMatchObject({ login: card });
       expect(await edge.metrics()).toContain(`login="${card}"`);
+      expect((await edge.instanceStatus()).keys.list.map(({ login }) => login)).toContain(card);
       expect(marksIn(await written(), { other })).toEqual([]);
     },
   );

@@ -79,17 +79,28 @@ async function start(options: Partial<ProxyOptions>): Promise<TestProxy> {
 
 const asBilling = { Authorization: `Bearer ${token}` };
 
-/** No marks in the log, on the metrics page, and in Countersign's own responses. */
+/** No marks in the log, on the pages of the admin port, and in Countersign's own responses. */
 async function expectClean(proxy: TestProxy, responses: readonly HttpResponse[]): Promise<void> {
   await proxy.requestLines(responses.length);
   expect(marksIn(proxy.logText(), marks)).toEqual([]);
   expect(marksIn(await proxy.metrics(), marks)).toEqual([]);
+  expect(marksIn(await statusText(proxy), marks)).toEqual([]);
   expect(marksIn(await auditText(proxy, responses.length), marks)).toEqual([]);
   for (const { headers, body } of responses) {
     const all = JSON.stringify(headers) + body;
     const own = headers['content-type'] === 'application/problem+json';
     expect(marksIn(all, own ? marks : keyMarks)).toEqual([]);
   }
+}
+
+/** Both status pages, also as a browser that has the token sees them. */
+async function statusText(proxy: TestProxy): Promise<string> {
+  const open = await proxy.statusPages();
+  expect(open).toContain('sandbox');
+  await proxy.reload({ callers, admin: { port: 0, ...tokenCredential(token) } });
+  const headers = { Authorization: `Basic ${Buffer.from(`operator:${token}`).toString('base64')}` };
+  const guarded = await fetch(`${proxy.adminUrl}/status.json`, { headers });
+  return open + JSON.stringify([...guarded.headers]) + (await guarded.text());
 }
 
 /** The audit trail, once so many requests have ended. */
@@ -235,6 +246,8 @@ describe('no secret leaks if a request has', () => {
     expect(marksIn(JSON.stringify(response.headers) + response.body, searched)).toEqual([]);
     expect(marksIn(proxy.logText(), searched)).toEqual([]);
     expect(marksIn(await proxy.metrics(), searched)).toEqual([]);
+    expect((await proxy.instanceStatus()).failures).toHaveLength(1);
+    expect(marksIn(await statusText(proxy), searched)).toEqual([]);
     expect(marksIn(await auditText(proxy, 1), searched)).toEqual([]);
   });
 
@@ -247,9 +260,8 @@ ${token} ${card}
 ${form}`;
     const { status, headers, body } = await proxy.send(request);
     expect(status).toBe(400);
-    expect(
-      marksIn(JSON.stringify(headers) + body.toString() + proxy.logText() + (await proxy.metrics()), marks),
-    ).toEqual([]);
+    const pages = `${await proxy.metrics()}${await statusText(proxy)}`;
+    expect(marksIn(JSON.stringify(headers) + body.toString() + proxy.logText() + pages, marks)).toEqual([]);
     expect(marksIn(await auditText(proxy, 1), marks)).toEqual([]);
   });
 });
@@ -321,6 +333,7 @@ describe('the output of a whole process', () => {
     expect((await process.post(paths.transfer, form, asBilling)).status).toBe(200);
     expect((await process.post(paths.transfer, form, asBilling)).status).toBe(502);
     await process.metrics();
+    expect(await process.statusPages()).toContain('gateway-reset');
     process.signal('SIGUSR2');
     expect(await process.ended).toBe(1);
     expect(process.stdout()).toContain('uncaught exception, exiting');

@@ -93,6 +93,13 @@ whenHelm('metrics are served for every name of the admin Service and for added n
   expect(at(renderOne(values('minimal'), 'Service', 'pay-countersign-admin'), 'kind')).toBe('Service');
 });
 
+whenHelm('the token and the runbook of the status page are those of the configuration', () => {
+  const given = { tokenSha256: 'ab'.repeat(32), runbookUrl: 'https://wiki.example/runbook' };
+  const own = Object.entries(given).map(([field, value]) => `--set=config.admin.${field}=${value}`);
+  const config: unknown = parse(configText([...values('minimal'), ...own]));
+  expect(at(config, 'admin')).toMatchObject({ host: '0.0.0.0', ...given });
+});
+
 whenHelm('given file paths are kept', () => {
   const own = '--set=config.keys.vault.auth.jwtFile=/etc/countersign/secrets/jwt/token';
   const config: unknown = parse(configText([...values('vault-kubernetes'), own]));

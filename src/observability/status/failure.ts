@@ -5,7 +5,7 @@ import type { FailedRequest } from './schema.ts';
 /** `reason` of our own errors, the cause of a 403 of the gateway, or another status of the gateway. */
 export type FailureCause = Reason | Rejection | 'gateway-status';
 
-/** A failed request without what depends on when somebody looks. `at`: milliseconds since 1970. */
+/** A failed request as it is kept. `at`: milliseconds since 1970. */
 export type RecordedFailure = Omit<FailedRequest, 'at'> & { readonly at: number };
 
 /** Sections of deploy/runbook.md. `null`: there is none, since the caller has to act on it. */

@@ -23,12 +23,7 @@ beforeEach(async () => {
 });
 
 const logins = (): string[] => [...cache.cachedRings()].map(({ login }) => login.login);
-const times = () =>
-  [...cache.cachedRings()].map(({ readAt, staleSince, nextRefreshAt }) => ({
-    readAt,
-    staleSince,
-    nextRefreshAt,
-  }))[0];
+const times = () => [...cache.cachedRings()].map((cached) => cached.times())[0];
 
 /** A request, and the refresh that it may start in the background. */
 async function use(): Promise<void> {

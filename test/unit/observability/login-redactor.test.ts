@@ -121,3 +121,16 @@ it('fallbacks of a login that looks like a card number are not counted, unless i
   }
   expect(logins).toEqual(['5555555555554444', 'acme']);
 });
+
+it('problems of the key source are redacted', () => {
+  const problems: (string | undefined)[] = [];
+  const metrics: MetricsObserver = new LoginRedactor([]).metrics({
+    ...createPrometheus({ version: '1', environments: {}, callers: [] }),
+    keySourceUp: (_up, cause) => void problems.push(cause),
+    loginFailed: (problem) => void problems.push(problem),
+  });
+  metrics.keySourceUp(true);
+  metrics.keySourceUp(false, 'cannot read 4111111111111111');
+  metrics.loginFailed('denied for 4111111111111111');
+  expect(problems).toEqual([undefined, `cannot read ${redactedLogin}`, `denied for ${redactedLogin}`]);
+});

@@ -1,0 +1,121 @@
+import { describe, expect, it } from '@jest/globals';
+import { tokenCredential } from '../support/config.ts';
+import { harness } from '../support/harness.ts';
+import { formRequest, RawConnection } from '../support/raw-http.ts';
+import type { TestProxy } from '../support/service.ts';
+
+const token = 'the-token-of-the-operators-0815';
+const { tokenSha256 } = tokenCredential(token);
+const pages = ['/', '/status.json'];
+const basic = (text: string): string => `Basic ${Buffer.from(text).toString('base64')}`;
+
+const starts = harness();
+const start = (admin: object): Promise<TestProxy> =>
+  starts.proxy({ config: { admin: { port: 0, ...admin } } });
+
+const get = ({ adminUrl }: TestProxy, path: string, authorization?: string): Promise<Response> =>
+  fetch(`${adminUrl}${path}`, authorization === undefined ? {} : { headers: { authorization } });
+
+/** Without a token. */
+async function expectOthersOpen(proxy: TestProxy): Promise<void> {
+  for (const path of ['/metrics', '/healthz', '/readyz']) {
+    const { status, headers } = await get(proxy, path);
+    expect([path, status, headers.get('www-authenticate')]).toEqual([path, 200, null]);
+  }
+}
+
+describe.each(pages)('%s', (path) => {
+  it('is open on loopback without a token', async () => {
+    expect((await get(await start({}), path)).status).toBe(200);
+  });
+
+  it('is off beyond loopback without a token, and says how to turn it on', async () => {
+    const proxy = await start({ host: '0.0.0.0' });
+    for (const authorization of [undefined, `Bearer ${token}`]) {
+      const response = await get(proxy, path, authorization);
+      expect(response.status).toBe(404);
+      expect(response.headers.get('www-authenticate')).toBeNull();
+      expect(await response.text()).toMatch(/^The status is off: .* Set .* "countersign callers token"/);
+    }
+    await expectOthersOpen(proxy);
+  });
+
+  it.each(['127.0.0.1', '0.0.0.0'])('needs the token on %s if there is one', async (host) => {
+    const proxy = await start({ host, tokenSha256 });
+    for (const authorization of [`Bearer ${token}`, basic(`operator:${token}`), basic(`:${token}`)]) {
+      expect((await get(proxy, path, authorization)).status).toBe(200);
+    }
+    for (const authorization of [
+      undefined,
+      `Bearer ${token}x`,
+      basic('operator:guess'),
+      basic(token),
+      'Basic !',
+    ]) {
+      const response = await get(proxy, path, authorization);
+      expect(response.status).toBe(401);
+      expect(response.headers.get('www-authenticate')).toBe(
+        'Basic realm="Countersign status", charset="UTF-8"',
+      );
+      expect(response.headers.get('cache-control')).toBe('no-store');
+      expect(await response.text()).toMatch(/^The status needs the token .* Send "Authorization: Bearer /);
+    }
+    await expectOthersOpen(proxy);
+  });
+
+  it.each([{}, { tokenSha256 }])('is not served under the name of another site: %p', async (admin) => {
+    const proxy = await start({ ...admin, allowedHosts: ['status.example'] });
+    const statusUnder = async (host: string): Promise<number> => {
+      const connection = await RawConnection.open(proxy.adminUrl);
+      const head = `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${token}\r\n\r\n`;
+      const { status } = await connection.send(head).response();
+      connection.close();
+      return status;
+    };
+    expect(await statusUnder('evil.example')).toBe(421);
+    expect(await statusUnder('status.example')).toBe(200);
+  });
+
+  it('cannot be posted to', async () => {
+    const proxy = await start({});
+    expect((await fetch(`${proxy.adminUrl}${path}`, { method: 'POST' })).status).toBe(405);
+  });
+
+  it('is not on the proxy port', async () => {
+    const proxy = await start({});
+    expect((await fetch(`${proxy.url}${path}`)).status).toBe(405);
+    expect((await proxy.send(formRequest(path))).status).toBe(404);
+  });
+});
+
+describe('the token', () => {
+  it('is that of the configuration after a reload', async () => {
+    const proxy = await start({ tokenSha256 });
+    await proxy.reload({ admin: { port: 0, ...tokenCredential('next-token') } });
+    expect((await get(proxy, '/status.json', `Bearer ${token}`)).status).toBe(401);
+    expect((await get(proxy, '/status.json', 'Bearer next-token')).status).toBe(200);
+  });
+
+  it('stays necessary where the process listens, although a reload names a loopback address', async () => {
+    const proxy = await start({ host: '0.0.0.0', tokenSha256 });
+    await proxy.reload({ admin: { port: 0, host: '127.0.0.1' } });
+    expect((await get(proxy, '/status.json')).status).toBe(404);
+  });
+
+  it('that is wrong is logged once a minute, without the token; a browser that has none is not', async () => {
+    let now = 1e6;
+    const proxy = await starts.proxy({
+      config: { admin: { port: 0, tokenSha256 } },
+      monotonic: () => now,
+    });
+    const lines = () => proxy.logLines('status requests with a wrong token');
+    await get(proxy, '/');
+    expect(lines()).toEqual([]);
+    for (let guess = 0; guess < 20; guess += 1) await get(proxy, '/', `Bearer guess-${guess}`);
+    expect(lines()).toMatchObject([{ level: 'warn', count: 1 }]);
+    now += 60_000;
+    await get(proxy, '/', basic('x:guess'));
+    expect(lines()).toMatchObject([{ count: 1 }, { count: 20 }]);
+    expect(proxy.logText()).not.toContain('guess');
+  });
+});
