@@ -3,6 +3,7 @@ import { configurationTables } from './config-table.ts';
 import { errorTableOf } from './error-table.ts';
 import { metricTable } from './metric-table.ts';
 import { endpointTable, faultTable, rejectionTable } from './simulator-tables.ts';
+import { statusTable } from './status-schema.ts';
 import { valuesTable } from './values-table.ts';
 
 /** Parts of pages that are made from the code: by page, then by the name of the markers around the part. */
@@ -12,6 +13,7 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = 
   'docs/metrics.md': { metrics: metricTable },
   'docs/operations.md': { alerts: alertTable },
   'docs/simulator.md': { endpoints: endpointTable, faults: faultTable, rejections: rejectionTable },
+  'docs/status.md': { fields: statusTable },
   'helm/countersign/README.md': { values: valuesTable },
 };
 

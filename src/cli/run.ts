@@ -4,7 +4,7 @@ import { packageVersion } from '../util/package-info.ts';
 import { audit } from './audit/audit.ts';
 import { callers } from './callers.ts';
 import { check } from './check/check.ts';
-import { demo } from './demo/demo.ts';
+import { demoCommand } from './demo/demo.ts';
 import { explain } from './explain/explain.ts';
 import { keys } from './keys/keys.ts';
 import { serve } from './serve.ts';
@@ -13,13 +13,15 @@ import { exitCode, type Io } from './shared/io.ts';
 import { systemErrorMessage, unexpectedErrorMessage } from './shared/system-error.ts';
 import { unknownCommand } from './shared/unknown-command.ts';
 import { simulate } from './simulate.ts';
+import { status } from './status/status.ts';
 
 type Command = (argv: readonly string[], io: Io, signals: Signals) => Promise<number>;
 
 const commands = new Map<string, { readonly run: Command; readonly summary: string }>([
   ['serve', { run: serve, summary: 'Run the proxy' }],
-  ['demo', { run: demo, summary: 'Run the proxy with a gateway simulator, for tests' }],
+  ['demo', { run: demoCommand, summary: 'Run the proxy with a gateway simulator, for tests' }],
   ['simulate', { run: simulate, summary: 'Run the gateway simulator alone' }],
+  ['status', { run: status, summary: 'Show the status of a running instance' }],
   ['check', { run: check, summary: 'Validate a configuration file' }],
   ['explain', { run: explain, summary: 'Explain how a form is signed' }],
   ['keys', { run: keys, summary: 'Manage keys in Vault' }],

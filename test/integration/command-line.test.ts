@@ -21,7 +21,17 @@ it('countersign --version prints the version of package.json', async () => {
 it('countersign without a command lists the commands', async () => {
   const { code, out } = await run();
   expect(code).toBe(0);
-  for (const name of ['serve', 'demo', 'simulate', 'check', 'explain', 'keys', 'callers']) {
+  for (const name of [
+    'serve',
+    'demo',
+    'simulate',
+    'status',
+    'check',
+    'explain',
+    'keys',
+    'audit',
+    'callers',
+  ]) {
     expect(out).toMatch(new RegExp(`^  ${name} `, 'm'));
   }
 });
@@ -66,11 +76,19 @@ itWhere(existsSync('/proc/self/mem'), 'there is no file that can be opened but n
   },
 );
 
-it.each(['serve', 'demo', 'simulate', 'check', 'explain', 'keys', 'callers'])(
-  'countersign %s has a help',
-  async (name) => {
-    const { code, out } = await run(name, '--help');
-    expect(code).toBe(0);
-    expect(out).toContain(`Usage: countersign ${name}`);
-  },
-);
+it.each([
+  'serve',
+  'demo',
+  'demo rotate',
+  'simulate',
+  'status',
+  'check',
+  'explain',
+  'keys',
+  'audit',
+  'callers',
+])('countersign %s has a help', async (name) => {
+  const { code, out } = await run(...name.split(' '), '--help');
+  expect(code).toBe(0);
+  expect(out).toContain(`Usage: countersign ${name}`);
+});

@@ -39,6 +39,9 @@ const marks: Readonly<Record<string, readonly string[]>> = {
   sh: ['not-run', 'chart'],
 };
 
+/** Milliseconds: a rotation of the demo is slow on purpose. */
+const timeout = 60_000;
+
 /** With UPDATE_DOC_EXAMPLES=1 the pages get the output that differs, instead of failing. */
 const updating = process.env['UPDATE_DOC_EXAMPLES'] === '1';
 
@@ -107,11 +110,15 @@ describe.each(pages)('$path', ({ path, text }) => {
       itRuns(`starts, and prints: ${command}`, () => startInBackground(command, output, background));
       continue;
     }
-    itRuns(`shows what this prints: ${command}`, async () => {
-      const actual = await run(command);
-      if (updating && normalized(actual) !== normalized(output)) update(path, { command, output }, actual);
-      else expect(normalized(actual)).toBe(normalized(output));
-    });
+    itRuns(
+      `shows what this prints: ${command}`,
+      async () => {
+        const actual = await run(command);
+        if (updating && normalized(actual) !== normalized(output)) update(path, { command, output }, actual);
+        else expect(normalized(actual)).toBe(normalized(output));
+      },
+      timeout,
+    );
   }
 
   for (const { text: command } of blocksOf(text, 'sh').filter(({ info }) => info === 'chart')) {
@@ -147,7 +154,7 @@ describe('the commands of Countersign in all pages', () => {
   ];
   const called = texts.flatMap((text) => [
     ...text.matchAll(
-      /countersign(?: --)? ((?:keys |callers |audit )?(?:serve|demo|simulate|check|explain|list|generate|import|verify|rollback|token))\b((?:\\\n|[^\n`|])*)/g,
+      /countersign(?: --)? ((?:keys |callers |audit )?(?:serve|demo rotate|demo|simulate|status|check|explain|list|generate|import|verify|rollback|token))\b((?:\\\n|[^\n`|])*)/g,
     ),
   ]);
   const calls = Map.groupBy(called, ([, name = '']) => name);

@@ -32,6 +32,8 @@ export function normalized(text: string): string {
     .replace(/oauth_signature="[^"]*"/g, 'oauth_signature="<signature>"')
     .replace(/\d{4}-\d{2}-\d{2}([T ])\d{2}:\d{2}:\d{2}(\.\d{3})?( UTC|Z)/g, '<time>')
     .replace(/version \d{10}\b/g, 'version <seconds>')
+    .replace(/^ *\d+ s {2}/gm, '<duration>  ')
+    .replace(/^Queries: \d+/gm, 'Queries: <number>')
     .replace(/(gw-order-id"?[=:]"?)9\d{5}/g, '$1<order>')
     .split('\n')
     .map((line) => line.trimEnd())

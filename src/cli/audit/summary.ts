@@ -1,7 +1,7 @@
 import type { AuditRecord } from '../../audit/chain.ts';
 import { headText } from '../../audit/defects.ts';
 import type { TrailSummary } from '../../audit/trail-summary.ts';
-import { printable } from './printable.ts';
+import { printable } from '../shared/printable.ts';
 
 export interface Given {
   readonly files: number;

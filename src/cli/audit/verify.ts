@@ -6,8 +6,8 @@ import { type Defect, Verifier, type VerifierOptions } from '../../audit/verifie
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { printable } from '../shared/printable.ts';
 import { messageOf } from '../shared/system-error.ts';
-import { printable } from './printable.ts';
 import { summaryLines } from './summary.ts';
 
 const options = {

@@ -13,6 +13,7 @@ import { loadSimulatorKeys } from '../shared/simulator-keys.ts';
 import { messageOf } from '../shared/system-error.ts';
 import { type DemoSettings, demoConfigFile, loadDemoConfig, readDemoScenario } from './config.ts';
 import { type DemoKeys, generateDemoKeys } from './keys.ts';
+import { rotateDemoKey } from './rotate.ts';
 import { announce, removeStaleReadyFile } from './running.ts';
 import { welcome } from './welcome.ts';
 
@@ -63,10 +64,11 @@ const options = {
 } as const;
 
 const usage = `Usage: countersign demo [options]
+       countersign demo rotate [options]
 
 Runs the proxy with a gateway simulator and throwaway keys until SIGTERM or SIGINT: a test double for the
 tests of a service. Requests need no credentials; any bearer token is accepted. Ports by default: proxy 8080,
-metrics and health 9090.
+status page, metrics and health 9090. "demo rotate" rotates a key of a running demo, to watch on the status page.
 
 ${optionsHelp(options)}
 
@@ -77,6 +79,12 @@ interface Settings extends DemoSettings {
   readonly gatewayAdminPort: number;
   readonly readyFile: string | undefined;
   readonly scenarioText: string;
+}
+
+/** `demo`, or `demo rotate`. @returns the exit code */
+export function demoCommand(argv: readonly string[], io: Io, signals: Signals): Promise<number> {
+  const [name, ...rest] = argv;
+  return name === 'rotate' ? rotateDemoKey(rest, io, signals) : demo(argv, io, signals);
 }
 
 /** Runs until a signal. @returns the exit code */

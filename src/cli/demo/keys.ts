@@ -1,11 +1,10 @@
-import { generateKeyPair, randomBytes } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { errorCode } from '../../util/error-code.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { demoEnvironment } from './config.ts';
+import { generateKey, writeKey } from './new-key.ts';
 
 /** Throwaway keys for the demo. */
 export interface DemoKeys {
@@ -58,10 +57,6 @@ export async function generateDemoKeys(logins: readonly string[]): Promise<DemoK
 
 /** Writes new keys of a login to where the directory source reads them. */
 async function writeKeys(directory: string): Promise<void> {
-  const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: 2048 });
   mkdirSync(directory, { recursive: true, mode: 0o700 });
-  writeFileSync(join(directory, 'control_key'), randomBytes(24).toString('base64url'), { mode: 0o600 });
-  writeFileSync(join(directory, 'private_key.pem'), privateKey.export({ type: 'pkcs8', format: 'pem' }), {
-    mode: 0o600,
-  });
+  for (const kind of ['control_key', 'private_key'] as const) writeKey(directory, await generateKey(kind));
 }

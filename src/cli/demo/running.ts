@@ -1,5 +1,6 @@
 import { lstatSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { hostOf, isLoopback } from '../../config/url.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode } from '../shared/io.ts';
@@ -19,6 +20,11 @@ export interface RunningDemo extends DemoVariables {
 const ownFile = 'demo.json';
 /** The scenario that the demo runs, beside it. */
 const scenarioFile = 'scenario.yaml';
+
+/** Beyond loopback the page requires a token, and the demo has none. */
+export function hasStatusPage({ adminUrl }: Pick<RunningDemo, 'adminUrl'>): boolean {
+  return isLoopback(hostOf(new URL(adminUrl)));
+}
 
 /** What is announced besides the URLs. */
 export interface Announced {

@@ -1,7 +1,7 @@
 import { percentEncode } from '../../oauth1/encode.ts';
 import type { Scenario } from '../../simulator/scenario-schema.ts';
 import { demoEnvironment } from './config.ts';
-import type { RunningDemo } from './running.ts';
+import { hasStatusPage, type RunningDemo } from './running.ts';
 
 /** What the demo prints after its start: the URLs, and commands to paste. */
 export function welcome(
@@ -11,6 +11,7 @@ export function welcome(
   const lines = [
     '',
     `Proxy:              ${proxyUrl}`,
+    ...(hasStatusPage({ adminUrl }) ? [`Status page:        ${adminUrl}/`] : []),
     `Metrics and health: ${adminUrl}/metrics`,
     `Gateway simulator:  ${gatewayUrl} (verifies every signature)`,
     `Its admin API:      ${gatewayAdminUrl} (journal of requests, faults, keys)`,
@@ -21,12 +22,21 @@ export function welcome(
       (line) => `  ${line}`,
     ),
     '',
-    "Add -H 'Accept: application/json' for JSON responses. Press Ctrl-C to stop.",
+    "Add -H 'Accept: application/json' for JSON responses.",
+    ...(hasStatusPage({ adminUrl }) ? rotationHint : []),
+    '',
+    'Press Ctrl-C to stop.',
     '',
     '',
   ];
   return lines.join('\n');
 }
+
+const rotationHint = [
+  '',
+  'Rotate a key, and watch it on the status page: countersign demo rotate',
+  '(in a checkout: npm run -s countersign -- demo rotate)',
+];
 
 /** Commands that work with this scenario. */
 function examples(api: string, { logins, orders, endpoints }: Scenario): string[] {

@@ -1,4 +1,4 @@
-/** Plain ASCII: the terminal of an auditor does not obey what a forger wrote. */
+/** Plain ASCII: a terminal does not obey what a forger, or another server, wrote. */
 export function printable(text: string): string {
   return text.replace(/[^ -~]/g, '?');
 }

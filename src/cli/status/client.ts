@@ -1,0 +1,124 @@
+import { type Status, statusSchema } from '../../observability/status/schema.ts';
+import { createAgent } from '../../util/agent.ts';
+import { errorCode } from '../../util/error-code.ts';
+import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
+import { networkFailureOf } from '../../util/network-failure.ts';
+import { packageVersion } from '../../util/package-info.ts';
+import { CliError } from '../shared/cli-error.ts';
+import { printable } from '../shared/printable.ts';
+
+export interface StatusServer {
+  /** Of `/status.json`. */
+  readonly url: URL;
+  /** Absent: without credentials. */
+  readonly token: string | undefined;
+  /** PEM text for an https URL. Absent: the public CAs. */
+  readonly ca: string | undefined;
+}
+
+export interface StatusClientOptions {
+  /** Milliseconds for the request and its whole response. */
+  readonly timeout: number;
+  /** Ends the request. */
+  readonly signal?: AbortSignal;
+}
+
+/** More than 10,000 keys or callers. */
+const maxBytes = 8 * 1024 * 1024;
+
+/**
+ * The status of an instance, checked against the schema. Texts in it may hold any character.
+ *
+ * @throws CliError that says what to do; plain ASCII, without the token
+ */
+export async function readStatus(server: StatusServer, options: StatusClientOptions): Promise<Status> {
+  const response = await send(server, options);
+  if (response.status !== 200) {
+    throw new CliError(`${server.url.origin} ${statusAdvice(response.status, server.token !== undefined)}`);
+  }
+  return parse(response.text, server.url);
+}
+
+async function send(
+  { url, token, ca }: StatusServer,
+  { timeout, signal }: StatusClientOptions,
+): Promise<HttpResponse> {
+  const agent = createAgent(url.href, ca === undefined ? {} : { ca }, { keepAlive: false });
+  const authorization = token === undefined ? {} : { Authorization: `Bearer ${token}` };
+  const headers = { Accept: 'application/json', ...authorization };
+  const deadline = AbortSignal.timeout(timeout);
+  const ended = signal === undefined ? deadline : AbortSignal.any([deadline, signal]);
+  try {
+    const sent = { agent, signal: ended, maxResponseBytes: maxBytes };
+    return await sendHttpRequest({ method: 'GET', url, headers }, sent);
+  } catch (error) {
+    const advice = deadline.aborted
+      ? `did not respond within ${timeout / 1000} s. Is it overloaded, or another server? Check --url.`
+      : failureAdvice(error);
+    throw new CliError(`${url.origin} ${advice}`);
+  }
+}
+
+/** Continues a sentence that begins with the address. */
+function failureAdvice(error: unknown): string {
+  if (error instanceof ResponseTooLarge) {
+    return 'sent too long a response for a status. Is it the admin port of Countersign? Check --url.';
+  }
+  const advice = {
+    refused: 'refused the connection. Is the instance running, and is this admin.port? Check --url.',
+    dns: 'has an unknown host name. Check --url.',
+    tls: `has no valid certificate (${errorCode(error)}). Check --url and --ca-file.`,
+    timeout: 'cannot be reached. Check --url, and firewalls and network policies on the way.',
+    other: `did not respond with HTTP (${errorCode(error) ?? 'no code'}). Is it the admin port of Countersign? Check --url.`,
+  };
+  return advice[networkFailureOf(error)];
+}
+
+/** Continues a sentence that begins with the address. */
+function statusAdvice(status: number, hasToken: boolean): string {
+  if (status === 401) {
+    return hasToken
+      ? 'rejected the token. Compare its SHA-256 with admin.tokenSha256 of the configuration in effect.'
+      : 'requires a token. Give it with --token-file FILE or --token-env NAME.';
+  }
+  const advice: Readonly<Record<number, string>> = {
+    404: 'has no status page. Beyond loopback it is off unless admin.tokenSha256 is set; or this is not the admin port: check --url.',
+    421: 'does not accept this host name. Use an IP address in --url, or add the name to admin.allowedHosts.',
+  };
+  return advice[status] ?? `responded with HTTP status ${status} instead of 200. Check --url.`;
+}
+
+/** @throws CliError for anything but a status as this version knows it */
+function parse(text: string, url: URL): Status {
+  const value = jsonOf(text);
+  if (value === undefined) {
+    throw new CliError(`${url.origin} did not respond with JSON. Is it the admin port? Check --url.`);
+  }
+  const parsed = statusSchema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const place = issue === undefined || issue.path.length === 0 ? 'its fields' : issue.path.join('.');
+  throw new CliError(
+    printable(
+      `${url.origin} sent JSON that is no status as version ${packageVersion()} of this command knows it (see ${place}). It is ${versionOf(value)}: use the command of the same version, such as that of its image.`,
+    ),
+  );
+}
+
+/** `undefined` for what is not JSON. */
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function versionOf(value: unknown): string {
+  const version = memberOf(memberOf(value, 'process'), 'version');
+  return typeof version === 'string' ? `version ${version.slice(0, 32)}` : 'of an unknown version';
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? new Map(Object.entries(value)).get(name) : undefined;
+}

@@ -1,0 +1,39 @@
+import type { KeyState, KeyStatus } from '../../observability/status/schema.ts';
+import { since, until } from './texts.ts';
+
+/** Enough digits to compare by eye. */
+const fingerprintLength = 16;
+
+const states: Readonly<Record<KeyState, string>> = {
+  'in-use': 'in use',
+  waiting: 'waiting',
+  rejected: 'rejected',
+  replaced: 'replaced',
+  unusable: 'UNUSABLE',
+};
+
+/** One row for each version; the first also names the key. */
+export function keyRows(key: KeyStatus, now: number): string[][] {
+  return key.versions.map(({ version, state, createdAt, fingerprint, problem }, index) => {
+    const isFirst = index === 0;
+    const notes = [...(problem === null ? [] : [problem]), ...(isFirst ? keyNotes(key, now) : [])];
+    return [
+      isFirst ? `${key.environment}/${key.login}` : '',
+      isFirst ? key.kind : '',
+      String(version),
+      states[state],
+      since(createdAt, now),
+      fingerprint?.slice(0, fingerprintLength) ?? '-',
+      notes.join('; '),
+    ];
+  });
+}
+
+/** What is known of all versions together. */
+function keyNotes({ signingVersion, staleSince, readAt, nextRefreshAt }: KeyStatus, now: number): string[] {
+  return [
+    ...(signingVersion === null ? ['NO USABLE VERSION'] : []),
+    ...(staleSince === null ? [] : [`STALE for ${since(staleSince, now)}`]),
+    `read ${since(readAt, now)} ago, next ${nextRefreshAt === null ? 'with the next request' : until(nextRefreshAt, now)}`,
+  ];
+}

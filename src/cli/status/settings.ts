@@ -1,0 +1,94 @@
+import { readFile } from 'node:fs/promises';
+import { findRunningDemo, readReadyFile } from '../demo/running.ts';
+import { CliError } from '../shared/cli-error.ts';
+import { exitCode } from '../shared/io.ts';
+import type { OptionValues } from '../shared/parse-options.ts';
+import type { StatusServer } from './client.ts';
+import { readToken, tokenOptions } from './token.ts';
+
+const defaultUrl = 'http://127.0.0.1:9090';
+
+export const options = {
+  url: {
+    type: 'string',
+    value: 'URL',
+    description: `Admin port of the instance (default: that of the running demo, or else ${defaultUrl})`,
+  },
+  ...tokenOptions,
+  'ca-file': {
+    type: 'string',
+    value: 'FILE',
+    description: 'Verify the certificate of an https URL with this CA',
+  },
+  'ready-file': {
+    type: 'string',
+    value: 'FILE',
+    description: 'Ready file of the demo to show (default: the demo that was started last)',
+  },
+  watch: { type: 'boolean', default: false, description: 'Show the status again and again until Ctrl-C' },
+  interval: {
+    type: 'string',
+    value: 'SECONDS',
+    default: '2',
+    description: 'With --watch: seconds between two readings, 1 to 3600',
+  },
+  failures: {
+    type: 'string',
+    value: 'N',
+    default: '10',
+    description: 'How many of the last failed requests to show, 0 to 100',
+  },
+  json: { type: 'boolean', default: false, description: 'Print JSON; with --watch, each status in one line' },
+} as const;
+
+export interface StatusSettings {
+  readonly server: StatusServer;
+  /** Milliseconds between two readings. Absent: one reading. */
+  readonly interval: number | undefined;
+  /** How many failed requests are shown. */
+  readonly failures: number;
+  readonly json: boolean;
+}
+
+/** @throws CliError for invalid options; an error of node:fs for an unreadable file */
+export async function settingsFrom(values: OptionValues<typeof options>): Promise<StatusSettings> {
+  const { url, 'ready-file': readyFile, 'ca-file': caFile } = values;
+  if (url !== undefined && readyFile !== undefined) {
+    throw new CliError('--url and --ready-file are mutually exclusive', exitCode.usage);
+  }
+  const interval = wholeNumber('--interval', values.interval, 1, 3600) * 1000;
+  return {
+    server: {
+      url: statusUrl(url ?? demoUrl(readyFile) ?? defaultUrl),
+      token: await readToken(values),
+      ca: caFile === undefined ? undefined : await readFile(caFile, 'utf8'),
+    },
+    interval: values.watch ? interval : undefined,
+    failures: wholeNumber('--failures', values.failures, 0, 100),
+    json: values.json,
+  };
+}
+
+function demoUrl(readyFile: string | undefined): string | undefined {
+  const demo = readyFile === undefined ? findRunningDemo() : readReadyFile(readyFile);
+  return demo?.adminUrl;
+}
+
+/** A password in the URL would be in the history of the shell and in the list of processes. */
+function statusUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url !== undefined && url.username + url.password !== '') {
+    throw new CliError('--url must not hold credentials: use --token-file FILE', exitCode.usage);
+  }
+  const isPlain = url !== undefined && /^https?:$/.test(url.protocol) && url.search + url.hash === '';
+  if (!isPlain || !['/', '/status.json'].includes(url.pathname)) {
+    throw new CliError('--url must be http://HOST:PORT or https://HOST:PORT', exitCode.usage);
+  }
+  return new URL('/status.json', url);
+}
+
+function wholeNumber(option: string, text: string, min: number, max: number): number {
+  const number = /^\d{1,4}$/.test(text) ? Number(text) : Number.NaN;
+  if (number >= min && number <= max) return number;
+  throw new CliError(`${option} must be a whole number from ${min} to ${max}`, exitCode.usage);
+}

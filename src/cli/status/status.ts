@@ -1,0 +1,75 @@
+import type { Status } from '../../observability/status/schema.ts';
+import { CliError } from '../shared/cli-error.ts';
+import { exitCode, type Io } from '../shared/io.ts';
+import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { messageOf } from '../shared/system-error.ts';
+import { readStatus } from './client.ts';
+import { statusLines } from './render.ts';
+import { Screen } from './screen.ts';
+import { options, type StatusSettings, settingsFrom } from './settings.ts';
+import { asciiJson } from './texts.ts';
+import { type Reading, untilStopped, watch } from './watch.ts';
+
+const usage = `Usage: countersign status [--url URL] [--token-file FILE] [--watch] [--json] [options]
+
+Shows the status page of a running instance: health, environments, keys and their rotation, callers, failed
+requests, certificates, configuration (docs/status.md). Changes nothing.
+
+${optionsHelp(options)}
+
+Exit codes: 0 ready, 1 not ready or no status (with --watch: at the last reading), 2 invalid usage.`;
+
+/** Milliseconds for one status. */
+const timeout = 5000;
+
+/** @returns the exit code */
+export async function status(argv: readonly string[], io: Io): Promise<number> {
+  const parsed = parseOptions('status', argv, options, usage, io);
+  if ('exit' in parsed) return parsed.exit;
+  try {
+    const settings = await settingsFrom(parsed.values);
+    if (settings.interval !== undefined) return await watchStatus(settings, settings.interval, io);
+    const { lines, exit } = readingOf(await readStatus(settings.server, { timeout }), settings);
+    for (const line of lines) io.out(line);
+    return exit;
+  } catch (error) {
+    const exit = error instanceof CliError ? error.exit : exitCode.failed;
+    const hint = exit === exitCode.usage ? '\nSee: countersign status --help' : '';
+    io.err(`countersign status: ${messageOf(error)}${hint}`);
+    return exit;
+  }
+}
+
+async function watchStatus(settings: StatusSettings, interval: number, io: Io): Promise<number> {
+  const { server, json } = settings;
+  const read = async (signal: AbortSignal): Promise<Reading> => {
+    try {
+      return readingOf(await readStatus(server, { timeout, signal }), settings);
+    } catch (error) {
+      if (!(error instanceof CliError)) throw error;
+      const lines = [`No status: ${error.message}`, `Next attempt in ${interval / 1000} s.`];
+      return { lines, failed: true, exit: exitCode.failed };
+    }
+  };
+  const stop = untilStopped();
+  const screen = process.stdout.isTTY && !json ? new Screen(process.stdout) : undefined;
+  const show = ({ lines, failed }: Reading): void => {
+    if (screen !== undefined) screen.draw(lines);
+    // A JSON reader gets nothing else on standard output. A block of text ends with an empty line.
+    else for (const line of json ? lines : [...lines, '']) (json && failed ? io.err : io.out)(line);
+  };
+  try {
+    return await watch(read, { interval, stop: stop.signal, show });
+  } finally {
+    screen?.close();
+    stop.release();
+  }
+}
+
+function readingOf(status: Status, { server, failures, json, interval }: StatusSettings): Reading {
+  const { origin } = server.url;
+  const lines = json
+    ? [asciiJson(status, interval === undefined ? 2 : undefined)]
+    : statusLines(status, { origin, failures });
+  return { lines, failed: false, exit: status.health.ready ? exitCode.done : exitCode.failed };
+}

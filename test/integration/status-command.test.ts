@@ -1,0 +1,330 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import { createServer as createTcpServer } from 'node:net';
+import { describe, expect, it } from '@jest/globals';
+import { status } from '../../src/cli/status/status.ts';
+import { statusSchema } from '../../src/observability/status/schema.ts';
+import { type CommandResult, runCommandHere } from '../support/cli.ts';
+import { tokenCredential } from '../support/config.ts';
+import { Processes } from '../support/demo.ts';
+import { harness } from '../support/harness.ts';
+import { listen } from '../support/listening.ts';
+import { describeWith } from '../support/requires.ts';
+import { sampleStatus } from '../support/sample-status.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
+
+const start = harness();
+
+const run = (...argv: string[]): Promise<CommandResult> => runCommandHere(status, ...argv);
+
+/** A server that responds to everything like this. @returns its address and the requests */
+async function serving(
+  respond: (response: ServerResponse) => void,
+): Promise<{ url: string; requests: IncomingMessage[] }> {
+  const requests: IncomingMessage[] = [];
+  const server = createServer((request, response) => {
+    requests.push(request);
+    respond(response);
+  });
+  const { port } = start.closing(await listen(server));
+  return { url: `http://127.0.0.1:${port}`, requests };
+}
+
+const json = (body: unknown, statusCode = 200) =>
+  serving((response) =>
+    response.writeHead(statusCode, { 'Content-Type': 'application/json' }).end(JSON.stringify(body)),
+  );
+
+describe('countersign status', () => {
+  it('prints the status, and exits with 1 if the instance is not ready', async () => {
+    const ready = await json(sampleStatus);
+    expect(await run('--url', ready.url)).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(new RegExp(`^Ready: ${ready.url} at .*\n[^]*sandbox/acme`)),
+      err: '',
+    });
+    expect(ready.requests.map(({ method, url, headers }) => [method, url, headers.authorization])).toEqual([
+      ['GET', '/status.json', undefined],
+    ]);
+    const unready = await json({
+      ...sampleStatus,
+      health: { ready: false, reasons: ['draining'], warnings: [] },
+    });
+    expect(await run('--url', `${unready.url}/`)).toMatchObject({
+      code: 1,
+      out: expect.stringMatching(/^NOT READY: .*\n {2}not ready because of draining\n/),
+    });
+  });
+
+  it('prints JSON in plain ASCII that is the same status', async () => {
+    const odd = { ...sampleStatus, runbookUrl: 'https://wiki.example/\u009b31m\u202e' };
+    const { url } = await json(odd);
+    const { code, out } = await run('--json', '--url', `${url}/status.json`);
+    expect(code).toBe(0);
+    expect(out).toMatch(/^[ -~\n]*$/);
+    expect(JSON.parse(out)).toEqual(odd);
+  });
+
+  it('sends the token of a file or a variable, and never prints it', async () => {
+    const { url, requests } = await json({}, 401);
+    const file = start.folder().file('token', 'planted-token\n');
+    process.env['STATUS_TEST_TOKEN'] = 'planted-token';
+    start.atEnd(() => delete process.env['STATUS_TEST_TOKEN']);
+    for (const option of [
+      ['--token-file', file],
+      ['--token-env', 'STATUS_TEST_TOKEN'],
+    ]) {
+      const { code, out, err } = await run('--url', url, ...option);
+      expect([code, out, err]).toEqual([
+        1,
+        '',
+        `countersign status: ${url} rejected the token. Compare its SHA-256 with admin.tokenSha256 of the configuration in effect.`,
+      ]);
+    }
+    expect(requests.map(({ headers }) => headers.authorization)).toEqual(
+      Array.from({ length: 2 }, () => 'Bearer planted-token'),
+    );
+  });
+
+  it.each([
+    [401, 'requires a token. Give it with --token-file FILE or --token-env NAME.'],
+    [
+      404,
+      'has no status page. Beyond loopback it is off unless admin.tokenSha256 is set; or this is not the admin port: check --url.',
+    ],
+    [
+      421,
+      'does not accept this host name. Use an IP address in --url, or add the name to admin.allowedHosts.',
+    ],
+    [302, 'responded with HTTP status 302 instead of 200. Check --url.'],
+  ])('says what to do about HTTP status %i', async (code, advice) => {
+    const { url } = await json({}, code);
+    expect(await run('--url', url)).toEqual({
+      code: 1,
+      out: '',
+      err: `countersign status: ${url} ${advice}`,
+    });
+  });
+
+  it('says what to do if nothing listens, or the host is not known', async () => {
+    const { port, close } = await listen(createTcpServer());
+    await close();
+    expect(await run('--url', `http://127.0.0.1:${port}`)).toEqual({
+      code: 1,
+      out: '',
+      err: `countersign status: http://127.0.0.1:${port} refused the connection. Is the instance running, and is this admin.port? Check --url.`,
+    });
+    expect((await run('--url', 'http://no-such-host.invalid')).err).toMatch(
+      /unknown host name|cannot be reached/,
+    );
+  });
+
+  it('follows no redirect with the token', async () => {
+    const other = await json(sampleStatus);
+    const { url } = await serving((response) => response.writeHead(307, { Location: other.url }).end());
+    expect((await run('--url', url, '--token-file', start.folder().file('token', 't'))).code).toBe(1);
+    expect(other.requests).toEqual([]);
+  });
+});
+
+describe('countersign status of a running instance', () => {
+  const loopback = (adminUrl: string): string => adminUrl.replace('0.0.0.0', '127.0.0.1');
+
+  it('shows the keys, callers and failed requests', async () => {
+    const { url: gateway } = await start.simulator();
+    const proxy = await start.proxy({ gateway });
+    await proxy.balance();
+    await proxy.post('/sandbox/gw/api/v4/nothing');
+    const { code, out, err } = await run('--url', proxy.adminUrl);
+    expect([code, err]).toEqual([0, '']);
+    expect(out).toMatch(new RegExp(`^Ready: ${proxy.adminUrl} at `));
+    expect(out).toMatch(/^ {2}sandbox\/acme {2}control_key {2}\d+ +in use +/m);
+    expect(out).toMatch(/^ {2}local {2}2 +0 +\ds ago$/m);
+    expect(out).toMatch(/^ {2}\d+s +404 +not-sent .* unknown-route/m);
+    const { out: json } = await run('--url', proxy.adminUrl, '--json');
+    expect(statusSchema.parse(JSON.parse(json))).toMatchObject({ health: { ready: true } });
+  });
+
+  it('exits with 1 while it is not ready', async () => {
+    const keys = { source: 'directory', directory: start.folder().at('missing') } as const;
+    const { adminUrl } = await start.proxy({ config: { keys } });
+    const { code, out } = await run('--url', adminUrl);
+    expect([code, out.split('\n').slice(0, 2)]).toEqual([
+      1,
+      [expect.stringMatching('^NOT READY: '), '  not ready because of key-source-never-reached'],
+    ]);
+  });
+
+  it('reads the token from standard input', async () => {
+    const { url, requests } = await json(sampleStatus);
+    const processes = new Processes();
+    start.atEnd(() => processes.clear());
+    const argv = ['status', '--url', url, '--token-file', '-'];
+    expect(await processes.run(argv, 'piped-token\n')).toMatchObject({ code: 0, err: '' });
+    expect(await processes.run(argv, '')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('standard input is empty'),
+    });
+    expect(requests.map(({ headers }) => headers.authorization)).toEqual(['Bearer piped-token']);
+  });
+
+  it('needs the token beyond loopback', async () => {
+    const token = 'correct-token';
+    const guarded = await start.proxy({
+      config: { admin: { host: '0.0.0.0', port: 0, ...tokenCredential(token) } },
+    });
+    const url = loopback(guarded.adminUrl);
+    const given = async (text: string) =>
+      run('--url', url, '--token-file', start.folder().file('token', text));
+    expect(await run('--url', url)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('requires a token'),
+    });
+    expect(await given('wrong-token')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('rejected the token'),
+    });
+    expect(await given(`${token}\n`)).toMatchObject({ code: 0, err: '' });
+    const { adminUrl } = await start.proxy({ config: { admin: { host: '0.0.0.0', port: 0 } } });
+    expect(await run('--url', loopback(adminUrl))).toMatchObject({
+      code: 1,
+      err: expect.stringContaining(
+        'has no status page. Beyond loopback it is off unless admin.tokenSha256 is set',
+      ),
+    });
+  });
+});
+
+describe('countersign status without --url', () => {
+  it('shows the running demo, also by its ready file, or else uses the default port', async () => {
+    const processes = new Processes();
+    start.atEnd(() => processes.clear());
+    const none = await processes.run(['status', '--json']);
+    expect(`${none.out}${none.err}`).toMatch(/^countersign status: http:\/\/127\.0\.0\.1:9090 |^\{/);
+    const first = await processes.startDemo();
+    const second = await processes.startDemo();
+    expect((await processes.run(['status'])).out).toContain(`Ready: ${second.adminUrl} at `);
+    const named = await processes.run(['status', '--ready-file', first.readyFile]);
+    expect(named).toMatchObject({
+      code: 0,
+      out: expect.stringContaining(`Ready: ${first.adminUrl} at `),
+      err: '',
+    });
+  });
+});
+
+describeWith('openssl')('countersign status over https', () => {
+  it('verifies the certificate with --ca-file', async () => {
+    const folder = start.folder();
+    const [ca, otherCa] = [new Ca(folder.path, 'ca'), new Ca(folder.path, 'other-ca')];
+    const { cert, key } = ca.issue('good');
+    const requests: IncomingMessage[] = [];
+    const server = createTlsServer({ cert, key }, (request, response) => {
+      requests.push(request);
+      response.end(JSON.stringify(sampleStatus));
+    });
+    const { port } = start.closing(await listen(server));
+    const argv = ['--url', `https://127.0.0.1:${port}`, '--token-file', folder.file('token', 'planted')];
+    expect(await run(...argv, '--ca-file', ca.file)).toMatchObject({ code: 0, err: '' });
+    for (const trusted of [[], ['--ca-file', otherCa.file]]) {
+      const { code, err } = await run(...argv, ...trusted);
+      expect([code, err]).toEqual([
+        1,
+        expect.stringMatching(/has no valid certificate \(\w+\)\. Check --url and --ca-file\.$/),
+      ]);
+    }
+    expect(requests).toHaveLength(1);
+  });
+});
+
+describe('countersign status at a server that is none of ours', () => {
+  it('ends with a message for what is not HTTP', async () => {
+    const server = createTcpServer((socket) => socket.on('error', () => {}).end('\u001b[31mhello'));
+    const { port } = start.closing(await listen(server));
+    const { code, out, err } = await run('--url', `http://127.0.0.1:${port}`);
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toMatch(
+      /did not respond with HTTP \(\w+\)\. Is it the admin port of Countersign\? Check --url\.$/,
+    );
+  });
+
+  it.each([
+    ['HTML', '<html>', 'did not respond with JSON. Is it the admin port? Check --url.'],
+    ['another JSON', '{"a":1}', 'that is no status as version'],
+    ['null', 'null', 'that is no status as version'],
+    [
+      'a future version',
+      JSON.stringify({ ...sampleStatus, process: { ...sampleStatus.process, version: '9.0.0', more: 1 } }),
+      '(see process). It is version 9.0.0: use the command of the same version, such as that of its image.',
+    ],
+    [
+      'control characters',
+      '{"\\u001b[31m":1,"process":{"version":"\\u001b]0;x\\u0007"}}',
+      'It is version ?]0;x?:',
+    ],
+  ])('ends with a message for %s', async (_what, body, message) => {
+    const { url } = await serving((response) => response.end(body));
+    const { code, out, err } = await run('--url', url);
+    expect([code, out, err]).toEqual([1, '', expect.stringContaining(message)]);
+    expect(err).toMatch(/^[ -~]*$/);
+  });
+
+  it('does not read a body without an end', async () => {
+    let sent = 0;
+    const { url } = await serving((response) => {
+      const chunk = Buffer.alloc(1_048_576, ' ');
+      const send = (): void => {
+        while (!response.destroyed && response.write(chunk)) sent += chunk.length;
+      };
+      response.on('drain', send);
+      send();
+    });
+    expect((await run('--url', url)).err).toContain('sent too long a response for a status.');
+    expect(sent).toBeLessThan(64 * 1_048_576);
+  });
+
+  it('does not wait for a body that drips', async () => {
+    const { url } = await serving((response) => {
+      const timer = setInterval(() => response.write(' '), 100);
+      response.once('close', () => clearInterval(timer));
+    });
+    const before = performance.now();
+    expect((await run('--url', url)).err).toContain('did not respond within 5 s.');
+    expect(performance.now() - before).toBeLessThan(10_000);
+  });
+});
+
+describe('the options of countersign status', () => {
+  const token = (text: string): string => start.folder().file('token', text);
+
+  it.each([
+    [() => ['--url', 'ftp://127.0.0.1'], '--url must be http://HOST:PORT or https://HOST:PORT'],
+    [() => ['--url', 'localhost:9090'], '--url must be http://HOST:PORT or https://HOST:PORT'],
+    [() => ['--url', 'http://127.0.0.1:9090/metrics'], '--url must be http://HOST:PORT or https://HOST:PORT'],
+    [() => ['--url', 'http://a:planted@127.0.0.1'], '--url must not hold credentials: use --token-file FILE'],
+    [
+      () => ['--url', 'http://127.0.0.1', '--ready-file', 'x'],
+      '--url and --ready-file are mutually exclusive',
+    ],
+    [() => ['--interval', '0'], '--interval must be a whole number from 1 to 3600'],
+    [() => ['--failures', '101'], '--failures must be a whole number from 0 to 100'],
+    [() => ['--token-file', 'x', '--token-env', 'Y'], '--token-file and --token-env are mutually exclusive'],
+    [() => ['--token-env', 'NO_SUCH_VARIABLE'], 'the variable NO_SUCH_VARIABLE is empty or not set'],
+    [() => ['--token-file', token('')], 'is empty or not set: it must hold the token and nothing else'],
+    [() => ['--token-file', token('planted\nplanted')], 'holds more than one line of plain characters'],
+    [() => ['--watc'], 'unknown option --watc; did you mean "--watch"?'],
+  ])('are checked: %#', async (argv, message) => {
+    const { code, out, err } = await run('--url', 'http://127.0.0.1:9', ...argv());
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toContain(message);
+    expect(err).toContain('See: countersign status --help');
+    expect(err).not.toContain('planted');
+  });
+
+  it('are documented', async () => {
+    expect(await run('--help')).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('Exit codes: 0 ready, 1 not ready'),
+    });
+  });
+});

@@ -1,0 +1,119 @@
+import type { Status } from '../../src/observability/status/schema.ts';
+
+const fingerprint = (digit: string): string => digit.repeat(64);
+
+/** A status with something in each section, in the middle of a rotation. */
+export const sampleStatus: Status = {
+  at: '2026-11-22T08:00:00.000Z',
+  runbookUrl: 'https://wiki.example/runbook',
+  health: { ready: true, reasons: [], warnings: ['log-lines-dropped'] },
+  environments: [
+    {
+      name: 'sandbox',
+      gatewayHost: 'sandbox.gateway.example',
+      inFlight: 3,
+      maxInFlight: 64,
+      requestsPerSecond: 12.34,
+      rejectedShare: 0.025,
+      latency: { p50: 0.0042, p99: 1.25 },
+      clockSkew: -1.5,
+    },
+    {
+      name: 'production',
+      gatewayHost: 'gateway.example',
+      inFlight: 0,
+      maxInFlight: 64,
+      requestsPerSecond: 0,
+      rejectedShare: null,
+      latency: null,
+      clockSkew: null,
+    },
+  ],
+  keys: {
+    total: 3,
+    list: [
+      {
+        environment: 'sandbox',
+        login: 'acme',
+        kind: 'private_key',
+        newestVersion: 8,
+        signingVersion: 7,
+        versions: [
+          {
+            version: 8,
+            state: 'waiting',
+            createdAt: '2026-11-22T07:55:00.000Z',
+            fingerprint: fingerprint('8'),
+            problem: null,
+          },
+          {
+            version: 7,
+            state: 'in-use',
+            createdAt: '2026-10-22T08:00:00.000Z',
+            fingerprint: fingerprint('7'),
+            problem: null,
+          },
+        ],
+        readAt: '2026-11-22T07:59:30.000Z',
+        staleSince: null,
+        nextRefreshAt: '2026-11-22T08:00:25.000Z',
+      },
+      {
+        environment: 'sandbox',
+        login: 'beta',
+        kind: 'control_key',
+        newestVersion: 2,
+        signingVersion: null,
+        versions: [
+          {
+            version: 2,
+            state: 'unusable',
+            createdAt: null,
+            fingerprint: null,
+            problem: 'the control key is empty',
+          },
+        ],
+        readAt: '2026-11-22T07:00:00.000Z',
+        staleSince: '2026-11-22T07:01:00.000Z',
+        nextRefreshAt: null,
+      },
+    ],
+  },
+  callers: [
+    { name: 'billing', requests: 1234, denied: 5, lastSeenAt: '2026-11-22T07:59:57.000Z' },
+    { name: 'reports', requests: 0, denied: 0, lastSeenAt: null },
+  ],
+  failures: Array.from({ length: 12 }, (_, index) => ({
+    at: new Date(Date.parse('2026-11-22T07:59:00.000Z') - index * 60_000).toISOString(),
+    requestId: `request-${index}`,
+    caller: index === 11 ? null : 'billing',
+    environment: index === 11 ? null : 'sandbox',
+    operation: index >= 10 ? null : 'transfer',
+    login: 'acme',
+    status: index === 1 ? null : 403,
+    outcome: 'answered',
+    cause: 'current-key',
+    runbookSection: '#countersign403',
+  })),
+  certificates: [
+    {
+      name: 'proxy',
+      environment: null,
+      from: '2026-01-01T00:00:00.000Z',
+      until: '2026-11-29T08:00:00.000Z',
+    },
+  ],
+  keySource: {
+    type: 'vault',
+    up: false,
+    since: '2026-11-22T07:58:00.000Z',
+    problem: 'connection refused',
+    tokenExpiresAt: '2026-11-22T08:30:00.000Z',
+  },
+  process: { version: '0.1.0', node: '26.10.0', startedAt: '2026-11-21T08:00:00.000Z', uptime: 86_400 },
+  config: {
+    digest: 'c'.repeat(64),
+    loadedAt: '2026-11-22T07:00:00.000Z',
+    reloadFailed: true,
+  },
+};
