@@ -6,7 +6,7 @@ import { bar, type Column, none, section, table, toned, withDetail } from './par
 
 type Environment = Status['environments'][number];
 
-const columns: readonly Column<Environment>[] = [
+const columnsOf = (status: Status): readonly Column<Environment>[] => [
   { heading: 'Environment', cell: ({ name, gatewayHost }) => withDetail(name, gatewayHost) },
   { heading: 'In flight', cell: inFlight },
   { heading: 'Requests/s', align: 'number', cell: ({ requestsPerSecond }) => rate(requestsPerSecond) },
@@ -14,7 +14,9 @@ const columns: readonly Column<Environment>[] = [
     heading: '403 share',
     align: 'number',
     cell: (one) =>
-      one.rejectedShare === null ? none('no responses') : toned(rejections(one), percent(one.rejectedShare)),
+      one.rejectedShare === null
+        ? none('no responses')
+        : toned(rejections(one, status), percent(one.rejectedShare)),
   },
   { heading: 'p50', align: 'number', cell: (one) => quantile(one, 'p50') },
   { heading: 'p99', align: 'number', cell: (one) => quantile(one, 'p99') },
@@ -30,7 +32,7 @@ export function environments(status: Status): Html {
   const hint = 'Rates, shares and latencies of the last minute';
   return section(
     { id: 'environments', title: 'Environments', hint },
-    table('environments', columns, status.environments),
+    table('environments', columnsOf(status), status.environments),
   );
 }
 

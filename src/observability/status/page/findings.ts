@@ -5,6 +5,8 @@ import { type KeyProgress, keyProgress, originOf } from './key-progress.ts';
 import { clockDifference, lifetime, rejections, saturation } from './limits.ts';
 import type { Tone } from './parts.ts';
 
+type Environment = Status['environments'][number];
+
 /** Something to look at, with the section of the page that shows it. */
 export interface Finding {
   readonly tone: Tone;
@@ -19,7 +21,7 @@ export function findings(status: Status): Finding[] {
   const all = [
     ...health(status),
     ...keySource(status),
-    ...status.environments.flatMap(environment),
+    ...status.environments.flatMap((one) => environment(one, status)),
     ...keys(status),
     ...staleKeys(status),
     ...certificates(status),
@@ -87,22 +89,23 @@ export function sourceName(type: Status['keySource']['type']): string {
   return type === 'vault' ? 'Vault' : 'Key directory';
 }
 
-function environment(one: Status['environments'][number]): Finding[] {
+function environment(one: Environment, status: Status): Finding[] {
   const { name, inFlight, maxInFlight, rejectedShare, clockSkew } = one;
   const found = (tone: Tone, title: string, text: string): Finding[] =>
     tone === 'ok' ? [] : [{ tone, section: 'environments', title, text }];
   const full = saturation(one);
+  const rejected = rejections(one, status);
+  const rejectedText =
+    rejected === 'info'
+      ? 'No request failed: it was sent again, signed with another key.'
+      : 'The causes are under "Failed requests".';
   return [
     ...found(
       full,
       full === 'bad' ? `${name} is at its limit` : `${name} is near its limit`,
       `${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503. Is the gateway slow?`,
     ),
-    ...found(
-      rejections(one),
-      `${percent(rejectedShare ?? 0)} of the responses of ${name} are 403`,
-      'The causes are under "Failed requests".',
-    ),
+    ...found(rejected, `${percent(rejectedShare ?? 0)} of the responses of ${name} are 403`, rejectedText),
     ...found(
       clockDifference(one),
       `The clocks of ${name} and this instance differ by ${skew(clockSkew ?? 0)}`,

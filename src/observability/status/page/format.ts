@@ -43,8 +43,11 @@ export function rate(perSecond: number): string {
   return perSecond > 0 && perSecond < 0.05 ? '< 0.1' : short(perSecond);
 }
 
+const integers = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+
+/** `12,346` */
 export function whole(value: number): string {
-  return Math.round(value).toLocaleString('en-US');
+  return integers.format(value);
 }
 
 /** @param share 0 to 1 */

@@ -19,15 +19,27 @@ export function saturation({ inFlight, maxInFlight }: Environment): Tone {
   return inFlight > thresholds.saturationRatio * maxInFlight ? 'warn' : 'ok';
 }
 
-/** Bad if most responses are 403: then it is not a single caller or a rotation. */
-export function rejections({ rejectedShare }: Environment): Tone {
+/**
+ * Bad if most responses are 403: then it is not a single caller or a rotation. `info` if requests that got one succeeded
+ * with another key, as during a rotation.
+ */
+export function rejections({ name, rejectedShare }: Environment, { at, failures }: Status): Tone {
   if (rejectedShare === null || rejectedShare <= thresholds.gatewayRejectionsRatio) return 'ok';
+  const recent = failures.filter((failure) => secondsBetween(failure.at, at) <= 60);
+  const failed = recent.some(
+    ({ environment, status, cause }) => environment === name && status === 403 && cause !== 'not-allowed',
+  );
+  // If all that are kept are so recent, there may have been others.
+  if (!failed && recent.length < maxFailures) return 'info';
   return rejectedShare > 0.5 ? 'bad' : 'warn';
 }
 
 export function clockDifference({ clockSkew }: Environment): Tone {
   return Math.abs(clockSkew ?? 0) > thresholds.clockSkewSeconds ? 'warn' : 'ok';
 }
+
+/** Failed requests that a status has at most. */
+export const maxFailures = 100;
 
 /** @returns the share of the lifetime that is left, and how serious that is */
 export function lifetime(now: string, { from, until }: Certificate): { left: number; tone: Tone } {

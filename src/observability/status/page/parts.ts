@@ -73,7 +73,7 @@ export function facts(pairs: readonly (readonly [name: string, value: Content])[
 
 /** A value whose seriousness is said elsewhere in words, here by weight and color. */
 export function toned(tone: Tone, text: string): Content {
-  return tone === 'ok' ? text : html`<strong class="${tone}">${text}</strong>`;
+  return tone === 'ok' || tone === 'info' ? text : html`<strong class="${tone}">${text}</strong>`;
 }
 
 /** Where there is no value. */

@@ -2,7 +2,7 @@ import type { Status } from '../schema.ts';
 import { counted, percent, rate, relative, secondsBetween, span, whole } from './format.ts';
 import { type Html, html } from './html.ts';
 import { keyProgress, originOf } from './key-progress.ts';
-import { lifetime, rejections, saturation } from './limits.ts';
+import { lifetime, maxFailures, rejections, saturation } from './limits.ts';
 import { type Tone, worst } from './parts.ts';
 
 interface Tile {
@@ -44,7 +44,8 @@ function traffic({ environments }: Status): Tile {
   };
 }
 
-function rejected({ environments }: Status): Tile {
+function rejected(status: Status): Tile {
+  const { environments } = status;
   const [highest] = environments
     .flatMap(({ name, rejectedShare }) => (rejectedShare === null ? [] : [{ name, share: rejectedShare }]))
     .sort((one, other) => other.share - one.share);
@@ -53,7 +54,7 @@ function rejected({ environments }: Status): Tile {
     name: 'Highest share of 403',
     value: highest === undefined ? '\u2013' : percent(highest.share),
     detail: highest === undefined ? 'no responses' : highest.name,
-    tone: worst(environments.map(rejections)),
+    tone: worst(environments.map((one) => rejections(one, status))),
   };
 }
 
@@ -81,7 +82,7 @@ function failures({ at, failures: list }: Status): Tile {
   return {
     section: 'failures',
     name: 'Failed requests',
-    value: list.length >= 100 ? '100+' : whole(list.length),
+    value: list.length >= maxFailures ? `${maxFailures}+` : whole(list.length),
     detail: newest === undefined ? 'since the start' : `last ${relative(at, newest.at)}`,
     tone: 'ok',
   };

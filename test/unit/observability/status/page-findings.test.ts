@@ -73,7 +73,9 @@ describe('health', () => {
 });
 
 describe('an environment', () => {
-  const environment = (fields: object) => found({ environments: [environmentStatus(fields)] });
+  const failures = [failedRequest({ at: ago(59) })];
+  const environment = (fields: object, more: Partial<Status> = {}) =>
+    found({ failures, environments: [environmentStatus(fields)], ...more });
 
   it('is near its limit above 80 %, and at it', () => {
     expect(environment({ inFlight: 400 })).toEqual([]);
@@ -92,6 +94,17 @@ describe('an environment', () => {
     expect(environment({ rejectedShare: null })).toEqual([]);
     expect(environment({ rejectedShare: 0.0201 })).toEqual([expect.stringMatching(/^warn .*: 2\.0% of/)]);
     expect(environment({ rejectedShare: 0.6 })).toEqual([expect.stringMatching(/^bad .*: 60% of/)]);
+  });
+
+  it('gets 403, but every request succeeds with another key, as during a rotation', () => {
+    const succeeded = [expect.stringMatching(/^info environments: 60% of .* are 403\. No request failed/)];
+    const other = [{ at: ago(61) }, { environment: 'sandbox' }, { status: 504 }, { cause: 'not-allowed' }];
+    for (const fields of other) {
+      const one = { failures: [failedRequest({ at: ago(1), ...fields })] };
+      expect(environment({ rejectedShare: 0.6 }, one)).toEqual(succeeded);
+    }
+    const full = Array.from({ length: 100 }, () => failedRequest({ at: ago(1), status: 504 }));
+    expect(environment({ rejectedShare: 0.6 }, { failures: full })).toEqual([expect.stringMatching(/^bad /)]);
   });
 
   it('has another time beyond 30 s, in either direction', () => {
