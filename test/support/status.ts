@@ -312,7 +312,11 @@ export function hostileStatus(text: string): Status {
         keyStatus({
           environment: text,
           login: text,
-          versions: [keyVersion(3, { state: 'unusable', problem: text, fingerprint: text })],
+          signingVersion: null,
+          versions: [
+            keyVersion(3, { state: 'unusable', problem: text }),
+            keyVersion(2, { fingerprint: text }),
+          ],
         }),
       ],
     },

@@ -36,21 +36,26 @@ function versionName(origin: KeyOrigin, version: number): string {
 
 /** The most serious first; none while the newest version signs. */
 export function keyProgress(key: KeyStatus, origin: KeyOrigin): KeyProgress[] {
-  const { signingVersion, newestVersion, versions } = key;
-  if (signingVersion === null) return [noUsableVersion(versionName(origin, newestVersion))];
-  const inState = (state: string) => versions.find((one) => one.state === state);
-  const rejected = versions.some((one) => one.version === signingVersion && one.state === 'rejected');
-  const [waiting, unusable] = [inState('waiting'), inState('unusable')];
+  const { signingVersion, versions } = key;
+  if (signingVersion === null) return [noneUsable(key, origin)];
   const signing = versionName(origin, signingVersion);
+  // An older version does not matter any more.
+  const newer = (state: string) =>
+    versions.find((one) => one.state === state && one.version > signingVersion);
+  const rejected = versions.some((one) => one.version === signingVersion && one.state === 'rejected');
+  const [waiting, unusable] = [newer('waiting'), newer('unusable')];
   return [
     ...(rejected ? [gatewayRejects(signing)] : []),
-    ...(waiting ? [rotation(signing, versionName(origin, waiting.version), origin)] : []),
-    ...(unusable ? [cannotBeUsed(versionName(origin, unusable.version), unusable.problem)] : []),
+    ...(waiting ? [rotation(signing, versionName(origin, waiting.version), key, origin)] : []),
+    ...(unusable ? [cannotBeUsed(versionName(origin, unusable.version), unusable)] : []),
   ];
 }
 
-function noUsableVersion(newest: string): KeyProgress {
-  const text = `Requests that need this key fail. Store a usable key after ${newest} in the key source.`;
+function noneUsable({ newestVersion, versions }: KeyStatus, origin: KeyOrigin): KeyProgress {
+  const problems = versions.flatMap(({ problem }) => (problem === null ? [] : sentence(problem)));
+  const newest = versionName(origin, newestVersion);
+  const text = `${[...problems.slice(0, 1), 'Requests that need this key fail.'].join(' ')} \
+Store a usable key after ${newest} in the key source.`;
   return { kind: 'none-usable', tone: 'bad', title: 'No version can sign', text };
 }
 
@@ -59,18 +64,24 @@ function gatewayRejects(signing: string): KeyProgress {
   return { kind: 'rejected', tone: 'bad', title: `The gateway rejects ${signing}`, text };
 }
 
-function rotation(signing: string, waiting: string, { type }: KeyOrigin): KeyProgress {
-  const text = html`${capitalized(signing)} signs until then. Register ${waiting} at the gateway${
-    type === 'vault' ? html`; <code>countersign keys verify</code> shows when it is accepted` : undefined
-  }.`;
+function rotation(signing: string, waiting: string, { kind }: KeyStatus, { type }: KeyOrigin): KeyProgress {
+  const todo =
+    kind === 'private_key'
+      ? `Register the public key of ${waiting} at the gateway`
+      : `The gateway makes control keys: check that ${waiting} is the one it sent`;
+  const command = html`; <code>countersign keys verify</code> shows when it is accepted`;
+  const text = html`${capitalized(signing)} signs until then. ${todo}${type === 'vault' ? command : undefined}.`;
   const title = `${capitalized(waiting)} is waiting for the gateway`;
   return { kind: 'waiting', tone: 'info', title, text };
 }
 
-function cannotBeUsed(version: string, problem: string | null): KeyProgress {
-  const why = (problem ?? 'the reason is unknown').replace(/\.$/, '');
-  const text = `${capitalized(why)}. Store a correct key as a new version.`;
+function cannotBeUsed(version: string, { problem }: KeyStatus['versions'][number]): KeyProgress {
+  const text = `${problem === null ? '' : sentence(problem)} Store a correct key as a new version.`;
   return { kind: 'unusable', tone: 'warn', title: `${capitalized(version)} cannot be used`, text };
+}
+
+function sentence(text: string): string {
+  return `${capitalized(text).replace(/\.$/, '')}.`;
 }
 
 export function capitalized(text: string): string {

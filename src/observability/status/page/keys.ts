@@ -64,17 +64,21 @@ function versions(row: Row): Content {
 
 function versionItem(
   { key: { signingVersion: signing }, origin }: Row,
-  { version, state, createdAt, fingerprint }: KeyVersion,
+  { version, state, createdAt, fingerprint, problem }: KeyVersion,
 ): Html {
   const age =
     createdAt === null
       ? none('age unknown')
       : html`<time datetime="${createdAt}" title="Created ${createdAt}">${since(createdAt, origin.now)} old</time>`;
-  const print =
-    fingerprint === null
-      ? undefined
-      : html`<code title="SHA-256 of the public key: ${fingerprint}">${fingerprint.slice(0, 16)}\u2026</code>`;
-  return html`<li class="${state}"><b title="Version ${version}">${versionLabel(origin, version)}</b> ${pill(...stateOf(version, state, signing))} ${age} ${print}</li>\n`;
+  const facts =
+    problem === null ? fingerprintCode(fingerprint) : html`<span class="detail">${problem}</span>`;
+  return html`<li class="${state}"><b title="Version ${version}">${versionLabel(origin, version)}</b> ${pill(...stateOf(version, state, signing))} ${age} ${facts}</li>\n`;
+}
+
+/** Enough digits to compare by eye. */
+function fingerprintCode(fingerprint: string | null): Html | undefined {
+  if (fingerprint === null) return undefined;
+  return html`<code title="SHA-256 of the public key: ${fingerprint}">${fingerprint.slice(0, 16)}\u2026</code>`;
 }
 
 /** After a rotation the gateway rejects the older version, as it should. */

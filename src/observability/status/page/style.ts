@@ -140,7 +140,7 @@ const narrow = `
   .keys td:has(.versions) { display: block; }
   .versions { grid-template-columns: max-content max-content 1fr; }
   .versions li { padding-top: 2px; }
-  .versions code { grid-column: 2 / -1; }
+  .versions :is(code, .detail) { grid-column: 2 / -1; }
   .versions li + li::after { top: -4px; }
 }`;
 

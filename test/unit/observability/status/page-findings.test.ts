@@ -145,6 +145,7 @@ describe('a key', () => {
     expect(page).toContain('RSA key of acme in production: version 2 is waiting for the gateway');
     expect(page).toContain('v2 Waiting for the gateway 6 min old');
     expect(page).toContain('v1 In use 201 days old');
+    expect(page).toContain('Register the public key of version 2 at the gateway');
     const done = { newestVersion: 2, signingVersion: 2 };
     const versions = [keyVersion(2), keyVersion(1, { state: 'replaced' })];
     const after = pageOf({ keys: { total: 1, list: [keyStatus({ ...done, versions })] } });
@@ -167,8 +168,13 @@ describe('a key', () => {
       ),
     ]);
     expect(keys(keyStatus({ signingVersion: null, versions: [broken] }))).toEqual([
-      expect.stringMatching(/^bad .*: no version can sign\. Requests that need this key fail\./),
+      expect.stringMatching(
+        /^bad .*: no version can sign\. The control key is empty\. Requests that need this key fail\./,
+      ),
     ]);
+    const older = keyStatus({ versions: [keyVersion(3), { ...broken, version: 2 }] });
+    expect(keys(older)).toEqual([]);
+    expect(pageOf({ keys: { total: 1, list: [older] } })).toMatch(/v2 Unusable .* the control key is empty/);
   });
 
   it('is one of several with the same to say, which are counted', () => {
@@ -180,6 +186,21 @@ describe('a key', () => {
   it('is listed first if there is something to say', () => {
     const list = [keyStatus({ login: 'normal' }), { ...two('waiting', 2), login: 'special' }];
     expect(pageOf({ keys: { total: 2, list } })).toMatch(/special production .* normal production/);
+  });
+
+  it('is read again later, or with the next request', () => {
+    const next = (nextRefreshAt: string | null) =>
+      pageOf({ keys: { total: 1, list: [keyStatus({ nextRefreshAt })] } });
+    expect(next(ago(-44))).toContain('12 s ago next in 44 s');
+    expect(next(ago(0))).toContain('12 s ago next with a request');
+    expect(next(null)).toContain('12 s ago next with a request');
+  });
+
+  it('that the gateway rejects is no problem after a newer one', () => {
+    const versions = [keyVersion(3), keyVersion(2, { state: 'rejected' })];
+    const keys = { total: 1, list: [keyStatus({ versions })] };
+    expect(found({ keys })).toEqual([]);
+    expect(pageOf({ keys })).toContain('v2 No longer accepted');
   });
 
   it('is stale: that is a separate finding only while the key source is up', () => {
@@ -210,7 +231,9 @@ describe('a key', () => {
     } as const;
     const page = pageOf({ keys: { total: 1, list }, keySource });
     expect(page).toContain('13:54:07 Waiting for the gateway');
-    expect(page).toContain('The key of 13:53:07 signs until then. Register the key of 13:54:07');
+    expect(page).toContain(
+      'The key of 13:53:07 signs until then. The gateway makes control keys: check that',
+    );
     expect(page).not.toContain('countersign keys verify');
   });
 
@@ -219,6 +242,13 @@ describe('a key', () => {
     const keySource = { ...emptyStatus().keySource };
     expect(pageOf({ keys: { total: 1, list }, keySource })).toContain(`v${Number.MAX_SAFE_INTEGER}`);
   });
+});
+
+it('the key source has a token only if it is Vault, and a time only if it was read', () => {
+  const { keySource } = calmStatus();
+  expect(pageOf({})).toMatch(/Vault State Up Up since \S+ \S+ 9 days ago Token expires 14:46:07 in 43 min/);
+  expect(pageOf({ keySource: { ...keySource, tokenExpiresAt: null } })).toContain('never, or unknown');
+  expect(textOf(renderStatusPage(emptyStatus()))).toMatch(/Type Key directory State Not read yet Instance/);
 });
 
 it('an expired Vault token and a failed reload are found', () => {
