@@ -39,11 +39,11 @@ describe.each([
     async (scheme) => {
       const url = starts.closing(await servePage(status)).url;
       const { page, errors, requests } = await openRecorded(browser, `${url}/?refresh=off`);
-      for (const width of [320, 360, 768, 1280, 1920]) {
+      for (const width of [320, 360, 900, 1280, 1920]) {
         await view(page, scheme, width);
         expect({ width, wider: await overflow(page) }).toEqual({ width, wider: 0 });
-        // The two layouts: cards and tables.
-        if (width === 360 || width === 1280) expect(await violations(page)).toEqual([]);
+        // Cards, tables that have to be scrolled, and tables that fit.
+        if ([360, 900, 1280].includes(width)) expect(await violations(page)).toEqual([]);
       }
       expect(errors).toEqual([]);
       expect(requests).toEqual([`${url}/?refresh=off`]);
@@ -51,6 +51,23 @@ describe.each([
     },
     60_000,
   );
+});
+
+describe('for a screen reader', () => {
+  itInChromium.each([360, 1280])('tables are tables at %d pixels', async (width) => {
+    const { url } = starts.closing(await servePage(calmStatus()));
+    const { page } = await openRecorded(browser, `${url}/?refresh=off`);
+    await view(page, 'light', width);
+    const tree = JSON.stringify(await page.accessibility.snapshot({ interestingOnly: false }));
+    const rolesIn = (role: string): number => tree.split(`"role":"${role}"`).length - 1;
+    const { environments, keys, callers, certificates, failures } = calmStatus();
+    const rows = [environments, keys.list, callers, certificates, failures].map(({ length }) => length);
+    expect(rolesIn('table')).toBe(rows.length);
+    expect(rolesIn('rowheader')).toBe(rows.reduce((sum, count) => sum + count));
+    expect(rolesIn('columnheader')).toBe(7 + 5 + 4 + 5 + 9);
+    expect(rolesIn('banner') + rolesIn('main') + rolesIn('navigation') + rolesIn('contentinfo')).toBe(4);
+    await page.close();
+  });
 });
 
 describe('what these tests measure', () => {
