@@ -32,7 +32,7 @@ ${content}
 
 /**
  * A table labelled by the title of its section; its first column is the heading of the row. On a narrow screen a row
- * becomes a card. The roles say again what the elements mean: `display: block` would remove it.
+ * becomes a card. The roles say again what the elements mean: in some browsers `display: block` removes it.
  */
 export function table<Row>(id: string, columns: readonly Column<Row>[], rows: readonly Row[]): Html {
   const headings = columns.map(

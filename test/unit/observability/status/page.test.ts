@@ -60,6 +60,11 @@ describe.each([
     expect(rowHeadings).toBe(rows);
   });
 
+  it('has a role for each part of a table, since cards are not displayed as tables', () => {
+    const tags = page.match(/<(table|thead|tbody|tr|th|td)\b[^>]*>/g) ?? [];
+    expect(tags.filter((tag) => !/ role="\w+"/.test(tag))).toEqual([]);
+  });
+
   it('has a style sheet that the policy allows by its hash, and nothing else but the icon', () => {
     const [, css = ''] = /<style>([^]*)<\/style>/.exec(page) ?? [];
     const hash = createHash('sha256').update(css).digest('base64');
@@ -117,6 +122,7 @@ describe('a value', () => {
   });
 
   it('is shown as it is otherwise', () => {
-    expect(renderStatusPage(hostileStatus('Zoë & 株式会社'))).toContain('>Zoë &amp; 株式会社<');
+    const page = renderStatusPage(hostileStatus(`Zoë & 株式会社 <"'\`>`));
+    expect(page).toContain('>Zoë &amp; 株式会社 &lt;&quot;&#39;&#96;&gt;<');
   });
 });
