@@ -1,4 +1,4 @@
-import type { Config, EnvironmentConfig } from '../config/schema.ts';
+import type { Config } from '../config/schema.ts';
 import type { Readiness } from '../observability/readiness.ts';
 import type { StatusRecorder } from '../observability/status/recorder.ts';
 import type { FailedRequest, Status } from '../observability/status/schema.ts';
@@ -49,21 +49,19 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
 }
 
 function environments(config: Config, { recorder, limiter }: StatusSources): Status['environments'] {
-  return Object.entries(config.environments).map(
-    ([name, { baseUrl, maxInFlight }]: [string, EnvironmentConfig]) => {
-      const recorded = recorder.environment(name);
-      return {
-        name,
-        gatewayHost: new URL(baseUrl).host,
-        inFlight: limiter.inFlight(name),
-        maxInFlight,
-        requestsPerSecond: recorded?.requestsPerSecond ?? 0,
-        rejectedShare: recorded?.rejectedShare ?? null,
-        latency: recorded?.latency ?? null,
-        clockSkew: recorded?.clockSkew ?? null,
-      };
-    },
-  );
+  return Object.entries(config.environments).map(([name, { baseUrl, maxInFlight }]) => {
+    const recorded = recorder.environment(name);
+    return {
+      name,
+      gatewayHost: new URL(baseUrl).host,
+      inFlight: limiter.inFlight(name),
+      maxInFlight,
+      requestsPerSecond: recorded?.requestsPerSecond ?? 0,
+      rejectedShare: recorded?.rejectedShare ?? null,
+      latency: recorded?.latency ?? null,
+      clockSkew: recorded?.clockSkew ?? null,
+    };
+  });
 }
 
 function callers(recorder: StatusRecorder): Status['callers'] {

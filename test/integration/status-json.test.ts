@@ -9,7 +9,7 @@ import { always, closedUrl, httpResponse, silent } from '../support/faulty-gatew
 import { harness } from '../support/harness.ts';
 import { itWith } from '../support/requires.ts';
 import { alwaysLooking, nextKeys, oldKeys, startRotating, untilKeysChange } from '../support/rotating.ts';
-import { testKeys, writeKeys } from '../support/service.ts';
+import { testKeys } from '../support/service.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
 import { until } from '../support/until.ts';
@@ -282,6 +282,20 @@ describe('a rotation', () => {
 });
 
 describe('Vault', () => {
+  it('that rejects the login is down, and the instance is not ready', async () => {
+    const setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
+    const vault: object = { auth: await setup.appRole('a-wrong-secret-id') };
+    const proxy = await starts.proxy({ config: { keys: vaultKeys(setup.vault.address, vault) } });
+    await until(async () => (await proxy.instanceStatus()).keySource.up === false);
+    const { keySource, health } = await proxy.instanceStatus();
+    expect(keySource).toMatchObject({
+      problem: expect.stringMatching(/^Vault login failed: /),
+      tokenExpiresAt: null,
+    });
+    expect(health).toMatchObject({ ready: false, reasons: ['key-source-never-reached'] });
+    expect(await proxy.statusPages()).not.toContain('a-wrong-secret-id');
+  });
+
   it('has the expiry of its token; while it is down, the problem and the keys that are stale', async () => {
     const setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
     await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
@@ -306,13 +320,19 @@ describe('Vault', () => {
   });
 });
 
-itWith('openssl')('certificates are listed with the time in which they are valid', async () => {
+itWith('openssl')('certificates in use are listed with the time in which they are valid', async () => {
   const ca = new Ca(starts.folder().path, 'ca');
   const { certFile, keyFile } = ca.issue('proxy');
-  const proxy = await starts.proxy({ config: { proxy: { port: 0, tls: { certFile, keyFile } } } });
-  const [certificate, ...others] = (await proxy.instanceStatus()).certificates;
+  const tls = { proxy: { port: 0, tls: { certFile, keyFile } } };
+  const proxy = await starts.proxy({ config: tls, sandbox: { caFile: ca.file } });
+  const listed = async () => (await proxy.instanceStatus()).certificates;
+  expect((await listed()).map(({ name, environment }) => [name, environment])).toEqual([
+    ['listener', null],
+    ['gateway-ca', 'sandbox'],
+  ]);
+  await proxy.reload({ ...tls, environments: { sandbox: environmentFor(closedUrl) } });
+  const [certificate, ...others] = await listed();
   expect(others).toEqual([]);
-  expect(certificate).toMatchObject({ name: 'listener', environment: null });
   expect(milliseconds(certificate?.until)).toBeGreaterThan(milliseconds(certificate?.from));
 });
 
@@ -360,12 +380,11 @@ describe('a reload', () => {
   });
 });
 
-it('an instance whose keys cannot be read has the problem and is not ready', async () => {
+it('an instance whose keys cannot be read has the problem', async () => {
   const proxy = await starts.proxy();
   rmSync(proxy.keysFolder, { recursive: true });
   await proxy.balance();
-  const { keySource, health } = await proxy.instanceStatus();
+  const { keySource } = await proxy.instanceStatus();
   expect(keySource).toMatchObject({ type: 'directory', up: false, problem: expect.any(String) });
-  expect(health.ready).toBe((await proxy.readiness()) === 200);
-  writeKeys(proxy.keysFolder, 'sandbox', 'acme', testKeys);
+  expect(keySource.problem).toMatch(/^cannot read the directory .* \(ENOENT\)$/);
 });

@@ -12,8 +12,12 @@ interface Event {
 }
 
 const event: fc.Arbitrary<Event> = fc.record({
-  // Mostly close together, sometimes long after.
-  after: fc.oneof({ weight: 9, arbitrary: fc.nat(900) }, { weight: 1, arbitrary: fc.nat(90_000) }),
+  // Mostly close together, sometimes long after, and often a minute after: in the slot that is used again.
+  after: fc.oneof(
+    { weight: 6, arbitrary: fc.nat(900) },
+    { weight: 1, arbitrary: fc.nat(90_000) },
+    { weight: 3, arbitrary: fc.constantFrom(59_000, 60_000, 61_000) },
+  ),
   seconds: fc.option(fc.double({ min: 0.001, max: 60, noNaN: true }), { nil: undefined }),
   rejected: fc.boolean(),
 });
