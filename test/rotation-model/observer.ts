@@ -174,12 +174,10 @@ export class Observer {
 
   /** The gateway rejected a payment because of its key. */
   paymentRejected(request: number, operation: OperationName, judged: Judged): Excuse | undefined {
-    const { rejections } = this.#facts[kindOf[operation]];
     const query = kindOf[operation] === 'control_key' ? 'manager-balance' : 'order-status';
     return this.canaryRule.rejected(request, {
       ...judged,
       queryAcceptedSince: this.#conditions.operableSince(query),
-      rejectedSince: [...rejections.values()].map(({ first }) => first).toSorted((a, b) => a - b)[0],
     });
   }
 

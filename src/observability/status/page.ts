@@ -1,8 +1,80 @@
+import { banner } from './page/banner.ts';
+import { callers } from './page/callers.ts';
+import { certificates } from './page/certificates.ts';
+import { environments } from './page/environments.ts';
+import { failures } from './page/failures.ts';
+import { findings } from './page/findings.ts';
+import { clockTime } from './page/format.ts';
+import { type Html, html, markup } from './page/html.ts';
+import { instance, keySource } from './page/instance.ts';
+import { keys } from './page/keys.ts';
+import type { Tone } from './page/parts.ts';
+import { style, styleSource } from './page/style.ts';
+import { tiles } from './page/tiles.ts';
 import type { Status } from './schema.ts';
 
-/** The status as a page for a browser. */
-export function renderStatusPage(status: Status): string {
-  const text = JSON.stringify(status, null, 2);
-  const escaped = text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
-  return `<!doctype html><html lang="en"><title>Countersign status</title><pre>${escaped}</pre></html>\n`;
+export interface PageOptions {
+  /** Whether the browser loads the page again every 5 seconds; it does unless given. */
+  readonly refresh?: boolean;
+}
+
+/** Value of `Content-Security-Policy` for the page: its own style sheet and icon, and nothing else. */
+export const pagePolicy = [
+  "default-src 'none'",
+  `style-src ${styleSource}`,
+  'img-src data:',
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+/** Seconds. */
+const refreshInterval = 5;
+
+/** The status page: HTML without scripts that loads nothing else. */
+export function renderStatusPage(status: Status, { refresh = true }: PageOptions = {}): string {
+  const found = findings(status);
+  const state = status.health.ready ? 'Ready' : 'Not ready';
+  const page = html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+${refresh ? html`<meta http-equiv="refresh" content="${refreshInterval}">\n` : undefined}<title>${state} \u00b7 Countersign status</title>
+${icon(status.health.ready ? (found[0]?.tone ?? 'ok') : 'bad')}
+<style>${markup(style)}</style>
+</head>
+<body>
+${header(status, refresh)}
+<main>
+${banner(status, found)}${tiles(status)}${environments(status)}${keys(status)}${callers(status)}${certificates(status)}${keySource(status)}${instance(status)}${failures(status)}</main>
+<footer>Times are in UTC. The same as JSON: <a href="status.json">status.json</a>.</footer>
+</body>
+</html>
+`;
+  return page.toString();
+}
+
+function header({ at }: Status, refresh: boolean): Html {
+  const updates = refresh
+    ? html`updates every ${refreshInterval} s \u00b7 <a href="?refresh=off">Pause updates</a>`
+    : html`paused \u00b7 <a href="?">Resume updates</a>`;
+  return html`<header>
+<h1>Countersign <span>status</span></h1>
+<p>${clockTime(at, at)} UTC \u00b7 ${updates}</p>
+</header>`;
+}
+
+const iconColors: Readonly<Record<Tone, string>> = {
+  ok: '2aa167',
+  info: '3b82e0',
+  warn: 'd18b12',
+  bad: 'd93a34',
+  idle: '98a2b1',
+};
+
+/** A dot for the tab of the browser. */
+function icon(tone: Tone): Html {
+  const image = `<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'><circle cx='4' cy='4' r='4' fill='%23${iconColors[tone]}'/></svg>`;
+  return html`<link rel="icon" href="data:image/svg+xml,${image}">`;
 }

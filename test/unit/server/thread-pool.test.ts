@@ -2,11 +2,11 @@ import { expect, it } from '@jest/globals';
 import { signingConcurrency, sizeThreadPool } from '../../../src/server/thread-pool.ts';
 
 it.each([
-  [1, '4'],
-  [2, '4'],
-  [3, '5'],
-  [8, '10'],
-  [64, '10'],
+  [1, '5'],
+  [2, '5'],
+  [3, '6'],
+  [8, '11'],
+  [64, '11'],
 ])('%d cores: a pool of %s threads', (cores, size) => {
   const environment: NodeJS.ProcessEnv = {};
   sizeThreadPool(environment, cores);

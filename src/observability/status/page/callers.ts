@@ -1,0 +1,29 @@
+import type { Status } from '../schema.ts';
+import { relativeTime, whole } from './format.ts';
+import type { Html } from './html.ts';
+import { type Column, empty, none, section, table, toned } from './parts.ts';
+
+type Caller = Status['callers'][number];
+
+export function callers({ at, callers: list }: Status): Html {
+  const columns: readonly Column<Caller>[] = [
+    { heading: 'Caller', cell: ({ name }) => name },
+    { heading: 'Requests', align: 'number', cell: ({ requests }) => whole(requests) },
+    {
+      heading: 'Denied',
+      align: 'number',
+      cell: ({ denied }) => toned(denied > 0 ? 'warn' : 'ok', whole(denied)),
+    },
+    {
+      heading: 'Last seen',
+      align: 'number',
+      cell: ({ lastSeenAt }) => (lastSeenAt === null ? none('never') : relativeTime(at, lastSeenAt)),
+    },
+  ];
+  return section(
+    { id: 'callers', title: 'Callers', hint: 'Since the start' },
+    list.length === 0
+      ? empty('No callers are configured, so every request gets 401. Add one under "callers".')
+      : table('callers', columns, list),
+  );
+}

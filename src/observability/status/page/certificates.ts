@@ -1,0 +1,32 @@
+import type { Status } from '../schema.ts';
+import { clockTime, secondsBetween, span } from './format.ts';
+import { type Html, html } from './html.ts';
+import { lifetime } from './limits.ts';
+import { bar, type Column, empty, none, pill, section, table, toned } from './parts.ts';
+
+type Certificate = Status['certificates'][number];
+
+export function certificates({ at, certificates: list }: Status): Html {
+  const columns: readonly Column<Certificate>[] = [
+    { heading: 'Certificate', cell: ({ name }) => name },
+    { heading: 'Environment', cell: ({ environment }) => environment ?? none('all') },
+    { heading: 'Valid from', cell: ({ from }) => clockTime(at, from) },
+    { heading: 'Valid until', cell: ({ until }) => clockTime(at, until) },
+    { heading: 'Time left', cell: (one) => timeLeft(at, one) },
+  ];
+  return section(
+    { id: 'certificates', title: 'Certificates' },
+    list.length === 0
+      ? empty(
+          'No certificates are configured: the proxy port has no TLS, and the gateway and Vault are given none.',
+        )
+      : table('certificates', columns, list),
+  );
+}
+
+function timeLeft(now: string, one: Certificate): Html {
+  const { left, tone } = lifetime(now, one);
+  const seconds = secondsBetween(now, one.until);
+  const state = seconds <= 0 ? pill('bad', 'Expired') : toned(tone, span(seconds));
+  return html`${state}${tone === 'warn' ? html` ${pill('warn', 'Renew now')}` : undefined} ${bar(left, tone)}`;
+}

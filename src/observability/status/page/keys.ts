@@ -1,0 +1,101 @@
+import type { KeyState, KeyStatus, Status } from '../schema.ts';
+import { kindName } from './findings.ts';
+import { relative, relativeTime, secondsBetween, span, whole } from './format.ts';
+import { type Content, type Html, html } from './html.ts';
+import { type KeyOrigin, type KeyProgress, keyProgress, originOf, versionLabel } from './key-progress.ts';
+import { type Column, empty, none, pill, section, type Tone, table, withDetail } from './parts.ts';
+
+interface Row {
+  readonly key: KeyStatus;
+  readonly origin: KeyOrigin;
+  readonly progress: readonly KeyProgress[];
+}
+
+type KeyVersion = KeyStatus['versions'][number];
+
+const states: Readonly<Record<KeyState, readonly [tone: Tone, text: string]>> = {
+  'in-use': ['ok', 'In use'],
+  waiting: ['info', 'Waiting for the gateway'],
+  rejected: ['bad', 'Rejected by the gateway'],
+  replaced: ['idle', 'Replaced'],
+  unusable: ['warn', 'Unusable'],
+};
+
+const columns: readonly Column<Row>[] = [
+  { heading: 'Login', cell: ({ key }) => withDetail(key.login, key.environment) },
+  { heading: 'Kind', cell: ({ key }) => kindName(key.kind) },
+  { heading: 'Signs', cell: signs },
+  { heading: 'Versions, newest first', cell: versions },
+  { heading: 'Key source read', cell: read },
+];
+
+/** Keys with something to say come first, so that a rotation is seen among many. */
+export function keys(status: Status): Html {
+  const { total, list } = status.keys;
+  const origin = originOf(status);
+  const rows = list.map((key) => ({ key, origin, progress: keyProgress(key, origin) }));
+  const hint = total > list.length ? `The ${whole(list.length)} last used of ${whole(total)}` : undefined;
+  return section(
+    { id: 'keys', title: 'Keys in use', hint },
+    list.length === 0
+      ? empty('No key was needed yet. Keys are read from the key source with the first request of a login.')
+      : table('keys', columns, [
+          ...rows.filter(({ progress }) => progress.length > 0),
+          ...rows.filter(({ progress }) => progress.length === 0),
+        ]),
+  );
+}
+
+function signs({ key: { signingVersion, newestVersion }, origin }: Row): Html {
+  const signing =
+    signingVersion === null ? none('none') : html`<b>${versionLabel(origin, signingVersion)}</b>`;
+  const newest = `newest is ${versionLabel(origin, newestVersion)}`;
+  return withDetail(signing, signingVersion === newestVersion ? undefined : newest);
+}
+
+function versions(row: Row): Content {
+  return [
+    html`<ol class="versions">${row.key.versions.map((one) => versionItem(row, one))}</ol>`,
+    ...row.progress.map(
+      ({ tone, title, text }) => html`<p class="note ${tone}"><strong>${title}.</strong> ${text}</p>`,
+    ),
+  ];
+}
+
+function versionItem(
+  { key: { signingVersion: signing }, origin }: Row,
+  { version, state, createdAt, fingerprint, problem }: KeyVersion,
+): Html {
+  const age =
+    createdAt === null
+      ? none('age unknown')
+      : html`<time datetime="${createdAt}" title="Created ${createdAt}">${since(createdAt, origin.now)} old</time>`;
+  const facts =
+    problem === null ? fingerprintCode(fingerprint) : html`<span class="detail">${problem}</span>`;
+  return html`<li class="${state}"><b title="Version ${version}">${versionLabel(origin, version)}</b> ${pill(...stateOf(version, state, signing))} ${age} ${facts}</li>\n`;
+}
+
+/** Enough digits to compare by eye. */
+function fingerprintCode(fingerprint: string | null): Html | undefined {
+  if (fingerprint === null) return undefined;
+  return html`<code title="SHA-256 of the public key: ${fingerprint}">${fingerprint.slice(0, 16)}\u2026</code>`;
+}
+
+/** After a rotation the gateway rejects the older version, as it should. */
+function stateOf(version: number, state: KeyState, signing: number | null): readonly [Tone, string] {
+  const isReplaced = state === 'rejected' && version < (signing ?? 0);
+  return isReplaced ? ['idle', 'No longer accepted'] : states[state];
+}
+
+function read({ key: { readAt, nextRefreshAt, staleSince }, origin: { now } }: Row): Html {
+  const isDue = nextRefreshAt === null || secondsBetween(now, nextRefreshAt) < 1;
+  const next = isDue ? 'next with a request' : `next ${relative(now, nextRefreshAt)}`;
+  const stale =
+    staleSince === null ? undefined : html` ${pill('warn', `Stale for ${since(staleSince, now)}`)}`;
+  return html`${withDetail(relativeTime(now, readAt), next)}${stale}`;
+}
+
+/** A clock that was set back must not show a negative age. */
+function since(time: string, now: string): string {
+  return span(Math.max(0, secondsBetween(time, now)));
+}

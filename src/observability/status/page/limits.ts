@@ -1,0 +1,52 @@
+import type { Status } from '../schema.ts';
+import { secondsBetween } from './format.ts';
+import type { Tone } from './parts.ts';
+
+type Environment = Status['environments'][number];
+type Certificate = Status['certificates'][number];
+
+// The thresholds of the alerts in deploy/prometheus/alerts.rules.yaml; a test compares them.
+export const thresholds = {
+  saturationRatio: 0.8,
+  gatewayRejectionsRatio: 0.02,
+  clockSkewSeconds: 30,
+  certificateLifetimeRatio: 0.2,
+  certificateDays: 7,
+} as const;
+
+export function saturation({ inFlight, maxInFlight }: Environment): Tone {
+  if (inFlight >= maxInFlight) return 'bad';
+  return inFlight > thresholds.saturationRatio * maxInFlight ? 'warn' : 'ok';
+}
+
+/**
+ * Bad if most responses are 403: then it is not a single caller or a rotation. `info` if requests that got one succeeded
+ * with another key, as during a rotation.
+ */
+export function rejections({ name, rejectedShare }: Environment, { at, failures }: Status): Tone {
+  if (rejectedShare === null || rejectedShare <= thresholds.gatewayRejectionsRatio) return 'ok';
+  const recent = failures.filter((failure) => secondsBetween(failure.at, at) <= 60);
+  const failed = recent.some(
+    ({ environment, status, cause }) => environment === name && status === 403 && cause !== 'not-allowed',
+  );
+  // If all that are kept are so recent, there may have been others.
+  if (!failed && recent.length < maxFailures) return 'info';
+  return rejectedShare > 0.5 ? 'bad' : 'warn';
+}
+
+export function clockDifference({ clockSkew }: Environment): Tone {
+  return Math.abs(clockSkew ?? 0) > thresholds.clockSkewSeconds ? 'warn' : 'ok';
+}
+
+/** Failed requests that a status has at most. */
+export const maxFailures = 100;
+
+/** @returns the share of the lifetime that is left, and how serious that is */
+export function lifetime(now: string, { from, until }: Certificate): { left: number; tone: Tone } {
+  const total = secondsBetween(from, until);
+  const seconds = secondsBetween(now, until);
+  const limit = Math.min(thresholds.certificateLifetimeRatio * total, thresholds.certificateDays * 86_400);
+  const left = total > 0 ? seconds / total : 0;
+  if (seconds <= 0) return { left: 0, tone: 'bad' };
+  return { left, tone: seconds < limit ? 'warn' : 'ok' };
+}

@@ -1,0 +1,89 @@
+import { type Content, type Html, html } from './html.ts';
+
+/** How serious something is: `bad` has to be dealt with now, `warn` soon; `info` and `idle` are normal. */
+export type Tone = 'ok' | 'info' | 'warn' | 'bad' | 'idle';
+
+export interface Column<Row> {
+  readonly heading: string;
+  readonly cell: (row: Row) => Content;
+  readonly align?: 'number';
+}
+
+export interface Section {
+  /** Also the fragment of the URL that leads to it. */
+  readonly id: string;
+  readonly title: string;
+  /** What the numbers are about. */
+  readonly hint?: Content;
+}
+
+/** A state in words and color. */
+export function pill(tone: Tone, text: string): Html {
+  return html`<span class="pill ${tone}">${text}</span>`;
+}
+
+export function section({ id, title, hint }: Section, content: Content): Html {
+  return html`<section id="${id}" aria-labelledby="${id}-title">
+<div class="head"><h2 id="${id}-title">${title}</h2>${hint === undefined ? undefined : html`<p>${hint}</p>`}</div>
+${content}
+</section>
+`;
+}
+
+/**
+ * A table labelled by the title of its section; its first column is the heading of the row. On a narrow screen a row
+ * becomes a card. The roles say again what the elements mean: in some browsers `display: block` removes it.
+ */
+export function table<Row>(id: string, columns: readonly Column<Row>[], rows: readonly Row[]): Html {
+  const headings = columns.map(
+    ({ heading, align }) => html`<th scope="col" role="columnheader" class="${align}">${heading}</th>`,
+  );
+  return html`<div class="scroll" role="group" aria-labelledby="${id}-title" tabindex="0">
+<table role="table" aria-labelledby="${id}-title" class="${id}">
+<thead role="rowgroup"><tr role="row">${headings}</tr></thead>
+<tbody role="rowgroup">
+${rows.map((row) => html`<tr role="row">${columns.map((column, index) => cell(column, row, index === 0))}</tr>\n`)}</tbody>
+</table></div>`;
+}
+
+function cell<Row>({ heading, cell: content, align }: Column<Row>, row: Row, isFirst: boolean): Html {
+  return isFirst
+    ? html`<th scope="row" role="rowheader">${content(row)}</th>`
+    : html`<td role="cell" class="${align}" data-heading="${heading}"><div>${content(row)}</div></td>`;
+}
+
+export function empty(text: string): Html {
+  return html`<p class="empty">${text}</p>`;
+}
+
+/** What something is, and below it in small type what belongs to it. */
+export function withDetail(main: Content, detail: Content): Html {
+  return html`<span class="main">${main}</span> <span class="detail">${detail}</span>`;
+}
+
+/** A bar beside its number, which says the same to those who do not see it. @param share 0 to 1 */
+export function bar(share: number, tone: Tone): Html {
+  const width = Math.round(Math.min(1, Math.max(0, share)) * 100);
+  return html`<svg class="bar ${tone}" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true"><rect width="100" height="6"/><rect width="${width}" height="6"/></svg>`;
+}
+
+export function facts(pairs: readonly (readonly [name: string, value: Content])[]): Html {
+  return html`<dl>${pairs.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+/** A value whose seriousness is said elsewhere in words, here by weight and color. */
+export function toned(tone: Tone, text: string): Content {
+  return tone === 'ok' || tone === 'info' ? text : html`<strong class="${tone}">${text}</strong>`;
+}
+
+/** Where there is no value. */
+export function none(text: string): Html {
+  return html`<span class="none">${text}</span>`;
+}
+
+const order: readonly Tone[] = ['bad', 'warn', 'info', 'ok', 'idle'];
+
+/** The most serious of them. */
+export function worst(tones: readonly Tone[]): Tone {
+  return order.find((tone) => tones.includes(tone)) ?? 'ok';
+}

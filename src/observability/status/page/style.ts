@@ -1,0 +1,151 @@
+import { createHash } from 'node:crypto';
+
+/** Text has a contrast of at least 4.5 to 1 on every ground that it is used on, in both schemes. */
+const colors = `
+:root {
+  color-scheme: light dark;
+  --page: #f3f5f8; --card: #fff; --line: #dbe0e8; --text: #1a2230; --soft: #566173; --link: #1a5bb8; --stripe: #f8f9fb;
+  --ok: #12633a; --ok-ground: #e2f4e9; --ok-mark: #2aa167;
+  --info: #1b4f97; --info-ground: #e5effd; --info-mark: #3b82e0;
+  --warn: #774700; --warn-ground: #fdf1d6; --warn-mark: #d18b12;
+  --bad: #a01818; --bad-ground: #fde8e7; --bad-mark: #d93a34;
+  --idle: #4d5768; --idle-ground: #edf0f4; --idle-mark: #98a2b1;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --page: #0e1217; --card: #161b22; --line: #2b333f; --text: #e4e9f0; --soft: #9ba7b7; --link: #86b7ff; --stripe: #1a2029;
+    --ok: #7fdda6; --ok-ground: #122c1f; --ok-mark: #35b874;
+    --info: #9cc7ff; --info-ground: #14294a; --info-mark: #4d94ee;
+    --warn: #f3c872; --warn-ground: #33280f; --warn-mark: #d99a2b;
+    --bad: #ffa39d; --bad-ground: #3b1818; --bad-mark: #ee5a52;
+    --idle: #b2bcc9; --idle-ground: #252c37; --idle-mark: #6d7889;
+  }
+}`;
+
+const base = `
+* { box-sizing: border-box; }
+html { scroll-padding-top: 1rem; -webkit-text-size-adjust: 100%; text-size-adjust: 100%; }
+body {
+  margin: 0; background: var(--page); color: var(--text); font: 14px/1.45 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
+  font-variant-numeric: tabular-nums; overflow-wrap: anywhere;
+}
+header, main, footer { max-width: 1720px; margin: 0 auto; padding: 0 24px; }
+header { display: flex; flex-wrap: wrap; align-items: baseline; gap: 4px 16px; padding-top: 16px; padding-bottom: 12px; }
+header p { margin: 0 0 0 auto; color: var(--soft); }
+h1 { margin: 0; font-size: 18px; letter-spacing: -.01em; }
+h1 span { color: var(--soft); font-weight: 400; }
+h2 { margin: 0; font-size: 15px; }
+a { color: var(--link); text-underline-offset: 2px; }
+a:focus-visible, .scroll:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
+code, b { font: 12px/1.45 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
+b { font-weight: 700; }
+footer { color: var(--soft); padding-top: 16px; padding-bottom: 24px; font-size: 13px; }
+section { background: var(--card); border: 1px solid var(--line); border-radius: 8px; min-width: 0; }
+.head { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 12px; padding: 10px 16px; }
+.head p { margin: 0; color: var(--soft); font-size: 13px; }
+.empty { margin: 0; padding: 4px 16px 16px; color: var(--soft); }
+.detail, .none { color: var(--soft); }
+strong.warn { color: var(--warn); }
+strong.bad { color: var(--bad); }
+.pill {
+  display: inline-block; padding: 0 8px 0 6px; border: 1px solid var(--ground); border-radius: 10px; font-size: 12px; font-weight: 600;
+  line-height: 18px; white-space: nowrap; justify-self: start; color: var(--tone); background: var(--ground);
+}
+.pill::before { margin-right: 5px; color: var(--mark); content: "\\25CF" / ""; }
+.pill.idle::before { content: "\\25CB" / ""; }
+.pill.warn::before { content: "\\25B2" / ""; font-size: 10px; }
+.pill.bad::before { content: "\\25A0" / ""; }
+.pill.info::before { content: "\\25D2" / ""; }
+.ok { --tone: var(--ok); --ground: var(--ok-ground); --mark: var(--ok-mark); }
+.info { --tone: var(--info); --ground: var(--info-ground); --mark: var(--info-mark); }
+.warn { --tone: var(--warn); --ground: var(--warn-ground); --mark: var(--warn-mark); }
+.bad { --tone: var(--bad); --ground: var(--bad-ground); --mark: var(--bad-mark); }
+.idle { --tone: var(--idle); --ground: var(--idle-ground); --mark: var(--idle-mark); }`;
+
+const parts = `
+main { display: grid; grid-template-columns: repeat(12, minmax(0, 1fr)); gap: 16px; }
+main > * { grid-column: 1 / -1; }
+.banner { border-left: 6px solid var(--mark); }
+.banner h2 { font-size: 20px; color: var(--tone); }
+.banner .head p { font-size: 14px; color: var(--text); }
+.banner ul { margin: 0; padding: 0 16px 12px; list-style: none; }
+.banner li { display: grid; grid-template-columns: 110px 1fr; gap: 10px; align-items: baseline; padding: 3px 0; }
+.banner li p { margin: 0; }
+.banner li a { font-weight: 600; }
+.tiles { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 16px; margin: 0; padding: 0; list-style: none; }
+.tiles a {
+  display: flex; flex-direction: column; height: 100%; padding: 10px 16px; background: var(--card); border: 1px solid var(--line);
+  border-radius: 8px; color: var(--soft); font-size: 13px; text-decoration: none;
+}
+.tiles a:hover { border-color: var(--link); }
+.tiles span { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.tiles strong { font-size: 24px; line-height: 1.25; color: var(--text); font-weight: 600; }
+.tiles .warn, .tiles .bad { box-shadow: inset 0 3px var(--mark); }
+.tiles .warn strong, .tiles .bad strong { color: var(--tone); }
+.scroll { overflow-x: auto; }
+table { width: 100%; border-collapse: collapse; font-size: 13px; }
+th, td { padding: 7px 8px; border-top: 1px solid var(--line); text-align: left; vertical-align: top; }
+:is(th, td):first-child { padding-left: 16px; }
+:is(th, td):last-child { padding-right: 16px; }
+thead th { padding-top: 2px; padding-bottom: 4px; border-top: 0; color: var(--soft); font-size: 12px; white-space: nowrap; }
+tbody tr:hover { background: var(--stripe); }
+tbody th .detail { display: block; font-weight: 400; }
+.number { text-align: right; white-space: nowrap; }
+.bar { display: block; width: 100%; max-width: 220px; min-width: 80px; height: 5px; margin-top: 5px; border-radius: 3px; }
+.bar rect:first-child { fill: var(--idle-ground); }
+.bar rect:last-child { fill: var(--mark); }
+.versions { display: grid; grid-template-columns: minmax(34px, max-content) minmax(200px, max-content) 96px 1fr; gap: 0 8px; margin: 0; padding: 0; list-style: none; }
+.versions li { display: grid; grid-column: 1 / -1; grid-template-columns: subgrid; align-items: baseline; position: relative; padding-bottom: 4px; }
+.versions li + li::after { content: ""; position: absolute; left: 15px; top: -6px; height: 8px; border-left: 2px solid var(--idle-mark); }
+.versions b { padding: 0 4px; border: 1px solid var(--idle-mark); border-radius: 4px; text-align: center; }
+.versions .in-use b { color: var(--ok); background: var(--ok-ground); border-color: var(--ok-mark); }
+.keys th:first-child { min-width: 150px; }
+.keys td:nth-child(2), .keys td:nth-child(3) { min-width: 100px; }
+.keys td:last-child { min-width: 170px; }
+td > div > .detail { display: inline-block; }
+.versions time, .versions code { color: var(--soft); white-space: nowrap; }
+.note { margin: 2px 0 4px; padding: 4px 10px; border-left: 3px solid var(--mark); background: var(--ground); color: var(--tone); border-radius: 0 4px 4px 0; }
+.failures { white-space: nowrap; }
+.failures tbody th { font-weight: 400; }
+#callers { grid-column: span 5; }
+#certificates { grid-column: span 7; }
+#key-source { grid-column: span 5; }
+#instance { grid-column: span 7; }
+dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(180px, 1fr)); gap: 8px 24px; margin: 0; padding: 0 16px 14px; }
+dt { color: var(--soft); font-size: 12px; }
+dd { margin: 0; }
+dl > :has(code), dl > :has(.long) { grid-column: 1 / -1; }`;
+
+/** Rows become cards, and everything is below each other. */
+const narrow = `
+@media (max-width: 1100px) {
+  #callers, #certificates, #key-source, #instance { grid-column: 1 / -1; }
+  .tiles { grid-template-columns: repeat(3, minmax(0, 1fr)); }
+}
+@media (max-width: 860px) {
+  header, main, footer { padding-left: 12px; padding-right: 12px; }
+  header p { margin-left: 0; }
+  main, .tiles { gap: 10px; }
+  .tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+  .tiles a { padding: 8px 12px; }
+  .banner li { grid-template-columns: 1fr; gap: 2px; padding: 6px 0; }
+  table, tbody, tr, th, td { display: block; }
+  thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+  tbody tr { padding: 8px 16px; border-top: 1px solid var(--line); }
+  tbody :is(th, td):is(*, :first-child, :last-child) { padding: 2px 0; border: 0; white-space: normal; text-align: left; }
+  tbody th { font-size: 14px; }
+  td::before { content: attr(data-heading) / ""; color: var(--soft); font-size: 12px; }
+  td { display: grid; grid-template-columns: 108px minmax(0, 1fr); gap: 8px; align-items: baseline; }
+  td.number { text-align: left; }
+  .keys td:has(.versions) { display: block; }
+  .versions { grid-template-columns: max-content max-content 1fr; }
+  .versions li { padding-top: 2px; }
+  .versions :is(code, .detail) { grid-column: 2 / -1; }
+  .versions li + li::after { top: -4px; }
+}`;
+
+/** The style sheet of the page. It is inline, so that the page needs no other request. */
+export const style = `${colors}${base}${parts}${narrow}\n`;
+
+/** Source expression of CSP that allows this style sheet and no other. */
+export const styleSource = `'sha256-${createHash('sha256').update(style).digest('base64')}'`;

@@ -1,0 +1,340 @@
+import type { FailedRequest, KeyStatus, Status } from '../../src/observability/status/schema.ts';
+
+const now = Date.UTC(2026, 10, 22, 14, 3, 7);
+const [minute, hour, day] = [60, 3_600, 86_400];
+
+/** ISO 8601. @param seconds before {@link Status.at}; negative for later */
+export const ago = (seconds: number): string => new Date(now - seconds * 1000).toISOString();
+
+/** The fingerprint of no key, different for each number. */
+export const fingerprint = (number: number): string =>
+  Array.from({ length: 8 }, (_, index) => ((number * 2_654_435_761 + index * 40_503_173) >>> 0).toString(16))
+    .map((part) => part.padStart(8, '0'))
+    .join('');
+
+export type { Status };
+
+type KeyVersion = KeyStatus['versions'][number];
+
+export function keyVersion(version: number, fields: Partial<KeyVersion> = {}): KeyVersion {
+  const older = { state: 'in-use', createdAt: ago(40 * day), fingerprint: null, problem: null } as const;
+  return { version, ...older, ...fields };
+}
+
+export function keyStatus(fields: Partial<KeyStatus> = {}): KeyStatus {
+  return {
+    environment: 'production',
+    login: 'acme',
+    kind: 'control_key',
+    newestVersion: 3,
+    signingVersion: 3,
+    versions: [keyVersion(3)],
+    readAt: ago(12),
+    staleSince: null,
+    nextRefreshAt: ago(-44),
+    ...fields,
+  };
+}
+
+export function failedRequest(fields: Partial<FailedRequest> = {}): FailedRequest {
+  return {
+    at: ago(95),
+    requestId: '6d0b1a9c-52a6-4d1b-a7d8-0c8f9a4b2f11',
+    caller: 'billing',
+    environment: 'production',
+    operation: 'order-status',
+    login: 'acme',
+    status: 403,
+    outcome: 'answered',
+    cause: 'current-key',
+    runbookSection: '#countersigngatewayrejections',
+    ...fields,
+  };
+}
+
+type Environment = Status['environments'][number];
+
+export function environmentStatus(fields: Partial<Environment> = {}): Environment {
+  return {
+    name: 'production',
+    gatewayHost: 'gateway.example',
+    inFlight: 14,
+    maxInFlight: 500,
+    requestsPerSecond: 86.2,
+    rejectedShare: 0.0004,
+    latency: { p50: 0.084, p99: 0.412 },
+    clockSkew: 0.2,
+    ...fields,
+  };
+}
+
+const sandbox = environmentStatus({
+  name: 'sandbox',
+  gatewayHost: 'sandbox.gateway.example',
+  inFlight: 1,
+  maxInFlight: 100,
+  requestsPerSecond: 2.35,
+  rejectedShare: 0,
+  latency: { p50: 0.131, p99: 0.874 },
+  clockSkew: 0,
+});
+
+const rsaKey = keyStatus({
+  kind: 'private_key',
+  newestVersion: 1,
+  signingVersion: 1,
+  versions: [keyVersion(1, { createdAt: ago(201 * day), fingerprint: fingerprint(7) })],
+});
+
+type Certificate = Status['certificates'][number];
+
+export function certificateStatus(fields: Partial<Certificate> = {}): Certificate {
+  return { name: 'listener', environment: null, from: ago(31 * day), until: ago(-59 * day), ...fields };
+}
+
+/** Nothing happened since the start. */
+export function emptyStatus(): Status {
+  return {
+    at: ago(0),
+    runbookUrl: null,
+    health: { ready: true, reasons: [], warnings: [] },
+    environments: [
+      environmentStatus({
+        inFlight: 0,
+        requestsPerSecond: 0,
+        rejectedShare: null,
+        latency: null,
+        clockSkew: null,
+      }),
+    ],
+    keys: { total: 0, list: [] },
+    callers: [],
+    failures: [],
+    certificates: [],
+    keySource: { type: 'directory', up: null, since: null, problem: null, tokenExpiresAt: null },
+    process: { version: '0.1.0', node: '26.12.1', startedAt: ago(4), uptime: 4 },
+    config: { digest: fingerprint(99), loadedAt: ago(4), reloadFailed: false },
+  };
+}
+
+/** A normal day. */
+export function calmStatus(): Status {
+  return {
+    ...emptyStatus(),
+    runbookUrl: 'https://wiki.example/countersign/runbook',
+    environments: [environmentStatus(), sandbox],
+    keys: {
+      total: 4,
+      list: [
+        keyStatus(),
+        rsaKey,
+        keyStatus({
+          login: 'acme-travel',
+          newestVersion: 2,
+          signingVersion: 2,
+          versions: [
+            keyVersion(2, { createdAt: ago(5 * hour) }),
+            keyVersion(1, { state: 'replaced', createdAt: ago(140 * day) }),
+          ],
+          nextRefreshAt: ago(-9),
+          readAt: ago(47),
+        }),
+        keyStatus({
+          environment: 'sandbox',
+          login: 'beta',
+          newestVersion: 1,
+          signingVersion: 1,
+          versions: [keyVersion(1, { createdAt: ago(63 * day) })],
+          readAt: ago(4 * minute),
+          nextRefreshAt: null,
+        }),
+      ],
+    },
+    callers: [
+      { name: 'billing', requests: 1_204_377, denied: 0, lastSeenAt: ago(0) },
+      { name: 'checkout', requests: 86_120, denied: 0, lastSeenAt: ago(3) },
+      { name: 'reconciliation', requests: 912, denied: 0, lastSeenAt: ago(5 * hour) },
+    ],
+    failures: [
+      failedRequest({
+        at: ago(41 * minute),
+        requestId: '0f5a8c1e-93b7-4be2-8a3c-6a8f0d2b7c55',
+        operation: 'transfer',
+        caller: 'checkout',
+        status: 504,
+        outcome: 'unknown',
+        cause: 'gateway-timeout',
+        runbookSection: '#no-complete-gateway-response',
+      }),
+      failedRequest({
+        at: ago(26 * hour),
+        requestId: 'c2b7e6f4-1a0d-4c5e-9f38-52d1b4a7e096',
+        caller: 'reconciliation',
+        login: null,
+        status: 400,
+        outcome: 'not-sent',
+        cause: 'parameter-invalid',
+        runbookSection: '#invalid-request',
+      }),
+    ],
+    certificates: [
+      certificateStatus(),
+      certificateStatus({ name: 'gateway-client', environment: 'production', until: ago(-148 * day) }),
+    ],
+    keySource: {
+      type: 'vault',
+      up: true,
+      since: ago(9 * day),
+      problem: null,
+      tokenExpiresAt: ago(-43 * minute),
+    },
+    process: { version: '0.1.0', node: '26.12.1', startedAt: ago(9 * day), uptime: 9 * day },
+    config: { digest: fingerprint(99), loadedAt: ago(2 * day), reloadFailed: false },
+  };
+}
+
+/** Vault has a new RSA key, which the gateway does not accept yet. */
+export function rotationStatus(): Status {
+  const calm = calmStatus();
+  const versions = [
+    keyVersion(2, { state: 'waiting', createdAt: ago(6 * minute), fingerprint: fingerprint(8) }),
+    keyVersion(1, { createdAt: ago(201 * day), fingerprint: fingerprint(7) }),
+  ];
+  const list = calm.keys.list.map((key) => (key === rsaKey ? { ...key, newestVersion: 2, versions } : key));
+  return { ...calm, keys: { total: 4, list } };
+}
+
+/** Vault is gone, the gateway is slow and rejects, a certificate expires, and the configuration is wrong. */
+export function troubleStatus(): Status {
+  const calm = calmStatus();
+  const [production = environmentStatus(), ...others] = calm.environments;
+  const causes = [
+    { status: 503, outcome: 'not-sent', cause: 'overloaded', runbookSection: '#countersignsaturated' },
+    {},
+    {
+      operation: 'transfer',
+      caller: 'checkout',
+      status: 502,
+      outcome: 'unknown',
+      cause: 'gateway-reset',
+      runbookSection: '#no-complete-gateway-response',
+    },
+    { cause: 'clock-skew', runbookSection: '#countersignclockskew' },
+    {
+      caller: null,
+      environment: null,
+      operation: null,
+      login: null,
+      status: 401,
+      outcome: 'not-sent',
+      cause: 'caller-unknown',
+      runbookSection: '#countersignauthorizationdenials',
+    },
+    {
+      caller: 'reconciliation',
+      status: null,
+      outcome: 'unknown',
+      cause: 'gateway-reply-invalid',
+      runbookSection: null,
+    },
+  ] as const;
+  return {
+    ...calm,
+    health: { ready: true, reasons: [], warnings: ['log-lines-dropped'] },
+    environments: [
+      {
+        ...production,
+        inFlight: 500,
+        rejectedShare: 0.634,
+        latency: { p50: 4.2, p99: 28.1 },
+        clockSkew: -47.3,
+      },
+      ...others,
+    ],
+    keys: {
+      total: 214,
+      list: [
+        ...calm.keys.list,
+        keyStatus({
+          login: 'gamma',
+          newestVersion: 6,
+          signingVersion: 5,
+          versions: [
+            keyVersion(6, {
+              state: 'unusable',
+              createdAt: ago(70 * minute),
+              problem: 'the control key is empty',
+            }),
+            keyVersion(5, { state: 'rejected', createdAt: ago(90 * day) }),
+          ],
+        }),
+      ].map((key) => ({
+        ...key,
+        readAt: ago(52 * minute),
+        staleSince: ago(51 * minute),
+        nextRefreshAt: ago(-18),
+      })),
+    },
+    callers: calm.callers.map((one) => (one.name === 'reconciliation' ? { ...one, denied: 37 } : one)),
+    failures: Array.from({ length: 100 }, (_, index) =>
+      failedRequest({
+        ...causes[index % causes.length],
+        at: ago(2 + index * 1.7),
+        requestId: `${fingerprint(index).slice(0, 8)}-52a6-4d1b-a7d8-${fingerprint(index + 500).slice(0, 12)}`,
+      }),
+    ),
+    certificates: [
+      certificateStatus({ until: ago(-3.2 * day) }),
+      certificateStatus({ name: 'gateway-client', environment: 'production', until: ago(2 * hour) }),
+      certificateStatus({ name: 'vault-client' }),
+    ],
+    keySource: {
+      type: 'vault',
+      up: false,
+      since: ago(51 * minute),
+      problem: 'Vault cannot be reached (ECONNREFUSED).',
+      tokenExpiresAt: ago(8 * minute),
+    },
+    config: { ...calm.config, reloadFailed: true },
+  };
+}
+
+/** Every text that may come from outside is this one. */
+export function hostileStatus(text: string): Status {
+  const trouble = troubleStatus();
+  return {
+    ...trouble,
+    health: { ready: false, reasons: [text], warnings: [text] },
+    environments: [environmentStatus({ name: text, gatewayHost: text })],
+    keys: {
+      total: 1,
+      list: [
+        keyStatus({
+          environment: text,
+          login: text,
+          signingVersion: null,
+          versions: [
+            keyVersion(3, { state: 'unusable', problem: text }),
+            keyVersion(2, { fingerprint: text }),
+          ],
+        }),
+      ],
+    },
+    callers: [{ name: text, requests: 1, denied: 1, lastSeenAt: null }],
+    failures: [
+      failedRequest({
+        requestId: text,
+        caller: text,
+        environment: text,
+        operation: text,
+        login: text,
+        cause: text,
+        runbookSection: text,
+      }),
+    ],
+    certificates: [certificateStatus({ name: text, environment: text })],
+    keySource: { ...trouble.keySource, problem: text },
+    process: { ...trouble.process, version: text, node: text },
+    config: { ...trouble.config, digest: text },
+  };
+}

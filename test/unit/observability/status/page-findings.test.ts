@@ -1,0 +1,297 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
+import { computeReadiness } from '../../../../src/observability/readiness.ts';
+import { findings } from '../../../../src/observability/status/page/findings.ts';
+import { thresholds } from '../../../../src/observability/status/page/limits.ts';
+import { renderStatusPage } from '../../../../src/observability/status/page.ts';
+import type { Status } from '../../../../src/observability/status/schema.ts';
+import {
+  ago,
+  calmStatus,
+  certificateStatus,
+  emptyStatus,
+  environmentStatus,
+  failedRequest,
+  keyStatus,
+  keyVersion,
+  rotationStatus,
+} from '../../../support/status.ts';
+
+const day = 86_400;
+
+/** What the banner says of a calm status with these fields instead. */
+function found(fields: Partial<Status>): string[] {
+  return findings({ ...calmStatus(), ...fields }).map(
+    ({ tone, section, title, text }) => `${tone} ${section}: ${title}. ${textOf(String(text))}`,
+  );
+}
+
+function textOf(page: string): string {
+  return page
+    .replace(/<style>[^]*<\/style>/, '')
+    .replaceAll(/<[^>]*>/g, ' ')
+    .replaceAll(/\s+/g, ' ');
+}
+
+const pageOf = (fields: Partial<Status>): string => textOf(renderStatusPage({ ...calmStatus(), ...fields }));
+
+it('nothing is found on a calm day, and after the start', () => {
+  expect(found({})).toEqual([]);
+  expect(findings(emptyStatus())).toEqual([]);
+  expect(pageOf({})).toContain('Ready This instance receives requests. Nothing needs attention.');
+});
+
+it.each(Object.entries(thresholds))('the threshold %s is that of the alert', (name, value) => {
+  const rules = readFileSync('deploy/prometheus/alerts.rules.yaml', 'utf8');
+  expect(new RegExp(`\\b${name}=([\\d.]+)`).exec(rules)?.[1]).toBe(String(value));
+});
+
+describe('health', () => {
+  it('has words for every reason and warning', () => {
+    const { reasons, warnings } = computeReadiness({
+      draining: true,
+      keySourceReady: false,
+      keysCached: false,
+      auditUnavailable: true,
+      jwtKeysAvailable: false,
+      logLinesDropped: true,
+      logStalled: true,
+    });
+    const all = found({ health: { ready: false, reasons: [...reasons], warnings: [...warnings] } });
+    expect(all).toHaveLength(reasons.length + warnings.length);
+    for (const code of [...reasons, ...warnings]) expect(all.join()).not.toContain(code);
+    expect(all.filter((one) => one.startsWith('bad'))).toHaveLength(reasons.length);
+  });
+
+  it('shows a code without words as it is', () => {
+    const health = { ready: false, reasons: ['constructor'], warnings: [] };
+    expect(found({ health })).toEqual([
+      'bad instance: constructor. See the section "Readiness" of the runbook.',
+    ]);
+    expect(pageOf({ health })).toContain('Not ready This instance should not receive requests. 1 problem:');
+  });
+});
+
+describe('an environment', () => {
+  const failures = [failedRequest({ at: ago(59) })];
+  const environment = (fields: object, more: Partial<Status> = {}) =>
+    found({ failures, environments: [environmentStatus(fields)], ...more });
+
+  it('is near its limit above 80 %, and at it', () => {
+    expect(environment({ inFlight: 400 })).toEqual([]);
+    expect(environment({ inFlight: 401 })).toEqual([
+      expect.stringMatching(
+        /^warn environments: production is near its limit\. 401 of 500 requests in flight/,
+      ),
+    ]);
+    expect(environment({ inFlight: 500 })).toEqual([
+      expect.stringMatching(/^bad environments: production is at its limit/),
+    ]);
+  });
+
+  it('gets too many 403 above 2 %, and mostly 403', () => {
+    expect(environment({ rejectedShare: 0.02 })).toEqual([]);
+    expect(environment({ rejectedShare: null })).toEqual([]);
+    expect(environment({ rejectedShare: 0.0201 })).toEqual([expect.stringMatching(/^warn .*: 2\.0% of/)]);
+    expect(environment({ rejectedShare: 0.6 })).toEqual([expect.stringMatching(/^bad .*: 60% of/)]);
+  });
+
+  it('gets 403, but every request succeeds with another key, as during a rotation', () => {
+    const succeeded = [expect.stringMatching(/^info environments: 60% of .* are 403\. No request failed/)];
+    const other = [{ at: ago(61) }, { environment: 'sandbox' }, { status: 504 }, { cause: 'not-allowed' }];
+    for (const fields of other) {
+      const one = { failures: [failedRequest({ at: ago(1), ...fields })] };
+      expect(environment({ rejectedShare: 0.6 }, one)).toEqual(succeeded);
+    }
+    const full = Array.from({ length: 100 }, () => failedRequest({ at: ago(1), status: 504 }));
+    expect(environment({ rejectedShare: 0.6 }, { failures: full })).toEqual([expect.stringMatching(/^bad /)]);
+  });
+
+  it('has another time beyond 30 s, in either direction', () => {
+    expect(environment({ clockSkew: -30 })).toEqual([]);
+    expect(environment({ clockSkew: -30.1 })).toEqual([expect.stringMatching(/differ by −30\.1 s/)]);
+    expect(environment({ clockSkew: 31 })).toEqual([expect.stringMatching(/differ by \+31\.0 s/)]);
+  });
+});
+
+describe('a certificate', () => {
+  const certificate = (lifetimeDays: number, leftDays: number) => {
+    const from = ago((lifetimeDays - leftDays) * day);
+    return found({ certificates: [certificateStatus({ from, until: ago(-leftDays * day) })] });
+  };
+
+  it('expires soon within 7 days, or a fifth of a shorter lifetime', () => {
+    expect(certificate(90, 7)).toEqual([]);
+    expect(certificate(90, 6.9)).toEqual([
+      'warn certificates: Certificate listener expires in 6 days. Renew it and replace the file; no restart is needed.',
+    ]);
+    expect(certificate(1, 0.2)).toEqual([]);
+    expect(certificate(1, 0.19)).toEqual([expect.stringMatching(/^warn .* expires in 4 h/)]);
+  });
+
+  it('has expired', () => {
+    expect(certificate(90, -0.1)).toEqual([expect.stringMatching(/^bad .* listener has expired/)]);
+  });
+});
+
+describe('a key', () => {
+  const keys = (...list: Status['keys']['list']) => found({ keys: { total: list.length, list } });
+  const two = (state: Status['keys']['list'][number]['versions'][number]['state'], signingVersion: number) =>
+    keyStatus({ signingVersion, versions: [keyVersion(3, { state }), keyVersion(2)] });
+
+  it('is rotated, Vault first: the newer version is waiting, then it signs', () => {
+    const page = textOf(renderStatusPage(rotationStatus()));
+    expect(page).toContain('Nothing needs attention.');
+    expect(page).toContain('RSA key of acme in production: version 2 is waiting for the gateway');
+    expect(page).toContain('v2 Waiting for the gateway 6 min old');
+    expect(page).toContain('v1 In use 201 days old');
+    expect(page).toContain('Register the public key of version 2 at the gateway');
+    const done = { newestVersion: 2, signingVersion: 2 };
+    const versions = [keyVersion(2), keyVersion(1, { state: 'replaced' })];
+    const after = pageOf({ keys: { total: 1, list: [keyStatus({ ...done, versions })] } });
+    expect(after).toMatch(/v2 In use 40 days old .*v1 Replaced/);
+    expect(after).not.toContain('waiting');
+  });
+
+  it('is rotated, gateway first: the only version is rejected', () => {
+    const rejected = keyStatus({ versions: [keyVersion(3, { state: 'rejected' })] });
+    expect(keys(rejected)).toEqual([
+      'bad keys: Control key of acme in production: the gateway rejects version 3. If the gateway has a new key, store it in the key source: the next 403 reads it.',
+    ]);
+  });
+
+  it('cannot be used, with and without another version that can', () => {
+    const broken = keyVersion(3, { state: 'unusable', problem: 'the control key is empty' });
+    expect(keys(keyStatus({ signingVersion: 2, versions: [broken, keyVersion(2)] }))).toEqual([
+      expect.stringMatching(
+        /^warn .*: version 3 cannot be used\. The control key is empty\. Store a correct/,
+      ),
+    ]);
+    expect(keys(keyStatus({ signingVersion: null, versions: [broken] }))).toEqual([
+      expect.stringMatching(
+        /^bad .*: no version can sign\. The control key is empty\. Requests that need this key fail\./,
+      ),
+    ]);
+    const older = keyStatus({ versions: [keyVersion(3), { ...broken, version: 2 }] });
+    expect(keys(older)).toEqual([]);
+    expect(pageOf({ keys: { total: 1, list: [older] } })).toMatch(/v2 Unusable .* the control key is empty/);
+  });
+
+  it('is one of several with the same to say, which are counted', () => {
+    expect(keys(two('waiting', 2), two('waiting', 2), two('waiting', 2))).toEqual([
+      expect.stringMatching(/^info .* waiting for the gateway\. The same for 2 other keys\./),
+    ]);
+  });
+
+  it('is listed first if there is something to say', () => {
+    const list = [keyStatus({ login: 'normal' }), { ...two('waiting', 2), login: 'special' }];
+    expect(pageOf({ keys: { total: 2, list } })).toMatch(/special production .* normal production/);
+  });
+
+  it('is read again later, or with the next request', () => {
+    const next = (nextRefreshAt: string | null) =>
+      pageOf({ keys: { total: 1, list: [keyStatus({ nextRefreshAt })] } });
+    expect(next(ago(-44))).toContain('12 s ago next in 44 s');
+    expect(next(ago(0))).toContain('12 s ago next with a request');
+    expect(next(null)).toContain('12 s ago next with a request');
+  });
+
+  it('that the gateway rejects is no problem after a newer one', () => {
+    const versions = [keyVersion(3), keyVersion(2, { state: 'rejected' })];
+    const keys = { total: 1, list: [keyStatus({ versions })] };
+    expect(found({ keys })).toEqual([]);
+    expect(pageOf({ keys })).toContain('v2 No longer accepted');
+  });
+
+  it('is stale: that is a separate finding only while the key source is up', () => {
+    const keys = { total: 1, list: [keyStatus({ staleSince: ago(90) })] };
+    const { keySource } = calmStatus();
+    expect(found({ keys })).toEqual([expect.stringMatching(/^warn keys: 1 cached key could not be/)]);
+    expect(found({ keys, keySource: { ...keySource, up: false, since: ago(90), problem: null } })).toEqual([
+      'bad key-source: Vault unavailable for 1 min. The last read failed. Cached keys keep signing.',
+    ]);
+    expect(pageOf({ keys })).toContain('Stale for 1 min');
+  });
+
+  it('of a directory has the time of its file as version', () => {
+    const seconds = Date.parse(ago(600)) / 1000;
+    const list = [
+      keyStatus({
+        newestVersion: seconds + 60,
+        signingVersion: seconds,
+        versions: [keyVersion(seconds + 60, { state: 'waiting' }), keyVersion(seconds)],
+      }),
+    ];
+    const keySource = {
+      type: 'directory',
+      up: true,
+      since: null,
+      problem: null,
+      tokenExpiresAt: null,
+    } as const;
+    const page = pageOf({ keys: { total: 1, list }, keySource });
+    expect(page).toContain('13:54:07 Waiting for the gateway');
+    expect(page).toContain(
+      'The key of 13:53:07 signs until then. The gateway makes control keys: check that',
+    );
+    expect(page).not.toContain('countersign keys verify');
+  });
+
+  it('has a version that is no time', () => {
+    const list = [keyStatus({ versions: [keyVersion(Number.MAX_SAFE_INTEGER)] })];
+    const keySource = { ...emptyStatus().keySource };
+    expect(pageOf({ keys: { total: 1, list }, keySource })).toContain(`v${Number.MAX_SAFE_INTEGER}`);
+  });
+});
+
+it('the key source has a token only if it is Vault, and a time only if it was read', () => {
+  const { keySource } = calmStatus();
+  expect(pageOf({})).toMatch(/Vault State Up Up since \S+ \S+ 9 days ago Token expires 14:46:07 in 43 min/);
+  expect(pageOf({ keySource: { ...keySource, tokenExpiresAt: null } })).toContain('never, or unknown');
+  expect(textOf(renderStatusPage(emptyStatus()))).toMatch(/Type Key directory State Not read yet Instance/);
+});
+
+it('an expired Vault token and a failed reload are found', () => {
+  const { keySource, config } = calmStatus();
+  expect(found({ keySource: { ...keySource, tokenExpiresAt: ago(0) } })).toEqual([
+    expect.stringMatching(/^warn key-source: The Vault token has expired/),
+  ]);
+  expect(found({ config: { ...config, reloadFailed: true } })).toEqual([
+    expect.stringMatching(/^warn instance: The configuration was not reloaded/),
+  ]);
+});
+
+it('the most serious is found first', () => {
+  const tones = found({
+    environments: [environmentStatus({ clockSkew: 99 }), environmentStatus({ inFlight: 500 })],
+    keys: rotationStatus().keys,
+  }).map((one) => one.split(' ')[0]);
+  expect(tones).toEqual(['bad', 'warn', 'info']);
+});
+
+describe('a failed request', () => {
+  const failure = failedRequest({ runbookSection: '#countersignclockskew' });
+
+  it('links to the runbook if its URL is configured', () => {
+    const runbookUrl = 'https://wiki.example/runbook';
+    const page = renderStatusPage({ ...calmStatus(), failures: [failure], runbookUrl });
+    expect(page).toContain('href="https://wiki.example/runbook#countersignclockskew"');
+    const without = renderStatusPage({ ...calmStatus(), failures: [failure], runbookUrl: null });
+    expect(without).not.toContain('https://');
+    expect(without).toContain('title="Runbook: #countersignclockskew"');
+  });
+
+  it('is one of a hundred, which is as many as are kept', () => {
+    const failures = Array.from({ length: 100 }, () => failure);
+    expect(pageOf({ failures })).toContain('Failed requests 100+ last 1 min ago');
+  });
+});
+
+it('updates can be paused and resumed', () => {
+  const page = renderStatusPage(calmStatus());
+  expect(page).toContain('<meta http-equiv="refresh" content="5">');
+  expect(page).toContain('<a href="?refresh=off">Pause updates</a>');
+  const paused = renderStatusPage(calmStatus(), { refresh: false });
+  expect(paused).not.toContain('http-equiv');
+  expect(paused).toContain('<a href="?">Resume updates</a>');
+});

@@ -1,0 +1,128 @@
+import { createHash } from 'node:crypto';
+import { describe, expect, it } from '@jest/globals';
+import * as fc from 'fast-check';
+import { pagePolicy, renderStatusPage } from '../../../../src/observability/status/page.ts';
+import { type Status, statusSchema } from '../../../../src/observability/status/schema.ts';
+import {
+  calmStatus,
+  emptyStatus,
+  hostileStatus,
+  rotationStatus,
+  troubleStatus,
+} from '../../../support/status.ts';
+
+/** The tags of a page with the names of their attributes, but without any value. */
+function tagsOf(status: Status): string[] {
+  return (
+    renderStatusPage(status)
+      .replaceAll(/"[^"]*"/g, '""')
+      .match(/<[^>]*>/g) ?? []
+  );
+}
+
+describe.each([
+  ['empty', emptyStatus()],
+  ['calm', calmStatus()],
+  ['rotation', rotationStatus()],
+  ['trouble', troubleStatus()],
+  ['hostile', hostileStatus('<b>')],
+])('the page of the status "%s"', (_name, status) => {
+  const page = renderStatusPage(status);
+
+  it('is of a status that the schema allows', () => {
+    expect(statusSchema.parse(status)).toEqual(status);
+  });
+
+  it('has no script, no inline style and nothing to load', () => {
+    expect(page).not.toMatch(/<script|\son\w+=|\sstyle=|\ssrc=|@import|url\(|javascript:/);
+    expect(page.match(/<link [^>]*>/g)).toEqual([
+      expect.stringMatching(/^<link rel="icon" href="data:image/),
+    ]);
+  });
+
+  it('has one h1, and every section a title', () => {
+    expect(page.match(/<h1>/g)).toHaveLength(1);
+    const sections = [...page.matchAll(/<section [^>]*aria-labelledby="([^"]*)"/g)].map(([, id]) => id);
+    expect(sections).toHaveLength(8);
+    for (const id of sections) expect(page).toContain(`<h2 id="${id}"`);
+  });
+
+  it('links only to sections that exist', () => {
+    const targets = [...page.matchAll(/href="#([^"]*)"/g)].map(([, id]) => id);
+    expect(targets.length).toBeGreaterThanOrEqual(6);
+    for (const id of targets) expect(page).toContain(`<section id="${id}"`);
+  });
+
+  it('has a heading for every row and every column', () => {
+    const [rows, rowHeadings] = [/<tr role="row"><t[hd]/g, /<tr role="row"><th scope="(row|col)"/g].map(
+      (pattern) => page.match(pattern)?.length,
+    );
+    expect(rowHeadings).toBe(rows);
+  });
+
+  it('has a role for each part of a table, since cards are not displayed as tables', () => {
+    const tags = page.match(/<(table|thead|tbody|tr|th|td)\b[^>]*>/g) ?? [];
+    expect(tags.filter((tag) => !/ role="\w+"/.test(tag))).toEqual([]);
+  });
+
+  it('has a style sheet that the policy allows by its hash, and nothing else but the icon', () => {
+    const [, css = ''] = /<style>([^]*)<\/style>/.exec(page) ?? [];
+    const hash = createHash('sha256').update(css).digest('base64');
+    expect(pagePolicy).toBe(
+      `default-src 'none'; style-src 'sha256-${hash}'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+    );
+  });
+});
+
+describe('a value', () => {
+  const plain = tagsOf(hostileStatus('x'));
+
+  it.each([
+    '<script>alert(1)</script>',
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    '</style><style>*{display:none}</style>',
+    '<!--',
+    '&lt;b&gt;',
+    '`',
+    'constructor',
+    '__proto__',
+    '',
+    'x'.repeat(5_000),
+  ])('adds no tag and no attribute: %j', (text) => {
+    expect(tagsOf(hostileStatus(text))).toEqual(plain);
+  });
+
+  it('adds no tag and no attribute, whatever it is', () => {
+    const text = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.string({ unit: fc.constantFrom('<', '>', '"', "'", '&', '/', ' ', '=', 'script', '\n', '\u202e') }),
+    );
+    fc.assert(
+      fc.property(text, (one) => expect(tagsOf(hostileStatus(one))).toEqual(plain)),
+      {
+        numRuns: 300,
+      },
+    );
+  });
+
+  it.each([
+    ['\u202e', '[U+202E]'],
+    ['\u2066', '[U+2066]'],
+    ['\u200b', '[U+200B]'],
+    ['\u0000', '[U+0000]'],
+    ['\n', '[U+000A]'],
+    ['\u2028', '[U+2028]'],
+    ['\ud800', '[U+D800]'],
+    ['\u{e0041}', '[U+E0041]'],
+  ])('shows the invisible character %j as %s', (character, shown) => {
+    const page = renderStatusPage(hostileStatus(`a${character}b`));
+    expect(page).toContain(`a${shown}b`);
+    expect(page).not.toContain(`a${character}b`);
+  });
+
+  it('is shown as it is otherwise', () => {
+    const page = renderStatusPage(hostileStatus(`Zoë & 株式会社 <"'\`>`));
+    expect(page).toContain('>Zoë &amp; 株式会社 &lt;&quot;&#39;&#96;&gt;<');
+  });
+});
