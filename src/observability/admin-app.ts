@@ -37,11 +37,12 @@ export function createAdminApp(options: AdminAppOptions): Express {
   app.get('/metrics', rejectUnknownHosts(options), metrics(options));
   app.get(['/', '/status.json'], rejectUnknownHosts(options), guardStatus(options));
   app.get('/', statusPage(options));
+  const statusJson = oncePer((status) => `${JSON.stringify(status)}\n`);
   app.get('/status.json', async (_request, response) => {
     response
       .set('Cache-Control', 'no-store')
       .type('json')
-      .send(`${JSON.stringify(await options.status())}\n`);
+      .send(statusJson(await options.status()));
   });
   app.get('/healthz', (_request, response) => {
     plain(response, 200, 'ok');
@@ -61,12 +62,24 @@ export function createAdminApp(options: AdminAppOptions): Express {
 
 /** The policy of the page replaces the general one of helmet. */
 function statusPage({ status }: AdminAppOptions): (request: Request, response: Response) => Promise<void> {
+  const refreshing = oncePer((current) => renderStatusPage(current));
+  const paused = oncePer((current) => renderStatusPage(current, { refresh: false }));
   return async (request, response) => {
-    const refresh = request.query['refresh'] !== 'off';
+    const render = request.query['refresh'] === 'off' ? paused : refreshing;
     response
       .set({ 'Cache-Control': 'no-store', 'Content-Security-Policy': pagePolicy })
       .type('html')
-      .send(renderStatusPage(await status(), { refresh }));
+      .send(render(await status()));
+  };
+}
+
+/** The requests of a moment get the same status, so that one text is enough for all of them. */
+function oncePer(render: (status: Status) => string): (status: Status) => string {
+  const rendered = new WeakMap<Status, string>();
+  return (status) => {
+    const text = rendered.get(status) ?? render(status);
+    rendered.set(status, text);
+    return text;
   };
 }
 

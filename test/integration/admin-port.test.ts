@@ -6,6 +6,7 @@ import { createPrometheus } from '../../src/observability/prometheus.ts';
 import type { Readiness } from '../../src/observability/readiness.ts';
 import { listen } from '../support/listening.ts';
 import { RawConnection } from '../support/raw-http.ts';
+import { sampleStatus } from '../support/sample-status.ts';
 
 const metrics = createPrometheus({ version: '1', environments: {}, callers: [] });
 let state: Readiness;
@@ -190,3 +191,24 @@ describe('everything else', () => {
     expect(headers.has('x-powered-by')).toBe(false);
   });
 });
+
+it.each(['/', '/?refresh=off', '/status.json'])(
+  'renders a status once for all requests of %s',
+  async (path) => {
+    let reads = 0;
+    const status = {
+      ...sampleStatus,
+      get health() {
+        reads += 1;
+        return sampleStatus.health;
+      },
+    };
+    server.close();
+    await serve({ status: async () => status, statusAccess: () => 'granted' });
+    const first = await (await get(path)).text();
+    const expected = reads;
+    expect(expected).toBeGreaterThan(0);
+    expect(await (await get(path)).text()).toBe(first);
+    expect(reads).toBe(expected);
+  },
+);
