@@ -1,32 +1,57 @@
 import type { Signals } from '../server/signals.ts';
 import { unsafeSettings } from '../server/unsafe-settings.ts';
 import { packageVersion } from '../util/package-info.ts';
-import { audit } from './audit/audit.ts';
-import { callers } from './callers.ts';
-import { check } from './check/check.ts';
-import { demoCommand } from './demo/demo.ts';
-import { explain } from './explain/explain.ts';
-import { keys } from './keys/keys.ts';
-import { serve } from './serve.ts';
 import { CliError } from './shared/cli-error.ts';
 import { exitCode, type Io } from './shared/io.ts';
 import { systemErrorMessage, unexpectedErrorMessage } from './shared/system-error.ts';
 import { unknownCommand } from './shared/unknown-command.ts';
-import { simulate } from './simulate.ts';
-import { status } from './status/status.ts';
 
 type Command = (argv: readonly string[], io: Io, signals: Signals) => Promise<number>;
 
-const commands = new Map<string, { readonly run: Command; readonly summary: string }>([
-  ['serve', { run: serve, summary: 'Run the proxy' }],
-  ['demo', { run: demoCommand, summary: 'Run the proxy with a gateway simulator, for tests' }],
-  ['simulate', { run: simulate, summary: 'Run the gateway simulator alone' }],
-  ['status', { run: status, summary: 'Show the status of a running instance' }],
-  ['check', { run: check, summary: 'Validate a configuration file' }],
-  ['explain', { run: explain, summary: 'Explain how a form is signed' }],
-  ['keys', { run: keys, summary: 'Manage keys in Vault' }],
-  ['audit', { run: audit, summary: 'Verify an audit trail' }],
-  ['callers', { run: callers, summary: 'Create a bearer token for a caller' }],
+/** The modules of a command are loaded when it runs: the proxy needs none of the others. */
+const commands = new Map<string, { readonly load: () => Promise<Command>; readonly summary: string }>([
+  ['serve', { load: async () => (await import('./serve.ts')).serve, summary: 'Run the proxy' }],
+  [
+    'demo',
+    {
+      load: async () => (await import('./demo/demo.ts')).demoCommand,
+      summary: 'Run the proxy with a gateway simulator, for tests',
+    },
+  ],
+  [
+    'simulate',
+    {
+      load: async () => (await import('./simulate.ts')).simulate,
+      summary: 'Run the gateway simulator alone',
+    },
+  ],
+  [
+    'status',
+    {
+      load: async () => (await import('./status/status.ts')).status,
+      summary: 'Show the status of a running instance',
+    },
+  ],
+  [
+    'check',
+    { load: async () => (await import('./check/check.ts')).check, summary: 'Validate a configuration file' },
+  ],
+  [
+    'explain',
+    {
+      load: async () => (await import('./explain/explain.ts')).explain,
+      summary: 'Explain how a form is signed',
+    },
+  ],
+  ['keys', { load: async () => (await import('./keys/keys.ts')).keys, summary: 'Manage keys in Vault' }],
+  ['audit', { load: async () => (await import('./audit/audit.ts')).audit, summary: 'Verify an audit trail' }],
+  [
+    'callers',
+    {
+      load: async () => (await import('./callers.ts')).callers,
+      summary: 'Create a bearer token for a caller',
+    },
+  ],
 ]);
 
 const usage = `Usage: countersign COMMAND [options]
@@ -57,7 +82,8 @@ export async function run(
   const unsafe = unsafeSettings();
   if (unsafe.length > 0) return usageError(unsafe, io);
   try {
-    return await command.run(argv, io, signals);
+    const runCommand = await command.load();
+    return await runCommand(argv, io, signals);
   } catch (error) {
     const message = error instanceof CliError ? error.message : systemErrorMessage(error);
     io.err(`countersign ${name}: ${message ?? unexpectedErrorMessage(error)}`);

@@ -1,7 +1,6 @@
 import { fromEnvironment, type LoadedConfig, loadConfig } from '../config/load.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import type { Signals } from '../server/signals.ts';
-import { demo } from './demo/demo.ts';
 import { exitCode, type Io } from './shared/io.ts';
 import { optionsHelp, parseOptions } from './shared/parse-options.ts';
 import { runService } from './shared/run-service.ts';
@@ -28,7 +27,10 @@ Exit codes: 0 shut down gracefully, 1 failure or shutdown timeout, 2 invalid con
 /** Runs until a signal. Without a file, all options are those of the demo. @returns the exit code */
 export async function serve(argv: readonly string[], io: Io, signals: Signals): Promise<number> {
   const isFileGiven = argv.some((argument) => /^--config(=|$)/.test(argument)) || configFileOf(undefined);
-  if (!isFileGiven && !argv.includes('--help')) return demo(argv, io, signals);
+  if (!isFileGiven && !argv.includes('--help')) {
+    const { demo } = await import('./demo/demo.ts');
+    return demo(argv, io, signals);
+  }
   const parsed = parseOptions('serve', argv, options, usage, io);
   if ('exit' in parsed) return parsed.exit;
   const read = readOverrides(parsed.values);
