@@ -1,3 +1,4 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
 import { table } from '../../src/cli/shared/table.ts';
 import type { Countersign } from './countersign.ts';
@@ -8,7 +9,7 @@ import { balanceOf, statusOf } from './test-cluster.ts';
 
 export const cached = Array.from({ length: 10 }, (_, index) => `cached-${index}`);
 /** Seconds of the outage. */
-export const outageSeconds = 2.5;
+const outageSeconds = 2.5;
 /** Milliseconds after the recovery within which a successful response must arrive. */
 const pollTimeout = 10_000;
 /** Milliseconds between requests for a login without a cached key, per process. */
@@ -20,6 +21,8 @@ export interface OutageResult {
   readonly load: Load;
   /** From the recovery to the first successful response for a login without cached keys; of the slower process. */
   readonly firstRead: number;
+  /** The longest time after the recovery for which this process stood still, which has Vault and the gateway too. */
+  readonly stalled: number;
   /** Responses for that login during the outage, such as `503 key-source-unavailable`. */
   readonly uncachedDuring: readonly string[];
   /** Log lines of the outage's beginning and end, by process. */
@@ -27,6 +30,7 @@ export interface OutageResult {
   readonly ends: readonly (readonly Record<string, unknown>[])[];
   /** Reads of secrets during the outage, if Vault can count them then. */
   readonly readsDuring: number | undefined;
+  readonly secondsDuring: number;
   /** In the `secondsAfter` seconds after the recovery. */
   readonly readsAfter: number;
   readonly secondsAfter: number;
@@ -48,14 +52,18 @@ export async function runOutage(
   await wait(500);
   await outage.begin(context);
   const readsBefore = await vault.reads();
+  const beganAt = performance.now();
   const pollers = cluster.processes.map((one) => new Poller(one, uncached));
   await wait(outageSeconds * 1000);
   const responses = pollers.flatMap((one) => one.results);
   const readsDuring = difference(await vault.reads(), readsBefore);
   await outage.end(context);
   const recoveredAt = performance.now();
+  const delays = monitorEventLoopDelay();
+  delays.enable();
   const readsAtRecovery = await vault.reads();
   const firstSuccess = await Promise.all(pollers.map((one) => one.firstSuccess()));
+  delays.disable();
   await wait(500);
   const secondsAfter = (performance.now() - recoveredAt) / 1000;
   const readsAfter = difference(await vault.reads(), readsAtRecovery) ?? Number.NaN;
@@ -70,10 +78,12 @@ export async function runOutage(
   return {
     load,
     firstRead: Math.max(0, ...firstSuccess.map((at) => (at - recoveredAt) / 1000)),
+    stalled: delays.max / 1e9,
     uncachedDuring: [...new Set(responses)],
     begins: linesOf('key source unavailable'),
     ends: linesOf('key source available again'),
     readsDuring,
+    secondsDuring: (recoveredAt - beganAt) / 1000,
     readsAfter,
     secondsAfter,
   };
