@@ -21,7 +21,7 @@ export interface OutageResult {
   readonly load: Load;
   /** From the recovery to the first successful response for a login without cached keys; of the slower process. */
   readonly firstRead: number;
-  /** The longest time after the recovery for which this process stood still, which has Vault and the gateway too. */
+  /** The longest time after the recovery for which this process, which runs Vault and the gateway too, was blocked. */
   readonly stalled: number;
   /** Responses for that login during the outage, such as `503 key-source-unavailable`. */
   readonly uncachedDuring: readonly string[];
