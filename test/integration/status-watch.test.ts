@@ -46,11 +46,10 @@ const count = (text: string, part: string): number => text.split(part).length - 
 it('prints a block per interval to a pipe, continues while the instance is gone, and ends at a signal', async () => {
   const { url, port, close } = await instance();
   const { child, printed, code } = watching('--url', url);
-  await until(() => count(printed.out, `Ready: ${url}`) === 2);
+  await until(() => count(printed.out, `Ready: ${url}`) >= 2);
   await close();
-  await until(() => printed.out.includes(`No status: ${url} refused the connection.`));
-  expect(printed.out).toContain('\n\nNo status: ');
-  expect(printed.out).toContain('\nNext attempt in 1 s.\n\n');
+  await until(() => printed.out.includes('\nNext attempt in 1 s.\n\n'));
+  expect(printed.out).toContain(`\n\nNo status: ${url} refused the connection.`);
   const { unready } = await instance(port);
   unready();
   await until(() => printed.out.includes(`NOT READY: ${url}`));
@@ -142,7 +141,7 @@ itWhere(hasScript, 'script is not installed (Debian package: bsdutils)')(
       env: { ...env, NODE: process.execPath },
     });
     const { printed, code } = observe(child);
-    await until(() => count(printed.out, `Ready: ${url}`) === 2);
+    await until(() => count(printed.out, `Ready: ${url}`) >= 2);
     child.stdin.write('\u0003');
     expect(await code).toBe(0);
     expect(printed.out).not.toContain('\u001b');
