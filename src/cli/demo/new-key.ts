@@ -1,8 +1,9 @@
 import { createPublicKey, generateKeyPair, randomBytes } from 'node:crypto';
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { KeyKind } from '../../oauth1/methods.ts';
+import { writeAtomically } from './write-atomically.ts';
 
 /** A throwaway key, as both sides of a demo store it. */
 export interface NewKey {
@@ -27,17 +28,9 @@ export async function generateKey(kind: KeyKind): Promise<NewKey> {
   };
 }
 
-/** Writes a key to where the directory source reads it. A reader sees the old key or the new one, never a part. */
+/** Writes a key to where the directory source reads it. */
 export function writeKey(directory: string, { file, content }: NewKey): void {
-  const path = join(directory, file);
-  const temporary = `${path}.${process.pid}`;
-  try {
-    writeFileSync(temporary, content, { mode: 0o600, flag: 'wx' });
-    renameSync(temporary, path);
-  } catch (error) {
-    rmSync(temporary, { force: true });
-    throw error;
-  }
+  writeAtomically(join(directory, file), content);
 }
 
 /** Whether a directory has this key now. @throws an error of node:fs if it has none */

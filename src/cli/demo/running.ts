@@ -1,4 +1,4 @@
-import { lstatSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { lstatSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { hostOf, isLoopback } from '../../config/url.ts';
 import { errorCode } from '../../util/error-code.ts';
@@ -7,6 +7,7 @@ import { exitCode } from '../shared/io.ts';
 import { messageOf } from '../shared/system-error.ts';
 import { type DemoSettings, type DemoVariables, readDemoScenario } from './config.ts';
 import { keyDirectoryPrefix, temporaryDirectories } from './keys.ts';
+import { writeAtomically } from './write-atomically.ts';
 
 /** A running demo: the content of its ready file. */
 export interface RunningDemo extends DemoVariables {
@@ -57,10 +58,11 @@ export function removeStaleReadyFile(file: string): void {
  */
 export function announce(demo: RunningDemo, { scenarioText, readyFile }: Announced): () => void {
   writeFileSync(join(demo.keyDirectory, scenarioFile), scenarioText, { mode: 0o600 });
-  writeAtomically(join(demo.keyDirectory, ownFile), demo);
+  const text = `${JSON.stringify(demo, null, 2)}\n`;
+  writeAtomically(join(demo.keyDirectory, ownFile), text);
   if (readyFile === undefined) return () => {};
   try {
-    writeAtomically(readyFile, demo);
+    writeAtomically(readyFile, text);
   } catch (error) {
     throw new CliError(`--ready-file ${readyFile} cannot be written: ${messageOf(error)}`);
   }
@@ -143,16 +145,5 @@ function isAlive(pid: number): boolean {
     return process.kill(pid, 0);
   } catch (error) {
     return errorCode(error) === 'EPERM';
-  }
-}
-
-function writeAtomically(file: string, demo: RunningDemo): void {
-  const temporary = `${file}.${demo.pid}`;
-  try {
-    writeFileSync(temporary, `${JSON.stringify(demo, null, 2)}\n`, { mode: 0o600, flag: 'wx' });
-    renameSync(temporary, file);
-  } catch (error) {
-    rmSync(temporary, { force: true });
-    throw error;
   }
 }
