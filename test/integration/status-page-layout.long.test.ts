@@ -1,29 +1,12 @@
-import { afterAll, beforeAll, describe, expect } from '@jest/globals';
-import type { Browser } from 'puppeteer-core';
-import {
-  findChromium,
-  noChromium,
-  openRecorded,
-  overflow,
-  schemes,
-  startChromium,
-  view,
-  violations,
-} from '../support/browser.ts';
+import { describe, expect } from '@jest/globals';
+import { overflow, schemes, view, violations } from '../support/browser.ts';
+import { chromiumTests } from '../support/chromium.ts';
 import { harness } from '../support/harness.ts';
-import { itWhere } from '../support/requires.ts';
 import { calmStatus, emptyStatus, hostileStatus, rotationStatus, troubleStatus } from '../support/status.ts';
 import { servePage } from '../support/status-page.ts';
 
-const chromium = findChromium();
-const itInChromium = itWhere(chromium !== undefined, noChromium);
+const { itInChromium, open } = chromiumTests();
 const starts = harness();
-let browser: Browser;
-
-beforeAll(async () => {
-  if (chromium !== undefined) browser = await startChromium(chromium);
-});
-afterAll(() => browser?.close());
 
 const attack = `</td></table><script>alert(1)</script><img src=x onerror=alert(1)>"'\u202e${'x'.repeat(400)}`;
 
@@ -38,7 +21,7 @@ describe.each([
     'fits and is accessible at every width in the %s scheme',
     async (scheme) => {
       const url = starts.closing(await servePage(status)).url;
-      const { page, errors, requests } = await openRecorded(browser, `${url}/?refresh=off`);
+      const { page, errors, requests } = await open(`${url}/?refresh=off`);
       for (const width of [320, 360, 900, 1280, 1920]) {
         await view(page, scheme, width);
         expect({ width, wider: await overflow(page) }).toEqual({ width, wider: 0 });
@@ -56,7 +39,7 @@ describe.each([
 describe('for a screen reader', () => {
   itInChromium.each([360, 1280])('tables are tables at %d pixels', async (width) => {
     const { url } = starts.closing(await servePage(calmStatus()));
-    const { page } = await openRecorded(browser, `${url}/?refresh=off`);
+    const { page } = await open(`${url}/?refresh=off`);
     await view(page, 'light', width);
     const tree = JSON.stringify(await page.accessibility.snapshot({ interestingOnly: false }));
     const rolesIn = (role: string): number => tree.split(`"role":"${role}"`).length - 1;
@@ -73,7 +56,7 @@ describe('for a screen reader', () => {
 describe('what these tests measure', () => {
   itInChromium('is found on a page that is wrong', async () => {
     const { url } = starts.closing(await servePage(calmStatus()));
-    const { page, errors } = await openRecorded(browser, `${url}/?refresh=off`);
+    const { page, errors } = await open(`${url}/?refresh=off`);
     await view(page, 'dark', 360);
     await page.evaluate(`document.querySelector('h1').style.color = '#333'`);
     await page.evaluate(`document.querySelector('.tiles').style.minWidth = '1000px'`);

@@ -1,20 +1,9 @@
-import { afterAll, afterEach, beforeAll, describe, expect } from '@jest/globals';
-import type { Browser } from 'puppeteer-core';
-import {
-  findChromium,
-  noChromium,
-  openRecorded,
-  overflow,
-  type RecordedPage,
-  schemes,
-  startChromium,
-  textOf,
-  view,
-  violations,
-} from '../support/browser.ts';
+import { afterEach, describe, expect } from '@jest/globals';
+import { overflow, type RecordedPage, schemes, textOf, view, violations } from '../support/browser.ts';
+import { chromiumTests } from '../support/chromium.ts';
 import { always, httpResponse, silent } from '../support/faulty-gateway.ts';
 import { harness } from '../support/harness.ts';
-import { describeWith, itWhere } from '../support/requires.ts';
+import { describeWith } from '../support/requires.ts';
 import { nextKeys, oldKeys, type Rotating, startRotating, untilKeysChange } from '../support/rotating.ts';
 import type { TestProxy } from '../support/service.ts';
 import { noon } from '../support/simulator.ts';
@@ -22,22 +11,16 @@ import { Ca } from '../support/stub-vault/certificates.ts';
 import { VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
 import { until } from '../support/until.ts';
 
-const chromium = findChromium();
-const itInChromium = itWhere(chromium !== undefined, noChromium);
+const { itInChromium, open } = chromiumTests();
 const starts = harness();
-let browser: Browser;
 let opened: RecordedPage | undefined;
 
-beforeAll(async () => {
-  if (chromium !== undefined) browser = await startChromium(chromium);
-});
-afterAll(() => browser?.close());
 afterEach(() => opened?.page.close());
 
 /** Opens the page, which does not update itself, and checks what must hold for it in every situation. */
 async function look({ adminUrl }: TestProxy): Promise<(section: string) => Promise<string>> {
   const url = `${adminUrl}/?refresh=off`;
-  opened = await openRecorded(browser, url);
+  opened = await open(url);
   const { page, errors, requests } = opened;
   for (const scheme of schemes) {
     for (const width of [360, 1280, 1920]) {
@@ -191,7 +174,7 @@ describe('updates', () => {
 
   itInChromium('come every 5 seconds, at the same place of the page, until they are paused', async () => {
     const proxy = await starts.proxy();
-    opened = await openRecorded(browser, `${proxy.adminUrl}/`);
+    opened = await open(`${proxy.adminUrl}/`);
     const { page, errors, requests } = opened;
     await view(page, 'light', 360, 500);
     await page.click('.tiles a[href="#callers"]');
@@ -214,7 +197,7 @@ describe('updates', () => {
     'are all that axe-core has against the page: it does not see the link that pauses them',
     async () => {
       const proxy = await starts.proxy();
-      opened = await openRecorded(browser, `${proxy.adminUrl}/`);
+      opened = await open(`${proxy.adminUrl}/`);
       expect(await violations(opened.page)).toEqual([expect.stringMatching(/^meta-refresh: /)]);
       expect(await textOf(opened.page, 'header p')).toContain('Pause updates');
     },

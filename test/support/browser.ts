@@ -1,17 +1,16 @@
 import { existsSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
 import axe from 'axe-core';
 import { type Browser, launch, type Page } from 'puppeteer-core';
 import { z } from 'zod';
+import { findProgram } from './find-program.ts';
 
 const lines = z.array(z.string());
 
 /** The Chromium of `CHROMIUM_BIN`, or the first on the path. */
 export function findChromium(): string | undefined {
-  const folders = (process.env['PATH'] ?? '').split(delimiter);
-  const names = ['chromium', 'chromium-browser', 'google-chrome'];
-  const candidates = names.flatMap((name) => folders.map((folder) => join(folder, name)));
-  return [process.env['CHROMIUM_BIN'] ?? '', ...candidates].find((path) => path !== '' && existsSync(path));
+  const chosen = process.env['CHROMIUM_BIN'];
+  if (chosen !== undefined && existsSync(chosen)) return chosen;
+  return findProgram('chromium', 'chromium-browser', 'google-chrome');
 }
 
 /** For the message where it is missing. */

@@ -1,6 +1,5 @@
-import { existsSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
 import { describe, it } from '@jest/globals';
+import { findProgram } from './find-program.ts';
 
 /** Programs that only tests need, and their origin. */
 const programs = {
@@ -33,8 +32,7 @@ export function describeWith(program: Program): typeof describe | typeof describ
 
 /** Looks for the file: starting it, once for each test, would take longer than the test. */
 function isInstalled(program: Program): boolean {
-  const folders = (process.env['PATH'] ?? '').split(delimiter);
-  const found = folders.some((folder) => existsSync(join(folder, program)));
+  const found = findProgram(program) !== undefined;
   if (!found) process.stderr.write(`skipped: ${program} is not installed (${programs[program]})\n`);
   return found;
 }
