@@ -35,8 +35,12 @@ export function findEqualKey(entry: UsableKey | UnusableKey, ring: KeyRing): Usa
 
 /** Formats an age in the largest whole unit, such as `5m` or `40d`. */
 export function age(createdAt: Date | undefined, now: number): string {
-  if (createdAt === undefined) return '';
-  const seconds = Math.max(0, Math.floor((now - createdAt.getTime()) / 1000));
+  return createdAt === undefined ? '' : span((now - createdAt.getTime()) / 1000);
+}
+
+/** Formats seconds in the same way; less than none count as none. */
+export function span(exact: number): string {
+  const seconds = Math.max(0, Math.floor(exact));
   if (seconds < 60) return `${seconds}s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)}m`;
   return seconds < 86_400 ? `${Math.floor(seconds / 3600)}h` : `${Math.floor(seconds / 86_400)}d`;

@@ -3,7 +3,7 @@ import type { KeyKind } from '../oauth1/methods.ts';
 import { KeyHistory, type KeyUse, type RetryPolicy, type UsableKeys } from './key-history.ts';
 import { type KeyFallbackObserver, KeyRetry, type KeyRetryCallbacks, type Verdict } from './key-retry.ts';
 import type { KeyRing, KeySourceObserver, LoginRef, UsableKey } from './key-source.ts';
-import { describeKeys, type KeyDescription } from './key-state.ts';
+import { type DescribedVersions, describeKeys } from './key-state.ts';
 import { keyName } from './login-ref.ts';
 import { usableKeys } from './ring.ts';
 import { type RingRefresh, RingRefreshes } from './ring-refreshes.ts';
@@ -93,7 +93,7 @@ export class KeySelector {
   }
 
   /** What becomes of each version of a cached ring. Changes nothing, and keeps nothing about the login. */
-  describe(login: LoginRef, kind: KeyKind, ring: KeyRing): KeyDescription {
+  describe(login: LoginRef, kind: KeyKind, ring: KeyRing): DescribedVersions {
     const { clock, rotationGracePeriod } = this.#options;
     const history = this.#states.get(keyName(login, kind))?.history ?? new KeyHistory();
     const entries = ring.filter((entry) => entry.kind === kind);

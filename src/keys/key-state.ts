@@ -8,7 +8,7 @@ import { distinctKeys, isInGrace } from './ring.ts';
  */
 export type KeyState = 'in-use' | 'waiting' | 'rejected' | 'replaced' | 'unusable';
 
-export interface KeyDescription {
+export interface DescribedVersions {
   /** Newest first; equal keys of several versions once, with their newest version. */
   readonly versions: readonly { readonly entry: KeyRing[number]; readonly state: KeyState }[];
   /** The key that signs payments. */
@@ -27,7 +27,7 @@ export function describeKeys(
   history: KeyHistory,
   now: number,
   gracePeriod: number,
-): KeyDescription {
+): DescribedVersions {
   const [newest, ...others] = distinctKeys(entries.filter((entry) => isInGrace(entry, now, gracePeriod)));
   const signing = newest && history.select([newest, ...others], 'single-attempt');
   const distinct = distinctKeys(entries);

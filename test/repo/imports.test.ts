@@ -48,6 +48,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'type keys/key-history',
     'type keys/key-retry',
     'type keys/key-source',
+    'type keys/key-state',
     'type keys/selection-reason',
     'type oauth1/methods',
     'type tls',

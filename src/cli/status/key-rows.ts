@@ -1,4 +1,5 @@
-import type { KeyState, KeyStatus } from '../../observability/status/schema.ts';
+import type { KeyState } from '../../keys/key-state.ts';
+import type { KeyStatus } from '../../observability/status/schema.ts';
 import { since, until } from './texts.ts';
 
 /** Enough digits to compare by eye. */

@@ -1,4 +1,4 @@
-import { age } from '../../keys/describe.ts';
+import { span } from '../../keys/describe.ts';
 import type { FailedRequest, Status } from '../../observability/status/schema.ts';
 import { printable } from '../shared/printable.ts';
 import { table } from '../shared/table.ts';
@@ -148,7 +148,7 @@ function processLines({ keySource, process, config, runbookUrl }: Status, now: n
   ];
   return [
     `Key source:     ${parts.join('; ')}`,
-    `Process:        version ${process.version}, Node ${process.node}, up for ${age(new Date(0), process.uptime * 1000)}`,
+    `Process:        version ${process.version}, Node ${process.node}, up for ${span(process.uptime)}`,
     `Configuration:  loaded ${since(config.loadedAt, now)} ago, SHA-256 ${config.digest}`,
     ...(config.reloadFailed ? [reloadAdvice] : []),
     ...(runbookUrl === null ? [] : [`Runbook:        ${runbookUrl}`]),

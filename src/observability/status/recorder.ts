@@ -66,8 +66,8 @@ export interface StatusRecorderOptions extends WallClock, MonotonicClock {
   readonly digest: string;
 }
 
-/** Failed requests that are shown. */
-const maxFailures = 100;
+/** Failed requests that a status has at most. */
+export const maxFailures = 100;
 /** Those of unknown callers: anybody can cause them, and they must not hide the others. */
 const maxUnknownCallers = 20;
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import type { KeyState } from '../../keys/key-state.ts';
 
-/** Versions of a key by what the gateway does with them; see docs/status.md. */
-export const keyStates = ['in-use', 'waiting', 'rejected', 'replaced', 'unusable'] as const;
+const keyStates = ['in-use', 'waiting', 'rejected', 'replaced', 'unusable'] as const satisfies KeyState[];
 
 const time = z.iso.datetime();
 const count = z.int().nonnegative();
@@ -136,6 +136,5 @@ export const statusSchema = z.strictObject({
 });
 
 export type Status = z.output<typeof statusSchema>;
-export type KeyState = (typeof keyStates)[number];
 export type KeyStatus = z.output<typeof key>;
 export type FailedRequest = z.output<typeof failure>;

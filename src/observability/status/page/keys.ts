@@ -1,4 +1,5 @@
-import type { KeyState, KeyStatus, Status } from '../schema.ts';
+import type { KeyState } from '../../../keys/key-state.ts';
+import type { KeyStatus, Status } from '../schema.ts';
 import { kindName } from './findings.ts';
 import { relative, relativeTime, secondsBetween, span, whole } from './format.ts';
 import { type Content, type Html, html } from './html.ts';

@@ -1,3 +1,4 @@
+import { maxFailures } from '../recorder.ts';
 import type { Status } from '../schema.ts';
 import { secondsBetween } from './format.ts';
 import type { Tone } from './parts.ts';
@@ -37,9 +38,6 @@ export function rejections({ name, rejectedShare }: Environment, { at, failures 
 export function clockDifference({ clockSkew }: Environment): Tone {
   return Math.abs(clockSkew ?? 0) > thresholds.clockSkewSeconds ? 'warn' : 'ok';
 }
-
-/** Failed requests that a status has at most. */
-export const maxFailures = 100;
 
 /** @returns the share of the lifetime that is left, and how serious that is */
 export function lifetime(now: string, { from, until }: Certificate): { left: number; tone: Tone } {

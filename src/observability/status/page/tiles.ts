@@ -1,8 +1,9 @@
+import { maxFailures } from '../recorder.ts';
 import type { Status } from '../schema.ts';
 import { counted, percent, rate, relative, secondsBetween, span, whole } from './format.ts';
 import { type Html, html } from './html.ts';
 import { keyProgress, originOf } from './key-progress.ts';
-import { lifetime, maxFailures, rejections, saturation } from './limits.ts';
+import { lifetime, rejections, saturation } from './limits.ts';
 import { type Tone, worst } from './parts.ts';
 
 interface Tile {
