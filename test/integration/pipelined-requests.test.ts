@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { nextIsServed } from '../support/countersign.ts';
 import { paths } from '../support/forwarding.ts';
@@ -44,7 +45,7 @@ describe('pipelined requests', () => {
     const held = hold();
     connection.send(formRequest(transfer, 'n=1') + formRequest(transfer, 'n=2'));
     const release = await held;
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await wait(50);
     expect(edge.gateway.requests).toHaveLength(1);
     edge.gateway.respond = (response) => response.end('second');
     release();
@@ -77,7 +78,7 @@ describe('pipelined requests', () => {
       connection.send(first + second.slice(0, -missing));
       const release = await held;
       connection.send(second.slice(-missing) + right);
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      await wait(20);
       edge.gateway.respond = (response) => response.end('next');
       release();
       expect((await connection.response()).body.toString()).toBe('paid');
@@ -93,7 +94,7 @@ describe('pipelined requests', () => {
     connection.send(formRequest(transfer, 'n=1') + formRequest(transfer, 'n=2').slice(0, -1));
     const release = await held;
     connection.finish();
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await wait(20);
     release();
     expect((await connection.response()).body.toString()).toBe('paid');
     expectProblem(await connection.response(), 'caller-gone');
@@ -119,6 +120,46 @@ describe('pipelined requests', () => {
   });
 });
 
+describe('a head of which only the beginning was read while the response before is pending', () => {
+  /** Longer than what is parsed at a time. */
+  const long = formRequest(transfer, 'n=2', [`X-Padding: ${'x'.repeat(2_000)}`]);
+  const timeout = 1_000;
+  const proxy = { port: 0, timeouts: { headers: `${timeout}ms` } };
+  /** Milliseconds until Node, which looks once a second, finds that the timeout is over. */
+  const found = timeout + 1_500;
+
+  it.each([
+    ['not begun', ''],
+    ['begun', 'paid, and '],
+  ])('is not too late because of that (response %s)', async (_, beginning) => {
+    const slow = await starts.edge({ config: { proxy } });
+    slow.gateway.respond = (response) => {
+      if (beginning !== '') response.write(beginning);
+      slow.gateway.respond = (next) => next.end('paid too');
+      setTimeout(() => response.end('paid'), found);
+    };
+    const connection = await slow.connect();
+    connection.send(formRequest(transfer, 'n=1') + long);
+    const first = await connection.response();
+    expect([first.body.toString(), first.headers.connection]).toEqual([`${beginning}paid`, 'keep-alive']);
+    expect((await connection.response()).body.toString()).toBe('paid too');
+    expect(await nextIsServed(connection)).toBe(true);
+  });
+
+  it('is rejected if its rest does not come in time after that', async () => {
+    const slow = await starts.edge({ config: { proxy } });
+    slow.gateway.respond = (response) => void setTimeout(() => response.end('paid'), found);
+    const connection = await slow.connect();
+    connection.send(formRequest(transfer, 'n=1') + long.slice(0, 1_500));
+    expect((await connection.response()).body.toString()).toBe('paid');
+    const turn = performance.now();
+    expectProblem(await connection.response(), 'request-timeout');
+    expect(performance.now() - turn).toBeGreaterThan(timeout - 50);
+    expect(await connection.ended()).toBe('FIN');
+    expect(slow.gateway.requests).toHaveLength(1);
+  });
+});
+
 describe('bytes after a payment that are not HTTP', () => {
   it.each([
     ['garbage', formRequest(transfer, 'amount=1'), 'garbage\r\n\r\n', 400],
@@ -136,7 +177,7 @@ describe('bytes after a payment that are not HTTP', () => {
     connection.send(payment);
     const release = await held;
     connection.send(behind);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await wait(50);
     release();
     const response = await connection.response();
     expect(response.body.toString()).toBe('paid');
@@ -163,7 +204,7 @@ describe('a request with an Upgrade header', () => {
     const smuggled = formRequest(transfer, 'amount=2');
     const [head = ''] = formRequest(transfer, 'x'.repeat(smuggled.length)).split('\r\n\r\n');
     connection.send(`${formRequest(transfer, 'amount=1', upgrade)}${head}\r\n\r\n`);
-    await new Promise((resolve) => setTimeout(resolve, pause));
+    await wait(pause);
     connection.send(smuggled);
     expect(await connection.response()).toMatchObject({ status: 200, headers: { connection: 'close' } });
     expect(await connection.ended()).toBe('FIN');

@@ -36,3 +36,9 @@ export function onTimeoutUnlessClosed(
   const timer = setTimeout(callback, timeout);
   stream.once('close', () => clearTimeout(timer));
 }
+
+/** Whether the client knows from the response that the connection ends with it. */
+export function announcesClose(response: ServerResponse): boolean {
+  if (!response.headersSent) return false;
+  return !response.shouldKeepAlive || response.getHeader('connection') === 'close';
+}

@@ -29,7 +29,8 @@ export class ConnectionTracker {
     server.on(server instanceof HttpsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
       // A client may close its side (FIN) and still read the response, but not before a TLS handshake is complete.
       socket.allowHalfOpen = true;
-      const connection = new Connection(socket, handle, this.#memory.reservation());
+      const options = { memory: this.#memory.reservation(), headTimeout: server.headersTimeout };
+      const connection = new Connection(socket, handle, options);
       this.#bySocket.set(socket, connection);
       socket.once('close', this.#connections.add(connection));
     });

@@ -1,15 +1,19 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { MemoryReservation } from '../memory-budget.ts';
-import { onTimeoutUnlessClosed } from './abort-response.ts';
+import { announcesClose } from './abort-response.ts';
 import { failBody } from './fail-body.ts';
 import { type HttpParser, takeOverParser } from './http-parser.ts';
+import { LateHead } from './late-head.ts';
+import { LingeringClose } from './lingering-close.ts';
+import { ReadAhead } from './read-ahead.ts';
 
-/** How long, and how many bytes, unwanted input is still read so that the client receives the response. */
-export const linger = { milliseconds: 1_000, bytes: 1_048_576 };
-
-/** Bytes that are parsed at a time. Limits how many tiny requests can be parsed ahead. */
-const sliceBytes = 1_024;
+export interface ConnectionOptions {
+  /** Bounds what is read ahead. */
+  readonly memory: MemoryReservation;
+  /** Milliseconds for the head of a request. */
+  readonly headTimeout: number;
+}
 
 interface Received {
   readonly request: IncomingMessage;
@@ -24,11 +28,11 @@ interface Received {
  */
 export class Connection {
   readonly #socket: Socket;
-  readonly #memory: MemoryReservation;
   readonly #parser: HttpParser;
   readonly #handle: (request: IncomingMessage, response: ServerResponse) => void;
-  /** Bytes that were read ahead. */
-  #unparsed: Buffer | undefined;
+  readonly #ahead: ReadAhead;
+  readonly #linger: LingeringClose;
+  readonly #lateHead: LateHead;
   /** The client has closed its side. Requests received before are still processed. */
   #ended = false;
   /** Requests that were parsed ahead, because they were in the same slice as another one. */
@@ -36,28 +40,27 @@ export class Connection {
   #current: Received | undefined;
   /** No further requests are accepted. Those already accepted are still processed. */
   #closing = false;
-  #lingering = false;
   /** Input was discarded. */
   #discarded = false;
   /** Node's parser has failed, or may already belong to another connection. */
   #parserGone = false;
   #paused = false;
-  #lingeredBytes = 0;
 
   /**
    * @param socket must have an error listener: Node removes its own after CONNECT
    * @param handle processes a request; called for one request at a time
-   * @param memory bounds what is read ahead
    */
   constructor(
     socket: Socket,
     handle: (request: IncomingMessage, response: ServerResponse) => void,
-    memory: MemoryReservation,
+    { memory, headTimeout }: ConnectionOptions,
   ) {
     this.#socket = socket;
     this.#handle = handle;
-    this.#memory = memory;
-    socket.once('close', () => memory.release());
+    this.#ahead = new ReadAhead(memory);
+    this.#linger = new LingeringClose(socket);
+    this.#lateHead = new LateHead(socket, headTimeout);
+    socket.once('close', () => this.#ahead.discard());
     this.#parser = takeOverParser(socket, {
       data: (chunk) => this.#read(chunk),
       end: () => this.#readEnd(),
@@ -75,13 +78,14 @@ export class Connection {
       this.#discarded = true;
       return;
     }
+    this.#lateHead.clear();
     // Node's parser cannot find the next request after one with an Upgrade header, and does not know that an HTTP/1.0
     // response without a length ends its connection.
     if (request.headers.upgrade !== undefined || request.httpVersion === '1.0') this.#closing = true;
     // The previous response is no longer the last one, unless its head was already sent.
     const before = this.#last()?.response;
     if (draining && before?.headersSent === false) before.removeHeader('Connection');
-    const isLast = draining && this.#unparsed === undefined;
+    const isLast = draining && this.#ahead.isEmpty;
     if (this.#closing || isLast) response.setHeader('Connection', 'close');
     if (this.#current !== undefined) this.#queue.push({ request, response });
     else this.#begin({ request, response });
@@ -90,8 +94,7 @@ export class Connection {
   /** Sets `Connection: close` on the last pending response, if there is one. */
   announceClose(): void {
     const response = this.#last()?.response;
-    if (this.#unparsed === undefined && response?.headersSent === false)
-      response.setHeader('Connection', 'close');
+    if (this.#ahead.isEmpty && response?.headersSent === false) response.setHeader('Connection', 'close');
   }
 
   /** Closes the connection after the response to the last request received, or now if none is pending. */
@@ -114,7 +117,7 @@ export class Connection {
    * @param respond returns the response to write; called only if no other response is pending
    */
   fail(error: Error, respond: () => string): void {
-    if (this.#lingering) return;
+    if (this.#linger.begun) return;
     const last = this.#last();
     this.#closing = true;
     this.#parserGone = true;
@@ -129,6 +132,17 @@ export class Connection {
     }
   }
 
+  /**
+   * Node's time for the request that is being parsed is over. The body of a queued one has that of the handler instead.
+   *
+   * @param respond as for {@link fail}
+   */
+  timeOut(error: Error, respond: () => string): void {
+    const last = this.#last();
+    if (last === undefined || (last === this.#current && !last.request.complete)) this.fail(error, respond);
+    else if (last.request.complete) this.#lateHead.set(() => this.fail(error, respond));
+  }
+
   #begin(received: Received): void {
     const { request, response } = received;
     this.#current = received;
@@ -137,10 +151,10 @@ export class Connection {
   }
 
   #next(): void {
-    const closeAnnounced = this.#announcedClose();
+    const isLast = this.#current !== undefined && announcesClose(this.#current.response);
     this.#current = undefined;
     if (this.#socket.destroyed) return;
-    if (closeAnnounced) {
+    if (isLast) {
       // Node ends the socket.
       this.#closing = true;
       this.#queue.length = 0;
@@ -149,7 +163,12 @@ export class Connection {
     const next = this.#queue.shift();
     if (next !== undefined) this.#beginQueued(next);
     else if (this.#closing) this.#lingeringClose();
-    else this.#parse();
+    else this.#parseNext();
+  }
+
+  #parseNext(): void {
+    this.#parse();
+    if (this.#current === undefined) this.#lateHead.startTimer();
   }
 
   /** The rest of its body, or the end of the connection, may have arrived meanwhile. */
@@ -162,42 +181,34 @@ export class Connection {
     return this.#queue.at(-1) ?? this.#current;
   }
 
-  /** Whether the current response has announced the end of the connection to the client. */
-  #announcedClose(): boolean {
-    const response = this.#current?.response;
-    if (response === undefined || !response.headersSent) return false;
-    return !response.shouldKeepAlive || response.getHeader('connection') === 'close';
-  }
-
   #read(chunk: Buffer): void {
-    if (this.#lingering) {
-      this.#lingeredBytes += chunk.length;
-      if (this.#lingeredBytes > linger.bytes) this.#socket.destroy();
+    if (this.#linger.begun) {
+      this.#linger.discard(chunk);
       return;
     }
     const isAhead = !this.#wantsBytes();
-    this.#unparsed = this.#unparsed === undefined ? chunk : Buffer.concat([this.#unparsed, chunk]);
+    this.#ahead.add(chunk);
     this.#parse();
     // A client that sends nothing ahead is never paused: that would cost two system calls per request.
-    if (isAhead || this.#unparsed !== undefined) this.#pauseUnlessWanted();
+    if (isAhead || !this.#ahead.isEmpty) this.#pauseUnlessWanted();
   }
 
   #readEnd(): void {
     this.#ended = true;
-    if (this.#lingering) this.#socket.destroy();
+    if (this.#linger.begun) this.#socket.destroy();
     else this.#parse();
   }
 
   /** Parses bytes that were read, up to the end of a request. */
   #parse(): void {
-    while (this.#unparsed !== undefined && this.#wantsBytes()) {
-      const bytes = this.#unparsed;
-      this.#unparsed = bytes.length > sliceBytes ? bytes.subarray(sliceBytes) : undefined;
-      this.#parser.parse(bytes.length > sliceBytes ? bytes.subarray(0, sliceBytes) : bytes);
+    while (this.#wantsBytes()) {
+      const slice = this.#ahead.take();
+      if (slice === undefined) break;
+      this.#parser.parse(slice);
     }
     if (this.#closing) this.#discardUnparsed();
-    else if (!this.#mayHoldUnparsed()) this.closeAfterReceived();
-    if (this.#ended && this.#unparsed === undefined && this.#wantsBytes()) {
+    else if (!this.#ahead.reserve()) this.closeAfterReceived();
+    if (this.#ended && this.#ahead.isEmpty && this.#wantsBytes()) {
       this.#parserGone = true;
       this.#parser.finish();
     }
@@ -207,15 +218,9 @@ export class Connection {
     }
   }
 
-  #mayHoldUnparsed(): boolean {
-    this.#memory.release();
-    return this.#unparsed === undefined || this.#memory.reserve(this.#unparsed.length);
-  }
-
   #discardUnparsed(): void {
-    this.#discarded ||= this.#unparsed !== undefined;
-    this.#unparsed = undefined;
-    this.#memory.release();
+    this.#discarded ||= !this.#ahead.isEmpty;
+    this.#ahead.discard();
   }
 
   /** Either the current request is incomplete, or no response is pending and the next request may come. */
@@ -225,24 +230,19 @@ export class Connection {
   }
 
   #pauseUnlessWanted(): void {
-    if (this.#lingering || this.#wantsBytes() || this.#socket.isPaused()) return;
+    if (this.#linger.begun || this.#wantsBytes() || this.#socket.isPaused()) return;
     this.#paused = true;
     this.#socket.pause();
   }
 
   #hasUnreadInput(): boolean {
-    return this.#discarded || this.#unparsed !== undefined || this.#queue.length > 0;
+    return this.#discarded || !this.#ahead.isEmpty || this.#queue.length > 0;
   }
 
   #lingeringClose(): void {
-    if (this.#lingering) return;
-    this.#lingering = true;
+    if (this.#linger.begun) return;
     this.#closing = true;
     this.#discardUnparsed();
-    const socket = this.#socket;
-    socket.end();
-    socket.resume();
-    // If the client has closed its side too, Node destroys the socket.
-    onTimeoutUnlessClosed(socket, linger.milliseconds, () => void socket.destroy());
+    this.#linger.begin();
   }
 }

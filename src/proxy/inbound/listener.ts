@@ -3,11 +3,16 @@ import { createServer as createHttpsServer, Server as HttpsServer } from 'node:h
 import type { Socket } from 'node:net';
 import type { Config } from '../../config/schema.ts';
 import type { Logger } from '../../observability/logger.ts';
-import { errorCode, isParserError } from '../../util/error-code.ts';
+import { isParserError } from '../../util/error-code.ts';
 import type { MemoryBudget } from '../memory-budget.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
 import { handshakeFailure, rememberPeer } from './handshake-failure.ts';
-import { errorForParseFailure, type ParseErrorOptions, parseErrorResponse } from './parse-error-response.ts';
+import {
+  errorForParseFailure,
+  isRequestTimeout,
+  type ParseErrorOptions,
+  parseErrorResponse,
+} from './parse-error-response.ts';
 import { methodNotAllowed } from './validate-head.ts';
 
 /** PEM texts. With `clientCa`, clients may present a certificate of that CA. */
@@ -103,15 +108,13 @@ function rejectUnparsed(server: Server, connections: ConnectionTracker, options:
   server.on('clientError', (error, socket: Socket) => {
     const failure = handshakeFailure(error, socket);
     if (failure !== undefined) options.log.handshakeFailed(failure);
-    const connection = socket.writable && isHttpError(error) ? connections.connectionOf(socket) : undefined;
-    if (connection === undefined) socket.destroy();
-    else connection.fail(error, () => parseErrorResponse(errorForParseFailure(error), options));
+    const connection = socket.writable ? connections.connectionOf(socket) : undefined;
+    const respond = (): string => parseErrorResponse(errorForParseFailure(error), options);
+    if (connection !== undefined && isParserError(error)) connection.fail(error, respond);
+    else if (connection !== undefined && isRequestTimeout(error)) connection.timeOut(error, respond);
+    // The connection was reset or its TLS handshake failed, so no response can be sent.
+    else socket.destroy();
   });
-}
-
-/** Otherwise the connection was reset or its TLS handshake failed, so no response could be sent. */
-function isHttpError(error: Error): boolean {
-  return isParserError(error) || errorCode(error) === 'ERR_HTTP_REQUEST_TIMEOUT';
 }
 
 /**

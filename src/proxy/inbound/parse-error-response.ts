@@ -27,8 +27,13 @@ export function parseErrorResponse(error: ProxyError, options: ParseErrorOptions
 
 /** For a head that is not valid HTTP or did not arrive in time. */
 export function errorForParseFailure(error: Error): ProxyError {
-  if (errorCode(error) === 'ERR_HTTP_REQUEST_TIMEOUT') {
+  if (isRequestTimeout(error)) {
     return new ProxyError('request-timeout', 'Timed out reading the request headers.');
   }
   return new ProxyError('bad-request', 'Malformed HTTP/1.1 request.');
+}
+
+/** Node's time for a request, or for its head, is over. */
+export function isRequestTimeout(error: Error): boolean {
+  return errorCode(error) === 'ERR_HTTP_REQUEST_TIMEOUT';
 }

@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { errorTable, type ProxyError } from '../../errors.ts';
 import type { RequestIdentity, ResponseResult } from '../../request-context.ts';
 import { abortResponse } from './abort-response.ts';
-import { linger } from './connection.ts';
+import { linger } from './lingering-close.ts';
 
 /** Statuses of requests that were not meant for this proxy. The connection ends with the response. */
 const closingStatuses: ReadonlySet<number> = new Set([400, 401, 405]);

@@ -2,8 +2,9 @@ import { once } from 'node:events';
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { Connection, linger } from '../../../../src/proxy/inbound/connection.ts';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Connection } from '../../../../src/proxy/inbound/connection.ts';
+import { linger } from '../../../../src/proxy/inbound/lingering-close.ts';
 import { MemoryBudget } from '../../../../src/proxy/memory-budget.ts';
 
 const broken = new Error('broken');
@@ -22,7 +23,8 @@ beforeEach(() => {
   socket.on('data', (chunk: Buffer) => parsed.push(chunk.length)).on('end', () => parsed.push(0));
   handled = [];
   budget = new MemoryBudget(1_000_000);
-  connection = new Connection(socket, (request) => handled.push(request), budget.reservation());
+  const options = { memory: budget.reservation(), headTimeout: 100 };
+  connection = new Connection(socket, (request) => handled.push(request), options);
 });
 
 /** A request on the connection, whose socket is not connected. */
@@ -257,5 +259,91 @@ describe('bytes that are not valid HTTP', () => {
     expect(first.closes()).toBe(true);
     first.response.emit('close');
     expect(handled).toEqual([first.request]);
+  });
+});
+
+describe("when Node's time for a request is over", () => {
+  const late = new Error('late');
+  const respond = jest.fn(() => 'response');
+  let write: jest.SpiedFunction<Socket['write']>;
+
+  beforeEach(() => {
+    respond.mockClear();
+    write = jest.spyOn(socket, 'write').mockReturnValue(true);
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick'] });
+  });
+  afterEach(() => {
+    jest.useRealTimers();
+  });
+
+  it('an idle connection gets a response', () => {
+    connection.timeOut(late, respond);
+    expect(write).toHaveBeenCalledWith('response');
+  });
+
+  it('the body of the current request fails', async () => {
+    const { request } = receive({ complete: false });
+    const seen = jest.fn();
+    request.on('error', seen);
+    connection.timeOut(late, respond);
+    await nextTurn();
+    expect(seen).toHaveBeenCalledWith(late);
+  });
+
+  it('a head behind a response gets its time when its turn has come', () => {
+    const { response, closes } = receive();
+    connection.timeOut(late, respond);
+    jest.advanceTimersByTime(1_000);
+    expect(closes()).toBe(false);
+    response.emit('close');
+    jest.advanceTimersByTime(99);
+    expect(respond).not.toHaveBeenCalled();
+    jest.advanceTimersByTime(1);
+    expect(write).toHaveBeenCalledWith('response');
+  });
+
+  it('a head behind a queued request waits for that too', () => {
+    const [first, second] = [receive(), receive()];
+    connection.timeOut(late, respond);
+    first.response.emit('close');
+    jest.advanceTimersByTime(1_000);
+    expect(respond).not.toHaveBeenCalled();
+    second.response.emit('close');
+    jest.advanceTimersByTime(100);
+    expect(respond).toHaveBeenCalledTimes(1);
+  });
+
+  it('a head that arrives after all is handled, and nothing is rejected later', () => {
+    const first = receive();
+    connection.timeOut(late, respond);
+    first.response.emit('close');
+    const second = receive();
+    jest.advanceTimersByTime(1_000);
+    second.response.emit('close');
+    jest.advanceTimersByTime(1_000);
+    expect(handled).toEqual([first.request, second.request]);
+    expect(respond).not.toHaveBeenCalled();
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  it('the body of a queued request is read all the same', () => {
+    const first = receive();
+    const second = receive({ complete: false });
+    connection.timeOut(late, respond);
+    expect([first.closes(), second.closes()]).toEqual([false, false]);
+    first.response.emit('close');
+    expect(handled).toEqual([first.request, second.request]);
+    second.response.emit('close');
+    jest.advanceTimersByTime(1_000);
+    expect(respond).not.toHaveBeenCalled();
+  });
+
+  it('no timer outlives the connection', () => {
+    const { response } = receive();
+    connection.timeOut(late, respond);
+    response.emit('close');
+    expect(jest.getTimerCount()).toBe(1);
+    socket.emit('close');
+    expect(jest.getTimerCount()).toBe(0);
   });
 });
