@@ -44,6 +44,9 @@ const proxies: readonly (readonly [name: string, signature: Signature, start: St
   ['nginx + njs', 4096, startNginx],
 ];
 
+/** What the CPU of the others is compared with. */
+export const isNaive = ({ name }: Way): boolean => name.startsWith('naive app');
+
 export function wayThrough(name: string, signature: Signature, proxy: Proxy): Way {
   const { path, body } = typeof signature === 'number' ? status : balance;
   const title = `${name}, ${typeof signature === 'number' ? 'RSA ' : ''}${signature}`;
