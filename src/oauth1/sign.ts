@@ -29,15 +29,15 @@ export interface Prepared {
 
 export interface Signed {
   readonly authorization: string;
-  /** The bytes to send, which are exactly the signed ones. */
-  readonly body: Buffer;
+  /** What to send, which is exactly what was signed: ASCII, so that each character is a byte. */
+  readonly body: string;
 }
 
 /** Signs a form (docs/gateway-interface.md section 5). */
 export async function sign(request: Unsigned, key: SigningKey): Promise<Signed> {
   const { body, baseString, oauth } = prepare(request);
   const signature = await methods[request.signatureMethod].sign(baseString, key, '');
-  return { authorization: authorizationHeader(oauth, signature), body: Buffer.from(body) };
+  return { authorization: authorizationHeader(oauth, signature), body };
 }
 
 /**

@@ -187,7 +187,7 @@ class SlowSigner extends SigningPool {
     if (key.kind === 'private_key') await this.#time.wait(this.#random.int(0, 20));
     const [[, id] = ['', '']] = request.form;
     const path = request.url.pathname;
-    return { authorization: `${nameOf(key)} ${path}`, body: Buffer.from(id) };
+    return { authorization: `${nameOf(key)} ${path}`, body: id };
   }
 }
 
@@ -195,7 +195,7 @@ function upstreamOf({ headers, body }: SignedHttpRequest, timeout: number): Upst
   const [key = '', path] = (headers['Authorization'] ?? '').split(' ');
   const operation = operationNames.find((name) => targets[name] === `/sandbox${path}`);
   if (operation === undefined) throw new TypeError('an unknown target');
-  return { request: Number(body.toString()), operation, key, timeout };
+  return { request: Number(body), operation, key, timeout };
 }
 
 const none = (): void => {};

@@ -13,7 +13,7 @@ import { listen } from '../../../support/listening.ts';
 const signed: SignedHttpRequest = {
   url: new URL('http://127.0.0.1:1/gw/api'),
   headers: { Host: 'gateway.example', 'Content-Length': '3' },
-  body: Buffer.from('a=b'),
+  body: 'a=b',
 };
 
 function create(): UpstreamRequest {
