@@ -5,11 +5,11 @@ import { bearerToken, tokenDigest } from './bearer-token.ts';
  * Whether an `Authorization` header has the token with this digest: as a bearer token, or, for browsers, as the password
  * of HTTP Basic (RFC 7617) with any user name. Compares in constant time.
  *
- * @param tokenSha256 hex
+ * @param tokenSha256 64 lowercase hex digits
  */
 export function presentsToken(authorization: string | undefined, tokenSha256: string): boolean {
   const token = bearerToken(authorization)?.token ?? basicPassword(authorization);
-  return token !== undefined && timingSafeEqual(tokenDigest(token), Buffer.from(tokenSha256, 'hex'));
+  return token !== undefined && timingSafeEqual(Buffer.from(tokenDigest(token)), Buffer.from(tokenSha256));
 }
 
 /** Everything after the first colon: a user name has none. */

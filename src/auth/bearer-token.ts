@@ -11,11 +11,11 @@ export function bearerToken(authorization = ''): { readonly token?: string } | u
 }
 
 /** The first 8 hex digits of a token's digest: enough to find it in the configuration, too few to guess it. */
-export function shortHash(digest: Buffer): string {
-  return digest.toString('hex').slice(0, 8);
+export function shortHash(digest: string): string {
+  return digest.slice(0, 8);
 }
 
-/** What the configuration has as `tokenSha256`. */
-export function tokenDigest(token: string): Buffer {
-  return hash('sha256', token, 'buffer');
+/** What the configuration has as `tokenSha256`, in hex. */
+export function tokenDigest(token: string): string {
+  return hash('sha256', token);
 }

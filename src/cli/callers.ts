@@ -52,7 +52,7 @@ export async function callers([name = '--help', ...argv]: readonly string[], io:
 
 /** The token is the first line of the output, so that a script can take it from there. */
 function printToken(token: string, caller: string | undefined, io: Io): void {
-  const credential = `tokenSha256: ${tokenDigest(token).toString('hex')}`;
+  const credential = `tokenSha256: ${tokenDigest(token)}`;
   io.err('Token for the client, shown only once (Authorization: Bearer TOKEN):');
   io.out(token);
   io.err(`For the configuration, ${caller === undefined ? "in the caller's credentials" : 'in callers'}:`);

@@ -3,7 +3,7 @@ import { presentsToken } from '../../../src/auth/admin-token.ts';
 import { tokenDigest } from '../../../src/auth/bearer-token.ts';
 
 const token = 'a-token.with~signs+/0815=';
-const digest = tokenDigest(token).toString('hex');
+const digest = tokenDigest(token);
 const basic = (text: string): string => `Basic ${Buffer.from(text).toString('base64')}`;
 
 describe('the token', () => {
@@ -18,7 +18,7 @@ describe('the token', () => {
 
   it('may have a colon as a password', () => {
     const withColon = 'a:b:c';
-    expect(presentsToken(basic(`x:${withColon}`), tokenDigest(withColon).toString('hex'))).toBe(true);
+    expect(presentsToken(basic(`x:${withColon}`), tokenDigest(withColon))).toBe(true);
   });
 
   it.each([
