@@ -1,10 +1,10 @@
-import { type DestinationStream, type LoggerOptions, pino, stdTimeFunctions } from 'pino';
 import type { RequestContext, RequestIdentity } from '../request-context.ts';
 import { safeStackFrames } from './stack-trace.ts';
 
 type LineLevel = 'info' | 'warn' | 'error';
 
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
+const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
+export type LogLevel = (typeof logLevels)[number];
 
 /** What a client sent instead of the end of a TLS handshake: plain HTTP, or an alert (RFC 8446 section 6.2). */
 export type HandshakeFailureCause =
@@ -78,30 +78,29 @@ export type DebugFields = Readonly<
 export type LogFields = Readonly<Record<string, string | number | boolean>>;
 
 /** Where lines go. */
-export interface LogStream extends DestinationStream {
+export interface LogStream {
+  /** @param line ends with a line feed */
+  readonly write: (line: string) => void;
   /** The lines so far must not wait for further ones. */
   readonly hurry?: () => void;
 }
 
-/** @param destination never pino's own: on a full disk it would block and keep the process from exiting */
+/** Every field is chosen here: `JSON.stringify` does what remains for a log library, in less than half the time. */
 export function createLogger(level: LogLevel, destination: LogStream): Logger {
-  const options: LoggerOptions = {
-    level,
-    base: null,
-    timestamp: stdTimeFunctions.isoTime,
-    formatters: { level: (label) => ({ level: label }) },
-  };
-  const logger = pino(options, destination);
-  const write = (lineLevel: LineLevel, fields: object, message: string): void => {
-    logger[lineLevel](fields, message);
+  const isWritten = (lineLevel: LogLevel): boolean =>
+    logLevels.indexOf(lineLevel) >= logLevels.indexOf(level);
+  const append = (line: Line): void => destination.write(`${JSON.stringify(line)}\n`);
+  const write = (lineLevel: LineLevel, fields: object, msg: string): void => {
+    if (!isWritten(lineLevel)) return;
+    append({ level: lineLevel, time: now(), ...fields, msg });
     destination.hurry?.();
   };
   return {
     requestFinished(context) {
       const lineLevel = levelOf(context);
-      if (lineLevel === 'info' && context.readOnly !== false)
-        logger.info(fieldsOf(context), 'request completed');
-      else write(lineLevel, fieldsOf(context), 'request completed');
+      if (!isWritten(lineLevel)) return;
+      append(requestLine(lineLevel, context));
+      if (lineLevel !== 'info' || context.readOnly === false) destination.hurry?.();
     },
     handshakeFailed: ({ cause, peer }) => write('warn', { cause, peer }, 'TLS handshake failed'),
     internalError: ({ id, traceId }, error) =>
@@ -109,9 +108,24 @@ export function createLogger(level: LogLevel, destination: LogStream): Logger {
     crash: (origin, error) => write('error', { origin, ...describe(error) }, 'uncaught exception, exiting'),
     message: (messageLevel, message, fields = {}) => write(messageLevel, fields, message),
     ...(level === 'debug'
-      ? { debug: (message: string, fields: DebugFields) => logger.debug(allowed(fields), message) }
+      ? {
+          debug: (msg: string, fields: DebugFields) =>
+            append({ level: 'debug', time: now(), ...allowed(fields), msg }),
+        }
       : {}),
   };
+}
+
+/** What every line has, beside its own fields. */
+interface Line {
+  readonly level: LogLevel;
+  readonly time: string;
+  readonly msg: string;
+}
+
+/** RFC 3339, in UTC, with milliseconds. */
+function now(): string {
+  return new Date().toISOString();
 }
 
 /** TypeScript does not reject additional fields of a variable, so they are removed at run time. */
@@ -127,10 +141,12 @@ function levelOf({ outcome, reason, status, gatewayStatus }: RequestContext): Li
   return 'info';
 }
 
-/** The allow-list. pino leaves out what is `undefined`. */
-function fieldsOf(context: RequestContext): Record<string, string | number | undefined> {
+/** The allow-list. What is `undefined` is not in the line. */
+function requestLine(level: LineLevel, context: RequestContext): Line {
   const { durations } = context;
-  return {
+  const line = {
+    level,
+    time: now(),
     requestId: context.id,
     callerRequestId: context.callerRequestId,
     traceId: context.traceId,
@@ -154,17 +170,17 @@ function fieldsOf(context: RequestContext): Record<string, string | number | und
     signMs: milliseconds(durations.sign),
     gatewayMs: milliseconds(durations.gateway),
     serialNumber: context.serialNumber,
-    ...rejectionFieldsOf(context),
+    msg: 'request completed',
   };
+  // A copy of every line would cost as much as its JSON.
+  return context.rejected === undefined ? line : { ...line, ...rejectionFieldsOf(context, context.rejected) };
 }
 
 /** Where to look for a client whose request was rejected. Replaces the fields of the same name above. */
-function rejectionFieldsOf({
-  environment,
-  operation,
-  rejected,
-}: RequestContext): Record<string, string | undefined> {
-  if (rejected === undefined) return {};
+function rejectionFieldsOf(
+  { environment, operation }: RequestContext,
+  rejected: NonNullable<RequestContext['rejected']>,
+): Record<string, string | undefined> {
   return {
     environment: environment ?? rejected.environment,
     operation: operation ?? rejected.operation,

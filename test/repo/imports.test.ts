@@ -95,7 +95,6 @@ const importers: Readonly<Record<string, readonly RegExp[]>> = {
   'lru-cache': [/^src\/keys\//, /^src\/proxy\/outbound\/canary\.ts$/],
   'node-vault': [/^src\/keys\/vault\/client\.ts$/],
   'prom-client': [/^src\/observability\//],
-  pino: [/^src\/observability\/logger\.ts$/],
   yaml: [/^src\/config\//],
   zod: [
     /^src\/config\//,
