@@ -19,7 +19,7 @@ export const percent = (share: number): string => `${Math.round(share * 100)} %`
 
 /**
  * The round in which the machine signed most, since only what comes from one round can be compared. Other guests of its
- * host slow it down, and no counter of its own shows that.
+ * host slow it down, which none of its counters shows.
  */
 export function leastDisturbed(rounds: readonly Round[]): Round {
   return rounds.reduce((least, round) => (signing(round, 4096) > signing(least, 4096) ? round : least));
