@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { measureGrowth } from './growth.ts';
 import { maxWarmUp, warmUp } from './measure.ts';
 import { hasNginx, type Proxy } from './proxies.ts';
-import { chart, leastDisturbed, report } from './report.ts';
+import { chart, report } from './report.ts';
 import { measureRound, type Round } from './round.ts';
 import { startUpstream } from './upstream.ts';
 import { startWays, verifyWay } from './ways.ts';
@@ -59,8 +59,7 @@ try {
   } else {
     const measured = await measureRounds();
     publish('ways', report(measured, seconds));
-    if (values['write-docs'])
-      writeFileSync(new URL('performance.svg', page), chart(leastDisturbed(measured)));
+    if (values['write-docs']) writeFileSync(new URL('performance.svg', page), chart(measured));
   }
 } finally {
   await upstream.stop();

@@ -17,46 +17,53 @@ export function figure(value = Number.NaN): string {
 
 export const percent = (share: number): string => `${Math.round(share * 100)} %`;
 
-/**
- * The round in which the machine signed most, since only what comes from one round can be compared. Other guests of its
- * host slow it down, which none of its counters shows.
- */
-export function leastDisturbed(rounds: readonly Round[]): Round {
-  return rounds.reduce((least, round) => (signing(round, 4096) > signing(least, 4096) ? round : least));
+type Value = (round: Round) => number | undefined;
+
+/** The median of the rounds that have the value; a disturbance of the machine hits some rounds, or parts of them. */
+function median(rounds: readonly Round[], value: Value): number | undefined {
+  const sorted = rounds
+    .flatMap((round) => value(round) ?? [])
+    .filter(Number.isFinite)
+    .sort((a, b) => a - b);
+  const middle = (sorted.length - 1) / 2;
+  const [low, high] = [sorted[Math.floor(middle)], sorted[Math.ceil(middle)]];
+  return low === undefined || high === undefined ? undefined : (low + high) / 2;
 }
 
-/** Signatures/s of the machine with nothing else to do; 0 if that was not measured. */
-function signing({ rows }: Round, bits: KeyBits): number {
-  return rows.find(({ way }) => way.signature === bits)?.reference ?? 0;
-}
+const inEach = (rounds: readonly Round[], value: Value): string =>
+  rounds.map((round) => figure(value(round))).join(' ');
 
 export function report(rounds: readonly Round[], seconds: number): string {
-  const best = leastDisturbed(rounds);
-  const rows = best.rows.map((row, at) => ({
-    way: row.way.name,
-    'requests/s': figure(row.rate),
-    'CPU, µs': figure(row.way.proxy && row.cpu),
-    'at 500/s': figure(row.way.proxy && row.cpu && row.paced?.cpu),
-    ratio: figure(ratioOf(row)),
-    'in each round': inEach(rounds, ({ rows }) => ratioOf(rows[at])),
-    'p50, p99, ms': `${figure(row.p50)}, ${figure(row.p99)}`,
-    'at 500/s, ms': `${figure(row.paced?.p50)}, ${figure(row.paced?.p99)}`,
-    'idle, MB': figure(row.way.proxy?.idleMemory),
-    'loaded, MB': figure(row.way.proxy && row.memory),
-    'start, s': figure(row.way.proxy?.startTime),
-  }));
+  const rows = rounds[0]?.rows.map(({ way }, at) => {
+    const of = (value: (row: Row) => number | undefined): string =>
+      figure(median(rounds, ({ rows }) => rows[at] && value(rows[at])));
+    return {
+      way: way.name,
+      'requests/s': of(({ rate }) => rate),
+      'CPU, µs': of(({ cpu }) => way.proxy && cpu),
+      'at 500/s': of(({ cpu, paced }) => way.proxy && cpu && paced?.cpu),
+      ratio: of(ratioOf),
+      'in each round': inEach(rounds, ({ rows }) => ratioOf(rows[at])),
+      'p50, p99, ms': `${of(({ p50 }) => p50)}, ${of(({ p99 }) => p99)}`,
+      'at 500/s, ms': `${of(({ paced }) => paced?.p50)}, ${of(({ paced }) => paced?.p99)}`,
+      'idle, MB': figure(way.proxy?.idleMemory),
+      'loaded, MB': of(({ memory }) => way.proxy && memory),
+      'start, s': figure(way.proxy?.startTime),
+    };
+  });
   const shares = rounds.map(({ disturbance }) => percent(Math.max(0, disturbance))).join(', ');
+  const signing = (bits: KeyBits): string => {
+    const value: Value = ({ rows }) => rows.find(({ way }) => way.signature === bits)?.reference;
+    return `${figure(median(rounds, value))}/s with RSA ${bits} (in each round: ${inEach(rounds, value)})`;
+  };
   const { openssl, node } = process.versions;
   return `${cpus().length} cores (${cpus()[0]?.model}), Node ${node}, OpenSSL ${openssl}; rounds: ${rounds.length}, ${seconds} s per
-figure. Other processes and the hypervisor used ${shares} of the CPU. With nothing else to do, the machine
-signs ${figure(signing(best, 2048))}/s with RSA 2048 (in each round: ${inEach(rounds, (round) => signing(round, 2048))}) and ${figure(signing(best, 4096))}/s
-with RSA 4096 (${inEach(rounds, (round) => signing(round, 4096))}).
+figure. Other processes and the hypervisor used ${shares} of the CPU. With nothing else to do, the machine signs
+${signing(2048)} and
+${signing(4096)}.
 
-${table(rows)}`;
+${table(rows ?? [])}`;
 }
-
-const inEach = (rounds: readonly Round[], value: (round: Round) => number | undefined): string =>
-  rounds.map((round) => figure(value(round))).join(' ');
 
 const isRsa = ({ way }: Row): boolean => typeof way.signature === 'number';
 
@@ -68,7 +75,7 @@ function ratioOf(row: Row | undefined): number | undefined {
 }
 
 /** The ratios as bars, in SVG. */
-export function chart(round: Round): string {
+export function chart(rounds: readonly Round[]): string {
   const lines: string[] = [];
   const write = (x: number, text: string, style = ''): number =>
     lines.push(`<text x="${x}" y="${y + 14}" ${style}>${text}</text>`);
@@ -78,9 +85,9 @@ export function chart(round: Round): string {
       ? 'Requests/s. What the machine can sign is 1: more is better'
       : 'CPU per request at 500/s. The naive app is 1: less is better';
     write(250, caption, 'font-weight="600"');
-    for (const row of round.rows.filter((row) => isRsa(row) === rsa)) {
-      const ratio = ratioOf(row);
-      if (ratio === undefined) continue;
+    for (const [at, row] of (rounds[0]?.rows ?? []).entries()) {
+      const ratio = median(rounds, ({ rows }) => ratioOf(rows[at]));
+      if (ratio === undefined || isRsa(row) !== rsa) continue;
       y += 24;
       const end = 250 + Math.round(ratio * 150);
       const fill = row.way.name.startsWith('Countersign') ? '#2a78d6' : '#98a2ae';
