@@ -90,7 +90,7 @@ function tokenFinder(callers: readonly CallerConfig[]): (token: string) => Authe
       byDigest.set(digest, { caller, credential: { kind: 'token', tokenHash: shortHash(digest) } });
     }
   }
-  // How long that takes depends on the digest, and no one can choose a token by its digest.
+  // The time of a lookup can at most disclose a digest, and no token follows from its digest.
   return (token) => byDigest.get(tokenDigest(token));
 }
 

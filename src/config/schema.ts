@@ -29,7 +29,9 @@ const tls = z.strictObject({
 });
 
 const listenerTimeouts = z.strictObject({
-  headers: timeout('10s').describe('Maximum time to receive the request headers, from the first byte.'),
+  headers: timeout('10s').describe(
+    'Maximum time to receive the request headers, from the first byte or the end of the response before.',
+  ),
   body: timeout('10s').describe(
     'Maximum time to receive the body; also the time the client has to read the response.',
   ),

@@ -133,14 +133,16 @@ export class Connection {
   }
 
   /**
-   * Node's time for the request that is being parsed is over. The body of a queued one has that of the handler instead.
+   * Node's time for the request that is being parsed is over. The handler limits that of a queued one's body.
    *
    * @param respond as for {@link fail}
    */
   timeOut(error: Error, respond: () => string): void {
     const last = this.#last();
-    if (last === undefined || (last === this.#current && !last.request.complete)) this.fail(error, respond);
-    else if (last.request.complete) this.#lateHead.set(() => this.fail(error, respond));
+    const reject = (): void => this.fail(error, respond);
+    if (last === undefined) this.#lateHead.rejectInTime(reject);
+    else if (last.request.complete) this.#lateHead.waitForTurn(reject);
+    else if (last === this.#current) reject();
   }
 
   #begin(received: Received): void {
@@ -168,7 +170,7 @@ export class Connection {
 
   #parseNext(): void {
     this.#parse();
-    if (this.#current === undefined) this.#lateHead.startTimer();
+    if (this.#current === undefined) this.#lateHead.beginTurn();
   }
 
   /** The rest of its body, or the end of the connection, may have arrived meanwhile. */

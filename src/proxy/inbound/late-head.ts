@@ -1,11 +1,13 @@
 import type { Socket } from 'node:net';
 
 /**
- * A head of which the beginning was parsed behind a pending response, until Node's time for it was over. Its rest may be
- * unread because of us, so it gets its time when its turn has come.
+ * A head whose time is over by Node's clock, which began to run when its first bytes were parsed behind a pending
+ * response. Its rest may be unread because of us, so its time begins when its turn has come.
  */
 export class LateHead {
   readonly #timeout: number;
+  /** When the last response ended, in milliseconds of a monotonic clock. */
+  #turn = Number.NEGATIVE_INFINITY;
   #reject: (() => void) | undefined;
   #timer: NodeJS.Timeout | undefined;
 
@@ -15,14 +17,22 @@ export class LateHead {
     socket.once('close', () => this.clear());
   }
 
-  /** @param reject called if the rest does not come in time */
-  set(reject: () => void): void {
+  /** A response is still pending before it. */
+  waitForTurn(reject: () => void): void {
     this.#reject = reject;
   }
 
-  /** Its turn has come, if there is one. */
-  startTimer(): void {
-    if (this.#reject !== undefined) this.#timer = setTimeout(this.#reject, this.#timeout);
+  /** It is the turn of the next head. */
+  beginTurn(): void {
+    this.#turn = performance.now();
+    if (this.#reject !== undefined) this.rejectInTime(this.#reject);
+  }
+
+  /** Rejects it when its time is over, which may be now. */
+  rejectInTime(reject: () => void): void {
+    const left = this.#turn + this.#timeout - performance.now();
+    if (left > 0) this.#timer = setTimeout(reject, left);
+    else reject();
   }
 
   /** It has come, or never will. */

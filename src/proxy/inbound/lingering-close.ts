@@ -18,12 +18,13 @@ export class LingeringClose {
     return this.#begun;
   }
 
-  /** If the client has closed its side too, Node destroys the socket. */
+  /** Ends our side, and reads what the client still sends. */
   begin(): void {
     this.#begun = true;
     const socket = this.#socket;
     socket.end();
     socket.resume();
+    // If the client has closed its side too, Node destroys the socket.
     onTimeoutUnlessClosed(socket, linger.milliseconds, () => void socket.destroy());
   }
 

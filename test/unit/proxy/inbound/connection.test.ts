@@ -313,6 +313,23 @@ describe("when Node's time for a request is over", () => {
     expect(respond).toHaveBeenCalledTimes(1);
   });
 
+  it('a head whose turn has just come gets the rest of its time', () => {
+    receive().response.emit('close');
+    jest.advanceTimersByTime(30);
+    connection.timeOut(late, respond);
+    jest.advanceTimersByTime(69);
+    expect(respond).not.toHaveBeenCalled();
+    jest.advanceTimersByTime(1);
+    expect(write).toHaveBeenCalledWith('response');
+  });
+
+  it('a head that began long after the response before is rejected', () => {
+    receive().response.emit('close');
+    jest.advanceTimersByTime(100);
+    connection.timeOut(late, respond);
+    expect(write).toHaveBeenCalledWith('response');
+  });
+
   it('a head that arrives after all is handled, and nothing is rejected later', () => {
     const first = receive();
     connection.timeOut(late, respond);
