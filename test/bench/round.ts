@@ -2,7 +2,7 @@ import { type KeyObject, sign } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { promisify } from 'node:util';
 import { privateKeyOf } from '../support/vectors.ts';
-import { type Measurement, measure, watchOthers } from './measure.ts';
+import { type Load, type Measurement, measure, watchOthers } from './measure.ts';
 import type { KeyBits } from './proxies.ts';
 import { isNaive, type Way, wayThrough } from './ways.ts';
 
@@ -23,48 +23,39 @@ export interface Round {
   readonly disturbance: number;
 }
 
-type AtRate = Pick<Row, 'paced' | 'reference'>;
-
 export async function measureRound(ways: readonly Way[], seconds: number): Promise<Round> {
   const full = { seconds, connections: 32 };
   const paced = { seconds, connections: 50, rate: 500 };
   const disturbance = watchOthers();
-  const pairs = await measurePairs(ways, (way) => measure(way, paced));
+  const naive = ways.find(isNaive);
+  const rsa = ways.find(({ name }) => name === 'Countersign, RSA 4096');
+  if (naive === undefined || rsa?.proxy === undefined) throw new TypeError('a way is missing');
   const rows: Row[] = [];
   for (const way of ways) {
-    if (typeof way.signature !== 'number') {
-      rows.push({ way, ...(await measure(way, full)), ...pairs.get(way) });
+    if (way === naive) continue;
+    if (typeof way.signature === 'number') {
+      rows.push(await measureRsa(way, way.signature, full, paced));
       continue;
     }
-    const before = await signingRate(way.signature, seconds / 2);
-    const row = { way, ...(await measure(way, full)) };
-    const reference = (before + (await signingRate(way.signature, seconds / 2))) / 2;
-    const isFast = row.rate > 1.3 * paced.rate;
-    rows.push({ ...row, reference, ...(isFast ? { paced: await measure(way, paced) } : {}) });
+    // Both in turn before both at once: a process that was idle for a minute has to warm up again.
+    const [naiveRow, row] = [await measure(naive, full), await measure(way, full)];
+    const [beside, atRate] = await Promise.all([measure(naive, paced), measure(way, paced)]);
+    if (way.name === 'Countersign, HMAC')
+      rows.push({ way: naive, ...naiveRow, paced: beside, reference: beside.cpu });
+    rows.push({ way, ...row, paced: atRate, reference: beside.cpu });
   }
-  const rsa = ways.find(({ name }) => name === 'Countersign, RSA 4096');
-  if (rsa?.proxy === undefined) throw new TypeError('Countersign is not among the ways');
   const hmac = wayThrough('Countersign', 'HMAC', rsa.proxy);
   const [beside] = await Promise.all([measure(hmac, paced), measure(rsa, full)]);
   rows.push({ way: { ...hmac, name: 'Countersign, HMAC beside RSA 4096' }, paced: beside });
   return { rows, disturbance: disturbance() };
 }
 
-/** Measures each way without RSA beside the naive app: what disturbs one disturbs the other. */
-async function measurePairs(
-  ways: readonly Way[],
-  measureAtRate: (way: Way) => Promise<Measurement>,
-): Promise<Map<Way, AtRate>> {
-  const naive = ways.find(isNaive);
-  if (naive === undefined) throw new TypeError('the naive app is not among the ways');
-  const pairs = new Map<Way, AtRate>();
-  for (const way of ways) {
-    if (way === naive || typeof way.signature === 'number') continue;
-    const [paced, beside] = await Promise.all([measureAtRate(way), measureAtRate(naive)]);
-    pairs.set(way, { paced, reference: beside.cpu });
-    if (way.name === 'Countersign, HMAC') pairs.set(naive, { paced: beside, reference: beside.cpu });
-  }
-  return pairs;
+async function measureRsa(way: Way, bits: KeyBits, full: Load, paced: Load & { rate: number }): Promise<Row> {
+  const before = await signingRate(bits, full.seconds / 2);
+  const row = { way, ...(await measure(way, full)) };
+  const reference = (before + (await signingRate(bits, full.seconds / 2))) / 2;
+  const isFast = row.rate > 1.3 * paced.rate;
+  return { ...row, reference, ...(isFast ? { paced: await measure(way, paced) } : {}) };
 }
 
 /** Signatures/s that `crypto.sign` makes on the four threads of libuv's pool. */
