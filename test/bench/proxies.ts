@@ -79,9 +79,9 @@ export async function startCountersign(
   return started(child, `http://127.0.0.1:${port}/sandbox`, close);
 }
 
-/** A caller that may do everything. */
+/** A caller that may do everything. In YAML, a grant that all share would be an alias for each. */
 export function callerOf(name: string, secret: string) {
-  return { name, credentials: [tokenCredential(secret)], allow: [everything] };
+  return { name, credentials: [tokenCredential(secret)], allow: [structuredClone(everything)] };
 }
 
 async function started(child: ChildProcess, url: string, stop: () => unknown): Promise<Proxy> {
