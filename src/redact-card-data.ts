@@ -86,6 +86,8 @@ const zero = 0x30;
  * is a card number; what need not be readable is redacted without the check digit, mistyped numbers included.
  */
 export function holdsCardNumber(text: string): boolean {
+  // Most texts are a login, and each search with `matchAll` compiles its expression again.
+  if (text.length < minDigits) return false;
   for (const [run] of text.matchAll(/\d(?:[._~@-]*\d){12,}/g)) {
     const groups = run.split(/\D+/);
     if (groups.some((_, first) => isCardNumberFrom(first, groups))) return true;

@@ -1,7 +1,13 @@
-import type { Agent, ClientRequest } from 'node:http';
+import { type Agent, ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
 
+/** The options with which a request was made. */
+const requested: unique symbol = Symbol('requested');
+
 declare module 'node:http' {
+  interface ClientRequest {
+    [requested]: object;
+  }
   interface Agent {
     /** Assigns a request to a connection. Undocumented, but the method that other agents override too. */
     addRequest(request: ClientRequest, options: object): void;
@@ -25,34 +31,42 @@ export function guardReuse(agent: Agent): Agent {
     if (received.has(socket)) received.set(socket, bytesReceived(socket));
   });
   const addRequest = agent.addRequest.bind(agent);
-  agent.addRequest = (request, options) => watch(request, received, () => addRequest(request, options));
+  const onSocket = guardedOnSocket(received, (request) => addRequest(request, request[requested]));
+  agent.addRequest = (request, options) => {
+    Object.assign(request, { onSocket, [requested]: options });
+    addRequest(request, options);
+  };
   return agent;
 }
 
-/** @param enqueue makes the agent assign a pooled or a new connection to the request */
-function watch(request: ClientRequest, received: WeakMap<Socket, number>, enqueue: () => void): void {
-  const assign = request.onSocket.bind(request);
+/**
+ * Replaces `ClientRequest.onSocket`. One function for all requests: with a closure as a property of each, 1 MB instead
+ * of 0.3 MB outlived each of V8's collections of young objects, which was 5 % of the CPU of a request.
+ *
+ * @param enqueue makes the agent assign another pooled or a new connection to the request
+ */
+function guardedOnSocket(received: WeakMap<Socket, number>, enqueue: (request: ClientRequest) => void) {
   // If the connection failed, Node passes an error instead of a socket.
-  request.onSocket = (...values) => {
+  return function onSocket(this: ClientRequest, ...values: Parameters<ClientRequest['onSocket']>): void {
     const [socket] = values;
+    const assign = (): void => ClientRequest.prototype.onSocket.apply(this, values);
     const before = received.get(socket);
     if (before === undefined) {
       if (typeof socket === 'object') received.set(socket, 0);
-      Reflect.apply(assign, undefined, values);
+      assign();
       return;
     }
     afterPoll(socket, () => {
       if (isUsable(socket) && bytesReceived(socket) === before) {
-        request.reusedSocket = true;
-        Reflect.apply(assign, undefined, values);
+        this.reusedSocket = true;
+        assign();
       } else {
         socket.destroy();
-        request.reusedSocket = false;
-        enqueue();
+        this.reusedSocket = false;
+        enqueue(this);
       }
     });
   };
-  enqueue();
 }
 
 /**

@@ -10,7 +10,7 @@ const status = 'type=status-response\n&status=approved\n&amount=10.42\n&currency
 export async function startUpstream() {
   let last: ReceivedRequest | undefined;
   // Longer than nginx keeps idle connections (60 s): it fails a request on a connection that ends at that moment.
-  const server = createServer({ keepAliveTimeout: 120_000 }, (request, response) => {
+  const server = createServer({ keepAliveTimeout: 900_000 }, (request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {

@@ -15,7 +15,7 @@ export interface SignedHttpRequest {
 }
 
 export interface UpstreamRequestOptions {
-  /** Milliseconds until the connection is established. */
+  /** Milliseconds for a new connection until it is established. */
   readonly connect: number;
   /** Milliseconds until the response is complete. */
   readonly total: number;
@@ -76,7 +76,8 @@ export class UpstreamRequest {
   readonly #resolve: (response: GatewayResponse) => void;
   readonly #reject: (failure: UpstreamError) => void;
   readonly #onConnected: (() => void) | undefined;
-  readonly #connectTimer: NodeJS.Timeout;
+  readonly #connectTimeout: number;
+  #connectTimer: NodeJS.Timeout | undefined;
   readonly #totalTimer: NodeJS.Timeout;
   #connected = false;
   #inHandshake = false;
@@ -94,7 +95,7 @@ export class UpstreamRequest {
     this.detachedRequest = new DetachedRequest(signed, this);
     this.detachedResponse = new ServerResponse(this.detachedRequest);
     this.#onConnected = onConnected;
-    this.#connectTimer = setTimeout(() => this.#fail('gateway-unreachable', 'timeout'), connect);
+    this.#connectTimeout = connect;
     this.#totalTimer = setTimeout(() => this.#fail('gateway-timeout', 'timeout'), total);
   }
 
@@ -108,6 +109,8 @@ export class UpstreamRequest {
     const { socket } = request;
     // Unless the socket is provably still connecting, the request may be written immediately.
     if (this.#pooled || socket === null || !socket.connecting) return this.#connect();
+    const timedOut = (): void => this.#fail('gateway-unreachable', 'timeout');
+    this.#connectTimer = setTimeout(timedOut, this.#connectTimeout);
     if (!(socket instanceof TLSSocket)) return void socket.once('connect', () => this.#connect());
     socket.once('connect', () => {
       this.#inHandshake = true;
