@@ -6,7 +6,7 @@ import { hasNginx, type Proxy } from './proxies.ts';
 import { chart, report } from './report.ts';
 import { measureRound, type Round } from './round.ts';
 import { startUpstream } from './upstream.ts';
-import { startWays, verifyWay } from './ways.ts';
+import { startWays, verifyWay, warmUpWay } from './ways.ts';
 
 const usage = `Usage: npm run bench -- [options]
 
@@ -20,7 +20,7 @@ is left out where Debian's packages nginx and libnginx-mod-http-js are not insta
 
 const flag = { type: 'boolean', default: false } as const;
 const { values } = parseArgs({ options: { quick: flag, growth: flag, 'write-docs': flag, help: flag } });
-const [warmUpRequests, rounds, seconds] = values.quick ? [0, 1, 1] : [60_000, 5, 5];
+const [warmUpRequests, rounds, seconds] = values.quick ? [0, 1, 1] : [100_000, 5, 5];
 const page = new URL('../../docs/performance.md', import.meta.url);
 const upstream = await startUpstream();
 
@@ -30,7 +30,7 @@ async function measureRounds(): Promise<Round[]> {
     const ways = await startWays(upstream.url, running);
     for (const way of ways) console.log(`${way.name}: verified ${await verifyWay(way, upstream)}`);
     if (!hasNginx) console.log('nginx + njs: not installed');
-    for (const way of ways) await warmUp(way, warmUpRequests, maxWarmUp);
+    for (const way of ways) await warmUp(warmUpWay(way), warmUpRequests, maxWarmUp);
     const measured: Round[] = [];
     while (measured.length < rounds) measured.push(await measureRound(ways, seconds));
     return measured;

@@ -41,8 +41,8 @@ export async function measure({ proxy, url, body }: Way, load: Load): Promise<Me
   return { ...result, cpu, memory: sum(pids.map(residentMemory)) };
 }
 
-/** Seconds: a way that signs with RSA takes minutes for the requests of a warm-up. */
-export const maxWarmUp = 30;
+/** Seconds, for what is too slow for the requests of a warm-up. */
+export const maxWarmUp = 60;
 
 /**
  * Sends so many requests, or as many as the way can in that time. V8 compiles what is hot for tens of thousands of

@@ -41,9 +41,11 @@ export function report(rounds: readonly Round[], seconds: number): string {
       way: way.name,
       'requests/s': of(({ rate }) => rate),
       'CPU, µs': of(({ cpu }) => way.proxy && cpu),
-      'at 500/s': of(({ cpu, paced }) => way.proxy && cpu && paced?.cpu),
       ratio: of(ratioOf),
       'in each round': inEach(rounds, ({ rows }) => ratioOf(rows[at])),
+      'CPU at 500/s, µs': of(({ cpu, paced }) => way.proxy && cpu && paced?.cpu),
+      'ratio at 500/s': of(pacedRatioOf),
+      'in each': inEach(rounds, ({ rows }) => pacedRatioOf(rows[at])),
       'p50, p99, ms': `${of(({ p50 }) => p50)}, ${of(({ p99 }) => p99)}`,
       'at 500/s, ms': `${of(({ paced }) => paced?.p50)}, ${of(({ paced }) => paced?.p99)}`,
       'idle, MB': figure(way.proxy?.idleMemory),
@@ -67,11 +69,16 @@ ${table(rows ?? [])}`;
 
 const isRsa = ({ way }: Row): boolean => typeof way.signature === 'number';
 
-/** RSA: requests/s to the signatures/s of the idle machine. Otherwise: CPU at 500/s to that of the naive app. */
+/** RSA: requests/s to the signatures/s of the idle machine. Otherwise: CPU to that of the naive app. */
 function ratioOf(row: Row | undefined): number | undefined {
   if (row?.way.proxy === undefined || row.reference === undefined) return undefined;
-  const value = isRsa(row) ? row.rate : row.paced?.cpu;
+  const value = isRsa(row) ? row.rate : row.cpu;
   return value && value / row.reference;
+}
+
+function pacedRatioOf(row: Row | undefined): number | undefined {
+  if (row?.way.proxy === undefined || row.pacedReference === undefined) return undefined;
+  return row.paced && row.paced.cpu / row.pacedReference;
 }
 
 /** The ratios as bars, in SVG. */
@@ -86,7 +93,7 @@ export function chart(rounds: readonly Round[]): string {
       : 'CPU per request at 500/s. The naive app is 1: less is better';
     write(250, caption, 'font-weight="600"');
     for (const [at, row] of (rounds[0]?.rows ?? []).entries()) {
-      const ratio = median(rounds, ({ rows }) => ratioOf(rows[at]));
+      const ratio = median(rounds, ({ rows }) => (rsa ? ratioOf : pacedRatioOf)(rows[at]));
       if (ratio === undefined || isRsa(row) !== rsa) continue;
       y += 24;
       const end = 250 + Math.round(ratio * 150);

@@ -11,10 +11,12 @@ export interface Row extends Partial<Measurement> {
   /** At 500 requests/s, if the way is fast enough; the rest is with 32 connections that always wait for a response. */
   readonly paced?: Measurement;
   /**
-   * What was measured at the same time, for the ratio. RSA: signatures/s of the machine with nothing else to do, just
-   * before and after. Otherwise: CPU of the naive app that got 500 requests/s too, in µs.
+   * What was measured just before and after, on average. RSA: signatures/s of the machine with nothing else to do.
+   * Otherwise: CPU of the naive app with 32 connections, in µs.
    */
   readonly reference?: number;
+  /** CPU of the naive app while both got 500 requests/s, in µs. */
+  readonly pacedReference?: number;
 }
 
 export interface Round {
@@ -23,9 +25,18 @@ export interface Round {
   readonly disturbance: number;
 }
 
+interface Loads {
+  readonly full: Load;
+  readonly paced: Load & { readonly rate: number };
+  /** Without a figure: a process that was idle for a minute has to warm up again. */
+  readonly again: Load;
+}
+
 export async function measureRound(ways: readonly Way[], seconds: number): Promise<Round> {
   const full = { seconds, connections: 32 };
+  const again = { ...full, seconds: Math.ceil(seconds / 2) };
   const paced = { seconds, connections: 50, rate: 500 };
+  const loads = { full, paced, again };
   const disturbance = watchOthers();
   const naive = ways.find(isNaive);
   const rsa = ways.find(({ name }) => name === 'Countersign, RSA 4096');
@@ -33,16 +44,10 @@ export async function measureRound(ways: readonly Way[], seconds: number): Promi
   const rows: Row[] = [];
   for (const way of ways) {
     if (way === naive) continue;
-    if (typeof way.signature === 'number') {
-      rows.push(await measureRsa(way, way.signature, full, paced));
-      continue;
-    }
-    // Both in turn before both at once: a process that was idle for a minute has to warm up again.
-    const [naiveRow, row] = [await measure(naive, full), await measure(way, full)];
-    const [beside, atRate] = await Promise.all([measure(naive, paced), measure(way, paced)]);
-    if (way.name === 'Countersign, HMAC')
-      rows.push({ way: naive, ...naiveRow, paced: beside, reference: beside.cpu });
-    rows.push({ way, ...row, paced: atRate, reference: beside.cpu });
+    if (way.proxy === undefined)
+      rows.push({ way, ...(await measure(way, full)), paced: await measure(way, paced) });
+    else if (typeof way.signature === 'number') rows.push(await measureRsa(way, way.signature, loads));
+    else rows.push(...(await measureBeside(naive, way, loads)));
   }
   const hmac = wayThrough('Countersign', 'HMAC', rsa.proxy);
   const [beside] = await Promise.all([measure(hmac, paced), measure(rsa, full)]);
@@ -50,10 +55,28 @@ export async function measureRound(ways: readonly Way[], seconds: number): Promi
   return { rows, disturbance: disturbance() };
 }
 
-async function measureRsa(way: Way, bits: KeyBits, full: Load, paced: Load & { rate: number }): Promise<Row> {
-  const before = await signingRate(bits, full.seconds / 2);
+/** @returns the row of the way; with Countersign's, that of the naive app too */
+async function measureBeside(naive: Way, way: Way, { full, paced, again }: Loads): Promise<Row[]> {
+  await measure(way, again);
+  await measure(naive, again);
+  const before = await measure(naive, full);
+  const row = await measure(way, full);
+  const after = await measure(naive, full);
+  const [beside, atRate] = await Promise.all([measure(naive, paced), measure(way, paced)]);
+  const references = { reference: mean(before.cpu, after.cpu), pacedReference: beside.cpu };
+  const measured = { way, ...row, paced: atRate, ...references };
+  if (way.name !== 'Countersign, HMAC') return [measured];
+  const both = { cpu: references.reference, rate: mean(before.rate, after.rate) };
+  return [{ way: naive, ...before, ...both, paced: beside, ...references }, measured];
+}
+
+const mean = (one: number, other: number): number => (one + other) / 2;
+
+async function measureRsa(way: Way, bits: KeyBits, { full, paced, again }: Loads): Promise<Row> {
+  await measure(way, again);
+  const before = await signingRate(bits, again.seconds);
   const row = { way, ...(await measure(way, full)) };
-  const reference = (before + (await signingRate(bits, full.seconds / 2))) / 2;
+  const reference = mean(before, await signingRate(bits, again.seconds));
   const isFast = row.rate > 1.3 * paced.rate;
   return { ...row, reference, ...(isFast ? { paced: await measure(way, paced) } : {}) };
 }

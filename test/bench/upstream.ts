@@ -9,8 +9,8 @@ const status = 'type=status-response\n&status=approved\n&amount=10.42\n&currency
 /** A gateway that keeps the last request and verifies nothing, to leave the machine to what is measured. */
 export async function startUpstream() {
   let last: ReceivedRequest | undefined;
-  // Longer than nginx keeps idle connections (60 s): it fails a request on a connection that ends at that moment.
-  const server = createServer({ keepAliveTimeout: 900_000 }, (request, response) => {
+  // Never ends an idle connection: proxies fail a request on one that ends at that moment.
+  const server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {

@@ -53,6 +53,13 @@ export function wayThrough(name: string, signature: Signature, proxy: Proxy): Wa
   return { name: title, signature, proxy, url: proxy.url + path, body };
 }
 
+/** RSA would take minutes for as many requests, most of which take the same way with HMAC. */
+export function warmUpWay(way: Way): Way {
+  return typeof way.signature === 'number' && way.proxy !== undefined
+    ? wayThrough(way.name, 'HMAC', way.proxy)
+    : way;
+}
+
 /** Each in its own process. The caller stops those that are `running`, also if one does not start. */
 export async function startWays(upstream: string, running: Proxy[]): Promise<Way[]> {
   const { path, body } = balance;
