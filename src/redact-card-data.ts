@@ -86,7 +86,7 @@ const zero = 0x30;
  * is a card number; what need not be readable is redacted without the check digit, mistyped numbers included.
  */
 export function holdsCardNumber(text: string): boolean {
-  // Most texts are a login, and each search with `matchAll` compiles its expression again.
+  // Most texts are a short login, and `matchAll` makes a new expression each time.
   if (text.length < minDigits) return false;
   for (const [run] of text.matchAll(/\d(?:[._~@-]*\d){12,}/g)) {
     const groups = run.split(/\D+/);

@@ -1,4 +1,3 @@
-import { LRUCache } from 'lru-cache';
 import type { Config, EnvironmentConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
 import { isIdentifier } from '../identifiers.ts';
@@ -9,10 +8,7 @@ const placeholders = ['login', 'endpoint', 'endpointGroup'] as const;
 type Placeholder = (typeof placeholders)[number];
 export type PathValues = Readonly<Partial<Record<Placeholder, string>>>;
 
-/**
- * Where a request goes. Built from configuration and validated values, never from the client's request target. Requests
- * share it.
- */
+/** Where a request goes. Built from configuration and validated values, never from the client's request target. */
 export interface Destination {
   readonly environment: string;
   readonly settings: EnvironmentConfig;
@@ -32,22 +28,7 @@ export interface Routes {
 
 export function createRoutes(config: Config): Routes {
   const operations = createOperationTable(config);
-  return { config, operations, resolve: remembering(createRouter(config, operations)) };
-}
-
-/** A target is of 300 to 800 characters at most, its destination of 1 to 2 kB. */
-const maxTargets = 1_000;
-
-/** Clients send to the same few targets again and again, and a URL costs more to build than an HMAC signature. */
-function remembering(resolve: Routes['resolve']): Routes['resolve'] {
-  const destinations = new LRUCache<string, Destination>({ max: maxTargets });
-  return (target) => {
-    const known = destinations.get(target);
-    if (known !== undefined) return known;
-    const destination = resolve(target);
-    destinations.set(target, destination);
-    return destination;
-  };
+  return { config, operations, resolve: createRouter(config, operations) };
 }
 
 /** A path segment. The placeholder's name is in the operation's path. */

@@ -24,7 +24,6 @@ export interface Prepared {
   readonly body: string;
   readonly normalizedParameters: string;
   readonly baseString: string;
-  /** The OAuth parameters, percent-encoded. */
   readonly oauth: readonly Pair[];
 }
 
@@ -47,8 +46,8 @@ export async function sign(request: Unsigned, key: SigningKey): Promise<Signed> 
  * @throws TypeError for a URL that is not http or https, or a timestamp that is not a positive integer
  */
 export function prepare(request: Unsigned): Prepared {
-  const oauth = encodePairs(oauthParameters(request));
-  const encoded = [...encodePairs(request.form), ...oauth];
+  const oauth = oauthParameters(request);
+  const encoded = encodePairs([...request.form, ...oauth]);
   const query = encodePairs(decodeForm(Buffer.from(request.url.search.slice(1))));
   const normalizedParameters = normalize([...query, ...encoded]);
   return {
@@ -73,12 +72,8 @@ function oauthParameters(request: Unsigned): Pair[] {
   ];
 }
 
-/**
- * RFC 5849 section 3.5.1, without `realm`.
- *
- * @param oauth percent-encoded
- */
+/** RFC 5849 section 3.5.1, without `realm`. */
 export function authorizationHeader(oauth: readonly Pair[], signature: string): string {
-  const fields = [...oauth, ['oauth_signature', percentEncode(signature)] as const];
-  return `OAuth ${fields.map(([name, value]) => `${name}="${value}"`).join(', ')}`;
+  const fields = [...oauth, ['oauth_signature', signature] as const];
+  return `OAuth ${fields.map(([name, value]) => `${percentEncode(name)}="${percentEncode(value)}"`).join(', ')}`;
 }

@@ -1,5 +1,4 @@
 import type { RequestContext, RequestIdentity } from '../request-context.ts';
-import { rememberLast } from '../util/remember-last.ts';
 import { safeStackFrames } from './stack-trace.ts';
 
 type LineLevel = 'info' | 'warn' | 'error';
@@ -126,13 +125,8 @@ interface Line {
 
 /** RFC 3339, in UTC, with milliseconds. */
 function now(): string {
-  const now = Date.now();
-  const milliseconds = now % 1000;
-  return `${textOfSecond(now - milliseconds)}${String(milliseconds).padStart(3, '0')}Z`;
+  return new Date().toISOString();
 }
-
-/** Up to the decimal point. As slow as the rest of a line would be without its JSON. */
-const textOfSecond = rememberLast((second: number) => new Date(second).toISOString().slice(0, 20));
 
 /** TypeScript does not reject additional fields of a variable, so they are removed at run time. */
 function allowed(fields: DebugFields): DebugFields {

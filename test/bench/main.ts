@@ -13,7 +13,7 @@ const usage = `Usage: npm run bench -- [options]
 Measures what a request through Countersign costs, beside other ways. Needs Linux, wrk and an idle machine; nginx + njs
 is left out where Debian's packages nginx and libnginx-mod-http-js are not installed.
 
-  --quick       measures each thing once, for a second: to see that it works, not to know the figures
+  --quick       measures for a second at a time, in one round: to see that it works, not to know the figures
   --growth      measures instead how the cost grows with parameters, logins, connections and more
   --write-docs  writes the findings into docs/performance.md and docs/performance.svg
   --help        prints this`;

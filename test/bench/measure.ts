@@ -41,7 +41,7 @@ export async function measure({ proxy, url, body }: Way, load: Load): Promise<Me
   return { ...result, cpu, memory: sum(pids.map(residentMemory)) };
 }
 
-/** Seconds, for what is too slow for the requests of a warm-up. */
+/** Seconds that a warm-up takes at most: some sizes are too slow for its number of requests. */
 export const maxWarmUp = 60;
 
 /**

@@ -28,7 +28,7 @@ export interface Round {
 interface Loads {
   readonly full: Load;
   readonly paced: Load & { readonly rate: number };
-  /** Without a figure: a process that was idle for a minute has to warm up again. */
+  /** Its result is discarded: a process that was idle for a minute has to warm up again. */
   readonly again: Load;
 }
 
@@ -57,8 +57,8 @@ export async function measureRound(ways: readonly Way[], seconds: number): Promi
 
 /** @returns the row of the way; with Countersign's, that of the naive app too */
 async function measureBeside(naive: Way, way: Way, { full, paced, again }: Loads): Promise<Row[]> {
-  await measure(way, again);
   await measure(naive, again);
+  await measure(way, again);
   const before = await measure(naive, full);
   const row = await measure(way, full);
   const after = await measure(naive, full);
@@ -66,8 +66,18 @@ async function measureBeside(naive: Way, way: Way, { full, paced, again }: Loads
   const references = { reference: mean(before.cpu, after.cpu), pacedReference: beside.cpu };
   const measured = { way, ...row, paced: atRate, ...references };
   if (way.name !== 'Countersign, HMAC') return [measured];
-  const both = { cpu: references.reference, rate: mean(before.rate, after.rate) };
-  return [{ way: naive, ...before, ...both, paced: beside, ...references }, measured];
+  return [{ way: naive, ...average(before, after), paced: beside, ...references }, measured];
+}
+
+function average(one: Measurement, other: Measurement): Measurement {
+  return {
+    requests: mean(one.requests, other.requests),
+    rate: mean(one.rate, other.rate),
+    cpu: mean(one.cpu, other.cpu),
+    p50: mean(one.p50, other.p50),
+    p99: mean(one.p99, other.p99),
+    memory: mean(one.memory, other.memory),
+  };
 }
 
 const mean = (one: number, other: number): number => (one + other) / 2;

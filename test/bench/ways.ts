@@ -53,7 +53,7 @@ export function wayThrough(name: string, signature: Signature, proxy: Proxy): Wa
   return { name: title, signature, proxy, url: proxy.url + path, body };
 }
 
-/** RSA would take minutes for as many requests, most of which take the same way with HMAC. */
+/** With RSA, as many requests would take minutes. Most of the code is the same with HMAC. */
 export function warmUpWay(way: Way): Way {
   return typeof way.signature === 'number' && way.proxy !== undefined
     ? wayThrough(way.name, 'HMAC', way.proxy)

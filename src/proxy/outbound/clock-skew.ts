@@ -1,4 +1,3 @@
-import { rememberLast } from '../../util/remember-last.ts';
 import type { GatewayResponse } from './upstream-request.ts';
 
 /**
@@ -12,15 +11,12 @@ export function isSkewed(response: GatewayResponse, now: number): boolean {
   return Math.abs(skewOf(response.headers.date, now) ?? 0) > suspiciousSkew;
 }
 
-/** All responses of a second have the same `Date`, and parsing it costs as much as half an HMAC signature. */
-const parseDate = rememberLast((date: string) => Date.parse(date));
-
 /**
  * Seconds by which the gateway's clock is ahead of ours.
  *
  * @param now milliseconds since 1970
  */
 export function skewOf(date: string | undefined, now: number): number | undefined {
-  const at = parseDate(date ?? '');
+  const at = Date.parse(date ?? '');
   return Number.isNaN(at) ? undefined : (at - now) / 1000;
 }

@@ -15,7 +15,7 @@ export interface SignedHttpRequest {
 }
 
 export interface UpstreamRequestOptions {
-  /** Milliseconds for a new connection until it is established. */
+  /** Milliseconds that a new connection may take, TLS included. */
   readonly connect: number;
   /** Milliseconds until the response is complete. */
   readonly total: number;

@@ -41,22 +41,6 @@ describe('a request target', () => {
     expect(environment).toBe('production');
   });
 
-  it('has the same destination each time, which is built once', () => {
-    const target = '/sandbox/gw/api/v4/status/1234';
-    expect(resolve(target)).toBe(resolve(target));
-    expect(resolve('/sandbox/gw/api/v4/status/1235').url.href).not.toBe(resolve(target).url.href);
-    for (const _ of [1, 2])
-      expect(reasonOf(() => resolve('/sandbox/gw/api/v4/status/a%20b'))).toBe('parameter-invalid');
-  });
-
-  it('is resolved after more targets than are remembered', () => {
-    const target = (order: number): string => `/sandbox/gw/api/v4/status/${order}`;
-    const first = resolve(target(0));
-    for (let order = 1; order <= 1_000; order += 1) resolve(target(order));
-    expect(resolve(target(0))).not.toBe(first);
-    expect(resolve(target(0))).toEqual(first);
-  });
-
   it('finds the operation with the overrides of its environment', () => {
     expect(resolve('/sandbox/gw/api/v4/transfer/1').operation.signature).toBe('RSA-SHA256');
     expect(resolve('/production/pay/api/v4/transfer/1').operation.signature).toBe('HMAC-SHA1');

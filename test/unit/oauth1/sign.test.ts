@@ -124,14 +124,10 @@ describe('sign', () => {
 });
 
 describe('authorizationHeader', () => {
-  it('percent-encodes values including the signature (RFC 5849 section 3.5.1)', async () => {
-    const { oauth } = prepare({ ...request, consumerKey: 'a"b, c\r\n' });
-    const { authorization } = await sign({ ...request, consumerKey: 'a"b, c\r\n' }, controlKey);
-
-    expect(authorizationHeader(oauth.slice(0, 1), 'x+/=')).toBe(
+  it('percent-encodes values including the signature (RFC 5849 section 3.5.1)', () => {
+    expect(authorizationHeader([['oauth_consumer_key', 'a"b, c\r\n']], 'x+/=')).toBe(
       'OAuth oauth_consumer_key="a%22b%2C%20c%0D%0A", oauth_signature="x%2B%2F%3D"',
     );
-    expect(authorization).toContain('OAuth oauth_consumer_key="a%22b%2C%20c%0D%0A", ');
   });
 });
 

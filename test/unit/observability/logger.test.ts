@@ -1,4 +1,3 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { createLogger, type Logger, type LogLevel } from '../../../src/observability/logger.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
@@ -57,21 +56,6 @@ it.each([
   const events: string[] = [];
   write(createLogger('info', { write: () => events.push('line'), hurry: () => events.push('hurry') }));
   expect(events).toEqual(urgent ? ['line', 'hurry'] : ['line']);
-});
-
-it('the time of a line is that of its event, in UTC with milliseconds', async () => {
-  const { log, entries } = capture();
-  const before = Date.now();
-  for (let line = 0; line < 40; line += 1) {
-    log.message('info', 'started');
-    await wait(line === 20 ? 1_000 : 1);
-  }
-  const times = entries().map(({ time }) => String(time));
-  const instants = times.map((time) => Date.parse(time));
-  expect(instants.map((instant) => new Date(instant).toISOString())).toEqual(times);
-  expect(instants).toEqual(instants.toSorted((a, b) => a - b));
-  expect(instants[0]).toBeGreaterThanOrEqual(before);
-  expect(instants.at(-1)).toBeLessThanOrEqual(Date.now());
 });
 
 describe('the access line of a request', () => {
