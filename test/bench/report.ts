@@ -48,6 +48,7 @@ export function report(rounds: readonly Round[], seconds: number): string {
       'in each': inEach(rounds, ({ rows }) => pacedRatioOf(rows[at])),
       'p50, p99, ms': `${of(({ p50 }) => p50)}, ${of(({ p99 }) => p99)}`,
       'at 500/s, ms': `${of(({ paced }) => paced?.p50)}, ${of(({ paced }) => paced?.p99)}`,
+      'ratio of p99': of(tailRatioOf),
       'idle, MB': figure(way.proxy?.idleMemory),
       'loaded, MB': of(({ memory }) => way.proxy && memory),
       'start, s': figure(way.proxy?.startTime),
@@ -55,7 +56,7 @@ export function report(rounds: readonly Round[], seconds: number): string {
   });
   const shares = rounds.map(({ disturbance }) => percent(Math.max(0, disturbance))).join(', ');
   const signing = (bits: KeyBits): string => {
-    const value: Value = ({ rows }) => rows.find(({ way }) => way.signature === bits)?.reference;
+    const value: Value = ({ rows }) => rows.find(({ way }) => way.signature === bits)?.signing;
     return `${figure(median(rounds, value))}/s with RSA ${bits} (in each round: ${inEach(rounds, value)})`;
   };
   const { openssl, node } = process.versions;
@@ -70,15 +71,17 @@ ${table(rows ?? [])}`;
 const isRsa = ({ way }: Row): boolean => typeof way.signature === 'number';
 
 /** RSA: requests/s to the signatures/s of the idle machine. Otherwise: CPU to that of the naive app. */
-function ratioOf(row: Row | undefined): number | undefined {
-  if (row?.way.proxy === undefined || row.reference === undefined) return undefined;
-  const value = isRsa(row) ? row.rate : row.cpu;
-  return value && value / row.reference;
+function ratioOf({ rate, signing, beside }: Partial<Row> = {}): number | undefined {
+  if (beside !== undefined) return beside.full.way.cpu / beside.full.naive.cpu;
+  return rate && signing && rate / signing;
 }
 
-function pacedRatioOf(row: Row | undefined): number | undefined {
-  if (row?.way.proxy === undefined || row.pacedReference === undefined) return undefined;
-  return row.paced && row.paced.cpu / row.pacedReference;
+function pacedRatioOf({ beside }: Partial<Row> = {}): number | undefined {
+  return beside && beside.paced.way.cpu / beside.paced.naive.cpu;
+}
+
+function tailRatioOf({ beside }: Partial<Row> = {}): number | undefined {
+  return beside && beside.paced.way.p99 / beside.paced.naive.p99;
 }
 
 /** The ratios as bars, in SVG. */

@@ -10,13 +10,15 @@ export interface Row extends Partial<Measurement> {
   readonly way: Way;
   /** At 500 requests/s, if the way is fast enough; the rest is with 32 connections that always wait for a response. */
   readonly paced?: Measurement;
-  /**
-   * What was measured just before and after, on average. RSA: signatures/s of the machine with nothing else to do.
-   * Otherwise: CPU of the naive app with 32 connections, in µs.
-   */
-  readonly reference?: number;
-  /** CPU of the naive app while both got 500 requests/s, in µs. */
-  readonly pacedReference?: number;
+  /** RSA: signatures/s of the machine with nothing else to do, just before and after, on average. */
+  readonly signing?: number;
+  /** Without RSA: this way and the naive app at the same time, with 32 connections each and at 500 requests/s each. */
+  readonly beside?: { readonly full: Comparison; readonly paced: Comparison };
+}
+
+interface Comparison {
+  readonly way: Measurement;
+  readonly naive: Measurement;
 }
 
 export interface Round {
@@ -35,7 +37,8 @@ interface Loads {
 export async function measureRound(ways: readonly Way[], seconds: number): Promise<Round> {
   const full = { seconds, connections: 32 };
   const again = { ...full, seconds: Math.ceil(seconds / 2) };
-  const paced = { seconds, connections: 50, rate: 500 };
+  // Longer, since p99 is that of the slowest 50.
+  const paced = { seconds: 2 * seconds, connections: 50, rate: 500 };
   const loads = { full, paced, again };
   const disturbance = watchOthers();
   const naive = ways.find(isNaive);
@@ -59,36 +62,27 @@ export async function measureRound(ways: readonly Way[], seconds: number): Promi
 async function measureBeside(naive: Way, way: Way, { full, paced, again }: Loads): Promise<Row[]> {
   await measure(naive, again);
   await measure(way, again);
-  const before = await measure(naive, full);
-  const row = await measure(way, full);
-  const after = await measure(naive, full);
-  const [beside, atRate] = await Promise.all([measure(naive, paced), measure(way, paced)]);
-  const references = { reference: mean(before.cpu, after.cpu), pacedReference: beside.cpu };
-  const measured = { way, ...row, paced: atRate, ...references };
-  if (way.name !== 'Countersign, HMAC') return [measured];
-  return [{ way: naive, ...average(before, after), paced: beside, ...references }, measured];
-}
-
-function average(one: Measurement, other: Measurement): Measurement {
-  return {
-    requests: mean(one.requests, other.requests),
-    rate: mean(one.rate, other.rate),
-    cpu: mean(one.cpu, other.cpu),
-    p50: mean(one.p50, other.p50),
-    p99: mean(one.p99, other.p99),
-    memory: mean(one.memory, other.memory),
+  const naiveAlone = await measure(naive, full);
+  const alone = await measure(way, full);
+  const both = async (load: Load): Promise<Comparison> => {
+    const [ofNaive, ofWay] = await Promise.all([measure(naive, load), measure(way, load)]);
+    return { naive: ofNaive, way: ofWay };
   };
+  const beside = { full: await both(full), paced: await both(paced) };
+  const row = { way, ...alone, paced: beside.paced.way, beside };
+  if (way.name !== 'Countersign, HMAC') return [row];
+  const itself = ({ naive: figures }: Comparison): Comparison => ({ naive: figures, way: figures });
+  const besideItself = { full: itself(beside.full), paced: itself(beside.paced) };
+  return [{ way: naive, ...naiveAlone, paced: beside.paced.naive, beside: besideItself }, row];
 }
-
-const mean = (one: number, other: number): number => (one + other) / 2;
 
 async function measureRsa(way: Way, bits: KeyBits, { full, paced, again }: Loads): Promise<Row> {
   await measure(way, again);
   const before = await signingRate(bits, again.seconds);
   const row = { way, ...(await measure(way, full)) };
-  const reference = mean(before, await signingRate(bits, again.seconds));
+  const signing = (before + (await signingRate(bits, again.seconds))) / 2;
   const isFast = row.rate > 1.3 * paced.rate;
-  return { ...row, reference, ...(isFast ? { paced: await measure(way, paced) } : {}) };
+  return { ...row, signing, ...(isFast ? { paced: await measure(way, paced) } : {}) };
 }
 
 /** Signatures/s that `crypto.sign` makes on the four threads of libuv's pool. */
