@@ -1,4 +1,4 @@
-import { type Load, type Measurement, maxWarmUp, measure, token, warmUp, watchOthers } from './measure.ts';
+import { type Load, type Measurement, measure, token, warmUp, watchOthers } from './measure.ts';
 import { callerOf, startCountersign } from './proxies.ts';
 import { figure, percent, table } from './report.ts';
 import { type Way, wayThrough } from './ways.ts';
@@ -54,8 +54,9 @@ export async function measureGrowth(upstream: string, options: GrowthOptions): P
       const usual = wayThrough('Countersign', 'HMAC', countersign);
       const way = { ...usual, body: body ?? usual.body };
       try {
-        if (before === undefined) await warmUp(way, options.warmUpRequests, maxWarmUp, load.logins);
-        else await warmUp(way, before, Number.POSITIVE_INFINITY);
+        // Some sizes are too slow for the requests of a warm-up.
+        const atMost = before === undefined ? { maxSeconds: 30, ...load } : {};
+        await warmUp(way, before ?? options.warmUpRequests, atMost);
         const measured = await measureThrice(way, { seconds: options.seconds, connections: 32, ...load });
         const { cpu, p50, p99, memory } = measured;
         const latency = { 'p50, ms': figure(p50), 'p99, ms': figure(p99) };

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { measureGrowth } from './growth.ts';
-import { maxWarmUp, warmUp } from './measure.ts';
+import { warmUp } from './measure.ts';
 import { hasNginx, type Proxy } from './proxies.ts';
 import { chart, report } from './report.ts';
 import { measureRound, type Round } from './round.ts';
@@ -30,7 +30,7 @@ async function measureRounds(): Promise<Round[]> {
     const ways = await startWays(upstream.url, running);
     for (const way of ways) console.log(`${way.name}: verified ${await verifyWay(way, upstream)}`);
     if (!hasNginx) console.log('nginx + njs: not installed');
-    for (const way of ways) await warmUp(warmUpWay(way), warmUpRequests, maxWarmUp);
+    for (const way of ways) await warmUp(warmUpWay(way), warmUpRequests);
     const measured: Round[] = [];
     while (measured.length < rounds) measured.push(await measureRound(ways, seconds));
     return measured;

@@ -41,14 +41,15 @@ export async function measure({ proxy, url, body }: Way, load: Load): Promise<Me
   return { ...result, cpu, memory: sum(pids.map(residentMemory)) };
 }
 
-/** Seconds that a warm-up takes at most: some sizes are too slow for its number of requests. */
-export const maxWarmUp = 60;
-
 /**
  * Sends so many requests, or as many as the way can in that time. V8 compiles what is hot for tens of thousands of
  * requests, and a larger program for longer; meanwhile that costs more than the requests.
  */
-export async function warmUp(way: Way, requests: number, maxSeconds: number, logins = 1): Promise<void> {
+export async function warmUp(
+  way: Way,
+  requests: number,
+  { maxSeconds = Number.POSITIVE_INFINITY, logins = 1 } = {},
+): Promise<void> {
   const end = performance.now() + maxSeconds * 1000;
   for (let sent = 0; sent < requests && performance.now() < end; )
     sent += (await measure(way, { seconds: 3, connections: 32, logins })).requests;
