@@ -41,7 +41,7 @@ export function guardReuse(agent: Agent): Agent {
 
 /**
  * Replaces `ClientRequest.onSocket`. One function for all requests of an agent: with a closure as a property of each,
- * 1 MB instead of 0.5 MB outlived each of V8's collections of young objects, which cost 5 % of the CPU.
+ * 1 MB instead of 0.5 MB outlived each of V8's collections of young objects, which then took 7 % of the CPU.
  *
  * @param enqueue makes the agent assign another pooled or a new connection to the request
  */
