@@ -243,13 +243,6 @@ describe('the environment of the process', () => {
 });
 
 describe('files', () => {
-  it('have 250 lines at most, tests 500', () => {
-    const long = [...sources, ...sourcesIn('test/**/*.ts')].filter(({ text, path }) => {
-      return text.split('\n').length > (path.startsWith('src/') ? 251 : 501);
-    });
-    expect(long.map(({ path }) => path)).toEqual([]);
-  });
-
   it('do not bypass the type checker', () => {
     const loose = /\bas any\b|: any\b|as unknown as|@ts-ignore|@ts-expect-error|@ts-nocheck/;
     expect(sources.filter(({ text }) => loose.test(text)).map(({ path }) => path)).toEqual([]);
