@@ -64,7 +64,7 @@ export interface ResponseResult {
 /** What the steps of the pipeline found out, up to the one that rejected the request. */
 export interface RequestFacts {
   caller?: string;
-  /** How the caller proved who it is. Set together with the caller. */
+  /** How the caller proved who it is, redacted. Set together with the caller. */
   credential?: VerifiedCredential;
   /** Set together with the login or, if it is `denied`, without it. */
   decision?: AuthorizationDecision;
@@ -73,7 +73,7 @@ export interface RequestFacts {
   operation?: string;
   /** Set together with the operation. An operation that is not read-only is a payment. */
   readOnly?: boolean;
-  /** Set only after the caller is authorized for it. */
+  /** As it may be written: redacted if it looks like a card number. Set only after the caller is authorized for it. */
   login?: string;
 }
 
@@ -81,7 +81,8 @@ export interface RequestFacts {
 export type AuthorizationDecision = 'allowed' | 'denied' | 'would-deny';
 
 /** The request for which something is signed. */
-export interface RequestOrigin extends Readonly<Pick<RequestFacts, 'caller' | 'credential' | 'decision'>> {
+export interface RequestOrigin
+  extends Readonly<Pick<RequestFacts, 'caller' | 'credential' | 'decision' | 'login'>> {
   /** Countersign's own request ID. */
   readonly id: string;
   /** Signed for a canary ahead of the request, not for the request itself. */

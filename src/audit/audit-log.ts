@@ -1,7 +1,7 @@
 import { ProxyError } from '../errors.ts';
 import type { RequestContext, RequestOrigin, UpstreamRecord } from '../request-context.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
-import { type AuditedAttempt, endFields, intentFields, members, type Redactor } from './record-fields.ts';
+import { type AuditedAttempt, endFields, intentFields, members } from './record-fields.ts';
 import { RejectionLimit } from './rejection-limit.ts';
 import type { AuditTrail } from './trail.ts';
 
@@ -9,7 +9,6 @@ export interface AuditLogOptions extends WallClock, MonotonicClock {
   readonly trail: Pick<AuditTrail, 'append' | 'confirm'>;
   /** Nothing is sent before its intent is written. */
   readonly required: boolean;
-  readonly redactor: Redactor;
   /** So many rejected requests have no record, because of the rate limit. */
   readonly recordsOmitted: (count: number) => void;
 }
@@ -30,8 +29,8 @@ export class AuditLog {
    * @throws ProxyError `audit-unavailable`
    */
   intent(attempt: AuditedAttempt): Promise<void> | undefined {
-    const { trail, required, clock, redactor } = this.#options;
-    const fields = intentFields(attempt, clock(), redactor);
+    const { trail, required, clock } = this.#options;
+    const fields = intentFields(attempt, clock());
     if (required) return this.#confirm(fields);
     trail.append('intent', fields);
     return undefined;
@@ -39,14 +38,14 @@ export class AuditLog {
 
   /** A request that had an upstream attempt has a result; any other was rejected. */
   requestFinished(context: RequestContext): void {
-    const { trail, clock, redactor } = this.#options;
+    const { trail, clock } = this.#options;
     if (context.attempts > 0) {
-      trail.append('result', endFields(context, clock(), redactor));
+      trail.append('result', endFields(context, clock()));
       return;
     }
     if (context.caller === undefined && !this.#limit.allows()) return;
     this.recordOmitted();
-    trail.append('rejected', endFields(context, clock(), redactor));
+    trail.append('rejected', endFields(context, clock()));
   }
 
   canaryFinished({ id }: RequestOrigin, { attempts, gatewayStatus }: UpstreamRecord): void {

@@ -6,7 +6,6 @@ export interface AuditedAttempt {
   readonly origin: RequestOrigin;
   readonly environment: string;
   readonly operation: string;
-  readonly login: string;
   readonly keyKind: string;
   readonly keyVersion: number;
   /** Of an RSA key. */
@@ -17,34 +16,26 @@ export interface AuditedAttempt {
   readonly form: readonly (readonly [name: string, value: string])[];
 }
 
-/** Removes logins that may not be written. */
-export interface Redactor {
-  readonly text: (text: string) => string;
-  /** From a name in a certificate or a JWT. */
-  readonly name: (name: string) => string;
-}
-
 const clientOrderIdPattern = /^[A-Za-z0-9._-]{1,128}$/;
 
 /** Members of an intent record, as JSON without braces. @param time milliseconds since 1970 */
-export function intentFields(attempt: AuditedAttempt, time: number, redactor: Redactor): string {
-  const { origin, form, login, ...signed } = attempt;
+export function intentFields({ origin, form, ...signed }: AuditedAttempt, time: number): string {
   return members(time, {
-    ...originFields(origin, redactor),
+    ...originFields(origin),
     ...signed,
-    login: redactor.text(login),
+    login: origin.login,
     clientOrderId: clientOrderIdOf(form),
   });
 }
 
 /** Members of the record of a request that ended, sent or not. */
-export function endFields(context: RequestContext, time: number, redactor: Redactor): string {
+export function endFields(context: RequestContext, time: number): string {
   const { rejected, attempts, login } = context;
   return members(time, {
-    ...originFields(context, redactor),
+    ...originFields(context),
     environment: context.environment ?? rejected?.environment,
     operation: context.operation ?? rejected?.operation,
-    login: redacted(login ?? rejected?.login, redactor.text),
+    login: login ?? rejected?.login,
     outcome: context.outcome,
     reason: context.reason,
     status: context.status,
@@ -55,8 +46,8 @@ export function endFields(context: RequestContext, time: number, redactor: Redac
     presented: rejected?.credential,
     tokenHash: rejected?.tokenHash,
     jwtProblem: rejected?.jwtProblem,
-    jwtSubject: redacted(rejected?.jwtSubject, redactor.name),
-    certificateSubject: redacted(rejected?.certificateSubject, redactor.name),
+    jwtSubject: rejected?.jwtSubject,
+    certificateSubject: rejected?.certificateSubject,
     certificateProblem: rejected?.certificateProblem,
   });
 }
@@ -66,23 +57,14 @@ export function members(time: number, fields: Readonly<Record<string, unknown>>)
   return JSON.stringify({ time: new Date(time).toISOString(), ...fields }).slice(1, -1);
 }
 
-function originFields(origin: RequestOrigin, redactor: Redactor): Readonly<Record<string, unknown>> {
-  const { id, caller, credential, decision, isCanary } = origin;
-  const texts = Object.entries(credential ?? {}).map(([name, value]) => [
-    name,
-    redacted(value, redactor.name),
-  ]);
-  return {
-    request: id,
-    caller,
-    credential: credential === undefined ? undefined : Object.fromEntries(texts),
-    decision,
-    canary: isCanary,
-  };
-}
-
-function redacted(value: unknown, redact: (text: string) => string): unknown {
-  return typeof value === 'string' ? redact(value) : value;
+function originFields({
+  id,
+  caller,
+  credential,
+  decision,
+  isCanary,
+}: RequestOrigin): Readonly<Record<string, unknown>> {
+  return { request: id, caller, credential, decision, canary: isCanary };
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { KeyRing, LoginRef, UsableKey } from '../keys/key-source.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
+import { redactedLogin } from './login-redactor.ts';
 import type { Metrics } from './metric-definitions.ts';
 import type { GaugeOf } from './metric-factory.ts';
 
@@ -42,6 +43,8 @@ export function createKeyMetrics(metrics: Metrics, maxLogins = 1000): KeyMetrics
 
   return {
     keyRingUpdated({ environment, login }, ring = []) {
+      // All such logins would share one series.
+      if (login === redactedLogin) return;
       for (const kind of kinds) {
         const labels = { environment, login, kind };
         const entries = ring.filter((entry) => entry.kind === kind);

@@ -1,15 +1,21 @@
 import { holdsCardNumber } from '../redact-card-data.ts';
-import type { RequestContext } from '../request-context.ts';
-import type { DebugFields, LogFields, Logger } from './logger.ts';
-import type { MetricsObserver } from './metrics-observer.ts';
 
 /** Written in place of a login that looks like a card number. */
 export const redactedLogin = '[redacted: looks like a card number]';
 
+/** Made by Countersign, or checked when it came in: random and hashed digits may look like a card number by chance. */
+const ownFields: ReadonlySet<string> = new Set(['id', 'requestId', 'traceId', 'mac', 'fingerprint']);
+
+/** Its context is made of texts that were redacted when it was made; see proxy/handler.ts. */
+const redactedBefore = 'requestFinished';
+
+type Redact = (text: string) => string;
+
 /**
  * Keeps card numbers that callers send as a login out of the log, the metrics and error texts. A login that
  * looks like a card number is written only if the configuration contains it: as a value of an endpoint map, or
- * exactly in a grant. Only this class has that rule; every log line and every metric passes through it.
+ * exactly in a grant. Only this class has that rule. A request's context is redacted when it is made, and every other
+ * event on its way to those who observe it.
  */
 export class LoginRedactor {
   readonly #configured: Set<string>;
@@ -24,83 +30,56 @@ export class LoginRedactor {
   }
 
   /** Replaces each word that looks like a card number. A word consists of the characters of a login. */
-  readonly text = (text: string): string =>
+  readonly text: Redact = (text) =>
     holdsCardNumber(text)
       ? text.replace(/[\w.~@-]+/g, (word) => (this.#isAllowed(word) ? word : redactedLogin))
       : text;
 
-  /** The same for a name in a certificate or a JWT, which unlike a login may have digits in groups with spaces. */
-  readonly name = (name: string): string => {
-    const redacted = this.text(name);
-    return holdsCardNumber(redacted.replaceAll(' ', '-')) ? redactedLogin : redacted;
-  };
-
-  log(log: Logger): Logger {
-    return {
-      ...log,
-      requestFinished: (context) => log.requestFinished(this.#redactRequest(context)),
-      message: (level, message, fields = {}) =>
-        log.message(level, this.text(message), this.#redactFields(fields)),
-      ...this.#debug(log),
-    };
+  /** The same for what names a client in a certificate or a JWT, where digits may be in groups with spaces. */
+  names<T extends object>(fields: T): T {
+    return redactFields(fields, (name) => {
+      const redacted = this.text(name);
+      return holdsCardNumber(redacted.replaceAll(' ', '-')) ? redactedLogin : redacted;
+    });
   }
 
-  /** Redacts every text of a debug line, whatever its field. */
-  #debug({ debug }: Logger): Pick<Logger, 'debug'> {
-    if (debug === undefined) return {};
-    const redacted = (fields: DebugFields): DebugFields =>
-      Object.fromEntries(
-        Object.entries(fields).map(([name, value]) => [
-          name,
-          typeof value === 'string' ? this.text(value) : value,
-        ]),
-      );
-    return { debug: (message, fields) => debug(this.text(message), redacted(fields)) };
-  }
-
-  /** Drops key series of redacted logins: all such logins would share one series. */
-  metrics<M extends MetricsObserver>(metrics: M): M {
-    return {
-      ...metrics,
-      requestFinished: (context) => metrics.requestFinished(this.#redactRequest(context)),
-      keyRingUpdated: (login, ring, removal) => {
-        if (this.#isAllowed(login.login)) metrics.keyRingUpdated(login, ring, removal);
-      },
-      keySourceUp: (up, cause) => metrics.keySourceUp(up, cause && this.text(cause)),
-      loginFailed: (problem) => metrics.loginFailed(this.text(problem)),
-      keyFallback: (login, kind, to) => {
-        if (this.#isAllowed(login.login)) metrics.keyFallback(login, kind, to);
-      },
-    };
-  }
-
-  #redactRequest(context: RequestContext): RequestContext {
-    const { login, rejected } = context;
-    const redacted =
-      login === undefined || this.#isAllowed(login) ? context : { ...context, login: redactedLogin };
-    return rejected === undefined ? redacted : { ...redacted, rejected: this.#redactRejected(rejected) };
-  }
-
-  /** The names in a certificate or a JWT are whatever its maker chose. */
-  #redactRejected(
-    rejected: NonNullable<RequestContext['rejected']>,
-  ): NonNullable<RequestContext['rejected']> {
-    const { login, jwtSubject, certificateSubject, certificateIssuer } = rejected;
-    return {
-      ...rejected,
-      login: login && this.text(login),
-      jwtSubject: jwtSubject && this.name(jwtSubject),
-      certificateSubject: certificateSubject && this.name(certificateSubject),
-      certificateIssuer: certificateIssuer && this.name(certificateIssuer),
-    };
-  }
-
-  #redactFields(fields: LogFields): LogFields {
-    const { login } = fields;
-    return typeof login === 'string' ? { ...fields, login: this.text(login) } : fields;
+  /**
+   * One observer (or log) that passes each event on to all of these, with every text in it redacted: whoever adds an
+   * event need not think of it.
+   */
+  redacting<Events extends object>(first: Events, ...others: readonly Partial<Events>[]): Events {
+    type Method = (...values: readonly unknown[]) => void;
+    const methods = [first, ...others].flatMap((observer): [string, Method][] => Object.entries(observer));
+    const events = [...Map.groupBy(methods, ([event]) => event)].map(([event, entries]) => {
+      const redact = event === redactedBefore ? undefined : this.text;
+      const forward: Method = (...values) => {
+        const redacted = redact ? values.map((value) => redactValue(value, redact)) : values;
+        for (const [, method] of entries) method(...redacted);
+      };
+      return [event, forward];
+    });
+    return { ...first, ...Object.fromEntries(events) };
   }
 
   #isAllowed(login: string): boolean {
     return !holdsCardNumber(login) || this.#configured.has(login);
   }
+}
+
+/** Instances of classes, such as keys, are left alone: they do not show what they hold. */
+function redactValue(value: unknown, redact: Redact): unknown {
+  if (typeof value === 'string') return redact(value);
+  if (Array.isArray(value)) return value.map((item) => redactValue(item, redact));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.getPrototypeOf(value) === Object.prototype ? redactFields(value, redact) : value;
+}
+
+/** A copy only if something was redacted, which is rare. */
+function redactFields<T extends object>(fields: T, redact: Redact): T {
+  let redacted = fields;
+  for (const [name, value] of Object.entries(fields)) {
+    const replacement = ownFields.has(name) ? value : redactValue(value, redact);
+    if (replacement !== value) redacted = { ...redacted, [name]: replacement };
+  }
+  return redacted;
 }

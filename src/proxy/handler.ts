@@ -9,6 +9,7 @@ import { validateParameters } from '../gateway/parameters.ts';
 import type { Destination } from '../gateway/router.ts';
 import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
+import type { LoginRedactor } from '../observability/login-redactor.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import {
   type AuthorizationDecision,
@@ -53,8 +54,8 @@ export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock 
   /** Milliseconds that the client has to read the response. */
   readonly responseReadTimeout: number;
   readonly newRequestId: () => string;
-  /** Removes logins that may not be written from a text. */
-  readonly redact: (text: string) => string;
+  /** Removes logins that may not be written. */
+  readonly redactor: LoginRedactor;
 }
 
 /** Handles every request to the proxy port: one response, one log line and one set of metrics each. */
@@ -79,7 +80,7 @@ export function createHandler(
       result = (await sendProblem(request, response, work.identity, problem)) ?? (await delivery);
       if (client !== false) {
         const target = rejectedTarget(work.facts, work.deniedLogin, request.url, options);
-        work.rejected = { ...client, ...target };
+        work.rejected = options.redactor.names({ ...client, ...target });
       }
     } finally {
       abortIfUnread(response, options.responseReadTimeout);
@@ -107,14 +108,14 @@ interface Work {
   readonly memory: MemoryReservation;
 }
 
-function createWork(request: Request, { newRequestId, monotonic, memory, redact }: HandlerOptions): Work {
+function createWork(request: Request, { newRequestId, monotonic, memory, redactor }: HandlerOptions): Work {
   const callerRequestId = parseCallerRequestId(request.get('x-request-id'));
   const trace = parseTraceparent(request.get('traceparent'));
   return {
     identity: {
       id: newRequestId(),
       callerRequestId:
-        callerRequestId && redact(callerRequestId) === callerRequestId ? callerRequestId : undefined,
+        callerRequestId && redactor.text(callerRequestId) === callerRequestId ? callerRequestId : undefined,
       traceId: trace?.traceId,
       traceSampled: trace?.sampled,
       startedAt: monotonic(),
@@ -157,8 +158,8 @@ async function processRequest(
   validateRequestHead(request);
   const { caller, credential } = await options.authenticate(presentedCredentials(request, options.clock()));
   facts.caller = caller.name;
-  facts.credential = credential;
-  options.decisions?.callerAuthenticated(caller.name, credential);
+  facts.credential = options.redactor.names(credential);
+  options.decisions?.callerAuthenticated(caller.name, facts.credential);
   const destination = options.resolve(request.url);
   facts.environment = destination.environment;
   facts.operation = destination.operation.name;
@@ -171,8 +172,8 @@ async function processRequest(
     work,
     options,
   );
-  facts.login = login;
-  options.decisions?.requestRouted(facts, login);
+  facts.login = options.redactor.text(login);
+  options.decisions?.requestRouted(facts);
   validateParameters(destination.operation, form);
   const gatewayResponse = await sendWithinLimits(
     { origin: { ...facts, id: work.identity.id }, record: upstream, destination, login, form, memory },
@@ -237,10 +238,10 @@ async function sendWithinLimits(
 function toProxyError(
   error: unknown,
   { identity, upstream }: Work,
-  { log, redact }: HandlerOptions,
+  { log, redactor }: HandlerOptions,
 ): ProxyError {
   if (error instanceof ProxyError) {
-    const detail = redact(error.detail);
+    const detail = redactor.text(error.detail);
     return withTrueOutcome(detail === error.detail ? error : error.withDetail(detail), upstream);
   }
   log.internalError(identity, error);

@@ -12,7 +12,7 @@ import { shareTurn } from '../util/share-turn.ts';
 import { createStatus, type StatusSources } from './status.ts';
 
 export interface AdminOptions extends StatusSources {
-  readonly metrics: Pick<Prometheus, 'page'>;
+  readonly prometheus: Pick<Prometheus, 'page'>;
   readonly log: Pick<Logger, 'message'>;
 }
 
@@ -23,9 +23,12 @@ const adminMemory = 1_048_576;
 
 /** The server of the admin port. Does not listen yet. @param started what the process was started with */
 export function createAdmin(started: Config['admin'], options: AdminOptions): Server {
-  const { metrics, readiness, runtime } = options;
+  const { prometheus, readiness, runtime } = options;
   const wrongToken = createWrongTokenLog(options);
-  const [text, openMetricsText] = [shareTurn(() => metrics.page(false)), shareTurn(() => metrics.page(true))];
+  const [text, openMetricsText] = [
+    shareTurn(() => prometheus.page(false)),
+    shareTurn(() => prometheus.page(true)),
+  ];
   const server = createAdminServer(started.maxConnections);
   const app = createAdminApp({
     page: (openMetrics) => (openMetrics ? openMetricsText() : text()),

@@ -4,7 +4,7 @@ import { isGenuine } from '../audit/chain.ts';
 import { type AuditFile, openAuditFile } from '../audit/file.ts';
 import { type AuditKey, readAuditKey } from '../audit/key.ts';
 import type { AuditOutput } from '../audit/output.ts';
-import { members, type Redactor } from '../audit/record-fields.ts';
+import { members } from '../audit/record-fields.ts';
 import type { Tail } from '../audit/tail.ts';
 import { AuditTrail } from '../audit/trail.ts';
 import { standardOutput } from '../config/schema/audit.ts';
@@ -17,7 +17,6 @@ import { auditToLog } from './audit-output.ts';
 import { AuditReport, type AuditReportOptions } from './audit-report.ts';
 
 export interface AuditOptions extends AuditReportOptions, WallClock {
-  readonly redactor: Redactor;
   /** Needed for a trail on standard output. */
   readonly logDestination?: LogDestination | undefined;
 }

@@ -32,7 +32,6 @@ import { createNonceGenerator } from './nonce.ts';
 import { fieldsForRestart, fitForListener } from './restart-fields.ts';
 import { labelDomainOf, loginsIn, type Runtime, type RuntimeOptions, startRuntime } from './runtime.ts';
 import { abort, shutDown } from './shutdown.ts';
-import { withStatus } from './status-events.ts';
 import { system } from './system.ts';
 import { signingConcurrency } from './thread-pool.ts';
 
@@ -81,17 +80,18 @@ export type ServiceOptions = Pick<RuntimeOptions, 'log'> &
 export async function startService(loaded: ValidConfig, overrides: ServiceOptions): Promise<Service> {
   const { config } = loaded;
   const routes = createRoutes(config);
-  const { redactor, recorder, metrics } = createObservers(loaded, routes, overrides);
-  const certificates = new CertificateFiles({ log: redactor.log(overrides.log), metrics });
+  const observers = createObservers(loaded, routes, overrides);
+  const { redactor, recorder, prometheus, metrics, log } = observers;
+  const certificates = new CertificateFiles({ log, metrics });
   const first = await certificates.prepare(config);
   certificates.use(first);
-  const audit = await startAudit(config, overrides, redactor, metrics);
-  const options = createRuntimeOptions(config, overrides, redactor, metrics, audit);
+  const audit = config.audit && (await openAudit(config.audit, { ...system, ...overrides, log, metrics }));
+  const options = createRuntimeOptions(config, overrides, observers, audit);
   let runtime = await closingOnError(audit, auditTimeout.stop, () => startRuntime(routes, first, options));
   let draining = false;
   const listener = createProxyListener(config, listenerTlsOf(first), options, () => runtime);
   const readiness = () => runtime.readiness(draining);
-  const sources = { ...options, metrics, recorder, readiness, runtime: () => runtime };
+  const sources = { ...options, prometheus, recorder, readiness, runtime: () => runtime };
   const admin = createAdmin(config.admin, sources);
   const [proxyUrl, adminUrl] = await openPorts(config, listener, admin).catch(async (error: unknown) => {
     await Promise.all([runtime.stop(), audit?.close(auditTimeout.stop)]);
@@ -112,7 +112,7 @@ export async function startService(loaded: ValidConfig, overrides: ServiceOption
       if (started.keys.source !== runtime.keys.source) recorder.keySourceReplaced();
       void runtime.stop(started);
       runtime = started;
-      metrics.reconfigure(labelDomainOf(nextRoutes));
+      for (const names of [prometheus, recorder]) names.reconfigure(labelDomainOf(nextRoutes));
       recorder.configApplied(nextDigest);
       certificates.use(prepared);
       updateListener(listener, options.memory, next, listenerTlsOf(prepared));
@@ -140,10 +140,13 @@ export async function startService(loaded: ValidConfig, overrides: ServiceOption
 
 function createObservers({ config, digest }: ValidConfig, routes: Routes, overrides: ServiceOptions) {
   const redactor = new LoginRedactor(loginsIn(config));
+  const log = redactor.redacting(overrides.log);
+  const decisions = createDecisionLog(log);
   const names = labelDomainOf(routes);
   const recorder = createStatusRecorder({ ...system, ...overrides, names, digest });
   const prometheus = createPrometheus({ version: packageVersion(), ...names });
-  return { redactor, recorder, metrics: redactor.metrics(withStatus(prometheus, recorder)) };
+  const metrics = redactor.redacting<MetricsObserver>(prometheus, recorder, decisions?.observer ?? {});
+  return { redactor, log, recorder, prometheus, metrics, ...(decisions === undefined ? {} : { decisions }) };
 }
 
 function createProxyListener(
@@ -170,24 +173,21 @@ function openPorts({ proxy, admin }: Config, { server }: Listener, adminServer: 
 function createRuntimeOptions(
   config: Config,
   { logDestination, ...overrides }: ServiceOptions,
-  redactor: LoginRedactor,
-  metrics: MetricsObserver,
+  observers: ReturnType<typeof createObservers>,
   audit: Audit | undefined,
 ): RuntimeOptions {
+  const { log, metrics } = observers;
   logDestination?.watch({ dropped: (lines) => metrics.logLinesDropped(lines) });
   const monotonic = overrides.monotonic ?? system.monotonic;
   const suppressed = (): void => metrics.logLineSuppressed();
-  const log = sampleRejections(redactor.log(overrides.log), { monotonic, suppressed });
-  const decisions = createDecisionLog(log);
   return {
     ...system,
     nonce: createNonceGenerator(),
     signingConcurrency: signingConcurrency(fromEnvironment('UV_THREADPOOL_SIZE')),
     ...overrides,
     monotonic,
-    log,
-    redact: redactor.text,
-    ...(decisions === undefined ? { metrics } : { decisions, metrics: decisions.observe(metrics) }),
+    ...observers,
+    log: sampleRejections(log, { monotonic, suppressed }),
     limiter: new ConcurrencyLimiter(),
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),
     inflight: new InflightRequests(),
@@ -197,15 +197,6 @@ function createRuntimeOptions(
     newRequestId: () => randomUUID(),
     userAgent: `countersign/${packageVersion()}`,
   };
-}
-
-async function startAudit(
-  { audit }: Config,
-  overrides: ServiceOptions,
-  redactor: LoginRedactor,
-  metrics: MetricsObserver,
-): Promise<Audit | undefined> {
-  return audit && openAudit(audit, { ...system, ...overrides, metrics, redactor });
 }
 
 /** A request that was rejected before it reached the handler. */

@@ -1,4 +1,5 @@
 import type { Config } from '../config/schema.ts';
+import type { LoginRedactor } from '../observability/login-redactor.ts';
 import type { Readiness } from '../observability/readiness.ts';
 import type { StatusRecorder } from '../observability/status/recorder.ts';
 import type { FailedRequest, Status } from '../observability/status/schema.ts';
@@ -12,8 +13,8 @@ import { type KeysInUse, keyStatus } from './key-status.ts';
 export interface StatusSources extends WallClock, MonotonicClock {
   readonly recorder: StatusRecorder;
   readonly limiter: ConcurrencyLimiter;
-  /** Removes logins that may not be written from a text. */
-  readonly redact: (text: string) => string;
+  /** Removes logins that may not be written. */
+  readonly redactor: Pick<LoginRedactor, 'text'>;
   readonly readiness: () => Readiness;
   /** What is in effect now. */
   readonly runtime: () => { readonly config: Config; readonly keys: KeysInUse };
@@ -21,7 +22,7 @@ export interface StatusSources extends WallClock, MonotonicClock {
 
 /** Puts the status together on demand; pages of the same turn share it. */
 export function createStatus(sources: StatusSources): () => Promise<Status> {
-  const { clock, monotonic, recorder, redact, readiness } = sources;
+  const { clock, monotonic, recorder, redactor, readiness } = sources;
   const started = { wall: clock(), monotonic: monotonic() };
   return shareTurn(async () => {
     const { config, keys } = sources.runtime();
@@ -33,7 +34,7 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
       runbookUrl: config.admin.runbookUrl ?? null,
       health: { ready, reasons: [...reasons], warnings: [...warnings] },
       environments: environments(config, sources),
-      keys: keyStatus(keys, { redact, timeOf: (time) => isoTime(time + toWall) }),
+      keys: keyStatus(keys, { redact: redactor.text, timeOf: (time) => isoTime(time + toWall) }),
       callers: callers(recorder),
       failures: failures(recorder),
       certificates: certificates(recorder),

@@ -10,13 +10,13 @@ import { harness } from '../support/harness.ts';
 
 const starts = harness();
 const noon = Date.UTC(2026, 0, 15, 12);
-const asIs = { text: (text: string): string => text, name: (name: string): string => name };
 
 /** The two records of a payment, as long as in production. */
 function payment(chain: AuditChain, number: number): string {
   const credential = { kind: 'token', tokenHash: 'abcd1234' } as const;
-  const origin = { id: randomUUID(), caller: 'billing', credential, decision: 'allowed' } as const;
-  const route = { environment: 'production', operation: 'transfer', login: 'acme' };
+  const [caller, login] = ['billing', 'acme'];
+  const origin = { id: randomUUID(), caller, credential, decision: 'allowed', login } as const;
+  const route = { environment: 'production', operation: 'transfer' };
   const intent = intentFields(
     {
       origin,
@@ -29,7 +29,6 @@ function payment(chain: AuditChain, number: number): string {
       form: [['client_orderid', `invoice-${number}`]],
     },
     noon + number,
-    asIs,
   );
   const result = { status: 200, gatewayStatus: 200, serialNumber: randomUUID(), attempts: 1 };
   const context = {
@@ -40,7 +39,7 @@ function payment(chain: AuditChain, number: number): string {
     outcome: 'answered' as const,
     durations: {},
   };
-  return chain.seal('intent', intent) + chain.seal('result', endFields(context, noon + number, asIs));
+  return chain.seal('intent', intent) + chain.seal('result', endFields(context, noon + number));
 }
 
 /** CPU time, since other tests may run at the same time. In microseconds. */

@@ -38,6 +38,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'oauth1',
     'type observability/decision-log',
     'type observability/logger',
+    'type observability/login-redactor',
     'type observability/metrics-observer',
   ],
   observability: [

@@ -4,7 +4,7 @@ import type { SignedAttempt, ValidatedRequest } from './signed-request.ts';
 
 /** What the audit trail records of a signed request. */
 export function auditedAttempt(
-  { origin, destination, login, form }: ValidatedRequest,
+  { origin, destination, form }: ValidatedRequest,
   { kind, version, fingerprint }: UsableKey,
   { nonce, timestamp }: Omit<SignedAttempt, 'http'>,
 ): AuditedAttempt {
@@ -13,7 +13,6 @@ export function auditedAttempt(
     origin,
     environment,
     operation: operation.name,
-    login,
     keyKind: kind,
     keyVersion: version,
     keyFingerprint: fingerprint,

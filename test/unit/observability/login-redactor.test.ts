@@ -84,17 +84,36 @@ describe('a text', () => {
     }
   });
 
-  it('is redacted in the message and the login of a log line', () => {
+  it('is redacted in the message and the fields of a log line', () => {
     const lines: string[] = [];
-    const log = redactor.log(createLogger('debug', { write: (line: string) => void lines.push(line) }));
+    const log = redactor.redacting(createLogger('debug', { write: (line: string) => void lines.push(line) }));
     log.message('error', 'The keys of login "4111111111111111" cannot be read', {
       login: '4111111111111111',
+      cause: 'EACCES: /keys/4111111111111111',
     });
     log.message('error', 'cannot be read', { environment: 'sandbox', login: '5555555555554444' });
     expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-      { msg: `The keys of login "${redactedLogin}" cannot be read`, login: redactedLogin },
+      {
+        msg: `The keys of login "${redactedLogin}" cannot be read`,
+        login: redactedLogin,
+        cause: `EACCES: /keys/${redactedLogin}`,
+      },
       { environment: 'sandbox', login: '5555555555554444' },
     ]);
+  });
+});
+
+describe('names of a client', () => {
+  it.each(['4111111111111111', 'CN=4111 1111 1111 1111'])('may be a card number: %s', (name) => {
+    const redactor = new LoginRedactor([]);
+    const rejected = { credential: 'jwt', jwtSubject: name, certificateSubject: name, peer: '::1' } as const;
+    expect(redactor.names(rejected)).toEqual({
+      ...rejected,
+      jwtSubject: expect.stringMatching(/redacted: looks like a card number\]$/),
+      certificateSubject: expect.stringMatching(/redacted: looks like a card number\]$/),
+    });
+    const credential = { kind: 'jwt', issuer: 'idp', subject: name, keyId: undefined } as const;
+    expect(JSON.stringify(redactor.names(credential))).not.toMatch(/1111/);
   });
 });
 
@@ -102,35 +121,61 @@ it('every text of a debug line is redacted, and there are none at another level'
   const lines: string[] = [];
   const destination = { write: (line: string) => void lines.push(line) };
   const redactor = new LoginRedactor([]);
-  expect(redactor.log(createLogger('info', destination)).debug).toBeUndefined();
-  const log = redactor.log(createLogger('debug', destination));
+  expect(redactor.redacting(createLogger('info', destination)).debug).toBeUndefined();
+  const log = redactor.redacting(createLogger('debug', destination));
   log.debug?.('of 4111111111111111', { login: '4111111111111111', environment: '4111111111111111', ms: 1 });
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([
     { msg: `of ${redactedLogin}`, login: redactedLogin, environment: redactedLogin, ms: 1 },
   ]);
 });
 
-it('fallbacks of a login that looks like a card number are not counted, unless it is configured', () => {
-  const logins: string[] = [];
-  const metrics: MetricsObserver = new LoginRedactor(['5555555555554444']).metrics({
-    ...createPrometheus({ version: '1', environments: {}, callers: [] }),
-    keyFallback: ({ login }) => void logins.push(login),
-  });
-  for (const login of ['4111111111111111', '5555555555554444', 'acme']) {
-    metrics.keyFallback({ environment: 'sandbox', login }, 'private_key', 'older');
-  }
-  expect(logins).toEqual(['5555555555554444', 'acme']);
-});
+describe('observers', () => {
+  const login = { environment: 'sandbox', login: '4111111111111111' };
 
-it('problems of the key source are redacted', () => {
-  const problems: (string | undefined)[] = [];
-  const metrics: MetricsObserver = new LoginRedactor([]).metrics({
-    ...createPrometheus({ version: '1', environments: {}, callers: [] }),
-    keySourceUp: (_up, cause) => void problems.push(cause),
-    loginFailed: (problem) => void problems.push(problem),
+  it('get an event that nobody has heard of redacted, wherever it holds the login', () => {
+    const seen: unknown[] = [];
+    const other: unknown[] = [];
+    const prometheus = createPrometheus({ version: '1', environments: {}, callers: [] });
+    const metrics = new LoginRedactor(['5555555555554444']).redacting(
+      { ...prometheus, loginSeen: (...values: unknown[]) => void seen.push(values) },
+      { loginSeen: (...values) => void other.push(values) },
+      {},
+    );
+    metrics.loginSeen(login, [login], { of: login }, 'for 4111111111111111', 42, undefined);
+    metrics.loginSeen({ environment: 'sandbox', login: '5555555555554444' });
+    const shown = { environment: 'sandbox', login: redactedLogin };
+    expect(seen).toEqual([
+      [shown, [shown], { of: shown }, `for ${redactedLogin}`, 42, undefined],
+      [{ environment: 'sandbox', login: '5555555555554444' }],
+    ]);
+    expect(other).toEqual(seen);
+    expect(login.login).toBe('4111111111111111');
   });
-  metrics.keySourceUp(true);
-  metrics.keySourceUp(false, 'cannot read 4111111111111111');
-  metrics.loginFailed('denied for 4111111111111111');
-  expect(problems).toEqual([undefined, `cannot read ${redactedLogin}`, `denied for ${redactedLogin}`]);
+
+  it('get digits that Countersign made as they are', () => {
+    const heads: unknown[] = [];
+    const metrics = new LoginRedactor([]).redacting<Partial<MetricsObserver>>({
+      auditRecordsWritten: (_count, head) => void heads.push(head),
+    });
+    const head = { sequence: 1, mac: 'a4111111111111111b' };
+    metrics.auditRecordsWritten?.(1, head);
+    expect(heads).toEqual([head]);
+  });
+
+  it('have no series for a login that looks like a card number, unless it is configured', async () => {
+    const prometheus = createPrometheus({
+      version: '1',
+      environments: { sandbox: { operations: [], maxInFlight: 1 } },
+      callers: [],
+    });
+    const metrics = new LoginRedactor(['5555555555554444']).redacting<MetricsObserver>(prometheus);
+    for (const name of ['4111111111111111', '5555555555554444', 'acme']) {
+      const ref = { environment: 'sandbox', login: name };
+      metrics.keyRingUpdated(ref, [{ kind: 'private_key', version: 1, problem: 'cannot be parsed' }]);
+      metrics.keyFallback(ref, 'private_key', 'older');
+    }
+    const { body } = await prometheus.page(false);
+    const logins = new Set([...body.matchAll(/login="([^"]*)"/g)].map(([, name]) => name));
+    expect(logins).toEqual(new Set(['5555555555554444', 'acme']));
+  });
 });

@@ -4,6 +4,7 @@ import { configSchema } from '../../../src/config/schema.ts';
 import { createRoutes } from '../../../src/gateway/router.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
 import { KeySelector } from '../../../src/keys/key-selector.ts';
+import { LoginRedactor } from '../../../src/observability/login-redactor.ts';
 import { createPrometheus } from '../../../src/observability/prometheus.ts';
 import { ConcurrencyLimiter } from '../../../src/proxy/concurrency-limiter.ts';
 import { InflightRequests } from '../../../src/proxy/inflight-requests.ts';
@@ -56,7 +57,7 @@ beforeEach(async () => {
     nonce: () => 'nonce',
     random: () => 0,
     newRequestId: () => 'id',
-    redact: (text) => text,
+    redactor: new LoginRedactor([]),
     verifyJwt: undefined,
     userAgent: 'countersign/test',
     signingConcurrency: 1,

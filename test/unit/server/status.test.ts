@@ -51,7 +51,7 @@ beforeEach(() => {
     ...clocks,
     recorder,
     limiter: new ConcurrencyLimiter(),
-    redact: (text) => text.replaceAll('MARK', '***'),
+    redactor: { text: (text) => text.replaceAll('MARK', '***') },
     readiness: () => ({ ready: false, reasons: ['draining'], warnings: ['log-stalled'] }),
     runtime: () => ({ config, keys: { cache, keySelector } }),
   };
