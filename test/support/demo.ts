@@ -20,6 +20,8 @@ export interface RunningDemo {
   readonly gatewayUrl: string;
   readonly gatewayAdminUrl: string;
   readonly readyFile: string;
+  readonly child: ChildProcess;
+  readonly finished: Promise<Finished>;
   /** Ends it with SIGTERM. */
   readonly stop: () => Promise<Finished>;
 }
@@ -65,7 +67,7 @@ export class Processes {
       child.kill('SIGTERM');
       return finished;
     };
-    return { ...urls, readyFile, stop };
+    return { ...urls, readyFile, child, finished, stop };
   }
 
   /** Ends what still runs, and deletes the directory. */

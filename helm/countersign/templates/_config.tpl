@@ -66,7 +66,7 @@
 {{- end }}
 
 {{/*
-Rejects a grace period that is shorter than a shutdown. A shutdown takes preStopSeconds, the shutdown delay, 1 s for idle
+Rejects a grace period that is shorter than a shutdown. A shutdown takes preStopSeconds, the shutdown delay, up to 1 s for idle
 connections, the shutdown timeout (or the timeout of an upstream request, if that is longer), and 1 s to exit; 5 s are
 kept in reserve.
 */}}

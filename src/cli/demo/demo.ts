@@ -121,7 +121,7 @@ async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Si
   };
   const load = () => loadDemoConfig(demo, settings);
   try {
-    const source = { file: demoConfigFile, load, acceptUnknownTokens: true, onStarted };
+    const source = { file: demoConfigFile, load, isDemo: true, acceptUnknownTokens: true, onStarted };
     return await runService(source, io, signals);
   } finally {
     await gateway.close();

@@ -3,7 +3,7 @@ import type { Config } from '../../config/schema.ts';
 import type { Logger } from '../../observability/logger.ts';
 import { warnOfDescriptorLimit } from '../../server/descriptor-limit.ts';
 import { type OpenLog, openLog } from '../../server/open-log.ts';
-import { installCrashHandlers } from '../../server/process-safety.ts';
+import { installCrashHandlers, warnOfNodeVersion } from '../../server/process-safety.ts';
 import { type Service, startService } from '../../server/service.ts';
 import type { Signals } from '../../server/signals.ts';
 import { errorCode } from '../../util/error-code.ts';
@@ -19,6 +19,7 @@ export interface ServiceSource {
   readonly load: () => Promise<LoadedConfig>;
   /** For the demo only: an unknown bearer token is ignored. No configuration can set this. */
   readonly acceptUnknownTokens?: boolean;
+  readonly isDemo?: boolean;
   /** Called after the start. Returns a text for the terminal. */
   readonly onStarted?: (service: Service) => string;
 }
@@ -46,11 +47,12 @@ export async function runService(source: ServiceSource, io: Io, signals: Signals
 
 async function start(
   loaded: ValidConfig,
-  { acceptUnknownTokens = false }: ServiceSource,
+  { acceptUnknownTokens = false, isDemo = false }: ServiceSource,
   { log, destination, flush }: OpenLog,
   io: Io,
 ): Promise<Service | undefined> {
   const guard = installCrashHandlers(log, flush);
+  warnOfNodeVersion(log, isDemo);
   try {
     const service = await startService(loaded, { log, logDestination: destination, acceptUnknownTokens });
     service.configLoaded(true);

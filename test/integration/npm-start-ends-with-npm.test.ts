@@ -1,0 +1,44 @@
+import { spawn } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { freePorts } from '../support/demo.ts';
+import { Folder } from '../support/folder.ts';
+import { root } from '../support/sources.ts';
+import { until } from '../support/until.ts';
+
+let folder: Folder;
+
+beforeEach(() => {
+  folder = new Folder();
+});
+afterEach(() => folder.remove());
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+it.each([
+  ['SIGTERM', ['start', '--']],
+  ['SIGKILL', ['start', '--']],
+  ['SIGKILL', ['run', 'countersign', '--', 'demo']],
+] as const)('%s of npm %j leaves neither a process nor its keys behind', async (signal, script) => {
+  const readyFile = join(folder.path, 'ready.json');
+  const npm = spawn('npm', ['--silent', ...script, ...freePorts, '--ready-file', readyFile], {
+    cwd: root,
+    env: { PATH: process.env['PATH'] ?? '', HOME: folder.path, TMPDIR: folder.path },
+    stdio: 'ignore',
+  });
+  await until(() => existsSync(readyFile) || npm.exitCode !== null, 'the demo is ready', 30);
+  const { pid, keyDirectory }: { pid: number; keyDirectory: string } = JSON.parse(
+    readFileSync(readyFile, 'utf8'),
+  );
+  expect(existsSync(keyDirectory)).toBe(true);
+  npm.kill(signal);
+  await until(() => !isAlive(pid), 'the demo has ended');
+  expect(readdirSync(folder.path).filter((name) => /countersign|ready/.test(name))).toEqual([]);
+});
