@@ -44,8 +44,8 @@ export class LoginRedactor {
   }
 
   /**
-   * One observer (or log) that passes each event on to all of these, with every text in it redacted: whoever adds an
-   * event need not think of it.
+   * One observer (or log) that passes each event on to all of these, with every text in it redacted, so that an event
+   * that is added later cannot pass without it.
    */
   redacting<Events extends object>(first: Events, ...others: readonly Partial<Events>[]): Events {
     type Method = (...values: readonly unknown[]) => void;

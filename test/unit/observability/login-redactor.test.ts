@@ -132,7 +132,7 @@ it('every text of a debug line is redacted, and there are none at another level'
 describe('observers', () => {
   const login = { environment: 'sandbox', login: '4111111111111111' };
 
-  it('get an event that nobody has heard of redacted, wherever it holds the login', () => {
+  it('get an event that was added later redacted, wherever it holds the login', () => {
     const seen: unknown[] = [];
     const other: unknown[] = [];
     const prometheus = createPrometheus({ version: '1', environments: {}, callers: [] });
