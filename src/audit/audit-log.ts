@@ -2,14 +2,14 @@ import { ProxyError } from '../errors.ts';
 import type { RequestContext, RequestOrigin, UpstreamRecord } from '../request-context.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import { type AuditedAttempt, endFields, intentFields, members } from './record-fields.ts';
-import { RejectionLimit } from './rejection-limit.ts';
+import { type Omitted, RejectionLimit } from './rejection-limit.ts';
 import type { AuditTrail } from './trail.ts';
 
 export interface AuditLogOptions extends WallClock, MonotonicClock {
   readonly trail: Pick<AuditTrail, 'append' | 'confirm'>;
   /** Nothing is sent before its intent is written. */
   readonly required: boolean;
-  /** So many rejected requests have no record, because of the rate limit. */
+  /** So many rejected requests have no record, because of their caller's limit. */
   readonly recordsOmitted: (count: number) => void;
 }
 
@@ -43,8 +43,11 @@ export class AuditLog {
       trail.append('result', endFields(context, clock()));
       return;
     }
-    if (context.caller === undefined && !this.#limit.allows()) return;
-    this.recordOmitted();
+    const { caller } = context;
+    if (!hasIntent(context)) {
+      if (!this.#limit.allows(caller)) return;
+      this.#recordOmitted(this.#limit.takeOmitted(caller));
+    }
     trail.append('rejected', endFields(context, clock()));
   }
 
@@ -55,10 +58,13 @@ export class AuditLog {
 
   /** Records how many requests had no record since the last call, if any. */
   recordOmitted(): void {
-    const count = this.#limit.takeOmitted();
+    for (const omitted of this.#limit.takeAllOmitted()) this.#recordOmitted(omitted);
+  }
+
+  #recordOmitted({ caller, count }: Omitted): void {
     if (count === 0) return;
     this.#options.recordsOmitted(count);
-    this.#options.trail.append('omitted', members(this.#options.clock(), { count }));
+    this.#options.trail.append('omitted', members(this.#options.clock(), { caller, count }));
   }
 
   async #confirm(fields: string): Promise<void> {
@@ -69,4 +75,9 @@ export class AuditLog {
       { retryAfter: 1 },
     );
   }
+}
+
+/** Whether the trail may have an intent of this request: its end is recorded, whatever the limit. */
+function hasIntent({ keyVersion, reason }: RequestContext): boolean {
+  return keyVersion !== undefined || reason === 'audit-unavailable';
 }

@@ -2,12 +2,16 @@ import type { AuditChain, Head } from './chain.ts';
 import type { AuditKey } from './key.ts';
 import type { AuditOutput, WriteResult } from './output.ts';
 import type { PendingRecord } from './pending-records.ts';
+import type { Tail } from './tail.ts';
+import { TornBytes, type TornFields } from './torn-line.ts';
 
 const nothing = Buffer.alloc(0);
+const lineFeed = Buffer.from('\n');
 
 /** A record that is partly written. */
 interface PartialRecord {
   readonly record: PendingRecord;
+  readonly line: Buffer;
   /** The head without it. */
   readonly before: Head;
 }
@@ -28,14 +32,23 @@ export class ChainWriter {
   readonly #chain: AuditChain;
   readonly #output: AuditOutput;
   #rest: Buffer;
+  #torn: TornBytes | undefined;
+  /** Between those bytes and the next record there is, or will be, a line feed. */
+  #isFed = true;
   /** The record whose rest is not written yet. */
   #partial: PartialRecord | undefined;
 
-  /** @param rest what ends a line that an earlier process left incomplete */
-  constructor(chain: AuditChain, output: AuditOutput, rest: Buffer) {
+  /** @param tail what an earlier process left after its last record */
+  constructor(chain: AuditChain, output: AuditOutput, { torn, isOpen }: Pick<Tail, 'torn' | 'isOpen'>) {
     this.#chain = chain;
     this.#output = output;
-    this.#rest = rest;
+    this.#rest = Buffer.from(isOpen ? '\n' : '');
+    this.#torn = torn;
+  }
+
+  /** What is left after the last whole record: the next one has to be a start record that says so. */
+  get torn(): TornFields | undefined {
+    return this.#torn?.fields;
   }
 
   get head(): Head {
@@ -55,10 +68,15 @@ export class ChainWriter {
   async refresh(): Promise<{ isNew: boolean; lost?: PendingRecord }> {
     if (!(await this.#output.refresh())) return { isNew: false };
     // A record that lacks only its line feed is whole.
-    const partial = this.#rest.length > 1 ? this.#partial : undefined;
+    const unwritten = this.#rest.length;
+    const partial = unwritten > 1 ? this.#partial : undefined;
     this.#setRest(nothing);
     if (partial === undefined) return { isNew: true };
     this.#chain.rewind(partial.before);
+    if (this.#torn === undefined) this.#torn = new TornBytes();
+    else if (this.#isFed) this.#torn.add(lineFeed);
+    this.#torn.add(partial.line.subarray(0, -unwritten));
+    this.#isFed = false;
     return { isNew: true, lost: partial.record };
   }
 
@@ -69,6 +87,7 @@ export class ChainWriter {
     const result = await this.#output.write(bytes);
     if (result.error === undefined) {
       this.#setRest(nothing);
+      this.#torn = undefined;
       for (const { settle } of records) settle?.(true);
       return { count: records.length, unwritten: [] };
     }
@@ -100,11 +119,14 @@ export class ChainWriter {
     // Sealing the same records again gives the same lines.
     this.#chain.rewind(before);
     this.#seal(records.slice(0, isPartial ? begun - 1 : begun));
-    const last = isPartial ? records[begun - 1] : undefined;
-    const earlier = written < end ? this.#partial : undefined;
-    const partial = last === undefined ? earlier : { record: last, before: this.#chain.head };
-    if (last !== undefined) this.#seal([last]);
+    const record = isPartial ? records[begun - 1] : undefined;
+    let partial = written < end ? this.#partial : undefined;
+    if (record !== undefined) {
+      const head = this.#chain.head;
+      partial = { record, before: head, line: Buffer.from(this.#seal([record]).join('')) };
+    }
     this.#setRest(bytes.subarray(written, end), partial);
+    if (begun > (record === undefined ? 0 : 1)) this.#torn = undefined;
     return { count: begun, unwritten: records.slice(begun), error };
   }
 

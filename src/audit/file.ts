@@ -123,9 +123,14 @@ async function openRegular(path: string): Promise<FileHandle> {
   // Without O_NONBLOCK, opening a pipe would wait for its reader.
   const flags = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK;
   const handle = await open(path, flags, mode);
-  if ((await handle.stat()).isFile()) return handle;
+  const stats = await handle.stat();
+  if (stats.isFile() && stats.nlink <= 1) return handle;
   await handle.close();
-  throw new Error(`${path} is not a regular file. Name one, or use "-" for standard output.`);
+  throw new Error(
+    stats.isFile()
+      ? `${path} has ${stats.nlink} hard links: under another name, another process could write to it. Remove the other links; copy the file instead.`
+      : `${path} is not a regular file. Name one, or use "-" for standard output.`,
+  );
 }
 
 async function requireTail(handle: FileHandle, path: string): Promise<Tail> {

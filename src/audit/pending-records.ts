@@ -32,6 +32,10 @@ export class PendingRecords {
     return this.#records.length + (this.#lost > 0 ? 1 : 0);
   }
 
+  get first(): PendingRecord | undefined {
+    return this.#records[0];
+  }
+
   /** @returns whether there was room */
   add(record: PendingRecord): boolean {
     if (this.#bytes + sizeOf(record) > this.#capacity) return false;

@@ -5,7 +5,7 @@ export interface Line {
   readonly bytes: Buffer;
   /** From 1. */
   readonly number: number;
-  /** The end of the input, without a line feed. */
+  /** No line feed follows: the end of the input, or a part of a line that is too long for a record. */
   readonly isOpen: boolean;
 }
 
@@ -29,7 +29,7 @@ export async function* readLines(input: Readable): AsyncGenerator<Line[]> {
     rest = bytes.subarray(start);
     if (rest.length > maxLineBytes) {
       number += 1;
-      lines.push({ bytes: rest, number, isOpen: false });
+      lines.push({ bytes: rest, number, isOpen: true });
       rest = Buffer.alloc(0);
     }
     yield lines;

@@ -1,15 +1,15 @@
 import type { FileHandle } from 'node:fs/promises';
 import { type AuditRecord, parseRecord } from './chain.ts';
-import { isTorn, isTornStart } from './torn-line.ts';
+import { isTorn, isTornStart, TornBytes } from './torn-line.ts';
 
 /** How a file of an audit trail ends. */
 export interface Tail {
-  /** The last whole record; absent in an empty file. */
+  /** The last whole record; absent in a file that has none. */
   readonly last?: { readonly record: AuditRecord; readonly line: Buffer };
-  /** Bytes after that record, up to where the next one begins, of an incomplete line that a killed process left. */
-  readonly torn: number;
-  /** The same, if there are lines that no crash leaves: then `torn` is 0. */
-  readonly damaged: number;
+  /** What a killed process or a power failure left after that record. */
+  readonly torn?: TornBytes;
+  /** Bytes after that record of lines that no crash leaves. */
+  readonly damaged?: number;
   /** The last line has no line feed. */
   readonly isOpen: boolean;
 }
@@ -18,37 +18,89 @@ export interface Tail {
 const searched = 65_536;
 const newline = 0x0a;
 
-/** Reads the end of a file. @returns `undefined` if there is no record */
+/**
+ * Reads the end of a file, however much stands after its last record. The time is linear in that, the memory bounded.
+ *
+ * @returns `undefined` if the file has content and no record
+ */
 export async function readTail(file: FileHandle): Promise<Tail | undefined> {
   const { size } = await file.stat();
-  if (size === 0) return { torn: 0, damaged: 0, isOpen: false };
-  const buffer = Buffer.alloc(Math.min(size, searched));
-  const { bytesRead } = await file.read(buffer, 0, buffer.length, size - buffer.length);
-  return tailOf(buffer.subarray(0, bytesRead), bytesRead === size);
+  if (size === 0) return { isOpen: false };
+  const isOpen = (await read(file, size - 1, size))[0] !== newline;
+  const found = await findLastRecord(file, size);
+  if (found !== undefined && found.end >= size) return { last: found.last, isOpen };
+  const from = found?.end ?? 0;
+  const { torn, isTorn, isTornStart } = await describeRest(file, from, isOpen ? size : size - 1);
+  if (found === undefined) return isTornStart ? { torn, isOpen } : undefined;
+  return { last: found.last, ...(isTorn ? { torn } : { damaged: size - from }), isOpen };
 }
 
-/** @param isWhole the bytes are the whole file, not only its end */
-export function tailOf(bytes: Buffer, isWhole: boolean): Tail | undefined {
-  const isOpen = bytes.at(-1) !== newline;
-  const end = isOpen ? bytes.length + 1 : bytes.length;
-  const others: Buffer[] = [];
-  for (let lineEnd = end - 1; lineEnd > 0; ) {
-    const lineStart = bytes.lastIndexOf(newline, lineEnd - 1) + 1;
-    const line = bytes.subarray(lineStart, lineEnd);
-    const record = parseRecord(line);
-    if (record !== undefined) {
-      return { last: { record, line }, ...describeRest(others.toReversed(), end - lineEnd - 1), isOpen };
-    }
-    others.push(line);
-    lineEnd = lineStart - 1;
+interface LastRecord extends Required<Pick<Tail, 'last'>> {
+  /** Where the next line begins. */
+  readonly end: number;
+}
+
+/** Each part overlaps the one before by its half, so that one of them has the whole record. */
+async function findLastRecord(file: FileHandle, size: number): Promise<LastRecord | undefined> {
+  for (let end = size; ; end -= searched) {
+    const start = Math.max(0, end - 2 * searched);
+    const found = lastRecordIn(await read(file, start, end), start === 0);
+    if (found !== undefined) return { ...found, end: start + found.end };
+    if (start === 0) return undefined;
   }
-  // The process was killed while it wrote the first record. An empty first line is not among the others.
-  const isFirstRecord = isWhole && bytes[0] !== newline && others.every(isTornStart);
-  return isFirstRecord ? { torn: end, damaged: 0, isOpen } : undefined;
 }
 
-/** A process that ends an incomplete line can be killed within its own first record. @param bytes of these lines */
-function describeRest(lines: readonly Buffer[], bytes: number): Pick<Tail, 'torn' | 'damaged'> {
-  const isLeft = lines.every((line, at) => (at === 0 ? isTorn(line) : isTornStart(line)));
-  return isLeft ? { torn: bytes, damaged: 0 } : { torn: 0, damaged: bytes };
+/** @param isWhole the bytes begin with the beginning of a line */
+function lastRecordIn(bytes: Buffer, isWhole: boolean): LastRecord | undefined {
+  for (let lineEnd = bytes.length; lineEnd > 0; ) {
+    const feed = bytes.lastIndexOf(newline, lineEnd - 1);
+    if (feed === -1 && !isWhole) return undefined;
+    const line = bytes.subarray(feed + 1, lineEnd);
+    const record = parseRecord(line);
+    if (record !== undefined) return { last: { record, line: Buffer.from(line) }, end: lineEnd + 1 };
+    lineEnd = feed;
+  }
+  return undefined;
+}
+
+interface Rest {
+  readonly torn: TornBytes;
+  readonly isTorn: boolean;
+  /** A process that was killed while it wrote the first record of the file can have left it. */
+  readonly isTornStart: boolean;
+}
+
+async function describeRest(file: FileHandle, from: number, to: number): Promise<Rest> {
+  const lines = to - from <= searched ? linesOf(await read(file, from, to)) : [];
+  const torn = new TornBytes();
+  let isZero = to > from;
+  for (let at = from; at < to; at += searched) {
+    const bytes = await read(file, at, Math.min(at + searched, to));
+    torn.add(bytes);
+    isZero &&= bytes.every((byte) => byte === 0);
+  }
+  const are = (test: (line: Buffer, at: number) => boolean) =>
+    isZero || (lines.length > 0 && lines.every(test));
+  return {
+    torn,
+    // A process that ends an incomplete line can be killed within its own first record.
+    isTorn: are((line, at) => (at === 0 ? isTorn(line) : isTornStart(line))),
+    isTornStart: are(isTornStart),
+  };
+}
+
+function linesOf(bytes: Buffer): Buffer[] {
+  const lines: Buffer[] = [];
+  for (let start = 0; start <= bytes.length; ) {
+    const feed = bytes.indexOf(newline, start);
+    const end = feed === -1 ? bytes.length : feed;
+    lines.push(bytes.subarray(start, end));
+    start = end + 1;
+  }
+  return lines;
+}
+
+async function read(file: FileHandle, from: number, to: number): Promise<Buffer> {
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(to - from), 0, to - from, from);
+  return buffer.subarray(0, bytesRead);
 }

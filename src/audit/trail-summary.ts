@@ -15,12 +15,12 @@ export class TrailSummary {
   starts = 0;
   /** Records that could not be written. */
   lost = 0;
-  /** Rejected requests that have no record, because of the rate limit. */
+  /** Rejected requests that have no record, because their caller had too many. */
   omitted = 0;
   /** Bytes of records that crashes cut off. */
   torn = 0;
-  /** Last lines of files that are incomplete, as FILE:LINE. */
-  readonly incomplete: string[] = [];
+  /** The last line, if it is incomplete. */
+  incomplete: { readonly file: string; readonly line: number } | undefined;
   /** Requests with an intent and without a result when the process ended. */
   unfinished = 0;
   readonly unfinishedIds: string[] = [];
@@ -48,10 +48,6 @@ export class TrailSummary {
     else if (kind === 'intent') this.#open.add(idOf(fields));
     else if (kind === 'result' || kind === 'rejected') this.#open.delete(idOf(fields));
     this.last = record;
-  }
-
-  addIncomplete({ file, line }: { readonly file: string; readonly line: number }): void {
-    this.incomplete.push(`${file}:${line}`);
   }
 
   /** Another file or key of the same process keeps its requests; another process has none of them. */

@@ -6,6 +6,7 @@ import type { AuditKey } from './key.ts';
 import type { AuditOutput } from './output.ts';
 import { type PendingRecord, PendingRecords } from './pending-records.ts';
 import type { Tail } from './tail.ts';
+import type { TornFields } from './torn-line.ts';
 
 export interface TrailObserver {
   /** @param head the newest record that is written */
@@ -15,10 +16,8 @@ export interface TrailObserver {
   readonly writeFailed: (cause: string) => void;
 }
 
-export interface StartFacts {
-  /** Bytes that an earlier process left between its last record and this one. */
-  readonly torn?: number;
-  /** The same, of lines that no crash leaves. */
+export interface StartFacts extends Partial<TornFields> {
+  /** Bytes between the last record and this one, of lines that no crash leaves. */
   readonly damaged?: number;
   /** The same process begins another file or uses another key. */
   readonly continued?: true;
@@ -31,7 +30,7 @@ export interface TrailOptions {
   readonly previous?: Head | undefined;
   readonly output: AuditOutput;
   /** What an earlier process left after its last record. */
-  readonly tail?: Pick<Tail, 'torn' | 'damaged' | 'isOpen'>;
+  readonly tail?: Omit<Tail, 'last'>;
   readonly observer: TrailObserver;
   /** Members of a start record, as JSON without braces. */
   readonly startFields: (start: StartFacts) => string;
@@ -68,14 +67,12 @@ export class AuditTrail {
   #refreshing = false;
 
   constructor(options: TrailOptions) {
-    const { key, instance, previous, output, tail, capacity = 1_048_576 } = options;
+    const { key, instance, previous, output, tail = { isOpen: false }, capacity = 1_048_576 } = options;
     this.#options = options;
-    const rest = Buffer.from(tail?.isOpen ? '\n' : '');
-    this.#writer = new ChainWriter(new AuditChain(key, instance, previous), output, rest);
+    this.#writer = new ChainWriter(new AuditChain(key, instance, previous), output, tail);
     this.#pending = new PendingRecords(capacity, options.gapFields);
-    const { torn = 0, damaged = 0 } = tail ?? {};
-    const left = damaged > 0 ? { damaged } : torn > 0 ? { torn } : {};
-    this.append('start', options.startFields(left));
+    const { damaged } = tail;
+    this.append('start', options.startFields(damaged === undefined ? { ...this.#writer.torn } : { damaged }));
   }
 
   /** The newest record that is at least partly written. */
@@ -200,7 +197,9 @@ export class AuditTrail {
     if (!isNew && this.#nextKey === undefined) return;
     if (this.#nextKey !== undefined) this.#writer.useKey(this.#nextKey);
     this.#nextKey = undefined;
-    this.#pending.addFirst([{ kind: 'start', fields: this.#options.startFields({ continued: true }) }]);
+    if (this.#pending.first?.kind === 'start') return;
+    const fields = this.#options.startFields({ continued: true, ...this.#writer.torn });
+    this.#pending.addFirst([{ kind: 'start', fields }]);
   }
 
   #stall(): void {

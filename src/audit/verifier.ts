@@ -1,3 +1,4 @@
+import { createHash, type Hash } from 'node:crypto';
 import { type AuditRecord, genesis, type Head, isGenuine, parseRecord } from './chain.ts';
 import {
   describeDamage,
@@ -8,7 +9,7 @@ import {
   describeOtherHead,
 } from './defects.ts';
 import type { AuditKey } from './key.ts';
-import { isTorn, isTornStart } from './torn-line.ts';
+import { isCutRecord } from './torn-line.ts';
 import { TrailSummary } from './trail-summary.ts';
 
 export interface VerifierOptions {
@@ -31,10 +32,16 @@ export interface Defect extends Partial<Place> {
   readonly message: string;
 }
 
-/** Lines between two records that are none. */
-interface Torn {
+/** Lines after a record that are none. */
+interface Others {
   readonly place: Place;
-  bytes: number;
+  /** The first line. */
+  readonly first: Buffer;
+  lines: number;
+  /** Over all of them, without the last line feed. */
+  readonly hash: Hash;
+  /** The last one has no line feed. */
+  isOpen: boolean;
 }
 
 const recordStart = Buffer.from('{"audit":"');
@@ -47,9 +54,7 @@ export class Verifier {
   readonly #skipOthers: boolean;
   #heads: readonly Head[];
   #head: Head | undefined;
-  #torn: Torn | undefined;
-  /** A line without a line feed, that is none of a record. */
-  #unended: Place | undefined;
+  #others: Others | undefined;
 
   constructor({ keys, heads = [], after, skipOthers = false }: VerifierOptions) {
     this.#keys = new Map(keys.map((key) => [key.id, key]));
@@ -65,9 +70,12 @@ export class Verifier {
    */
   add(line: Buffer, place: Place, isOpen = false): Defect | undefined {
     const record = parseRecord(line);
-    if (record === undefined) return this.#addOther(line, place, isOpen);
-    const before = this.#checkUnended(record) ?? this.#checkTorn(record);
-    if (before !== undefined) return before;
+    if (record === undefined) {
+      this.#addOther(line, place, isOpen);
+      return undefined;
+    }
+    const defect = this.#checkOthers(record, place);
+    if (defect !== undefined) return defect;
     const message = this.#problemOf(record, line) ?? this.#compareHeads(record);
     if (message !== undefined) return { ...place, message };
     this.#head = { sequence: record.sequence, mac: record.mac };
@@ -77,7 +85,9 @@ export class Verifier {
 
   /** @returns what is wrong with the trail as a whole */
   end(): Defect | undefined {
-    if (this.#torn !== undefined) return notARecord(this.#torn.place);
+    const others = this.#others;
+    if (others !== undefined && !this.#isCut(others)) return notARecord(others.place);
+    if (others !== undefined) this.summary.incomplete = others.place;
     const last = this.#head;
     if (last === undefined) return { message: 'There is no record.' };
     const beyond = this.#heads.find(({ sequence }) => sequence > last.sequence);
@@ -124,37 +134,41 @@ export class Verifier {
     return other && describeOtherHead(other);
   }
 
-  /** A file ends with an incomplete line only if it is the last one, or if its writer began another. */
-  #checkUnended({ kind }: AuditRecord): Defect | undefined {
-    const unended = this.#unended;
-    this.#unended = undefined;
-    if (unended === undefined || kind === 'start') return undefined;
+  /** The start record that was written next has the hash of what was left before it. */
+  #checkOthers({ sequence, fields }: AuditRecord, place: Place): Defect | undefined {
+    const others = this.#others;
+    this.#others = undefined;
+    const { torn, tornSha256 } = fields;
+    if (others !== undefined) {
+      return others.hash.digest('hex') === tornSha256 ? undefined : notARecord(others.place);
+    }
+    // Among the lines of a log it cannot be told which of them were left.
+    if (tornSha256 === undefined || this.#skipOthers) return undefined;
     return {
-      ...unended,
-      message:
-        'The line has no line feed, and the record after it is no start record: the end of the file was changed.',
+      ...place,
+      message: `Record ${sequence} says that ${Number(torn)} bytes of an incomplete record were before it (torn), and they are not there now: they were removed.`,
     };
   }
 
-  /** The process that was started next has recorded what the one before left incomplete. */
-  #checkTorn({ fields }: AuditRecord): Defect | undefined {
-    const torn = this.#torn;
-    this.#torn = undefined;
-    if (torn === undefined || torn.bytes === fields['torn']) return undefined;
-    return notARecord(torn.place);
+  /** Whether the trail ends where its writer writes at this moment, or was killed. */
+  #isCut({ first, lines, isOpen }: Others): boolean {
+    if (lines > 1 || !isOpen) return false;
+    return first.every((byte) => byte === 0) || isCutRecord(first, (this.#head?.sequence ?? 0) + 1);
   }
 
-  #addOther(line: Buffer, place: Place, isOpen: boolean): Defect | undefined {
-    const isRecord = line.subarray(0, recordStart.length).equals(recordStart);
-    if (this.#skipOthers && !isRecord) return undefined;
-    const torn = this.#torn;
-    if (!(torn === undefined ? isTorn(line) : isTornStart(line))) return notARecord(torn?.place ?? place);
-    if (isOpen) {
-      this.summary.addIncomplete(place);
-      this.#unended = place;
-    } else if (torn === undefined) this.#torn = { place, bytes: line.length + 1 };
-    else torn.bytes += line.length + 1;
-    return undefined;
+  #addOther(line: Buffer, place: Place, isOpen: boolean): void {
+    if (this.#skipOthers && !line.subarray(0, recordStart.length).equals(recordStart)) return;
+    const others = this.#others;
+    if (others === undefined) {
+      const hash = createHash('sha256').update(line);
+      this.#others = { place, first: Buffer.from(line), lines: 1, hash, isOpen };
+    } else {
+      if (!others.isOpen) others.hash.update('\n');
+      others.hash.update(line);
+      // A line that is too long for a record comes in parts.
+      if (!others.isOpen || place.line === 1) others.lines += 1;
+      others.isOpen = isOpen;
+    }
   }
 }
 
@@ -162,6 +176,6 @@ function notARecord(place: Place): Defect {
   return {
     ...place,
     message:
-      'The line is not a record: inserted, or a record that was damaged. A crash leaves only the beginning of a record, and the start record after it has its length.',
+      'The line is not a record: inserted, or a record that was damaged. What a crash leaves is no defect: the start record after it has its hash (tornSha256).',
   };
 }

@@ -1,11 +1,11 @@
 import { errorTable } from '../errors.ts';
 import type { RequestContext } from '../request-context.ts';
 import type { MonotonicClock } from '../util/clock.ts';
+import { TokenBucket } from '../util/token-bucket.ts';
 import type { Logger } from './logger.ts';
 
 /** Lines in a burst, and lines per second after that. */
-const burst = 100;
-const rate = 20;
+const limit = { burst: 100, rate: 20 };
 
 export interface SamplingOptions extends MonotonicClock {
   /** A line was not written. */
@@ -17,19 +17,14 @@ export interface SamplingOptions extends MonotonicClock {
  * handshakes: they cost the client less than a line costs us. The metrics still count every one of these requests.
  */
 export function sampleRejections(log: Logger, { suppressed, monotonic }: SamplingOptions): Logger {
-  let tokens = burst;
-  let checkedAt = monotonic();
+  const bucket = new TokenBucket({ ...limit, monotonic });
   let skipped = 0;
   const sample = (write: () => void): void => {
-    const now = monotonic();
-    tokens = Math.min(burst, tokens + ((now - checkedAt) / 1000) * rate);
-    checkedAt = now;
-    if (tokens < 1) {
+    if (!bucket.take()) {
       skipped += 1;
       suppressed();
       return;
     }
-    tokens -= 1;
     if (skipped > 0) log.message('warn', 'rejected requests without a log line', { count: skipped });
     skipped = 0;
     write();

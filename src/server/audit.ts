@@ -34,7 +34,7 @@ export interface Audit {
 
 /** Milliseconds between log lines with the head, and between counts of omitted records. */
 const reportInterval = 60_000;
-const emptyTail: Tail = { torn: 0, damaged: 0, isOpen: false };
+const emptyTail: Tail = { isOpen: false };
 
 /** @throws Error if the file cannot be opened or has another writer, or if the key is unusable */
 export async function openAudit(config: AuditConfig, options: AuditOptions): Promise<Audit> {
@@ -135,7 +135,7 @@ function warnOfAlteredRecord(key: AuditKey, { last }: Tail, log: AuditOptions['l
   });
 }
 
-function warnOfDamage({ damaged }: Tail, log: AuditOptions['log']): void {
+function warnOfDamage({ damaged = 0 }: Tail, log: AuditOptions['log']): void {
   if (damaged === 0) return;
   log.message(
     'error',

@@ -96,7 +96,7 @@ describe('a full disk', () => {
     const after = await start();
     await after.stop();
     const { code, out } = await verify(audit.file);
-    expect([code, out]).toEqual([0, expect.stringMatching(/note: +101 bytes were cut off by a crash/)]);
+    expect([code, out]).toEqual([0, expect.stringMatching(/note: +100 bytes were cut off by a crash/)]);
   });
 });
 
@@ -126,6 +126,41 @@ describe('a process that is killed', () => {
     await second.stop();
     const { code, out } = await verify(audit.file);
     expect([code, out]).toEqual([0, expect.stringMatching(/^note: +\d+ bytes were cut off by a crash/m)]);
+  });
+
+  it('by a power failure may leave any number of zeros, which the chain then has the hash of', async () => {
+    const first = await start();
+    await first.transfer();
+    await first.stop();
+    const zeros = Buffer.alloc(300_000);
+    appendFileSync(audit.file, zeros);
+    const second = await start();
+    await second.transfer();
+    await second.stop();
+    const { code, out } = await verify(audit.file);
+    expect([code, out]).toEqual([0, expect.stringMatching(/^note: +300,000 bytes were cut off by a crash/m)]);
+    const content = readFileSync(audit.file);
+    content[content.indexOf(zeros.subarray(0, 100)) + 150_000] = 1;
+    writeFileSync(audit.file, content);
+    expect(await verify(audit.file)).toMatchObject({ code: 1, err: expect.stringMatching(/not a record/) });
+  });
+
+  it('is distinguished from much junk at the end, with which the trail continues nevertheless', async () => {
+    const first = await start();
+    await first.stop();
+    appendFileSync(audit.file, `${'junk '.repeat(50_000)}\n`);
+    const second = await start();
+    await second.transfer();
+    await second.stop();
+    expect(recordsIn(audit.file).find(({ damaged }) => damaged !== undefined)).toMatchObject({
+      audit: 'start',
+      seq: 3,
+      damaged: 250_001,
+    });
+    expect(await verify(audit.file)).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/jsonl:3: The line/),
+    });
   });
 
   it('is distinguished from records without a seal at the end, which the log, the next record and verify say', async () => {
@@ -225,6 +260,17 @@ describe('a rotated file', () => {
     expect(err).toMatch(/audit\.jsonl:1: The trail begins with record 4/);
     const [, head = ''] = /^head: +(.*)$/m.exec((await verify(`${audit.file}.1`)).out) ?? [];
     expect(await verify(audit.file, '--after', head)).toMatchObject({ code: 0 });
+  });
+
+  it('is the only reason for another start record: not a SIGHUP after which nothing has changed', async () => {
+    const process = await start();
+    for (let nth = 1; nth <= 2; nth += 1) {
+      process.signal('SIGHUP');
+      await until(() => process.logLines('configuration reloaded').length === nth);
+      await process.transfer();
+    }
+    await process.stop();
+    expect(kinds()).toEqual(['start', 'intent', 'result', 'intent', 'result', 'stop']);
   });
 
   it('ends at SIGHUP though the configuration is invalid by now', async () => {

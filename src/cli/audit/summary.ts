@@ -36,7 +36,9 @@ function notes(summary: TrailSummary): string[] {
   return [
     ...(lost > 0 ? [`${plural(lost, 'record')} could not be written (gap records)`] : []),
     ...(omitted > 0
-      ? [`${plural(omitted, 'request')} without known credentials exceeded the rate limit and have no record`]
+      ? [
+          `${plural(omitted, 'rejected request')} exceeded the limit of their caller and have no record (omitted records)`,
+        ]
       : []),
     ...(torn > 0 ? [`${plural(torn, 'byte')} were cut off by a crash (start records)`] : []),
     ...(unfinished > 0
@@ -45,7 +47,11 @@ function notes(summary: TrailSummary): string[] {
         ]
       : []),
     ...(open > 0 ? [`${plural(open, 'request')} at the end without a result`] : []),
-    ...incomplete.map((place) => `${place} is incomplete: written at this moment, or cut off by a crash`),
+    ...(incomplete === undefined
+      ? []
+      : [
+          `${incomplete.file}:${incomplete.line} is incomplete: written at this moment, or cut off by a crash; no record proves it yet`,
+        ]),
   ];
 }
 

@@ -1,8 +1,18 @@
-import { existsSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import {
+  existsSync,
+  linkSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { open as openFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { AuditFile, type AuditFileOptions, openAuditFile } from '../../../src/audit/file.ts';
-import { tailOf } from '../../../src/audit/tail.ts';
+import { readTail, type Tail } from '../../../src/audit/tail.ts';
 import { headOf, trailLines } from '../../support/audit.ts';
 import { Folder } from '../../support/folder.ts';
 
@@ -43,7 +53,7 @@ const content = (file = path): string => readFileSync(file, 'utf8');
 describe('opening a file', () => {
   it('creates it', async () => {
     const { file, tail } = await open();
-    expect(tail).toEqual({ torn: 0, damaged: 0, isOpen: false });
+    expect(tail).toEqual({ isOpen: false });
     expect(await write(file, 'a\n')).toEqual({ written: 2, confirmed: 2 });
     expect(content()).toBe('a\n');
   });
@@ -55,10 +65,31 @@ describe('opening a file', () => {
     await expect(open(folder.at('link.jsonl'))).rejects.toThrow('Another process writes to');
   });
 
+  it('gives it a mode that a group may read', async () => {
+    const umask = process.umask(0o007);
+    try {
+      await open();
+    } finally {
+      process.umask(umask);
+    }
+    expect((statSync(path).mode & 0o777).toString(8)).toBe('640');
+  });
+
+  it('is not possible under a second hard link, whichever process came first', async () => {
+    await open();
+    linkSync(path, folder.at('other.jsonl'));
+    const refusal = /other\.jsonl has 2 hard links: under another name, another process could write to it/;
+    await expect(open(folder.at('other.jsonl'))).rejects.toThrow(refusal);
+    await opened.pop()?.close();
+    await expect(open(folder.at('other.jsonl'))).rejects.toThrow(refusal);
+    rmSync(path);
+    await expect(open(folder.at('other.jsonl'))).resolves.toBeDefined();
+  });
+
   it('continues it after its last record', async () => {
     writeFileSync(path, whole);
     const { file, tail } = await open();
-    expect([head(tail), tail.torn, tail.isOpen]).toEqual([headOf(lines.at(-1)), 0, false]);
+    expect([head(tail), tail.torn, tail.isOpen]).toEqual([headOf(lines.at(-1)), undefined, false]);
     await write(file, 'next\n');
     expect(content()).toBe(`${whole}next\n`);
   });
@@ -138,27 +169,54 @@ describe('with sync, a write', () => {
   });
 });
 
+async function tailOf(text: string): Promise<Tail | undefined> {
+  writeFileSync(path, text);
+  const handle = await openFile(path, 'r');
+  try {
+    return await readTail(handle);
+  } finally {
+    await handle.close();
+  }
+}
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
+
 describe('the end of a file', () => {
   const last = headOf(lines.at(-1));
   const forged = `${(lines.at(-1) ?? '').replace('answered', 'unknown!').slice(0, -2)} }\n`;
   const partOfStart = '{"audit":"start","se';
-  it.each([
-    ['is a whole record', whole, { last, torn: 0, isOpen: false }],
-    ['is a record without its line feed', whole.slice(0, -1), { last, torn: 0, isOpen: true }],
-    ['is part of a record', `${whole}{"audit":`, { last, torn: 10, isOpen: true }],
-    ['is part of a record that a process ended', `${whole}{"audit":\n`, { last, torn: 10, isOpen: false }],
-    ['is two such parts', `${whole}{"audit":\n{"au`, { last, torn: 15, isOpen: true }],
-    ['is three such parts', `${whole}{"audit":"res\n${partOfStart}\n{`, { last, torn: 37, isOpen: true }],
-    ['is zeros after a power failure', `${whole}${'\0'.repeat(9)}`, { last, torn: 10, isOpen: true }],
-    ['is part of its first record', '{"audit":"start","s', { last: undefined, torn: 20, isOpen: true }],
+  const zeros = '\0'.repeat(300_000);
+  it.each<[string, string, string, string | undefined, boolean]>([
+    ['is a whole record', whole, '', undefined, false],
+    ['is a record without its line feed', whole.slice(0, -1), '', undefined, true],
+    ['is part of a record', whole, '{"audit":', '{"audit":', true],
+    ['is part of a record that a process ended', whole, '{"audit":\n', '{"audit":', false],
+    ['is two such parts', whole, '{"audit":\n{"au', '{"audit":\n{"au', true],
+    [
+      'is three such parts',
+      whole,
+      `{"audit":"res\n${partOfStart}\n{`,
+      `{"audit":"res\n${partOfStart}\n{`,
+      true,
+    ],
+    ['is zeros after a power failure', whole, '\0'.repeat(9), '\0'.repeat(9), true],
+    ['is many zeros after a power failure', whole, zeros, zeros, true],
+    ['is many zeros that a process ended', whole, `${zeros}\n`, zeros, false],
+    ['is part of its first record', '', '{"audit":"start","s', '{"audit":"start","s', true],
     [
       'is two parts of its first record',
+      '',
       `${partOfStart}\n${partOfStart}`,
-      { last: undefined, torn: 42, isOpen: true },
+      `${partOfStart}\n${partOfStart}`,
+      true,
     ],
-  ])('%s', (_name, text, expected) => {
-    const tail = tailOf(Buffer.from(text), true);
-    expect(tail && { ...tail, last: head(tail) }).toEqual({ damaged: 0, ...expected });
+    ['is zeros in place of its first record', '', zeros, zeros, true],
+  ])('%s', async (_name, before, rest, torn, isOpen) => {
+    expect(summaryOf(await tailOf(before + rest))).toEqual({
+      last: before === '' ? undefined : last,
+      ...(torn === undefined ? {} : { torn: { torn: torn.length, tornSha256: sha256(torn) } }),
+      isOpen,
+    });
   });
 
   it.each([
@@ -173,21 +231,51 @@ describe('the end of a file', () => {
     ['a record after part of one', `{"audit":"int\n${forged}`],
     ['a record before part of one', `${forged}{"audit":"int`],
     ['many lines', '{"audit":"result"}\n'.repeat(1_000)],
-  ])('that no crash leaves is damaged: %s', (_name, text) => {
-    const { torn, damaged } = tailOf(Buffer.from(whole + text), true) ?? {};
-    expect([torn, damaged]).toEqual([0, text.length + (text.endsWith('\n') ? 0 : 1)]);
+    ['more lines than are searched at once', '{"audit":"result"}\n'.repeat(30_000)],
+    ['a long line', `{"audit":"${'x'.repeat(300_000)}`],
+    ['zeros and something else', `${zeros}x`],
+  ])('that no crash leaves is damaged: %s', async (_name, text) => {
+    expect(summaryOf(await tailOf(whole + text))).toEqual({
+      last,
+      damaged: text.length,
+      isOpen: !text.endsWith('\n'),
+    });
   });
 
-  it('is no trail without a record in what was read', () => {
-    expect(tailOf(Buffer.from('{"audit":"start","s'), false)).toBeUndefined();
-    expect(tailOf(Buffer.from('{"audit":"other","s'), true)).toBeUndefined();
-    expect(tailOf(Buffer.from('{"audit":"start","x":1}'), true)).toBeUndefined();
-    expect(tailOf(Buffer.from('\n{"audit":"start","s'), true)).toBeUndefined();
-    expect(tailOf(Buffer.from('\n'), true)).toBeUndefined();
+  it.each([
+    '{"audit":"other","s',
+    '{"audit":"start","x":1}',
+    '\n{"audit":"start","s',
+    '\n',
+    'x'.repeat(300_000),
+  ])('is no trail without a record or the beginning of one', async (text) => {
+    expect(await tailOf(text)).toBeUndefined();
+  });
+
+  it('is found wherever the record stands among the parts that are read', async () => {
+    for (let bytes = 65_200; bytes <= 65_700; bytes += 7) {
+      expect(summaryOf(await tailOf(`${whole}${'\0'.repeat(bytes)}`))).toMatchObject({
+        last,
+        torn: { torn: bytes },
+      });
+    }
+  });
+
+  it('is no record that begins within a longer line', async () => {
+    const record = lines.at(-1)?.trimEnd() ?? '';
+    const padding = 'x'.repeat(2 * 65_536 - record.length);
+    expect(summaryOf(await tailOf(`${whole}${padding}${padding}${record}`))).toMatchObject({ last });
   });
 });
 
-function head({ last }: NonNullable<ReturnType<typeof tailOf>>) {
+/** Of the last record, its head. */
+function summaryOf(tail: Tail | undefined) {
+  if (tail === undefined) return undefined;
+  const { torn, ...rest } = tail;
+  return { ...rest, last: head(tail), ...(torn && { torn: torn.fields }) };
+}
+
+function head({ last }: Tail) {
   return last && { sequence: last.record.sequence, mac: last.record.mac };
 }
 

@@ -1,5 +1,6 @@
+import { createHash } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
-import { AuditChain } from '../../../src/audit/chain.ts';
+import { AuditChain, type Head } from '../../../src/audit/chain.ts';
 import type { VerifierOptions } from '../../../src/audit/verifier.ts';
 import {
   headOf,
@@ -77,11 +78,18 @@ describe('a trail is accepted', () => {
     ],
     [
       'with two crashes, the second one within the start record after the first',
-      [[...whole, '{"audit":"intent","se\n', '{"audit":"start","seq":1\n', torn(47)]],
+      [
+        [
+          ...whole,
+          '{"audit":"intent","se\n',
+          '{"audit":"start","seq":1\n',
+          torn('{"audit":"intent","se\n{"audit":"start","seq":1'),
+        ],
+      ],
     ],
     [
       'with a file that ends within a record, because its writer began another file',
-      [[...whole, '{"audit":"intent","se'], trailLines(1, { after: head })],
+      [[...whole, '{"audit":"intent","se'], [torn('{"audit":"intent","se')]],
     ],
     [
       'whose process was moved to another instance',
@@ -275,50 +283,86 @@ describe('tampering is found', () => {
       /^2:1: A new chain begins here instead of record 7/,
     ],
     [
-      'a torn line of another length than recorded',
-      [[...whole, '{"audit":"intent","se\n', torn(23)]],
+      'bytes of a crash that were removed',
+      [[...whole, torn('{"audit":"intent","se')]],
+      {},
+      /^1:12: Record 12 says that 21 bytes of an incomplete record were before it \(torn\), and they are not there now/,
+    ],
+    [
+      'text without a line feed at the end of a file that a start record continues',
+      [[...whole, '{"audit":"intent","seq":12,"x"'], trailLines(1, { after: head })],
+      {},
+      /^1:12: The line is not a record/,
+    ],
+    [
+      'the same, though the writer was within a record',
+      [[...whole, '{"audit":"intent","login":"m'], [torn('{"audit":"intent","login":"a')]],
+      {},
+      /^1:12: The line is not a record/,
+    ],
+    [
+      'text without a line feed at the end of the trail, that is not the beginning of the next record',
+      [[...whole, '{"audit":"payment to mallory']],
+      {},
+      /^1:12: The line is not a record/,
+    ],
+    [
+      'the beginning of a later record at the end of the trail',
+      [[...whole, '{"audit":"intent","seq":13,"x']],
+      {},
+      /^1:12: The line is not a record/,
+    ],
+    [
+      'a line with a line feed before it',
+      [[...whole, '{"audit":"intent"\n', '{"audit":"int']],
+      {},
+      /^1:12: The line is not a record/,
+    ],
+    [
+      'other bytes than a crash left, of the same length',
+      [[...whole, '{"audit":"intent","se\n', torn('{"audit":"intent","sf')]],
       {},
       /^1:12: The line is not a record/,
     ],
     [
       'changed records at the end, counted by the process that was started next',
-      [[...whole.slice(0, 9), ...unsealedEnd, torn(lengthOf(unsealedEnd), headOf(whole[8]))]],
+      [[...whole.slice(0, 9), ...unsealedEnd, torn('x'.repeat(lengthOf(unsealedEnd) - 1), headOf(whole[8]))]],
       {},
-      /^1:10: The line is not a record: inserted, or a record that was damaged\. A crash leaves only/,
+      /^1:10: The line is not a record: inserted, or a record that was damaged\. What a crash leaves/,
     ],
     [
       'one record without its seal, counted in the same way',
-      [[...whole.slice(0, 10), unsealed, torn(unsealed.length, headOf(whole[9]))]],
+      [[...whole.slice(0, 10), unsealed, torn('x'.repeat(unsealed.length - 1), headOf(whole[9]))]],
       {},
       /^1:11: The line is not a record/,
     ],
     [
       'one record that is sealed and not readable, counted in the same way',
-      [[...whole.slice(0, 10), unreadable, torn(unreadable.length, headOf(whole[9]))]],
+      [[...whole.slice(0, 10), unreadable, torn('x'.repeat(unreadable.length - 1), headOf(whole[9]))]],
       {},
       /^1:11: The line is not a record/,
     ],
     [
       'a record that was added after the beginning of one, counted in the same way',
-      [[...whole, '{"audit":"int\n', unsealed, torn(14 + unsealed.length)]],
+      [[...whole, '{"audit":"int\n', unsealed, torn('x'.repeat(13 + unsealed.length))]],
       {},
       /^1:12: The line is not a record/,
     ],
     [
       'two beginnings of records of which the second is no start record',
-      [[...whole, '{"audit":"int\n', '{"audit":"int\n', torn(28)]],
+      [[...whole, '{"audit":"int\n', '{"audit":"int\n', torn('x'.repeat(27))]],
       {},
       /^1:12: The line is not a record/,
     ],
     [
       'lines that the process found damaged when it was started',
-      [[...whole, unsealed, torn(unsealed.length, head, 'damaged')]],
+      [[...whole, unsealed, damaged(unsealed.length)]],
       {},
       /^1:12: The line is not a record/,
     ],
     [
       'the same, and they were removed later',
-      [[...whole, torn(700, head, 'damaged')]],
+      [[...whole, damaged(700)]],
       {},
       /^1:12: Record 12 says that 700 bytes before it were no records \(damaged\), and they are not there now/,
     ],
@@ -332,7 +376,7 @@ describe('tampering is found', () => {
       'the beginning of a record at the end of a file, though the next file continues',
       [[...whole.slice(0, 6), '{"audit":"intent","se'], whole.slice(6)],
       {},
-      /^1:7: The line has no line feed, and the record after it is no start record/,
+      /^1:7: The line is not a record/,
     ],
     [
       'a trail continued with a key that was replaced',
@@ -382,10 +426,19 @@ describe('tampering is found', () => {
   });
 });
 
-/** A start record that states how many bytes are before it. */
-function torn(bytes: number, after = head, field = 'torn'): string {
+/** A start record that has the hash of what is before it. */
+function torn(text: string, after = head): string {
+  const sha256 = createHash('sha256').update(text).digest('hex');
+  return startRecord(`"torn":${text.length},"tornSha256":"${sha256}"`, after);
+}
+
+function damaged(bytes: number): string {
+  return startRecord(`"damaged":${bytes}`, head);
+}
+
+function startRecord(fields: string, after: Head): string {
   const chain = new AuditChain(testAuditKey, 'pod-a', after);
-  return chain.seal('start', `"time":"2026-01-15T13:00:00.000Z","${field}":${bytes}`);
+  return chain.seal('start', `"time":"2026-01-15T13:00:00.000Z",${fields}`);
 }
 
 function lengthOf(lines: readonly string[]): number {
@@ -395,13 +448,20 @@ function lengthOf(lines: readonly string[]): number {
 describe('what is no tampering is reported', () => {
   it('a record that a crash cut off', () => {
     const fragment = '{"audit":"intent","se\n';
-    const { defect, summary } = verifyFiles([[...whole, fragment, torn(fragment.length)]]);
-    expect([defect, summary.torn]).toEqual([undefined, fragment.length]);
+    const { defect, summary } = verifyFiles([[...whole, fragment, torn(fragment.trimEnd())]]);
+    expect([defect, summary.torn]).toEqual([undefined, fragment.length - 1]);
+  });
+
+  it('zeros that a power failure left, more than a line may have', () => {
+    const zeros = '\0'.repeat(200_000);
+    const { defect, summary } = verifyFiles([[...whole, `${zeros}\n`, torn(zeros)]]);
+    expect([defect, summary.torn]).toEqual([undefined, zeros.length]);
+    expect(verifyFiles([[...whole, zeros]]).defect).toBeUndefined();
   });
 
   it('a last line that is incomplete', () => {
     const { defect, summary } = verifyFiles([[...whole, '{"audit":"intent","se']]);
-    expect([defect, summary.incomplete]).toEqual([undefined, ['1:12']]);
+    expect([defect, summary.incomplete]).toEqual([undefined, { file: '1', line: 12 }]);
   });
 
   it('requests without a result when a process ended, and at the end of the trail', () => {

@@ -71,7 +71,7 @@ it('what is no defect is a note', async () => {
     [
       'note:     the trail begins with record 1 at 2026-01-15T12:00:00.000Z; without --head, earlier trails cannot be excluded',
       'note:     1 request at the end without a result',
-      `note:     ${file}:7 is incomplete: written at this moment, or cut off by a crash`,
+      `note:     ${file}:7 is incomplete: written at this moment, or cut off by a crash; no record proves it yet`,
     ],
   ]);
 });

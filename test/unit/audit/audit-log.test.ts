@@ -1,0 +1,82 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { AuditLog } from '../../../src/audit/audit-log.ts';
+import type { RecordKind } from '../../../src/audit/chain.ts';
+import type { RequestContext } from '../../../src/request-context.ts';
+
+let now: number;
+let records: { kind: RecordKind; caller?: string; count?: number; request?: string }[];
+let omitted: number;
+let log: AuditLog;
+
+beforeEach(() => {
+  [now, records, omitted] = [0, [], 0];
+  log = new AuditLog({
+    trail: {
+      append: (kind, fields) => void records.push({ kind, ...JSON.parse(`{${fields}}`) }),
+      confirm: async () => true,
+    },
+    required: false,
+    recordsOmitted: (count) => (omitted += count),
+    clock: () => 0,
+    monotonic: () => now,
+  });
+});
+
+function finish(count: number, fields: Partial<RequestContext>): void {
+  const context: RequestContext = {
+    id: 'id',
+    startedAt: 0,
+    outcome: 'not-sent',
+    attempts: 0,
+    durations: {},
+  };
+  for (let nth = 0; nth < count; nth += 1) log.requestFinished({ ...context, ...fields });
+}
+
+const kinds = (): string[] =>
+  records.map(({ kind, caller, count }) =>
+    [kind, caller, count].filter((part) => part !== undefined).join(' '),
+  );
+const rejectedOf = (name?: string): number =>
+  records.filter(({ kind, caller }) => kind === 'rejected' && caller === name).length;
+
+describe('records of rejected requests', () => {
+  it('are bounded for each caller, and for all unknown ones together', () => {
+    finish(500, { caller: 'noisy', reason: 'not-allowed' });
+    finish(500, { reason: 'caller-unknown' });
+    finish(90, { caller: 'quiet', reason: 'not-allowed' });
+    expect([rejectedOf('noisy'), rejectedOf(), rejectedOf('quiet')]).toEqual([100, 100, 90]);
+    now = 10_000;
+    finish(50, { caller: 'noisy', reason: 'not-allowed' });
+    expect(rejectedOf('noisy')).toBe(110);
+  });
+
+  it('follow a record that says how many of their caller were left out', () => {
+    finish(105, { caller: 'noisy', reason: 'not-allowed' });
+    finish(103, { reason: 'caller-unknown' });
+    records = [];
+    now = 1000;
+    finish(1, { caller: 'noisy', reason: 'not-allowed' });
+    expect([kinds(), omitted]).toEqual([['omitted noisy 5', 'rejected noisy'], 5]);
+    log.recordOmitted();
+    expect([kinds().slice(2), omitted]).toEqual([['omitted 3'], 8]);
+    log.recordOmitted();
+    expect(records).toHaveLength(3);
+  });
+
+  it('count what was left out of a caller that comes no more', () => {
+    finish(150, { caller: 'noisy', reason: 'not-allowed' });
+    now = 3_600_000;
+    log.recordOmitted();
+    expect([kinds().at(-1), omitted]).toEqual(['omitted noisy 50', 50]);
+  });
+});
+
+it.each<Partial<RequestContext>>([
+  { attempts: 1 },
+  { keyVersion: 3, reason: 'overloaded' },
+  { reason: 'audit-unavailable' },
+])('the end of a request with an intent is always recorded: %j', (fields) => {
+  finish(300, { caller: 'billing', ...fields });
+  expect([records.length, omitted]).toEqual([300, 0]);
+});
