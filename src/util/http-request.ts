@@ -34,10 +34,12 @@ export class StaleSocket extends Error {}
 /** The rest of the response was not read. */
 export class ResponseTooLarge extends Error {
   readonly status: number;
+  readonly headers: IncomingHttpHeaders;
 
-  constructor(status: number) {
+  constructor({ statusCode = 0, headers }: IncomingMessage) {
     super('the response is too large');
-    this.status = status;
+    this.status = statusCode;
+    this.headers = headers;
   }
 }
 
@@ -73,7 +75,7 @@ async function collect(response: IncomingMessage, maxBytes: number): Promise<str
   for await (const chunk of response as AsyncIterable<Buffer>) {
     bytes += chunk.length;
     // Leaving the loop destroys the socket, so the rest is not read.
-    if (bytes > maxBytes) throw new ResponseTooLarge(response.statusCode ?? 0);
+    if (bytes > maxBytes) throw new ResponseTooLarge(response);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');

@@ -88,6 +88,7 @@ describe('keys list', () => {
     const { out } = await setup.run('list', '--login', 'acme', '--json');
     expect(JSON.parse(out)).toEqual({
       environment: 'sandbox',
+      others: [],
       logins: [
         {
           login: 'acme',
@@ -133,6 +134,28 @@ describe('keys list', () => {
       'VERSION KIND AGE KEY',
       '2 control_key 0s unique',
     ]);
+  });
+
+  it('lists the others if a secret has a name that no login has, and names it', async () => {
+    await setup.put({ control_key: oldControlKey }, 'odd name\u001b[2J');
+    await setup.put({ control_key: oldControlKey }, 'beta');
+    const { code, out, err } = await setup.run('list');
+    expect([code, out.match(/^sandbox\/\S+$/gm)]).toEqual([0, ['sandbox/acme', 'sandbox/beta']]);
+    expect(err).toMatch(/^Not a login, and never read: "odd name\?\[2J"\. A login has 1 to 128 of/);
+    expect(JSON.parse((await setup.run('list', '--json')).out).others).toEqual(['odd name\u001b[2J']);
+  });
+
+  it('lists the others if one login cannot be read, says why, and fails', async () => {
+    await setup.put({ control_key: oldControlKey, note: 'x'.repeat(1_100_000) }, 'large');
+    await setup.put({ control_key: oldControlKey }, 'other');
+    const { code, out } = await setup.run('list');
+    expect(code).toBe(1);
+    expect(out.match(/^sandbox\/\S+$/gm)).toEqual(
+      expect.arrayContaining(['sandbox/acme', 'sandbox/large', 'sandbox/other']),
+    );
+    expect(out).toContain(
+      'cannot be read: the secret is larger than 1 MiB; store only the fields of the keys in it',
+    );
   });
 
   it('fails for a login without keys', async () => {

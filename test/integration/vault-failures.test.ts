@@ -38,7 +38,13 @@ const rows: readonly (readonly [string, Fault, string, 'outage' | 'only this log
   ['a reset', { kind: 'reset' }, 'unreachable', 'outage'],
   ['HTML with 200', { kind: 'html' }, 'invalid-response', 'outage'],
   ['cut JSON', { kind: 'cut-json' }, 'invalid-response', 'outage'],
-  ['60 MB', { kind: 'huge' }, 'too-large', 'outage'],
+  ['60 MB that are not JSON', { kind: 'huge' }, 'invalid-response', 'outage'],
+  [
+    'a secret of 2 MB',
+    { kind: 'json', body: { data: { data: { note: 'x'.repeat(2_000_000) }, metadata: {} } } },
+    'too-large',
+    'only this login',
+  ],
   [
     'JSON that is no secret',
     { kind: 'json', body: { data: { keys: [] } } },

@@ -1,10 +1,12 @@
 import { age, describeKey, findEqualKey, type KeyDescription } from '../../keys/describe.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
-import { CliError } from '../shared/cli-error.ts';
+import { isUnavailable } from '../../keys/vault/errors.ts';
+import { CliError, operatorMessage } from '../shared/cli-error.ts';
 import { type KeyInventory, type KeyVersionEntry, openInventory } from '../shared/inventory.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { printable } from '../shared/printable.ts';
 import { table } from '../shared/table.ts';
 import { type CommonValues, commonOptions, loginRefOf, withKeysContext } from './options.ts';
 
@@ -18,6 +20,14 @@ ${optionsHelp(commonOptions)}`;
 interface LoginVersions {
   readonly login: LoginRef;
   readonly versions: readonly KeyVersionEntry[];
+  /** Why its keys cannot be read. */
+  readonly problem?: string;
+}
+
+interface Listing {
+  readonly logins: readonly LoginVersions[];
+  /** Names that are no logins. */
+  readonly others: readonly string[];
 }
 
 export async function listKeys(argv: readonly string[], io: Io): Promise<number> {
@@ -26,43 +36,58 @@ export async function listKeys(argv: readonly string[], io: Io): Promise<number>
   return withKeysContext(parsed.values, io, async (context) => {
     const inventory = openInventory(context.keys);
     try {
-      const logins = await (parsed.values.login === undefined
+      const listing = await (parsed.values.login === undefined
         ? currentVersions(context.environment, inventory)
         : allVersions(loginRefOf(context, parsed.values), inventory));
-      print(logins, context.environment, parsed.values, io);
-      return exitCode.done;
+      print(listing, context.environment, parsed.values, io);
+      return listing.logins.some(({ problem }) => problem !== undefined) ? exitCode.failed : exitCode.done;
     } finally {
       await inventory.close();
     }
   });
 }
 
-async function allVersions(login: LoginRef, inventory: KeyInventory): Promise<LoginVersions[]> {
+async function allVersions(login: LoginRef, inventory: KeyInventory): Promise<Listing> {
   const versions = await inventory.versions(login);
-  if (versions.length > 0) return [{ login, versions }];
+  if (versions.length > 0) return { logins: [{ login, versions }], others: [] };
   throw new CliError(`${loginRefString(login)} has no keys; check the spelling`);
 }
 
-/** Sequential to limit the load on Vault: an environment can have many logins. */
-async function currentVersions(environment: string, inventory: KeyInventory): Promise<LoginVersions[]> {
-  const found: LoginVersions[] = [];
-  for (const name of await inventory.logins(environment)) {
+/**
+ * Sequential to limit the load on Vault: an environment can have many logins. One that cannot be read does not hide the
+ * others.
+ */
+async function currentVersions(environment: string, inventory: KeyInventory): Promise<Listing> {
+  const { logins: names, others } = await inventory.logins(environment);
+  const logins: LoginVersions[] = [];
+  for (const name of names) {
     const login = { environment, login: name };
-    found.push({ login, versions: (await inventory.versions(login)).slice(0, 1) });
+    try {
+      logins.push({ login, versions: (await inventory.versions(login)).slice(0, 1) });
+    } catch (error) {
+      if (isUnavailable(error)) throw error;
+      logins.push({ login, versions: [], problem: operatorMessage(error) });
+    }
   }
-  return found;
+  return { logins, others };
 }
 
-function print(logins: readonly LoginVersions[], environment: string, { json }: CommonValues, io: Io): void {
+function print({ logins, others }: Listing, environment: string, { json }: CommonValues, io: Io): void {
   if (json) {
-    io.out(JSON.stringify({ environment, logins: logins.map(jsonOf) }, null, 2));
+    io.out(JSON.stringify({ environment, logins: logins.map(jsonOf), others }, null, 2));
     return;
   }
   if (logins.length === 0) io.out(`No login of ${environment} has keys.`);
-  for (const { login, versions } of logins) {
+  for (const { login, versions, problem } of logins) {
     io.out(loginRefString(login));
     const rows = versions.flatMap((version, at) => rowsOf(version, versions.slice(at + 1), Date.now()));
-    for (const line of table(['VERSION', 'KIND', 'AGE', 'KEY'], rows)) io.out(line);
+    if (problem !== undefined) io.out(`cannot be read: ${problem}`);
+    else for (const line of table(['VERSION', 'KIND', 'AGE', 'KEY'], rows)) io.out(line);
+  }
+  for (const name of others) {
+    io.err(
+      `Not a login, and never read: "${printable(name)}". A login has 1 to 128 of A-Z a-z 0-9 . _ ~ @ -`,
+    );
   }
 }
 
@@ -94,9 +119,10 @@ function keyText({ problem, fingerprint, sameAs }: Described): string {
   return problem ?? fingerprint ?? (sameAs === undefined ? 'unique' : `same as version ${sameAs}`);
 }
 
-function jsonOf({ login, versions }: LoginVersions) {
+function jsonOf({ login, versions, problem }: LoginVersions) {
   return {
     login: login.login,
+    problem,
     versions: versions.map((entry, at) => ({
       version: entry.version,
       createdAt: entry.createdAt?.toISOString(),

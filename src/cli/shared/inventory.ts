@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import type { KeysConfig, VaultConfig } from '../../config/schema.ts';
+import { isIdentifier } from '../../identifiers.ts';
 import { listSubdirectories } from '../../keys/directory/list.ts';
 import { DirectorySource } from '../../keys/directory/source.ts';
 import type { KeyRing, LoginRef } from '../../keys/key-source.ts';
@@ -18,8 +19,8 @@ export interface KeyVersionEntry {
 
 /** The stored keys of logins, for the operator. */
 export interface KeyInventory {
-  /** Logins of an environment that have or had keys. */
-  logins(environment: string): Promise<readonly string[]>;
+  /** Logins of an environment that have or had keys, and names among them that are none: nothing reads those. */
+  logins(environment: string): Promise<{ logins: readonly string[]; others: readonly string[] }>;
   /** Newest first; none for an unknown login. */
   versions(login: LoginRef): Promise<readonly KeyVersionEntry[]>;
   close(): void | Promise<void>;
@@ -47,7 +48,7 @@ function vaultInventory(admin: VaultAdmin): KeyInventory {
   }
 
   return {
-    logins: (environment) => admin.list(environment),
+    logins: async (environment) => separate(await admin.list(environment)),
     async versions(login) {
       const history = await admin.versions(login);
       if (history === undefined) return [];
@@ -61,7 +62,7 @@ function vaultInventory(admin: VaultAdmin): KeyInventory {
 function directoryInventory(directory: string, rotationGracePeriod: number): KeyInventory {
   const source = new DirectorySource({ directory, rotationGracePeriod, now: system.clock });
   return {
-    logins: (environment) => listSubdirectories(join(directory, environment)),
+    logins: async (environment) => separate(await listSubdirectories(join(directory, environment))),
     async versions(login) {
       const keys = (await source.read(login)) ?? [];
       const [first] = keys;
@@ -69,6 +70,10 @@ function directoryInventory(directory: string, rotationGracePeriod: number): Key
     },
     close: () => source.stop(),
   };
+}
+
+function separate(names: readonly string[]) {
+  return { logins: names.filter(isIdentifier), others: names.filter((name) => !isIdentifier(name)) };
 }
 
 function versionOf({ version, createdAt }: KeyRing[number]): Pick<KeyVersionEntry, 'version' | 'createdAt'> {

@@ -13,7 +13,7 @@ export const vaultErrors = {
   unreachable: outage('Vault cannot be reached'),
   timeout: outage('Vault did not respond in time'),
   redirected: outage('Vault redirected to another address; redirects are not followed'),
-  'too-large': outage('Vault response too large'),
+  'too-large': failure('the secret is larger than 1 MiB; store only the fields of the keys in it'),
   'invalid-response': outage('unexpected response: not a Vault API'),
   'unexpected-content': failure('the secret of the login is not a KV version 2 secret'),
   behind: outage('Vault standby is behind the active node'),

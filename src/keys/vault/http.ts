@@ -76,7 +76,7 @@ export function transport({ address, timeout, ...tls }: TransportOptions): Trans
       return { statusCode: response.status, body, request: { path: new URL(request.uri).pathname } };
     } catch (error) {
       if (error instanceof VaultError) throw error;
-      if (error instanceof ResponseTooLarge) throw new VaultError('too-large', { status: error.status });
+      if (error instanceof ResponseTooLarge) throw tooLarge(error);
       if (signal.aborted) throw new VaultError('timeout');
       throw new VaultError('unreachable', { note: describeNetworkFailure(error) });
     }
@@ -87,6 +87,12 @@ export function transport({ address, timeout, ...tls }: TransportOptions): Trans
     drain: () => drainAgent(pooled),
     close: () => [pooled, fresh].forEach((agent) => agent.destroy()),
   };
+}
+
+/** A secret of Vault concerns its login only; anything else at Vault's address is not Vault. */
+function tooLarge({ status, headers }: ResponseTooLarge): VaultError {
+  const isSecret = status === 200 && headers['content-type']?.startsWith('application/json') === true;
+  return isSecret ? new VaultError('too-large') : new VaultError('invalid-response', { status });
 }
 
 function sendOnce(

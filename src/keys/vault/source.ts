@@ -63,7 +63,7 @@ function stateOf(error: unknown, step: Step): SourceState {
   if (step === 'before') return 'unknown';
   if (step === 'login') return 'down';
   if (isVaultError(error, 'backing-off')) return 'unknown';
-  return isVaultError(error, 'denied', 'rejected', 'unexpected-content') ? 'up' : 'down';
+  return isVaultError(error, 'denied', 'rejected', 'unexpected-content', 'too-large') ? 'up' : 'down';
 }
 
 async function readRing(readVersion: ReadVersion, gracePeriodBegan: number): Promise<KeyRing | undefined> {
