@@ -18,7 +18,7 @@ const trouble = troubleStatus();
 const statuses = {
   calm: calmStatus(),
   rotation: rotationStatus(),
-  trouble: { ...trouble, failures: trouble.failures.slice(0, 6) },
+  trouble: { ...trouble, failures: trouble.failures.slice(0, 4) },
 } as const;
 
 export const statusPictures: readonly StatusPicture[] = Object.entries(statuses).flatMap(([name, status]) =>

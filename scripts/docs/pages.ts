@@ -1,6 +1,7 @@
 import { alertTable } from './alert-table.ts';
 import { configurationTables } from './config-table.ts';
 import { errorTableOf } from './error-table.ts';
+import { findingTable } from './finding-table.ts';
 import { metricTable } from './metric-table.ts';
 import { endpointTable, faultTable, rejectionTable } from './simulator-tables.ts';
 import { statusTable } from './status-schema.ts';
@@ -13,7 +14,7 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = 
   'docs/metrics.md': { metrics: metricTable },
   'docs/operations.md': { alerts: alertTable },
   'docs/simulator.md': { endpoints: endpointTable, faults: faultTable, rejections: rejectionTable },
-  'docs/status.md': { fields: statusTable },
+  'docs/status.md': { findings: findingTable, fields: statusTable },
   'helm/countersign/README.md': { values: valuesTable },
 };
 

@@ -13,12 +13,18 @@ export interface ReadinessInputs extends LogState {
   readonly jwtKeysAvailable: boolean;
 }
 
+/** Why an instance is not ready. */
+export const readinessReasons = ['draining', 'key-source-never-reached', 'audit-unavailable'] as const;
+/** Problems that do not make it unready. */
+export const readinessWarnings = ['jwt-keys-unavailable', 'log-lines-dropped', 'log-stalled'] as const;
+
+export type ReadinessCode = (typeof readinessReasons)[number] | (typeof readinessWarnings)[number];
+
 export interface Readiness {
   readonly ready: boolean;
   /** Why not; empty when ready. */
-  readonly reasons: readonly string[];
-  /** Problems that do not make the instance unready. */
-  readonly warnings: readonly string[];
+  readonly reasons: readonly (typeof readinessReasons)[number][];
+  readonly warnings: readonly (typeof readinessWarnings)[number][];
 }
 
 /**
@@ -35,15 +41,15 @@ export function computeReadiness(inputs: ReadinessInputs): Readiness {
     logLinesDropped,
     logStalled,
   } = inputs;
-  const reasons = [
-    ...(draining ? ['draining'] : []),
-    ...(keySourceReady || keysCached ? [] : ['key-source-never-reached']),
-    ...(auditUnavailable ? ['audit-unavailable'] : []),
-  ];
-  const warnings = [
-    ...(jwtKeysAvailable ? [] : ['jwt-keys-unavailable']),
-    ...(logLinesDropped ? ['log-lines-dropped'] : []),
-    ...(logStalled ? ['log-stalled'] : []),
-  ];
+  const holds: Readonly<Record<ReadinessCode, boolean>> = {
+    draining,
+    'key-source-never-reached': !keySourceReady && !keysCached,
+    'audit-unavailable': auditUnavailable,
+    'jwt-keys-unavailable': !jwtKeysAvailable,
+    'log-lines-dropped': logLinesDropped,
+    'log-stalled': logStalled,
+  };
+  const reasons = readinessReasons.filter((code) => holds[code]);
+  const warnings = readinessWarnings.filter((code) => holds[code]);
   return { ready: reasons.length === 0, reasons, warnings };
 }

@@ -1,6 +1,7 @@
 import type { Config } from '../config/schema.ts';
 import type { LoginRedactor } from '../observability/login-redactor.ts';
 import type { Readiness } from '../observability/readiness.ts';
+import { withFindings } from '../observability/status/findings.ts';
 import type { StatusRecorder } from '../observability/status/recorder.ts';
 import type { FailedRequest, Status } from '../observability/status/schema.ts';
 import type { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
@@ -29,7 +30,7 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
     const now = clock();
     const toWall = now - monotonic();
     const { ready, reasons, warnings } = readiness();
-    return {
+    return withFindings({
       at: isoTime(now),
       runbookUrl: config.admin.runbookUrl ?? null,
       health: { ready, reasons: [...reasons], warnings: [...warnings] },
@@ -46,7 +47,7 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
         uptime: Math.round(monotonic() - started.monotonic) / 1000,
       },
       config: { ...recorder.config(), loadedAt: isoTime(recorder.config().loadedAt) },
-    };
+    });
   });
 }
 

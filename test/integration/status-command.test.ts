@@ -3,6 +3,7 @@ import { createServer as createTlsServer } from 'node:https';
 import { createServer as createTcpServer } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import { status } from '../../src/cli/status/status.ts';
+import { withFindings } from '../../src/observability/status/findings.ts';
 import { statusSchema } from '../../src/observability/status/schema.ts';
 import { type CommandResult, runCommandHere } from '../support/cli.ts';
 import { tokenCredential } from '../support/config.ts';
@@ -40,19 +41,19 @@ describe('countersign status', () => {
     const ready = await json(sampleStatus);
     expect(await run('--url', ready.url)).toMatchObject({
       code: 0,
-      out: expect.stringMatching(new RegExp(`^Ready: ${ready.url} at .*\n[^]*sandbox/acme`)),
+      out: expect.stringMatching(
+        new RegExp(`^Ready, NOT WELL: ${ready.url} at .*\n {2}BAD [^]*sandbox/acme`),
+      ),
       err: '',
     });
     expect(ready.requests.map(({ method, url, headers }) => [method, url, headers.authorization])).toEqual([
       ['GET', '/status.json', undefined],
     ]);
-    const unready = await json({
-      ...sampleStatus,
-      health: { ready: false, reasons: ['draining'], warnings: [] },
-    });
+    const health = { ready: false, reasons: ['draining' as const], warnings: [] };
+    const unready = await json(withFindings({ ...sampleStatus, health }));
     expect(await run('--url', `${unready.url}/`)).toMatchObject({
       code: 1,
-      out: expect.stringMatching(/^NOT READY: .*\n {2}not ready because of draining\n/),
+      out: expect.stringMatching(/^NOT READY: .*\n {2}BAD {3}Shutting down\. /),
     });
   });
 
@@ -137,7 +138,11 @@ describe('countersign status of a running instance', () => {
     await proxy.post('/sandbox/gw/api/v4/nothing');
     const { code, out, err } = await run('--url', proxy.adminUrl);
     expect([code, err]).toEqual([0, '']);
-    expect(out).toMatch(new RegExp(`^Ready: ${proxy.adminUrl} at `));
+    expect(out).toMatch(
+      new RegExp(
+        `^Ready, NOT WELL: ${proxy.adminUrl} at .*\n {2}BAD {3}100% of responses from sandbox are 403s`,
+      ),
+    );
     expect(out).toMatch(/^ {2}sandbox\/acme {2}control_key {2}\d+ +in use +/m);
     expect(out).toMatch(/^ {2}local {2}2 +0 +\ds ago$/m);
     expect(out).toMatch(/^ {2}\d+s +404 +not-sent .* unknown-route/m);
@@ -151,7 +156,7 @@ describe('countersign status of a running instance', () => {
     const { code, out } = await run('--url', adminUrl);
     expect([code, out.split('\n').slice(0, 2)]).toEqual([
       1,
-      [expect.stringMatching('^NOT READY: '), '  not ready because of key-source-never-reached'],
+      [expect.stringMatching('^NOT READY: '), expect.stringMatching(/^ {2}BAD {2}No keys yet\. /)],
     ]);
   });
 

@@ -46,7 +46,7 @@ const count = (text: string, part: string): number => text.split(part).length - 
 it('prints a block per interval to a pipe, continues while the instance is gone, and ends at a signal', async () => {
   const { url, port, close } = await instance();
   const { child, printed, code } = watching('--url', url);
-  await until(() => count(printed.out, `Ready: ${url}`) >= 2);
+  await until(() => count(printed.out, `Ready, NOT WELL: ${url}`) >= 2);
   await close();
   await until(() => printed.out.includes('\nNext attempt in 1 s.\n\n'));
   expect(printed.out).toContain(`\n\nNo status: ${url} refused the connection.`);
@@ -79,7 +79,7 @@ it('ends when the reader of the pipe is gone', async () => {
     }),
   );
   expect(await code).toBe(0);
-  expect(printed).toEqual({ out: expect.stringMatching(/^Ready: [^\n]*\n0\n$/), err: '' });
+  expect(printed).toEqual({ out: expect.stringMatching(/^Ready, NOT WELL: [^\n]*\n0\n$/), err: '' });
 });
 
 const hasScript = spawnSync('script', ['--version']).error === undefined;
@@ -94,7 +94,7 @@ itWhere(hasScript, 'script is not installed (Debian package: bsdutils)').each(['
       env: { ...env, NODE: process.execPath },
     });
     const { printed, code } = observe(child);
-    await until(() => printed.out.includes(`Ready: ${url}`));
+    await until(() => printed.out.includes(`Ready, NOT WELL: ${url}`));
     unready();
     await until(() => printed.out.includes(`NOT READY: ${url}`));
     if (end === 'SIGTERM') process.kill(Number(/^\d+/.exec(printed.out)?.[0]), 'SIGTERM');
@@ -102,7 +102,7 @@ itWhere(hasScript, 'script is not installed (Debian package: bsdutils)').each(['
     expect(await code).toBe(1);
     const escape = '\u001b';
     const [, entered = '', left = ''] = printed.out.split(`${escape}[?1049`);
-    expect(entered.startsWith(`h${escape}[?25l${escape}[H${escape}[KReady: `)).toBe(true);
+    expect(entered.startsWith(`h${escape}[?25l${escape}[H${escape}[KReady, NOT WELL: `)).toBe(true);
     expect(entered.endsWith(`${escape}[?25h`)).toBe(true);
     expect(left.trim()).toBe('l');
     const frames = entered.split(`${escape}[H`).slice(1);
@@ -141,7 +141,7 @@ itWhere(hasScript, 'script is not installed (Debian package: bsdutils)')(
       env: { ...env, NODE: process.execPath },
     });
     const { printed, code } = observe(child);
-    await until(() => count(printed.out, `Ready: ${url}`) >= 2);
+    await until(() => count(printed.out, `Ready, NOT WELL: ${url}`) >= 2);
     child.stdin.write('\u0003');
     expect(await code).toBe(0);
     expect(printed.out).not.toContain('\u001b');

@@ -1,9 +1,10 @@
+import { withFindings } from '../../src/observability/status/findings.ts';
 import type { Status } from '../../src/observability/status/schema.ts';
 
 const fingerprint = (digit: string): string => digit.repeat(64);
 
 /** A status with something in each section, in the middle of a rotation. */
-export const sampleStatus: Status = {
+export const sampleStatus: Status = withFindings({
   at: '2026-11-22T08:00:00.000Z',
   runbookUrl: 'https://wiki.example/runbook',
   health: { ready: true, reasons: [], warnings: ['log-lines-dropped'] },
@@ -116,4 +117,4 @@ export const sampleStatus: Status = {
     loadedAt: '2026-11-22T07:00:00.000Z',
     reloadFailed: true,
   },
-};
+});

@@ -1,4 +1,5 @@
-import type { FailedRequest, KeyStatus, Status } from '../../src/observability/status/schema.ts';
+import { withFindings } from '../../src/observability/status/findings.ts';
+import type { FailedRequest, KeyStatus, Status, StatusFacts } from '../../src/observability/status/schema.ts';
 
 const now = Date.UTC(2026, 10, 22, 14, 3, 7);
 const [minute, hour, day] = [60, 3_600, 86_400];
@@ -94,7 +95,7 @@ export function certificateStatus(fields: Partial<Certificate> = {}): Certificat
 
 /** Nothing happened since the start. */
 export function emptyStatus(): Status {
-  return {
+  return withFindings({
     at: ago(0),
     runbookUrl: null,
     health: { ready: true, reasons: [], warnings: [] },
@@ -114,12 +115,12 @@ export function emptyStatus(): Status {
     keySource: { type: 'directory', up: null, since: null, problem: null, tokenExpiresAt: null },
     process: { version: '0.1.0', node: '26.12.1', startedAt: ago(4), uptime: 4 },
     config: { digest: fingerprint(99), loadedAt: ago(4), reloadFailed: false },
-  };
+  });
 }
 
-/** A normal day. */
-export function calmStatus(): Status {
-  return {
+/** A normal day. @param fields replace those of it */
+export function calmStatus(fields: Partial<StatusFacts> = {}): Status {
+  return withFindings({
     ...emptyStatus(),
     runbookUrl: 'https://wiki.example/countersign/runbook',
     environments: [environmentStatus(), sandbox],
@@ -190,7 +191,8 @@ export function calmStatus(): Status {
     },
     process: { version: '0.1.0', node: '26.12.1', startedAt: ago(9 * day), uptime: 9 * day },
     config: { digest: fingerprint(99), loadedAt: ago(2 * day), reloadFailed: false },
-  };
+    ...fields,
+  });
 }
 
 /** Vault has a new RSA key, which the gateway does not accept yet. */
@@ -201,7 +203,7 @@ export function rotationStatus(): Status {
     keyVersion(1, { createdAt: ago(201 * day), fingerprint: fingerprint(7) }),
   ];
   const list = calm.keys.list.map((key) => (key === rsaKey ? { ...key, newestVersion: 2, versions } : key));
-  return { ...calm, keys: { total: 4, list } };
+  return calmStatus({ keys: { total: 4, list } });
 }
 
 /** Vault is gone, the gateway is slow and rejects, a certificate expires, and the configuration is wrong. */
@@ -238,8 +240,7 @@ export function troubleStatus(): Status {
       runbookSection: null,
     },
   ] as const;
-  return {
-    ...calm,
+  return calmStatus({
     health: { ready: true, reasons: [], warnings: ['log-lines-dropped'] },
     environments: [
       {
@@ -296,7 +297,7 @@ export function troubleStatus(): Status {
       tokenExpiresAt: ago(8 * minute),
     },
     config: { ...calm.config, reloadFailed: true },
-  };
+  });
 }
 
 /** Every text that may come from outside is this one. */
@@ -304,7 +305,17 @@ export function hostileStatus(text: string): Status {
   const trouble = troubleStatus();
   return {
     ...trouble,
-    health: { ready: false, reasons: [text], warnings: [text] },
+    well: false,
+    findings: trouble.findings.map((finding) => ({
+      ...finding,
+      environment: text,
+      login: text,
+      caller: text,
+      summary: text,
+      advice: text,
+      runbookSection: text,
+    })),
+    health: { ready: false, reasons: ['draining'], warnings: ['log-stalled'] },
     environments: [environmentStatus({ name: text, gatewayHost: text })],
     keys: {
       total: 1,

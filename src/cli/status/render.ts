@@ -44,12 +44,15 @@ function sectionLines({ title, head, rows, empty }: Section): string[] {
   return [title, ...table(head, rows).map((line) => `  ${line}`)];
 }
 
-function healthLines({ health, at }: Status, origin: string): string[] {
-  return [
-    `${health.ready ? 'Ready' : 'NOT READY'}: ${origin} at ${at}`,
-    ...health.reasons.map((reason) => `  not ready because of ${reason}`),
-    ...health.warnings.map((warning) => `  warning: ${warning}`),
-  ];
+function healthLines({ health: { ready }, well, findings, at }: Status, origin: string): string[] {
+  const state = ready ? `Ready${well ? '' : ', NOT WELL'}` : 'NOT READY';
+  const rows = findings.map(({ severity, summary, advice, runbookSection }) => [
+    severity === 'bad' ? 'BAD' : severity,
+    `${summary}. ${advice} (runbook ${runbookSection})`,
+  ]);
+  // Without the line of the headings.
+  const lines = table(['', ''], rows).slice(1);
+  return [`${state}: ${origin} at ${at}`, ...lines.map((line) => `  ${line}`)];
 }
 
 function environments({ environments: list }: Status): Section {

@@ -1,14 +1,12 @@
-import { banner } from './page/banner.ts';
+import { banner, pageTone, stateOf } from './page/banner.ts';
 import { callers } from './page/callers.ts';
 import { certificates } from './page/certificates.ts';
 import { environments } from './page/environments.ts';
 import { failures } from './page/failures.ts';
-import { findings } from './page/findings.ts';
-import { clockTime } from './page/format.ts';
 import { type Html, html, markup } from './page/html.ts';
 import { instance, keySource } from './page/instance.ts';
 import { keys } from './page/keys.ts';
-import type { Tone } from './page/parts.ts';
+import { clockTime, type Tone } from './page/parts.ts';
 import { style, styleSource } from './page/style.ts';
 import { tiles } from './page/tiles.ts';
 import type { Status } from './schema.ts';
@@ -33,21 +31,19 @@ const refreshInterval = 5;
 
 /** The status page: HTML without scripts that loads nothing else. */
 export function renderStatusPage(status: Status, { refresh = true }: PageOptions = {}): string {
-  const found = findings(status);
-  const state = status.health.ready ? 'Ready' : 'Not ready';
   const page = html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-${refresh ? html`<meta http-equiv="refresh" content="${refreshInterval}">\n` : undefined}<title>${state} \u00b7 Countersign status</title>
-${icon(status.health.ready ? (found[0]?.tone ?? 'ok') : 'bad')}
+${refresh ? html`<meta http-equiv="refresh" content="${refreshInterval}">\n` : undefined}<title>${stateOf(status)} \u00b7 Countersign status</title>
+${icon(pageTone(status))}
 <style>${markup(style)}</style>
 </head>
 <body>
 ${header(status, refresh)}
 <main>
-${banner(status, found)}${tiles(status)}${environments(status)}${keys(status)}${callers(status)}${certificates(status)}${keySource(status)}${instance(status)}${failures(status)}</main>
+${banner(status)}${tiles(status)}${environments(status)}${keys(status)}${callers(status)}${certificates(status)}${keySource(status)}${instance(status)}${failures(status)}</main>
 <footer>Times are in UTC. The same as JSON: <a href="status.json">status.json</a>.</footer>
 </body>
 </html>

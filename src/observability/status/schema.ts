@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import type { KeyState } from '../../keys/key-state.ts';
+import { readinessReasons, readinessWarnings } from '../readiness.ts';
+import { type FindingCode, findingCodes, severities } from './finding-codes.ts';
 
 const keyStates = ['in-use', 'waiting', 'rejected', 'replaced', 'unusable'] as const satisfies KeyState[];
 
@@ -9,8 +11,8 @@ const seconds = z.number();
 
 const health = z.strictObject({
   ready: z.boolean().describe('Whether this instance should receive requests, as `/readyz` says.'),
-  reasons: z.array(z.string()).describe('Why it is not ready.'),
-  warnings: z.array(z.string()).describe('Problems that do not make it unready.'),
+  reasons: z.array(z.enum(readinessReasons)).describe('Why it is not ready.'),
+  warnings: z.array(z.enum(readinessWarnings)).describe('Problems that do not make it unready.'),
 });
 
 const environment = z.strictObject({
@@ -93,9 +95,29 @@ const certificate = z.strictObject({
   until: time,
 });
 
+const codes = Object.keys(findingCodes).filter((code): code is FindingCode => code in findingCodes);
+
+/** Texts are plain; what is between backticks is code. */
+const finding = z.strictObject({
+  severity: z
+    .enum(severities)
+    .describe('`bad` has to be dealt with now, `warn` soon; `info` is normal, such as a rotation.'),
+  code: z.enum(codes).describe('Stable; see the table of findings.'),
+  environment: z.string().nullable().describe('null: it concerns all of them, or none.'),
+  login: z.string().nullable(),
+  caller: z.string().nullable(),
+  summary: z.string().describe('What happened.'),
+  advice: z.string().describe('What to do, or what it means.'),
+  runbookSection: z.string().describe('Section of the runbook, such as `#countersignclockskew`.'),
+});
+
 /** What `/status.json` returns. Times are ISO 8601 in UTC. */
 export const statusSchema = z.strictObject({
   at: time.describe('When this was put together.'),
+  well: z
+    .boolean()
+    .describe('Whether this instance does its work: no finding is `bad`. One that is ready may not be well.'),
+  findings: z.array(finding).describe('What needs attention or should be known, the most serious first.'),
   runbookUrl: z
     .string()
     .nullable()
@@ -136,5 +158,8 @@ export const statusSchema = z.strictObject({
 });
 
 export type Status = z.output<typeof statusSchema>;
+/** All but what follows from it. */
+export type StatusFacts = Omit<Status, 'well' | 'findings'>;
+export type Finding = Status['findings'][number];
 export type KeyStatus = z.output<typeof key>;
 export type FailedRequest = z.output<typeof failure>;

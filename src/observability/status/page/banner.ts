@@ -1,30 +1,62 @@
-import type { Status } from '../schema.ts';
-import type { Finding } from './findings.ts';
-import { counted } from './format.ts';
+import type { FindingCode } from '../finding-codes.ts';
+import { counted } from '../format.ts';
+import type { Finding, Status } from '../schema.ts';
 import { type Html, html } from './html.ts';
-import { pill, type Tone } from './parts.ts';
+import { inline, pill, type Tone } from './parts.ts';
 
-const labels: Readonly<Record<Tone, string>> = {
+const labels: Readonly<Record<Finding['severity'], string>> = {
   bad: 'Act now',
   warn: 'Act soon',
   info: 'In progress',
-  ok: 'Normal',
-  idle: 'Normal',
 };
 
-/** Whether this instance receives requests, and what to look at. */
-export function banner({ health: { ready } }: Status, found: readonly Finding[]): Html {
-  const problems = found.filter(({ tone }) => tone !== 'info').length;
-  const tone = ready ? (found[0]?.tone ?? 'ok') : 'bad';
-  const text = ready ? 'This instance receives requests.' : 'This instance should not receive requests.';
+/** The section of the page that shows what a finding is about; `instance` unless it is here. */
+const sections: Readonly<Partial<Record<FindingCode, string>>> = {
+  'key-source-never-reached': 'key-source',
+  'key-source-down': 'key-source',
+  'vault-token-expired': 'key-source',
+  saturated: 'environments',
+  'gateway-rejections': 'environments',
+  'clock-skew': 'environments',
+  'key-unusable': 'keys',
+  'key-rejected': 'keys',
+  'key-waiting': 'keys',
+  'keys-stale': 'keys',
+  'certificate-expiring': 'certificates',
+};
+
+/** Whether this instance receives requests, whether it does its work, and what to look at. */
+export function banner(status: Status): Html {
+  const { findings, health } = status;
+  const problems = findings.filter(({ severity }) => severity !== 'info').length;
   const summary = problems === 0 ? 'Nothing needs attention.' : `${counted(problems, 'problem')}:`;
-  return html`<section class="banner ${tone}" aria-labelledby="health-title" id="health">
-<div class="head"><h2 id="health-title" class="${ready ? 'ok' : 'bad'}">${ready ? 'Ready' : 'Not ready'}</h2><p>${text} ${summary}</p></div>
-${found.length === 0 ? undefined : html`<ul>${found.map(item)}</ul>`}
+  const text = health.ready
+    ? `This instance receives requests${status.well ? '' : ', but does not do all of its work'}.`
+    : 'This instance should not receive requests.';
+  return html`<section class="banner ${pageTone(status)}" aria-labelledby="health-title" id="health">
+<div class="head"><h2 id="health-title" class="${status.well && health.ready ? 'ok' : 'bad'}">${stateOf(status)}</h2><p>${text} ${summary}</p></div>
+${findings.length === 0 ? undefined : html`<ul>${findings.map((one) => item(one, status.runbookUrl))}</ul>`}
 </section>
 `;
 }
 
-function item({ tone, section, title, text }: Finding): Html {
-  return html`<li>${pill(tone, labels[tone])} <p><a href="#${section}">${title}</a>. ${text}</p></li>\n`;
+/** In one or two words. */
+export function stateOf({ health: { ready }, well }: Status): string {
+  if (!ready) return 'Not ready';
+  return well ? 'Ready' : 'Ready, not well';
+}
+
+/** That of the worst finding. */
+export function pageTone({ health: { ready }, findings: [first] }: Status): Tone {
+  return ready ? (first?.severity ?? 'ok') : 'bad';
+}
+
+function item(finding: Finding, runbookUrl: string | null): Html {
+  const { severity, code, environment, login, caller, summary, advice, runbookSection } = finding;
+  const about = [code, environment, login, caller].filter((part) => part !== null).join(' ');
+  const runbook =
+    runbookUrl === null
+      ? html`<span class="detail" title="${runbookSection}">Runbook</span>`
+      : html`<a href="${runbookUrl}${runbookSection}" rel="noreferrer">Runbook</a>`;
+  return html`<li>${pill(severity, labels[severity])} <p><a href="#${sections[code] ?? 'instance'}" title="${about}">${inline(summary)}</a>. ${inline(advice)} ${runbook}</p></li>\n`;
 }

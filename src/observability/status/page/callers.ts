@@ -1,7 +1,7 @@
+import { whole } from '../format.ts';
 import type { Status } from '../schema.ts';
-import { relativeTime, whole } from './format.ts';
 import type { Html } from './html.ts';
-import { type Column, empty, none, section, table, toned } from './parts.ts';
+import { type Column, empty, none, relativeTime, section, table, toned } from './parts.ts';
 
 type Caller = Status['callers'][number];
 

@@ -1,8 +1,8 @@
+import { secondsBetween, span } from '../format.ts';
+import { lifetime } from '../limits.ts';
 import type { Status } from '../schema.ts';
-import { clockTime, secondsBetween, span } from './format.ts';
 import { type Html, html } from './html.ts';
-import { lifetime } from './limits.ts';
-import { bar, type Column, empty, none, pill, section, table, toned } from './parts.ts';
+import { bar, type Column, clockTime, empty, none, pill, section, table, toned } from './parts.ts';
 
 type Certificate = Status['certificates'][number];
 
@@ -25,8 +25,8 @@ export function certificates({ at, certificates: list }: Status): Html {
 }
 
 function timeLeft(now: string, one: Certificate): Html {
-  const { left, tone } = lifetime(now, one);
+  const { left, severity } = lifetime(now, one);
   const seconds = secondsBetween(now, one.until);
-  const state = seconds <= 0 ? pill('bad', 'Expired') : toned(tone, span(seconds));
-  return html`${state}${tone === 'warn' ? html` ${pill('warn', 'Renew now')}` : undefined} ${bar(left, tone)}`;
+  const state = seconds <= 0 ? pill('bad', 'Expired') : toned(severity, span(seconds));
+  return html`${state}${severity === 'warn' ? html` ${pill('warn', 'Renew now')}` : undefined} ${bar(left, severity)}`;
 }

@@ -1,7 +1,7 @@
+import { latency, percent, rate, skew, whole } from '../format.ts';
+import { clockDifference, rejections, saturation } from '../limits.ts';
 import type { Status } from '../schema.ts';
-import { latency, percent, rate, skew, whole } from './format.ts';
 import { type Html, html } from './html.ts';
-import { clockDifference, rejections, saturation } from './limits.ts';
 import { bar, type Column, none, section, table, toned, withDetail } from './parts.ts';
 
 type Environment = Status['environments'][number];

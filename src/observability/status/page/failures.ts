@@ -1,7 +1,6 @@
 import type { FailedRequest, Status } from '../schema.ts';
-import { clockTime } from './format.ts';
 import { type Html, html } from './html.ts';
-import { type Column, empty, none, pill, section, type Tone, table } from './parts.ts';
+import { type Column, clockTime, empty, none, pill, section, type Tone, table } from './parts.ts';
 
 type Outcome = FailedRequest['outcome'];
 

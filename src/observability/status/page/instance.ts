@@ -1,8 +1,8 @@
+import { sourceName } from '../findings.ts';
+import { relative, span } from '../format.ts';
 import type { Status } from '../schema.ts';
-import { sourceName } from './findings.ts';
-import { clockTime, relative, span } from './format.ts';
 import { type Content, type Html, html } from './html.ts';
-import { facts, none, pill, section } from './parts.ts';
+import { clockTime, facts, none, pill, section } from './parts.ts';
 
 export function keySource({ at, keySource: source }: Status): Html {
   const { type, up, since, problem, tokenExpiresAt } = source;

@@ -1,10 +1,21 @@
 import type { KeyState } from '../../../keys/key-state.ts';
+import { kindName } from '../findings.ts';
+import { relative, secondsBetween, span, whole } from '../format.ts';
+import { type KeyOrigin, type KeyProgress, keyProgress, originOf, versionLabel } from '../key-progress.ts';
 import type { KeyStatus, Status } from '../schema.ts';
-import { kindName } from './findings.ts';
-import { relative, relativeTime, secondsBetween, span, whole } from './format.ts';
 import { type Content, type Html, html } from './html.ts';
-import { type KeyOrigin, type KeyProgress, keyProgress, originOf, versionLabel } from './key-progress.ts';
-import { type Column, empty, none, pill, section, type Tone, table, withDetail } from './parts.ts';
+import {
+  type Column,
+  empty,
+  inline,
+  none,
+  pill,
+  relativeTime,
+  section,
+  type Tone,
+  table,
+  withDetail,
+} from './parts.ts';
 
 interface Row {
   readonly key: KeyStatus;
@@ -58,7 +69,8 @@ function versions(row: Row): Content {
   return [
     html`<ol class="versions">${row.key.versions.map((one) => versionItem(row, one))}</ol>`,
     ...row.progress.map(
-      ({ tone, title, text }) => html`<p class="note ${tone}"><strong>${title}.</strong> ${text}</p>`,
+      ({ severity, title, advice }) =>
+        html`<p class="note ${severity}"><strong>${title}.</strong> ${inline(advice)}</p>`,
     ),
   ];
 }

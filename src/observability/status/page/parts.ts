@@ -1,7 +1,9 @@
+import type { Severity } from '../finding-codes.ts';
+import { clockText, relative } from '../format.ts';
 import { type Content, type Html, html } from './html.ts';
 
-/** How serious something is: `bad` has to be dealt with now, `warn` soon; `info` and `idle` are normal. */
-export type Tone = 'ok' | 'info' | 'warn' | 'bad' | 'idle';
+/** How serious something is. `ok` and `idle` are normal. */
+export type Tone = Severity | 'ok' | 'idle';
 
 export interface Column<Row> {
   readonly heading: string;
@@ -74,6 +76,22 @@ export function facts(pairs: readonly (readonly [name: string, value: Content])[
 /** A value whose seriousness is said elsewhere in words, here by weight and color. */
 export function toned(tone: Tone, text: string): Content {
   return tone === 'ok' || tone === 'info' ? text : html`<strong class="${tone}">${text}</strong>`;
+}
+
+export function clockTime(now: string, time: string): Html {
+  return html`<time datetime="${time}">${clockText(now, time)}</time>`;
+}
+
+/** `3 min ago`, with the time itself for programs and on hover. */
+export function relativeTime(now: string, time: string): Html {
+  return html`<time datetime="${time}" title="${time}">${relative(now, time)}</time>`;
+}
+
+/** A text with names of the configuration and commands between backticks. */
+export function inline(text: string): Content {
+  return text
+    .split(/(`[^`]+`)/)
+    .map((part, index) => (index % 2 === 1 ? html`<code>${part.slice(1, -1)}</code>` : part));
 }
 
 /** Where there is no value. */

@@ -1,9 +1,9 @@
+import { counted, percent, rate, relative, secondsBetween, span, whole } from '../format.ts';
+import { keyProgress, originOf } from '../key-progress.ts';
+import { lifetime, rejections, saturation } from '../limits.ts';
 import { maxFailures } from '../recorder.ts';
 import type { Status } from '../schema.ts';
-import { counted, percent, rate, relative, secondsBetween, span, whole } from './format.ts';
 import { type Html, html } from './html.ts';
-import { keyProgress, originOf } from './key-progress.ts';
-import { lifetime, rejections, saturation } from './limits.ts';
 import { type Tone, worst } from './parts.ts';
 
 interface Tile {
@@ -62,8 +62,8 @@ function rejected(status: Status): Tile {
 function keys(status: Status): Tile {
   const { total, list } = status.keys;
   const progress = list.map((key) => keyProgress(key, originOf(status)));
-  const waiting = progress.filter((all) => all.some(({ tone }) => tone === 'info')).length;
-  const failing = progress.filter((all) => all.some(({ tone }) => tone !== 'info')).length;
+  const waiting = progress.filter((all) => all.some(({ severity }) => severity === 'info')).length;
+  const failing = progress.filter((all) => all.some(({ severity }) => severity !== 'info')).length;
   const details = [
     ...(failing > 0 ? [counted(failing, 'problem')] : []),
     ...(waiting > 0 ? [counted(waiting, 'rotation')] : []),
@@ -74,7 +74,7 @@ function keys(status: Status): Tile {
     value: whole(total),
     detail:
       details.length > 0 ? details.join(', ') : total === 0 ? 'none needed yet' : 'newest versions sign',
-    tone: worst(progress.flat().map(({ tone }) => tone)),
+    tone: worst(progress.flat().map(({ severity }) => severity)),
   };
 }
 
@@ -109,6 +109,6 @@ function expiry({ at, certificates }: Status): Tile {
     name: 'Next expiry',
     value: first === undefined ? '\u2013' : time,
     detail: first === undefined ? 'no certificates' : first.name,
-    tone: worst(certificates.map((one) => lifetime(at, one).tone)),
+    tone: worst(certificates.map((one) => lifetime(at, one).severity)),
   };
 }

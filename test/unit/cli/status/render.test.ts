@@ -1,7 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { statusLines } from '../../../../src/cli/status/render.ts';
-import { statusSchema } from '../../../../src/observability/status/schema.ts';
+import { withFindings } from '../../../../src/observability/status/findings.ts';
+import { type Status, statusSchema } from '../../../../src/observability/status/schema.ts';
 import { sampleStatus } from '../../../support/sample-status.ts';
+import { emptyStatus } from '../../../support/status.ts';
 
 const origin = 'http://127.0.0.1:9090';
 const lines = statusLines(sampleStatus, { origin, failures: 10 });
@@ -19,14 +21,17 @@ describe('the status in a terminal', () => {
     expect(statusSchema.safeParse(sampleStatus).success).toBe(true);
   });
 
-  it('begins with the health, and why', () => {
-    const unready = { ready: false, reasons: ['draining'], warnings: ['log-stalled'] };
-    expect(lines[0]).toBe(`Ready: ${origin} at 2026-11-22T08:00:00.000Z`);
-    expect(statusLines({ ...sampleStatus, health: unready }, { origin, failures: 1 }).slice(0, 3)).toEqual([
-      `NOT READY: ${origin} at 2026-11-22T08:00:00.000Z`,
-      '  not ready because of draining',
-      '  warning: log-stalled',
+  it('begins with the health, and what was found', () => {
+    const health = { ready: false, reasons: ['draining' as const], warnings: ['log-stalled' as const] };
+    const begins = (status: Status): string[] => statusLines(status, { origin, failures: 1 }).slice(0, 4);
+    expect(begins(withFindings({ ...emptyStatus(), health }))).toEqual([
+      `NOT READY: ${origin} at ${emptyStatus().at}`,
+      '  BAD   Shutting down. Requests in flight are finished; new ones belong to another instance. (runbook',
+      '        #shutting-down)',
+      '  warn  The log cannot be written. Requests are processed. Check where standard output goes. (runbook',
     ]);
+    expect(begins(emptyStatus()).slice(0, 2)).toEqual([`Ready: ${origin} at ${emptyStatus().at}`, '']);
+    expect(lines[0]).toBe(`Ready, NOT WELL: ${origin} at 2026-11-22T08:00:00.000Z`);
   });
 
   it('has the environments, with a dash for what is not known', () => {

@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
+import { withFindings } from '../../../../src/observability/status/findings.ts';
 import { renderStatusPage } from '../../../../src/observability/status/page.ts';
 import { statusSchema } from '../../../../src/observability/status/schema.ts';
-import { ago, failedRequest, troubleStatus } from '../../../support/status.ts';
+import { ago, calmStatus, failedRequest, troubleStatus } from '../../../support/status.ts';
 
 type Path = readonly (string | number)[];
 
@@ -45,6 +46,9 @@ function another(value: unknown): unknown {
     vault: 'directory',
     answered: 'unknown',
     unknown: 'not-sent',
+    bad: 'warn',
+    draining: 'audit-unavailable',
+    'log-stalled': 'jwt-keys-unavailable',
   };
   const text = String(value);
   return others[text] ?? (/^\d{4}-/.test(text) ? ago(77_777) : `${text}2`);
@@ -61,20 +65,25 @@ function withValue(value: unknown, [name, ...path]: Path, next: unknown): unknow
 }
 
 describe('every field of the schema', () => {
-  const base = {
+  const base = withFindings({
     ...troubleStatus(),
-    health: { ready: false, reasons: ['draining'], warnings: ['log-stalled'] },
+    health: { ready: false, reasons: ['draining' as const], warnings: ['log-stalled' as const] },
     failures: [failedRequest()],
-  };
-  const page = renderStatusPage(base);
+  });
+  const finding = { ...base.findings[0], environment: 'production', login: 'acme', caller: 'billing' };
+  const status = statusSchema.parse({ ...base, health: calmStatus().health, findings: [finding] });
+  const page = { ofFacts: renderStatusPage(base), ofFinding: renderStatusPage(status) };
 
   it.each(fieldsOf(z.toJSONSchema(statusSchema)))('changes the page: %s', (field) => {
-    const changed = leaves(base)
+    const isFact = !/^(well|findings)\b/.test(field);
+    const before = isFact ? base : status;
+    const changed = leaves(before)
       .filter((path) => nameOf(path) === field)
-      .map((path) => [path, valueAt(base, path)] as const)
+      .map((path) => [path, valueAt(before, path)] as const)
       .filter(([, value]) => value !== null)
-      .map(([path, value]) => statusSchema.parse(withValue(base, path, another(value))));
-    expect(changed.map((status) => renderStatusPage(status) === page)).toContain(false);
+      .map(([path, value]) => statusSchema.parse(withValue(before, path, another(value))));
+    const pages = changed.map((one) => renderStatusPage(isFact ? withFindings(one) : one));
+    expect(pages.some((one) => one !== page[isFact ? 'ofFacts' : 'ofFinding'])).toBe(true);
   });
 });
 

@@ -1,14 +1,13 @@
-import type { KeyStatus, Status } from '../schema.ts';
+import type { FindingCode, Severity } from './finding-codes.ts';
 import { clockText } from './format.ts';
-import { type Content, html } from './html.ts';
-import type { Tone } from './parts.ts';
+import type { KeyStatus, Status } from './schema.ts';
 
 /** What there is to say about a key beyond the states of its versions, and what to do. */
 export interface KeyProgress {
-  readonly kind: 'none-usable' | 'rejected' | 'waiting' | 'unusable';
-  readonly tone: Tone;
+  readonly code: Extract<FindingCode, 'key-unusable' | 'key-rejected' | 'key-waiting'>;
+  readonly severity: Severity;
   readonly title: string;
-  readonly text: Content;
+  readonly advice: string;
 }
 
 /** Where the keys come from, and when the status was put together. */
@@ -17,7 +16,7 @@ export interface KeyOrigin {
   readonly type: Status['keySource']['type'];
 }
 
-export function originOf({ at, keySource: { type } }: Status): KeyOrigin {
+export function originOf({ at, keySource: { type } }: Pick<Status, 'at' | 'keySource'>): KeyOrigin {
   return { now: at, type };
 }
 
@@ -46,22 +45,23 @@ export function keyProgress(key: KeyStatus, origin: KeyOrigin): KeyProgress[] {
   const [waiting, unusable] = [newer('waiting'), newer('unusable')];
   return [
     ...(rejected ? [gatewayRejects(signing)] : []),
-    ...(waiting ? [rotation(signing, versionName(origin, waiting.version), key, origin)] : []),
     ...(unusable ? [cannotBeUsed(versionName(origin, unusable.version), unusable)] : []),
+    ...(waiting ? [rotation(signing, versionName(origin, waiting.version), key, origin)] : []),
   ];
 }
 
 function noneUsable({ newestVersion, versions }: KeyStatus, origin: KeyOrigin): KeyProgress {
   const problems = versions.flatMap(({ problem }) => (problem === null ? [] : sentence(problem)));
   const newest = versionName(origin, newestVersion);
-  const text = `${[...problems.slice(0, 1), 'Requests that need this key fail.'].join(' ')} \
+  const advice = `${[...problems.slice(0, 1), 'Requests that need this key fail.'].join(' ')} \
 Store a usable key after ${newest} in the key source.`;
-  return { kind: 'none-usable', tone: 'bad', title: 'No version can sign', text };
+  return { code: 'key-unusable', severity: 'bad', title: 'No version can sign', advice };
 }
 
 function gatewayRejects(signing: string): KeyProgress {
-  const text = 'If the gateway has a new key, store it in the key source: the next 403 reads it.';
-  return { kind: 'rejected', tone: 'bad', title: `The gateway rejects ${signing}`, text };
+  const advice =
+    'If the gateway has a new key, store it in the key source: Countersign reads it after the next 403.';
+  return { code: 'key-rejected', severity: 'bad', title: `The gateway rejects ${signing}`, advice };
 }
 
 function rotation(signing: string, waiting: string, { kind }: KeyStatus, { type }: KeyOrigin): KeyProgress {
@@ -69,15 +69,15 @@ function rotation(signing: string, waiting: string, { kind }: KeyStatus, { type 
     kind === 'private_key'
       ? `Register the public key of ${waiting} at the gateway`
       : `The gateway makes control keys: check that ${waiting} is the one it sent`;
-  const command = html`; <code>countersign keys verify</code> shows when it is accepted`;
-  const text = html`${capitalized(signing)} signs until then. ${todo}${type === 'vault' ? command : undefined}.`;
+  const command = type === 'vault' ? '; `countersign keys verify` shows when it is accepted' : '';
+  const advice = `${capitalized(signing)} signs until then. ${todo}${command}.`;
   const title = `${capitalized(waiting)} is waiting for the gateway`;
-  return { kind: 'waiting', tone: 'info', title, text };
+  return { code: 'key-waiting', severity: 'info', title, advice };
 }
 
 function cannotBeUsed(version: string, { problem }: KeyStatus['versions'][number]): KeyProgress {
-  const text = `${problem === null ? '' : sentence(problem)} Store a correct key as a new version.`;
-  return { kind: 'unusable', tone: 'warn', title: `${capitalized(version)} cannot be used`, text };
+  const advice = `${problem === null ? '' : `${sentence(problem)} `}Store a correct key as a new version.`;
+  return { code: 'key-unusable', severity: 'warn', title: `${capitalized(version)} cannot be used`, advice };
 }
 
 function sentence(text: string): string {

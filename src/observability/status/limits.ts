@@ -1,7 +1,7 @@
-import { maxFailures } from '../recorder.ts';
-import type { Status } from '../schema.ts';
+import type { Severity } from './finding-codes.ts';
 import { secondsBetween } from './format.ts';
-import type { Tone } from './parts.ts';
+import { maxFailures } from './recorder.ts';
+import type { Status, StatusFacts } from './schema.ts';
 
 type Environment = Status['environments'][number];
 type Certificate = Status['certificates'][number];
@@ -15,7 +15,7 @@ export const thresholds = {
   certificateDays: 7,
 } as const;
 
-export function saturation({ inFlight, maxInFlight }: Environment): Tone {
+export function saturation({ inFlight, maxInFlight }: Environment): 'bad' | 'warn' | 'ok' {
   if (inFlight >= maxInFlight) return 'bad';
   return inFlight > thresholds.saturationRatio * maxInFlight ? 'warn' : 'ok';
 }
@@ -24,7 +24,10 @@ export function saturation({ inFlight, maxInFlight }: Environment): Tone {
  * Bad if most responses are 403: then it is not a single caller or a rotation. `info` if requests that got one succeeded
  * with another key, as during a rotation.
  */
-export function rejections({ name, rejectedShare }: Environment, { at, failures }: Status): Tone {
+export function rejections(
+  { name, rejectedShare }: Environment,
+  { at, failures }: Pick<StatusFacts, 'at' | 'failures'>,
+): Severity | 'ok' {
   if (rejectedShare === null || rejectedShare <= thresholds.gatewayRejectionsRatio) return 'ok';
   const recent = failures.filter((failure) => secondsBetween(failure.at, at) <= 60);
   const failed = recent.some(
@@ -35,16 +38,19 @@ export function rejections({ name, rejectedShare }: Environment, { at, failures 
   return rejectedShare > 0.5 ? 'bad' : 'warn';
 }
 
-export function clockDifference({ clockSkew }: Environment): Tone {
+export function clockDifference({ clockSkew }: Environment): 'warn' | 'ok' {
   return Math.abs(clockSkew ?? 0) > thresholds.clockSkewSeconds ? 'warn' : 'ok';
 }
 
 /** @returns the share of the lifetime that is left, and how serious that is */
-export function lifetime(now: string, { from, until }: Certificate): { left: number; tone: Tone } {
+export function lifetime(
+  now: string,
+  { from, until }: Certificate,
+): { left: number; severity: 'bad' | 'warn' | 'ok' } {
   const total = secondsBetween(from, until);
   const seconds = secondsBetween(now, until);
   const limit = Math.min(thresholds.certificateLifetimeRatio * total, thresholds.certificateDays * 86_400);
   const left = total > 0 ? seconds / total : 0;
-  if (seconds <= 0) return { left: 0, tone: 'bad' };
-  return { left, tone: seconds < limit ? 'warn' : 'ok' };
+  if (seconds <= 0) return { left: 0, severity: 'bad' };
+  return { left, severity: seconds < limit ? 'warn' : 'ok' };
 }

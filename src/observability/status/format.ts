@@ -1,5 +1,3 @@
-import { type Html, html } from './html.ts';
-
 const [minute, hour, day] = [60, 3_600, 86_400];
 
 /** `45 s`, `3 min`, `26 h` or `12 days`: one unit, rounded down. @param seconds 0 or more */
@@ -27,15 +25,6 @@ export function clockText(now: string, time: string): string {
   const [date = '', clock = ''] = new Date(time).toISOString().split('T');
   const sameDay = new Date(now).toISOString().startsWith(date);
   return sameDay ? clock.slice(0, 8) : `${date} ${clock.slice(0, 5)}`;
-}
-
-export function clockTime(now: string, time: string): Html {
-  return html`<time datetime="${time}">${clockText(now, time)}</time>`;
-}
-
-/** `3 min ago`, with the time itself for programs and on hover. */
-export function relativeTime(now: string, time: string): Html {
-  return html`<time datetime="${time}" title="${time}">${relative(now, time)}</time>`;
 }
 
 /** `0`, `2.4` or `12,346`. */

@@ -7,7 +7,7 @@ import {
   relative,
   skew,
   span,
-} from '../../../../src/observability/status/page/format.ts';
+} from '../../../../src/observability/status/format.ts';
 
 const now = '2026-11-22T14:03:07.000Z';
 

@@ -1,10 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { computeReadiness } from '../../../../src/observability/readiness.ts';
-import { findings } from '../../../../src/observability/status/page/findings.ts';
-import { thresholds } from '../../../../src/observability/status/page/limits.ts';
+import { thresholds } from '../../../../src/observability/status/limits.ts';
 import { renderStatusPage } from '../../../../src/observability/status/page.ts';
-import type { Status } from '../../../../src/observability/status/schema.ts';
+import type { Status, StatusFacts } from '../../../../src/observability/status/schema.ts';
 import {
   ago,
   calmStatus,
@@ -19,10 +18,10 @@ import {
 
 const day = 86_400;
 
-/** What the banner says of a calm status with these fields instead. */
-function found(fields: Partial<Status>): string[] {
-  return findings({ ...calmStatus(), ...fields }).map(
-    ({ tone, section, title, text }) => `${tone} ${section}: ${title}. ${textOf(String(text))}`,
+/** What is found in a calm status with these fields instead. */
+function found(fields: Partial<StatusFacts>): string[] {
+  return calmStatus(fields).findings.map(
+    ({ severity, code, summary, advice }) => `${severity} ${code}: ${summary}. ${advice}`,
   );
 }
 
@@ -33,11 +32,11 @@ function textOf(page: string): string {
     .replaceAll(/\s+/g, ' ');
 }
 
-const pageOf = (fields: Partial<Status>): string => textOf(renderStatusPage({ ...calmStatus(), ...fields }));
+const pageOf = (fields: Partial<StatusFacts>): string => textOf(renderStatusPage(calmStatus(fields)));
 
 it('nothing is found on a calm day, and after the start', () => {
   expect(found({})).toEqual([]);
-  expect(findings(emptyStatus())).toEqual([]);
+  expect(emptyStatus()).toMatchObject({ findings: [], well: true });
   expect(pageOf({})).toContain('Ready This instance receives requests. Nothing needs attention.');
 });
 
@@ -47,7 +46,7 @@ it.each(Object.entries(thresholds))('the threshold %s is that of the alert', (na
 });
 
 describe('health', () => {
-  it('has words for every reason and warning', () => {
+  it('has a finding for every reason and warning', () => {
     const { reasons, warnings } = computeReadiness({
       draining: true,
       keySourceReady: false,
@@ -57,35 +56,30 @@ describe('health', () => {
       logLinesDropped: true,
       logStalled: true,
     });
-    const all = found({ health: { ready: false, reasons: [...reasons], warnings: [...warnings] } });
-    expect(all).toHaveLength(reasons.length + warnings.length);
-    for (const code of [...reasons, ...warnings]) expect(all.join()).not.toContain(code);
-    expect(all.filter((one) => one.startsWith('bad'))).toHaveLength(reasons.length);
-  });
-
-  it('shows a code without words as it is', () => {
-    const health = { ready: false, reasons: ['constructor'], warnings: [] };
-    expect(found({ health })).toEqual([
-      'bad instance: constructor. See the section "Readiness" of the runbook.',
+    const status = calmStatus({ health: { ready: false, reasons: [...reasons], warnings: [...warnings] } });
+    expect(status.well).toBe(false);
+    expect(status.findings.map(({ severity, code }) => [severity, code])).toEqual([
+      ...reasons.map((code) => ['bad', code]),
+      ...warnings.map((code) => ['warn', code]),
     ]);
-    expect(pageOf({ health })).toContain('Not ready This instance should not receive requests. 1 problem:');
+    expect(textOf(renderStatusPage(status))).toContain(
+      'Not ready This instance should not receive requests. 6 problems:',
+    );
   });
 });
 
 describe('an environment', () => {
   const failures = [failedRequest({ at: ago(59) })];
-  const environment = (fields: object, more: Partial<Status> = {}) =>
+  const environment = (fields: object, more: Partial<StatusFacts> = {}) =>
     found({ failures, environments: [environmentStatus(fields)], ...more });
 
   it('is near its limit above 80 %, and at it', () => {
     expect(environment({ inFlight: 400 })).toEqual([]);
     expect(environment({ inFlight: 401 })).toEqual([
-      expect.stringMatching(
-        /^warn environments: production is near its limit\. 401 of 500 requests in flight/,
-      ),
+      expect.stringMatching(/^warn saturated: production is near its limit\. 401 of 500 requests in flight/),
     ]);
     expect(environment({ inFlight: 500 })).toEqual([
-      expect.stringMatching(/^bad environments: production is at its limit/),
+      expect.stringMatching(/^bad saturated: production is at its limit/),
     ]);
   });
 
@@ -97,7 +91,9 @@ describe('an environment', () => {
   });
 
   it('gets 403, but every request succeeds with another key, as during a rotation', () => {
-    const succeeded = [expect.stringMatching(/^info environments: 60% of .* are 403\. No request failed/)];
+    const succeeded = [
+      expect.stringMatching(/^info gateway-rejections: 60% of .* are 403s\. No request failed/),
+    ];
     const other = [{ at: ago(61) }, { environment: 'sandbox' }, { status: 504 }, { cause: 'not-allowed' }];
     for (const fields of other) {
       const one = { failures: [failedRequest({ at: ago(1), ...fields })] };
@@ -109,8 +105,10 @@ describe('an environment', () => {
 
   it('has another time beyond 30 s, in either direction', () => {
     expect(environment({ clockSkew: -30 })).toEqual([]);
-    expect(environment({ clockSkew: -30.1 })).toEqual([expect.stringMatching(/differ by −30\.1 s/)]);
-    expect(environment({ clockSkew: 31 })).toEqual([expect.stringMatching(/differ by \+31\.0 s/)]);
+    expect(environment({ clockSkew: -30.1 })).toEqual([
+      expect.stringMatching(/The clock of production is 30 s behind this instance/),
+    ]);
+    expect(environment({ clockSkew: 31 })).toEqual([expect.stringMatching(/is 31 s ahead of this instance/)]);
   });
 });
 
@@ -123,7 +121,7 @@ describe('a certificate', () => {
   it('expires soon within 7 days, or a fifth of a shorter lifetime', () => {
     expect(certificate(90, 7)).toEqual([]);
     expect(certificate(90, 6.9)).toEqual([
-      'warn certificates: Certificate listener expires in 6 days. Renew it and replace the file; no restart is needed.',
+      'warn certificate-expiring: Certificate listener expires in 6 days. Renew it and replace the file; no restart is needed.',
     ]);
     expect(certificate(1, 0.2)).toEqual([]);
     expect(certificate(1, 0.19)).toEqual([expect.stringMatching(/^warn .* expires in 4 h/)]);
@@ -156,7 +154,7 @@ describe('a key', () => {
   it('is rotated, gateway first: the only version is rejected', () => {
     const rejected = keyStatus({ versions: [keyVersion(3, { state: 'rejected' })] });
     expect(keys(rejected)).toEqual([
-      'bad keys: Control key of acme in production: the gateway rejects version 3. If the gateway has a new key, store it in the key source: the next 403 reads it.',
+      'bad key-rejected: Control key of acme in production: the gateway rejects version 3. If the gateway has a new key, store it in the key source: Countersign reads it after the next 403.',
     ]);
   });
 
@@ -206,9 +204,9 @@ describe('a key', () => {
   it('is stale: that is a separate finding only while the key source is up', () => {
     const keys = { total: 1, list: [keyStatus({ staleSince: ago(90) })] };
     const { keySource } = calmStatus();
-    expect(found({ keys })).toEqual([expect.stringMatching(/^warn keys: 1 cached key could not be/)]);
+    expect(found({ keys })).toEqual([expect.stringMatching(/^warn keys-stale: 1 cached key could not be/)]);
     expect(found({ keys, keySource: { ...keySource, up: false, since: ago(90), problem: null } })).toEqual([
-      'bad key-source: Vault unavailable for 1 min. The last read failed. Cached keys keep signing.',
+      'bad key-source-down: Vault unavailable for 1 min. Cached keys are still used. Repair it, and do not restart: the cached keys would be lost.',
     ]);
     expect(pageOf({ keys })).toContain('Stale for 1 min');
   });
@@ -254,10 +252,10 @@ it('the key source has a token only if it is Vault, and a time only if it was re
 it('an expired Vault token and a failed reload are found', () => {
   const { keySource, config } = calmStatus();
   expect(found({ keySource: { ...keySource, tokenExpiresAt: ago(0) } })).toEqual([
-    expect.stringMatching(/^warn key-source: The Vault token has expired/),
+    expect.stringMatching(/^warn vault-token-expired: The Vault token has expired/),
   ]);
   expect(found({ config: { ...config, reloadFailed: true } })).toEqual([
-    expect.stringMatching(/^warn instance: The configuration was not reloaded/),
+    expect.stringMatching(/^warn config-reload-failed: The configuration was not reloaded/),
   ]);
 });
 
@@ -274,9 +272,9 @@ describe('a failed request', () => {
 
   it('links to the runbook if its URL is configured', () => {
     const runbookUrl = 'https://wiki.example/runbook';
-    const page = renderStatusPage({ ...calmStatus(), failures: [failure], runbookUrl });
+    const page = renderStatusPage(calmStatus({ failures: [failure], runbookUrl }));
     expect(page).toContain('href="https://wiki.example/runbook#countersignclockskew"');
-    const without = renderStatusPage({ ...calmStatus(), failures: [failure], runbookUrl: null });
+    const without = renderStatusPage(calmStatus({ failures: [failure], runbookUrl: null }));
     expect(without).not.toContain('https://');
     expect(without).toContain('title="Runbook: #countersignclockskew"');
   });

@@ -1,0 +1,106 @@
+/** Severities, the most serious first: `bad` has to be dealt with now, `warn` soon, `info` is normal. */
+export const severities = ['bad', 'warn', 'info'] as const;
+
+export type Severity = (typeof severities)[number];
+
+interface Row {
+  readonly severities: readonly [Severity, ...Severity[]];
+  /** When there is such a finding: a row of the table in docs/status.md. */
+  readonly when: string;
+  /** Of deploy/runbook.md. */
+  readonly runbookSection: `#${string}`;
+}
+
+/** Every finding that a status can have, by its stable code. A rule in findings.ts makes it. */
+export const findingCodes = {
+  draining: {
+    severities: ['bad'],
+    when: 'The instance is shutting down.',
+    runbookSection: '#shutting-down',
+  },
+  'key-source-never-reached': {
+    severities: ['bad'],
+    when: 'The key source has not responded since the start.',
+    runbookSection: '#countersignkeysourcedown',
+  },
+  'audit-unavailable': {
+    severities: ['bad'],
+    when: 'Audit records cannot be written.',
+    runbookSection: '#countersignauditunavailable',
+  },
+  'jwt-keys-unavailable': {
+    severities: ['warn'],
+    when: 'There are no keys of a JWT issuer.',
+    runbookSection: '#countersignjwtkeysstale',
+  },
+  'log-lines-dropped': {
+    severities: ['warn'],
+    when: 'Log lines were dropped.',
+    runbookSection: '#countersignloglinesdropped',
+  },
+  'log-stalled': {
+    severities: ['warn'],
+    when: 'Log lines wait, and cannot be written.',
+    runbookSection: '#countersignloglinesdropped',
+  },
+  'key-source-down': {
+    severities: ['bad'],
+    when: 'The last read of Vault or the key directory failed.',
+    runbookSection: '#countersignkeysourcedown',
+  },
+  'vault-token-expired': {
+    severities: ['warn'],
+    when: 'The Vault token has expired.',
+    runbookSection: '#countersignvaulttokenexpiring',
+  },
+  saturated: {
+    severities: ['bad', 'warn'],
+    when: 'An environment is at its limit of requests in flight (bad), or above 80 % of it.',
+    runbookSection: '#countersignsaturated',
+  },
+  'gateway-rejections': {
+    severities: ['bad', 'warn', 'info'],
+    when: 'More than 2 % of the responses of an environment are 403s; bad: more than half of them; info: each request succeeded with another key.',
+    runbookSection: '#countersigngatewayrejections',
+  },
+  'clock-skew': {
+    severities: ['warn'],
+    when: 'The clocks of the gateway and the instance differ by more than 30 s.',
+    runbookSection: '#countersignclockskew',
+  },
+  'key-unusable': {
+    severities: ['bad', 'warn'],
+    when: 'The newest version of a key cannot be used, and there is no other (bad), or an older one signs.',
+    runbookSection: '#countersignkeyunusable',
+  },
+  'key-rejected': {
+    severities: ['bad'],
+    when: 'The gateway rejects the version of a key that signs.',
+    runbookSection: '#countersigngatewayrejections',
+  },
+  'key-waiting': {
+    severities: ['info'],
+    when: 'A rotation: a new version of a key waits for the gateway.',
+    runbookSection: '#countersignrotationstuck',
+  },
+  'keys-stale': {
+    severities: ['warn'],
+    when: 'Cached keys could not be read again although the key source is up.',
+    runbookSection: '#countersignkeyproblem',
+  },
+  'certificate-expiring': {
+    severities: ['bad', 'warn'],
+    when: 'A certificate has expired (bad), or has less than a fifth of its lifetime or 7 days left.',
+    runbookSection: '#countersigncertificateexpiring',
+  },
+  'config-reload-failed': {
+    severities: ['warn'],
+    when: 'The last reload failed or requires a restart.',
+    runbookSection: '#countersignconfigreloadfailed',
+  },
+} as const satisfies Record<string, Row>;
+
+export type FindingCode = keyof typeof findingCodes;
+
+/** The severities of a code. */
+export type SeverityOf<C extends FindingCode> = (typeof findingCodes)[C]['severities'][number];
