@@ -32,8 +32,10 @@ export interface ValidConfig {
   readonly digest: string;
 }
 
-/** A valid configuration, or what is wrong with it. */
-export type LoadedConfig = ValidConfig | { readonly problems: readonly Problem[] };
+/** A valid configuration with what may yet surprise, or what is wrong with it. */
+export type LoadedConfig =
+  | (ValidConfig & { readonly notices: readonly Problem[] })
+  | { readonly problems: readonly Problem[] };
 
 /**
  * Loads and validates a configuration file, and checks that the files it references are readable. All file paths in
@@ -55,7 +57,8 @@ export async function loadConfig(
   if (problems.length === 0 && !skipFiles && certificatesAt !== undefined) {
     problems.push(...(await certificateProblems(config, certificatesAt, checked.lineOf)));
   }
-  return problems.length === 0 ? { config, digest: hash('sha256', bytes) } : { problems };
+  if (problems.length > 0) return { problems };
+  return { config, digest: hash('sha256', bytes), notices: checked.notices };
 }
 
 async function referencedFileProblems(config: Config, lineOf: (path: Path) => number): Promise<Problem[]> {

@@ -5,6 +5,7 @@ import { type Finding, inOrder, type Path, type Problem, pathText } from './prob
 import { callerFindings } from './rules/callers.ts';
 import { environmentFindings } from './rules/environments.ts';
 import { jwtFindings } from './rules/jwt.ts';
+import { noticeFindings } from './rules/notices.ts';
 import { type BuiltIn, operationFindings, operationNames } from './rules/operations.ts';
 import { type Config, configSchema } from './schema.ts';
 import { readDocument } from './yaml/parse.ts';
@@ -20,6 +21,8 @@ export type ValidationResult =
       readonly config: Config;
       /** The line of a path in the file, from 1. */
       readonly lineOf: (path: Path) => number;
+      /** What is valid, and may yet surprise. */
+      readonly notices: readonly Problem[];
     }
   | { readonly problems: readonly Problem[] };
 
@@ -35,15 +38,18 @@ export function validateConfig(text: string, { lookUp, builtIn }: ValidateOption
     ...(parsed.success ? [] : schemaFindings(parsed.error.issues, configJsonSchema)),
     ...crossFieldFindings(content.value, builtIn),
   ];
-  const problems = findings.map(({ path, message }) => ({
+  const withLine = ({ path, message }: Finding): Problem => ({
     path: pathText(path),
     line: lineOf(path),
     message,
-  }));
+  });
+  const problems = findings.map(withLine);
   // An unset variable explains every other problem with its value.
   const unset = new Set(yamlProblems.map(({ path }) => path).filter((path) => path !== ''));
   const all = inOrder([...yamlProblems, ...problems.filter(({ path }) => !unset.has(path))]);
-  return parsed.success && all.length === 0 ? { config: parsed.data, lineOf } : { problems: all };
+  if (!parsed.success || all.length > 0) return { problems: all };
+  const notices = inOrder(noticeFindings(parsed.data, builtIn).map(withLine));
+  return { config: parsed.data, lineOf, notices };
 }
 
 /** Rules across fields. Invalid parts do not hide problems in others. */

@@ -6,6 +6,7 @@ const statusQuery: Omit<OperationConfig, 'path'> = {
   readOnly: true,
   retryOn403: true,
   parameters: { login: { required: true }, client_orderid: { required: true } },
+  allowRepeatedParameters: true,
 };
 
 /**
@@ -19,7 +20,8 @@ export const builtInOperations: Readonly<Record<string, OperationConfig>> = {
     loginFrom: 'path',
     readOnly: true,
     retryOn403: true,
-    parameters: { 'balance-name': { required: false, maxLength: 128 } },
+    parameters: { 'balance-name': { maxLength: 128 } },
+    allowRepeatedParameters: true,
   },
   'order-status': { path: '/api/v4/status/{endpoint}', ...statusQuery },
   'order-status-group': { path: '/api/v4/status/group/{endpointGroup}', ...statusQuery },
@@ -30,14 +32,18 @@ export const builtInOperations: Readonly<Record<string, OperationConfig>> = {
     readOnly: false,
     retryOn403: false,
     parameters: {},
+    allowRepeatedParameters: true,
   },
+  // Without an order ID its outcome could not be queried, and a gateway may take either one of two amounts. The interface
+  // says neither (docs/gateway-interface.md section 11), so both are our choice.
   transfer: {
     path: '/api/v4/transfer/{endpoint}',
     signature: 'RSA-SHA256',
     loginFrom: 'header',
     readOnly: false,
     retryOn403: false,
-    parameters: {},
+    parameters: { client_orderid: { required: true } },
+    allowRepeatedParameters: false,
   },
 };
 
@@ -47,7 +53,10 @@ export interface Operation extends OperationConfig {
   readonly segments: readonly string[];
 }
 
-/** Merges, field by field: built-in operations, then `operations`, then the environment's own `operations`. */
+/**
+ * Merges, field by field and parameter by parameter: built-in operations, then `operations`, then the environment's own
+ * `operations`.
+ */
 export function resolveOperations(config: Config, environmentName: string): readonly Operation[] {
   return mergeOperations([config.operations, config.environments[environmentName]?.operations ?? {}]);
 }
@@ -60,11 +69,19 @@ export function mergeOperations(
   const names = new Set(layers.flatMap((layer) => Object.keys(layer)));
   return [...names].map((name) => {
     const merged = layers.reduce<OperationConfig>(
-      (operation, layer) => ({ ...operation, ...(Object.hasOwn(layer, name) ? layer[name] : {}) }),
+      (operation, layer) => mergeOperation(operation, Object.hasOwn(layer, name) ? layer[name] : undefined),
       operationDefaults,
     );
     return { ...merged, name, segments: merged.path.split('/').slice(1) };
   });
+}
+
+function mergeOperation(below: OperationConfig, above: OperationOverride = {}): OperationConfig {
+  const parameters = new Map(Object.entries(below.parameters));
+  for (const [name, rule] of Object.entries(above.parameters ?? {})) {
+    parameters.set(name, { ...parameters.get(name), ...rule });
+  }
+  return { ...below, ...above, parameters: Object.fromEntries(parameters) };
 }
 
 export type OperationTable = ReadonlyMap<string, readonly Operation[]>;
@@ -81,4 +98,5 @@ const operationDefaults: OperationConfig = {
   readOnly: false,
   retryOn403: false,
   parameters: {},
+  allowRepeatedParameters: true,
 };

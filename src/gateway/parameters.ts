@@ -3,7 +3,8 @@ import type { Operation } from './operations.ts';
 
 /**
  * Checks the parameters of an operation: none may be an OAuth parameter, required ones must be present once and not
- * empty, and none may be too long (in characters, docs/gateway-interface.md section 8).
+ * empty, none may be too long (in characters, docs/gateway-interface.md section 8), and none may be repeated unless the
+ * operation allows it.
  *
  * @throws ProxyError `reserved-parameter`, `parameter-invalid`; names parameters of the table, never a value
  */
@@ -25,6 +26,11 @@ export function validateParameters(
     if (value !== undefined && rule.maxLength !== undefined && Array.from(value).length > rule.maxLength) {
       throw invalid(`"${name}" has more than ${rule.maxLength} characters.`);
     }
+  }
+  if (!operation.allowRepeatedParameters && new Set(form.map(([name]) => name)).size < form.length) {
+    throw invalid(
+      'A parameter name appears more than once, and the gateway may take either value. Send each parameter once.',
+    );
   }
 }
 

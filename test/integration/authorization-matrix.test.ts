@@ -19,7 +19,7 @@ const requests: Readonly<Record<string, (login: string) => Request>> = {
   'order-status': (login) => ['/gw/api/v4/status/8', `login=${login}&client_orderid=1`],
   'order-status-group': (login) => ['/gw/api/v4/status/group/7', `login=${login}&client_orderid=1`],
   'pan-eligibility-send': (login) => ['/gw/api/v2/pan-eligibility/send/9', '', login],
-  transfer: (login) => ['/gw/api/v4/transfer/9', 'amount=1', login],
+  transfer: (login) => ['/gw/api/v4/transfer/9', 'client_orderid=1', login],
 };
 /** The last one has no keys anywhere. */
 const logins = ['acme', 'acme-north', 'beta', 'ghost'] as const;

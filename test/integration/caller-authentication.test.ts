@@ -110,7 +110,7 @@ describe('the access of a caller', () => {
   });
 
   it('does not cover another operation', async () => {
-    const request = formRequest(transfer, 'amount=1', [bearer('billing')]);
+    const request = formRequest(transfer, 'client_orderid=1', [bearer('billing')]);
     expectProblem(await edge.send(request), 'not-allowed');
     expect(edge.gateway.requests).toHaveLength(0);
   });

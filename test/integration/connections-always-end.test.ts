@@ -17,7 +17,7 @@ describe('a connection after CONNECT or an upgrade', () => {
     const process = await starts.process({ gateway: gateway.url });
     const going = Promise.withResolvers<void>();
     gateway.respond = (response) => void going.promise.then(() => response.end('paid'));
-    const payments = Array.from({ length: 20 }, (_, nth) => process.post(transfer, `n=${nth}`));
+    const payments = Array.from({ length: 20 }, (_, nth) => process.post(transfer, `client_orderid=${nth}`));
     await until(() => gateway.requests.length === 20);
     for (let count = 0; count < 20; count += 1) (await process.connect()).send(tunnel).reset();
     await new Promise((resolve) => setTimeout(resolve, 200));
@@ -41,7 +41,7 @@ describe('a connection after CONNECT or an upgrade', () => {
 
 describe('a client that half-closes after its request', () => {
   it.each([
-    ['a payment', formRequest(transfer, 'amount=1'), 1],
+    ['a payment', formRequest(transfer, 'client_orderid=1'), 1],
     ['a query', formRequest(status, statusForm), 1],
     ['three pipelined requests', formRequest(status, statusForm).repeat(3), 3],
   ])('gets its response: %s', async (_, bytes, count) => {
@@ -56,7 +56,7 @@ describe('a client that half-closes after its request', () => {
 
   it('within its request gets no response, and nothing is sent', async () => {
     const edge = await starts.edge();
-    const cut = formRequest(transfer, 'amount=1').slice(0, -3);
+    const cut = formRequest(transfer, 'client_orderid=1').slice(0, -3);
     await (await edge.connect()).send(cut).finish().gone();
     expect(edge.gateway.requests).toHaveLength(0);
     expect(await edge.requestLines(1)).toEqual([
@@ -98,7 +98,7 @@ describe('a flood of pipelined requests', () => {
     await until(() => edge.gateway.requests.length > 20);
     const before = edge.gateway.requests.length;
     for (let count = 0; count < 10; count += 1) {
-      expect((await edge.send(formRequest(transfer, 'amount=1'))).status).toBe(200);
+      expect((await edge.send(formRequest(transfer, 'client_orderid=1'))).status).toBe(200);
     }
     // Ten requests of other clients took turns with those of the four connections.
     expect(edge.gateway.requests.length - before).toBeLessThan(10 * 20);
@@ -117,7 +117,9 @@ it('a truncated response closes its connection, and nothing after it is processe
   ]);
   const edge = await starts.edge({ gateway: gateway.url });
   const connection = await edge.connect();
-  connection.send(formRequest(transfer, 'n=1') + formRequest(transfer, 'n=2').repeat(3));
+  connection.send(
+    formRequest(transfer, 'client_orderid=1') + formRequest(transfer, 'client_orderid=2').repeat(3),
+  );
   await connection.gone();
   expect(await edge.requestLines(1)).toEqual([expect.objectContaining({ outcome: 'unknown' })]);
   await new Promise((resolve) => setTimeout(resolve, 100));

@@ -106,7 +106,7 @@ it('runs a scenario, and shows why the simulator rejected a request', async () =
   const rejected = await post(`${api}/v2/get-balance/manager/constructor`);
   expect([rejected.status, rejected.headers.get('Simulator-Rejection')]).toEqual([403, expect.any(String)]);
   const target = '/sandbox/pay/api/v4/transfer/9';
-  expect(await processes.run(['explain', '--target', target], 'amount=1')).toMatchObject({
+  expect(await processes.run(['explain', '--target', target], 'client_orderid=1')).toMatchObject({
     code: 0,
     out: expect.stringContaining('HMAC-SHA1 with the control key'),
   });

@@ -93,7 +93,11 @@ describe('countersign explain', () => {
     ['oauth_nonce=x', transfer, 'The proxy would reject this request (reserved-parameter): '],
     ['a=%zz', transfer, 'The proxy would reject this request (malformed-form): '],
     ['a=1', '/nowhere/gw/api/v4/transfer/1234', 'The proxy would reject this request (unknown-route): '],
-    ['login=beta', '/sandbox/gw/api/v4/transfer/1', 'The proxy would reject this request (key-missing): '],
+    [
+      'login=beta&client_orderid=1',
+      '/sandbox/gw/api/v4/transfer/1',
+      'The proxy would reject this request (key-missing): ',
+    ],
   ])('shows why the proxy would reject a request: %s', async (body, target, message) => {
     const { code, out, err } = await run(target, body);
     expect([code, out]).toEqual([1, '']);

@@ -66,12 +66,12 @@ const rejected: [name: string, request: string, reason: Reason][] = [
   ['an unknown expectation', formRequest(balance, 'a=b', ['Expect: 200-ok']), 'bad-request'],
   [
     'Countersign-Login twice',
-    formRequest(transfer, 'a=b', ['Countersign-Login: acme', 'Countersign-Login: acme']),
+    formRequest(transfer, 'client_orderid=1', ['Countersign-Login: acme', 'Countersign-Login: acme']),
     'bad-request',
   ],
   [
     'Authorization twice',
-    formRequest(transfer, 'a=b', ['Authorization: Bearer a', 'authorization: Bearer b']),
+    formRequest(transfer, 'client_orderid=1', ['Authorization: Bearer a', 'authorization: Bearer b']),
     'bad-request',
   ],
 ];

@@ -53,7 +53,10 @@ describe('the map of endpoints', () => {
 
 describe('a request without a login', () => {
   it('gets the advice to send the header', async () => {
-    const problem = expectProblem(await edge.send(formRequest(unmapped, 'amount=1')), 'login-missing');
+    const problem = expectProblem(
+      await edge.send(formRequest(unmapped, 'client_orderid=1')),
+      'login-missing',
+    );
     expect(problem.detail).toContain('Countersign-Login');
   });
 
@@ -86,13 +89,19 @@ describe('an invalid login', () => {
   });
 
   it.each(invalid.filter((login) => !login.includes('%zz')))('is rejected in the body: %s', async (login) => {
-    expectProblem(await edge.send(formRequest(unmapped, `login=${login}`)), 'parameter-invalid');
+    expectProblem(
+      await edge.send(formRequest(unmapped, `client_orderid=1&login=${login}`)),
+      'parameter-invalid',
+    );
   });
 
   it.each(['..', 'a/b', 'a%2fb', '', 'acme, acme', 'x'.repeat(200)])(
     'is rejected in the header: "%s"',
     async (login) => {
-      expectProblem(await edge.send(formRequest(unmapped, '', header(login))), 'parameter-invalid');
+      expectProblem(
+        await edge.send(formRequest(unmapped, 'client_orderid=1', header(login))),
+        'parameter-invalid',
+      );
     },
   );
 
@@ -106,7 +115,7 @@ it.each(['__proto__', 'constructor', 'toString', 'x'.repeat(128)])(
   async (login) => {
     expectProblem(await edge.send(formRequest(balanceOf(login))), 'key-missing');
     expectProblem(
-      await edge.send(formRequest(`/sandbox/gw/api/v4/transfer/${login}`, `login=${login}`)),
+      await edge.send(formRequest(`/sandbox/gw/api/v4/transfer/${login}`, `client_orderid=1&login=${login}`)),
       'key-missing',
     );
     expect(edge.gateway.requests).toHaveLength(0);
@@ -115,8 +124,8 @@ it.each(['__proto__', 'constructor', 'toString', 'x'.repeat(128)])(
 
 describe('the login', () => {
   it.each([
-    ['the map of endpoints', formRequest(transfer, 'amount=1'), 'acme'],
-    ['the header', formRequest(unmapped, 'amount=1', header('beta')), 'beta'],
+    ['the map of endpoints', formRequest(transfer, 'client_orderid=1'), 'acme'],
+    ['the header', formRequest(unmapped, 'client_orderid=1', header('beta')), 'beta'],
     ['the body', formRequest('/sandbox/gw/api/v4/status/77', 'login=beta&client_orderid=1'), 'beta'],
     ['the path, escaped', formRequest(balanceOf('b%65ta')), 'beta'],
     ['all of them, where they agree', formRequest(status, statusForm, header('acme')), 'acme'],

@@ -12,7 +12,7 @@ const starts = harness();
 /** Bytes that the budget reserves for each byte of a form. */
 const perFormByte = 6;
 /** A form of 64 KiB that consists of percent escapes. */
-const largeForm = `a=${'%2B'.repeat(21_800)}`;
+const largeForm = `client_orderid=${'%2B'.repeat(21_800)}`;
 const smallest = { proxy: { port: 0, maxBufferedBytes: 1_048_576 } };
 
 /** Sends forms of these lengths, whose responses are delayed until the end of the test. Status requests get `body`. */
@@ -27,7 +27,7 @@ async function holdForms(edge: Edge, lengths: readonly number[], body = ''): Pro
     } else void over.promise.then(() => response.end('OK'));
   };
   for (const length of lengths) {
-    void edge.post(transfer, `a=${'b'.repeat(length - 2)}`);
+    void edge.post(transfer, `client_orderid=${'b'.repeat(length - 15)}`);
   }
   await until(() => edge.gateway.requests.length === lengths.length);
 }
@@ -52,7 +52,7 @@ describe('the memory for requests and responses', () => {
     });
     expect(JSON.parse(rejected.body)).toMatchObject({ reason: 'overloaded' });
     edge.gateway.respond = (response) => response.end('OK');
-    expect((await edge.post(transfer, 'a=b')).status).toBe(200);
+    expect((await edge.post(transfer, 'client_orderid=1')).status).toBe(200);
     going.resolve();
     expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200]);
     expect((await edge.post(transfer, largeForm)).status).toBe(200);
@@ -63,7 +63,9 @@ describe('the memory for requests and responses', () => {
     const edge = await starts.edge({ config: smallest });
     const body = Buffer.alloc(900_000, 'abc');
     edge.gateway.respond = (response) => response.end(body);
-    const responses = await Promise.all(Array.from({ length: 8 }, () => edge.post(transfer, 'a=b')));
+    const responses = await Promise.all(
+      Array.from({ length: 8 }, () => edge.post(transfer, 'client_orderid=1')),
+    );
     for (const response of responses) {
       expect([response.status, response.complete, response.body === body.toString('latin1')]).toEqual([
         200,
@@ -98,7 +100,7 @@ describe('the memory for requests and responses', () => {
     edge.gateway.respond = (response) => response.end(Buffer.alloc(900_000));
     const slow = (await edge.connect()).pause();
     // The kernel buffers the first ones.
-    slow.send(formRequest(transfer, 'a=b').repeat(8));
+    slow.send(formRequest(transfer, 'client_orderid=1').repeat(8));
     let seen = -1;
     while (seen < edge.gateway.requests.length) {
       seen = edge.gateway.requests.length;
@@ -117,6 +119,6 @@ describe('the memory for requests and responses', () => {
     // Three times 360 KB: more than there was before.
     await holdForms(edge, [60_000, 60_000, 60_000]);
     await edge.reload(smallest);
-    expect((await edge.post(transfer, 'a=b')).status).toBe(503);
+    expect((await edge.post(transfer, 'client_orderid=1')).status).toBe(503);
   });
 });

@@ -18,7 +18,7 @@ beforeEach(async () => {
   };
 });
 
-const payment = formRequest(transfer, 'amount=1');
+const payment = formRequest(transfer, 'client_orderid=1');
 
 async function serverErrors(): Promise<string[]> {
   const page = await edge.metrics();

@@ -43,7 +43,7 @@ describe('pipelined requests', () => {
   it('are processed after the previous response is written', async () => {
     const connection = await edge.connect();
     const held = hold();
-    connection.send(formRequest(transfer, 'n=1') + formRequest(transfer, 'n=2'));
+    connection.send(formRequest(transfer, 'client_orderid=1') + formRequest(transfer, 'client_orderid=2'));
     const release = await held;
     await wait(50);
     expect(edge.gateway.requests).toHaveLength(1);
@@ -62,7 +62,7 @@ describe('pipelined requests', () => {
     'are not processed after an error response with %s, which is sent completely',
     async (status, rejected) => {
       const connection = await edge.connect();
-      connection.send(rejected + formRequest(transfer, 'amount=1').repeat(500));
+      connection.send(rejected + formRequest(transfer, 'client_orderid=1').repeat(500));
       const response = await connection.response();
       expect([response.status, response.headers.connection]).toEqual([Number(status), 'close']);
       expect(await connection.ended()).toBe('FIN');
@@ -71,7 +71,10 @@ describe('pipelined requests', () => {
   );
 
   it('may end, or be incomplete, while the response before is pending', async () => {
-    const [first, second] = [formRequest(transfer, 'n=1'), formRequest(transfer, 'n=22')];
+    const [first, second] = [
+      formRequest(transfer, 'client_orderid=1'),
+      formRequest(transfer, 'client_orderid=22'),
+    ];
     for (const missing of [1, 3, 5]) {
       const connection = await edge.connect();
       const held = hold();
@@ -91,7 +94,9 @@ describe('pipelined requests', () => {
   it('that are cut off while the response before is pending end with it', async () => {
     const connection = await edge.connect();
     const held = hold();
-    connection.send(formRequest(transfer, 'n=1') + formRequest(transfer, 'n=2').slice(0, -1));
+    connection.send(
+      formRequest(transfer, 'client_orderid=1') + formRequest(transfer, 'client_orderid=2').slice(0, -1),
+    );
     const release = await held;
     connection.finish();
     await wait(20);
@@ -114,7 +119,7 @@ describe('pipelined requests', () => {
     connection.send(formRequest(balance, '', ['Content-Type: text/plain', 'Content-Length: 3']));
     const response = await connection.response();
     expect(response.headers.connection).toBe('close');
-    connection.send(`a=b${formRequest(transfer, 'amount=1')}`);
+    connection.send(`a=b${formRequest(transfer, 'client_orderid=1')}`);
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
   });
@@ -122,7 +127,7 @@ describe('pipelined requests', () => {
 
 describe('a head of which only the beginning was read while the response before is pending', () => {
   /** Longer than what is parsed at a time. */
-  const long = formRequest(transfer, 'n=2', [`X-Padding: ${'x'.repeat(2_000)}`]);
+  const long = formRequest(transfer, 'client_orderid=2', [`X-Padding: ${'x'.repeat(2_000)}`]);
   const timeout = 1_000;
   const proxy = { port: 0, timeouts: { headers: `${timeout}ms` } };
   /** Milliseconds until Node, which looks once a second, finds that the timeout is over. */
@@ -141,7 +146,7 @@ describe('a head of which only the beginning was read while the response before 
       setTimeout(() => response.end('paid'), found);
     };
     const connection = await slow.connect();
-    connection.send(formRequest(transfer, 'n=1') + long);
+    connection.send(formRequest(transfer, 'client_orderid=1') + long);
     expect(await connection.received(1, timeout / 2)).toBe(size > 0);
     const first = await connection.response();
     expect([first.body.toString(), first.headers.connection]).toEqual([`${beginning}paid`, 'keep-alive']);
@@ -153,7 +158,7 @@ describe('a head of which only the beginning was read while the response before 
     const slow = await starts.edge({ config: { proxy } });
     slow.gateway.respond = (response) => void setTimeout(() => response.end('paid'), found);
     const connection = await slow.connect();
-    connection.send(formRequest(transfer, 'n=1') + long.slice(0, 1_500));
+    connection.send(formRequest(transfer, 'client_orderid=1') + long.slice(0, 1_500));
     expect((await connection.response()).body.toString()).toBe('paid');
     const turn = performance.now();
     expectProblem(await connection.response(), 'request-timeout');
@@ -165,11 +170,16 @@ describe('a head of which only the beginning was read while the response before 
 
 describe('bytes after a payment that are not HTTP', () => {
   it.each([
-    ['garbage', formRequest(transfer, 'amount=1'), 'garbage\r\n\r\n', 400],
-    ['a request after "close"', formRequest(transfer, 'amount=1', ['Connection: close']), right, undefined],
+    ['garbage', formRequest(transfer, 'client_orderid=1'), 'garbage\r\n\r\n', 400],
+    [
+      'a request after "close"',
+      formRequest(transfer, 'client_orderid=1', ['Connection: close']),
+      right,
+      undefined,
+    ],
     [
       'a tunnel',
-      formRequest(transfer, 'amount=1'),
+      formRequest(transfer, 'client_orderid=1'),
       'CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n',
       405,
     ],
@@ -204,9 +214,9 @@ describe('a request with an Upgrade header', () => {
     ['in two pieces', 100],
   ])('is processed, but nothing after it, also %s', async (_, pause) => {
     const connection = await edge.connect();
-    const smuggled = formRequest(transfer, 'amount=2');
+    const smuggled = formRequest(transfer, 'client_orderid=2');
     const [head = ''] = formRequest(transfer, 'x'.repeat(smuggled.length)).split('\r\n\r\n');
-    connection.send(`${formRequest(transfer, 'amount=1', upgrade)}${head}\r\n\r\n`);
+    connection.send(`${formRequest(transfer, 'client_orderid=1', upgrade)}${head}\r\n\r\n`);
     await wait(pause);
     connection.send(smuggled);
     expect(await connection.response()).toMatchObject({ status: 200, headers: { connection: 'close' } });
@@ -221,7 +231,7 @@ it('nothing is processed after an HTTP/1.0 request, whose response may end with 
     response.write(Buffer.alloc(1_500_000));
     response.end();
   };
-  const request = formRequest(transfer, 'amount=1', ['Connection: keep-alive']).replace(
+  const request = formRequest(transfer, 'client_orderid=1', ['Connection: keep-alive']).replace(
     'HTTP/1.1',
     'HTTP/1.0',
   );

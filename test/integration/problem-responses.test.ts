@@ -27,7 +27,7 @@ async function send(request: string, options: Partial<ProxyOptions> = {}): Promi
   return (await start(options)).send(request);
 }
 
-const paying = formRequest(transfer, 'amount=1');
+const paying = formRequest(transfer, 'client_orderid=1');
 const hasty = { timeouts: { connect: '200ms', request: '200ms' } };
 const strangers = { callers: [{ name: 'x', credentials: [{ tokenSha256: 'a'.repeat(64) }] }] };
 const denied = { callers: [{ name: 'x', credentials: [{ anonymous: true as const }] }] };

@@ -63,6 +63,17 @@ describe('SIGHUP', () => {
     expect(await gauge('success_timestamp_seconds')).toBeGreaterThan(started);
   });
 
+  it('warns of a caller in dry-run, as the start does', async () => {
+    const warning = 'requests that the grants do not allow are let through: mode is dry-run';
+    const trial = { name: 'trial', credentials: [{ anonymous: true as const }], mode: 'dry-run' as const };
+    expect(process.logLines(warning)).toEqual([]);
+    reload(configFor(next.url, { callers: [trial] }));
+    await logged(warning);
+    expect(process.logLines(warning)).toEqual([expect.objectContaining({ level: 'warn', caller: 'trial' })]);
+    const started = await starts.process({ gateway: gateway.url, config: { callers: [trial] } });
+    await until(() => started.logLines(warning).length === 1);
+  });
+
   it('with a file that contains no certificate is not successful', async () => {
     writeFileSync(join(process.folder, 'bad.pem'), 'x');
     reload(configFor(next.url, {}, { caFile: './bad.pem' }));

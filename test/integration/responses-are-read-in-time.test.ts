@@ -76,7 +76,7 @@ it('a response that waits for the previous one does not time out', async () => {
     else response.end('second');
   };
   const connection = await edge.connect();
-  connection.send(formRequest(transfer) + formRequest(status, statusForm));
+  connection.send(formRequest(transfer, 'client_orderid=1') + formRequest(status, statusForm));
   await until(() => edge.gateway.requests.length === 1);
   // Longer than the timeout for reading the second response, which has not begun yet.
   setTimeout(() => going.resolve(), 600);

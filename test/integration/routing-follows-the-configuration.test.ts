@@ -79,7 +79,7 @@ describe('a configured path', () => {
     ['order-status', '/gw/api/v4/status/1234', statusForm],
     ['order-status-group', '/gw/api/v4/status/group/7', statusForm],
     ['manager-balance', balance, ''],
-    ['transfer', '/gw/api/v4/transfer/1234', 'amount=1'],
+    ['transfer', '/gw/api/v4/transfer/1234', 'client_orderid=1'],
     ['pan-eligibility-send', '/gw/api/v2/pan-eligibility/send/1234', 'client-order-id=1'],
     ['cancel', '/gw/api/v4/transfer/1234/cancel', 'login=acme'],
   ])('is the operation %s, and reaches the gateway at the same path', async (operation, path, form) => {
@@ -91,7 +91,7 @@ describe('a configured path', () => {
   });
 
   it('is rewritten from its values', async () => {
-    await edge.send(formRequest('/sandbox/gw/api/v4/transfer/%31%32%33%34', 'amount=1'));
+    await edge.send(formRequest('/sandbox/gw/api/v4/transfer/%31%32%33%34', 'client_orderid=1'));
     expect(edge.gateway.requests.map(({ target }) => target)).toEqual(['/gw/api/v4/transfer/1234']);
   });
 });

@@ -23,7 +23,7 @@ async function run(timeouts: object): Promise<Running> {
   return { gateway, process: await starts.process({ gateway: gateway.url, config }) };
 }
 
-const transfer = (nth: number): string => formRequest(paths.transfer, `n=${nth}`);
+const transfer = (nth: number): string => formRequest(paths.transfer, `client_orderid=${nth}`);
 const stopping = 'shutting down: draining in-flight requests';
 
 describe('after SIGTERM', () => {
@@ -67,7 +67,7 @@ describe('after SIGTERM', () => {
     for (const nth of [1, 2, 3, 4]) {
       const { status, headers, body } = await connection.response();
       expect([status, headers.connection]).toEqual([200, nth === 4 ? 'close' : 'keep-alive']);
-      expect(body.toString()).toMatch(new RegExp(`(^|&)n=${nth}(&|$)`));
+      expect(body.toString()).toMatch(new RegExp(`(^|&)client_orderid=${nth}(&|$)`));
     }
     expect(await connection.ended()).toBe('FIN');
     expect(await process.ended).toBe(0);

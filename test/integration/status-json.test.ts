@@ -163,7 +163,7 @@ describe('callers and failed requests', () => {
 
   it('are counted, and a denied login is not shown', async () => {
     const { proxy } = await starts.pair([always(ok)], { config: { callers } });
-    await proxy.post(transfer, '', as('billing'));
+    await proxy.post(transfer, 'client_orderid=1', as('billing'));
     await proxy.post('/sandbox/gw/api/v2/get-balance/manager/secret-login', '', as('shop'));
     await proxy.post(transfer, '', as('stranger'));
     await proxy.requestLines(3);

@@ -41,7 +41,7 @@ const usage = `Usage: countersign check [FILE] [--no-file-checks]
        countersign check --online FILE [--json] [--token-file FILE]
        countersign check --schema
 
-Validates a configuration and reports every problem with its line. Certificates must be valid now and
+Validates a configuration and reports every problem with its line; notices are no problems. Certificates must be valid now and
 match their keys. With a token of your own, the files and credentials of the pod need not exist here.
 
 ${optionsHelp(options)}
@@ -82,8 +82,12 @@ export async function check(argv: readonly string[], io: Io): Promise<number> {
     return exitCode.usage;
   }
   const operations = createOperationTable(loaded.config);
-  if (online) return checkOnline(withLogin(loaded.config, parsed.values), operations, json, io);
-  for (const line of summary(file, loaded.config, operations)) io.out(line);
+  const notices = loaded.notices.length === 0 ? [] : formatProblems(file, loaded.notices, 'notice');
+  if (online) {
+    for (const line of notices) io.err(line);
+    return checkOnline(withLogin(loaded.config, parsed.values), operations, json, io);
+  }
+  for (const line of [...summary(file, loaded.config, operations), ...notices]) io.out(line);
   return exitCode.done;
 }
 

@@ -107,6 +107,7 @@ async function reloadConfig({ file, load }: ServiceSource, service: Service, log
     }
     const fields = await service.reload(loaded);
     service.configLoaded(fields.length === 0);
+    warnOfCallers(loaded.config, log);
     if (fields.length === 0) log.message('info', 'configuration reloaded');
     else
       log.message('warn', 'configuration reloaded; some fields require a restart', {
@@ -130,14 +131,23 @@ async function reopenAudit(service: Service, log: Logger): Promise<void> {
 function logStart(config: Config, service: Service, log: Logger): void {
   log.message('info', 'started', { proxy: service.proxyUrl, admin: service.adminUrl, node: process.version });
   warnOfDescriptorLimit(config, log);
-  const anonymous = config.callers.filter(({ credentials }) =>
-    credentials.some((credential) => 'anonymous' in credential),
-  );
-  for (const { name } of anonymous) {
-    log.message('warn', 'requests without credentials are accepted', {
-      caller: name,
-      listeningOn: config.proxy.host,
-    });
+  warnOfCallers(config, log);
+}
+
+/** Callers that may do more than their grants say, or that anyone can be. */
+function warnOfCallers({ callers, proxy }: Config, log: Logger): void {
+  for (const { name, credentials, mode } of callers) {
+    if (credentials.some((credential) => 'anonymous' in credential)) {
+      log.message('warn', 'requests without credentials are accepted', {
+        caller: name,
+        listeningOn: proxy.host,
+      });
+    }
+    if (mode === 'dry-run') {
+      log.message('warn', 'requests that the grants do not allow are let through: mode is dry-run', {
+        caller: name,
+      });
+    }
   }
 }
 

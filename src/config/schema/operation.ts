@@ -12,10 +12,14 @@ const path = z
     return new Set(placeholders).size === placeholders.length;
   }, 'must contain each of {login}, {endpoint} and {endpointGroup} at most once');
 
-const parameter = z.strictObject({
-  required: z.boolean().default(false).describe('Reject forms without it.'),
-  maxLength: count.optional().describe('Maximum length in characters (Unicode code points).'),
-});
+const parameter = z
+  .strictObject({
+    required: z
+      .boolean()
+      .describe('Reject forms without it. `false` takes back what a built-in operation requires.'),
+    maxLength: count.describe('Maximum length in characters (Unicode code points).'),
+  })
+  .exactPartial();
 
 /** An operation of the gateway. It is data: a new operation needs no code. */
 export const operation = z.strictObject({
@@ -33,8 +37,13 @@ export const operation = z.strictObject({
     .boolean()
     .describe('Retry with another key version after a 403 even if the operation is not read-only.'),
   parameters: dictionary(z.string().min(1), parameter).describe(
-    'Form parameters to validate before signing, by name.',
+    'Form parameters to validate before signing, by name. Each may appear once. Rules of a built-in operation that are not named here stay.',
   ),
+  allowRepeatedParameters: z
+    .boolean()
+    .describe(
+      'Accept forms in which a parameter that `parameters` does not name appears more than once. Default: true, except for `transfer`.',
+    ),
 });
 
 /** Exact: an omitted field is absent, so it cannot override a lower layer with `undefined`. */

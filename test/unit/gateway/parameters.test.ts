@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { configSchema } from '../../../src/config/schema.ts';
+import { configSchema, type OperationOverride } from '../../../src/config/schema.ts';
 import { ProxyError } from '../../../src/errors.ts';
 import { resolveOperations } from '../../../src/gateway/operations.ts';
 import { validateParameters } from '../../../src/gateway/parameters.ts';
@@ -15,7 +15,7 @@ function reasonFor(name: string): string {
   if (transfer === undefined) throw new Error('there is no transfer');
   try {
     validateParameters(transfer, [
-      ['amount', '1'],
+      ['client_orderid', '1'],
       [name, 'x'],
     ]);
   } catch (error) {
@@ -47,7 +47,17 @@ const disguised = fc
 
 /** The error for a form with these parameters. */
 function problemOf(name: string, ...form: (readonly [name: string, value: string])[]): string {
-  const operation = resolveOperations(config, 'sandbox').find((one) => one.name === name);
+  return problemWith({}, name, ...form);
+}
+
+/** The same if the configuration overrides the operation. */
+function problemWith(
+  override: OperationOverride,
+  name: string,
+  ...form: (readonly [name: string, value: string])[]
+): string {
+  const overridden = { ...config, operations: { [name]: override } };
+  const operation = resolveOperations(overridden, 'sandbox').find((one) => one.name === name);
   if (operation === undefined) throw new Error(`there is no ${name}`);
   try {
     validateParameters(operation, form);
@@ -81,6 +91,53 @@ describe('a checked parameter', () => {
     expect(balance('\u{1f600}'.repeat(128))).toBe('accepted');
     expect(balance('x'.repeat(129))).toBe('parameter-invalid: "balance-name" has more than 128 characters.');
   });
+});
+
+describe('a transfer', () => {
+  const id = ['client_orderid', '1'] as const;
+  const repeated = [id, ['amount', '1'], ['amount', '1000']] as const;
+  const missing = 'parameter-invalid: "client_orderid" is required.';
+  const twice =
+    'parameter-invalid: A parameter name appears more than once, and the gateway may take either value. Send each parameter once.';
+
+  it('needs an order ID, since its outcome could not be queried without one', () => {
+    expect(problemOf('transfer', ['amount', '1'])).toBe(missing);
+    expect(problemOf('transfer', ['client_orderid', ''], ['amount', '1'])).toBe(missing);
+    expect(problemOf('transfer', id, ['amount', '1'])).toBe('accepted');
+  });
+
+  it('must not repeat a parameter name', () => {
+    expect(problemOf('transfer', ...repeated)).toBe(twice);
+  });
+
+  it('may do both if the configuration says so, each on its own', () => {
+    const anonymous = { parameters: { client_orderid: { required: false } } };
+    expect(problemWith(anonymous, 'transfer', ['amount', '1'])).toBe('accepted');
+    expect(problemWith(anonymous, 'transfer', ...repeated)).toBe(twice);
+    const repeating = { allowRepeatedParameters: true };
+    expect(problemWith(repeating, 'transfer', ...repeated)).toBe('accepted');
+    expect(problemWith(repeating, 'transfer', ['amount', '1'])).toBe(missing);
+  });
+
+  it('still needs its order ID if the configuration has rules for other parameters, or another one for the ID', () => {
+    expect(problemWith({ parameters: { amount: { required: true } } }, 'transfer', ['amount', '1'])).toBe(
+      missing,
+    );
+    const short = { parameters: { client_orderid: { maxLength: 3 } } };
+    expect(problemWith(short, 'transfer', ['amount', '1'])).toBe(missing);
+    expect(problemWith(short, 'transfer', ['client_orderid', '1234'])).toMatch(/more than 3 characters/);
+  });
+});
+
+it('any other operation may repeat a name that no rule has, unless the configuration forbids it', () => {
+  const form = [
+    ['a', '1'],
+    ['a', '1'],
+  ] as const;
+  expect(problemOf('pan-eligibility-send', ...form)).toBe('accepted');
+  expect(problemWith({ allowRepeatedParameters: false }, 'pan-eligibility-send', ...form)).toMatch(
+    /more than once/,
+  );
 });
 
 describe('a parameter that could be treated as an OAuth parameter', () => {

@@ -85,6 +85,19 @@ keys: { source: vault, vault: { address: "https://vault.example", auth: { method
     ]);
   });
 
+  it('prints notices after the summary, and does not fail', async () => {
+    const file = fileOf(`environments: { a: { baseUrl: "https://a.example", product: gw } }
+keys: { source: directory, directory: keys }
+callers: [{ name: trial, mode: dry-run, credentials: [{ anonymous: true }] }]
+`);
+    const { code, out } = await run('--config', file);
+    expect(code).toBe(0);
+    expect(out.slice(-2)).toEqual([
+      expect.stringContaining(`${file}:3: callers[0].mode: lets through every request`),
+      '1 notice',
+    ]);
+  });
+
   it('checks that files are readable, unless --no-file-checks is given', async () => {
     const file = fileOf(`environments: { a: { baseUrl: "https://a.example", product: gw, caFile: ca.pem } }
 keys: { source: directory, directory: keys }
