@@ -2,8 +2,17 @@ import { z } from 'zod';
 import { identifierPattern } from '../identifiers.ts';
 
 /** What may go wrong. `beforeEffect` fits those whose response does not depend on the effect. */
-const faultNames = ['status-403', 'status-500', 'reset', 'garbage', 'drip', 'cut'] as const;
-const fitBeforeEffect: readonly unknown[] = ['status-403', 'status-500', 'reset', 'garbage'];
+const beforeEffectNames = [
+  'status-403',
+  'status-429',
+  'status-500',
+  'status-502',
+  'status-503',
+  'reset',
+  'garbage',
+] as const;
+const faultNames = [...beforeEffectNames, 'drip', 'cut'] as const;
+const fitBeforeEffect: readonly unknown[] = beforeEffectNames;
 
 /** A fault of the gateway or the network, and the requests that it applies to: in a scenario, or added while running. */
 export const faultRule = z
@@ -31,12 +40,12 @@ export const faultRule = z
       .enum(faultNames)
       .optional()
       .describe(
-        '`status-403` (always before the effect), `status-500`, `reset` (no response), `garbage` (not HTTP), `drip` (one byte at a time) or `cut` (the connection ends in the body).',
+        '`status-403` (always before the effect), `status-429`, `status-500`, `status-502`, `status-503`, `reset` (no response), `garbage` (not HTTP), `drip` (one byte at a time) or `cut` (the connection ends in the body).',
       ),
     beforeEffect: z
       .boolean()
       .default(false)
-      .describe('The request takes no effect: no transfer is made. With `status-500`, `reset` or `garbage`.'),
+      .describe('The request takes no effect: no transfer is made. With a status, `reset` or `garbage`.'),
     cutAfterBytes: z
       .int()
       .min(0)
@@ -49,7 +58,7 @@ export const faultRule = z
   })
   .refine(({ fault, beforeEffect }) => !beforeEffect || fitBeforeEffect.includes(fault), {
     path: ['beforeEffect'],
-    error: 'requires fault to be status-403, status-500, reset or garbage',
+    error: 'requires fault to be a status, reset or garbage',
   })
   .refine(({ fault, cutAfterBytes }) => (fault === 'cut') === (cutAfterBytes !== undefined), {
     path: ['cutAfterBytes'],

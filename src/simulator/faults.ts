@@ -12,9 +12,19 @@ export interface Fault {
   readonly cutAfterBytes?: number | undefined;
 }
 
-export const serverError = htmlResponse(500, 'Internal error');
+const statusFaults: Readonly<Partial<Record<FaultName, SimulatorResponse>>> = {
+  'status-429': htmlResponse(429, 'Too many requests'),
+  'status-500': htmlResponse(500, 'Internal error'),
+  'status-502': htmlResponse(502, 'Bad gateway'),
+  'status-503': htmlResponse(503, 'Service unavailable'),
+};
 
 const secondsPerByte = 0.1;
+
+/** What is sent in place of the response, for a fault that is a status. */
+export function responseOf(fault: FaultName | undefined): SimulatorResponse | undefined {
+  return fault && statusFaults[fault];
+}
 
 /** Sends the response, or simulates the fault. */
 export async function deliver(
@@ -27,9 +37,11 @@ export async function deliver(
   switch (fault.fault) {
     case undefined:
     case 'status-403':
-      return writeResponse(response, content);
+    case 'status-429':
     case 'status-500':
-      return writeResponse(response, serverError);
+    case 'status-502':
+    case 'status-503':
+      return writeResponse(response, responseOf(fault.fault) ?? content);
     case 'cut':
       return cut(response, content, fault.cutAfterBytes ?? 0);
     case 'drip':
@@ -45,7 +57,7 @@ export async function deliver(
 /** The status that the client receives; `null` for a fault without a valid response. */
 export function deliveredStatus({ status }: SimulatorResponse, { fault }: Fault): number | null {
   if (fault === 'reset' || fault === 'garbage') return null;
-  return fault === 'status-500' ? serverError.status : status;
+  return responseOf(fault)?.status ?? status;
 }
 
 async function drip(response: ServerResponse, content: SimulatorResponse): Promise<void> {

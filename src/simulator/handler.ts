@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type Fault, serverError } from './faults.ts';
+import { type Fault, responseOf } from './faults.ts';
 import type { VerificationFailure } from './rejections.ts';
 import { htmlResponse, type SimulatorResponse } from './response.ts';
 import type { Route } from './routes.ts';
@@ -19,6 +19,9 @@ export interface HandlerOptions {
   /** Called for every accepted request, after it took effect; takes precedence over the other faults. */
   readonly fault?: (operation: string, request: VerifiedRequest) => Fault | undefined;
 }
+
+/** What a request without an effect would get; `reset` and `garbage` do not send it. */
+const noEffect: SimulatorResponse = htmlResponse(500, 'No effect');
 
 export interface Handled {
   readonly content: SimulatorResponse;
@@ -48,7 +51,7 @@ export function createHandler(options: HandlerOptions, state: SimulatorState): H
     const { id: faultId, rule } = faults.take(route.operation, request) ?? {};
     if (rule?.fault === 'status-403') return { ...reject('fault-injected', route), faultId, fault: rule };
     const content = rule?.beforeEffect
-      ? serverError
+      ? (responseOf(rule.fault) ?? noEffect)
       : trace.run('operation', () => route.respond(request, context));
     seen.add({ operation: route.operation, login, keyIndex });
     const fault = rule?.beforeEffect ? undefined : options.fault?.(route.operation, request);

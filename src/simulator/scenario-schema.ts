@@ -64,8 +64,23 @@ export const scenarioSchema = z.strictObject(
       identifier,
       z.strictObject({
         balances: z.array(balance).optional().describe('If absent, the balance feature is not enabled.'),
+        keys: z
+          .literal('unavailable', { error: 'must be unavailable, or absent' })
+          .optional()
+          .describe("The key source of the demo's proxy cannot read the keys of this login."),
       }),
     ),
+    caller: z
+      .strictObject({
+        tokens: z
+          .array(stringValue.regex(/^[\w.~+/-]+=*$/, 'must be a bearer token: A-Z a-z 0-9 . _ ~ + / -'))
+          .min(1, 'must have a token, or be absent to accept any request')
+          .optional()
+          .describe('Bearer tokens, one of which a request needs.'),
+        maxInFlight: z.int().min(1).max(1_000_000).optional().describe('Maximum concurrent requests.'),
+      })
+      .default({})
+      .describe("The only caller of the demo's proxy."),
     endpoints: z.array(identifier).default([]),
     groups: z.record(identifier, z.array(identifier)).default({}).describe('Maps group ID to endpoints.'),
     orders: z.array(order).default([]),

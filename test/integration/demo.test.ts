@@ -114,6 +114,69 @@ it('runs a scenario, and shows why the simulator rejected a request', async () =
   expect(out).toContain(`curl -d login=shop -d client_orderid=o1 ${api}/v4/status/9\n`);
 });
 
+it('responds with 401, 429 and 503 as the scenario says', async () => {
+  const scenario = join(processes.folder, 'scenario.yaml');
+  writeFileSync(
+    scenario,
+    'logins: { shop: { balances: [] }, gone: { balances: [], keys: unavailable } }\nendpoints: ["9"]\n' +
+      'caller: { tokens: [test-token], maxInFlight: 1 }\n' +
+      'faults: [{ operation: transfer, delaySeconds: 60 }]\n',
+  );
+  const { proxyUrl, gatewayAdminUrl, readyFile, stop } = await processes.startDemo(['--scenario', scenario]);
+  const api = `${proxyUrl}/sandbox/gw/api`;
+  const send = async (path: string, token?: string) => {
+    const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    const response = await post(`${api}${path}`, '', headers);
+    const [, reason] = /"reason":"([^"]+)"/.exec(await response.text()) ?? [];
+    return [response.status, reason, response.headers.has('Retry-After')];
+  };
+  const balance = '/v2/get-balance/manager/shop';
+  expect(await send(balance, 'test-token')).toEqual([200, undefined, false]);
+  expect(await send(balance)).toEqual([401, 'caller-unknown', false]);
+  expect(await send(balance, 'another')).toEqual([401, 'caller-unknown', false]);
+  expect(await send('/v2/get-balance/manager/gone', 'test-token')).toEqual([
+    503,
+    'key-source-unavailable',
+    true,
+  ]);
+  expect(
+    await processes.run([
+      'demo',
+      'rotate',
+      '--kind',
+      'control_key',
+      '--after',
+      '0',
+      '--ready-file',
+      readyFile,
+    ]),
+  ).toMatchObject({ code: 0, err: '' });
+  const waiting = post(`${api}/v4/transfer/9`, 'client_orderid=o1', { authorization: 'Bearer test-token' });
+  await until(async () =>
+    (await (await fetch(`${gatewayAdminUrl}/journal?operation=transfer`)).text()).includes('o1'),
+  );
+  expect(await send(balance, 'test-token')).toEqual([429, 'caller-limit', true]);
+  await fetch(`${gatewayAdminUrl}/reset`, { method: 'POST' });
+  const { out } = await stop();
+  expect(out).toContain(
+    `curl -H 'Authorization: Bearer test-token' -X POST ${api}/v2/get-balance/manager/shop\n`,
+  );
+  await waiting.catch(() => {});
+}, 60_000);
+
+it.each([['demo'], ['serve']])('%s --port 0 picks a free port for each of the four', async (command) => {
+  const readyFile = join(processes.folder, 'ready.json');
+  const { child, finished } = processes.spawn([command, '--port', '0', '--ready-file', readyFile]);
+  await until(() => existsSync(readyFile) || child.exitCode !== null, 'the demo is ready', 30);
+  const demo: Record<string, string> = JSON.parse(readFileSync(readyFile, 'utf8'));
+  const urls = ['proxyUrl', 'adminUrl', 'gatewayUrl', 'gatewayAdminUrl'].map((name) => demo[name] ?? '');
+  expect(urls.map((url) => new URL(url).port)).not.toEqual(
+    expect.arrayContaining([expect.stringMatching(/^(8080|9090|8090|8091)$/)]),
+  );
+  child.kill('SIGINT');
+  expect(await finished).toMatchObject({ code: 0, err: '' });
+});
+
 it.each([
   ['port', 'Countersign cannot start: '],
   ['admin-port', 'Countersign cannot start: '],

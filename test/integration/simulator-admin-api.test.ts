@@ -69,6 +69,24 @@ describe('a fault that is added', () => {
     expect((await journalOf(started))[0]).toMatchObject({ status: 500, fault: { fault: 'status-500' } });
   });
 
+  it.each([429, 502, 503])(
+    '"status-%d" comes after the effect, and before it if that is wanted',
+    async (status) => {
+      const started = await start();
+      const fault = `status-${status}`;
+      await started.call('POST', '/faults', { operation: 'transfer', client_orderid: 't-1', fault });
+      await started.call('POST', '/faults', { operation: 'transfer', fault, beforeEffect: true });
+      expect((await started.send(transfer('t-1'))).status).toBe(status);
+      expect((await started.send(transfer('t-2'))).status).toBe(status);
+      const states = ['t-1', 't-2'].map(async (id) => {
+        const { body } = await started.send(statusDraft([['client_orderid', id]]));
+        return fieldsOf(body)['status'];
+      });
+      expect(await Promise.all(states)).toEqual(['approved', 'error']);
+      expect((await journalOf(started)).slice(0, 2)).toMatchObject([{ status }, { status }]);
+    },
+  );
+
   it('"reset" before the effect leaves no order and no response', async () => {
     const started = await start();
     await started.call('POST', '/faults', {

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
+import { tokenDigest } from '../../auth/bearer-token.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import { withoutPrototype } from '../../config/schema/values.ts';
 import type { Config } from '../../config/schema.ts';
@@ -86,8 +87,15 @@ function withSettings(embedded: Config, { host, allowedHosts, overrides, scenari
     ([name, signature]) => [name, { ...scenario.operations[name], signature }] as const,
   );
   const operations = withoutPrototype({ ...scenario.operations, ...Object.fromEntries(signatures) });
+  const { tokens, maxInFlight } = scenario.caller;
+  const callers = config.callers.map((caller) => ({
+    ...caller,
+    ...(maxInFlight === undefined ? {} : { maxInFlight }),
+    ...(tokens && { credentials: tokens.map((token) => ({ tokenSha256: tokenDigest(token) })) }),
+  }));
   return {
     ...config,
+    callers,
     proxy: { ...config.proxy, host, allowAnonymous: true },
     admin: { ...config.admin, host, allowedHosts: [...allowedHosts] },
     environments: { [demoEnvironment]: { ...environment, product: scenario.product, endpoints, operations } },

@@ -10,6 +10,7 @@ const maxResponseBytes = 1_048_576;
 /**
  * Sends one request to a port of a running demo.
  *
+ * @param token of its scenario, if that requires one
  * @returns the status
  * @throws CliError if there is no response
  */
@@ -18,6 +19,7 @@ export async function sendToDemo(
   address: string,
   contentType: string,
   body: string,
+  token?: string,
 ): Promise<number> {
   const url = new URL(address);
   const options = {
@@ -26,7 +28,11 @@ export async function sendToDemo(
     maxResponseBytes,
   };
   const bytes = Buffer.from(body);
-  const headers = { 'Content-Type': contentType, 'Content-Length': String(bytes.length) };
+  const headers = {
+    'Content-Type': contentType,
+    'Content-Length': String(bytes.length),
+    ...(token !== undefined && { Authorization: `Bearer ${token}` }),
+  };
   try {
     return (await sendHttpRequest({ method, url, headers, body: bytes }, options)).status;
   } catch (error) {

@@ -17,20 +17,19 @@ import { rotateDemoKey } from './rotate.ts';
 import { announce, removeStaleReadyFile } from './running.ts';
 import { welcome } from './welcome.ts';
 
+const defaultPorts = { gateway: '8090', gatewayAdmin: '8091' };
+
 const options = {
   ...settingOptions,
   'gateway-port': {
     type: 'string',
     value: 'PORT',
-    default: '8090',
-    description: 'Port of the gateway simulator; 0 picks a free port',
+    description: `Port of the gateway simulator (default: ${defaultPorts.gateway}, or a free one with --port 0)`,
   },
   'gateway-admin-port': {
     type: 'string',
     value: 'PORT',
-    default: '8091',
-    description:
-      'Port of its admin API: journal, reset, faults, keys (docs/simulator.md); 0 picks a free port',
+    description: `Port of its admin API: journal, reset, faults, keys, see docs/simulator.md (default: ${defaultPorts.gatewayAdmin}, or a free one with --port 0)`,
   },
   host: {
     type: 'string',
@@ -107,6 +106,10 @@ export async function demo(argv: readonly string[], io: Io, signals: Signals): P
 
 async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Signals): Promise<number> {
   const gateway = await startGateway(settings, keys);
+  const { logins, caller } = settings.scenario;
+  for (const [login, { keys: state }] of Object.entries(logins)) {
+    if (state === 'unavailable') keys.makeUnreadable(login);
+  }
   const demo = {
     keyDirectory: keys.directory,
     gatewayUrl: gateway.url,
@@ -121,7 +124,13 @@ async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Si
   };
   const load = () => loadDemoConfig(demo, settings);
   try {
-    const source = { file: demoConfigFile, load, isDemo: true, acceptUnknownTokens: true, onStarted };
+    const source = {
+      file: demoConfigFile,
+      load,
+      isDemo: true,
+      acceptUnknownTokens: caller.tokens === undefined,
+      onStarted,
+    };
     return await runService(source, io, signals);
   } finally {
     await gateway.close();
@@ -158,13 +167,17 @@ async function settingsFrom(values: OptionValues<typeof options>): Promise<Setti
   }
   const read = readOverrides(values);
   if ('problems' in read) throw new CliError(read.problems.join('\n'), exitCode.usage);
+  const { overrides } = read;
+  const isFree = overrides.port === 0;
+  const portOf = (name: 'gateway-port' | 'gateway-admin-port', fallback: string): number =>
+    portFrom(`--${name}`, values[name] ?? (isFree ? '0' : fallback));
   try {
     return {
       host,
       allowedHosts: values['admin-allowed-host'] ?? [],
-      overrides: read.overrides,
-      gatewayPort: portFrom('--gateway-port', values['gateway-port']),
-      gatewayAdminPort: portFrom('--gateway-admin-port', values['gateway-admin-port']),
+      overrides: isFree ? { ...overrides, adminPort: overrides.adminPort ?? 0 } : overrides,
+      gatewayPort: portOf('gateway-port', defaultPorts.gateway),
+      gatewayAdminPort: portOf('gateway-admin-port', defaultPorts.gatewayAdmin),
       ...(await readDemoScenario(scenario)),
       readyFile: values['ready-file'],
     };

@@ -9,6 +9,8 @@ import { generateKey, writeKey } from './new-key.ts';
 /** Throwaway keys for the demo. */
 export interface DemoKeys {
   readonly directory: string;
+  /** Replaces the keys of a login by what cannot be read, even by root. */
+  makeUnreadable(login: string): void;
   /** Deletes the directory. */
   remove(): void;
 }
@@ -52,7 +54,15 @@ export async function generateDemoKeys(logins: readonly string[]): Promise<DemoK
     remove();
     throw error;
   }
-  return { directory, remove };
+  return {
+    directory,
+    remove,
+    makeUnreadable(login) {
+      const file = join(directory, demoEnvironment, login, 'private_key.pem');
+      rmSync(file);
+      mkdirSync(file);
+    },
+  };
 }
 
 /** Writes new keys of a login to where the directory source reads them. */

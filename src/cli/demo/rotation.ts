@@ -74,14 +74,18 @@ export async function prepareRotation({ demo, kind, login: given }: RotationTarg
   if (typeof query === 'string') {
     throw new CliError(`the scenario has no read-only operation with ${signature}: choose another --kind`);
   }
-  return rotationOf(demo, kind, login, query);
+  return rotationOf(demo, kind, login, { ...query, token: settings.scenario.caller.tokens?.[0] });
 }
 
 function rotationOf(
   demo: RunningDemo,
   kind: KeyKind,
   login: string,
-  { destination, form }: Exclude<ReturnType<typeof readOnlyQuery>, string>,
+  {
+    destination,
+    form,
+    token,
+  }: Exclude<ReturnType<typeof readOnlyQuery>, string> & { readonly token: string | undefined },
 ): Rotation {
   const address = `${demo.proxyUrl}/${demoEnvironment}${destination.url.pathname}`;
   const body = new URLSearchParams(form.map(([name, value]): [string, string] => [name, value])).toString();
@@ -90,7 +94,7 @@ function rotationOf(
   return {
     login,
     operation: destination.operation.name,
-    query: () => sendToDemo('POST', address, 'application/x-www-form-urlencoded', body),
+    query: () => sendToDemo('POST', address, 'application/x-www-form-urlencoded', body, token),
     async writeNewKey() {
       newKey = await generateKey(kind);
       writeKey(directory, newKey);

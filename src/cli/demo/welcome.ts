@@ -39,19 +39,22 @@ const rotationHint = [
 ];
 
 /** Commands that work with this scenario. */
-function examples(api: string, { logins, orders, endpoints }: Scenario): string[] {
+function examples(api: string, { logins, orders, endpoints, caller: { tokens } }: Scenario): string[] {
+  const curl = tokens === undefined ? 'curl' : `curl -H 'Authorization: Bearer ${tokens[0]}'`;
   const [login] = Object.entries(logins).flatMap(([name, { balances }]) => (balances ? [name] : []));
   const [order] = orders;
   const [endpoint] = endpoints;
   return [
-    ...(login === undefined ? [] : [`curl -X POST ${api}/v2/get-balance/manager/${login}`]),
+    ...(login === undefined ? [] : [`${curl} -X POST ${api}/v2/get-balance/manager/${login}`]),
     ...(order === undefined
       ? []
       : [
-          `curl -d login=${order.login} -d client_orderid=${percentEncode(order.client_orderid)} ${api}/v4/status/${order.endpoint}`,
+          `${curl} -d login=${order.login} -d client_orderid=${percentEncode(order.client_orderid)} ${api}/v4/status/${order.endpoint}`,
         ]),
     ...(endpoint === undefined
       ? []
-      : [`curl -d client_orderid=invoice-7 -d amount=12.50 -d currency=EUR ${api}/v4/transfer/${endpoint}`]),
+      : [
+          `${curl} -d client_orderid=invoice-7 -d amount=12.50 -d currency=EUR ${api}/v4/transfer/${endpoint}`,
+        ]),
   ];
 }

@@ -28,7 +28,7 @@ export const settingOptions = {
   port: {
     type: 'string',
     value: 'PORT',
-    description: `Port of the proxy, in place of proxy.port (environment variable ${variables.port})`,
+    description: `Port of the proxy, in place of proxy.port (environment variable ${variables.port}); 0 picks a free port, in the demo for all ports that no option sets`,
   },
   'admin-port': {
     type: 'string',

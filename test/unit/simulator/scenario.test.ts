@@ -113,7 +113,7 @@ describe('a scenario', () => {
     [
       'an unknown fault',
       `${least}faults:\n- fault: reset\n- fault: explode`,
-      'line 5: faults[1].fault: must be status-403 or status-500 or reset or garbage or drip or cut',
+      'line 5: faults[1].fault: must be status-403 or status-429 or status-500 or status-502 or status-503 or reset or garbage or drip or cut',
     ],
     [
       'a fault that does nothing',
@@ -123,7 +123,7 @@ describe('a scenario', () => {
     [
       'a fault before the effect that needs its response',
       `${least}faults: [{ fault: drip, beforeEffect: true }]`,
-      'line 3: faults[0].beforeEffect: requires fault to be status-403, status-500, reset or garbage',
+      'line 3: faults[0].beforeEffect: requires fault to be a status, reset or garbage',
     ],
     [
       'a cut without a place',
