@@ -4,7 +4,10 @@ const cardFields =
 /** 13 to 19 digits (ISO/IEC 7812), with or without separators, anywhere in a text. */
 const cardNumber = /\d(?:[\s+.,/_-]{0,2}\d){12,18}/;
 const percent = 0x25;
-const hexDigits = /^[0-9A-Fa-f]{2}$/;
+/** The value of each octet that is a hexadecimal digit. */
+const hexValues: ReadonlyMap<number, number> = new Map(
+  Array.from('0123456789abcdefABCDEF', (digit) => [digit.charCodeAt(0), Number.parseInt(digit, 16)]),
+);
 
 /**
  * Redacts card data in encoded parameters joined by `&`. Keeps the length, so positions in the redacted text are valid
@@ -67,9 +70,10 @@ function decode(encoded: string): string {
     octets[length] = octet;
     length += 1;
     while (octets[length - 3] === percent) {
-      const digits = octets.toString('latin1', length - 2, length);
-      if (!hexDigits.test(digits)) break;
-      octets[length - 3] = Number.parseInt(digits, 16);
+      const high = hexValues.get(octets[length - 2] ?? 0);
+      const low = hexValues.get(octets[length - 1] ?? 0);
+      if (high === undefined || low === undefined) break;
+      octets[length - 3] = high * 16 + low;
       length -= 2;
     }
   }

@@ -10,7 +10,13 @@ export function percentEncode(text: string): string {
   return encodeURIComponent(text).replace(/[!'()*]/g, percentOctet);
 }
 
-/** Encodes one octet as `%XX`. It is given as a character from U+0010 to U+00FF. */
+/** `%XX` for each octet. */
+const escapes: readonly string[] = Array.from(
+  { length: 256 },
+  (_, octet) => `%${octet.toString(16).toUpperCase().padStart(2, '0')}`,
+);
+
+/** Encodes one octet as `%XX`. It is given as a character from U+0000 to U+00FF. */
 export function percentOctet(character: string): string {
-  return `%${character.charCodeAt(0).toString(16).toUpperCase()}`;
+  return escapes[character.charCodeAt(0)] ?? '';
 }

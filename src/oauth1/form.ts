@@ -29,6 +29,8 @@ export function decodeForm(body: Buffer): Pair[] {
  * @param latin1 one character per byte of the body
  */
 function decodeText(latin1: string, index: number): string {
+  // Most names and values have nothing to decode, and a test costs less than a copy.
+  if (!/[%+\x80-\xff]/.test(latin1)) return latin1;
   try {
     return decodeURIComponent(latin1.replaceAll('+', ' ').replace(/[\x80-\xff]/g, percentOctet));
   } catch {

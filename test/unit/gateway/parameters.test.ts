@@ -171,6 +171,13 @@ describe('a parameter that could not', () => {
     },
   );
 
+  it('is told apart in linear time: combining marks are not normalized as a whole', () => {
+    const name = '\u0301\u0323\u0345\u0327'.repeat(8_192);
+    const began = process.cpuUsage();
+    expect(reasonFor(name)).toBe('accepted');
+    expect(process.cpuUsage(began).user).toBeLessThan(200_000);
+  });
+
   it('is accepted with any visible character before "oauth_"', () => {
     const visible = fc.string({ minLength: 1 }).filter((text) => /^[!-~]/.test(text));
     fc.assert(fc.property(visible, (text) => reasonFor(`x${text}oauth_nonce`) === 'accepted'));
