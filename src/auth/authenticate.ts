@@ -1,10 +1,10 @@
-import type { CallerConfig } from '../config/schema.ts';
+import type { CallerConfig, RevokedCertificateConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
 import { bearerToken, shortHash, tokenDigest } from './bearer-token.ts';
 import type { CertificateNames } from './certificate-names.ts';
 import { JwtError } from './jwt/jwt-error.ts';
 import { looksLikeJwt } from './jwt/parse-token.ts';
-import { FingerprintSet, RevokedCertificate } from './revoked-certificates.ts';
+import { RevocationList, RevokedCertificate } from './revoked-certificates.ts';
 import type { VerifiedCredential } from './verified-credential.ts';
 
 /** The credentials that a client presented. */
@@ -18,6 +18,8 @@ export interface PresentedCredentials {
 export interface PresentedCertificate extends CertificateNames {
   /** SHA-256 in the form of OpenSSL: `AB:CD:...`. */
   readonly fingerprint: string;
+  /** All that a list may name it by: SHA-256 in lowercase hex. */
+  readonly digests: () => readonly string[];
 }
 
 export interface AuthenticatedCaller {
@@ -35,8 +37,8 @@ type Authenticator = (
 
 export interface AuthenticatorOptions {
   readonly callers: readonly CallerConfig[];
-  /** SHA-256 fingerprints of client certificates that are not accepted, whatever else the client presents. */
-  readonly revokedCertificates?: readonly string[] | undefined;
+  /** Client certificates that are not accepted, whatever else the client presents. */
+  readonly revokedCertificates?: readonly RevokedCertificateConfig[] | undefined;
   /** Verifies a JWT. Absent if no issuer is configured. @throws JwtError */
   readonly verifyJwt?: ((token: string) => Promise<AuthenticatedCaller>) | undefined;
   /** For the demo: an unknown bearer token is ignored. */
@@ -49,11 +51,11 @@ export interface AuthenticatorOptions {
  */
 export function createAuthenticator(options: AuthenticatorOptions): Authenticate {
   const { callers, revokedCertificates = [] } = options;
-  const revoked = new FingerprintSet(revokedCertificates);
+  const revoked = new RevocationList(revokedCertificates);
   const authenticators = [byBearerToken(options), byCertificate(callers), byAnonymous(callers)];
   return async (presented) => {
     const { certificate } = presented;
-    if (certificate !== undefined && revoked.has(certificate.fingerprint)) throw revokedCertificate();
+    if (certificate !== undefined && revoked.hasAny(certificate.digests)) throw revokedCertificate();
     for (const authenticator of authenticators) {
       const authenticated = await authenticator(presented);
       if (authenticated !== undefined) return authenticated;
@@ -97,7 +99,7 @@ function tokenFinder(callers: readonly CallerConfig[]): (token: string) => Authe
 function byCertificate(callers: readonly CallerConfig[]): Authenticator {
   const byUri = new Map<string, CallerConfig>();
   const byDnsName = new Map<string, CallerConfig>();
-  const revoked = new Map(callers.map((caller) => [caller, new FingerprintSet(caller.revokedCertificates)]));
+  const revoked = new Map(callers.map((caller) => [caller, new RevocationList(caller.revokedCertificates)]));
   for (const caller of callers) {
     for (const credential of caller.credentials) {
       if ('certificateUri' in credential) byUri.set(credential.certificateUri, caller);
@@ -106,14 +108,14 @@ function byCertificate(callers: readonly CallerConfig[]): Authenticator {
   }
   return ({ certificate }) => {
     if (certificate === undefined) return undefined;
-    const { uris, dnsNames, fingerprint } = certificate;
+    const { uris, dnsNames, fingerprint, digests } = certificate;
     const matches = [
       ...uris.map((name) => ({ name, caller: byUri.get(name) })),
       ...dnsNames.map((name) => ({ name, caller: byDnsName.get(name.toLowerCase()) })),
     ];
     for (const { name, caller } of matches) {
       if (caller === undefined) continue;
-      if (revoked.get(caller)?.has(fingerprint)) throw revokedCertificate();
+      if (revoked.get(caller)?.hasAny(digests)) throw revokedCertificate();
       const names = { certificateName: name, certificateFingerprint: fingerprint };
       return { caller, credential: { kind: 'certificate', ...names } };
     }

@@ -1,3 +1,5 @@
+import type { RevokedCertificateConfig } from '../config/schema.ts';
+
 /** The client certificate is on a list of the configuration. */
 export class RevokedCertificate extends Error {
   override readonly name = 'RevokedCertificate';
@@ -7,19 +9,20 @@ export class RevokedCertificate extends Error {
   }
 }
 
-/** SHA-256 fingerprints, in the form of OpenSSL (`AB:CD:...`) or as plain hex. */
-export class FingerprintSet {
-  readonly #known: ReadonlySet<string>;
+/** A list of the configuration: certificates by their own SHA-256, or by that of their public key. */
+export class RevocationList {
+  readonly #digests: ReadonlySet<string>;
 
-  constructor(fingerprints: readonly string[]) {
-    this.#known = new Set(fingerprints.map(hexOf));
+  constructor(entries: readonly RevokedCertificateConfig[]) {
+    this.#digests = new Set(
+      entries.map((entry) =>
+        typeof entry === 'string' ? entry.replaceAll(':', '').toLowerCase() : entry.publicKeySha256,
+      ),
+    );
   }
 
-  has(fingerprint: string): boolean {
-    return this.#known.has(hexOf(fingerprint));
+  /** @param digests all that may name the certificate, in lowercase hex; computed only if there is anything to find */
+  hasAny(digests: () => readonly string[]): boolean {
+    return this.#digests.size > 0 && digests().some((digest) => this.#digests.has(digest));
   }
-}
-
-function hexOf(fingerprint: string): string {
-  return fingerprint.replaceAll(':', '').toLowerCase();
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { audit } from './schema/audit.ts';
-import { caller, revokedCertificates, tokenSha256 } from './schema/caller.ts';
+import { caller, type revokedCertificate, revokedCertificates, tokenSha256 } from './schema/caller.ts';
 import { environments } from './schema/environment.ts';
 import { issuerName, jwtIssuer } from './schema/jwt-issuer.ts';
 import { keys, type vault } from './schema/keys.ts';
@@ -141,6 +141,7 @@ export type EnvironmentConfig = Config['environments'][string];
 export type OperationOverride = z.output<typeof operationOverride>;
 export type OperationConfig = z.output<typeof operation>;
 export type CallerConfig = Config['callers'][number];
+export type RevokedCertificateConfig = z.output<typeof revokedCertificate>;
 export type JwtIssuerConfig = Config['jwtIssuers'][string];
 export type AuditConfig = NonNullable<Config['audit']>;
 export type KeysConfig = Config['keys'];

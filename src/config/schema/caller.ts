@@ -7,7 +7,7 @@ import { count, text } from './values.ts';
 export const callerNamePattern = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 
 /** What `echo "$TOKEN" | sha256sum` and `printf %s "$TOKEN" | sha256sum` print if the variable is empty. */
-const emptyTokenDigests: ReadonlySet<string> = new Set(
+const emptyDigests: ReadonlySet<string> = new Set(
   ['', '\n', '\r\n'].map((text) => createHash('sha256').update(text).digest('hex')),
 );
 
@@ -18,7 +18,7 @@ export const tokenSha256 = z
     'must be 64 lowercase hex digits and nothing else: printf %s "$TOKEN" | sha256sum | cut -c1-64',
   )
   .refine(
-    (digest) => !emptyTokenDigests.has(digest),
+    (digest) => !emptyDigests.has(digest),
     'is the digest of an empty token: a variable was empty. Create a token with "countersign callers token"',
   );
 
@@ -38,19 +38,36 @@ export const credential = z.union(
   { error: 'must be exactly one of tokenSha256, certificateUri, certificateDns, jwt and anonymous: true' },
 );
 
-/** Also in the form that OpenSSL prints. */
-export const revokedCertificates = z
-  .array(
+/** A fingerprint may have the form that OpenSSL prints. */
+export const revokedCertificate = z.union(
+  [
     z
       .string()
       .regex(
         /^(?:[0-9A-Fa-f]{64}|[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){31})$/,
         'must be a SHA-256 fingerprint of 64 hex digits: openssl x509 -in FILE -noout -fingerprint -sha256',
       ),
-  )
+    z.strictObject({
+      publicKeySha256: z
+        .string()
+        .regex(
+          /^[0-9a-f]{64}$/,
+          'must be 64 lowercase hex digits: openssl x509 -in FILE -noout -pubkey | openssl pkey -pubin -outform DER | sha256sum | cut -c1-64',
+        )
+        .refine((digest) => !emptyDigests.has(digest), 'is the digest of nothing: openssl printed no key')
+        .describe(
+          'SHA-256 of a public key (SubjectPublicKeyInfo), 64 lowercase hex digits: revokes every certificate with this key.',
+        ),
+    }),
+  ],
+  { error: 'must be a SHA-256 fingerprint, or publicKeySha256 with the SHA-256 of a public key' },
+);
+
+export const revokedCertificates = z
+  .array(revokedCertificate)
   .default([])
   .describe(
-    'SHA-256 fingerprints of client certificates that are no longer accepted, also on open connections; hex, colons allowed.',
+    'Client certificates that are no longer accepted, also on open connections: the SHA-256 of a public key, or the SHA-256 fingerprint of a certificate (hex, colons allowed).',
   );
 
 const loginPattern = z

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { TLSSocket } from 'node:tls';
 import type { PresentedCertificate, PresentedCredentials } from '../../auth/authenticate.ts';
 import { bearerToken, shortHash, tokenDigest } from '../../auth/bearer-token.ts';
+import { certificateDigests } from '../../auth/certificate-digests.ts';
 import { parseSubjectAltName } from '../../auth/certificate-names.ts';
 import { JwtError } from '../../auth/jwt/jwt-error.ts';
 import { looksLikeJwt } from '../../auth/jwt/parse-token.ts';
@@ -26,8 +27,12 @@ export function presentedCredentials(request: IncomingMessage, now: number): Pre
   };
 }
 
-function presentedCertificate({ subjectAltName, fingerprint256 }: X509Certificate): PresentedCertificate {
-  return { ...parseSubjectAltName(subjectAltName), fingerprint: fingerprint256 };
+function presentedCertificate(certificate: X509Certificate): PresentedCertificate {
+  return {
+    ...parseSubjectAltName(certificate.subjectAltName),
+    fingerprint: certificate.fingerprint256,
+    digests: () => certificateDigests(certificate),
+  };
 }
 
 /**

@@ -25,9 +25,10 @@ export class Ca {
   readonly #folder: string;
   readonly #own: Issued;
 
-  constructor(folder: string, name: string) {
+  /** @param curve of its key; those of what it issues have P-256 */
+  constructor(folder: string, name: string, curve = 'P-256') {
     this.#folder = folder;
-    this.#own = this.#makeOwn(name);
+    this.#own = this.#makeOwn(name, curve);
   }
 
   get file(): string {
@@ -65,10 +66,10 @@ export class Ca {
     return issuedIn(certFile, keyFile);
   }
 
-  #makeOwn(name: string): Issued {
+  #makeOwn(name: string, curve: string): Issued {
     const { certFile, keyFile } = this.#filesOf(name);
     const asCa = ['-x509', '-days', '1', '-addext', 'basicConstraints=critical,CA:TRUE'];
-    openssl('req', '-subj', `/CN=${name}`, ...newKey(keyFile), '-out', certFile, ...asCa);
+    openssl('req', '-subj', `/CN=${name}`, ...newKey(keyFile, curve), '-out', certFile, ...asCa);
     return issuedIn(certFile, keyFile);
   }
 
@@ -103,8 +104,8 @@ subjectAltName = ${names}
   }
 }
 
-function newKey(keyFile: string): readonly string[] {
-  return ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', keyFile];
+function newKey(keyFile: string, curve = 'P-256'): readonly string[] {
+  return ['-newkey', 'ec', '-pkeyopt', `ec_paramgen_curve:${curve}`, '-nodes', '-keyout', keyFile];
 }
 
 function issuedIn(certFile: string, keyFile: string): Issued {

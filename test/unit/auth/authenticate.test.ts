@@ -34,9 +34,10 @@ async function who(callers: CallerConfig[], presented: Presented): Promise<strin
 }
 
 const fingerprint = 'AB:CD';
-const certificate = { uris: ['spiffe://a/b'], dnsNames: [], fingerprint };
+const digests = () => ['abcd'];
+const certificate = { uris: ['spiffe://a/b'], dnsNames: [], fingerprint, digests };
 const named = (names: { uris?: string[]; dnsNames?: string[] }): Presented => ({
-  certificate: { uris: [], dnsNames: [], fingerprint, ...names },
+  certificate: { uris: [], dnsNames: [], fingerprint, digests, ...names },
 });
 
 describe('the caller', () => {

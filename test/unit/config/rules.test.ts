@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { digest, minimal, problemsOf } from './checking.ts';
 
@@ -269,10 +270,16 @@ describe('revoked certificates', () => {
     [`${hex}00`, false],
     [`sha256:${hex}`, false],
     ['AB:'.repeat(32), false],
-  ])('may have the fingerprint %s: %s', (fingerprint, possible) => {
-    const text = `${minimal}revokedCertificates: ["${fingerprint}"]`;
+    [{ publicKeySha256: hex.toLowerCase() }, true],
+    [{ publicKeySha256: hex }, false],
+    [{ publicKeySha256: createHash('sha256').digest('hex') }, false],
+    [{}, false],
+  ])('may have the entry %j: %s', (entry, possible) => {
+    const text = `${minimal}revokedCertificates: [${JSON.stringify(entry)}]`;
     expect(problemsOf(text)).toEqual(
-      possible ? [] : [expect.stringMatching(/^5 revokedCertificates\[0\]: must be a SHA-256 fingerprint/)],
+      possible
+        ? []
+        : [expect.stringMatching(/^5 revokedCertificates\[0\](?:\.publicKeySha256)?: (?:must be|is) /)],
     );
   });
 });
