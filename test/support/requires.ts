@@ -9,6 +9,7 @@ const programs = {
   prlimit: 'Debian package util-linux',
   prometheus: 'Debian package prometheus',
   promtool: 'Debian package prometheus',
+  redocly: 'npm package @redocly/cli',
   wrk: 'Debian package wrk',
 } as const;
 
