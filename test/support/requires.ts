@@ -5,6 +5,9 @@ import { findProgram } from './find-program.ts';
 const programs = {
   jq: 'Debian package jq',
   helm: 'go install helm.sh/helm/v3/cmd/helm',
+  'oapi-codegen': 'go install github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen',
+  'openapi-python-client': 'Python package openapi-python-client',
+  'openapi-ts': 'npm package @hey-api/openapi-ts',
   openssl: 'Debian package openssl',
   prlimit: 'Debian package util-linux',
   prometheus: 'Debian package prometheus',
@@ -29,6 +32,12 @@ export function itWhere(isPossible: boolean, missing: string): typeof it | typeo
 /** The same for `describe`. */
 export function describeWith(program: Program): typeof describe | typeof describe.skip {
   return isInstalled(program) ? describe : describe.skip;
+}
+
+/** The same for `describe` and anything else that a machine may lack. */
+export function describeWhere(isPossible: boolean, missing: string): typeof describe | typeof describe.skip {
+  if (!isPossible) process.stderr.write(`skipped: ${missing}\n`);
+  return isPossible ? describe : describe.skip;
 }
 
 /** Looks for the file: starting it, once for each test, would take longer than the test. */
