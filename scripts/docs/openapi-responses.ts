@@ -77,15 +77,15 @@ const anyError = textOr({ 'application/problem+json': schema('Problem'), 'applic
 
 /** Of all operations: the successes, {@link errorStatuses}, and `Gateway` for every other status. */
 export function responses(): Json {
-  const asked = 'or that as JSON for a client that prefers application/json (Accept)';
+  const orJson = 'or that as JSON for a client that prefers application/json (Accept)';
   const successes = {
     Balances: ['The balances.', { 'application/json': schema('Balances') }],
     OrderStatus: [
-      `The status as a form (name=value&...), ${asked}.`,
+      `The status as a form (name=value&...), ${orJson}.`,
       textOr({ 'application/json': schema('OrderStatus') }),
     ],
     Fields: [
-      `The response of the gateway: a form (name=value&...), ${asked}.`,
+      `The response of the gateway: a form (name=value&...), ${orJson}.`,
       textOr({ 'application/json': schema('GatewayFields') }),
     ],
     Gateway: [

@@ -56,7 +56,7 @@ interface Description {
   readonly summary: string;
   /** A name in `components.responses`. */
   readonly success: 'Balances' | 'OrderStatus' | 'Fields';
-  /** Names that Countersign forwards without a check of its own; `operations` may check more. */
+  /** Names that Countersign forwards without a check; `operations` may check more. */
   readonly parameters: readonly string[];
 }
 

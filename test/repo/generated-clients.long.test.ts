@@ -73,7 +73,7 @@ const atAStub: Readonly<Record<string, { expected: string; respond: (response: S
   'closed-connection': { expected: 'unknown - -', respond: (response) => void response.socket?.destroy() },
 };
 
-/** The five cases that every service has to tell apart, then the others. */
+/** The five cases that every service has to distinguish, then the others. */
 const expected: Readonly<Record<string, string>> = {
   ...Object.fromEntries(Object.entries(atTheDemo).map(([order, one]) => [order, one.expected])),
   'not-sent': 'not-sent 404 unknown-route',
@@ -192,7 +192,7 @@ for (const { name, describe, language, generate } of languages) {
       printed = stdout.split('\n');
     }, 180_000);
 
-    // Twice: asked for a form, and for JSON.
+    // Twice: with Accept */* and application/json.
     it.each(Object.entries(expected))('reads %s as %s', (order, result) => {
       const lines = printed.filter((line) => line.startsWith(`${order} `));
       expect(lines).toEqual([`${order} ${result}`, `${order} ${result}`]);
