@@ -29,7 +29,7 @@ export async function serve(argv: readonly string[], io: Io, signals: Signals): 
   const isFileGiven = argv.some((argument) => /^--config(=|$)/.test(argument)) || configFileOf(undefined);
   if (!isFileGiven && !argv.includes('--help')) {
     const { demo } = await import('./demo/demo.ts');
-    return demo(argv, io, signals);
+    return demo(argv, io, signals, 'serve');
   }
   const parsed = parseOptions('serve', argv, options, usage, io);
   if ('exit' in parsed) return parsed.exit;

@@ -33,7 +33,7 @@ export type ValidationResult =
 export function validateConfig(text: string, { lookUp, builtIn }: ValidateOptions): ValidationResult {
   const { content, problems: yamlProblems, lineOf } = readDocument(text, lookUp);
   if (content === undefined) return { problems: inOrder(yamlProblems) };
-  const parsed = configSchema.safeParse(content.value, { error: errorMap });
+  const parsed = configSchema.safeParse(content.value, { error: errorMap, reportInput: true });
   const findings = [
     ...(parsed.success ? [] : schemaFindings(parsed.error.issues, configJsonSchema)),
     ...crossFieldFindings(content.value, builtIn),

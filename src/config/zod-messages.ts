@@ -13,18 +13,41 @@ type Issue = z.core.$ZodIssue;
 export function schemaFindings(issues: readonly Issue[], root: () => Schema, at: Path = []): Finding[] {
   return issues.flatMap((issue) => {
     const path = [...at, ...issue.path];
-    if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey(path, key, root()));
+    if (issue.code === 'unrecognized_keys')
+      return issue.keys.map((key) => unknownKey(path, key, root(), issue.input));
     if (issue.code === 'invalid_union') return unionIssue(issue, root, path);
     return [{ path, message: issue.message }];
   });
 }
 
-function unknownKey(path: Path, key: string, root: Schema): Finding {
-  const known = schemasAt(path, root).flatMap(({ properties = {} }) => Object.keys(properties));
+function unknownKey(path: Path, key: string, root: Schema, input: unknown): Finding {
+  const schemas = schemasAt(path, root);
+  const known = keysOf(schemas);
+  const others = keysOf(schemas.filter((schema) => fits(schema, input)));
+  const alike = others.filter((name) => lastWord(name) === lastWord(key));
+  const advice = alike.length === 1 ? `; did you mean "${alike[0]}"?` : ': remove it';
   const message = known.includes(key)
-    ? 'is not allowed in combination with its sibling keys: remove it'
+    ? `is not allowed in combination with its sibling keys${advice}`
     : `is not a known key${didYouMean(key, known)}`;
   return { path: [...path, key], message };
+}
+
+function keysOf(schemas: readonly Schema[]): string[] {
+  return schemas.flatMap(({ properties = {} }) => Object.keys(properties));
+}
+
+/** Whether a mapping has the constants of a schema, such as `method: kubernetes`. */
+function fits({ properties = {} }: Schema, input: unknown): boolean {
+  const given: Readonly<Record<string, unknown>> = typeof input === 'object' ? { ...input } : {};
+  return Object.entries(properties).every(
+    ([name, schema]) =>
+      typeof schema !== 'object' || schema.const === undefined || schema.const === given[name],
+  );
+}
+
+/** `File` of `tokenFile`. */
+function lastWord(name: string): string {
+  return /[A-Z][a-z]*$/.exec(name)?.[0] ?? name;
 }
 
 /** If the keys fit only one alternative, its own issues are more helpful than the union's. */

@@ -17,19 +17,16 @@ export function resolveLogin(
 ): string {
   const { values, settings } = destination;
   const candidates = [
-    values.login,
-    ...form.filter(([name]) => name === 'login').map(([, value]) => value),
-    header,
-    loginForEndpoint(settings.endpoints, values),
-  ].filter((login) => login !== undefined);
-  const [login, ...others] = new Set(candidates);
-  if (login === undefined) throw loginMissing(destination);
-  if (others.length > 0) {
-    throw new ProxyError(
-      'login-conflict',
-      'Conflicting logins in the path, the body parameter "login", the header Countersign-Login and the configured endpoint. Send one login.',
-    );
-  }
+    ['the path', values.login],
+    ...form.filter(([name]) => name === 'login').map(([, value]) => ['the body parameter "login"', value]),
+    ['the header Countersign-Login', header],
+    ['the configuration of the endpoint', loginForEndpoint(settings.endpoints, values)],
+  ].flatMap(([place, login]) => (place === undefined || login === undefined ? [] : [{ place, login }]));
+  const [first, ...more] = candidates;
+  if (first === undefined) throw loginMissing(destination);
+  const { login } = first;
+  const other = more.find((candidate) => candidate.login !== login);
+  if (other !== undefined) throw loginConflict(first.place, other.place);
   if (!isIdentifier(login)) {
     throw new ProxyError(
       'parameter-invalid',
@@ -37,6 +34,11 @@ export function resolveLogin(
     );
   }
   return login;
+}
+
+function loginConflict(one: string, other: string): ProxyError {
+  const places = one === other ? `Two of ${one}` : `${one[0]?.toUpperCase()}${one.slice(1)} and ${other}`;
+  return new ProxyError('login-conflict', `${places} have different logins. Send one login.`);
 }
 
 function loginForEndpoint(

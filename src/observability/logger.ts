@@ -6,9 +6,13 @@ type LineLevel = 'info' | 'warn' | 'error';
 const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-/** What a client sent instead of the end of a TLS handshake: plain HTTP, or an alert (RFC 8446 section 6.2). */
+/**
+ * What a client sent instead of the end of a TLS handshake: plain HTTP, only versions before TLS 1.2, or an alert (RFC 8446
+ * section 6.2).
+ */
 export type HandshakeFailureCause =
   | 'plain-http'
+  | 'tls-too-old'
   | 'unknown-ca'
   | 'bad-certificate'
   | 'certificate-unknown'

@@ -47,6 +47,18 @@ export function unsafeSettings(
   ];
 }
 
+const proxyVariables = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].flatMap((name) => [
+  name,
+  name.toLowerCase(),
+]);
+
+/** Variables that other programs take an HTTP proxy from, and Countersign does not. */
+export function unusedProxyVariables(
+  lookUp: (name: string) => string | undefined = fromEnvironment,
+): readonly string[] {
+  return proxyVariables.filter((name) => isSet(lookUp(name) ?? ''));
+}
+
 function optionProblems(words: readonly string[], place: string): string[] {
   return words.flatMap((word) => {
     // Node accepts _ for - in option names.

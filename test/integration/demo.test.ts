@@ -234,6 +234,13 @@ it.each([
   expect([code, err]).toEqual([2, expect.stringContaining(message)]);
 });
 
+it('names the command that was given, and not the one that it runs', async () => {
+  expect(await processes.run(['serve', '--prot', '80'])).toMatchObject({
+    code: 2,
+    err: 'countersign serve: unknown option --prot; did you mean "--port"?\nSee: countersign serve --help\n',
+  });
+});
+
 it('ends with an error when the ready file cannot be written', async () => {
   const readyFile = join(processes.folder, 'no-such-folder', 'ready.json');
   const { code, err } = await processes.run(['demo', ...freePorts, '--ready-file', readyFile]);

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { request as httpsRequest } from 'node:https';
 import { connect } from 'node:net';
+import { connect as connectTls } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { tokenCredential } from '../support/config.ts';
 import { Folder } from '../support/folder.ts';
@@ -152,7 +153,7 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
   beforeAll(async () => {
     ours = new Ca(folder.path, 'ours');
     const server = ours.issue('server');
-    stranger = ours.issue('stranger');
+    stranger = ours.issue('stranger', { names: 'DNS:stranger.test' });
     edge = await starts.edge({
       keys: { acme: keys },
       config: {
@@ -203,6 +204,15 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
     expect(Object.keys(line)).not.toContain('certificateProblem');
   });
 
+  it('a certificate that only its subject names is named with that reason', async () => {
+    const line = await askWith(ours.issue('billing', { names: 'IP:127.0.0.1' }));
+    expect(line).toMatchObject({
+      credential: 'certificate',
+      certificateSubject: 'CN=billing',
+      certificateProblem: 'NO_URI_OR_DNS_NAME',
+    });
+  });
+
   it('a certificate of another CA is named with the reason, however it is named: bounded, on one line', async () => {
     const line = await askWith(
       selfSigned(
@@ -216,6 +226,17 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
     });
     expect(edge.logText()).not.toContain('4111111111111111');
     expect((await askWith(selfSigned('/CN=4111 1111 1111 1111'))).certificateSubject).toMatch(/redacted/);
+  });
+
+  it('a client that has no version from TLS 1.2 is logged, with the address', async () => {
+    const { hostname, port } = new URL(edge.url);
+    const old = { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const;
+    const socket = connectTls({ host: hostname, port: Number(port), rejectUnauthorized: false, ...old });
+    await once(socket, 'error');
+    await until(() => failures('tls-too-old').length > 0);
+    expect(failures('tls-too-old')).toEqual([
+      expect.objectContaining({ level: 'warn', peer: '127.0.0.1', msg: 'TLS handshake failed' }),
+    ]);
   });
 
   it('plain HTTP is logged, with the address', async () => {

@@ -116,3 +116,12 @@ it.each([
     release();
   }
 });
+
+it('serve warns of a proxy variable, which it does not use', async () => {
+  write(0, 'info');
+  const env = { HTTPS_PROXY: 'http://user:secret@proxy.test:3128' };
+  const { child, output } = serve(['--config', file, '--port', '0'], env);
+  await until(() => output().includes('no HTTP proxy is used') || child.exitCode !== null);
+  expect(output()).toMatch(/"level":"warn".*"variables":"HTTPS_PROXY".*no HTTP proxy is used/);
+  expect(output()).not.toContain('secret');
+});

@@ -86,9 +86,19 @@ export function demoCommand(argv: readonly string[], io: Io, signals: Signals): 
   return name === 'rotate' ? rotateDemoKey(rest, io, signals) : demo(argv, io, signals);
 }
 
-/** Runs until a signal. @returns the exit code */
-export async function demo(argv: readonly string[], io: Io, signals: Signals): Promise<number> {
-  const parsed = parseOptions('demo', argv, options, usage, io);
+/**
+ * Runs until a signal.
+ *
+ * @param command that was given: `demo`, or `serve` without a configuration
+ * @returns the exit code
+ */
+export async function demo(
+  argv: readonly string[],
+  io: Io,
+  signals: Signals,
+  command: 'demo' | 'serve' = 'demo',
+): Promise<number> {
+  const parsed = parseOptions(command, argv, options, usage, io);
   if ('exit' in parsed) return parsed.exit;
   let keys: DemoKeys | undefined;
   try {
@@ -97,7 +107,7 @@ export async function demo(argv: readonly string[], io: Io, signals: Signals): P
     keys = await generateDemoKeys(Object.keys(settings.scenario.logins));
     return await serveDemo(settings, keys, io, signals);
   } catch (error) {
-    io.err(`countersign demo: ${messageOf(error)}`);
+    io.err(`countersign ${command}: ${messageOf(error)}`);
     return error instanceof CliError ? error.exit : exitCode.failed;
   } finally {
     keys?.remove();

@@ -6,6 +6,7 @@ import { type OpenLog, openLog } from '../../server/open-log.ts';
 import { installCrashHandlers, warnOfNodeVersion } from '../../server/process-safety.ts';
 import { type Service, startService } from '../../server/service.ts';
 import type { Signals } from '../../server/signals.ts';
+import { unusedProxyVariables } from '../../server/unsafe-settings.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { formatProblems } from './config-report.ts';
 import { exitCode, type Io } from './io.ts';
@@ -37,6 +38,7 @@ export async function runService(source: ServiceSource, io: Io, signals: Signals
     const service = await start(loaded, source, opened, io);
     if (service === undefined) return exitCode.failed;
     logStart(loaded.config, service, log);
+    if (!source.isDemo) warnOfUnusedProxy(log);
     destination.write(await greetingOf(source, service));
     await untilStopped(signals, () => reloadConfig(source, service, log));
     return await stop(service, signals, log);
@@ -149,6 +151,14 @@ function warnOfCallers({ callers, proxy }: Config, log: Logger): void {
       });
     }
   }
+}
+
+function warnOfUnusedProxy(log: Logger): void {
+  const variables = unusedProxyVariables().join(', ');
+  if (variables === '') return;
+  const message =
+    'no HTTP proxy is used: connections to the gateway and to Vault are direct; unset these variables';
+  log.message('warn', message, { variables });
 }
 
 /** Reloads at each SIGHUP, one reload at a time, until the shutdown. */

@@ -1,4 +1,15 @@
-import { type Document, isAlias, isMap, isPair, isSeq, type Scalar } from 'yaml';
+import {
+  type Document,
+  isAlias,
+  isCollection,
+  isMap,
+  isPair,
+  isScalar,
+  isSeq,
+  type Scalar,
+  visit,
+  type YAMLError,
+} from 'yaml';
 import type { Path } from '../problem.ts';
 
 /** The path of a node, from its ancestors and itself. All keys are strings. */
@@ -28,4 +39,25 @@ export function offsetOf(document: Document.Parsed, path: Path): number {
     } else break;
   }
   return offset;
+}
+
+/**
+ * Where the cause of an error is, in characters. The parser notices an open quote or bracket only where the text stops
+ * making sense, which may be many lines later: the cause is where it was opened.
+ */
+export function causeOf({ code, pos: [at] }: YAMLError, document: Document.Parsed, text: string): number {
+  let opened: number | undefined;
+  const isAtEnd = text.slice(at).trim() === '';
+  visit(document, {
+    Node(_, node) {
+      const [start = 0, closed = 0, end = 0] = node.range ?? [];
+      const isQuoted = isScalar(node) && (node.type === 'QUOTE_DOUBLE' || node.type === 'QUOTE_SINGLE');
+      const isFlow = isCollection(node) && node.flow === true && !/[\]}]/.test(text.charAt(closed - 1));
+      const mayBeOpen =
+        code === 'BAD_INDENT' ? isFlow : code === 'MISSING_CHAR' && (isQuoted || (isFlow && isAtEnd));
+      if (mayBeOpen && start <= at && at <= end) opened = start;
+    },
+  });
+  // Errors of indentation begin at the blank lines and comments before the line.
+  return opened ?? at + (/^(?:\s|#.*)*/.exec(text.slice(at))?.[0].length ?? 0);
 }

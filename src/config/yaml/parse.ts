@@ -1,7 +1,16 @@
-import { type Document, type ErrorCode, isNode, LineCounter, parseDocument, type Scalar, visit } from 'yaml';
+import {
+  type Document,
+  type ErrorCode,
+  isNode,
+  LineCounter,
+  parseDocument,
+  type Scalar,
+  visit,
+  type YAMLError,
+} from 'yaml';
 import { type EnvLookup, substituteEnv } from '../env-substitution.ts';
 import { type Path, type Problem, pathText } from '../problem.ts';
-import { offsetOf, pathOf } from './locate.ts';
+import { causeOf, offsetOf, pathOf } from './locate.ts';
 import { yamlMessage } from './messages.ts';
 import { unquotedVariables } from './unquoted-variables.ts';
 
@@ -37,16 +46,21 @@ export function readDocument(text: string, lookUp?: EnvLookup): ReadDocument {
   const lineAt = (offset: number) => Math.max(1, lines.linePos(offset).line);
   const lineOf = (path: Path) => lineAt(offsetOf(document, path));
   const issues = [...document.errors, ...document.warnings];
-  const problems = issues.map(({ code, pos }) => ({
-    path: '',
-    line: lineAt(pos[0]),
-    message: yamlMessage(code),
-  }));
-  if (issues.some(({ code }) => code !== 'DUPLICATE_KEY')) {
+  const problemsOf = (some: readonly YAMLError[]) =>
+    some.map((issue) => ({
+      path: '',
+      line: lineAt(causeOf(issue, document, text)),
+      message: yamlMessage(issue.code),
+    }));
+  const [first] = issues
+    .filter(({ code }) => code !== 'DUPLICATE_KEY')
+    .toSorted((one, other) => one.pos[0] - other.pos[0]);
+  if (first !== undefined) {
+    // Either causes the others.
     const unquoted = unquotedVariables(text).map((at) => ({ path: '', line: lineAt(at), message: quoteIt }));
-    // They cause most of the other errors.
-    return { problems: unquoted.length > 0 ? unquoted : problems, lineOf };
+    return { problems: unquoted.length > 0 ? unquoted : problemsOf([first]), lineOf };
   }
+  const problems = problemsOf(issues);
 
   const problemAt: Report = (message, nodes) => {
     const node = nodes.at(-1);

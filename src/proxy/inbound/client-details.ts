@@ -83,8 +83,16 @@ function certificateDetails(
   return {
     certificateSubject: printable(certificate.subject),
     certificateIssuer: printable(certificate.issuer),
-    certificateProblem: socket.authorized ? expired : String(socket.authorizationError),
+    certificateProblem: socket.authorized
+      ? (expired ?? namelessness(certificate))
+      : String(socket.authorizationError),
   };
+}
+
+/** A subject, such as a common name, identifies no caller (RFC 9525 section 2). */
+function namelessness({ subjectAltName }: X509Certificate): string | undefined {
+  const { uris, dnsNames } = parseSubjectAltName(subjectAltName);
+  return uris.length + dnsNames.length === 0 ? 'NO_URI_OR_DNS_NAME' : undefined;
 }
 
 /** One line of plain ASCII. Node gives the parts of a name line by line, or `undefined` for an empty name. */

@@ -8,6 +8,7 @@ import { errorCode } from '../../util/error-code.ts';
  */
 const causes: readonly (readonly [RegExp, HandshakeFailureCause])[] = [
   [/_HTTP_REQUEST$/, 'plain-http'],
+  [/_UNSUPPORTED_PROTOCOL$/, 'tls-too-old'],
   [/_ALERT_UNKNOWN_CA$/, 'unknown-ca'],
   [/_ALERT_BAD_CERTIFICATE$/, 'bad-certificate'],
   [/_ALERT_CERTIFICATE_UNKNOWN$/, 'certificate-unknown'],

@@ -12,11 +12,13 @@ export function isSkewed(response: GatewayResponse, now: number): boolean {
 }
 
 /**
- * Seconds by which the gateway's clock is ahead of ours.
+ * Seconds by which the gateway's clock is ahead of ours, at least. `Date` has whole seconds (RFC 9110 section 5.6.7), so
+ * the time may be up to a second later: a clock that is equal to ours has a skew of 0.
  *
  * @param now milliseconds since 1970
  */
 export function skewOf(date: string | undefined, now: number): number | undefined {
   const at = Date.parse(date ?? '');
-  return Number.isNaN(at) ? undefined : (at - now) / 1000;
+  if (Number.isNaN(at)) return undefined;
+  return (Math.max(0, at - now) + Math.min(0, at + 1000 - now)) / 1000;
 }

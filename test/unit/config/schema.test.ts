@@ -78,6 +78,17 @@ describe('the shape of a configuration', () => {
     ]);
   });
 
+  it('suggests the key that the chosen alternative has for a similar one of another', () => {
+    const auth = (fields: string) =>
+      withKeys(`{ source: vault, vault: { address: "https://v", auth: { ${fields} } } }`);
+    expect(problemsOf(auth('method: kubernetes, role: r, tokenFile: t'))).toEqual([
+      '2 keys.vault.auth.tokenFile: is not allowed in combination with its sibling keys; did you mean "jwtFile"?',
+    ]);
+    expect(problemsOf(auth('method: approle, roleId: r, secretIdFile: s, tokenFile: t'))).toEqual([
+      '2 keys.vault.auth.tokenFile: is not allowed in combination with its sibling keys: remove it',
+    ]);
+  });
+
   it('reports missing, empty and wrongly typed values', () => {
     const text =
       'environments:\n  sandbox:\n    baseUrl: 5\n    endpoints:\ncallers: {}\nkeys: 1\nproxy: { allowAnonymous: 1 }';

@@ -38,3 +38,35 @@ describe('the login of a request without a login', () => {
     expect(() => resolveLogin(destination, [], undefined)).toThrow('Send the body parameter "login".');
   });
 });
+
+describe('two logins in a request', () => {
+  const header = 'the header Countersign-Login';
+  const endpoint = 'the configuration of the endpoint';
+  it.each([
+    ['/sandbox/gw/api/v2/get-balance/manager/acme', [], 'beta', `The path and ${header}`],
+    [
+      '/sandbox/gw/api/v4/status/12',
+      [['login', 'beta']],
+      undefined,
+      `The body parameter "login" and ${endpoint}`,
+    ],
+    ['/sandbox/gw/api/v4/status/12', [['login', 'acme']], 'beta', `The body parameter "login" and ${header}`],
+    ['/sandbox/gw/api/v4/transfer/12', [], 'beta', `The header Countersign-Login and ${endpoint}`],
+    [
+      '/sandbox/gw/api/v4/status/9',
+      [
+        ['login', 'a'],
+        ['login', 'b'],
+      ],
+      'a',
+      'Two of the body parameter "login"',
+    ],
+  ] as const)(
+    'are rejected with the two places that differ, and no login: %s %j %s',
+    (target, form, given, places) => {
+      expect(() => resolveLogin(resolve(target), form, given)).toThrow(
+        `login-conflict: ${places} have different logins. Send one login.`,
+      );
+    },
+  );
+});

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { unsafeSettings } from '../../../src/server/unsafe-settings.ts';
+import { unsafeSettings, unusedProxyVariables } from '../../../src/server/unsafe-settings.ts';
 
 function problems(variables: Readonly<Record<string, string>>, execArgv: readonly string[] = []): string[] {
   return unsafeSettings((name) => new Map(Object.entries(variables)).get(name), execArgv);
@@ -59,4 +59,15 @@ it.each([
   '--secure-heap=4096',
 ])('the option %s is safe', (option) => {
   expect(problems({ NODE_OPTIONS: option }, [option])).toEqual([]);
+});
+
+it.each([
+  [
+    { HTTPS_PROXY: 'http://proxy:3128', all_proxy: 'socks5://proxy', NO_PROXY: '*' },
+    ['HTTPS_PROXY', 'all_proxy'],
+  ],
+  [{ https_proxy: '', PATH: '/bin' }, []],
+])('of the variables %j, %j are for a proxy that is not used', (variables, names) => {
+  const values = new Map<string, string>(Object.entries(variables));
+  expect(unusedProxyVariables((name) => values.get(name))).toEqual(names);
 });

@@ -49,7 +49,7 @@ describe('a scenario', () => {
 
   it('that is not YAML is reported with the place', () => {
     expect(problemsOf('logins:\n  acme: {}\nendpoints: [')).toEqual([
-      'line 3: is not indented like its siblings, or a bracket is not closed',
+      'line 3: is not indented like its siblings, or has a bracket that is not closed',
     ]);
   });
 

@@ -98,6 +98,49 @@ callers: [{ name: trial, mode: dry-run, credentials: [{ anonymous: true }] }]
     ]);
   });
 
+  it.each([
+    [
+      'tokenSha256: "${COUNTERSIGN_TEST_A}"',
+      'tokenSha256: "${COUNTERSIGN_TEST_B}"',
+      'https://a.example',
+      'not checked   callers[0].credentials[0].tokenSha256, from an environment variable that is not set',
+      'not checked   callers[0].credentials[1].tokenSha256, from an environment variable that is not set',
+    ],
+    [
+      'certificateUri: "spiffe://x"',
+      'certificateDns: x',
+      '${COUNTERSIGN_TEST_URL}',
+      'not checked   environments.a.baseUrl, from an environment variable that is not set',
+    ],
+  ])(
+    'skips variables that are not set with --no-file-checks: %s %s %s',
+    async (one, two, baseUrl, ...skipped) => {
+      const file = fileOf(`environments: { a: { baseUrl: "${baseUrl}", product: gw } }
+keys: { source: directory, directory: keys }
+proxy: { tls: { certFile: a, keyFile: b, clientCaFile: c } }
+callers: [{ name: a, credentials: [{ ${one} }, { ${two} }] }]
+`);
+      const { code, out } = await run('--config', file, '--no-file-checks');
+      expect([code, out[0], out.filter((line) => line.startsWith('not checked'))]).toEqual([
+        0,
+        `${file}: no problems`,
+        skipped,
+      ]);
+      const strict = await run('--config', file);
+      expect([strict.code, strict.out.join()]).toEqual([2, expect.stringContaining('COUNTERSIGN_TEST_')]);
+    },
+  );
+
+  it('reports other problems beside variables that it skips', async () => {
+    const file = fileOf('environments: { a: { baseUrl: "${COUNTERSIGN_TEST_URL}", prodct: gw } }\n');
+    const { code, out } = await run('--config', file, '--no-file-checks');
+    expect([code, out]).toEqual([
+      2,
+      expect.arrayContaining([expect.stringContaining('environments.a.prodct: is not a known key')]),
+    ]);
+    expect(out.join()).not.toContain('baseUrl');
+  });
+
   it('checks that files are readable, unless --no-file-checks is given', async () => {
     const file = fileOf(`environments: { a: { baseUrl: "https://a.example", product: gw, caFile: ca.pem } }
 keys: { source: directory, directory: keys }

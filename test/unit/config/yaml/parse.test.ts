@@ -87,6 +87,20 @@ describe('reading YAML', () => {
     expect(messages(text)).toEqual([message]);
   });
 
+  it.each([
+    ['a quote that is not closed', 'a: "b\nc: 1\nd: e', 1],
+    ['a quote in a list that is not closed', 'a: 1\nb: ["c, d]\ne:\n  - f: g\n', 2],
+    ['a bracket that is not closed', 'a: 1\nb:\n  - c: [d, e\n\n  - f: g\n    h: i', 3],
+    ['a brace that is not closed at the end', 'a: 1\nb: { c: 1\n\n', 2],
+    ['a bracket too many', `a: 1\nb: [c]]\n${'d: [e]\n'.repeat(30)}`, 2],
+    ['a missing colon', 'a\n  b: 1\n  c: 2', 1],
+    ['a missing space', 'a:\n  b: 1\n  c:2\n  d: 3', 3],
+    ['a missing dash', 'a:\n  - b: [1]\n\n  # Why.\n  c: 1\n    d: 1', 5],
+    ['a line that is indented too little', 'a:\n  b:\n    c: 1\n   # Why.\n   d: 2\n', 5],
+  ])('reports only the first mistake, with the line of its cause: %s', (_, text, line) => {
+    expect(messages(text)).toEqual([expect.stringMatching(`^${line} `)]);
+  });
+
   it('continues after a duplicate key', () => {
     expect(read('a: 1\na: ${X}').problems.map(({ line }) => line)).toEqual([2, 2]);
   });

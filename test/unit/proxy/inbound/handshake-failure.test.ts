@@ -7,6 +7,7 @@ const causeOf = (code: string) =>
 
 it.each([
   ['ERR_SSL_HTTP_REQUEST', 'plain-http'],
+  ['ERR_SSL_UNSUPPORTED_PROTOCOL', 'tls-too-old'],
   ['ERR_SSL_TLSV1_ALERT_UNKNOWN_CA', 'unknown-ca'],
   ['ERR_SSL_SSL/TLS_ALERT_BAD_CERTIFICATE', 'bad-certificate'],
   ['ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE', 'bad-certificate'],
