@@ -7,20 +7,25 @@ import { listen } from './listening.ts';
 
 export interface ServedPage {
   readonly url: string;
+  /** Shows another status from now on. */
+  readonly show: (status: Status) => void;
   readonly close: () => Promise<void>;
 }
 
-/** An admin port whose page shows this status. */
-export async function servePage(status: Status): Promise<ServedPage> {
-  const { health } = status;
+/** An admin port whose page shows this status. @param onPort 0: any */
+export async function servePage(first: Status, onPort = 0): Promise<ServedPage> {
+  let current = first;
   const app = createAdminApp({
     page: () => Promise.resolve({ contentType: 'text/plain', body: '' }),
-    readiness: () => health,
-    status: () => Promise.resolve(status),
+    readiness: () => current.health,
+    status: () => Promise.resolve(current),
     statusAccess: () => 'granted',
   });
-  const { port, close } = await listen(createServer(app));
-  return { url: `http://127.0.0.1:${port}`, close };
+  const { port, close } = await listen(createServer(app), onPort);
+  const show = (status: Status): void => {
+    current = status;
+  };
+  return { url: `http://127.0.0.1:${port}`, show, close };
 }
 
 /** SHA-256 of the page of this status, hex. */

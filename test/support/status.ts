@@ -349,3 +349,46 @@ export function hostileStatus(text: string): Status {
     config: { ...trouble.config, digest: text },
   };
 }
+
+const pad = (index: number): string => String(index).padStart(2, '0');
+
+/**
+ * As much as an instance can have: 30 environments, 200 keys of 70 merchants, 100 failed requests. Little of it is
+ * wrong, and that is neither first nor last in its list.
+ */
+export function crowdedStatus(): Status {
+  const trouble = troubleStatus();
+  const names = Array.from({ length: 30 }, (_, index) => `region-${pad(index)}`);
+  return calmStatus({
+    environments: names.map((name, index) =>
+      environmentStatus({
+        name,
+        gatewayHost: `${name}.gateway.example`,
+        ...(index === 17 && { inFlight: 450 }),
+        ...(index === 21 && { clockSkew: -47.3 }),
+      }),
+    ),
+    keys: {
+      total: 200,
+      list: Array.from({ length: 200 }, (_, index) => {
+        const isRsa = index % 4 === 3;
+        const isWaiting = [55, 111, 155].includes(index);
+        const print = isRsa ? fingerprint(index) : null;
+        return keyStatus({
+          environment: names[index % names.length] ?? '',
+          // Not in their order: the list begins with the last used.
+          login: `merchant-${pad((index * 37) % 70)}`,
+          kind: isRsa ? 'private_key' : 'control_key',
+          newestVersion: isWaiting ? 13 : 12,
+          signingVersion: 12,
+          versions: [
+            ...(isWaiting ? [keyVersion(13, { state: 'waiting', createdAt: ago(6 * minute) })] : []),
+            keyVersion(12, { fingerprint: print, ...(index === 90 && { state: 'rejected' }) }),
+            ...(index % 5 === 0 ? [keyVersion(11, { state: 'replaced', createdAt: ago(140 * day) })] : []),
+          ],
+        });
+      }),
+    },
+    failures: trouble.failures,
+  });
+}

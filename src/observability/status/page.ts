@@ -7,18 +7,21 @@ import { type Html, html, markup } from './page/html.ts';
 import { instance, keySource } from './page/instance.ts';
 import { keys } from './page/keys.ts';
 import { clockTime, type Tone } from './page/parts.ts';
+import { script, scriptSource } from './page/script.ts';
 import { style, styleSource } from './page/style.ts';
 import { tiles } from './page/tiles.ts';
 import type { Status } from './schema.ts';
 
 export interface PageOptions {
-  /** Whether the browser loads the page again every 5 seconds; it does unless given. */
+  /** Whether the page updates itself every 5 seconds; it does unless given. */
   readonly refresh?: boolean;
 }
 
-/** Value of `Content-Security-Policy` for the page: its own style sheet and icon, and nothing else. */
+/** Value of `Content-Security-Policy` for the page: its own style sheet, script and icon, and the page itself again. */
 export const pagePolicy = [
   "default-src 'none'",
+  `script-src ${scriptSource}`,
+  "connect-src 'self'",
   `style-src ${styleSource}`,
   'img-src data:',
   "base-uri 'none'",
@@ -29,19 +32,21 @@ export const pagePolicy = [
 /** Seconds. */
 const refreshInterval = 5;
 
-/** The status page: HTML without scripts that loads nothing else. */
+/** The status page. It needs no other request, and is complete without its script, which keeps it up to date in place. */
 export function renderStatusPage(status: Status, { refresh = true }: PageOptions = {}): string {
   const page = html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-${refresh ? html`<meta http-equiv="refresh" content="${refreshInterval}">\n` : undefined}<title>${stateOf(status)} \u00b7 Countersign status</title>
+${refresh ? html`<noscript><meta http-equiv="refresh" content="${refreshInterval}"></noscript>\n` : undefined}<title>${stateOf(status)} \u00b7 Countersign status</title>
 ${icon(pageTone(status))}
 <style>${markup(style)}</style>
+<script type="module">${markup(script)}</script>
 </head>
 <body>
 ${header(status, refresh)}
+<p id="stale" role="alert" hidden></p>
 <main>
 ${banner(status)}${tiles(status)}${environments(status)}${keys(status)}${callers(status)}${certificates(status)}${keySource(status)}${instance(status)}${failures(status)}</main>
 <footer>Times are in UTC. The same as JSON: <a href="status.json">status.json</a>.</footer>
@@ -53,11 +58,12 @@ ${banner(status)}${tiles(status)}${environments(status)}${keys(status)}${callers
 
 function header({ at }: Status, refresh: boolean): Html {
   const updates = refresh
-    ? html`updates every ${refreshInterval} s \u00b7 <a href="?refresh=off">Pause updates</a>`
-    : html`paused \u00b7 <a href="?">Resume updates</a>`;
+    ? html`<span class="live">updates every ${refreshInterval} s \u00b7 </span><a href="?refresh=off">Pause updates</a>`
+    : html`<span>paused \u00b7 </span><a href="?">Resume updates</a>`;
   return html`<header>
 <h1>Countersign <span>status</span></h1>
-<p>${clockTime(at, at)} UTC \u00b7 ${updates}</p>
+<search><label for="filter">Filter rows</label> <input id="filter" type="search" placeholder="login, request ID, 403 \u2026" autocomplete="off" spellcheck="false"> <output id="matches" for="filter"></output></search>
+<p id="updates" ${refresh ? html`data-every="${refreshInterval}"` : undefined}>${clockTime(at, at)} UTC \u00b7 ${updates}</p>
 </header>`;
 }
 

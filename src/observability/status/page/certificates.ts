@@ -14,13 +14,20 @@ export function certificates({ at, certificates: list }: Status): Html {
     { heading: 'Valid until', cell: ({ until }) => clockTime(at, until) },
     { heading: 'Time left', cell: (one) => timeLeft(at, one) },
   ];
+  const listing = {
+    id: 'certificates',
+    noun: 'certificate',
+    key: ({ name, environment }: Certificate) => `${environment ?? ''} ${name}`,
+    columns,
+    tone: (one: Certificate) => lifetime(at, one).severity,
+  };
   return section(
     { id: 'certificates', title: 'Certificates' },
     list.length === 0
       ? empty(
           'No certificates are configured: the proxy port has no TLS, and the gateway and Vault are given none.',
         )
-      : table('certificates', columns, list),
+      : table(listing, list),
   );
 }
 

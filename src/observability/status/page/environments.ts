@@ -2,7 +2,7 @@ import { latency, percent, rate, skew, whole } from '../format.ts';
 import { clockDifference, rejections, saturation } from '../limits.ts';
 import type { Status } from '../schema.ts';
 import { type Html, html } from './html.ts';
-import { bar, type Column, none, section, table, toned, withDetail } from './parts.ts';
+import { bar, type Column, none, section, severityOf, table, toned, withDetail } from './parts.ts';
 
 type Environment = Status['environments'][number];
 
@@ -30,10 +30,15 @@ const columnsOf = (status: Status): readonly Column<Environment>[] => [
 
 export function environments(status: Status): Html {
   const hint = 'Rates, shares and latencies of the last minute';
-  return section(
-    { id: 'environments', title: 'Environments', hint },
-    table('environments', columnsOf(status), status.environments),
-  );
+  const listing = {
+    id: 'environments',
+    noun: 'environment',
+    key: ({ name }: Environment) => name,
+    columns: columnsOf(status),
+    tone: ({ name }: Environment) =>
+      severityOf(status.findings.filter(({ environment, login }) => environment === name && login === null)),
+  };
+  return section({ id: 'environments', title: 'Environments', hint }, table(listing, status.environments));
 }
 
 function inFlight(one: Environment): Html {

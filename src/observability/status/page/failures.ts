@@ -18,9 +18,15 @@ export function failures({ at, failures: list, runbookUrl }: Status): Html {
     { heading: 'Login', cell: ({ login }) => login ?? none('none') },
     { heading: 'Request ID', cell: ({ requestId }) => html`<code>${requestId}</code>` },
   ];
+  const listing = {
+    id: 'failures',
+    noun: 'failed request',
+    key: (one: FailedRequest) => `${one.at} ${one.requestId}`,
+    columns,
+  };
   return section(
     { id: 'failures', title: 'Failed requests', hint: 'The last 100; search the log for the request ID' },
-    list.length === 0 ? empty('No request has failed since the start.') : table('failures', columns, list),
+    list.length === 0 ? empty('No request has failed since the start.') : table(listing, list),
   );
 }
 

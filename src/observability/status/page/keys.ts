@@ -5,9 +5,9 @@ import { type KeyOrigin, type KeyProgress, keyProgress, originOf, versionLabel }
 import type { KeyStatus, Status } from '../schema.ts';
 import { type Content, type Html, html } from './html.ts';
 import {
-  type Column,
   empty,
   inline,
+  type Listing,
   none,
   pill,
   relativeTime,
@@ -15,6 +15,7 @@ import {
   type Tone,
   table,
   withDetail,
+  worst,
 } from './parts.ts';
 
 interface Row {
@@ -33,28 +34,38 @@ const states: Readonly<Record<KeyState, readonly [tone: Tone, text: string]>> = 
   unusable: ['warn', 'Unusable'],
 };
 
-const columns: readonly Column<Row>[] = [
-  { heading: 'Login', cell: ({ key }) => withDetail(key.login, key.environment) },
-  { heading: 'Kind', cell: ({ key }) => kindName(key.kind) },
-  { heading: 'Signs', cell: signs },
-  { heading: 'Versions, newest first', cell: versions },
-  { heading: 'Key source read', cell: read },
-];
+const listing: Listing<Row> = {
+  id: 'keys',
+  noun: 'key',
+  key: ({ key }) => nameOf(key),
+  columns: [
+    { heading: 'Login', cell: ({ key }) => withDetail(key.login, key.environment) },
+    { heading: 'Kind', cell: ({ key }) => kindName(key.kind) },
+    { heading: 'Signs', cell: signs },
+    { heading: 'Versions, newest first', cell: versions },
+    { heading: 'Key source read', cell: read },
+  ],
+  tone: ({ key, progress }) =>
+    worst([key.staleSince === null ? 'ok' : 'warn', ...progress.map(({ severity }) => severity)]),
+};
 
-/** Keys with something to say come first, so that a rotation is seen among many. */
+function nameOf({ environment, login, kind }: KeyStatus): string {
+  return [environment, login, kind].join(' ');
+}
+
+/** By name: the order of their last use would change with each update. */
 export function keys(status: Status): Html {
   const { total, list } = status.keys;
   const origin = originOf(status);
-  const rows = list.map((key) => ({ key, origin, progress: keyProgress(key, origin) }));
+  const rows = list
+    .toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
+    .map((key) => ({ key, origin, progress: keyProgress(key, origin) }));
   const hint = total > list.length ? `The ${whole(list.length)} last used of ${whole(total)}` : undefined;
   return section(
     { id: 'keys', title: 'Keys in use', hint },
     list.length === 0
       ? empty('No key was needed yet. Keys are read from the key source with the first request of a login.')
-      : table('keys', columns, [
-          ...rows.filter(({ progress }) => progress.length > 0),
-          ...rows.filter(({ progress }) => progress.length === 0),
-        ]),
+      : table(listing, rows),
   );
 }
 

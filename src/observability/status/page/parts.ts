@@ -1,5 +1,6 @@
 import type { Severity } from '../finding-codes.ts';
-import { clockText, relative } from '../format.ts';
+import { clockText, counted, relative, whole } from '../format.ts';
+import type { Finding } from '../schema.ts';
 import { type Content, type Html, html } from './html.ts';
 
 /** How serious something is. `ok` and `idle` are normal. */
@@ -32,19 +33,76 @@ ${content}
 `;
 }
 
+/** Rows of one kind. */
+export interface Listing<Row> {
+  /** Of the section, whose title is that of the table. */
+  readonly id: string;
+  /** What a row is. */
+  readonly noun: string;
+  /** What a row is known by from one update of the page to the next. */
+  readonly key: (row: Row) => string;
+  readonly columns: readonly Column<Row>[];
+  /** How serious a row is. Absent: rows keep their order, and none is more serious than another. */
+  readonly tone?: (row: Row) => Tone;
+}
+
+/** So many rows are in sight at most. */
+const maxRows = 10;
+
+/** Of many rows only those that need attention, and not all of them if they are many too; the others are folded. */
+export function table<Row>(listing: Listing<Row>, rows: readonly Row[]): Content {
+  const { id, tone } = listing;
+  const sorted = tone === undefined ? rows : bySeverity(rows, tone);
+  const attention = tone === undefined ? rows.length : rows.filter((row) => needsAttention(tone(row))).length;
+  const shown = rows.length <= maxRows ? maxRows : Math.min(maxRows, attention);
+  const folded = sorted.slice(shown);
+  return [
+    shown === 0 ? undefined : rowsOf(listing, `${id}-title`, sorted.slice(0, shown)),
+    folded.length === 0
+      ? undefined
+      : html`<details><summary id="${id}-more">${summary(listing, folded)}</summary>${rowsOf(listing, `${id}-title ${id}-more`, folded)}</details>`,
+  ];
+}
+
+function bySeverity<Row>(rows: readonly Row[], tone: (row: Row) => Tone): Row[] {
+  const rank = (row: Row): number => {
+    const index = order.indexOf(tone(row));
+    return needsAttention(tone(row)) ? index : order.length;
+  };
+  return rows.toSorted((one, other) => rank(one) - rank(other));
+}
+
+/** Or is in progress, such as a rotation. */
+function needsAttention(tone: Tone): boolean {
+  return tone !== 'ok' && tone !== 'idle';
+}
+
+function summary<Row>({ noun, tone }: Listing<Row>, rows: readonly Row[]): Content {
+  if (tone === undefined) return `${whole(rows.length)} more ${noun}s`;
+  const inProgress = rows.filter((row) => tone(row) === 'info').length;
+  const problems = rows.filter((row) => needsAttention(tone(row))).length - inProgress;
+  const details = [
+    ...(problems > 0 ? [`${whole(problems)} with a problem`] : []),
+    ...(inProgress > 0 ? [`${whole(inProgress)} in progress`] : []),
+  ];
+  return details.length === 0
+    ? `${counted(rows.length, noun)} without a problem`
+    : `${whole(rows.length)} more ${noun}s, ${details.join(', ')}`;
+}
+
 /**
- * A table labelled by the title of its section; its first column is the heading of the row. On a narrow screen a row
- * becomes a card. The roles say again what the elements mean: in some browsers `display: block` removes it.
+ * On a narrow screen a row becomes a card. The roles say again what the elements mean: in some browsers
+ * `display: block` removes it.
  */
-export function table<Row>(id: string, columns: readonly Column<Row>[], rows: readonly Row[]): Html {
+function rowsOf<Row>({ id, key, columns }: Listing<Row>, labels: string, rows: readonly Row[]): Html {
   const headings = columns.map(
     ({ heading, align }) => html`<th scope="col" role="columnheader" class="${align}">${heading}</th>`,
   );
-  return html`<div class="scroll" role="group" aria-labelledby="${id}-title" tabindex="0">
-<table role="table" aria-labelledby="${id}-title" class="${id}">
+  return html`<div class="scroll" role="group" aria-labelledby="${labels}" tabindex="0">
+<table role="table" aria-labelledby="${labels}" class="${id}">
 <thead role="rowgroup"><tr role="row">${headings}</tr></thead>
 <tbody role="rowgroup">
-${rows.map((row) => html`<tr role="row">${columns.map((column, index) => cell(column, row, index === 0))}</tr>\n`)}</tbody>
+${rows.map((row) => html`<tr role="row" data-key="${key(row)}">${columns.map((column, index) => cell(column, row, index === 0))}</tr>\n`)}</tbody>
 </table></div>`;
 }
 
@@ -104,4 +162,8 @@ const order: readonly Tone[] = ['bad', 'warn', 'info', 'ok', 'idle'];
 /** The most serious of them. */
 export function worst(tones: readonly Tone[]): Tone {
   return order.find((tone) => tones.includes(tone)) ?? 'ok';
+}
+
+export function severityOf(findings: readonly Finding[]): Tone {
+  return worst(findings.map(({ severity }) => severity));
 }

@@ -287,7 +287,7 @@ describe('a failed request', () => {
 
 it('updates can be paused and resumed', () => {
   const page = renderStatusPage(calmStatus());
-  expect(page).toContain('<meta http-equiv="refresh" content="5">');
+  expect(page).toContain('<noscript><meta http-equiv="refresh" content="5"></noscript>');
   expect(page).toContain('<a href="?refresh=off">Pause updates</a>');
   const paused = renderStatusPage(calmStatus(), { refresh: false });
   expect(paused).not.toContain('http-equiv');
