@@ -2,11 +2,20 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { AuditKey } from './key.ts';
 
 /**
- * `start`: a process or a file begins. `intent`: a request was signed and is about to be sent. `result`: how a request
+ * `start`: a process or a file begins. `config`: a reload applied a configuration. `intent`: a request was signed and is about to be sent. `result`: how a request
  * ended. `rejected`: a request that was not sent. `omitted`: rejected requests without a record, because their caller had too many.
  * `gap`: records that could not be written. `stop`: orderly end.
  */
-export const recordKinds = ['start', 'intent', 'result', 'rejected', 'omitted', 'gap', 'stop'] as const;
+export const recordKinds = [
+  'start',
+  'config',
+  'intent',
+  'result',
+  'rejected',
+  'omitted',
+  'gap',
+  'stop',
+] as const;
 export type RecordKind = (typeof recordKinds)[number];
 
 /** The newest record of a chain. */

@@ -13,6 +13,10 @@ export class TrailSummary {
   readonly instances = new Set<string>();
   readonly keys = new Set<string>();
   starts = 0;
+  /** Configurations that a start or a reload applied. */
+  configs = 0;
+  /** The start record or the config record of the last one. */
+  lastConfig: AuditRecord | undefined;
   /** Records that could not be written. */
   lost = 0;
   /** Rejected requests that have no record, because their caller had too many. */
@@ -43,6 +47,7 @@ export class TrailSummary {
     this.keys.add(record.key);
     const { kind, fields } = record;
     if (kind === 'start') this.#start(record);
+    else if (kind === 'config') this.#configure(record);
     else if (kind === 'gap') this.lost += numberIn(fields['lost']);
     else if (kind === 'omitted') this.omitted += numberIn(fields['count']);
     else if (kind === 'intent') this.#open.add(idOf(fields));
@@ -51,15 +56,22 @@ export class TrailSummary {
   }
 
   /** Another file or key of the same process keeps its requests; another process has none of them. */
-  #start({ fields }: AuditRecord): void {
+  #start(record: AuditRecord): void {
+    const { fields } = record;
     this.starts += 1;
     this.torn += numberIn(fields['torn']);
     if (fields['continued'] === true) return;
+    if (fields['config'] !== undefined) this.#configure(record);
     this.unfinished += this.#open.size;
     for (const id of [...this.#open].slice(0, keptIds - this.unfinishedIds.length)) {
       this.unfinishedIds.push(id);
     }
     this.#open.clear();
+  }
+
+  #configure(record: AuditRecord): void {
+    this.configs += 1;
+    this.lastConfig = record;
   }
 }
 

@@ -17,6 +17,8 @@ import { auditToLog } from './audit-output.ts';
 import { AuditReport, type AuditReportOptions } from './audit-report.ts';
 
 export interface AuditOptions extends AuditReportOptions, WallClock {
+  /** SHA-256 over the bytes of the configuration file, hex. */
+  readonly digest: string;
   /** Needed for a trail on standard output. */
   readonly logDestination?: LogDestination | undefined;
 }
@@ -26,6 +28,8 @@ export interface Audit {
   readonly log: AuditLog;
   /** Whether records are required and cannot be written. */
   isUnavailable(): boolean;
+  /** Records that a reload applied another configuration. @param digest as {@link AuditOptions.digest} */
+  configApplied(digest: string): void;
   /** Follows a file that was renamed, and reads the key again. @throws Error for an unusable key; it stays the same */
   reopen(): Promise<void>;
   /** Writes what waits, for so many milliseconds at most. */
@@ -39,6 +43,7 @@ const emptyTail: Tail = { isOpen: false };
 /** @throws Error if the file cannot be opened or has another writer, or if the key is unusable */
 export async function openAudit(config: AuditConfig, options: AuditOptions): Promise<Audit> {
   const { log, metrics, clock } = options;
+  let { digest } = options;
   let key = await readAuditKey(config.keyFile);
   const { output, file, tail } = await openOutput(config, options);
   warnOfAlteredRecord(key, tail, log);
@@ -51,7 +56,8 @@ export async function openAudit(config: AuditConfig, options: AuditOptions): Pro
     output,
     tail,
     observer: report,
-    startFields: (start) => members(clock(), { version: packageVersion(), pid: process.pid, ...start }),
+    startFields: (start) =>
+      members(clock(), { version: packageVersion(), pid: process.pid, config: digest, ...start }),
     gapFields: (lost) => members(clock(), { lost }),
     setTimer,
   });
@@ -68,6 +74,10 @@ export async function openAudit(config: AuditConfig, options: AuditOptions): Pro
   return {
     log: auditLog,
     isUnavailable: () => config.required && trail.failing,
+    configApplied(applied) {
+      digest = applied;
+      trail.append('config', members(clock(), { config: digest }));
+    },
     async reopen() {
       file?.checkNow();
       trail.refresh();

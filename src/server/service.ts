@@ -85,7 +85,7 @@ export async function startService(loaded: ValidConfig, overrides: ServiceOption
   const certificates = new CertificateFiles({ log, metrics });
   const first = await certificates.prepare(config);
   certificates.use(first);
-  const audit = config.audit && (await openAudit(config.audit, { ...system, ...overrides, log, metrics }));
+  const audit = await startAudit(loaded, { ...overrides, log, metrics });
   const options = createRuntimeOptions(config, overrides, observers, audit);
   let runtime = await closingOnError(audit, auditTimeout.stop, () => startRuntime(routes, first, options));
   let draining = false;
@@ -114,6 +114,7 @@ export async function startService(loaded: ValidConfig, overrides: ServiceOption
       runtime = started;
       for (const names of [prometheus, recorder]) names.reconfigure(labelDomainOf(nextRoutes));
       recorder.configApplied(nextDigest);
+      audit?.configApplied(nextDigest);
       certificates.use(prepared);
       updateListener(listener, options.memory, next, listenerTlsOf(prepared));
       return fieldsForRestart(config, next);
@@ -167,6 +168,13 @@ function createProxyListener(
 function openPorts({ proxy, admin }: Config, { server }: Listener, adminServer: Server) {
   const scheme = proxy.tls === undefined ? 'http' : 'https';
   return listenOn([server, proxy, scheme], [adminServer, admin, 'http']);
+}
+
+async function startAudit(
+  { config: { audit }, digest }: ValidConfig,
+  options: ServiceOptions & Pick<RuntimeOptions, 'metrics'>,
+): Promise<Audit | undefined> {
+  return audit && openAudit(audit, { ...system, ...options, digest });
 }
 
 /** What survives a reload of the configuration. */

@@ -36,7 +36,7 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
       health: { ready, reasons: [...reasons], warnings: [...warnings] },
       environments: environments(config, sources),
       keys: keyStatus(keys, { redact: redactor.text, timeOf: (time) => isoTime(time + toWall) }),
-      callers: callers(recorder),
+      callers: callers(config, recorder),
       failures: failures(recorder),
       certificates: certificates(recorder),
       keySource: keySource(config, recorder),
@@ -67,9 +67,11 @@ function environments(config: Config, { recorder, limiter }: StatusSources): Sta
   });
 }
 
-function callers(recorder: StatusRecorder): Status['callers'] {
+function callers(config: Config, recorder: StatusRecorder): Status['callers'] {
+  const modes = new Map(config.callers.map(({ name, mode }) => [name, mode]));
   return recorder.callers().map(({ name, requests, denied, lastSeenAt }) => ({
     name,
+    mode: modes.get(name) ?? 'enforce',
     requests,
     denied,
     lastSeenAt: orNull(lastSeenAt),

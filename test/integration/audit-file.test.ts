@@ -1,5 +1,7 @@
 import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { appendFileSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { audit as auditCommand } from '../../src/cli/audit/audit.ts';
 import { auditIn, recordsIn } from '../support/audit.ts';
@@ -240,6 +242,37 @@ it('a key that is too short is a problem of the configuration', async () => {
   );
 });
 
+it('each applied configuration has its digest in the trail, by start or reload, and audit verify says it', async () => {
+  const process = await start();
+  const digestOf = (): string =>
+    createHash('sha256')
+      .update(readFileSync(join(process.folder, 'config.yaml')))
+      .digest('hex');
+  const first = digestOf();
+  await until(() => kinds().length === 1);
+  expect((await verify(audit.file)).out).toMatch(new RegExp(`^config: {3}${first} by start at 2`, 'm'));
+  process.rewrite('nonsense: true');
+  process.signal('SIGHUP');
+  await until(() => process.logLines('configuration reload failed; keeping the current one').length > 0);
+  process.rewrite(configFor(gatewayUrl, { audit, callers: [] }));
+  const second = digestOf();
+  process.signal('SIGHUP');
+  await until(() => process.logLines('configuration reloaded').length > 0);
+  await process.stop();
+  const records = recordsIn(audit.file);
+  expect(second).not.toBe(first);
+  expect(records.map(({ audit, config }) => [audit, config])).toEqual([
+    ['start', first],
+    ['config', second],
+    ['stop', undefined],
+  ]);
+  const { code, out } = await verify(audit.file);
+  expect([code, out]).toEqual([
+    0,
+    expect.stringMatching(new RegExp(`^config: {3}2 applied, the last ${second} by reload at 2`, 'm')),
+  ]);
+});
+
 describe('a rotated file', () => {
   it('ends at SIGHUP, and the new one continues the trail', async () => {
     const process = await start();
@@ -253,7 +286,7 @@ describe('a rotated file', () => {
     await process.stop();
     expect([kinds(`${audit.file}.1`), kinds()]).toEqual([
       ['start', 'intent', 'result'],
-      ['start', 'intent', 'result', 'stop'],
+      ['start', 'config', 'intent', 'result', 'stop'],
     ]);
     expect(await verify(`${audit.file}.1`, audit.file)).toMatchObject({ code: 0, err: '' });
     const { err } = await verify(audit.file, `${audit.file}.1`);
@@ -270,7 +303,8 @@ describe('a rotated file', () => {
       await process.transfer();
     }
     await process.stop();
-    expect(kinds()).toEqual(['start', 'intent', 'result', 'intent', 'result', 'stop']);
+    const request = ['config', 'intent', 'result'];
+    expect(kinds()).toEqual(['start', ...request, ...request, 'stop']);
   });
 
   it('ends at SIGHUP though the configuration is invalid by now', async () => {

@@ -23,11 +23,12 @@ const theirs = otherBaseString('POST', url, [
 
 const folder = new Folder();
 beforeAll(() => {
-  writeKeys(folder.at('keys'), 'sandbox', 'acme', testKeys);
+  for (const name of ['sandbox', 'local']) writeKeys(folder.at('keys'), name, 'acme', testKeys);
   folder.file(
     'config.yaml',
     `environments:
   sandbox: { baseUrl: https://gateway.test, product: gw, endpoints: { "1234": acme } }
+  local: { baseUrl: "http://[::1]:8090", product: gw, endpoints: { "1234": acme } }
 keys: { source: directory, directory: keys }
 `,
   );
@@ -51,7 +52,12 @@ const withoutKey = (out: string): string => out.replace(/^Key .*$/m, '');
 
 describe('countersign explain', () => {
   it.each([
-    [transfer, form, url, { publicKey: publicKeyOf('rsa-2048-public.pem') }],
+    [
+      transfer.replace('sandbox', 'local'),
+      form,
+      url.replace('https://gateway.test', 'http://[::1]:8090'),
+      { publicKey: publicKeyOf('rsa-2048-public.pem') },
+    ],
     [
       '/sandbox/gw/api/v2/get-balance/manager/acme',
       'balance-name=Main%20USD',
@@ -64,6 +70,21 @@ describe('countersign explain', () => {
     const data = /--data-raw '(.*)'$/m.exec(out)?.[1] ?? '';
     expect(code).toBe(0);
     verifyAuthorization({ method: 'POST', url: at, authorization, body: Buffer.from(data) }, key);
+  });
+
+  it('hides the signature of a payment, with which anyone could make it', async () => {
+    const { code, out } = await run(transfer, form, '--curl', '--show-values', ...fixed);
+    expect(code).toBe(0);
+    expect(out).toContain('oauth_timestamp="1700000000", oauth_version="1.0", oauth_signature="hidden"');
+    expect(out).toContain('The signature is hidden');
+    expect(out).not.toContain('curl -X');
+    const local = await run(transfer.replace('sandbox', 'local'), form, '--curl', ...fixed);
+    expect(local.out).toMatch(/oauth_signature="[\w%]{300,}"/);
+    expect(local.out).not.toContain('hidden');
+    // A query changes nothing at the gateway.
+    const status = transfer.replace('transfer', 'status');
+    const query = await run(status, 'login=acme&client_orderid=i-7', '--curl', ...fixed);
+    expect(query.out).toMatch(/curl -X POST 'https:\/\/gateway\.test.*\n.*oauth_signature="[\w%]{300,}"/);
   });
 
   it('redacts card data in every step, and shows no key', async () => {

@@ -152,9 +152,9 @@ export function calmStatus(fields: Partial<StatusFacts> = {}): Status {
       ],
     },
     callers: [
-      { name: 'billing', requests: 1_204_377, denied: 0, lastSeenAt: ago(0) },
-      { name: 'checkout', requests: 86_120, denied: 0, lastSeenAt: ago(3) },
-      { name: 'reconciliation', requests: 912, denied: 0, lastSeenAt: ago(5 * hour) },
+      { name: 'billing', requests: 1_204_377, denied: 0, mode: 'enforce', lastSeenAt: ago(0) },
+      { name: 'checkout', requests: 86_120, denied: 0, mode: 'enforce', lastSeenAt: ago(3) },
+      { name: 'reconciliation', requests: 912, denied: 0, mode: 'enforce', lastSeenAt: ago(5 * hour) },
     ],
     failures: [
       failedRequest({
@@ -331,7 +331,7 @@ export function hostileStatus(text: string): Status {
         }),
       ],
     },
-    callers: [{ name: text, requests: 1, denied: 1, lastSeenAt: null }],
+    callers: [{ name: text, requests: 1, denied: 1, mode: 'enforce', lastSeenAt: null }],
     failures: [
       failedRequest({
         requestId: text,

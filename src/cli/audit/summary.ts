@@ -17,9 +17,19 @@ export function summaryLines(summary: TrailSummary, { files, heads }: Given): st
     `time:     ${timeOf(first)} to ${timeOf(last)}`,
     `instance: ${[...summary.instances].map(printable).join(', ')}`,
     `keys:     ${[...summary.keys].join(', ')}`,
+    ...configuration(summary),
     `head:     ${headText(last)}`,
     ...[...(heads === 0 ? beginning(first) : []), ...notes(summary)].map((note) => `note:     ${note}`),
   ];
+}
+
+/** Compare the digest with `sha256sum FILE`. */
+function configuration({ configs, lastConfig }: TrailSummary): string[] {
+  if (lastConfig === undefined) return [];
+  const { kind, fields } = lastConfig;
+  const how = `by ${kind === 'start' ? 'start' : 'reload'} at ${timeOf(lastConfig)}`;
+  const before = configs === 1 ? '' : `${configs.toLocaleString('en-US')} applied, the last `;
+  return [`config:   ${before}${printable(String(fields['config']))} ${how}`];
 }
 
 /** If all files were removed while no process was running, the next process begins with record 1. */

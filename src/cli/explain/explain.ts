@@ -51,14 +51,16 @@ const options = {
   curl: {
     type: 'boolean',
     default: false,
-    description: 'Print a curl command that sends the signed request directly to the gateway',
+    description:
+      'Print a curl command that sends the signed request directly to the gateway; not for payments, unless it is on loopback',
   },
   'show-values': { type: 'boolean', default: false, description: 'Do not redact card data' },
 } as const;
 
 const usage = `Usage: countersign explain --target PATH [--form FILE] [options]
 
-Explains step by step how a form is signed. Sends nothing to the gateway. Redacts card data.
+Explains step by step how a form is signed. Sends nothing to the gateway. Redacts card data, and hides the
+signature of a payment unless the gateway is on loopback: with it, anyone could make the payment.
 
 ${optionsHelp(options)}
 

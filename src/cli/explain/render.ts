@@ -1,3 +1,4 @@
+import { hostOf, isLoopback } from '../../config/url.ts';
 import type { Destination } from '../../gateway/router.ts';
 import type { UsableKey } from '../../keys/key-source.ts';
 import { methods } from '../../oauth1/methods.ts';
@@ -21,7 +22,10 @@ export async function renderExplanation(
   const { destination, login, unsigned, key, curl, showValues } = explained;
   const parameters = showValues ? unchanged : redactParameters;
   const prepared = prepare(unsigned);
-  const signature = await methods[unsigned.signatureMethod].sign(prepared.baseString, key.key, '');
+  const isShown = mayShowSignature(destination);
+  const signature = isShown
+    ? await methods[unsigned.signatureMethod].sign(prepared.baseString, key.key, '')
+    : 'hidden';
   const header = authorizationHeader(prepared.oauth, signature);
   const lines = [
     `Request      POST ${destination.url.href}`,
@@ -41,15 +45,31 @@ export async function renderExplanation(
     'Header',
     `  Authorization: ${header}`,
     '',
+    ...(isShown ? [] : hidden),
   ];
+  if (!curl || !isShown) return { lines, baseString: prepared.baseString };
   const command = [
     `curl -X POST '${destination.url.href}' \\`,
     `  -H 'Authorization: ${header}' \\`,
     `  --data-raw '${parameters(prepared.body)}'`,
     '',
   ];
-  return { lines: curl ? [...lines, ...command] : lines, baseString: prepared.baseString };
+  return { lines: [...lines, ...command], baseString: prepared.baseString };
 }
+
+/**
+ * Anyone with the signature of a payment can make it, without a grant, an audit record and an outcome. A query changes
+ * nothing, and a gateway on loopback is a simulator.
+ */
+function mayShowSignature({ operation, url }: Destination): boolean {
+  return operation.readOnly || isLoopback(hostOf(url));
+}
+
+const hidden = [
+  'The signature is hidden, and there is no curl command: with it, anyone could send this request to the gateway, without a',
+  'grant and without an audit record. It is shown for read-only operations, and for a gateway on loopback.',
+  '',
+];
 
 function list(parameters: string): string[] {
   return parameters === '' ? ['  (none)'] : parameters.split('&').map((pair) => `  ${pair}`);

@@ -93,6 +93,11 @@ export const findingCodes = {
     when: 'A certificate has expired (bad), or has less than a fifth of its lifetime or 7 days left.',
     runbookSection: '#countersigncertificateexpiring',
   },
+  'caller-dry-run': {
+    severities: ['warn'],
+    when: 'A caller is in dry-run: its requests are let through, whatever its grants say.',
+    runbookSection: '#countersignauthorizationdenials',
+  },
   'config-reload-failed': {
     severities: ['warn'],
     when: 'The last reload failed or requires a restart.',

@@ -18,6 +18,7 @@ const rules: readonly Rule[] = [
   keys,
   staleKeys,
   certificates,
+  dryRuns,
   configuration,
 ];
 
@@ -172,6 +173,16 @@ function certificates({ at, certificates: list }: StatusFacts): Finding[] {
     const summary = `Certificate ${name}${where} ${when}`;
     return [finding('certificate-expiring', severity, summary, advice, { environment })];
   });
+}
+
+/** One for all callers: the remedy is the same. */
+function dryRuns({ callers }: StatusFacts): Finding[] {
+  const [first, ...others] = callers.filter(({ mode }) => mode === 'dry-run');
+  if (first === undefined) return [];
+  const more = others.length === 0 ? '' : ` and ${counted(others.length, 'other caller')}`;
+  const summary = `Every request of ${first.name}${more} is let through: mode is dry-run`;
+  const advice = 'Set `enforce` when the log has no more requests with the decision `would-deny`.';
+  return [finding('caller-dry-run', 'warn', summary, advice, { caller: first.name })];
 }
 
 function configuration({ config: { reloadFailed } }: StatusFacts): Finding[] {

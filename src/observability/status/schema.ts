@@ -66,6 +66,7 @@ const key = z.strictObject({
 
 const caller = z.strictObject({
   name: z.string(),
+  mode: z.enum(['enforce', 'dry-run']).describe('`dry-run`: its grants are not enforced.'),
   requests: count.describe('Since the start.'),
   denied: count.describe('Requests since the start that were rejected because no grant allowed them.'),
   lastSeenAt: time.nullable(),

@@ -68,6 +68,20 @@ describe('health', () => {
   });
 });
 
+it('callers in dry-run are found, once', () => {
+  const [billing, ...others] = calmStatus({}).callers;
+  const trial = { name: 'trial', mode: 'dry-run', requests: 0, denied: 0, lastSeenAt: null } as const;
+  const advice =
+    'is let through: mode is dry-run. Set `enforce` when the log has no more requests with the decision `would-deny`.';
+  expect(billing).toBeDefined();
+  expect(found({ callers: [...others, trial] })).toEqual([
+    `warn caller-dry-run: Every request of trial ${advice}`,
+  ]);
+  expect(found({ callers: [trial, ...others, { ...trial, name: 'next' }] })).toEqual([
+    `warn caller-dry-run: Every request of trial and 1 other caller ${advice}`,
+  ]);
+});
+
 describe('an environment', () => {
   const failures = [failedRequest({ at: ago(59) })];
   const environment = (fields: object, more: Partial<StatusFacts> = {}) =>

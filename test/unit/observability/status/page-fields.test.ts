@@ -47,6 +47,7 @@ function another(value: unknown): unknown {
     answered: 'unknown',
     unknown: 'not-sent',
     bad: 'warn',
+    enforce: 'dry-run',
     draining: 'audit-unavailable',
     'log-stalled': 'jwt-keys-unavailable',
   };
