@@ -42,8 +42,9 @@ describeWith('redocly')('the linter', () => {
   }
 
   it('reports neither errors nor warnings', () => {
-    expect(lint(text)).toEqual({ status: 0, printed: expect.stringMatching(/API description is valid/) });
-    expect(lint(text).printed).not.toMatch(/\bwarn/i);
+    const { status, printed } = lint(text);
+    expect([status, printed]).toEqual([0, expect.stringContaining('API description is valid')]);
+    expect(printed).not.toMatch(/\bwarn/i);
   });
 
   it('finds an operation without a summary', () => {
