@@ -18,16 +18,17 @@ export function validateParameters(
       'Countersign adds the OAuth parameters. Send the form without parameters whose names start with "oauth_" or a similar prefix.',
     );
   }
+  const byName = Map.groupBy(form, ([name]) => name);
   for (const [name, rule] of Object.entries(operation.parameters)) {
-    const values = form.filter(([given]) => given === name).map(([, value]) => value);
-    if (values.length > 1) throw invalid(`"${name}" appears ${values.length} times. Send it once.`);
-    const [value] = values;
+    const [first, ...others] = byName.get(name) ?? [];
+    if (others.length > 0) throw invalid(`"${name}" appears ${others.length + 1} times. Send it once.`);
+    const value = first?.[1];
     if (rule.required && (value === undefined || value === '')) throw invalid(`"${name}" is required.`);
     if (value !== undefined && rule.maxLength !== undefined && Array.from(value).length > rule.maxLength) {
       throw invalid(`"${name}" has more than ${rule.maxLength} characters.`);
     }
   }
-  if (!operation.allowRepeatedParameters && new Set(form.map(([name]) => name)).size < form.length) {
+  if (!operation.allowRepeatedParameters && byName.size < form.length) {
     throw invalid(
       'A parameter name appears more than once, and the gateway may take either value. Send each parameter once.',
     );
@@ -40,7 +41,7 @@ export function validateParameters(
  */
 function isReserved(name: string): boolean {
   // Most names, and nothing below changes them.
-  if (/^[a-z][\w-]*$/i.test(name)) return /^oauth_/i.test(name);
+  if (/^[\w-]*$/.test(name)) return /^oauth_/i.test(name);
   // Cut first: for a run of combining marks `normalize` takes quadratic time.
   const start = visible(name).slice(0, prefixUnits).normalize('NFKC');
   return /^oauth[_.[\s]/i.test(visible(start));

@@ -11,16 +11,18 @@ import type { Pair } from './parameters.ts';
  *   identifies a parameter by its position only, since its content may be card data
  */
 export function decodeForm(body: Buffer): Pair[] {
-  return body
+  const pairs: Pair[] = [];
+  body
     .toString('latin1')
     .split('&')
-    .flatMap((part, index): Pair[] => {
-      if (part === '') return [];
+    .forEach((part, index) => {
+      if (part === '') return;
       const equals = part.indexOf('=');
       const name = equals === -1 ? part : part.slice(0, equals);
       const value = equals === -1 ? '' : part.slice(equals + 1);
-      return [[decodeText(name, index), decodeText(value, index)]];
+      pairs.push([decodeText(name, index), decodeText(value, index)]);
     });
+  return pairs;
 }
 
 /**

@@ -33,6 +33,7 @@ function decodePair(part: string): Pair {
 }
 
 function decodeText(encoded: string): string {
+  if (/^[!-$&-*,-~]*$/.test(encoded)) return encoded;
   const octets = Buffer.alloc(encoded.length);
   let length = 0;
   for (let at = 0; at < encoded.length; at += 1) {

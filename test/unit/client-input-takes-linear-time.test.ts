@@ -1,0 +1,128 @@
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
+import { describe, expect, it } from '@jest/globals';
+import { presentsToken } from '../../src/auth/admin-token.ts';
+import { bearerToken, tokenDigest } from '../../src/auth/bearer-token.ts';
+import { parseSubjectAltName } from '../../src/auth/certificate-names.ts';
+import { JwtError } from '../../src/auth/jwt/jwt-error.ts';
+import { parseToken } from '../../src/auth/jwt/parse-token.ts';
+import { parseStrictJson } from '../../src/auth/jwt/strict-json.ts';
+import { configSchema } from '../../src/config/schema.ts';
+import { ProxyError } from '../../src/errors.ts';
+import { resolveLogin } from '../../src/gateway/login.ts';
+import { validateParameters } from '../../src/gateway/parameters.ts';
+import { parseResponse, responseAsJson } from '../../src/gateway/response.ts';
+import { createRoutes } from '../../src/gateway/router.ts';
+import { decodeForm } from '../../src/oauth1/form.ts';
+import type { Pair } from '../../src/oauth1/parameters.ts';
+import { prepare } from '../../src/oauth1/sign.ts';
+import { prefersOpenMetrics } from '../../src/observability/accept.ts';
+import { LoginRedactor } from '../../src/observability/login-redactor.ts';
+import { parseCallerRequestId } from '../../src/proxy/inbound/caller-request-id.ts';
+import { describeContentCoding, describeMediaType, isForm } from '../../src/proxy/inbound/media-type.ts';
+import { parseTraceparent } from '../../src/proxy/inbound/trace-context.ts';
+import { validateRequestHead } from '../../src/proxy/inbound/validate-head.ts';
+import { skewOf } from '../../src/proxy/outbound/clock-skew.ts';
+import { redactBaseString, redactParameter, redactParameters } from '../../src/redact-card-data.ts';
+import { parseAuthorization } from '../../src/simulator/authorization.ts';
+import { decodeForm as decodeAsGateway } from '../../src/simulator/form.ts';
+import { percentDecode, percentEncode } from '../../src/simulator/percent.ts';
+import { VerificationError } from '../../src/simulator/verification-error.ts';
+import { isKnownHost } from '../../src/util/known-host.ts';
+import { texts } from '../support/client-inputs.ts';
+import { cpuTimeOf, growthProblem } from '../support/cpu-time.ts';
+
+const config = configSchema.parse({
+  environments: { sandbox: { baseUrl: 'https://gateway.test', product: 'gw' } },
+  keys: { source: 'directory', directory: 'keys' },
+});
+const { resolve } = createRoutes(config);
+const destination = resolve('/sandbox/gw/api/v2/pan-eligibility/send/1234');
+const redactor = new LoginRedactor([]);
+
+/** Everything that is done with a form up to its signature. */
+function processForm(form: readonly Pair[]): void {
+  attempt(() => resolveLogin(destination, form, 'acme'));
+  attempt(() => validateParameters(destination.operation, form));
+  const oauth = { consumerKey: 'acme', nonce: 'nonce', timestamp: 1, signatureMethod: 'HMAC-SHA1' } as const;
+  prepare({ method: 'POST', url: destination.url, form, ...oauth });
+}
+
+function headWith(name: string, value: string): IncomingMessage {
+  const request = new IncomingMessage(new Socket());
+  request.httpVersion = '1.1';
+  request.method = 'POST';
+  request.rawHeaders = ['host', 'x', name, value];
+  request.headers = { [name]: value };
+  return request;
+}
+
+/** Work on what a client or a gateway sends, by the place where it is. */
+const steps: Readonly<Record<string, (text: string) => unknown>> = {
+  'a form': (text) => processForm(decodeForm(Buffer.from(text))),
+  'the name of a parameter': (text) => processForm([[text, '1']]),
+  'the value of a parameter': (text) =>
+    processForm([
+      ['client_orderid', text],
+      ['order_desc', text],
+    ]),
+  Authorization: (text) => tokenDigest(bearerToken(text)?.token ?? ''),
+  'Authorization at the admin port': (text) => presentsToken(text, '0'.repeat(64)),
+  'a JWT': (text) => parseToken(text.replace('Bearer ', '')),
+  'JSON of a JWT': (text) => parseStrictJson(text, 8),
+  'a string in JSON of a JWT': (text) => parseStrictJson(JSON.stringify({ [text]: text }), 8),
+  'names of a client certificate': (text) => redactor.names({ text, ...parseSubjectAltName(text) }),
+  'Accept at the admin port': prefersOpenMetrics,
+  'Host at the admin port': (text) => isKnownHost(text, ['a.test']),
+  'Content-Type': (text) => [
+    isForm(text),
+    describeMediaType(text),
+    validateRequestHead(headWith('content-type', text)),
+  ],
+  'Content-Encoding': (text) => describeContentCoding(text),
+  'the name of a header': (text) => validateRequestHead(headWith(text, '1')),
+  traceparent: parseTraceparent,
+  'X-Request-Id': parseCallerRequestId,
+  'Countersign-Login': (text) => resolveLogin(destination, [], text),
+  'the target': resolve,
+  'a login in the target': (text) => resolve(`/sandbox/gw/api/v2/get-balance/manager/${text}`),
+  'a text of an error or a log line': (text) => redactor.text(text),
+  'a response of the gateway': (text) => responseAsJson(parseResponse('text/html', Buffer.from(text)) ?? []),
+  'Content-Type of the gateway': (text) => parseResponse(text, Buffer.from('a=b')),
+  'Date of the gateway': (text) => skewOf(text, 0),
+  'redacted parameters': redactParameters,
+  'a redacted base string': redactBaseString,
+  'a redacted parameter': (text) => redactParameter(text, text),
+  'a form at the simulator': (text) => decodeAsGateway(Buffer.from(text)),
+  'Authorization at the simulator': (text) => parseAuthorization([text]),
+  'a text that the simulator decodes': percentDecode,
+  'a text that the simulator encodes': percentEncode,
+};
+
+/** A rejected input is fine, a bug is not. */
+function attempt(work: () => unknown): void {
+  try {
+    work();
+  } catch (error) {
+    const isRejection = [ProxyError, JwtError, VerificationError].some((kind) => error instanceof kind);
+    if (!isRejection) throw error;
+  }
+}
+
+const sizes = [16_384, 32_768, 65_536];
+/** Milliseconds of CPU: the event loop must not be held longer. */
+const limit = 20;
+
+describe('work on any text of 16, 32 and 64 KiB takes linear time, and less than 20 ms', () => {
+  it.each(Object.entries(steps))('%s', async (_, step) => {
+    const problems: Record<string, string> = {};
+    for (const [name, shape] of Object.entries(texts)) {
+      const inputs = sizes.map(shape);
+      const problem = await growthProblem(sizes.length, limit, (size) =>
+        cpuTimeOf(() => attempt(() => step(inputs[size] ?? ''))),
+      );
+      if (problem !== undefined) problems[name] = problem;
+    }
+    expect(problems).toEqual({});
+  });
+});
