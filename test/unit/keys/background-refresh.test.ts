@@ -199,3 +199,17 @@ it('reads nothing after stop', async () => {
   expect(source.started).toEqual([]);
   expect(clock.nextTimer).toBeUndefined();
 });
+
+it('reads nothing after a stop, though a batch was in flight', async () => {
+  start();
+  await read(loginsUpTo(40));
+  source.paused = true;
+  await pass(305);
+  expect(source.started.length).toBeGreaterThan(0);
+  cache.stop();
+  source.paused = false;
+  await source.release();
+  source.started.length = 0;
+  await pass(600);
+  expect([source.started, clock.nextTimer]).toEqual([[], undefined]);
+});

@@ -266,6 +266,19 @@ describe('a fallback for a rejected key', () => {
     expect(history.refreshSteps.isDue(now)).toBe(true);
   });
 
+  it('is due again after a 403 of such an operation, once the keys have changed', () => {
+    accept('a', 'payment');
+    reject('a', 'payment', 'single-attempt');
+    accept('a');
+    has('c', 'b', 'a');
+    failFallback('c', 'payment');
+    failFallback('b', 'payment');
+    history.refreshSteps.recordFailure(now);
+    reject('a', 'payment', 'single-attempt');
+    expect(candidate(['a'], 'payment')).toBe('c');
+    expect(history.refreshSteps.isDue(now)).toBe(true);
+  });
+
   it('backs off per operation', () => {
     failFallback('a', 'not-enabled');
     expect(candidate(['b'], 'not-enabled')).toBe('none');

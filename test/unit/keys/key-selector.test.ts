@@ -315,6 +315,19 @@ describe('a payment signed after a 403', () => {
     expect(await pay()).toBe('new');
   });
 
+  it('waits for a refresh in flight, and uses the key that it brings', async () => {
+    [cached, inSource] = [['old'], ['new', 'old']];
+    selector.recordAccepted(acme, useOf(await selector.select(acme, 'control_key')));
+    const read = Promise.withResolvers<void>();
+    const refresh = source.refresh.bind(source);
+    source.refresh = (login) => read.promise.then(() => refresh(login));
+    reject('old');
+    const paying = pay();
+    await settled();
+    read.resolve();
+    expect(await paying).toBe('new');
+  });
+
   it('waits for the trial in flight, and uses the key that it finds', async () => {
     cached = ['newest', 'new', 'old'];
     selector.recordAccepted(acme, useOf(keyOf('new')));

@@ -124,6 +124,19 @@ it('a failing source is probed at most once per second, and at least every ten s
   expect(source.started.length).toBeLessThanOrEqual(80);
 });
 
+it('a second outage is probed as soon as the first one was', async () => {
+  await outageAfterReading(['acme']);
+  source.down = false;
+  await pass(11);
+  source.down = true;
+  await pass(61);
+  await cache.get(acme);
+  await settled();
+  source.started.length = 0;
+  await pass(1.5);
+  expect(source.started).toEqual(['acme']);
+});
+
 it('reads nothing after stop', async () => {
   source.down = true;
   await cache.get(acme).catch(() => undefined);

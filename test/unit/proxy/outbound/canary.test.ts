@@ -59,8 +59,8 @@ beforeEach(() => {
 });
 
 /** Starts a payment. `ready` shows whether it may be sent. */
-function startPayment(): { ready: boolean } {
-  const state = { ready: false };
+function startPayment(): { ready: boolean; error?: unknown } {
+  const state: { ready: boolean; error?: unknown } = { ready: false };
   const send = (): Promise<GatewayResponse> => {
     const response = Promise.withResolvers<GatewayResponse>();
     sent.push(response);
@@ -70,7 +70,9 @@ function startPayment(): { ready: boolean } {
     await canaries.sendBefore(payment, acme, send);
     state.ready = true;
   };
-  void sendCanary();
+  sendCanary().catch((error: unknown) => {
+    state.error = error;
+  });
   return state;
 }
 
@@ -119,4 +121,18 @@ it.each([
   sent[0]?.resolve({ ...accepted, status });
   await settle();
   expect(results).toEqual([result]);
+});
+
+it('a defect in one canary fails its payment only, not the ones after it', async () => {
+  const first = startPayment();
+  await settle();
+  sent[0]?.reject(new TypeError('defect'));
+  await settle();
+  expect(first).toEqual({ ready: false, error: new TypeError('defect') });
+  now += 10_000;
+  const second = startPayment();
+  await settle();
+  sent[1]?.resolve(accepted);
+  await settle();
+  expect([second, results]).toEqual([{ ready: true }, ['failed', 'accepted']]);
 });

@@ -1,6 +1,6 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
-import { beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { type Config, configSchema } from '../../../../src/config/schema.ts';
 import { ProxyError } from '../../../../src/errors.ts';
 import { createRoutes } from '../../../../src/gateway/router.ts';
@@ -151,6 +151,35 @@ it('the timeout of the key lookup is cancelled after the lookup', async () => {
   } finally {
     jest.useRealTimers();
   }
+});
+
+describe('what the key selector learns', () => {
+  afterEach(() => jest.restoreAllMocks());
+
+  it.each([
+    ['because of the clock', new Date(noon - 3_600_000).toUTCString(), 'clock-skew'],
+    ['for another reason', new Date(noon).toUTCString(), 'rejected'],
+  ])('from the 403 of a payment %s', async (_name, date, verdict) => {
+    const recorded = jest.spyOn(KeySelector.prototype, 'recordRejected');
+    responses = [responseOf(403, date)];
+    await send(eligibility);
+    expect(recorded.mock.calls.map(([, , learned]) => learned)).toEqual([verdict]);
+  });
+
+  it('from a response: when the request was sent, after a key selection that took time', async () => {
+    const select = KeySelector.prototype.select;
+    jest.spyOn(KeySelector.prototype, 'isOutdated').mockReturnValueOnce(true);
+    jest.spyOn(KeySelector.prototype, 'select').mockImplementation(async function (
+      this: KeySelector,
+      ...args
+    ) {
+      monotonic += 300;
+      return select.apply(this, args);
+    });
+    const recorded = jest.spyOn(KeySelector.prototype, 'recordAccepted');
+    await send(eligibility);
+    expect(recorded.mock.calls.map(([, { sentAt }]) => sentAt)).toEqual([5_600]);
+  });
 });
 
 describe('a retry', () => {
