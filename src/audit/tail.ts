@@ -19,7 +19,7 @@ const searched = 65_536;
 const newline = 0x0a;
 
 /**
- * Reads the end of a file, however much stands after its last record. The time is linear in that, the memory bounded.
+ * Reads the end of a file, however much follows its last record. The time is linear in that, the memory bounded.
  *
  * @returns `undefined` if the file has content and no record
  */

@@ -5,7 +5,7 @@ import { recordKinds } from './chain.ts';
 export interface TornFields {
   /** Bytes. */
   readonly torn: number;
-  /** SHA-256 of these bytes, hex: nobody can exchange or remove them. */
+  /** SHA-256 of these bytes, hex, which shows whether they were replaced or removed. */
   readonly tornSha256: string;
 }
 

@@ -142,7 +142,7 @@ export class Verifier {
     if (others !== undefined) {
       return others.hash.digest('hex') === tornSha256 ? undefined : notARecord(others.place);
     }
-    // Among the lines of a log it cannot be told which of them were left.
+    // Among the lines of a log it is not known which of them were left.
     if (tornSha256 === undefined || this.#skipOthers) return undefined;
     return {
       ...place,

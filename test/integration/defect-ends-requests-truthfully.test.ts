@@ -78,6 +78,17 @@ describe.each([
   });
 });
 
+it('after an uncaught exception, responses say that their connections close', async () => {
+  const gateway = await gatewayOf(silent);
+  const process = await serve({ gateway: gateway.url });
+  const connection = await process.connect();
+  connection.send(formRequest(paths.transfer, transferForm));
+  await until(() => gateway.requests().length === 1);
+  await expectCrash(process);
+  expect(await connection.response()).toMatchObject({ status: 504, headers: { connection: 'close' } });
+  connection.close();
+});
+
 it('after an uncaught exception, a request that waits for a key ends as not sent', async () => {
   const vault = await gatewayOf(silent);
   const gateway = await gatewayOf(silent);

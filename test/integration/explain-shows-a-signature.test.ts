@@ -51,6 +51,16 @@ function run(target: string, body: string, ...more: string[]) {
 const withoutKey = (out: string): string => out.replace(/^Key .*$/m, '');
 
 describe('countersign explain', () => {
+  it.each(['\n', '\r\n'])(
+    'does not take the line break at the end of a file for a part of the form: %j',
+    async (end) => {
+      const { out } = await run(transfer, `${form}${end}`, ...fixed);
+      expect(out).toContain('order_desc');
+      expect(out).not.toMatch(/%250[AD]|%0[AD]/);
+      expect(withoutKey(out)).toBe(withoutKey((await run(transfer, form, ...fixed)).out));
+    },
+  );
+
   it.each([
     [
       transfer.replace('sandbox', 'local'),

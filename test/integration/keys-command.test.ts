@@ -293,6 +293,16 @@ describe('keys import', () => {
     expect(await setup.fields()).toEqual({ control_key: 'first' });
   });
 
+  it('removes the passphrase of the previous key with a private key that has none', async () => {
+    const encrypted = vectorText('keys/rsa-2048-encrypted.pem');
+    await setup.put({ private_key: encrypted, passphrase: 'test passphrase', note: 'kept' });
+    const from = ['--from', vectorPath('keys/rsa-2048-pkcs8.pem')];
+    expect((await setup.run('import', '--login', 'acme', '--kind', 'private_key', ...from)).code).toBe(0);
+    const fields = await setup.fields();
+    expect([fields['private_key'], fields['note']]).toEqual([vectorText('keys/rsa-2048-pkcs8.pem'), 'kept']);
+    expect(fields).not.toHaveProperty('passphrase');
+  });
+
   it('imports an encrypted private key with its passphrase, and prints the public key', async () => {
     const passphrase = setup.folder.file('passphrase', 'test passphrase\n');
     const from = ['--from', vectorPath('keys/rsa-2048-encrypted.pem'), '--passphrase-file', passphrase];

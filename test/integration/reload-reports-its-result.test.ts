@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { configFor } from '../support/config.ts';
-import { always, type FaultyGateway, httpResponse } from '../support/faulty-gateway.ts';
+import { always, type FaultyGateway, httpResponse, silent } from '../support/faulty-gateway.ts';
 import { harness } from '../support/harness.ts';
 import { type CountersignProcess } from '../support/process.ts';
 import { until } from '../support/until.ts';
@@ -91,4 +91,15 @@ describe('SIGHUP', () => {
     await until(async () => (await process.readiness()) === 503);
     expect((await process.transfer()).body).toBe('first');
   });
+});
+
+it('a reload while the process is shutting down is an error, and starts nothing', async () => {
+  const starts = harness();
+  const { gateway, proxy } = await starts.pair([silent]);
+  const waiting = proxy.transfer();
+  await until(() => gateway.requests().length === 1);
+  const stopped = proxy.stop();
+  await expect(proxy.reload({})).rejects.toThrow('the process is shutting down');
+  expect((await waiting).status).toBe(504);
+  await stopped;
 });

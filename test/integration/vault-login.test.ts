@@ -73,6 +73,33 @@ describe('the login to Vault', () => {
     expect(source.ready()).toBe(true);
   });
 
+  it('is tried again in the background at growing intervals, which a success makes short again', async () => {
+    const nextTry = async (): Promise<number> => {
+      await until(() => setup.clock.nextTimer !== undefined, 'it has tried');
+      return setup.clock.nextTimer ?? Number.NaN;
+    };
+    const source = open(await setup.appRole());
+    setup.vault.sealed = true;
+    source.start();
+    const waits: number[] = [];
+    for (let tries = 0; tries < 6; tries += 1) {
+      waits.push(await nextTry());
+      setup.clock.advance(waits.at(-1) ?? 0);
+    }
+    expect(waits[0]).toBeLessThanOrEqual(second);
+    expect(waits.at(-1)).toBeGreaterThanOrEqual(5 * second);
+    expect(waits).toEqual(waits.toSorted((a, b) => a - b));
+    setup.vault.heal();
+    while (!source.ready()) {
+      setup.clock.advance(await nextTry());
+      await until(() => source.ready() || setup.clock.nextTimer !== undefined, 'it has looked again');
+    }
+    setup.vault.fail({ kind: 'status', status: 500 }, /renew-self/);
+    await until(() => (setup.clock.nextTimer ?? 0) > minute, 'the renewal is planned');
+    await wake(2400 * second, () => setup.vault.count(renewals) === 1, 'it has tried to renew');
+    expect(await nextTry()).toBeLessThanOrEqual(second);
+  });
+
   it('is renewed at two thirds of the lease, with a tenth of jitter', async () => {
     for (const [random, expected] of [
       [0, 2160],

@@ -66,7 +66,7 @@ describe('opening a file', () => {
   });
 
   it('gives it a mode that a group may read', async () => {
-    const umask = process.umask(0o007);
+    const umask = process.umask(0);
     try {
       await open();
     } finally {
@@ -78,10 +78,10 @@ describe('opening a file', () => {
   it('is not possible under a second hard link, whichever process came first', async () => {
     await open();
     linkSync(path, folder.at('other.jsonl'));
-    const refusal = /other\.jsonl has 2 hard links: under another name, another process could write to it/;
-    await expect(open(folder.at('other.jsonl'))).rejects.toThrow(refusal);
+    const rejection = /other\.jsonl has 2 hard links: under another name, another process could write to it/;
+    await expect(open(folder.at('other.jsonl'))).rejects.toThrow(rejection);
     await opened.pop()?.close();
-    await expect(open(folder.at('other.jsonl'))).rejects.toThrow(refusal);
+    await expect(open(folder.at('other.jsonl'))).rejects.toThrow(rejection);
     rmSync(path);
     await expect(open(folder.at('other.jsonl'))).resolves.toBeDefined();
   });
@@ -252,7 +252,7 @@ describe('the end of a file', () => {
     expect(await tailOf(text)).toBeUndefined();
   });
 
-  it('is found wherever the record stands among the parts that are read', async () => {
+  it('is found wherever the record is among the parts that are read', async () => {
     for (let bytes = 65_200; bytes <= 65_700; bytes += 7) {
       expect(summaryOf(await tailOf(`${whole}${'\0'.repeat(bytes)}`))).toMatchObject({
         last,

@@ -80,6 +80,20 @@ function create() {
 }
 
 describe('the keys of an issuer', () => {
+  it('are used until `maxStale` after their fetch began, since they may be outdated from then on', async () => {
+    const { set, settle, at, find, holdLoads, state } = create();
+    const release = holdLoads();
+    set.refresh();
+    at(1_000_000);
+    release();
+    await settle();
+    state.failing = true;
+    at(3_600_000);
+    expect(await find('first')).toBe('found');
+    at(3_600_001);
+    expect(await find('first')).toBe('jwt-keys-unavailable');
+  });
+
   it('are refreshed in the background, ten minutes after the last fetch', async () => {
     const { set, state, settle, next, wait, find } = create();
     set.refresh();

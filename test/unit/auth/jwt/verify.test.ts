@@ -4,6 +4,7 @@ import { createLocalJWKSet } from 'jose';
 import { JwtError } from '../../../../src/auth/jwt/jwt-error.ts';
 import { parseToken } from '../../../../src/auth/jwt/parse-token.ts';
 import { createJwtVerifier } from '../../../../src/auth/jwt/verify.ts';
+import { caller } from '../../../../src/config/schema/caller.ts';
 import { configSchema } from '../../../../src/config/schema.ts';
 import { configFor } from '../../../support/config.ts';
 import { jwtConfig } from '../../../support/jwt.ts';
@@ -13,12 +14,13 @@ const issuer = new OidcServer('https://idp.example', [issuerKey('first')], async
 const config = configSchema.parse(configFor('http://127.0.0.1:9', jwtConfig(issuer)));
 const results: string[] = [];
 
-function create() {
+function create(credentials: readonly object[] = [{ jwt: { issuer: 'idp', subject: 'billing' } }]) {
+  const callers = config.callers.map((one) => caller.parse({ ...one, credentials }));
   const [[name, settings] = []] = Object.entries(config.jwtIssuers);
   if (name === undefined || settings === undefined) throw new Error('no issuer');
   const find = createLocalJWKSet({ keys: issuer.keys.map(({ jwk }) => jwk) });
   return createJwtVerifier({
-    callers: config.callers,
+    callers,
     issuers: [{ name, config: settings, keys: { find } }],
     clock: () => Date.now(),
     observer: { tokenVerified: (_, result) => results.push(result), tokenAmbiguous: () => {} },
@@ -42,6 +44,22 @@ describe('the verification of a JWT', () => {
       { numRuns: 1000 },
     );
     expect(results.filter((result) => result === 'accepted')).toHaveLength(1);
+  });
+
+  it('accepts a token that two credentials of one caller match', async () => {
+    const verify = create([
+      { jwt: { issuer: 'idp', subject: 'billing' } },
+      { jwt: { issuer: 'idp', subject: 'bill*' } },
+    ]);
+    expect((await verify(await issuer.sign({}))).caller.name).toBe('billing');
+  });
+
+  it('gives a subject to log and audit trail as one line of plain ASCII', async () => {
+    const verify = create([{ jwt: { issuer: 'idp', subject: 'billing*' } }]);
+    const { credential } = await verify(
+      await issuer.sign({ sub: 'billing\u202e\n\u001b[2J', jti: 'a\u202e' }),
+    );
+    expect(credential).toMatchObject({ subject: 'billing???[2J', tokenId: 'a?' });
   });
 
   it('rejects any text with a JwtError', () => {

@@ -37,6 +37,18 @@ itWhere(process.getuid?.() === 0, 'not root, so no directory can be given to ano
   },
 );
 
+itWhere(process.getuid?.() === 0, 'not root, so no file can be given to another user')(
+  'finds none in the file of another user',
+  () => {
+    mkdirSync(folder.at('countersign-keys-1'));
+    const file = folder.file('countersign-keys-1/demo.json', JSON.stringify(demo));
+    chownSync(file, 65_534, 65_534);
+    expect(findRunningDemo([folder.path])).toBeUndefined();
+    chownSync(file, 0, 0);
+    expect(findRunningDemo([folder.path])).toEqual(demo);
+  },
+);
+
 it('finds none behind a link, which any user can place among temporary files', () => {
   mkdirSync(folder.at('own'));
   folder.file('own/demo.json', JSON.stringify(demo));

@@ -55,7 +55,7 @@ describe('an environment', () => {
     finish();
     recorder.gatewayResponded(response);
     recorder.gatewayResponded({ ...response, status: 403, clockSkew: -2 });
-    recorder.gatewayResponded(response);
+    recorder.gatewayResponded({ ...response, status: 500 });
     const { latency, ...others } = recorder.environment('sandbox') ?? {};
     expect(others).toEqual({ requestsPerSecond: 0.2, rejectedShare: 1 / 3, clockSkew: -2 });
     expect(latency?.p50).toBeCloseTo(0.02, 2);

@@ -154,7 +154,7 @@ it('the timeout of the key lookup is cancelled after the lookup', async () => {
 });
 
 describe('what the key selector learns', () => {
-  afterEach(() => jest.restoreAllMocks());
+  afterEach(() => void jest.restoreAllMocks());
 
   it.each([
     ['because of the clock', new Date(noon - 3_600_000).toUTCString(), 'clock-skew'],
