@@ -52,7 +52,7 @@ const proxy = z.strictObject({
   maxBufferedBytes: wholeNumber(1_048_576, 1_099_511_627_776)
     .prefault(67_108_864)
     .describe(
-      'Maximum bytes of forms and responses in memory. Excess requests get 503 `overloaded`; excess responses are streamed.',
+      'Maximum bytes of forms and responses in memory, of which a caller may hold as much as it leaves free. Excess requests get 503 `overloaded`; excess responses are streamed.',
     ),
   maxParameters: count.prefault(1000).describe('Maximum number of form parameters.'),
   timeouts: listenerTimeouts.prefault({}).describe('Time limits for clients.'),

@@ -1,44 +1,45 @@
 import { ProxyError } from '../errors.ts';
 
-/** Counts requests in flight by environment and by caller, and rejects those above a limit. */
+/** Counts requests by caller and by environment, and rejects those above a limit. */
 export class ConcurrencyLimiter {
-  readonly #environments = new Map<string, number>();
   readonly #callers = new Map<string, number>();
+  readonly #environments = new Map<string, number>();
 
   /**
-   * @param limits maximum number of concurrent requests to the environment, and of the caller
-   * @returns releases the slots; to be called once
-   * @throws ProxyError `overloaded`; `caller-limit`
+   * A slot of the caller: from before its form is read, since a slow form uses memory, too.
+   *
+   * @returns releases the slot; to be called once
+   * @throws ProxyError `caller-limit`
    */
-  acquire(
-    { environment, caller }: { environment: string; caller: string },
-    limits: { environment: number; caller: number },
-  ): () => void {
-    const ofEnvironment = this.#environments.get(environment) ?? 0;
-    const ofCaller = this.#callers.get(caller) ?? 0;
-    // First: a caller above its own limit has to change something, whatever the others do.
-    if (ofCaller >= limits.caller) {
-      const detail = `The limit of ${limits.caller} concurrent requests of this caller is reached. Retry later.`;
-      throw new ProxyError('caller-limit', detail, { retryAfter: 1 });
-    }
-    if (ofEnvironment >= limits.environment) {
-      const detail = `The limit of ${limits.environment} concurrent requests to this environment is reached.`;
-      throw new ProxyError('overloaded', detail, { retryAfter: 1 });
-    }
-    this.#environments.set(environment, ofEnvironment + 1);
-    this.#callers.set(caller, ofCaller + 1);
-    return () => {
-      release(this.#environments, environment);
-      release(this.#callers, caller);
-    };
+  acquireForCaller(name: string, limit = Number.POSITIVE_INFINITY): () => void {
+    if (inUse(this.#callers, name) < limit) return take(this.#callers, name);
+    const detail = `The limit of ${limit} concurrent requests of this caller is reached. Retry later.`;
+    throw new ProxyError('caller-limit', detail, { retryAfter: 1 });
+  }
+
+  /**
+   * A slot of the environment: only for a request that is about to be sent.
+   *
+   * @returns releases the slot; to be called once
+   * @throws ProxyError `overloaded`
+   */
+  acquireForEnvironment(name: string, limit: number): () => void {
+    if (this.inFlight(name) < limit) return take(this.#environments, name);
+    const detail = `The limit of ${limit} concurrent requests to this environment is reached.`;
+    throw new ProxyError('overloaded', detail, { retryAfter: 1 });
   }
 
   /** Requests to the environment in flight. */
   inFlight(environment: string): number {
-    return this.#environments.get(environment) ?? 0;
+    return inUse(this.#environments, environment);
   }
 }
 
-function release(inFlight: Map<string, number>, name: string): void {
-  inFlight.set(name, (inFlight.get(name) ?? 1) - 1);
+function inUse(slots: Map<string, number>, name: string): number {
+  return slots.get(name) ?? 0;
+}
+
+function take(slots: Map<string, number>, name: string): () => void {
+  slots.set(name, inUse(slots, name) + 1);
+  return () => void slots.set(name, inUse(slots, name) - 1);
 }

@@ -84,7 +84,7 @@ export function createHandler(
       }
     } finally {
       abortIfUnread(response, options.responseReadTimeout);
-      afterClose(response, () => work.memory.release());
+      afterClose(response, () => work.memory?.release());
       const context = contextOf(work, result, options.monotonic());
       options.log.requestFinished(context);
       options.metrics.requestFinished(context);
@@ -105,10 +105,11 @@ interface Work {
   deniedLogin?: string;
   rejected?: RequestContext['rejected'];
   readonly upstream: UpstreamRecord;
-  readonly memory: MemoryReservation;
+  /** Absent until the caller is known, who holds it. */
+  memory?: MemoryReservation;
 }
 
-function createWork(request: Request, { newRequestId, monotonic, memory, redactor }: HandlerOptions): Work {
+function createWork(request: Request, { newRequestId, monotonic, redactor }: HandlerOptions): Work {
   const callerRequestId = parseCallerRequestId(request.get('x-request-id'));
   const trace = parseTraceparent(request.get('traceparent'));
   return {
@@ -122,7 +123,6 @@ function createWork(request: Request, { newRequestId, monotonic, memory, redacto
     },
     facts: {},
     upstream: createUpstreamRecord(),
-    memory: memory.reservation(),
   };
 }
 
@@ -154,7 +154,7 @@ async function processRequest(
   work: Work,
   options: HandlerOptions,
 ): Promise<{ gatewayResponse: GatewayResponse; destination: Destination }> {
-  const { facts, upstream, memory } = work;
+  const { facts } = work;
   validateRequestHead(request);
   const { caller, credential } = await options.authenticate(presentedCredentials(request, options.clock()));
   facts.caller = caller.name;
@@ -164,23 +164,41 @@ async function processRequest(
   facts.environment = destination.environment;
   facts.operation = destination.operation.name;
   facts.readOnly = destination.operation.readOnly;
+  // Held until the gateway has responded, even if the client disconnects.
+  const release = options.limiter.acquireForCaller(caller.name, caller.maxInFlight);
+  try {
+    const gatewayResponse = await processForm({ request, response, caller, destination }, work, options);
+    return { gatewayResponse, destination };
+  } finally {
+    release();
+  }
+}
+
+interface RoutedRequest {
+  readonly request: Request;
+  readonly response: Response;
+  readonly caller: CallerConfig;
+  readonly destination: Destination;
+}
+
+/** The steps for which the caller has a slot. */
+async function processForm(
+  { request, response, caller, destination }: RoutedRequest,
+  work: Work,
+  options: HandlerOptions,
+): Promise<GatewayResponse> {
+  const { facts, upstream, identity } = work;
+  const { environment, operation } = destination;
+  const memory = options.memory.reservation(caller.name);
+  work.memory = memory;
   const form = await options.readForm(request, response, memory);
   const login = resolveLogin(destination, form, request.get('countersign-login'));
-  authorize(
-    caller,
-    { environment: destination.environment, operation: destination.operation.name, login },
-    work,
-    options,
-  );
+  authorize(caller, { environment, operation: operation.name, login }, work, options);
   facts.login = options.redactor.text(login);
   options.decisions?.requestRouted(facts);
-  validateParameters(destination.operation, form);
-  const gatewayResponse = await sendWithinLimits(
-    { origin: { ...facts, id: work.identity.id }, record: upstream, destination, login, form, memory },
-    caller,
-    options,
-  );
-  return { gatewayResponse, destination };
+  validateParameters(operation, form);
+  const origin = { ...facts, id: identity.id };
+  return sendWithinLimit({ origin, record: upstream, destination, login, form, memory }, options);
 }
 
 /**
@@ -214,17 +232,13 @@ function authorize(
   }
 }
 
-/** Holds slots of the environment and the caller until the gateway has responded, even if the client disconnects. */
-async function sendWithinLimits(
+/** Holds a slot of the environment until the gateway has responded. */
+async function sendWithinLimit(
   request: ValidatedRequest,
-  { name: caller, maxInFlight = Number.POSITIVE_INFINITY }: CallerConfig,
   { limiter, metrics, forwarder }: HandlerOptions,
 ): Promise<GatewayResponse> {
   const { environment, settings } = request.destination;
-  const release = limiter.acquire(
-    { environment, caller },
-    { environment: settings.maxInFlight, caller: maxInFlight },
-  );
+  const release = limiter.acquireForEnvironment(environment, settings.maxInFlight);
   metrics.upstreamStarted(environment);
   try {
     return await forwarder.send(request);

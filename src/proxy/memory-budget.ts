@@ -1,32 +1,41 @@
-/** Bounds the bytes of requests and responses in memory, so that the process stays within its memory limit. */
+/**
+ * Bounds the bytes of forms and responses in memory, so that the process stays within its memory limit.
+ *
+ * A holder, which is a caller, may hold as much as it leaves free. So one alone gets half of the budget, two get a
+ * third each, and whatever the others do, the next caller finds some.
+ */
 export class MemoryBudget {
   /** Bytes. May be lowered; what is already reserved stays reserved until it is released. */
   limit: number;
   #reserved = 0;
+  readonly #held = new Map<string, number>();
 
   /** @param limit bytes */
   constructor(limit: number) {
     this.limit = limit;
   }
 
-  reservation(): MemoryReservation {
-    return new MemoryReservation((bytes) => this.#change(bytes));
+  reservation(holder: string): MemoryReservation {
+    return new MemoryReservation((bytes) => this.#change(holder, bytes));
   }
 
-  #change(bytes: number): boolean {
+  #change(holder: string, bytes: number): boolean {
+    const held = (this.#held.get(holder) ?? 0) + bytes;
+    const reserved = this.#reserved + bytes;
     // A release always succeeds, even while more than a lowered limit is reserved.
-    if (bytes > 0 && bytes > this.limit - this.#reserved) return false;
-    this.#reserved += bytes;
+    if (bytes > 0 && held > this.limit - reserved) return false;
+    this.#held.set(holder, held);
+    this.#reserved = reserved;
     return true;
   }
 }
 
 /** For commands, which send one request at a time. */
-export function unlimitedMemory(): MemoryBudget {
-  return new MemoryBudget(Number.POSITIVE_INFINITY);
+export function unlimitedMemory(): MemoryReservation {
+  return new MemoryBudget(Number.POSITIVE_INFINITY).reservation('');
 }
 
-/** The bytes of one request, from its first byte until its response is written. */
+/** The bytes of one request, from the first byte of its form until its response is written. */
 export class MemoryReservation {
   readonly #change: (bytes: number) => boolean;
   #reserved = 0;
@@ -36,7 +45,7 @@ export class MemoryReservation {
     this.#change = change;
   }
 
-  /** @returns `false` if the budget has not enough bytes left; nothing is reserved then */
+  /** @returns `false` if the budget has not enough bytes left for this holder; nothing is reserved then */
   reserve(bytes: number): boolean {
     if (!this.#change(bytes)) return false;
     this.#reserved += bytes;

@@ -7,7 +7,6 @@ import { createAdminServer } from '../observability/admin-listener.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { Prometheus } from '../observability/prometheus.ts';
 import { ConnectionTracker } from '../proxy/inbound/connection-tracker.ts';
-import { MemoryBudget } from '../proxy/memory-budget.ts';
 import { shareTurn } from '../util/share-turn.ts';
 import { createStatus, type StatusSources } from './status.ts';
 
@@ -18,8 +17,6 @@ export interface AdminOptions extends StatusSources {
 
 /** Milliseconds between two lines about wrong tokens, so that guesses do not fill the log. */
 const repeatAfter = 60_000;
-/** Maximum buffered bytes on the admin port; a scrape or a probe takes a few hundred. */
-const adminMemory = 1_048_576;
 
 /** The server of the admin port. Does not listen yet. @param started what the process was started with */
 export function createAdmin(started: Config['admin'], options: AdminOptions): Server {
@@ -42,7 +39,7 @@ export function createAdmin(started: Config['admin'], options: AdminOptions): Se
     allowedHosts: started.allowedHosts,
   });
   // One request per connection at a time, as on the proxy port.
-  new ConnectionTracker(new MemoryBudget(adminMemory)).serve(server, app);
+  new ConnectionTracker().serve(server, app);
   return server;
 }
 

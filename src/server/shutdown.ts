@@ -28,7 +28,7 @@ export async function shutDown(parts: ShutdownParts, skipDelay: Promise<unknown>
   await within(timeouts.shutdownDelay, skipDelay);
   stopListening(server);
   await within(idleGrace, connections.closed());
-  connections.closeAfterReceived();
+  connections.close();
   const finished = await within(timeouts.shutdown, Promise.all([connections.closed(), inflight.idle()]));
   if (!finished) await abortRequests(parts);
   connections.destroyAll();

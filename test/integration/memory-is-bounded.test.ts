@@ -13,7 +13,9 @@ const starts = harness();
 const perFormByte = 6;
 /** A form of 64 KiB that consists of percent escapes. */
 const largeForm = `client_orderid=${'%2B'.repeat(21_800)}`;
-const smallest = { proxy: { port: 0, maxBufferedBytes: 1_048_576 } };
+/** What one caller may hold, who is alone: half of the budget. */
+const share = 1_048_576;
+const smallest = { proxy: { port: 0, maxBufferedBytes: 2 * share } };
 
 /** Sends forms of these lengths, whose responses are delayed until the end of the test. Status requests get `body`. */
 async function holdForms(edge: Edge, lengths: readonly number[], body = ''): Promise<void> {
@@ -87,7 +89,7 @@ describe('the memory for requests and responses', () => {
   it('counts a response twice: as received, and concatenated', async () => {
     const edge = await starts.edge({ config: smallest });
     const left = 240_000;
-    const used = Math.floor((smallest.proxy.maxBufferedBytes - left) / perFormByte / 3);
+    const used = Math.floor((share - left) / perFormByte / 3);
     await holdForms(edge, [used, used, used], statusOf(200_000));
     const response = await queryStatusAsJson(edge);
     // A streamed response cannot become JSON.
@@ -96,7 +98,7 @@ describe('the memory for requests and responses', () => {
   });
 
   it('is reserved for a response until its client has read it or disconnected', async () => {
-    const edge = await starts.edge({ config: { proxy: { port: 0, maxBufferedBytes: 2_000_000 } } });
+    const edge = await starts.edge({ config: { proxy: { port: 0, maxBufferedBytes: 4_000_000 } } });
     edge.gateway.respond = (response) => response.end(Buffer.alloc(900_000));
     const slow = (await edge.connect()).pause();
     // The kernel buffers the first ones.
@@ -115,7 +117,7 @@ describe('the memory for requests and responses', () => {
 
   it('is changed by a reload', async () => {
     const edge = await starts.edge({ config: smallest });
-    await edge.reload({ proxy: { port: 0, maxBufferedBytes: 4_194_304 } });
+    await edge.reload({ proxy: { port: 0, maxBufferedBytes: 8_388_608 } });
     // Three times 360 KB: more than there was before.
     await holdForms(edge, [60_000, 60_000, 60_000]);
     await edge.reload(smallest);

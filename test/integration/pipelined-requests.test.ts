@@ -3,7 +3,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { nextIsServed } from '../support/countersign.ts';
 import { paths } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
-import { expectProblem } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
 
 const { balance, transfer } = paths;
@@ -102,15 +101,15 @@ describe('pipelined requests', () => {
     await wait(20);
     release();
     expect((await connection.response()).body.toString()).toBe('paid');
-    expectProblem(await connection.response(), 'caller-gone');
+    expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(1);
   });
 
-  it('are all processed if there are thousands, with only a few in memory', async () => {
+  it('are all processed if there are hundreds, with only a few in memory', async () => {
     const connection = await edge.connect();
     const empty = `POST ${balance} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`;
-    connection.send(empty.repeat(3000));
-    for (let count = 0; count < 3000; count += 1) expect((await connection.response()).status).toBe(200);
+    connection.send(empty.repeat(300));
+    for (let count = 0; count < 300; count += 1) expect((await connection.response()).status).toBe(200);
     connection.close();
   });
 
@@ -125,47 +124,18 @@ describe('pipelined requests', () => {
   });
 });
 
-describe('a head of which only the beginning was read while the response before is pending', () => {
-  /** Longer than what is parsed at a time. */
-  const long = formRequest(transfer, 'client_orderid=2', [`X-Padding: ${'x'.repeat(2_000)}`]);
-  const timeout = 1_000;
-  const proxy = { port: 0, timeouts: { headers: `${timeout}ms` } };
-  /** Milliseconds until Node, which looks once a second, finds that the timeout is over. */
-  const found = timeout + 1_500;
-
-  it.each([
-    ['not begun', 0],
-    // More than is held back.
-    ['begun', 1_048_577],
-  ])('is not too late because of that (response %s)', async (_, size) => {
-    const beginning = 'x'.repeat(size);
-    const slow = await starts.edge({ config: { proxy } });
-    slow.gateway.respond = (response) => {
-      if (beginning !== '') response.write(beginning);
-      slow.gateway.respond = (next) => next.end('paid too');
-      setTimeout(() => response.end('paid'), found);
-    };
-    const connection = await slow.connect();
-    connection.send(formRequest(transfer, 'client_orderid=1') + long);
-    expect(await connection.received(1, timeout / 2)).toBe(size > 0);
-    const first = await connection.response();
-    expect([first.body.toString(), first.headers.connection]).toEqual([`${beginning}paid`, 'keep-alive']);
-    expect((await connection.response()).body.toString()).toBe('paid too');
-    expect(await nextIsServed(connection)).toBe(true);
-  });
-
-  it('is rejected if its rest does not come in time after that', async () => {
-    const slow = await starts.edge({ config: { proxy } });
-    slow.gateway.respond = (response) => void setTimeout(() => response.end('paid'), found);
-    const connection = await slow.connect();
-    connection.send(formRequest(transfer, 'client_orderid=1') + long.slice(0, 1_500));
-    expect((await connection.response()).body.toString()).toBe('paid');
-    const turn = performance.now();
-    expectProblem(await connection.response(), 'request-timeout');
-    expect(performance.now() - turn).toBeGreaterThan(timeout - 50);
-    expect(await connection.ended()).toBe('FIN');
-    expect(slow.gateway.requests).toHaveLength(1);
-  });
+it('half a head whose time ends while the response before is pending ends the connection with that response', async () => {
+  const slow = await starts.edge({ config: { proxy: { port: 0, timeouts: { headers: '1s' } } } });
+  slow.gateway.respond = (response) => void setTimeout(() => response.end('paid'), 2_500);
+  const connection = await slow.connect();
+  connection.send(
+    formRequest(transfer, 'client_orderid=1') + formRequest(transfer, 'client_orderid=2').slice(0, 100),
+  );
+  const response = await connection.response();
+  expect([response.body.toString(), response.headers.connection]).toEqual(['paid', 'close']);
+  connection.send(formRequest(transfer, 'client_orderid=2').slice(100));
+  expect(await connection.ended()).toBe('FIN');
+  expect(slow.gateway.requests).toHaveLength(1);
 });
 
 describe('bytes after a payment that are not HTTP', () => {

@@ -55,7 +55,7 @@ describe('after SIGTERM', () => {
     expect(await process.ended).toBe(0);
   });
 
-  it('every pipelined payment that was received gets its response', async () => {
+  it('a payment in flight gets its response, which ends the connection; nothing pipelined behind it is sent', async () => {
     const { gateway, process } = await run({ shutdownDelay: '300ms' });
     const going = Promise.withResolvers<void>();
     gateway.respond = (response, { body }) => void going.promise.then(() => response.end(body));
@@ -64,14 +64,12 @@ describe('after SIGTERM', () => {
     process.signal('SIGTERM');
     await until(() => process.logLines(stopping).length === 1);
     going.resolve();
-    for (const nth of [1, 2, 3, 4]) {
-      const { status, headers, body } = await connection.response();
-      expect([status, headers.connection]).toEqual([200, nth === 4 ? 'close' : 'keep-alive']);
-      expect(body.toString()).toMatch(new RegExp(`(^|&)client_orderid=${nth}(&|$)`));
-    }
+    const { status, headers, body } = await connection.response();
+    expect([status, headers.connection]).toEqual([200, 'close']);
+    expect(body.toString()).toMatch(/(^|&)client_orderid=1(&|$)/);
     expect(await connection.ended()).toBe('FIN');
     expect(await process.ended).toBe(0);
-    expect(gateway.requests).toHaveLength(4);
+    expect(gateway.requests).toHaveLength(1);
   });
 
   it('a connection that is held open does not keep the process', async () => {

@@ -88,7 +88,7 @@ export class Instance {
       destination: resolve(targets[operation]),
       login: acme.login,
       form,
-      memory: unlimitedMemory().reservation(),
+      memory: unlimitedMemory(),
     };
     try {
       return await this.#kind.run(kindOf(request), async () => (await this.#forwarder.send(request)).status);

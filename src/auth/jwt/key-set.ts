@@ -12,6 +12,8 @@ import { JwtError } from './jwt-error.ts';
 
 /** Milliseconds between refreshes that a token with an unknown key may cause. */
 const forcedRefreshInterval = 30_000;
+/** Tokens that wait for keys at the same time. Their clients are not known yet, and use memory. */
+const maxWaiting = 100;
 /** Milliseconds until the next attempt after a failed one. */
 const retryRange = { initial: 1000, max: 60_000 };
 
@@ -46,6 +48,7 @@ export class KeySet {
   #failing = false;
   #loading: Promise<void> | undefined;
   #forcedAt = Number.NEGATIVE_INFINITY;
+  #waiting = 0;
   #cancelTimer: (() => void) | undefined;
   readonly #stopped = new AbortController();
 
@@ -74,11 +77,12 @@ export class KeySet {
   /**
    * The key for the signature of a token.
    *
-   * @throws JwtError `jwt-key`; `jwt-keys-unavailable` if a fetch of the keys failed and could have brought the key
+   * @throws JwtError `jwt-key`; `jwt-keys-unavailable` if a fetch of the keys failed and could have brought the key, or
+   *   if too many tokens wait for one
    */
   async find(header: JWSHeaderParameters, token: FlattenedJWSInput): Promise<CryptoKey> {
     const lookUp = (): Promise<CryptoKey | undefined> => this.#lookUp(header, token);
-    const key = (await lookUp()) ?? (await this.#afterLoading(lookUp)) ?? (await this.#afterForced(lookUp));
+    const key = (await lookUp()) ?? (await this.#afterWaiting(lookUp));
     if (key !== undefined) return key;
     throw new JwtError(this.#failing || !this.available ? 'jwt-keys-unavailable' : 'jwt-key');
   }
@@ -91,6 +95,16 @@ export class KeySet {
       if (error instanceof errors.JWKSNoMatchingKey) return undefined;
       // More than one key fits, or the key cannot be used.
       throw new JwtError('jwt-key');
+    }
+  }
+
+  async #afterWaiting<T>(lookUp: () => Promise<T>): Promise<T | undefined> {
+    if (this.#waiting >= maxWaiting) throw new JwtError('jwt-keys-unavailable');
+    this.#waiting += 1;
+    try {
+      return (await this.#afterLoading(lookUp)) ?? (await this.#afterForced(lookUp));
+    } finally {
+      this.#waiting -= 1;
     }
   }
 

@@ -51,7 +51,7 @@ export async function probeKey(
   const { connect, request: total } = context.settings.timeouts;
   const request = buildUpstreamRequest(destination.url, signed, context.userAgent);
   try {
-    const memory = unlimitedMemory().reservation();
+    const memory = unlimitedMemory();
     const response = await context.upstream.send(request, {
       dedicatedConnection: true,
       connect,

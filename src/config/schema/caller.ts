@@ -94,7 +94,7 @@ export const caller = z.strictObject({
   maxInFlight: count
     .optional()
     .describe(
-      'Maximum concurrent requests of this caller to the gateways, per instance; excess requests get 429 `caller-limit`. Default: no limit.',
+      'Maximum concurrent requests of this caller, per instance, from before the form is read until the gateway has responded; excess requests get 429 `caller-limit`. Default: no limit.',
     ),
   revokedCertificates,
   credentials: z.array(credential).min(1).describe('How the caller authenticates; any one is sufficient.'),

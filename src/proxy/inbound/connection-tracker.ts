@@ -2,7 +2,6 @@ import type { RequestListener, Server } from 'node:http';
 import { Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { SlotList } from '../../util/slot-list.ts';
-import type { MemoryBudget } from '../memory-budget.ts';
 import { Connection } from './connection.ts';
 
 /** Tracks every client connection of a server, from accept to close. */
@@ -13,13 +12,6 @@ export class ConnectionTracker {
   readonly #bySocket = new WeakMap<Socket, Connection>();
   #draining = false;
 
-  readonly #memory: MemoryBudget;
-
-  /** @param memory bounds what is read ahead */
-  constructor(memory: MemoryBudget) {
-    this.#memory = memory;
-  }
-
   /** @param handle processes a request; called for one request per connection at a time */
   serve(server: Server, handle: RequestListener): void {
     server.on('connection', (socket: Socket) => {
@@ -29,13 +21,13 @@ export class ConnectionTracker {
     server.on(server instanceof HttpsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
       // A client may close its side (FIN) and still read the response, but not before a TLS handshake is complete.
       socket.allowHalfOpen = true;
-      const options = { memory: this.#memory.reservation(), headTimeout: server.headersTimeout };
-      const connection = new Connection(socket, handle, options);
+      const connection = new Connection(socket, handle);
+      if (this.#draining) connection.endWithNextResponse();
       this.#bySocket.set(socket, connection);
       socket.once('close', this.#connections.add(connection));
     });
     const receive: RequestListener = (request, response) =>
-      this.connectionOf(request.socket)?.receive(request, response, this.#draining);
+      this.connectionOf(request.socket)?.receive(request, response);
     server.on('request', receive);
     // Without these listeners Node would respond with "100 Continue" or 417 before the head is validated.
     server.on('checkContinue', receive).on('checkExpectation', receive);
@@ -49,17 +41,12 @@ export class ConnectionTracker {
   /** Requests are still processed, but each connection ends with its next response (`Connection: close`). */
   drain(): void {
     this.#draining = true;
-    for (const connection of this.#connections.values()) connection.announceClose();
-  }
-
-  /** Closes idle connections now, and the others after the response to the last request received. */
-  closeAfterReceived(): void {
-    for (const connection of this.#connections.values()) connection.closeAfterReceived();
+    for (const connection of this.#connections.values()) connection.endWithNextResponse();
   }
 
   /** Closes idle connections now, and the others after the response to their current request. */
-  closeAfterCurrent(): void {
-    for (const connection of this.#connections.values()) connection.closeAfterCurrent();
+  close(): void {
+    for (const connection of this.#connections.values()) connection.close();
   }
 
   /** Resolves when no connection is open. Those in a TLS handshake do not count, since they have no request. */

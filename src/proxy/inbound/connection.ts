@@ -1,19 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { MemoryReservation } from '../memory-budget.ts';
-import { announcesClose } from './abort-response.ts';
-import { failBody } from './fail-body.ts';
-import { type HttpParser, takeOverParser } from './http-parser.ts';
-import { LateHead } from './late-head.ts';
-import { LingeringClose } from './lingering-close.ts';
-import { ReadAhead } from './read-ahead.ts';
+import { announcesClose, onTimeoutUnlessClosed } from './abort-response.ts';
 
-export interface ConnectionOptions {
-  /** Bounds what is read ahead. */
-  readonly memory: MemoryReservation;
-  /** Milliseconds for the head of a request. */
-  readonly headTimeout: number;
-}
+/** Bytes that are parsed at a time. Limits how many tiny requests can be parsed before the first one is processed. */
+const sliceBytes = 512;
+
+/** How long, and how many bytes, unwanted input is still read so that the client receives the response. */
+const linger = { milliseconds: 1_000, bytes: 1_048_576 };
 
 interface Received {
   readonly request: IncomingMessage;
@@ -22,229 +15,161 @@ interface Received {
 
 /**
  * One client connection, which processes one request at a time: bytes after a request are not even parsed before its
- * response is written. So a request after a response with `Connection: close` is never processed (RFC 9112 section
- * 9.6), no response is lost because an earlier one closed the connection, and a client that pipelines thousands of
- * requests gets only its share of time and memory.
+ * response is written. So nothing after a response with `Connection: close` is processed (RFC 9112 section 9.6), and a
+ * client that pipelines thousands of requests gets only its share of time and memory.
  */
 export class Connection {
   readonly #socket: Socket;
-  readonly #parser: HttpParser;
+  readonly #parse: (bytes: Buffer) => void;
   readonly #handle: (request: IncomingMessage, response: ServerResponse) => void;
-  readonly #ahead: ReadAhead;
-  readonly #linger: LingeringClose;
-  readonly #lateHead: LateHead;
-  /** The client has closed its side. Requests received before are still processed. */
-  #ended = false;
-  /** Requests that were parsed ahead, because they were in the same slice as another one. */
-  readonly #queue: Received[] = [];
-  #current: Received | undefined;
-  /** No further requests are accepted. Those already accepted are still processed. */
+  /** The request that is processed, and those of the same slice behind it. */
+  readonly #requests: Received[] = [];
+  /** The connection ends with the response to the current or the next request. */
+  #last = false;
+  /** No further request is processed. */
   #closing = false;
-  /** Input was discarded. */
-  #discarded = false;
-  /** Node's parser has failed, or may already belong to another connection. */
-  #parserGone = false;
-  #paused = false;
+  /** Bytes read and discarded since our side was ended. */
+  #discarded: number | undefined;
 
   /**
-   * @param socket must have an error listener: Node removes its own after CONNECT
+   * @param socket of an HTTP server, with an error listener: Node removes its own after CONNECT
    * @param handle processes a request; called for one request at a time
    */
-  constructor(
-    socket: Socket,
-    handle: (request: IncomingMessage, response: ServerResponse) => void,
-    { memory, headTimeout }: ConnectionOptions,
-  ) {
+  constructor(socket: Socket, handle: (request: IncomingMessage, response: ServerResponse) => void) {
     this.#socket = socket;
     this.#handle = handle;
-    this.#ahead = new ReadAhead(memory);
-    this.#linger = new LingeringClose(socket);
-    this.#lateHead = new LateHead(socket, headTimeout);
-    socket.once('close', () => this.#ahead.discard());
-    this.#parser = takeOverParser(socket, {
-      data: (chunk) => this.#read(chunk),
-      end: () => this.#readEnd(),
-    });
-    // Node resumes the socket when a body is read.
-    socket.on('resume', () => this.#paused && this.#pauseUnlessWanted());
-    // Closing a socket with unread bytes resets it, so the client could lose the response (RFC 9112 section 9.6).
-    const destroySoon = socket.destroySoon.bind(socket);
-    socket.destroySoon = () => (this.#hasUnreadInput() ? this.#lingeringClose() : destroySoon());
+    this.#parse = takeOverInput(socket, (chunk) => this.#read(chunk));
+    // Node calls it after the last response. With unread input it would reset the connection, so that the client could
+    // lose the response (RFC 9112 section 9.6).
+    socket.destroySoon = () => this.#end();
   }
 
-  /** @param draining close the connection after the last request received so far */
-  receive(request: IncomingMessage, response: ServerResponse, draining: boolean): void {
-    if (this.#closing) {
-      this.#discarded = true;
-      return;
-    }
-    this.#lateHead.clear();
-    // Node's parser cannot find the next request after one with an Upgrade header, and does not know that an HTTP/1.0
-    // response without a length ends its connection.
-    if (request.headers.upgrade !== undefined || request.httpVersion === '1.0') this.#closing = true;
-    // The previous response is no longer the last one, unless its head was already sent.
-    const before = this.#last()?.response;
-    if (draining && before?.headersSent === false) before.removeHeader('Connection');
-    const isLast = draining && this.#ahead.isEmpty;
-    if (this.#closing || isLast) response.setHeader('Connection', 'close');
-    if (this.#current !== undefined) this.#queue.push({ request, response });
-    else this.#begin({ request, response });
+  /** A request was parsed, though its body may be incomplete. */
+  receive(request: IncomingMessage, response: ServerResponse): void {
+    if (this.#closing) return;
+    this.#requests.push({ request, response });
+    if (this.#requests.length === 1) this.#begin();
   }
 
-  /** Sets `Connection: close` on the last pending response, if there is one. */
-  announceClose(): void {
-    const response = this.#last()?.response;
-    if (this.#ahead.isEmpty && response?.headersSent === false) response.setHeader('Connection', 'close');
+  /** The connection ends with its next response, or with the current one. */
+  endWithNextResponse(): void {
+    this.#last = true;
+    const response = this.#requests[0]?.response;
+    if (response?.headersSent === false) response.setHeader('Connection', 'close');
   }
 
-  /** Closes the connection after the response to the last request received, or now if none is pending. */
-  closeAfterReceived(): void {
+  /** Ends the connection with the response to its current request, or now if it is idle. */
+  close(): void {
     this.#closing = true;
-    this.#discardUnparsed();
-    if (this.#current === undefined) this.#lingeringClose();
-    else this.announceClose();
-  }
-
-  /** Closes the connection after the response to the current request. Queued requests are not processed. */
-  closeAfterCurrent(): void {
-    this.#queue.length = 0;
-    this.closeAfterReceived();
+    if (this.#requests.length === 0) this.#end();
+    else this.endWithNextResponse();
   }
 
   /**
-   * The next bytes are not valid HTTP, or are a CONNECT request. Responses to earlier requests are written first.
+   * The next bytes are not valid HTTP, are a CONNECT request, or did not arrive in time.
    *
    * @param respond returns the response to write; called only if no other response is pending
    */
   fail(error: Error, respond: () => string): void {
-    if (this.#linger.begun) return;
-    const last = this.#last();
+    if (this.#discarded !== undefined) return;
+    const [current] = this.#requests;
     this.#closing = true;
-    this.#parserGone = true;
-    if (last === undefined) {
+    if (current === undefined) {
       this.#socket.write(respond());
-      this.#lingeringClose();
-    } else if (last === this.#current && !last.request.complete) {
-      failBody(last.request, error);
+      this.#end();
+    } else if (current.request.complete) {
+      this.close();
     } else {
-      if (!last.request.complete) this.#queue.pop();
-      this.closeAfterReceived();
+      failBody(current.request, error);
     }
   }
 
-  /**
-   * Node's time for the request that is being parsed is over. The handler limits that of a queued one's body.
-   *
-   * @param respond as for {@link fail}
-   */
-  timeOut(error: Error, respond: () => string): void {
-    const last = this.#last();
-    const reject = (): void => this.fail(error, respond);
-    if (last === undefined) this.#lateHead.rejectInTime(reject);
-    else if (last.request.complete) this.#lateHead.waitForTurn(reject);
-    else if (last === this.#current) reject();
-  }
-
-  #begin(received: Received): void {
-    const { request, response } = received;
-    this.#current = received;
-    response.once('close', () => this.#next());
+  #begin(): void {
+    const [current] = this.#requests;
+    if (current === undefined) return;
+    const { request, response } = current;
+    // Node's parser cannot find the next request after one with an Upgrade header, and does not know that an HTTP/1.0
+    // response without a length ends its connection.
+    this.#closing ||= request.headers.upgrade !== undefined || request.httpVersion === '1.0';
+    if (this.#closing || this.#last) response.setHeader('Connection', 'close');
+    response.once('close', () => this.#finished(response));
     this.#handle(request, response);
   }
 
-  #next(): void {
-    const isLast = this.#current !== undefined && announcesClose(this.#current.response);
-    this.#current = undefined;
+  #finished(response: ServerResponse): void {
+    this.#requests.shift();
     if (this.#socket.destroyed) return;
-    if (isLast) {
-      // Node ends the socket.
-      this.#closing = true;
-      this.#queue.length = 0;
+    if (this.#closing || announcesClose(response)) {
+      this.#requests.length = 0;
+      this.#end();
       return;
     }
-    const next = this.#queue.shift();
-    if (next !== undefined) this.#beginQueued(next);
-    else if (this.#closing) this.#lingeringClose();
-    else this.#parseNext();
-  }
-
-  #parseNext(): void {
-    this.#parse();
-    if (this.#current === undefined) this.#lateHead.beginTurn();
-  }
-
-  /** The rest of its body, or the end of the connection, may have arrived meanwhile. */
-  #beginQueued(received: Received): void {
-    this.#begin(received);
-    if (!received.request.complete) this.#parse();
-  }
-
-  #last(): Received | undefined {
-    return this.#queue.at(-1) ?? this.#current;
+    this.#begin();
+    if (this.#socket.isPaused() && this.#wantsBytes()) this.#socket.resume();
   }
 
   #read(chunk: Buffer): void {
-    if (this.#linger.begun) {
-      this.#linger.discard(chunk);
-      return;
+    let rest = chunk;
+    while (rest.length > 0 && this.#wantsBytes()) {
+      const slice = rest.subarray(0, sliceBytes);
+      rest = rest.subarray(sliceBytes);
+      this.#parse(slice);
     }
-    const isAhead = !this.#wantsBytes();
-    this.#ahead.add(chunk);
-    this.#parse();
-    // A client that sends nothing ahead is never paused: that would cost two system calls per request.
-    if (isAhead || !this.#ahead.isEmpty) this.#pauseUnlessWanted();
-  }
-
-  #readEnd(): void {
-    this.#ended = true;
-    if (this.#linger.begun) this.#socket.destroy();
-    else this.#parse();
-  }
-
-  /** Parses bytes that were read, up to the end of a request. */
-  #parse(): void {
-    while (this.#wantsBytes()) {
-      const slice = this.#ahead.take();
-      if (slice === undefined) break;
-      this.#parser.parse(slice);
+    if (rest.length === 0) return;
+    if (this.#discarded === undefined) {
+      // For later. Node may resume the socket before.
+      this.#socket.pause();
+      this.#socket.unshift(rest);
+    } else {
+      this.#discarded += rest.length;
+      if (this.#discarded > linger.bytes) this.#socket.destroy();
     }
-    if (this.#closing) this.#discardUnparsed();
-    else if (!this.#ahead.reserve()) this.closeAfterReceived();
-    if (this.#ended && this.#ahead.isEmpty && this.#wantsBytes()) {
-      this.#parserGone = true;
-      this.#parser.finish();
-    }
-    if (this.#paused && this.#wantsBytes()) {
-      this.#paused = false;
-      this.#socket.resume();
-    }
-  }
-
-  #discardUnparsed(): void {
-    this.#discarded ||= !this.#ahead.isEmpty;
-    this.#ahead.discard();
   }
 
   /** Either the current request is incomplete, or no response is pending and the next request may come. */
   #wantsBytes(): boolean {
-    if (this.#parserGone || this.#socket.destroyed || this.#queue.length > 0) return false;
-    return this.#current === undefined ? !this.#closing : !this.#current.request.complete;
+    if (this.#socket.destroyed || this.#requests.length > 1) return false;
+    const [current] = this.#requests;
+    return current === undefined ? !this.#closing : !current.request.complete;
   }
 
-  #pauseUnlessWanted(): void {
-    if (this.#linger.begun || this.#wantsBytes() || this.#socket.isPaused()) return;
-    this.#paused = true;
-    this.#socket.pause();
-  }
-
-  #hasUnreadInput(): boolean {
-    return this.#discarded || !this.#ahead.isEmpty || this.#queue.length > 0;
-  }
-
-  #lingeringClose(): void {
-    if (this.#linger.begun) return;
+  /** Ends our side, and reads what the client still sends. */
+  #end(): void {
+    if (this.#discarded !== undefined) return;
+    this.#discarded = 0;
     this.#closing = true;
-    this.#discardUnparsed();
-    this.#linger.begin();
+    // If the client has closed its side too, Node destroys the socket.
+    onTimeoutUnlessClosed(this.#socket, linger.milliseconds, () => void this.#socket.destroy());
+    this.#socket.end();
+    this.#socket.resume();
   }
+}
+
+/**
+ * Takes over a socket's input from Node's HTTP parser. By itself the parser handles everything that one read returned,
+ * which can be thousands of pipelined requests.
+ *
+ * @param socket that an HTTP server has just started to read from
+ * @returns gives bytes to the parser
+ * @throws TypeError if no HTTP server reads from the socket
+ */
+function takeOverInput(socket: Socket, read: (chunk: Buffer) => void): (bytes: Buffer) => void {
+  const parse: unknown = socket.listeners('data').at(-1);
+  if (!isListener(parse)) throw new TypeError('no HTTP server reads this socket');
+  // In this order, because a socket without a data listener stops flowing.
+  socket.on('data', read).off('data', parse);
+  return parse;
+}
+
+/** It needs no `this`. */
+function isListener(value: unknown): value is (...values: unknown[]) => void {
+  return typeof value === 'function';
+}
+
+/** Reports an error of a body to its reader, which may begin only after the caller is authenticated. */
+function failBody(request: IncomingMessage, error: Error): void {
+  setImmediate(() => {
+    if (request.listenerCount('error') > 0) request.emit('error', error);
+    else request.once('newListener', () => failBody(request, error));
+  });
 }

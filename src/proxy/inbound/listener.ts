@@ -4,7 +4,6 @@ import type { Socket } from 'node:net';
 import type { Config } from '../../config/schema.ts';
 import type { Logger } from '../../observability/logger.ts';
 import { isParserError } from '../../util/error-code.ts';
-import type { MemoryBudget } from '../memory-budget.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
 import { handshakeFailure, rememberPeer } from './handshake-failure.ts';
 import {
@@ -24,8 +23,6 @@ export interface ListenerTls {
 
 export interface ListenerOptions extends ParseErrorOptions {
   readonly handle: RequestListener;
-  /** Bounds what is read ahead. */
-  readonly memory: MemoryBudget;
   readonly tls: ListenerTls | undefined;
   /** Called when a connection beyond `maxConnections` was closed. */
   readonly connectionRejected: () => void;
@@ -65,7 +62,7 @@ export function createListener(config: Config['proxy'], options: ListenerOptions
   server.maxHeadersCount = 0;
   // Missing in Node's types: send the response even after the client's FIN.
   Object.assign(server, { httpAllowHalfOpen: true });
-  const connections = new ConnectionTracker(options.memory);
+  const connections = new ConnectionTracker();
   connections.serve(server, (request, response) => {
     // RFC 9112 section 3.2: only the origin form is a valid target here; Express would respond to some others itself.
     if (!request.url?.startsWith('/')) request.url = '/';
@@ -96,7 +93,7 @@ function tlsReloader(
     server.setSecureContext(tlsOptions(tls));
     if (tls.clientCa === clientCa) return;
     clientCa = tls.clientCa;
-    connections.closeAfterCurrent();
+    connections.close();
   };
 }
 
@@ -110,8 +107,8 @@ function rejectUnparsed(server: Server, connections: ConnectionTracker, options:
     if (failure !== undefined) options.log.handshakeFailed(failure);
     const connection = socket.writable ? connections.connectionOf(socket) : undefined;
     const respond = (): string => parseErrorResponse(errorForParseFailure(error), options);
-    if (connection !== undefined && isParserError(error)) connection.fail(error, respond);
-    else if (connection !== undefined && isRequestTimeout(error)) connection.timeOut(error, respond);
+    if (connection !== undefined && (isParserError(error) || isRequestTimeout(error)))
+      connection.fail(error, respond);
     // The connection was reset or its TLS handshake failed, so no response can be sent.
     else socket.destroy();
   });

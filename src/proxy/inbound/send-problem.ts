@@ -3,7 +3,6 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { errorTable, type ProxyError } from '../../errors.ts';
 import type { RequestIdentity, ResponseResult } from '../../request-context.ts';
 import { abortResponse } from './abort-response.ts';
-import { linger } from './lingering-close.ts';
 
 /** Statuses of requests that were not meant for this proxy. The connection ends with the response. */
 const closingStatuses: ReadonlySet<number> = new Set([400, 401, 405]);
@@ -34,8 +33,7 @@ export function problemDetails(
 }
 
 /**
- * Responds with an error. An unread body is drained for a moment, then the connection is closed. If a response has
- * begun, it is aborted.
+ * Responds with an error. With an unread body, the connection ends. If a response has begun, it is aborted.
  *
  * @returns `undefined` if a response was already complete; it stays as it is
  */
@@ -61,20 +59,6 @@ export async function sendProblem(
   const unread = !request.readableEnded && !request.complete;
   if (unread || closingStatuses.has(status)) response.setHeader('Connection', 'close');
   response.writeHead(status, headers);
-  response.write(body);
-  if (unread && !request.socket.readableEnded) await drainBody(request);
-  response.end();
+  response.end(body);
   return { status, reason, outcome };
-}
-
-function drainBody(request: IncomingMessage): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, linger.milliseconds);
-  let size = 0;
-  request.on('data', (chunk: Buffer) => {
-    size += chunk.length;
-    if (size > linger.bytes) resolve();
-  });
-  request.once('close', resolve).once('end', resolve).resume();
-  return promise.finally(() => clearTimeout(timer));
 }

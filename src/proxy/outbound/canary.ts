@@ -138,6 +138,6 @@ function canaryRequest(
     destination: { ...destination, settings: { ...settings, timeouts } },
     login,
     form,
-    memory: unlimitedMemory().reservation(),
+    memory: unlimitedMemory(),
   };
 }

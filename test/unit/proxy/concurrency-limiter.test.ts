@@ -11,64 +11,47 @@ function errorOf(act: () => unknown): ProxyError {
   throw new Error('expected a ProxyError');
 }
 
-const acquire = (limiter: ConcurrencyLimiter, environment: string, limit: number): (() => void) =>
-  limiter.acquire({ environment, caller: 'billing' }, { environment: limit, caller: 100 });
-
 describe('the concurrency limiter', () => {
-  it('rejects a request above the limit, until a slot is released', () => {
+  it('rejects a request to an environment above the limit, until a slot is released', () => {
     const limiter = new ConcurrencyLimiter();
     expect(limiter.inFlight('sandbox')).toBe(0);
-    const release = acquire(limiter, 'sandbox', 2);
-    acquire(limiter, 'sandbox', 2);
+    const release = limiter.acquireForEnvironment('sandbox', 2);
+    limiter.acquireForEnvironment('sandbox', 2);
     expect(limiter.inFlight('sandbox')).toBe(2);
-    const error = errorOf(() => acquire(limiter, 'sandbox', 2));
+    const error = errorOf(() => limiter.acquireForEnvironment('sandbox', 2));
     expect(error).toMatchObject({ reason: 'overloaded', status: 503, outcome: 'not-sent' });
     expect(error.headers).toEqual({ 'Retry-After': '1' });
     release();
     expect(limiter.inFlight('sandbox')).toBe(1);
-    expect(() => acquire(limiter, 'sandbox', 2)).not.toThrow();
+    expect(() => limiter.acquireForEnvironment('sandbox', 2)).not.toThrow();
   });
 
   it('counts each environment separately', () => {
     const limiter = new ConcurrencyLimiter();
-    acquire(limiter, 'sandbox', 1);
-    expect(() => acquire(limiter, 'production', 1)).not.toThrow();
+    limiter.acquireForEnvironment('sandbox', 1);
+    expect(() => limiter.acquireForEnvironment('production', 1)).not.toThrow();
   });
 
   it('applies a limit that was lowered by a reload: no request is accepted until enough slots are released', () => {
     const limiter = new ConcurrencyLimiter();
-    const releases = [1, 2, 3].map(() => acquire(limiter, 'sandbox', 3));
-    expect(errorOf(() => acquire(limiter, 'sandbox', 2)).reason).toBe('overloaded');
+    const releases = [1, 2, 3].map(() => limiter.acquireForEnvironment('sandbox', 3));
+    expect(errorOf(() => limiter.acquireForEnvironment('sandbox', 2)).reason).toBe('overloaded');
     releases[0]?.();
-    expect(errorOf(() => acquire(limiter, 'sandbox', 2)).reason).toBe('overloaded');
+    expect(errorOf(() => limiter.acquireForEnvironment('sandbox', 2)).reason).toBe('overloaded');
     releases[1]?.();
-    expect(() => acquire(limiter, 'sandbox', 2)).not.toThrow();
+    expect(() => limiter.acquireForEnvironment('sandbox', 2)).not.toThrow();
   });
 
-  it('rejects a caller above its limit in all environments together, and no other caller', () => {
+  it('rejects a caller above its limit, and no other caller, nor one without a limit', () => {
     const limiter = new ConcurrencyLimiter();
-    const by = (caller: string, environment = 'sandbox'): (() => void) =>
-      limiter.acquire({ environment, caller }, { environment: 100, caller: 2 });
-    const release = by('billing');
-    by('billing', 'production');
-    const error = errorOf(() => by('billing'));
+    const release = limiter.acquireForCaller('billing', 2);
+    limiter.acquireForCaller('billing', 2);
+    const error = errorOf(() => limiter.acquireForCaller('billing', 2));
     expect(error).toMatchObject({ reason: 'caller-limit', status: 429, outcome: 'not-sent' });
     expect(error.headers).toEqual({ 'Retry-After': '1' });
-    expect(() => by('reports')).not.toThrow();
+    expect(() => limiter.acquireForCaller('reports', 2)).not.toThrow();
+    expect(() => limiter.acquireForCaller('billing')).not.toThrow();
     release();
-    expect(() => by('billing')).not.toThrow();
-    expect(() => by('billing')).toThrow();
-  });
-
-  it('takes no slot of a limit when the other one rejects', () => {
-    const limiter = new ConcurrencyLimiter();
-    const request = { environment: 'sandbox', caller: 'billing' };
-    const release = limiter.acquire(request, { environment: 1, caller: 2 });
-    expect(errorOf(() => limiter.acquire(request, { environment: 1, caller: 2 })).reason).toBe('overloaded');
-    expect(errorOf(() => limiter.acquire(request, { environment: 2, caller: 1 })).reason).toBe(
-      'caller-limit',
-    );
-    release();
-    expect(() => limiter.acquire(request, { environment: 1, caller: 1 })).not.toThrow();
+    expect(errorOf(() => limiter.acquireForCaller('billing', 2)).reason).toBe('caller-limit');
   });
 });

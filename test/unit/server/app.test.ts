@@ -8,7 +8,7 @@ import { LoginRedactor } from '../../../src/observability/login-redactor.ts';
 import { createPrometheus } from '../../../src/observability/prometheus.ts';
 import { ConcurrencyLimiter } from '../../../src/proxy/concurrency-limiter.ts';
 import { InflightRequests } from '../../../src/proxy/inflight-requests.ts';
-import { unlimitedMemory } from '../../../src/proxy/memory-budget.ts';
+import { MemoryBudget } from '../../../src/proxy/memory-budget.ts';
 import type { UpstreamClient } from '../../../src/proxy/outbound/upstream-client.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
 import { createApp } from '../../../src/server/app.ts';
@@ -41,7 +41,7 @@ beforeEach(async () => {
     keySelector: new KeySelector({ keys, metrics, clock: Date.now, monotonic, wait, rotationGracePeriod: 0 }),
     upstreams: new Map([['sandbox', { send: (...sent) => forward(...sent), drain: () => {} }]]),
     limiter: new ConcurrencyLimiter(),
-    memory: unlimitedMemory(),
+    memory: new MemoryBudget(1_000_000),
     inflight: new InflightRequests(),
     metrics,
     isKnownLogin: () => false,

@@ -4,14 +4,13 @@ import type { Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ConnectionTracker } from '../../../../src/proxy/inbound/connection-tracker.ts';
-import { unlimitedMemory } from '../../../../src/proxy/memory-budget.ts';
 import { RawConnection } from '../../../support/raw-http.ts';
 
 let server: Server;
 let tracker: ConnectionTracker;
 beforeEach(async () => {
   server = createServer();
-  tracker = new ConnectionTracker(unlimitedMemory());
+  tracker = new ConnectionTracker();
   tracker.serve(server, (_request, response) => response.end('OK'));
   await once(server.listen(0, '127.0.0.1'), 'listening');
 });

@@ -15,7 +15,11 @@ afterEach(() => void jest.useRealTimers());
 
 /** Reads a body in these chunks; `null` is its end. */
 function read(chunks: readonly (string | null)[], memory = 1_000_000) {
-  const reading = readForm(request, new ServerResponse(request), new MemoryBudget(memory).reservation());
+  const reading = readForm(
+    request,
+    new ServerResponse(request),
+    new MemoryBudget(2 * memory).reservation('billing'),
+  );
   for (const chunk of chunks) request.push(chunk);
   return reading;
 }

@@ -21,7 +21,7 @@ const payment: ValidatedRequest = {
   destination: createRoutes(config).resolve('/sandbox/gw/api/v2/pan-eligibility/send/1234'),
   login: acme.login,
   form: [],
-  memory: unlimitedMemory().reservation(),
+  memory: unlimitedMemory(),
 };
 
 let now: number;

@@ -92,7 +92,7 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
     userAgent: 'countersign/test',
   });
   const record = createUpstreamRecord();
-  const memory = unlimitedMemory().reservation();
+  const memory = unlimitedMemory();
   const destination = createRoutes(configFor(environment)).resolve(target);
   const sending = forwarder.send({
     origin: { id: 'request-1' },

@@ -17,7 +17,7 @@ const signed: SignedHttpRequest = {
 };
 
 function create(): UpstreamRequest {
-  const memory = unlimitedMemory().reservation();
+  const memory = unlimitedMemory();
   const upstream = new UpstreamRequest(signed, { connect: 10_000, total: 10_000, memory });
   // Its timers would keep the process alive.
   upstream.response.catch(() => {});
