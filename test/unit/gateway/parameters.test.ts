@@ -171,7 +171,7 @@ describe('a parameter that could not', () => {
     },
   );
 
-  it('is distinguished apart in linear time: combining marks are not normalized as a whole', () => {
+  it('is compared in linear time: combining marks are not normalized as a whole', () => {
     const name = '\u0301\u0323\u0345\u0327'.repeat(8_192);
     const began = process.cpuUsage();
     expect(reasonFor(name)).toBe('accepted');

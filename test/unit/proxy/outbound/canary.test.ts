@@ -123,12 +123,12 @@ it.each([
   expect(results).toEqual([result]);
 });
 
-it('a defect in one canary fails its payment only, not the ones after it', async () => {
+it('an internal error in one canary fails its payment only, not the ones after it', async () => {
   const first = startPayment();
   await settle();
-  sent[0]?.reject(new TypeError('defect'));
+  sent[0]?.reject(new TypeError('internal'));
   await settle();
-  expect(first).toEqual({ ready: false, error: new TypeError('defect') });
+  expect(first).toEqual({ ready: false, error: new TypeError('internal') });
   now += 10_000;
   const second = startPayment();
   await settle();
