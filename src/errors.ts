@@ -37,6 +37,8 @@ export const errorTable = {
   'caller-unknown': row(401, 'not-sent', 'Unknown or invalid credentials', 'http_request_denied'),
   'caller-limit': row(429, 'not-sent', 'Too many requests of this caller', 'connection_limit_reached'),
   'not-allowed': row(403, 'not-sent', 'Not authorized', 'http_request_denied'),
+  'web-page': row(403, 'not-sent', 'Requests of web pages are rejected', 'http_request_denied'),
+  'unknown-host': row(421, 'not-sent', 'Unknown host name', 'http_request_denied'),
   'unknown-route': row(404, 'not-sent', 'Unknown environment or operation', 'destination_not_found'),
   'issuer-unavailable': row(
     503,

@@ -63,6 +63,12 @@ const proxy = z.strictObject({
       'Accept bearer tokens and JWTs without TLS on a non-loopback address, for a service mesh or a proxy that terminates TLS.',
     ),
   allowAnonymous: z.boolean().default(false).describe('Allow anonymous callers on a non-loopback address.'),
+  allowedHosts: z
+    .array(hostName)
+    .default([])
+    .describe(
+      'Host names, besides IP addresses and localhost, that requests of anonymous callers may have in the Host header; others get 421 `unknown-host`.',
+    ),
 });
 
 const admin = z.strictObject({

@@ -26,6 +26,7 @@ import { abortIfUnread, afterClose } from './inbound/abort-response.ts';
 import { parseCallerRequestId } from './inbound/caller-request-id.ts';
 import { clientDetails, presentedCredentials } from './inbound/client-details.ts';
 import type { ReadForm } from './inbound/read-form.ts';
+import { rejectWebPage } from './inbound/reject-web-page.ts';
 import { sendProblem } from './inbound/send-problem.ts';
 import { sendResponse } from './inbound/send-response.ts';
 import { parseTraceparent } from './inbound/trace-context.ts';
@@ -51,6 +52,8 @@ export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock 
   /** At log level `debug` only. */
   readonly decisions?: DecisionLog;
   readonly metrics: MetricsObserver;
+  /** Host names, besides IP addresses and `localhost`, for requests of anonymous callers. */
+  readonly allowedHosts: readonly string[];
   /** Milliseconds that the client has to read the response. */
   readonly responseReadTimeout: number;
   readonly newRequestId: () => string;
@@ -95,7 +98,13 @@ export function createHandler(
 }
 
 /** Errors whose log line says which client it was. */
-const tracedReasons: ReadonlySet<Reason> = new Set(['caller-unknown', 'issuer-unavailable', 'not-allowed']);
+const tracedReasons: ReadonlySet<Reason> = new Set([
+  'caller-unknown',
+  'issuer-unavailable',
+  'not-allowed',
+  'web-page',
+  'unknown-host',
+]);
 
 /** The state of one request while it is handled. */
 interface Work {
@@ -160,6 +169,7 @@ async function processRequest(
   facts.caller = caller.name;
   facts.credential = options.redactor.names(credential);
   options.decisions?.callerAuthenticated(caller.name, facts.credential);
+  rejectWebPage(request, credential, options.allowedHosts);
   const destination = options.resolve(request.url);
   facts.environment = destination.environment;
   facts.operation = destination.operation.name;

@@ -10,7 +10,10 @@ import { SigningPool } from '../proxy/signing-pool.ts';
 
 /** Everything that does I/O or differs between two runs. */
 export interface AppOptions
-  extends Omit<HandlerOptions, 'authenticate' | 'forwarder' | 'readForm' | 'resolve' | 'responseReadTimeout'>,
+  extends Omit<
+      HandlerOptions,
+      'allowedHosts' | 'authenticate' | 'forwarder' | 'readForm' | 'resolve' | 'responseReadTimeout'
+    >,
     Omit<ForwarderOptions, 'canaries' | 'signer'> {
   /** Maximum concurrent RSA signatures where the configuration has no limit. */
   readonly signingConcurrency: number;
@@ -38,11 +41,12 @@ export function createApp(routes: Routes, options: AppOptions): Express {
   const { config, resolve } = routes;
   const { concurrency = options.signingConcurrency, maxQueue } = config.signing;
   const signer = new SigningPool({ concurrency, maxQueue }, options.metrics, options.monotonic);
-  const { maxBodyBytes, maxParameters, timeouts } = config.proxy;
+  const { allowedHosts, maxBodyBytes, maxParameters, timeouts } = config.proxy;
   const handle = createHandler({
     ...options,
     authenticate: createAuthenticator({ ...config, ...options }),
     resolve,
+    allowedHosts,
     readForm: createFormReader({ maxBodyBytes, maxParameters, timeout: timeouts.body }),
     responseReadTimeout: timeouts.body,
     forwarder: new Forwarder({

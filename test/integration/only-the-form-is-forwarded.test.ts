@@ -53,7 +53,6 @@ const tricks: Readonly<Record<string, string>> = {
   Accept: 'application/theirs',
   'Accept-Encoding': 'gzip, br',
   'User-Agent': 'theirs/1',
-  Origin: 'https://theirs.example',
   Referer: 'https://theirs.example/',
   'Proxy-Authorization': 'Basic dGhlaXJz',
   'Proxy-Connection': 'keep-alive',

@@ -83,6 +83,8 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
     return sendBesideAnother({ config: { callers } });
   },
   'not-allowed': () => send(formRequest(balance), { config: denied }),
+  'web-page': () => send(formRequest(balance, '', ['Origin: null'])),
+  'unknown-host': () => send(formRequest(balance).replace('countersign.test', 'rebound.example')),
   'unknown-route': () => send(formRequest('/nowhere')),
   overloaded: () => sendBesideAnother({ sandbox: { maxInFlight: 1 } }),
   'shutting-down': async () => {

@@ -93,6 +93,18 @@ whenHelm('metrics are served for every name of the admin Service and for added n
   expect(at(renderOne(values('minimal'), 'Service', 'pay-countersign-admin'), 'kind')).toBe('Service');
 });
 
+whenHelm('anonymous callers may use every name of the proxy Service, and added names', () => {
+  const own = '--set=config.proxy.allowedHosts={pay.internal}';
+  const config: unknown = parse(configText([...values('minimal'), own]));
+  expect(at(config, 'proxy', 'allowedHosts')).toEqual([
+    'pay.internal',
+    'pay-countersign',
+    'pay-countersign.payments',
+    'pay-countersign.payments.svc',
+    'pay-countersign.payments.svc.cluster.local',
+  ]);
+});
+
 whenHelm('the token and the runbook of the status page are those of the configuration', () => {
   const given = { tokenSha256: 'ab'.repeat(32), runbookUrl: 'https://wiki.example/runbook' };
   const own = Object.entries(given).map(([field, value]) => `--set=config.admin.${field}=${value}`);

@@ -19,6 +19,9 @@ export const environmentFor = (baseUrl: string): EnvironmentInput => ({
   endpoints: { '1234': 'acme' },
 });
 
+/** The `Host` of requests that tests write byte by byte. */
+const rawHosts = ['countersign.test', 'x'];
+
 /**
  * The configuration of all tests: free ports of loopback, the environment `sandbox`, keys in the folder `keys`, and an
  * anonymous caller who may do everything. `config` replaces whole top-level fields, `sandbox` fields of the environment.
@@ -29,11 +32,12 @@ export function configFor(
   sandbox: Partial<EnvironmentInput> = {},
 ): ConfigInput {
   return {
-    proxy: { port: 0, timeouts: { shutdownDelay: '0s' } },
+    proxy: { port: 0, timeouts: { shutdownDelay: '0s' }, allowedHosts: rawHosts },
     admin: { port: 0 },
     environments: { sandbox: { ...environmentFor(gateway), ...sandbox } },
     keys: { source: 'directory', directory: './keys' },
     callers: [{ name: 'local', credentials: [{ anonymous: true }], allow: [everything] }],
     ...config,
+    ...(config.proxy && { proxy: { allowedHosts: rawHosts, ...config.proxy } }),
   };
 }

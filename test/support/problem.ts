@@ -21,6 +21,8 @@ export const promised: Readonly<Record<Reason, readonly [status: number, outcome
   'issuer-unavailable': [503, 'not-sent'],
   'caller-limit': [429, 'not-sent'],
   'not-allowed': [403, 'not-sent'],
+  'web-page': [403, 'not-sent'],
+  'unknown-host': [421, 'not-sent'],
   'unknown-route': [404, 'not-sent'],
   overloaded: [503, 'not-sent'],
   'shutting-down': [503, 'not-sent'],

@@ -24,24 +24,26 @@
 {{- if contains (printf "%s/" (include "countersign.apiTokenDir" .)) $issuers -}}true{{- end }}
 {{- end }}
 
-{{/* Host names of the admin Service, for admin.allowedHosts. */}}
-{{- define "countersign.adminHosts" -}}
-{{- $service := printf "%s-admin" (include "countersign.fullname" .) -}}
-{{- $namespaced := printf "%s.%s" $service .Release.Namespace -}}
+{{/* Host names of a Service, for allowedHosts. Arguments: its name and the root context. */}}
+{{- define "countersign.serviceHosts" -}}
+{{- $service := index . 0 -}}
+{{- $namespaced := printf "%s.%s" $service (index . 1).Release.Namespace -}}
 {{- list $service $namespaced (printf "%s.svc" $namespaced) (printf "%s.svc.cluster.local" $namespaced) | toYaml -}}
 {{- end }}
 
 {{/* The configuration file: the given configuration with the settings of the chart. */}}
 {{- define "countersign.config" -}}
 {{- $config := include "countersign.givenConfig" . | fromYaml -}}
-{{- $proxy := dict "host" "0.0.0.0" "port" .Values.ports.proxy -}}
+{{- $name := include "countersign.fullname" . -}}
+{{- $proxyHosts := concat (dig "proxy" "allowedHosts" list $config) (include "countersign.serviceHosts" (list $name .) | fromYamlArray) -}}
+{{- $proxy := dict "host" "0.0.0.0" "port" .Values.ports.proxy "allowedHosts" (uniq $proxyHosts) -}}
 {{- if .Values.tls.enabled -}}
 {{- $dir := include "countersign.tlsDir" . -}}
 {{- $tls := dict "certFile" (printf "%s/tls.crt" $dir) "keyFile" (printf "%s/tls.key" $dir) -}}
 {{- if .Values.tls.clientCa -}}{{- $_ := set $tls "clientCaFile" (printf "%s/ca.crt" $dir) -}}{{- end -}}
 {{- $_ := set $proxy "tls" $tls -}}
 {{- end -}}
-{{- $hosts := concat (dig "admin" "allowedHosts" list $config) (include "countersign.adminHosts" . | fromYamlArray) -}}
+{{- $hosts := concat (dig "admin" "allowedHosts" list $config) (include "countersign.serviceHosts" (list (printf "%s-admin" $name) .) | fromYamlArray) -}}
 {{- $admin := dict "host" "0.0.0.0" "port" .Values.ports.admin "allowedHosts" (uniq $hosts) -}}
 {{- $config = mergeOverwrite $config (dict "proxy" $proxy "admin" $admin) -}}
 {{- if include "countersign.kubernetesAuth" . -}}

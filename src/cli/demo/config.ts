@@ -24,7 +24,7 @@ export const defaultGatewayUrl = 'http://127.0.0.1:8090';
 /** What a running demo differs in from its configuration file. */
 export interface DemoSettings {
   readonly host: string;
-  /** Host names that the ports for operators accept besides IP addresses and `localhost`. */
+  /** Host names that all ports accept besides IP addresses and `localhost`. */
   readonly allowedHosts: readonly string[];
   readonly overrides: Overrides;
   readonly scenario: Scenario;
@@ -96,7 +96,7 @@ function withSettings(embedded: Config, { host, allowedHosts, overrides, scenari
   return {
     ...config,
     callers,
-    proxy: { ...config.proxy, host, allowAnonymous: true },
+    proxy: { ...config.proxy, host, allowAnonymous: true, allowedHosts: [...allowedHosts] },
     admin: { ...config.admin, host, allowedHosts: [...allowedHosts] },
     environments: { [demoEnvironment]: { ...environment, product: scenario.product, endpoints, operations } },
   };

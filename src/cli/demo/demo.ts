@@ -48,7 +48,7 @@ const options = {
     value: 'NAME',
     multiple: true,
     description:
-      'Host name, besides IP addresses and localhost, that metrics, health and the admin API accept, such as that of a container; may be repeated',
+      'Host name, besides IP addresses and localhost, that the proxy, metrics and the admin API accept, such as that of a container; may be repeated',
   },
   scenario: {
     type: 'string',

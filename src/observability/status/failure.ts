@@ -27,6 +27,8 @@ export const runbookSections: Readonly<Record<FailureCause, string | null>> = {
   'caller-limit': '#countersignsaturated',
   'issuer-unavailable': '#countersignjwtkeysstale',
   'not-allowed': '#countersignauthorizationdenials',
+  'web-page': '#invalid-request',
+  'unknown-host': '#invalid-request',
   overloaded: '#countersignsaturated',
   'shutting-down': '#shutting-down',
   'key-source-unavailable': '#countersignkeysourcedown',

@@ -1,6 +1,7 @@
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import { isKnownHost } from '../../util/known-host.ts';
+import { isFromWebPage } from '../../util/web-page.ts';
 import type { Simulator } from '../simulator.ts';
 import { AdminError, onAdminError, sendJson } from './admin-error.ts';
 import { endpoints, runEndpoint } from './endpoints.ts';
@@ -48,8 +49,7 @@ function rejectUnknownHosts(allowedHosts: readonly string[]): RequestHandler {
   };
 }
 
-/** A page of another site may post to loopback without a preflight, but the browser sends `Origin` then. */
 const rejectWebPages: RequestHandler = (request, _response, next) => {
-  if (request.headers.origin === undefined) return next();
+  if (!isFromWebPage(request.headers)) return next();
   throw new AdminError(403, 'Requests of web pages are rejected. Use a program, such as curl');
 };

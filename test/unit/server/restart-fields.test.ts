@@ -76,6 +76,7 @@ const reloadable = [
   'proxy.timeouts.shutdown',
   'proxy.allowAnonymous',
   'proxy.allowPlaintext',
+  'proxy.allowedHosts',
 ];
 
 it('every field of a listener, of the audit trail and of the log either takes effect with a reload or needs a restart', () => {
