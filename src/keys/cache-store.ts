@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { CacheConfig } from '../config/schema.ts';
 import { type BackoffOptions, ExponentialBackoff } from '../util/backoff.ts';
 import { sameContent } from './key.ts';
-import type { KeyRing, KeySourceObserver, LoginRef, RingRemoval } from './key-source.ts';
+import type { KeyRing, KeySourceObserver, LoginRef, LostKey, RingRemoval } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
 
 /** Up to a tenth of the TTL is subtracted, so that keys that were read together are not refreshed together. */
@@ -184,7 +184,7 @@ export class CacheStore {
     if (before === undefined) this.#rings.set(name, entry);
     else Object.assign(before, entry);
     this.#missing.delete(name);
-    if (changed) this.#notify(login, ring);
+    if (changed) this.#notify(login, ring, undefined, lostKeys(before?.ring, ring));
     return ring;
   }
 
@@ -198,11 +198,17 @@ export class CacheStore {
   #remove(name: string, removal: RingRemoval): void {
     const entry = this.#rings.peek(name);
     this.#rings.delete(name);
-    if (entry !== undefined) this.#notify(entry.login, undefined, removal);
+    if (entry === undefined) return;
+    this.#notify(entry.login, undefined, removal, removal === 'deleted' ? lostKeys(entry.ring, []) : []);
   }
 
-  #notify(login: LoginRef, ring: KeyRing | undefined, removal?: RingRemoval): void {
-    if (!this.#retired) this.#options.events.keyRingUpdated(login, ring, removal);
+  #notify(
+    login: LoginRef,
+    ring: KeyRing | undefined,
+    removal: RingRemoval | undefined,
+    lost: readonly LostKey[] = [],
+  ): void {
+    if (!this.#retired) this.#options.events.keyRingUpdated(login, ring, removal, lost);
   }
 
   #isTooOld(entry: CacheEntry, now: number): boolean {
@@ -226,6 +232,14 @@ function timesOf(entry: CacheEntry, now: number): CacheTimes {
 /** Has the jitter of the TTL. */
 function backgroundReadAt({ readAt, freshUntil }: CacheEntry): number {
   return readAt + backgroundAge * (freshUntil - readAt);
+}
+
+/** Superseded versions do not count: the newest version of the secret decides. */
+function lostKeys(before: KeyRing = [], after: KeyRing): LostKey[] {
+  const current = (ring: KeyRing): KeyRing => ring.filter(({ supersededAt }) => supersededAt === undefined);
+  return current(before)
+    .filter(({ kind }) => !current(after).some((entry) => entry.kind === kind))
+    .map(({ kind, version }) => ({ kind, version }));
 }
 
 function sameRing(a: KeyRing, b: KeyRing): boolean {

@@ -57,6 +57,9 @@ export interface KeySource {
  */
 export type RingRemoval = 'deleted' | 'unused' | 'expired' | 'evicted' | 'replaced';
 
+/** A key that the newest version of a login's secret no longer has, and the last version that had it. */
+export type LostKey = Pick<RingEntry, 'kind' | 'version'>;
+
 /** Result of a cache lookup; the label of `key_cache_lookups_total`. */
 export type CacheResult = 'fresh' | 'stale' | 'fetched' | 'missing' | 'failed';
 
@@ -65,8 +68,17 @@ export interface KeySourceObserver {
   keyLookup(environment: string, result: CacheResult): void;
   /** Duration in seconds of one read of the source, successful or not. */
   keyFetched(source: string, seconds: number): void;
-  /** The key ring in use changed; `undefined`: it was removed, for the reason in `removal`. */
-  keyRingUpdated(login: LoginRef, ring: KeyRing | undefined, removal?: RingRemoval): void;
+  /**
+   * The key ring in use changed; `undefined`: it was removed, for the reason in `removal`.
+   *
+   * @param lost keys that the source had until now
+   */
+  keyRingUpdated(
+    login: LoginRef,
+    ring: KeyRing | undefined,
+    removal?: RingRemoval,
+    lost?: readonly LostKey[],
+  ): void;
   /** Whether the last request to the source succeeded; if not, `cause` says why, without secrets. */
   keySourceUp(up: boolean, cause?: string): void;
   /** Authenticating to the source failed; it is unavailable until that succeeds. `problem` contains no secrets. */

@@ -66,8 +66,8 @@ export interface MetricsObserver extends KeySourceObserver, KeyFallbackObserver 
   auditRecordsLost(count: number): void;
   /** Rejected requests without a record, because of the rate limit. */
   auditRecordsOmitted(count: number): void;
-  /** Whether records can be written. */
-  auditUp(up: boolean): void;
+  /** Whether records can be written; if not, `cause` says why. */
+  auditUp(up: boolean, cause?: string): void;
   authorizationDecided(caller: string, decision: AuthorizationDecision): void;
 }
 

@@ -44,7 +44,7 @@ export class AuditReport implements TrailObserver {
   readonly recordsLost = (count: number): void => this.#options.metrics.auditRecordsLost(count);
 
   readonly writeFailed = (cause: string): void => {
-    this.#options.metrics.auditUp(false);
+    this.#options.metrics.auditUp(false, cause);
     this.#outage.failed(cause);
   };
 

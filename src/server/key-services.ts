@@ -3,7 +3,14 @@ import { isDeepStrictEqual } from 'node:util';
 import type { KeysConfig } from '../config/schema.ts';
 import { KeyCache } from '../keys/key-cache.ts';
 import { KeySelector } from '../keys/key-selector.ts';
-import type { KeyRing, KeySource, KeySourceObserver, LoginRef, RingRemoval } from '../keys/key-source.ts';
+import type {
+  KeyRing,
+  KeySource,
+  KeySourceObserver,
+  LoginRef,
+  LostKey,
+  RingRemoval,
+} from '../keys/key-source.ts';
 import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
@@ -143,10 +150,10 @@ function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: s
   const outage = new OutageLog({ log, monotonic, source });
   return {
     ...metrics,
-    keyRingUpdated: (login, ring, removal = 'deleted') => {
-      metrics.keyRingUpdated(login, ring, removal);
+    keyRingUpdated: (login, ring, removal = 'deleted', lost = []) => {
+      metrics.keyRingUpdated(login, ring, removal, lost);
       if (ring === undefined) logRemoval(log, login, removal);
-      else logRing(log, login, ring);
+      else logRing(log, login, ring, lost);
     },
     keySourceUp: (up, cause = 'unknown') => {
       metrics.keySourceUp(up, cause);
@@ -164,9 +171,13 @@ function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: s
   };
 }
 
-function logRing(log: Logger, login: LoginRef, ring: KeyRing): void {
+/** The newest version of a secret that lacks a key which the one before had was hardly meant so. */
+function logRing(log: Logger, login: LoginRef, ring: KeyRing, lost: readonly LostKey[]): void {
   const versions = ring.map(({ kind, version }) => `${kind} ${version}`).join(', ');
-  log.message('info', 'keys updated', { ...login, versions });
+  if (lost.length === 0) log.message('info', 'keys updated', { ...login, versions });
+  for (const { kind, version } of lost) {
+    log.message('warn', 'key missing in the key source', { ...login, kind, version });
+  }
   for (const entry of ring) {
     if ('problem' in entry && entry.supersededAt === undefined)
       log.message('error', entry.problem, { ...login, kind: entry.kind, version: entry.version });

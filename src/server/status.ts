@@ -1,15 +1,21 @@
+import type { KeySet } from '../auth/jwt/key-set.ts';
 import type { Config } from '../config/schema.ts';
 import type { LoginRedactor } from '../observability/login-redactor.ts';
 import type { Readiness } from '../observability/readiness.ts';
 import { withFindings } from '../observability/status/findings.ts';
 import type { StatusRecorder } from '../observability/status/recorder.ts';
-import type { FailedRequest, Status } from '../observability/status/schema.ts';
+import type { Status } from '../observability/status/schema.ts';
 import type { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import { isoTime } from '../util/iso-time.ts';
 import { packageVersion } from '../util/package-info.ts';
 import { shareTurn } from '../util/share-turn.ts';
 import { type KeysInUse, keyStatus } from './key-status.ts';
+
+/** Their keys. */
+type JwtIssuersInUse = {
+  readonly list: readonly { readonly name: string; readonly keys: Pick<KeySet, 'available' | 'problem'> }[];
+};
 
 export interface StatusSources extends WallClock, MonotonicClock {
   readonly recorder: StatusRecorder;
@@ -18,7 +24,11 @@ export interface StatusSources extends WallClock, MonotonicClock {
   readonly redactor: Pick<LoginRedactor, 'text'>;
   readonly readiness: () => Readiness;
   /** What is in effect now. */
-  readonly runtime: () => { readonly config: Config; readonly keys: KeysInUse };
+  readonly runtime: () => {
+    readonly config: Config;
+    readonly keys: KeysInUse;
+    readonly jwtIssuers: JwtIssuersInUse;
+  };
 }
 
 /** Puts the status together on demand; pages of the same turn share it. */
@@ -26,19 +36,32 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
   const { clock, monotonic, recorder, redactor, readiness } = sources;
   const started = { wall: clock(), monotonic: monotonic() };
   return shareTurn(async () => {
-    const { config, keys } = sources.runtime();
+    const { config, keys, jwtIssuers } = sources.runtime();
     const now = clock();
     const toWall = now - monotonic();
+    const timeOf = (time: number): string => isoTime(time + toWall);
     const { ready, reasons, warnings } = readiness();
     return withFindings({
       at: isoTime(now),
       runbookUrl: config.admin.runbookUrl ?? null,
       health: { ready, reasons: [...reasons], warnings: [...warnings] },
-      environments: environments(config, sources),
-      keys: keyStatus(keys, { redact: redactor.text, timeOf: (time) => isoTime(time + toWall) }),
+      environments: environments(config, sources, timeOf),
+      keys: keyStatus(keys, { redact: redactor.text, timeOf, recorder }),
       callers: callers(config, recorder),
-      failures: failures(recorder),
+      failures: recorder.failures().map((failure) => ({ ...failure, at: isoTime(failure.at) })),
+      uncertainPayments: recorder.uncertainPayments().map(({ at, requestId, environment, outcome }) => ({
+        at: isoTime(at),
+        requestId,
+        environment,
+        outcome,
+      })),
       certificates: certificates(recorder),
+      jwtIssuers: jwtIssuers.list.map(({ name, keys: { available, problem = null } }) => ({
+        name,
+        available,
+        problem: problem === null ? null : redactor.text(problem),
+      })),
+      audit: audit(recorder),
       keySource: keySource(config, recorder),
       process: {
         version: packageVersion(),
@@ -51,7 +74,11 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
   });
 }
 
-function environments(config: Config, { recorder, limiter }: StatusSources): Status['environments'] {
+function environments(
+  config: Config,
+  { recorder, limiter }: StatusSources,
+  timeOf: (monotonic: number) => string,
+): Status['environments'] {
   return Object.entries(config.environments).map(([name, { baseUrl, maxInFlight }]) => {
     const recorded = recorder.environment(name);
     return {
@@ -61,6 +88,13 @@ function environments(config: Config, { recorder, limiter }: StatusSources): Sta
       maxInFlight,
       requestsPerSecond: recorded?.requestsPerSecond ?? 0,
       rejectedShare: recorded?.rejectedShare ?? null,
+      failedShare: recorded?.failedShare ?? null,
+      failures: (recorded?.failures ?? []).map(({ detail = null, lastAt, ...rest }) => ({
+        ...rest,
+        detail,
+        lastAt: timeOf(lastAt),
+      })),
+      logins: recorded?.logins ?? { accepted: 0, rejected: 0 },
       latency: recorded?.latency ?? null,
       clockSkew: recorded?.clockSkew ?? null,
     };
@@ -78,8 +112,9 @@ function callers(config: Config, recorder: StatusRecorder): Status['callers'] {
   }));
 }
 
-function failures(recorder: StatusRecorder): FailedRequest[] {
-  return recorder.failures().map((failure) => ({ ...failure, at: isoTime(failure.at) }));
+function audit(recorder: StatusRecorder): Status['audit'] {
+  const state = recorder.audit();
+  return state === undefined ? null : { up: state.up, problem: state.problem ?? null };
 }
 
 function certificates(recorder: StatusRecorder): Status['certificates'] {

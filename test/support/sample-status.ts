@@ -16,6 +16,17 @@ export const sampleStatus: Status = withFindings({
       maxInFlight: 64,
       requestsPerSecond: 12.34,
       rejectedShare: 0.025,
+      failedShare: 0.04,
+      failures: [
+        {
+          cause: 'gateway-timeout',
+          detail: null,
+          count: 30,
+          share: 0.04,
+          lastAt: '2026-11-22T07:59:52.000Z',
+        },
+      ],
+      logins: { accepted: 2, rejected: 1 },
       latency: { p50: 0.0042, p99: 1.25 },
       clockSkew: -1.5,
     },
@@ -26,6 +37,9 @@ export const sampleStatus: Status = withFindings({
       maxInFlight: 64,
       requestsPerSecond: 0,
       rejectedShare: null,
+      failedShare: null,
+      failures: [],
+      logins: { accepted: 0, rejected: 0 },
       latency: null,
       clockSkew: null,
     },
@@ -57,6 +71,8 @@ export const sampleStatus: Status = withFindings({
         ],
         readAt: '2026-11-22T07:59:30.000Z',
         staleSince: null,
+        readProblem: null,
+        missingSince: null,
         nextRefreshAt: '2026-11-22T08:00:25.000Z',
       },
       {
@@ -76,6 +92,8 @@ export const sampleStatus: Status = withFindings({
         ],
         readAt: '2026-11-22T07:00:00.000Z',
         staleSince: '2026-11-22T07:01:00.000Z',
+        readProblem: 'key read failed: Vault denied permission (403)',
+        missingSince: null,
         nextRefreshAt: null,
       },
     ],
@@ -96,6 +114,14 @@ export const sampleStatus: Status = withFindings({
     cause: 'current-key',
     runbookSection: '#countersign403',
   })),
+  uncertainPayments: [
+    {
+      at: '2026-11-22T07:58:00.000Z',
+      requestId: '0f5a8c1e-93b7-4be2-8a3c-6a8f0d2b7c55',
+      environment: 'sandbox',
+      outcome: 'unknown',
+    },
+  ],
   certificates: [
     {
       name: 'proxy',
@@ -104,6 +130,8 @@ export const sampleStatus: Status = withFindings({
       until: '2026-11-29T08:00:00.000Z',
     },
   ],
+  jwtIssuers: [{ name: 'corp', available: true, problem: 'connection refused: ECONNREFUSED' }],
+  audit: { up: true, problem: null },
   keySource: {
     type: 'vault',
     up: false,

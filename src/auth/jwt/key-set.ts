@@ -45,7 +45,7 @@ export class KeySet {
   readonly #backoff: ExponentialBackoff;
   #findKey: FindKey | undefined;
   #fetchedAt = 0;
-  #failing = false;
+  #problem: string | undefined;
   #loading: Promise<void> | undefined;
   #forcedAt = Number.NEGATIVE_INFINITY;
   #waiting = 0;
@@ -61,6 +61,11 @@ export class KeySet {
   get available(): boolean {
     const { monotonic, maxStale } = this.#options;
     return this.#findKey !== undefined && monotonic() - this.#fetchedAt <= maxStale;
+  }
+
+  /** Why the last fetch failed; `undefined` if it did not. */
+  get problem(): string | undefined {
+    return this.#problem;
   }
 
   /** Fetches the keys now, and then at intervals. Does not wait. */
@@ -84,7 +89,7 @@ export class KeySet {
     const lookUp = (): Promise<CryptoKey | undefined> => this.#lookUp(header, token);
     const key = (await lookUp()) ?? (await this.#afterWaiting(lookUp));
     if (key !== undefined) return key;
-    throw new JwtError(this.#failing || !this.available ? 'jwt-keys-unavailable' : 'jwt-key');
+    throw new JwtError(this.#problem !== undefined || !this.available ? 'jwt-keys-unavailable' : 'jwt-key');
   }
 
   async #lookUp(header: JWSHeaderParameters, token: FlattenedJWSInput): Promise<CryptoKey | undefined> {
@@ -141,14 +146,14 @@ export class KeySet {
       if (this.#stopped.signal.aborted) return;
       this.#findKey = createLocalJWKSet({ keys: [...keys] });
       this.#fetchedAt = startedAt;
-      this.#failing = false;
+      this.#problem = undefined;
       this.#backoff.reset();
       observer.keysFetched();
     } catch (error) {
       if (this.#stopped.signal.aborted) return;
-      this.#failing = true;
+      this.#problem = error instanceof Error ? error.message : 'unknown error';
       this.#backoff.recordFailure();
-      observer.keyFetchFailed(error instanceof Error ? error.message : 'unknown error');
+      observer.keyFetchFailed(this.#problem);
     }
   }
 
@@ -156,7 +161,7 @@ export class KeySet {
     this.#cancelTimer?.();
     if (this.#stopped.signal.aborted) return;
     const { setTimer, refreshInterval } = this.#options;
-    const delay = this.#failing ? this.#backoff.remaining : refreshInterval;
+    const delay = this.#problem !== undefined ? this.#backoff.remaining : refreshInterval;
     this.#cancelTimer = setTimer(() => this.refresh(), delay);
   }
 }

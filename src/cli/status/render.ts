@@ -12,6 +12,9 @@ export interface RenderOptions {
   readonly failures: number;
 }
 
+/** Of a finding. */
+const maxRequestIds = 10;
+
 interface Section {
   readonly title: string;
   readonly head: readonly string[];
@@ -46,9 +49,12 @@ function sectionLines({ title, head, rows, empty }: Section): string[] {
 
 function healthLines({ health: { ready }, well, findings, at }: Status, origin: string): string[] {
   const state = ready ? `Ready${well ? '' : ', NOT WELL'}` : 'NOT READY';
-  const rows = findings.map(({ severity, summary, advice, runbookSection }) => [
-    severity === 'bad' ? 'BAD' : severity,
-    `${summary}. ${advice} (runbook ${runbookSection})`,
+  const rows = findings.flatMap(({ severity, summary, advice, runbookSection, requestIds }) => [
+    [severity === 'bad' ? 'BAD' : severity, `${summary}. ${advice} (runbook ${runbookSection})`],
+    ...requestIds.slice(0, maxRequestIds).map((id) => ['', `request ${id}`]),
+    ...(requestIds.length > maxRequestIds
+      ? [['', `and ${requestIds.length - maxRequestIds} more requests: see --json`]]
+      : []),
   ]);
   // Without the line of the headings.
   const lines = table(['', ''], rows).slice(1);
@@ -58,19 +64,24 @@ function healthLines({ health: { ready }, well, findings, at }: Status, origin: 
 function environments({ environments: list }: Status): Section {
   return {
     title: 'Environments (last minute)',
-    head: ['NAME', 'GATEWAY', 'IN FLIGHT', 'REQUESTS/S', '403', 'P50', 'P99', 'CLOCK SKEW'],
+    head: ['NAME', 'GATEWAY', 'IN FLIGHT', 'REQUESTS/S', 'FAILED', '403', 'P50', 'P99', 'CLOCK SKEW'],
     rows: list.map(({ name, gatewayHost, inFlight, maxInFlight, latency, ...environment }) => [
       name,
       gatewayHost,
       `${inFlight} of ${maxInFlight}`,
       environment.requestsPerSecond.toFixed(1),
-      environment.rejectedShare === null ? '-' : `${(environment.rejectedShare * 100).toFixed(1)} %`,
+      shareText(environment.failedShare),
+      shareText(environment.rejectedShare),
       latency === null ? '-' : duration(latency.p50),
       latency === null ? '-' : duration(latency.p99),
       environment.clockSkew === null ? '-' : `${environment.clockSkew.toFixed(1)} s`,
     ]),
     empty: 'none',
   };
+}
+
+function shareText(share: number | null): string {
+  return share === null ? '-' : `${(share * 100).toFixed(1)} %`;
 }
 
 function keys({ keys: { total, list } }: Status, now: number): Section {

@@ -1,5 +1,6 @@
 import type { Reason } from '../../errors.ts';
 import { isPaymentServerError, type Rejection, type RequestContext } from '../../request-context.ts';
+import { responsibleParty } from '../labels.ts';
 import type { FailedRequest } from './schema.ts';
 
 /** `reason` of our own errors, the cause of a 403 of the gateway, or another status of the gateway. */
@@ -72,8 +73,18 @@ export function failureOf(context: RequestContext, at: number): RecordedFailure 
   };
 }
 
+/** A request that failed although the caller did nothing wrong, other than by a 403 of the gateway. */
+export function isOurFailure(context: RequestContext): boolean {
+  return ['gateway', 'countersign'].includes(responsibleParty(context));
+}
+
+/** Whether its caller has to query what became of a payment. */
+export function isUncertainPayment(context: RequestContext): boolean {
+  return isPaymentServerError(context) || (context.outcome === 'unknown' && context.readOnly === false);
+}
+
 /** `rejection` stays set if a retry got another response than the 403. */
-function causeOf({ reason, gatewayStatus, rejection }: RequestContext): FailureCause {
+export function causeOf({ reason, gatewayStatus, rejection }: RequestContext): FailureCause {
   if (reason !== undefined) return reason;
   return gatewayStatus === 403 ? (rejection ?? 'gateway-status') : 'gateway-status';
 }

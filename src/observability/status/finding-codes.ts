@@ -24,13 +24,18 @@ export const findingCodes = {
     runbookSection: '#countersignkeysourcedown',
   },
   'audit-unavailable': {
-    severities: ['bad'],
-    when: 'Audit records cannot be written.',
+    severities: ['bad', 'warn'],
+    when: 'Audit records cannot be written; warn: `audit.required` is off.',
     runbookSection: '#countersignauditunavailable',
   },
   'jwt-keys-unavailable': {
+    severities: ['bad'],
+    when: 'There are no keys of a JWT issuer, so its callers are rejected.',
+    runbookSection: '#countersignjwtkeysstale',
+  },
+  'jwt-keys-stale': {
     severities: ['warn'],
-    when: 'There are no keys of a JWT issuer.',
+    when: 'The keys of a JWT issuer cannot be fetched; the previous ones are still used.',
     runbookSection: '#countersignjwtkeysstale',
   },
   'log-lines-dropped': {
@@ -53,9 +58,44 @@ export const findingCodes = {
     when: 'The Vault token has expired.',
     runbookSection: '#countersignvaulttokenexpiring',
   },
+  'outcome-unknown': {
+    severities: ['bad'],
+    when: 'In the last hour a payment was sent, and no complete response came back.',
+    runbookSection: '#countersignoutcomeunknown',
+  },
+  'payment-server-error': {
+    severities: ['bad'],
+    when: 'In the last hour the gateway responded to a payment with a 5xx.',
+    runbookSection: '#countersignpaymentservererror',
+  },
+  'gateway-unreachable': {
+    severities: ['bad', 'warn'],
+    when: 'Requests failed without a connection to the gateway.',
+    runbookSection: '#gateway-unreachable',
+  },
+  'gateway-timeout': {
+    severities: ['bad', 'warn'],
+    when: 'The gateway did not respond in time.',
+    runbookSection: '#no-complete-gateway-response',
+  },
+  'gateway-response-incomplete': {
+    severities: ['bad', 'warn'],
+    when: 'The gateway ended a connection before its response was complete, or its response was not valid HTTP.',
+    runbookSection: '#no-complete-gateway-response',
+  },
+  'gateway-server-error': {
+    severities: ['bad', 'warn'],
+    when: 'The gateway responded with a 5xx.',
+    runbookSection: '#countersignerrorbudgetburnfast',
+  },
+  'requests-failing': {
+    severities: ['bad', 'warn'],
+    when: 'Requests failed for another reason of Countersign, which the finding names.',
+    runbookSection: '#countersignerrorbudgetburnfast',
+  },
   saturated: {
     severities: ['bad', 'warn'],
-    when: 'An environment is at its limit of requests in flight (bad), or above 80 % of it.',
+    when: 'An environment is at its limit of requests in flight, or requests were rejected as `overloaded` (bad); or it is above 80 % of the limit.',
     runbookSection: '#countersignsaturated',
   },
   'gateway-rejections': {
@@ -63,10 +103,20 @@ export const findingCodes = {
     when: 'More than 2 % of the responses of an environment are 403s; bad: more than half of them; info: each request succeeded with another key.',
     runbookSection: '#countersigngatewayrejections',
   },
+  'gateway-blocks': {
+    severities: ['bad'],
+    when: 'In the last minute the gateway responded with 403 to every login of an environment, and to at least two.',
+    runbookSection: '#countersigngatewayrejections',
+  },
   'clock-skew': {
     severities: ['warn'],
     when: 'The clocks of the gateway and the instance differ by more than 30 s.',
     runbookSection: '#countersignclockskew',
+  },
+  'key-missing': {
+    severities: ['bad', 'warn'],
+    when: 'The key source no longer has a key in use; warn: a version that it replaced still signs.',
+    runbookSection: '#key-missing',
   },
   'key-unusable': {
     severities: ['bad', 'warn'],

@@ -2,17 +2,21 @@ import type { ReadinessCode } from '../readiness.ts';
 import { type FindingCode, findingCodes, type SeverityOf, severities } from './finding-codes.ts';
 import { counted, percent, secondsBetween, span } from './format.ts';
 import { type KeyProgress, keyProgress, originOf } from './key-progress.ts';
-import { clockDifference, lifetime, rejections, saturation } from './limits.ts';
+import { clockDifference, failing, isBlocked, lifetime, rejections, saturation } from './limits.ts';
 import type { Finding, KeyStatus, Status, StatusFacts } from './schema.ts';
 
 type Environment = Status['environments'][number];
-type Subject = Partial<Pick<Finding, 'environment' | 'login' | 'caller'>>;
+type RecentFailures = Environment['failures'][number];
+type Subject = Partial<Pick<Finding, 'environment' | 'login' | 'caller' | 'requestIds'>>;
 
 /** A rule: what it finds in a status. To add one, add its codes to finding-codes.ts. */
 type Rule = (facts: StatusFacts) => Finding[];
 
 const rules: readonly Rule[] = [
+  uncertainPayments,
   health,
+  audit,
+  jwtIssuers,
   keySource,
   environments,
   keys,
@@ -34,40 +38,96 @@ function finding<C extends FindingCode>(
   severity: SeverityOf<C>,
   summary: string,
   advice: string,
-  { environment = null, login = null, caller = null }: Subject = {},
+  { environment = null, login = null, caller = null, requestIds = [] }: Subject = {},
 ): Finding {
   const { runbookSection } = findingCodes[code];
-  return { severity, code, environment, login, caller, summary, advice, runbookSection };
+  return { severity, code, environment, login, caller, summary, advice, runbookSection, requestIds };
+}
+
+/** `No failure for 8 s. `, once it is over: the finding goes within a minute. @param last time of the last failure */
+function quiet(at: string, last: string): string {
+  const seconds = secondsBetween(last, at);
+  return seconds < 2 ? '' : `No failure for ${span(seconds)}. `;
+}
+
+/** One for each environment, and for each way in which the outcome is uncertain. */
+function uncertainPayments({ at, uncertainPayments: list }: StatusFacts): Finding[] {
+  const kinds = [
+    ['outcome-unknown', 'sent without a complete response', (outcome: string) => outcome !== 'answered'],
+    ['payment-server-error', 'answered with a server error', (outcome: string) => outcome === 'answered'],
+  ] as const;
+  const environments = [...new Set(list.map(({ environment }) => environment))];
+  return environments.flatMap((environment) =>
+    kinds.flatMap(([code, what, isOfKind]) => {
+      const payments = list.filter((one) => one.environment === environment && isOfKind(one.outcome));
+      const [newest] = payments;
+      if (newest === undefined) return [];
+      const many = counted(payments.length, 'payment');
+      const summary = `${many} of ${environment ?? 'an unknown environment'} in the last hour ${what}`;
+      const advice = `${quiet(at, newest.at)}Each may have been processed. Query the order status of each, and do not send it again before that.`;
+      const requestIds = payments.map(({ requestId }) => requestId);
+      return [finding(code, 'bad', summary, advice, { environment, requestIds })];
+    }),
+  );
 }
 
 function health({ health: { reasons, warnings } }: StatusFacts): Finding[] {
-  const found = (code: ReadinessCode): Finding => {
+  return [...reasons, ...warnings].flatMap((code) => {
+    // They have their own rules, which know more.
+    if (code === 'audit-unavailable' || code === 'jwt-keys-unavailable') return [];
     const [summary, advice] = readiness[code];
-    return finding(code, findingCodes[code].severities[0], summary, advice);
-  };
-  return [...reasons, ...warnings].map(found);
+    return [finding(code, findingCodes[code].severities[0], summary, advice)];
+  });
 }
 
-const readiness: Readonly<Record<ReadinessCode, readonly [summary: string, advice: string]>> = {
+const readiness: Readonly<
+  Record<
+    Exclude<ReadinessCode, 'audit-unavailable' | 'jwt-keys-unavailable'>,
+    readonly [summary: string, advice: string]
+  >
+> = {
   draining: ['Shutting down', 'Requests in flight are finished; new ones belong to another instance.'],
   'key-source-never-reached': [
-    'No keys yet',
-    'The key source has not responded since the start. Check its address and the login to it.',
-  ],
-  'audit-unavailable': [
-    'Audit records cannot be written',
-    'Nothing is sent without them. Check space and permissions of the audit file.',
-  ],
-  'jwt-keys-unavailable': [
-    'Keys of a JWT issuer are missing',
-    'Callers with its tokens are rejected. Check the key set of each JWT issuer.',
+    'No keys yet: the key source has not responded since the start',
+    'Check its address and the login to it with `countersign check --online`.',
   ],
   'log-lines-dropped': [
-    'Log lines were dropped',
-    'Requests are processed. Check where standard output goes.',
+    'Log lines were dropped, because standard output did not accept them',
+    'Requests are processed. Check where standard output goes: a full disk, or a log collector that has stopped.',
   ],
-  'log-stalled': ['The log cannot be written', 'Requests are processed. Check where standard output goes.'],
+  'log-stalled': [
+    'The log cannot be written, because standard output accepts no lines',
+    'Requests are processed. Check where standard output goes: a full disk, or a log collector that has stopped.',
+  ],
 };
+
+function audit({ health: { reasons }, audit: state }: StatusFacts): Finding[] {
+  const required = reasons.includes('audit-unavailable');
+  if (!required && state?.up !== false) return [];
+  const cause = state?.problem == null ? '' : `: ${state.problem}`;
+  const effect = required
+    ? 'Nothing is sent without them.'
+    : 'They wait in memory, and are lost when it is full.';
+  const advice = `${effect} Check space and permissions of the audit file; no restart is needed.`;
+  const severity = required ? 'bad' : 'warn';
+  return [finding('audit-unavailable', severity, `Audit records cannot be written${cause}`, advice)];
+}
+
+function jwtIssuers({ jwtIssuers: list }: StatusFacts): Finding[] {
+  return list.flatMap(({ name, available, problem }) => {
+    if (available && problem === null) return [];
+    const summary = `The keys of the JWT issuer ${name} cannot be fetched: ${problem ?? 'not tried yet'}`;
+    const effect = available
+      ? 'The previous ones are used until `maxStale` of the issuer has passed.'
+      : 'Callers with its tokens are rejected.';
+    const advice = `${effect} \`countersign check --online\` fetches them and says what fails.`;
+    return [
+      available
+        ? finding('jwt-keys-stale', 'warn', summary, advice)
+        : finding('jwt-keys-unavailable', 'bad', summary, advice),
+    ];
+  });
+}
 
 function keySource({ at, keySource: source }: StatusFacts): Finding[] {
   const { type, up, since, problem, tokenExpiresAt } = source;
@@ -93,30 +153,146 @@ export function sourceName(type: Status['keySource']['type']): string {
 
 function environments(facts: StatusFacts): Finding[] {
   return facts.environments.flatMap((one) => [
-    ...limit(one),
+    ...one.failures.flatMap((failures) => failed(failures, one.name, facts)),
+    ...limit(one, facts),
     ...gatewayRejections(one, facts),
     ...clocks(one),
   ]);
 }
 
-function limit(one: Environment): Finding[] {
-  const { name: environment, inFlight, maxInFlight } = one;
-  const severity = saturation(one);
+type FailureCode =
+  | 'gateway-unreachable'
+  | 'gateway-timeout'
+  | 'gateway-response-incomplete'
+  | 'gateway-server-error'
+  | 'requests-failing';
+
+/** What happened, in words that follow the name of the environment; what to do. */
+type FailureText = readonly [code: FailureCode, what: string, advice: string];
+
+const networkTexts: ReadonlyMap<string, readonly [why: string, advice: string]> = new Map([
+  ['refused', ['connection refused', 'Is it running, and is `baseUrl` its address?']],
+  ['dns', ['its host name cannot be resolved (DNS)', 'Check `baseUrl`, and DNS on this host.']],
+  [
+    'tls',
+    ['the TLS handshake fails', 'Check the certificate of the gateway, and `caFile` of the environment.'],
+  ],
+  ['timeout', ['no connection in time', 'Check firewalls and network policies on the way.']],
+]);
+
+/** By cause of the failed requests; others have the cause itself as text. */
+const failureTexts: ReadonlyMap<string, (detail: string) => FailureText> = new Map<
+  string,
+  (detail: string) => FailureText
+>([
+  [
+    'gateway-unreachable',
+    (detail) => {
+      const [why, advice] = networkTexts.get(detail) ?? ['the connection fails', 'The log has the code.'];
+      return ['gateway-unreachable', `gateway unreachable, ${why}`, `Nothing was sent. ${advice}`];
+    },
+  ],
+  [
+    'gateway-timeout',
+    () => [
+      'gateway-timeout',
+      'the gateway does not respond in time',
+      'The limit is `timeouts.request`. Ask the support of the gateway: nothing in Countersign makes it faster.',
+    ],
+  ],
+  [
+    'gateway-reset',
+    () => [
+      'gateway-response-incomplete',
+      'the gateway ends connections before its response is complete',
+      'Look for a proxy or load balancer on the way, and ask the support of the gateway.',
+    ],
+  ],
+  [
+    'gateway-reply-invalid',
+    () => [
+      'gateway-response-incomplete',
+      'the gateway sends responses that are not valid HTTP',
+      'Look for a proxy or load balancer on the way, and ask the support of the gateway.',
+    ],
+  ],
+  [
+    'gateway-status',
+    (detail) => [
+      'gateway-server-error',
+      `the gateway responds with server errors (${detail})`,
+      'Ask the support of the gateway, with the serial numbers of the log.',
+    ],
+  ],
+  [
+    'key-source-unavailable',
+    (detail) => [
+      'requests-failing',
+      `keys cannot be read, and none are cached${detail === '' ? '' : ` (${detail})`}`,
+      '`countersign check --online` separates login, policy and key problems.',
+    ],
+  ],
+  [
+    'key-missing',
+    () => ['requests-failing', 'a login has no key of the required kind', 'Store it in the key source.'],
+  ],
+  [
+    'key-unusable',
+    () => ['requests-failing', 'a key cannot be used', 'Store a correct key as a new version.'],
+  ],
+]);
+
+/** Other rules say more about these. */
+const elsewhere: ReadonlySet<string> = new Set(['overloaded', 'audit-unavailable', 'shutting-down']);
+
+/** Requests that failed in the last minute, for one cause. */
+function failed(
+  { cause, detail, count, share, lastAt }: RecentFailures,
+  environment: string,
+  { at, keys: { list } }: StatusFacts,
+): Finding[] {
+  const known = list.some((key) => key.environment === environment && isKnownToFail(key, cause));
+  if (elsewhere.has(cause) || known) return [];
+  const text =
+    failureTexts.get(cause) ??
+    ((): FailureText => ['requests-failing', cause, 'The log has a line for each.']);
+  const [code, what, advice] = text(detail ?? '');
+  const summary = `${environment}: ${what}; ${counted(count, 'request')} failed in the last minute, ${percent(share)} of all`;
+  return [finding(code, failing(share), summary, `${quiet(at, lastAt)}${advice}`, { environment })];
+}
+
+/** The finding about the key says why these requests fail. */
+function isKnownToFail({ missingSince, signingVersion }: KeyStatus, cause: string): boolean {
+  if (signingVersion !== null) return false;
+  return cause === (missingSince === null ? 'key-unusable' : 'key-missing');
+}
+
+function limit(one: Environment, { at }: StatusFacts): Finding[] {
+  const { name: environment, inFlight, maxInFlight, failures } = one;
+  const rejected = failures.find(({ cause }) => cause === 'overloaded');
+  const severity = rejected === undefined ? saturation(one) : 'bad';
   if (severity === 'ok') return [];
-  const summary = `${environment} is ${severity === 'bad' ? 'at' : 'near'} its limit`;
-  const advice = `${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503. Is the gateway slow?`;
-  return [finding('saturated', severity, summary, advice, { environment })];
+  const state = `${environment} is ${severity === 'bad' ? 'at' : 'near'} its limit`;
+  const also = rejected && `, and ${counted(rejected.count, 'request')} got 503 in the last minute`;
+  const advice = `${rejected ? quiet(at, rejected.lastAt) : ''}${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503. Is the gateway slow? Otherwise add instances or raise \`maxInFlight\`.`;
+  return [finding('saturated', severity, `${state}${also ?? ''}`, advice, { environment })];
 }
 
 function gatewayRejections(one: Environment, facts: StatusFacts): Finding[] {
-  const { name: environment, rejectedShare } = one;
+  const { name: environment, rejectedShare, logins } = one;
+  if (isBlocked(one)) {
+    const summary = `The gateway of ${environment} responds with 403 to every login, ${logins.rejected} in the last minute`;
+    const advice =
+      'So it is not a key: the gateway blocks this instance, or `baseUrl` is another environment, or something on the way changes requests. Do not store new keys. Ask the support of the gateway.';
+    return [finding('gateway-blocks', 'bad', summary, advice, { environment })];
+  }
   const severity = rejections(one, facts);
   if (severity === 'ok') return [];
   const summary = `${percent(rejectedShare ?? 0)} of responses from ${environment} are 403s`;
   const advice =
     severity === 'info'
       ? 'No request failed: it was sent again, signed with another key.'
-      : 'The causes are under "Failed requests".';
+      : 'Compare the fingerprint of the key with what the gateway has: `countersign keys verify`. The causes are under "Failed requests".';
   return [finding('gateway-rejections', severity, summary, advice, { environment })];
 }
 
@@ -150,11 +326,18 @@ function keys(facts: StatusFacts): Finding[] {
 
 /** While the key source is down, that is the finding. */
 function staleKeys({ keySource: { up }, keys: { list } }: StatusFacts): Finding[] {
-  const stale = list.filter(({ staleSince }) => staleSince !== null).length;
-  if (stale === 0 || up === false) return [];
-  const summary = `${counted(stale, 'cached key')} could not be refreshed`;
-  const advice = 'They sign until `keys.cache.staleIfError` has passed. The log says why.';
-  return [finding('keys-stale', 'warn', summary, advice)];
+  const stale = list.filter(({ staleSince }) => staleSince !== null);
+  const [first] = stale;
+  if (first === undefined || up === false) return [];
+  const { environment, login, readProblem } = stale.find((one) => one.readProblem !== null) ?? first;
+  const which =
+    stale.length === 1
+      ? `The key of ${login} in ${environment}`
+      : `${counted(stale.length, 'cached key')}, such as of ${login} in ${environment},`;
+  const summary = `${which} could not be read again${readProblem === null ? '' : `: ${readProblem}`}`;
+  const advice =
+    'Cached keys sign until `keys.cache.staleIfError` has passed. `countersign check --online` separates login, policy and key problems.';
+  return [finding('keys-stale', 'warn', summary, advice, { environment, login })];
 }
 
 export function kindName(kind: KeyStatus['kind']): string {

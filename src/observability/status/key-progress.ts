@@ -1,10 +1,11 @@
 import type { FindingCode, Severity } from './finding-codes.ts';
 import { clockText } from './format.ts';
-import type { KeyStatus, Status } from './schema.ts';
+import { isBlocked } from './limits.ts';
+import type { KeyStatus, Status, StatusFacts } from './schema.ts';
 
 /** What there is to say about a key beyond the states of its versions, and what to do. */
 export interface KeyProgress {
-  readonly code: Extract<FindingCode, 'key-unusable' | 'key-rejected' | 'key-waiting'>;
+  readonly code: Extract<FindingCode, 'key-missing' | 'key-unusable' | 'key-rejected' | 'key-waiting'>;
   readonly severity: Severity;
   readonly title: string;
   readonly advice: string;
@@ -14,10 +15,13 @@ export interface KeyProgress {
 export interface KeyOrigin {
   readonly now: string;
   readonly type: Status['keySource']['type'];
+  /** Environments whose gateway rejects every login: that says nothing about a key. */
+  readonly blocked: ReadonlySet<string>;
 }
 
-export function originOf({ at, keySource: { type } }: Pick<Status, 'at' | 'keySource'>): KeyOrigin {
-  return { now: at, type };
+export function originOf({ at, keySource: { type }, environments }: StatusFacts): KeyOrigin {
+  const blocked = new Set(environments.filter(isBlocked).map(({ name }) => name));
+  return { now: at, type, blocked };
 }
 
 /** `v3`. In a directory a version is the time in seconds at which a file changed: shown as a time. */
@@ -35,7 +39,8 @@ function versionName(origin: KeyOrigin, version: number): string {
 
 /** The most serious first; none while the newest version signs. */
 export function keyProgress(key: KeyStatus, origin: KeyOrigin): KeyProgress[] {
-  const { signingVersion, versions } = key;
+  const { environment, signingVersion, versions, missingSince } = key;
+  if (missingSince !== null) return [missing(missingSince, key, origin)];
   if (signingVersion === null) return [noneUsable(key, origin)];
   const signing = versionName(origin, signingVersion);
   // An older version does not matter any more.
@@ -44,10 +49,20 @@ export function keyProgress(key: KeyStatus, origin: KeyOrigin): KeyProgress[] {
   const rejected = versions.some((one) => one.version === signingVersion && one.state === 'rejected');
   const [waiting, unusable] = [newer('waiting'), newer('unusable')];
   return [
-    ...(rejected ? [gatewayRejects(signing)] : []),
+    ...(rejected && !origin.blocked.has(environment) ? [gatewayRejects(signing)] : []),
     ...(unusable ? [cannotBeUsed(versionName(origin, unusable.version), unusable)] : []),
     ...(waiting ? [rotation(signing, versionName(origin, waiting.version), key, origin)] : []),
   ];
+}
+
+function missing(missingSince: string, { signingVersion }: KeyStatus, origin: KeyOrigin): KeyProgress {
+  const isSigned = signingVersion !== null;
+  const effect = isSigned
+    ? `${capitalized(versionName(origin, signingVersion))} still signs, until \`keys.rotationGracePeriod\` has passed.`
+    : 'Requests that need it fail.';
+  const advice = `${effect} Store it in the key source again; Countersign reads it within a minute.`;
+  const title = `Missing in the key source since ${clockText(origin.now, missingSince)}`;
+  return { code: 'key-missing', severity: isSigned ? 'warn' : 'bad', title, advice };
 }
 
 function noneUsable({ newestVersion, versions }: KeyStatus, origin: KeyOrigin): KeyProgress {

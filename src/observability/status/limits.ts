@@ -15,6 +15,9 @@ export const thresholds = {
   certificateDays: 7,
 } as const;
 
+/** Share of the requests of an environment from which failures of the last minute are bad. */
+const failedRatio = 0.1;
+
 export function saturation({ inFlight, maxInFlight }: Environment): 'bad' | 'warn' | 'ok' {
   if (inFlight >= maxInFlight) return 'bad';
   return inFlight > thresholds.saturationRatio * maxInFlight ? 'warn' : 'ok';
@@ -36,6 +39,16 @@ export function rejections(
   // If all that are kept are so recent, there may have been others.
   if (!failed && recent.length < maxFailures) return 'info';
   return rejectedShare > 0.5 ? 'bad' : 'warn';
+}
+
+export function failing(failed: number): 'bad' | 'warn' {
+  return failed >= failedRatio ? 'bad' : 'warn';
+}
+
+/** Whether the gateway rejects every login, so that it is not a key; with one login there is no telling. */
+export function isBlocked(one: Environment): boolean {
+  const { accepted, rejected } = one.logins;
+  return rejected > 1 && accepted === 0 && clockDifference(one) === 'ok';
 }
 
 export function clockDifference({ clockSkew }: Environment): 'warn' | 'ok' {

@@ -5,9 +5,18 @@ import type { MonotonicClock, WallClock } from '../../util/clock.ts';
 import type { LabelDomain } from '../labels.ts';
 import type { CertificateInUse, GatewayResponseEvent, MetricsObserver } from '../metrics-observer.ts';
 import { certificateName } from '../metrics-recorder.ts';
-import { failureOf, isFailed, type RecordedFailure } from './failure.ts';
+import {
+  causeOf,
+  failureOf,
+  isFailed,
+  isOurFailure,
+  isUncertainPayment,
+  type RecordedFailure,
+} from './failure.ts';
 import { createKeySourceRecorder, type KeySourceRecorder } from './key-source-state.ts';
 import { LastEntries } from './last-entries.ts';
+import { LoginVerdicts, type VerdictCounts } from './login-verdicts.ts';
+import { createMissingKeyRecorder, type MissingKeyRecorder } from './missing-keys.ts';
 import { RequestWindow, type WindowSummary } from './request-window.ts';
 
 /** The configured names; see labels.ts. */
@@ -16,6 +25,8 @@ export type StatusNames = Readonly<Record<'environments', object>> & Pick<LabelD
 export interface EnvironmentRecord extends WindowSummary {
   /** Seconds that the clock of the gateway is ahead. */
   readonly clockSkew: number | undefined;
+  /** Logins by what the gateway said to the last request of each in the last minute. */
+  readonly logins: VerdictCounts;
 }
 
 interface Caller {
@@ -41,12 +52,24 @@ export interface ConfigRecord {
   readonly reloadFailed: boolean;
 }
 
+/** Whether audit records can be written, and why not. */
+export interface AuditRecord {
+  readonly up: boolean;
+  readonly problem: string | undefined;
+}
+
 /** Remembers what the status shows. Its memory is bounded, and an event costs much less than a request. */
 export interface StatusRecorder
   extends KeySourceRecorder,
+    Omit<MissingKeyRecorder, 'keyWanted' | 'forgetKeys'>,
     Pick<
       MetricsObserver,
-      'certificateLoaded' | 'certificateRemoved' | 'configLoaded' | 'gatewayResponded' | 'requestFinished'
+      | 'auditUp'
+      | 'certificateLoaded'
+      | 'certificateRemoved'
+      | 'configLoaded'
+      | 'gatewayResponded'
+      | 'requestFinished'
     > {
   /** Drops names that a reloaded configuration no longer has. */
   readonly reconfigure: (names: StatusNames) => void;
@@ -56,7 +79,11 @@ export interface StatusRecorder
   readonly callers: () => CallerRecord[];
   /** Newest first. */
   readonly failures: () => RecordedFailure[];
+  /** Payments of the last hour whose outcome is not known, newest first. */
+  readonly uncertainPayments: () => RecordedFailure[];
   readonly certificates: () => CertificateRecord[];
+  /** Whether audit records can be written; `undefined` if that is not known. */
+  readonly audit: () => AuditRecord | undefined;
   readonly config: () => ConfigRecord;
 }
 
@@ -70,15 +97,37 @@ export interface StatusRecorderOptions extends WallClock, MonotonicClock {
 export const maxFailures = 100;
 /** Those of unknown callers: anybody can cause them, and they must not hide the others. */
 const maxUnknownCallers = 20;
+/** Payments whose outcome has to be queried: how many are kept, and for how many milliseconds. */
+const uncertainPayments = { limit: 1_000, age: 3_600_000 };
 
 export function createStatusRecorder(options: StatusRecorderOptions): StatusRecorder {
   const { clock, names, digest } = options;
-  const requests = createRequestRecorder(options);
+  const keySource = createKeySourceRecorder(options);
+  const { keyWanted, forgetKeys, ...keys } = createMissingKeyRecorder(options);
+  const detailOf = (context: RequestContext): string | undefined => {
+    const { reason, environment = '', login = '', unreachable, gatewayStatus } = context;
+    if (reason === 'gateway-unreachable') return unreachable;
+    if (reason === undefined) return gatewayStatus?.toString();
+    if (reason === 'key-missing') keyWanted({ environment, login });
+    if (reason !== 'key-source-unavailable') return undefined;
+    return keys.readProblem({ environment, login }) ?? keySource.keySource().problem;
+  };
+  const requests = createRequestRecorder(options, detailOf);
   requests.reconfigure(names);
+  let audit: AuditRecord | undefined;
   let config: ConfigRecord = { digest, loadedAt: clock(), reloadFailed: false };
   return {
     ...requests,
-    ...createKeySourceRecorder(options),
+    ...keySource,
+    ...keys,
+    keySourceReplaced() {
+      keySource.keySourceReplaced();
+      forgetKeys();
+    },
+    audit: () => audit,
+    auditUp(up, cause) {
+      if (audit?.up !== up || audit.problem !== cause) audit = { up, problem: up ? undefined : cause };
+    },
     ...createCertificateRecorder(),
     config: () => config,
     configApplied(applied) {
@@ -92,10 +141,14 @@ export function createStatusRecorder(options: StatusRecorderOptions): StatusReco
 
 interface Environment {
   readonly window: RequestWindow;
+  readonly logins: LoginVerdicts;
   clockSkew: number | undefined;
 }
 
-function createRequestRecorder({ clock, monotonic }: WallClock & MonotonicClock) {
+function createRequestRecorder(
+  { clock, monotonic }: WallClock & MonotonicClock,
+  detailOf: (context: RequestContext) => string | undefined,
+) {
   let environments = new Map<string, Environment>();
   let callers = new Map<string, Caller>();
   // Numbered, since the wall clock may be set back.
@@ -104,11 +157,20 @@ function createRequestRecorder({ clock, monotonic }: WallClock & MonotonicClock)
     known: new LastEntries<readonly [number: number, RecordedFailure]>(maxFailures),
     unknown: new LastEntries<readonly [number: number, RecordedFailure]>(maxUnknownCallers),
   };
+  const uncertain = new LastEntries<readonly [at: number, RecordedFailure]>(uncertainPayments.limit);
+  const recordIn = ({ window, logins }: Environment, context: RequestContext): void => {
+    const { startedAt, durations, login, gatewayStatus } = context;
+    const { total = 0 } = durations;
+    const endedAt = startedAt + total * 1000;
+    window.recordRequest(endedAt, total);
+    if (isOurFailure(context)) window.recordFailure(endedAt, causeOf(context), detailOf(context));
+    if (login !== undefined && gatewayStatus !== undefined) logins.record(endedAt, login, gatewayStatus);
+  };
   return {
     requestFinished(context: RequestContext): void {
-      const { environment = '', caller = '', reason, startedAt, durations } = context;
-      const { total = 0 } = durations;
-      environments.get(environment)?.window.recordRequest(startedAt + total * 1000, total);
+      const { environment = '', caller = '', reason } = context;
+      const target = environments.get(environment);
+      if (target !== undefined) recordIn(target, context);
       const now = clock();
       const known = callers.get(caller);
       if (known !== undefined) {
@@ -117,8 +179,10 @@ function createRequestRecorder({ clock, monotonic }: WallClock & MonotonicClock)
         known.lastSeenAt = now;
       }
       if (!isFailed(context)) return;
+      const failure = failureOf(context, now);
+      if (isUncertainPayment(context)) uncertain.add([monotonic(), failure]);
       failed += 1;
-      failures[caller === '' ? 'unknown' : 'known'].add([failed, failureOf(context, now)]);
+      failures[caller === '' ? 'unknown' : 'known'].add([failed, failure]);
     },
     gatewayResponded({ environment, status, clockSkew }: GatewayResponseEvent): void {
       const known = environments.get(environment);
@@ -127,13 +191,24 @@ function createRequestRecorder({ clock, monotonic }: WallClock & MonotonicClock)
       if (clockSkew !== undefined) known.clockSkew = clockSkew;
     },
     reconfigure(names: StatusNames): void {
-      const create = (): Environment => ({ window: new RequestWindow(monotonic()), clockSkew: undefined });
+      const create = (): Environment => ({
+        window: new RequestWindow(monotonic()),
+        logins: new LoginVerdicts(),
+        clockSkew: undefined,
+      });
       environments = mapOf(Object.keys(names.environments), environments, create);
       callers = mapOf(names.callers, callers, newCaller);
     },
     environment(name: string): EnvironmentRecord | undefined {
       const known = environments.get(name);
-      return known && { ...known.window.summary(monotonic()), clockSkew: known.clockSkew };
+      if (known === undefined) return undefined;
+      const now = monotonic();
+      const { window, logins, clockSkew } = known;
+      return { ...window.summary(now), logins: logins.counts(now), clockSkew };
+    },
+    uncertainPayments() {
+      const oldest = monotonic() - uncertainPayments.age;
+      return uncertain.newestFirst().flatMap(([at, failure]) => (at >= oldest ? [failure] : []));
     },
     callers: (): CallerRecord[] => [...callers.values()],
     failures: () =>

@@ -1,3 +1,4 @@
+import type { FailureCause } from './failure.ts';
 import { bucketCount, bucketOf, percentile } from './latency-buckets.ts';
 
 /** The window in seconds; one slot each. */
@@ -8,8 +9,22 @@ export interface WindowSummary {
   readonly requestsPerSecond: number;
   /** Share of 403 among the gateway responses; `undefined` without responses. */
   readonly rejectedShare: number | undefined;
+  /** Share of failed requests; `undefined` without requests. */
+  readonly failedShare: number | undefined;
+  readonly failures: readonly RecentFailures[];
   /** Seconds; `undefined` without requests. */
   readonly latency: { readonly p50: number; readonly p99: number } | undefined;
+}
+
+/** Failed requests of the last minute with the same cause. `lastAt`: monotonic, in milliseconds. */
+export interface RecentFailures {
+  readonly cause: FailureCause;
+  /** Of the last one: what else is known. */
+  readonly detail: string | undefined;
+  readonly count: number;
+  /** Of all requests. */
+  readonly share: number;
+  readonly lastAt: number;
 }
 
 /**
@@ -24,6 +39,8 @@ export class RequestWindow {
   readonly #responses = new Uint32Array(size);
   readonly #rejections = new Uint32Array(size);
   readonly #durations = new Uint32Array(size * bucketCount);
+  /** By cause, of which there are a few dozen. */
+  readonly #failures = new Map<FailureCause, Failures>();
 
   constructor(startedAt: number) {
     this.#startedAt = startedAt;
@@ -42,24 +59,46 @@ export class RequestWindow {
     if (isRejection) increment(this.#rejections, slot);
   }
 
+  /** In addition to {@link recordRequest}. */
+  recordFailure(now: number, cause: FailureCause, detail: string | undefined): void {
+    const slot = this.#slotOf(now);
+    const known = this.#failures.get(cause);
+    const failures = known ?? { counts: new Uint32Array(size), lastAt: now, detail };
+    if (known === undefined) this.#failures.set(cause, failures);
+    increment(failures.counts, slot);
+    Object.assign(failures, { lastAt: now, detail });
+  }
+
   summary(now: number): WindowSummary {
     const newest = Math.floor(now / 1000);
     const [durations, totals] = [new Uint32Array(bucketCount), { requests: 0, responses: 0, rejections: 0 }];
-    this.#seconds.forEach((second, slot) => {
-      if (second <= newest - size || second < 0) return;
+    const slots = this.#slotsSince(newest - size + 1);
+    for (const slot of slots) {
       totals.requests += this.#requests[slot] ?? 0;
       totals.responses += this.#responses[slot] ?? 0;
       totals.rejections += this.#rejections[slot] ?? 0;
       for (let bucket = 0; bucket < bucketCount; bucket += 1) {
         durations[bucket] = (durations[bucket] ?? 0) + (this.#durations[slot * bucketCount + bucket] ?? 0);
       }
+    }
+    const shareOf = (failed: number): number => Math.min(1, failed / Math.max(1, totals.requests));
+    const failures = [...this.#failures].flatMap(([cause, { counts, ...last }]) => {
+      const count = slots.reduce((sum, slot) => sum + (counts[slot] ?? 0), 0);
+      return count === 0 ? [] : [{ cause, ...last, count, share: shareOf(count) }];
     });
+    const failed = failures.reduce((sum, { count }) => sum + count, 0);
     const [p50, p99] = [percentile(durations, 0.5), percentile(durations, 0.99)];
     return {
       requestsPerSecond: totals.requests / this.#secondsCovered(now, newest),
       rejectedShare: totals.responses === 0 ? undefined : totals.rejections / totals.responses,
+      failedShare: totals.requests === 0 ? undefined : shareOf(failed),
+      failures,
       latency: p50 === undefined || p99 === undefined ? undefined : { p50, p99 },
     };
+  }
+
+  #slotsSince(oldest: number): number[] {
+    return [...this.#seconds.keys()].filter((slot) => (this.#seconds[slot] ?? -1) >= Math.max(0, oldest));
   }
 
   /** The window begins with a whole second, or with the start. */
@@ -79,8 +118,15 @@ export class RequestWindow {
     this.#requests[slot] = 0;
     this.#responses[slot] = 0;
     this.#rejections[slot] = 0;
+    for (const { counts } of this.#failures.values()) counts[slot] = 0;
     this.#durations.fill(0, slot * bucketCount, (slot + 1) * bucketCount);
   }
+}
+
+interface Failures {
+  readonly counts: Uint32Array;
+  lastAt: number;
+  detail: string | undefined;
 }
 
 function increment(counts: Uint32Array, index: number): void {

@@ -15,6 +15,25 @@ const health = z.strictObject({
   warnings: z.array(z.enum(readinessWarnings)).describe('Problems that do not make it unready.'),
 });
 
+const cause = z
+  .string()
+  .describe(
+    "`reason` of Countersign's own errors; of the gateway's 403 `current-key`, `other-key` or `clock-skew`; else `gateway-status`.",
+  );
+
+const recentFailures = z.strictObject({
+  cause,
+  detail: z
+    .string()
+    .nullable()
+    .describe(
+      'Of the last one: why the gateway was unreachable (`refused`, `dns`, `tls`, `timeout`, `other`), its status, or the problem of the key source.',
+    ),
+  count,
+  share: z.number().min(0).max(1).describe('Of all requests of the last minute.'),
+  lastAt: time,
+});
+
 const environment = z.strictObject({
   name: z.string(),
   gatewayHost: z.string().describe('Host, and port unless it is the default, of the base URL.'),
@@ -27,6 +46,20 @@ const environment = z.strictObject({
     .max(1)
     .nullable()
     .describe('Share of 403 among the gateway responses of the last minute; null without responses.'),
+  failedShare: z
+    .number()
+    .min(0)
+    .max(1)
+    .nullable()
+    .describe(
+      'Share of the requests of the last minute that failed because of the gateway or Countersign, not of the caller; 403s are apart. null without requests.',
+    ),
+  failures: z.array(recentFailures).describe('These requests by cause.'),
+  logins: z
+    .strictObject({ accepted: count, rejected: count })
+    .describe(
+      'Logins by what the gateway said to the last request of each in the last minute; rejected: 403.',
+    ),
   latency: z
     .strictObject({ p50: seconds, p99: seconds })
     .nullable()
@@ -59,6 +92,10 @@ const key = z.strictObject({
   staleSince: time
     .nullable()
     .describe('Since when the cached keys are outdated because they could not be read again; else null.'),
+  readProblem: z.string().nullable().describe('Why they could not be read again, if that is known.'),
+  missingSince: time
+    .nullable()
+    .describe('Since when the newest version of the secret lacks this key; else null.'),
   nextRefreshAt: time
     .nullable()
     .describe('When a request reads the key source again; null: with the next request.'),
@@ -81,11 +118,7 @@ const failure = z.strictObject({
   login: z.string().nullable().describe('Only one that the caller may use.'),
   status: z.int().nullable().describe('HTTP status of the response; null if none was sent.'),
   outcome: z.enum(['answered', 'not-sent', 'unknown']),
-  cause: z
-    .string()
-    .describe(
-      "`reason` of Countersign's own errors; of the gateway's 403 `current-key`, `other-key` or `clock-skew`; else `gateway-status`.",
-    ),
+  cause,
   runbookSection: z.string().nullable().describe('Section of the runbook, such as `#countersign403`.'),
 });
 
@@ -110,6 +143,7 @@ const finding = z.strictObject({
   summary: z.string().describe('What happened.'),
   advice: z.string().describe('What to do, or what it means.'),
   runbookSection: z.string().describe('Section of the runbook, such as `#countersignclockskew`.'),
+  requestIds: z.array(z.string()).describe('Each request to look at.'),
 });
 
 /** What `/status.json` returns. Times are ISO 8601 in UTC. */
@@ -133,7 +167,26 @@ export const statusSchema = z.strictObject({
   failures: z
     .array(failure)
     .describe('The last 100 failed requests, newest first; at most 20 of unknown callers.'),
+  uncertainPayments: z
+    .array(failure.pick({ at: true, requestId: true, environment: true, outcome: true }))
+    .describe(
+      'Payments of the last hour whose outcome is unknown, or to which the gateway responded with a server error, newest first; at most 1,000.',
+    ),
   certificates: z.array(certificate),
+  jwtIssuers: z.array(
+    z.strictObject({
+      name: z.string(),
+      available: z.boolean().describe('Whether there are keys that may be used.'),
+      problem: z.string().nullable().describe('Why the last attempt to fetch its keys failed; else null.'),
+    }),
+  ),
+  audit: z
+    .strictObject({
+      up: z.boolean().describe('Whether the last record could be written.'),
+      problem: z.string().nullable(),
+    })
+    .nullable()
+    .describe('null: no audit trail, or no record yet.'),
   keySource: z.strictObject({
     type: z.enum(['vault', 'directory']),
     up: z.boolean().nullable().describe('Whether the last read succeeded; null before the first one.'),

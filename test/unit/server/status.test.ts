@@ -53,7 +53,7 @@ beforeEach(() => {
     limiter: new ConcurrencyLimiter(),
     redactor: { text: (text) => text.replaceAll('MARK', '***') },
     readiness: () => ({ ready: false, reasons: ['draining'], warnings: ['log-stalled'] }),
-    runtime: () => ({ config, keys: { cache, keySelector } }),
+    runtime: () => ({ config, keys: { cache, keySelector }, jwtIssuers: { list: [] } }),
   };
 });
 

@@ -10,14 +10,17 @@ const labels: Readonly<Record<Finding['severity'], string>> = {
   info: 'In progress',
 };
 
-/** The section of the page that shows what a finding is about; `instance` unless it is here. */
+/** Of a finding; the others are in `/status.json`. */
+const maxRequestIds = 10;
+
+/** The section of the page that shows what a finding is about, unless it is that of the environments or the instance. */
 const sections: Readonly<Partial<Record<FindingCode, string>>> = {
   'key-source-never-reached': 'key-source',
   'key-source-down': 'key-source',
   'vault-token-expired': 'key-source',
-  saturated: 'environments',
-  'gateway-rejections': 'environments',
-  'clock-skew': 'environments',
+  'outcome-unknown': 'failures',
+  'payment-server-error': 'failures',
+  'key-missing': 'keys',
   'key-unusable': 'keys',
   'key-rejected': 'keys',
   'key-waiting': 'keys',
@@ -53,10 +56,18 @@ export function pageTone({ health: { ready }, findings: [first] }: Status): Tone
 
 function item(finding: Finding, runbookUrl: string | null): Html {
   const { severity, code, environment, login, caller, summary, advice, runbookSection } = finding;
+  const section = sections[code] ?? (environment === null ? 'instance' : 'environments');
   const about = [code, environment, login, caller].filter((part) => part !== null).join(' ');
   const runbook =
     runbookUrl === null
       ? html`<span class="detail" title="${runbookSection}">Runbook</span>`
       : html`<a href="${runbookUrl}${runbookSection}" rel="noreferrer">Runbook</a>`;
-  return html`<li>${pill(severity, labels[severity])} <p><a href="#${sections[code] ?? 'instance'}" title="${about}">${inline(summary)}</a>. ${inline(advice)} ${runbook}</p></li>\n`;
+  return html`<li>${pill(severity, labels[severity])} <p><a href="#${section}" title="${about}">${inline(summary)}</a>. ${inline(advice)} ${runbook}${requests(finding)}</p></li>\n`;
+}
+
+function requests({ requestIds }: Finding): Html | undefined {
+  if (requestIds.length === 0) return undefined;
+  const more = requestIds.length - maxRequestIds;
+  const rest = html` and ${more} more in <a href="status.json">status.json</a>`;
+  return html` Requests: ${requestIds.slice(0, maxRequestIds).map((id) => html`<code>${id}</code> `)}${more > 0 ? rest : undefined}`;
 }

@@ -1,5 +1,5 @@
 import { latency, percent, rate, skew, whole } from '../format.ts';
-import { clockDifference, rejections, saturation } from '../limits.ts';
+import { clockDifference, failing, rejections, saturation } from '../limits.ts';
 import type { Status } from '../schema.ts';
 import { type Html, html } from './html.ts';
 import { bar, type Column, none, section, severityOf, table, toned, withDetail } from './parts.ts';
@@ -10,6 +10,14 @@ const columnsOf = (status: Status): readonly Column<Environment>[] => [
   { heading: 'Environment', cell: ({ name, gatewayHost }) => withDetail(name, gatewayHost) },
   { heading: 'In flight', cell: inFlight },
   { heading: 'Requests/s', align: 'number', cell: ({ requestsPerSecond }) => rate(requestsPerSecond) },
+  {
+    heading: 'Failed',
+    align: 'number',
+    cell: ({ failedShare }) =>
+      failedShare === null
+        ? none('no requests')
+        : toned(failedShare === 0 ? 'ok' : failing(failedShare), percent(failedShare)),
+  },
   {
     heading: '403 share',
     align: 'number',

@@ -111,11 +111,13 @@ function stateOf(version: number, state: KeyState, signing: number | null): read
   return isReplaced ? ['idle', 'No longer accepted'] : states[state];
 }
 
-function read({ key: { readAt, nextRefreshAt, staleSince }, origin: { now } }: Row): Html {
+function read({ key: { readAt, nextRefreshAt, staleSince, readProblem }, origin: { now } }: Row): Html {
   const isDue = nextRefreshAt === null || secondsBetween(now, nextRefreshAt) < 1;
   const next = isDue ? 'next with a request' : `next ${relative(now, nextRefreshAt)}`;
   const stale =
-    staleSince === null ? undefined : html` ${pill('warn', `Stale for ${since(staleSince, now)}`)}`;
+    staleSince === null
+      ? undefined
+      : html` ${pill('warn', `Stale for ${since(staleSince, now)}`)} ${readProblem ?? undefined}`;
   return html`${withDetail(relativeTime(now, readAt), next)}${stale}`;
 }
 

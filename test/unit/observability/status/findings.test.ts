@@ -56,12 +56,14 @@ describe('health', () => {
       logLinesDropped: true,
       logStalled: true,
     });
-    const status = calmStatus({ health: { ready: false, reasons: [...reasons], warnings: [...warnings] } });
+    // What is known of the issuers of JWTs has the cause.
+    const jwtIssuers = [{ name: 'corp', available: false, problem: 'refused' }];
+    const health = { ready: false, reasons: [...reasons], warnings: [...warnings] };
+    const status = calmStatus({ health, jwtIssuers });
     expect(status.well).toBe(false);
-    expect(status.findings.map(({ severity, code }) => [severity, code])).toEqual([
-      ...reasons.map((code) => ['bad', code]),
-      ...warnings.map((code) => ['warn', code]),
-    ]);
+    expect(status.findings.map(({ code }) => code).toSorted()).toEqual([...reasons, ...warnings].toSorted());
+    const bad = status.findings.flatMap(({ severity, code }) => (severity === 'bad' ? [code] : []));
+    expect(bad).toEqual(expect.arrayContaining([...reasons]));
     expect(textOf(renderStatusPage(status))).toContain(
       'Not ready This instance should not receive requests. 6 problems:',
     );
@@ -218,7 +220,13 @@ describe('a key', () => {
   it('is stale: that is a separate finding only while the key source is up', () => {
     const keys = { total: 1, list: [keyStatus({ staleSince: ago(90) })] };
     const { keySource } = calmStatus();
-    expect(found({ keys })).toEqual([expect.stringMatching(/^warn keys-stale: 1 cached key could not be/)]);
+    expect(found({ keys })).toEqual([
+      expect.stringMatching(/^warn keys-stale: The key of acme in production could not be read again\./),
+    ]);
+    const denied = keyStatus({ staleSince: ago(90), readProblem: 'denied' });
+    expect(found({ keys: { total: 2, list: [...keys.list, denied] } })).toEqual([
+      expect.stringMatching(/^warn keys-stale: 2 cached keys, .* could not be read again: denied\./),
+    ]);
     expect(found({ keys, keySource: { ...keySource, up: false, since: ago(90), problem: null } })).toEqual([
       'bad key-source-down: Vault unavailable for 1 min. Cached keys are still used. Repair it, and do not restart: the cached keys would be lost.',
     ]);
@@ -306,4 +314,144 @@ it('updates can be paused and resumed', () => {
   const paused = renderStatusPage(calmStatus(), { refresh: false });
   expect(paused).not.toContain('http-equiv');
   expect(paused).toContain('<a href="?">Resume updates</a>');
+});
+
+describe('requests of the last minute that failed', () => {
+  const failing = (cause: string, fields: object = {}, more: Partial<StatusFacts> = {}) => {
+    const failures = [{ cause, detail: null, count: 3, share: 0.25, lastAt: ago(0), ...fields }];
+    return found({ environments: [environmentStatus({ failedShare: 0.25, failures })], ...more });
+  };
+
+  it.each([
+    [
+      'gateway-unreachable',
+      'refused',
+      /^bad gateway-unreachable: production: gateway unreachable, connection refused; 3 requests failed in the last minute, 25% of all\. Nothing was sent\. Is it running/,
+    ],
+    ['gateway-unreachable', 'dns', /host name cannot be resolved \(DNS\); .* Check `baseUrl`/],
+    ['gateway-unreachable', 'tls', /the TLS handshake fails; .* `caFile`/],
+    ['gateway-unreachable', 'timeout', /no connection in time; .* firewalls/],
+    ['gateway-unreachable', 'other', /the connection fails; .* The log has the code\.$/],
+    ['gateway-timeout', null, /^bad gateway-timeout: .*does not respond in time.*`timeouts\.request`/],
+    ['gateway-reset', null, /^bad gateway-response-incomplete: .*ends connections/],
+    ['gateway-reply-invalid', null, /^bad gateway-response-incomplete: .*not valid HTTP/],
+    ['gateway-status', '503', /^bad gateway-server-error: .*server errors \(503\)/],
+    ['key-source-unavailable', 'denied', /^bad requests-failing: .*cannot be read, and none .* \(denied\)/],
+    ['key-missing', null, /^bad requests-failing: .*has no key/],
+    ['internal', null, /^bad requests-failing: production: internal; .* The log has a line/],
+  ])('are found with cause and remedy: %s (%s)', (cause, detail, expected) => {
+    expect(failing(cause, { detail })).toEqual([expect.stringMatching(expected)]);
+  });
+
+  it('are bad from a tenth of all, and say when the last one was', () => {
+    expect(failing('gateway-timeout', { share: 0.099 })).toEqual([expect.stringMatching(/^warn /)]);
+    expect(failing('gateway-timeout', { share: 0.1, lastAt: ago(8) })).toEqual([
+      expect.stringMatching(/^bad .* of all\. No failure for 8 s\. /),
+    ]);
+  });
+
+  it('because of the limit are a finding about the limit', () => {
+    expect(failing('overloaded', { lastAt: ago(20) })).toEqual([
+      expect.stringMatching(
+        /^bad saturated: production is at its limit, and 3 requests got 503 in the last minute\. No failure for 20 s\. 14 of 500/,
+      ),
+    ]);
+  });
+
+  it('because of a missing or unusable key are part of the finding about the key', () => {
+    const gone = keyStatus({ signingVersion: null, versions: [], missingSince: ago(60) });
+    const broken = keyStatus({ signingVersion: null, versions: [keyVersion(3, { state: 'unusable' })] });
+    for (const [cause, key] of [
+      ['key-missing', gone],
+      ['key-unusable', broken],
+    ] as const) {
+      const keys = { total: 1, list: [key] };
+      expect(failing(cause, {}, { keys })).toEqual([expect.stringMatching(`^bad ${cause}: `)]);
+    }
+  });
+});
+
+it('payments whose outcome is not known are bad, with the ID of each request', () => {
+  const payments = [3, 600].map((seconds) => ({
+    at: ago(seconds),
+    requestId: `id-${seconds}`,
+    environment: 'production',
+    outcome: 'unknown' as const,
+  }));
+  const server = { at: ago(0), requestId: 'id-0', environment: 'sandbox', outcome: 'answered' as const };
+  const { well, findings } = calmStatus({ uncertainPayments: [server, ...payments] });
+  expect(well).toBe(false);
+  expect(findings).toMatchObject([
+    { severity: 'bad', code: 'payment-server-error', environment: 'sandbox', requestIds: ['id-0'] },
+    {
+      severity: 'bad',
+      code: 'outcome-unknown',
+      summary: '2 payments of production in the last hour sent without a complete response',
+      advice: expect.stringMatching(/^No failure for 3 s\. Each may have been processed\. Query/),
+      requestIds: ['id-3', 'id-600'],
+    },
+  ]);
+});
+
+describe('403 for every login', () => {
+  const rejected = keyStatus({ versions: [keyVersion(3, { state: 'rejected' })] });
+  const environment = (logins: { accepted: number; rejected: number }, fields: object = {}) => ({
+    environments: [environmentStatus({ rejectedShare: 1, logins, ...fields })],
+    failures: [failedRequest({ at: ago(1) })],
+    keys: { total: 1, list: [rejected] },
+  });
+
+  it('is not a key: the gateway blocks the instance', () => {
+    const blocked = environment({ accepted: 0, rejected: 2 });
+    expect(found(blocked)).toEqual([
+      expect.stringMatching(/^bad gateway-blocks: .* 403 to every login, 2 .*Do not store new keys\./),
+    ]);
+    expect(pageOf(blocked)).not.toContain('store it in the key source');
+  });
+
+  it('may be a key with one login, or if another one is accepted, or a clock', () => {
+    for (const one of [
+      environment({ accepted: 0, rejected: 1 }),
+      environment({ accepted: 1, rejected: 5 }),
+      environment({ accepted: 0, rejected: 5 }, { clockSkew: 60 }),
+    ]) {
+      const all = found(one).join();
+      expect(all).toContain('bad key-rejected: ');
+      expect(all).not.toContain('gateway-blocks');
+    }
+  });
+});
+
+it('an issuer of JWTs whose keys cannot be fetched is found, with the cause', () => {
+  const issuer = (available: boolean, problem: string | null) =>
+    found({ jwtIssuers: [{ name: 'corp', available, problem }] });
+  expect(issuer(true, null)).toEqual([]);
+  expect(issuer(true, 'timeout')).toEqual([
+    expect.stringMatching(/^warn jwt-keys-stale: .* corp cannot be fetched: timeout\. The previous ones/),
+  ]);
+  expect(issuer(false, 'timeout')).toEqual([
+    expect.stringMatching(/^bad jwt-keys-unavailable: .*: timeout\. Callers with its tokens are rejected/),
+  ]);
+});
+
+it('an audit trail that cannot be written is bad only if it is required', () => {
+  const audit = { up: false, problem: 'ENOSPC' };
+  expect(found({ audit })).toEqual([
+    expect.stringMatching(/^warn audit-unavailable: Audit records cannot be written: ENOSPC\. They wait/),
+  ]);
+  expect(found({ audit, health: { ready: false, reasons: ['audit-unavailable'], warnings: [] } })).toEqual([
+    expect.stringMatching(/^bad audit-unavailable: .*ENOSPC\. Nothing is sent/),
+  ]);
+});
+
+it('a key is missing in the key source, with and without an older version that signs', () => {
+  const missingSince = ago(60);
+  const key = (fields: object) =>
+    found({ keys: { total: 1, list: [keyStatus({ missingSince, ...fields })] } });
+  expect(key({ signingVersion: null, versions: [] })).toEqual([
+    'bad key-missing: Control key of acme in production: missing in the key source since 14:02:07. Requests that need it fail. Store it in the key source again; Countersign reads it within a minute.',
+  ]);
+  expect(key({})).toEqual([
+    expect.stringMatching(/^warn key-missing: .*Version 3 still signs, until `keys\.rotationGracePeriod`/),
+  ]);
 });

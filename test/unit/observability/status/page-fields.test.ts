@@ -3,7 +3,14 @@ import { z } from 'zod';
 import { withFindings } from '../../../../src/observability/status/findings.ts';
 import { renderStatusPage } from '../../../../src/observability/status/page.ts';
 import { statusSchema } from '../../../../src/observability/status/schema.ts';
-import { ago, calmStatus, failedRequest, troubleStatus } from '../../../support/status.ts';
+import {
+  ago,
+  calmStatus,
+  environmentStatus,
+  failedRequest,
+  keyStatus,
+  troubleStatus,
+} from '../../../support/status.ts';
 
 type Path = readonly (string | number)[];
 
@@ -45,11 +52,13 @@ function another(value: unknown): unknown {
     unusable: 'in-use',
     vault: 'directory',
     answered: 'unknown',
-    unknown: 'not-sent',
+    unknown: 'answered',
     bad: 'warn',
     enforce: 'dry-run',
-    draining: 'audit-unavailable',
-    'log-stalled': 'jwt-keys-unavailable',
+    draining: 'key-source-never-reached',
+    'gateway-unreachable': 'gateway-timeout',
+    dns: 'tls',
+    'log-stalled': 'log-lines-dropped',
   };
   const text = String(value);
   return others[text] ?? (/^\d{4}-/.test(text) ? ago(77_777) : `${text}2`);
@@ -69,9 +78,38 @@ describe('every field of the schema', () => {
   const base = withFindings({
     ...troubleStatus(),
     health: { ready: false, reasons: ['draining' as const], warnings: ['log-stalled' as const] },
+    environments: [
+      environmentStatus({
+        failedShare: 0.5,
+        failures: [
+          { cause: 'gateway-unreachable', detail: 'dns', count: 1, share: 0.25, lastAt: ago(3) },
+          { cause: 'internal', detail: null, count: 1, share: 0.25, lastAt: ago(3) },
+        ],
+        rejectedShare: 0.6,
+      }),
+      environmentStatus({ logins: { accepted: 0, rejected: 2 } }),
+    ],
+    keys: {
+      total: 2,
+      list: [
+        keyStatus({ missingSince: ago(60) }),
+        keyStatus({ staleSince: ago(3), readProblem: 'denied' }),
+        ...troubleStatus().keys.list,
+      ],
+    },
+    keySource: { ...troubleStatus().keySource, since: ago(99) },
+    jwtIssuers: [{ name: 'corp', available: true, problem: 'refused' }],
+    audit: { up: false, problem: 'ENOSPC' },
     failures: [failedRequest()],
   });
-  const finding = { ...base.findings[0], environment: 'production', login: 'acme', caller: 'billing' };
+  const finding = {
+    ...base.findings[0],
+    code: 'draining',
+    environment: 'production',
+    login: 'acme',
+    caller: 'billing',
+    requestIds: ['id'],
+  };
   const status = statusSchema.parse({ ...base, health: calmStatus().health, findings: [finding] });
   const page = { ofFacts: renderStatusPage(base), ofFinding: renderStatusPage(status) };
 

@@ -57,7 +57,14 @@ describe('an environment', () => {
     recorder.gatewayResponded({ ...response, status: 403, clockSkew: -2 });
     recorder.gatewayResponded({ ...response, status: 500 });
     const { latency, ...others } = recorder.environment('sandbox') ?? {};
-    expect(others).toEqual({ requestsPerSecond: 0.2, rejectedShare: 1 / 3, clockSkew: -2 });
+    expect(others).toEqual({
+      requestsPerSecond: 0.2,
+      rejectedShare: 1 / 3,
+      failedShare: 0,
+      failures: [],
+      logins: { accepted: 0, rejected: 0 },
+      clockSkew: -2,
+    });
     expect(latency?.p50).toBeCloseTo(0.02, 2);
     expect(recorder.environment('production')?.clockSkew).toBeUndefined();
   });
@@ -204,4 +211,137 @@ it('a hundred thousand failed requests of every kind take as much memory as the 
   );
   expect(recorder.callers()).toHaveLength(2);
   expect(recorder.environment('e-99999')).toBeUndefined();
+});
+
+describe('failures of an environment', () => {
+  const failures = () => recorder.environment('sandbox')?.failures;
+
+  it('are those of the gateway and of Countersign in the last minute, by cause', () => {
+    now = 10_000;
+    finish({ status: 502, reason: 'gateway-unreachable', unreachable: 'dns' });
+    finish({ status: 503, gatewayStatus: 503 });
+    finish({ status: 502, reason: 'gateway-unreachable', unreachable: 'refused' });
+    for (const reason of ['parameter-invalid', 'caller-limit', 'not-allowed'] as const) finish({ reason });
+    finish({ status: 403, gatewayStatus: 403, rejection: 'current-key' });
+    finish({ status: 404, gatewayStatus: 404 });
+    expect(failures()).toEqual([
+      { cause: 'gateway-unreachable', detail: 'refused', count: 2, share: 0.25, lastAt: 10_000 },
+      { cause: 'gateway-status', detail: '503', count: 1, share: 0.125, lastAt: 10_000 },
+    ]);
+    now = 69_999;
+    expect(failures()).toHaveLength(2);
+    now = 70_000;
+    expect(failures()).toEqual([]);
+  });
+
+  it('have the problem of the login, or else that of the key source', () => {
+    const failed = { reason: 'key-source-unavailable', status: 503, login: 'acme' } as const;
+    recorder.keySourceUp(false, 'sealed');
+    finish(failed);
+    expect(failures()).toMatchObject([{ detail: 'sealed' }]);
+    recorder.keyProblem('denied', { environment: 'sandbox', login: 'acme' });
+    recorder.keyProblem('the login to Vault failed');
+    finish(failed);
+    expect(failures()).toMatchObject([{ detail: 'denied' }]);
+  });
+});
+
+describe('what the gateway said to a login', () => {
+  it('is what it said to its last request of the last minute', () => {
+    const logins = () => recorder.environment('sandbox')?.logins;
+    finish({ login: 'acme', gatewayStatus: 403 });
+    finish({ login: 'beta', gatewayStatus: 403 });
+    finish({ login: 'beta', gatewayStatus: 500 });
+    finish({ gatewayStatus: 403 });
+    expect(logins()).toEqual({ accepted: 0, rejected: 2 });
+    now = 30_000;
+    finish({ login: 'acme' });
+    expect(logins()).toEqual({ accepted: 1, rejected: 1 });
+    now = 60_000;
+    expect(logins()).toEqual({ accepted: 1, rejected: 0 });
+  });
+
+  it('is kept for the last thousand logins', () => {
+    for (let login = 0; login < 1_500; login += 1) finish({ login: `login-${login}`, gatewayStatus: 403 });
+    expect(recorder.environment('sandbox')?.logins).toEqual({ accepted: 0, rejected: 1_000 });
+  });
+});
+
+describe('a payment whose outcome is not known', () => {
+  const ids = (): string[] => recorder.uncertainPayments().map(({ requestId }) => requestId);
+
+  it('is kept for an hour, newest first; a query is not', () => {
+    finish({ id: 'sent', readOnly: false, outcome: 'unknown', reason: 'gateway-timeout', status: 504 });
+    finish({ id: 'query', readOnly: true, outcome: 'unknown', reason: 'gateway-timeout', status: 504 });
+    finish({ id: 'not-sent', readOnly: false, outcome: 'not-sent', reason: 'overloaded', status: 503 });
+    now = 1_000;
+    finish({ id: 'error', readOnly: false, status: 500, gatewayStatus: 500 });
+    now = 3_600_000;
+    expect(ids()).toEqual(['error', 'sent']);
+    now += 1;
+    expect(ids()).toEqual(['error']);
+  });
+
+  it('is one of at most a thousand', () => {
+    for (let id = 0; id < 1_500; id += 1) {
+      finish({ id: `id-${id}`, readOnly: false, outcome: 'unknown', reason: 'gateway-reset' });
+    }
+    expect(ids()).toHaveLength(1_000);
+    expect(ids()[0]).toBe('id-1499');
+  });
+});
+
+describe('a key that vanished', () => {
+  const acme = { environment: 'sandbox', login: 'acme' };
+  const rsa = { kind: 'private_key', version: 7 } as const;
+  const entry = { ...rsa, problem: 'unusable' };
+  const missing = () => recorder.missingKeys().map(({ login, kind, since }) => [login, kind, since - noon]);
+
+  it('is missing until it is back, whatever else changes', () => {
+    recorder.keyRingUpdated(acme, [{ ...entry, supersededAt: new Date() }], undefined, [rsa]);
+    now = 5_000;
+    recorder.keyRingUpdated(acme, [{ ...entry, kind: 'control_key' }], undefined, []);
+    expect(missing()).toEqual([['acme', 'private_key', 0]]);
+    recorder.keyRingUpdated(acme, undefined, 'deleted', [{ kind: 'control_key', version: 8 }]);
+    expect(missing()).toEqual([
+      ['acme', 'private_key', 0],
+      ['acme', 'control_key', 5_000],
+    ]);
+    recorder.keyRingUpdated(acme, [entry], undefined, []);
+    expect(missing()).toEqual([['acme', 'control_key', 5_000]]);
+  });
+
+  it.each(['unused', 'expired', 'evicted', 'replaced'] as const)('is forgotten if its ring is %s', (why) => {
+    recorder.keyRingUpdated(acme, [], undefined, [rsa]);
+    recorder.keyRingUpdated(acme, undefined, why);
+    expect(missing()).toEqual([]);
+  });
+
+  it('is forgotten when no request wanted it for half a day, and with its source', () => {
+    recorder.keyRingUpdated(acme, undefined, 'deleted', [rsa]);
+    now = 43_199_999;
+    finish({ login: 'acme', reason: 'key-missing', status: 502, outcome: 'not-sent' });
+    now += 43_199_999;
+    expect(missing()).toHaveLength(1);
+    now += 1;
+    expect(missing()).toEqual([]);
+    recorder.keyRingUpdated(acme, undefined, 'deleted', [rsa]);
+    recorder.keySourceReplaced();
+    expect(missing()).toEqual([]);
+  });
+
+  it('is one of at most 200 logins', () => {
+    for (let login = 0; login < 300; login += 1) {
+      recorder.keyRingUpdated({ ...acme, login: `login-${login}` }, undefined, 'deleted', [rsa]);
+    }
+    expect(recorder.missingKeys()).toHaveLength(200);
+  });
+});
+
+it('the audit trail has its problem while it is down', () => {
+  expect(recorder.audit()).toBeUndefined();
+  recorder.auditUp(false, 'ENOSPC');
+  expect(recorder.audit()).toEqual({ up: false, problem: 'ENOSPC' });
+  recorder.auditUp(true);
+  expect(recorder.audit()).toEqual({ up: true, problem: undefined });
 });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
+import type { FailureCause } from '../../../../src/observability/status/failure.ts';
 import { bucketCount, bucketOf, percentile } from '../../../../src/observability/status/latency-buckets.ts';
 import { RequestWindow } from '../../../../src/observability/status/request-window.ts';
 
@@ -9,6 +10,8 @@ interface Event {
   /** Of a request; otherwise it is a response of the gateway. */
   readonly seconds: number | undefined;
   readonly rejected: boolean;
+  /** Of a request that failed. */
+  readonly cause: FailureCause | undefined;
 }
 
 const event: fc.Arbitrary<Event> = fc.record({
@@ -20,7 +23,11 @@ const event: fc.Arbitrary<Event> = fc.record({
   ),
   seconds: fc.option(fc.double({ min: 0.001, max: 60, noNaN: true }), { nil: undefined }),
   rejected: fc.boolean(),
+  cause: fc.option(fc.constantFrom('internal', 'gateway-timeout'), { nil: undefined }),
 });
+
+const failed = <E extends Event>(events: readonly E[], cause: FailureCause): E[] =>
+  events.filter((one) => one.seconds !== undefined && one.cause === cause);
 
 /** The same from a list of all events. */
 function naiveSummary(events: readonly (Event & { at: number })[], startedAt: number, now: number) {
@@ -31,8 +38,19 @@ function naiveSummary(events: readonly (Event & { at: number })[], startedAt: nu
   const counts = new Uint32Array(bucketCount);
   for (const seconds of durations) counts[bucketOf(seconds)] = (counts[bucketOf(seconds)] ?? 0) + 1;
   const covered = Math.max(1, Math.min(now / 1000 - from, (now - startedAt) / 1000));
+  const requests = durations.length;
+  // In the order in which the causes were first seen.
+  const causes = new Set(events.flatMap((one) => (one.seconds === undefined ? [] : (one.cause ?? []))));
+  const failures = [...causes].flatMap((cause) => {
+    const count = failed(recent, cause).length;
+    const lastAt = failed(events, cause).at(-1)?.at;
+    return count === 0 ? [] : [{ cause, detail: String(lastAt), lastAt, count, share: count / requests }];
+  });
+  const failedCount = failures.reduce((sum, { count }) => sum + count, 0);
   return {
-    requestsPerSecond: durations.length / covered,
+    failedShare: requests === 0 ? undefined : failedCount / requests,
+    failures,
+    requestsPerSecond: requests / covered,
     rejectedShare:
       responses.length === 0
         ? undefined
@@ -54,6 +72,9 @@ describe('the window', () => {
           seen.push({ ...one, at: now });
           if (one.seconds === undefined) window.recordResponse(now, one.rejected);
           else window.recordRequest(now, one.seconds);
+          if (one.seconds !== undefined && one.cause !== undefined) {
+            window.recordFailure(now, one.cause, String(now));
+          }
           expect(window.summary(now)).toEqual(naiveSummary(seen, startedAt, now));
         }
       }),
@@ -64,10 +85,13 @@ describe('the window', () => {
     const window = new RequestWindow(0);
     window.recordRequest(500, 0.1);
     window.recordResponse(500, true);
-    expect(window.summary(59_999)).toMatchObject({ rejectedShare: 1 });
+    window.recordFailure(500, 'internal', undefined);
+    expect(window.summary(59_999)).toMatchObject({ rejectedShare: 1, failedShare: 1 });
     expect(window.summary(60_000)).toEqual({
       requestsPerSecond: 0,
       rejectedShare: undefined,
+      failedShare: undefined,
+      failures: [],
       latency: undefined,
     });
   });
