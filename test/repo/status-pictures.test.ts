@@ -14,10 +14,10 @@ describe.each(statusPictures)('$file', ({ file, status }) => {
     expect(texts.get(digestKeyword)).toBe(pageDigest(status));
   });
 
-  it('is as wide as a laptop, shows the whole page, and has less than 150 KiB', () => {
+  it('is as wide as a laptop, shows the whole page, and has less than 200 KiB', () => {
     expect(width).toBe(pictureWidth);
     expect(height).toBeGreaterThan(1_000);
-    expect(png.length).toBeLessThan(150 * 1024);
+    expect(png.length).toBeLessThan(200 * 1024);
   });
 });
 

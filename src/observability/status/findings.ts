@@ -104,7 +104,7 @@ const readiness: Readonly<
 function audit({ health: { reasons }, audit: state }: StatusFacts): Finding[] {
   const required = reasons.includes('audit-unavailable');
   if (!required && state?.up !== false) return [];
-  const cause = state?.problem == null ? '' : `: ${state.problem}`;
+  const cause = typeof state?.problem === 'string' ? `: ${state.problem}` : '';
   const effect = required
     ? 'Nothing is sent without them.'
     : 'They wait in memory, and are lost when it is full.';
