@@ -151,13 +151,7 @@ function createRequestRecorder(
 ) {
   let environments = new Map<string, Environment>();
   let callers = new Map<string, Caller>();
-  // Numbered, since the wall clock may be set back.
-  let failed = 0;
-  const failures = {
-    known: new LastEntries<readonly [number: number, RecordedFailure]>(maxFailures),
-    unknown: new LastEntries<readonly [number: number, RecordedFailure]>(maxUnknownCallers),
-  };
-  const uncertain = new LastEntries<readonly [at: number, RecordedFailure]>(uncertainPayments.limit);
+  const { recordFailure, ...failures } = createFailureRecorder(monotonic);
   const recordIn = ({ window, logins }: Environment, context: RequestContext): void => {
     const { startedAt, durations, login, gatewayStatus } = context;
     const { total = 0 } = durations;
@@ -167,6 +161,7 @@ function createRequestRecorder(
     if (login !== undefined && gatewayStatus !== undefined) logins.record(endedAt, login, gatewayStatus);
   };
   return {
+    ...failures,
     requestFinished(context: RequestContext): void {
       const { environment = '', caller = '', reason } = context;
       const target = environments.get(environment);
@@ -178,11 +173,7 @@ function createRequestRecorder(
         if (reason === 'not-allowed') known.denied += 1;
         known.lastSeenAt = now;
       }
-      if (!isFailed(context)) return;
-      const failure = failureOf(context, now);
-      if (isUncertainPayment(context)) uncertain.add([monotonic(), failure]);
-      failed += 1;
-      failures[caller === '' ? 'unknown' : 'known'].add([failed, failure]);
+      if (isFailed(context)) recordFailure(context, now);
     },
     gatewayResponded({ environment, status, clockSkew }: GatewayResponseEvent): void {
       const known = environments.get(environment);
@@ -206,16 +197,34 @@ function createRequestRecorder(
       const { window, logins, clockSkew } = known;
       return { ...window.summary(now), logins: logins.counts(now), clockSkew };
     },
+    callers: (): CallerRecord[] => [...callers.values()],
+  };
+}
+
+/** @param monotonic milliseconds */
+function createFailureRecorder(monotonic: () => number) {
+  // Numbered, since the wall clock may be set back.
+  let failed = 0;
+  const known = new LastEntries<readonly [number: number, RecordedFailure]>(maxFailures);
+  const unknown = new LastEntries<readonly [number: number, RecordedFailure]>(maxUnknownCallers);
+  const uncertain = new LastEntries<readonly [at: number, RecordedFailure]>(uncertainPayments.limit);
+  return {
+    /** @param now milliseconds since 1970 */
+    recordFailure(context: RequestContext, now: number): void {
+      const failure = failureOf(context, now);
+      if (isUncertainPayment(context)) uncertain.add([monotonic(), failure]);
+      failed += 1;
+      (context.caller === undefined ? unknown : known).add([failed, failure]);
+    },
+    failures: () =>
+      [...known.newestFirst(), ...unknown.newestFirst()]
+        .toSorted(([a], [b]) => b - a)
+        .slice(0, maxFailures)
+        .map(([, failure]) => failure),
     uncertainPayments() {
       const oldest = monotonic() - uncertainPayments.age;
       return uncertain.newestFirst().flatMap(([at, failure]) => (at >= oldest ? [failure] : []));
     },
-    callers: (): CallerRecord[] => [...callers.values()],
-    failures: () =>
-      [...failures.known.newestFirst(), ...failures.unknown.newestFirst()]
-        .toSorted(([a], [b]) => b - a)
-        .slice(0, maxFailures)
-        .map(([, failure]) => failure),
   };
 }
 
