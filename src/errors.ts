@@ -1,5 +1,5 @@
 /**
- * What became of a request at the gateway: the gateway `answered`, the request was provably `not-sent`, or the
+ * What happened to a request at the gateway: the gateway `answered`, the request was provably `not-sent`, or the
  * outcome is `unknown` (a byte may have been sent, but there is no complete response).
  */
 export type Outcome = 'answered' | 'not-sent' | 'unknown';

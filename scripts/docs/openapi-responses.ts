@@ -23,7 +23,7 @@ export const headers: Json = {
     schema: { type: 'string' },
   },
   Outcome: {
-    description: `What became of the request at the gateway. ${listed(Object.entries(outcomes))}.`,
+    description: `What happened to the request at the gateway. ${listed(Object.entries(outcomes))}.`,
     required: true,
     schema: { type: 'string', enum: Object.keys(outcomes) },
   },

@@ -54,7 +54,7 @@ export class PendingRecords {
     this.#lost += count;
   }
 
-  /** Removes records from the front, up to so many bytes, but at least one. */
+  /** Removes records from the front, up to the given number of bytes, but at least one. */
   take(maxBytes: number): PendingRecord[] {
     if (this.#records.length === 0) this.#closeGap();
     let [count, bytes] = [0, 0];

@@ -111,7 +111,7 @@ export class AuditTrail {
    * Writes everything, and a stop record.
    *
    * @param fields of the stop record
-   * @returns the number of records that could not be written in so many milliseconds
+   * @returns the number of records that could not be written in the given number of milliseconds
    */
   async close(fields: string, milliseconds: number): Promise<number> {
     this.append('stop', fields);

@@ -7,9 +7,9 @@ import { loginRefString } from './login-ref.ts';
 
 /** Up to a tenth of the TTL is subtracted, so that keys that were read together are not refreshed together. */
 const ttlJitter = 0.1;
-/** Rings used within so many milliseconds are refreshed when the source is back. */
+/** Rings used within the given number of milliseconds are refreshed when the source is back. */
 const recentUse = 600_000;
-/** A ring in use that no request has refreshed is refreshed in the background after so many times its TTL. */
+/** A ring in use that no request has refreshed is refreshed in the background after this many times its TTL. */
 const backgroundAge = 5;
 /** Milliseconds between failing refreshes. */
 const refreshBackoff = { initial: 1000, max: 60_000 };

@@ -23,7 +23,7 @@ export type MutableUse = { -readonly [Field in keyof KeyUse]: KeyUse[Field] };
 export type RetryPolicy = 'retryable' | 'single-attempt';
 
 /** Refreshes at one-second steps before back-off starts: the gateway may get a new key seconds before the source. */
-const steadyLooks = 5;
+const stepsBeforeBackoff = 5;
 
 /**
  * Which keys of one login and kind the gateway accepted and rejected, and which key to use next.
@@ -34,7 +34,7 @@ const steadyLooks = 5;
  */
 export class KeyHistory {
   /** When the key source may be read past the cache again for this kind of key. */
-  readonly refreshSteps = new RetrySteps(steadyLooks);
+  readonly refreshSteps = new RetrySteps(stepsBeforeBackoff);
   #keys: readonly UsableKey[] = [];
   #lastAccepted: KeyUse | undefined;
   /** Of each key, the accepted request that was sent last, whatever rejects the key now. */

@@ -26,7 +26,7 @@ export interface KeySelectorOptions {
   readonly clock: () => number;
   /** Milliseconds, never set back. */
   readonly monotonic: () => number;
-  /** Resolves after so many milliseconds. */
+  /** Resolves after the given number of milliseconds. */
   readonly wait: (milliseconds: number) => Promise<void>;
   /** Milliseconds during which a superseded key may still be tried. */
   readonly rotationGracePeriod: number;
@@ -92,7 +92,7 @@ export class KeySelector {
     return this.#stateOf(login, key.kind).history.reasonFor(key);
   }
 
-  /** What becomes of each version of a cached ring. Changes nothing, and keeps nothing about the login. */
+  /** The state of each version of a cached ring. Changes nothing, and keeps nothing about the login. */
   describe(login: LoginRef, kind: KeyKind, ring: KeyRing): DescribedVersions {
     const { clock, rotationGracePeriod } = this.#options;
     const history = this.#states.get(keyName(login, kind))?.history ?? new KeyHistory();

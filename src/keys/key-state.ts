@@ -3,7 +3,7 @@ import type { KeyRing, UsableKey } from './key-source.ts';
 import { distinctKeys, isInGrace } from './ring.ts';
 
 /**
- * What becomes of a version: it signs payments (`in-use`), it is newer than the one that the gateway accepts (`waiting`),
+ * The state of a version: it signs payments (`in-use`), it is newer than the one that the gateway accepts (`waiting`),
  * the gateway rejected it (`rejected`), it is older (`replaced`), or it cannot be used (`unusable`).
  */
 export type KeyState = 'in-use' | 'waiting' | 'rejected' | 'replaced' | 'unusable';

@@ -7,13 +7,13 @@ const max = 30_000;
  * still found one step after the change.
  */
 export class RetrySteps {
-  readonly #steady: number;
+  readonly #constantSteps: number;
   #failures = 0;
   #next = Number.NEGATIVE_INFINITY;
 
-  /** @param steady number of steps with the initial length before they double */
-  constructor(steady = 1) {
-    this.#steady = steady;
+  /** @param constantSteps number of steps with the initial length before they double */
+  constructor(constantSteps = 1) {
+    this.#constantSteps = constantSteps;
   }
 
   /** @param now monotonic, milliseconds */
@@ -24,7 +24,7 @@ export class RetrySteps {
   /** @param beganAt when the attempt began; monotonic, milliseconds */
   recordFailure(beganAt: number): void {
     this.#failures += 1;
-    const doublings = Math.min(30, Math.max(0, this.#failures - this.#steady));
+    const doublings = Math.min(30, Math.max(0, this.#failures - this.#constantSteps));
     // A slow response to an earlier attempt does not bring the next one forward.
     this.#next = Math.max(this.#next, beganAt + Math.min(max, initial * 2 ** doublings));
   }

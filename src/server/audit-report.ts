@@ -16,7 +16,7 @@ export interface AuditReportOptions extends MonotonicClock {
 /** Records after which the head is logged without waiting for the minute. */
 const recordsBetweenReports = 10_000;
 
-/** Publishes what becomes of the audit trail: the head, so that a truncated file shows, and failures. */
+/** Publishes the state of the audit trail: the head, so that a truncated file shows, and failures. */
 export class AuditReport implements TrailObserver {
   readonly #options: AuditReportOptions;
   readonly #outage: OutageLog;

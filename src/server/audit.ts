@@ -32,7 +32,7 @@ export interface Audit {
   configApplied(digest: string): void;
   /** Follows a file that was renamed, and reads the key again. @throws Error for an unusable key; it stays the same */
   reopen(): Promise<void>;
-  /** Writes what waits, for so many milliseconds at most. */
+  /** Writes what waits, for the given number of milliseconds at most. */
   close(milliseconds: number): Promise<void>;
 }
 

@@ -68,7 +68,7 @@ export class CertificateFiles {
     for (const { user, material } of certificates.values()) this.#updateMetrics(user, material);
   }
 
-  /** Checks all files at an interval of so many milliseconds. @returns a function that stops it */
+  /** Checks all files at an interval of the given number of milliseconds. @returns a function that stops it */
   checkEvery(interval: number, renew: OnRenewed): () => void {
     let checking = false;
     const timer = setInterval(() => {

@@ -62,7 +62,7 @@ function stopListening(server: Server): void {
   NetServer.prototype.close.call(server);
 }
 
-/** Whether the work finishes within so many milliseconds. */
+/** Whether the work finishes within the given number of milliseconds. */
 async function within(milliseconds: number, work: Promise<unknown>): Promise<boolean> {
   const timer = new AbortController();
   const late = wait(milliseconds, false, { signal: timer.signal });

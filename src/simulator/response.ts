@@ -7,7 +7,7 @@ export interface SimulatorResponse {
   readonly status: number;
   readonly type: string;
   readonly body: string;
-  /** The gateway's interface does not show this response: it is sent with `Simulator-Undocumented: true`. */
+  /** The gateway's interface does not describe this response: it is sent with `Simulator-Undocumented: true`. */
   readonly undocumented?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
 }

@@ -22,7 +22,7 @@ const maxBodyBytes = 1_048_576;
 
 /**
  * Simulates the gateway (docs/gateway-interface.md) for the built-in operations and those of the scenario. Responses that
- * the interface does not show carry `Simulator-Undocumented: true`. Does not listen.
+ * the interface does not describe carry `Simulator-Undocumented: true`. Does not listen.
  */
 export function createSimulator(options: SimulatorOptions): Simulator {
   const state = new SimulatorState(options);

@@ -7,7 +7,7 @@ export interface TokenBucketOptions extends MonotonicClock {
   readonly rate: number;
 }
 
-/** Allows a burst of events, then so many per second. */
+/** Allows a burst of events, then a fixed number per second. */
 export class TokenBucket {
   readonly #options: TokenBucketOptions;
   #tokens: number;

@@ -19,7 +19,7 @@ export class FlappingListener {
     this.#opened.push(await listen(this.#server, this.#port));
   }
 
-  /** Refuses new connections for so many milliseconds from now. */
+  /** Refuses new connections for the given number of milliseconds from now. */
   refuse(milliseconds: number): void {
     this.#server?.close();
     this.#server = undefined;

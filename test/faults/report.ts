@@ -103,7 +103,7 @@ function processOf({ process }: RequestRecord, { processes }: Ledger): ProcessRe
   return process === undefined ? undefined : processes[process];
 }
 
-/** What became of a request, from its caller's point of view. */
+/** What happened to a request, from its caller's point of view. */
 function resultOf(record: RequestRecord, process: ProcessRecord | undefined): string {
   const { response, abandoned, sent, behind } = record;
   if (response?.complete === true) return response.outcome ?? 'no outcome';

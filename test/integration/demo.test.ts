@@ -190,7 +190,7 @@ it.each([
   const { code, err } = await processes.run(['demo', ...freePorts, `--${option}`, String(port)]);
   expect([code, err]).toEqual([
     1,
-    `${prefix}Cannot listen on 127.0.0.1:${port}: the port is in use. Stop the other process, or choose another port. The option is --${option}.\n`,
+    `${prefix}127.0.0.1:${port} is in use. Choose another port with --${option}.\n`,
   ]);
   other.close();
 });

@@ -67,7 +67,7 @@ describe('docs/examples/testing', () => {
 describe('docs/examples/client', () => {
   for (const [program, argv] of clients) {
     itRuns(program).each(['approved', 'lost', 'broken'])(
-      `${argv.at(-1)} knows what became of a transfer: %s`,
+      `${argv.at(-1)} knows what happened to a transfer: %s`,
       async (name) => {
         const order = `${name}-${program}`;
         const api = `${demo.proxyUrl}/sandbox/gw`;

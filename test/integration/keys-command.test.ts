@@ -71,9 +71,9 @@ describe('keys list', () => {
       'VERSION  KIND         AGE  KEY',
       '3        control_key  0s   same as version 2',
       '3        private_key  0s   the private key is not a PEM private key',
-      '2        control_key  0s   unique',
+      '2        control_key  0s   set (no fingerprint)',
       `2        private_key  0s   ${oldFingerprint}`,
-      '1        control_key  0s   unique',
+      '1        control_key  0s   set (no fingerprint)',
       `1        private_key  0s   ${oldFingerprint}`,
     ]);
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
@@ -132,7 +132,7 @@ describe('keys list', () => {
     expect(lines.slice(lines.indexOf('sandbox/beta'))).toEqual([
       'sandbox/beta',
       'VERSION KIND AGE KEY',
-      '2 control_key 0s unique',
+      '2 control_key 0s set (no fingerprint)',
     ]);
   });
 

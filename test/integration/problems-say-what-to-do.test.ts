@@ -45,11 +45,11 @@ describe('the detail of an error', () => {
       expect(await detailOf('/gw/api/v9/transfer/1')).toBe(
         'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment and of the operation.',
       );
-      expect(await detailOf('/gw/api/v9/transfer/1/')).toMatch(/The path ends with a slash\.$/);
+      expect(await detailOf('/gw/api/v9/transfer/1/')).toMatch(/Remove the slash at the end of the path\.$/);
       expect(await detailOf('/gw/api/v9/Transfer/1')).toMatch(
         /has capital letters, and paths are case-sensitive\.$/,
       );
-      expect(await detailOf('/api/v9/transfer/1')).toMatch(/only one segment before \/api\//);
+      expect(await detailOf('/api/v9/transfer/1')).toMatch(/before \/api\/: there is only one segment/);
     },
   );
 });

@@ -110,7 +110,7 @@ it.each([
     const [code] = await once(child, 'close');
     expect(code).toBe(1);
     expect(output()).toContain(
-      `Countersign cannot start: Cannot listen on 127.0.0.1:${port}: the port is in use. Stop the other process, or choose another port. The option is ${option}.\n`,
+      `Countersign cannot start: 127.0.0.1:${port} is in use. Choose another port with ${option}.\n`,
     );
   } finally {
     release();

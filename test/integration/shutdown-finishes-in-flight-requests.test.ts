@@ -153,8 +153,7 @@ describe('a process that cannot start ends at once', () => {
     const process = starts.spawn({ file: configFor(noGateway, { [which]: { port } }) });
     expect(await process.ended).toBe(1);
     expect(process.stderr()).toBe(
-      `Countersign cannot start: Cannot listen on 127.0.0.1:${port}: the port is in use. ` +
-        `Stop the other process, or choose another port. The option is ${option}.\n`,
+      `Countersign cannot start: 127.0.0.1:${port} is in use. Choose another port with ${option}.\n`,
     );
     expect(process.logLines('started')).toHaveLength(0);
   });

@@ -107,6 +107,18 @@ const gone: readonly string[] = [
   'answers',
   'throw away',
   'requests a second',
+  'so many milliseconds',
+  'becomes of',
+  'became of',
+  'steadyLooks',
+  'see what bypasses',
+  'keep signing',
+  'given none',
+  'ends with a slash',
+  'The option is',
+  'interface does not show',
+  'or never will',
+  'cannot start: Cannot',
 ];
 
 /** What may use them: the page that explains them, this list, what happened, and data that others made. */

@@ -1,6 +1,6 @@
 import type { Action, OperationName, Schedule, Step } from './schedule.ts';
 
-/** Requests of every kind, one of each per interval of so many milliseconds. */
+/** Requests of every kind, one of each per interval of the given number of milliseconds. */
 function traffic(from: number, to: number, every: number): Step[] {
   const steps: Step[] = [];
   for (let at = from; at < to; at += every) {

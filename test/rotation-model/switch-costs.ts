@@ -104,7 +104,7 @@ function newWindow(): Window {
   return { trials: new Map(), reads: { firstAt: 0, count: 0 } };
 }
 
-/** How many steps begin within so many milliseconds after the first attempt. */
+/** How many steps begin within the given number of milliseconds after the first attempt. */
 function stepsIn(milliseconds: number, steps: readonly number[]): number {
   let [count, end] = [0, 0];
   for (;;) {

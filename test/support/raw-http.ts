@@ -71,7 +71,7 @@ export class RawConnection {
     this.socket.destroy();
   }
 
-  /** Resolves when so many bytes are pending, or the connection has ended; `false` after so many milliseconds. */
+  /** Resolves when so many bytes are pending, or the connection has ended; `false` after the given number of milliseconds. */
   received(count: number, milliseconds?: number): Promise<boolean> {
     return this.#until(() => this.pending >= count || this.#ending !== undefined, milliseconds);
   }
@@ -89,7 +89,7 @@ export class RawConnection {
 
   /**
    * The next response, an incomplete one if the connection ends within it; otherwise what ended the connection, or
-   * `timeout` after so many milliseconds.
+   * `timeout` after the given number of milliseconds.
    */
   async responseOrEnd(milliseconds?: number): Promise<RawResponse | Ending> {
     let response: RawResponse | undefined;
@@ -115,7 +115,7 @@ export class RawConnection {
     return ending;
   }
 
-  /** Checks at all bytes and at the end; `false` after so many milliseconds. */
+  /** Checks at all bytes and at the end; `false` after the given number of milliseconds. */
   async #until(holds: () => boolean, milliseconds?: number): Promise<boolean> {
     const { promise: timeout, resolve: giveUp } = Promise.withResolvers<false>();
     const timer = milliseconds === undefined ? undefined : setTimeout(giveUp, milliseconds, false);

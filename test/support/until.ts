@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 
-/** Resolves when the condition holds: it is checked often at first, then every 50 ms. @throws Error after so many seconds */
+/** Resolves when the condition holds: it is checked often at first, then every 50 ms. @throws Error after the given number of seconds */
 export async function until(
   holds: () => boolean | Promise<boolean>,
   what = String(holds),

@@ -117,7 +117,7 @@ class Timeline {
     this.#versions = versions;
   }
 
-  /** Queries once per second for so many milliseconds, or until it is stopped. */
+  /** Queries once per second for the given number of milliseconds, or until it is stopped. */
   async queryFor(milliseconds: number, stop: AbortSignal): Promise<void> {
     const end = performance.now() + milliseconds;
     for (let left = milliseconds; left > 0 && !stop.aborted; left = end - performance.now()) {

@@ -116,7 +116,9 @@ function describeAll({ keys }: KeyVersionEntry, older: readonly KeyVersionEntry[
 
 /** A control key has no public part to show, only whether it differs from the previous one. */
 function keyText({ problem, fingerprint, sameAs }: Described): string {
-  return problem ?? fingerprint ?? (sameAs === undefined ? 'unique' : `same as version ${sameAs}`);
+  return (
+    problem ?? fingerprint ?? (sameAs === undefined ? 'set (no fingerprint)' : `same as version ${sameAs}`)
+  );
 }
 
 function jsonOf({ login, versions, problem }: LoginVersions) {

@@ -73,7 +73,7 @@ function describeStartError(error: unknown, { proxy, admin }: Config): string {
   ]);
   if (errorCode(error) !== 'EADDRINUSE' || proxy.port !== admin.port)
     return describeListenError(error, options);
-  return `${messageOf(error)} The proxy and the admin port need different ports: see --port and --admin-port.`;
+  return `The proxy port and the admin port are both ${proxy.port}. Choose another one with --port or --admin-port.`;
 }
 
 /** @throws what `onStarted` throws, after an orderly stop */

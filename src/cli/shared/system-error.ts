@@ -25,11 +25,12 @@ const fileCalls: ReadonlySet<string> = new Set(
   ),
 );
 
+/** After the address that cannot be listened on. */
 const listenSentences: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'the port is in use. Stop the other process, or choose another port',
-  EACCES: 'this user may not use the port. Choose one above 1023',
-  EADDRNOTAVAIL: 'this machine does not have the address. Choose another host',
-  ENOTFOUND: 'the host name is unknown. Choose an address of this machine',
+  EADDRINUSE: 'is in use. Stop the other process, or choose another port.',
+  EACCES: 'may not be used by this user. Choose a port above 1023.',
+  EADDRNOTAVAIL: 'is not an address of this machine. Choose another host.',
+  ENOTFOUND: 'is unknown. Choose an address of this machine.',
 };
 
 /** What Node reports as `ENOENT: no such file or directory, open 'x'`, as a sentence. `undefined` for other errors. */
@@ -39,7 +40,7 @@ export function systemErrorMessage(error: unknown): string | undefined {
   if (syscall === 'listen' || (syscall === 'getaddrinfo' && port !== undefined)) {
     const sentence = listenSentences[code];
     const place = `${address ?? 'this host'}${port === undefined ? '' : `:${port}`}`;
-    return sentence && `Cannot listen on ${place}: ${sentence}.`;
+    return sentence && `${place} ${sentence}`;
   }
   if (!fileCalls.has(syscall)) return undefined;
   return `${path ?? 'A file'} ${fileSentences[code] ?? `cannot be read or written (${code}).`}`;

@@ -9,10 +9,13 @@ const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 
 /** `500ms`, `3s`, `15m`, `12h`, `7d` -> milliseconds. */
 export function duration(fallback: string) {
   return z
-    .string()
+    .string({
+      error: ({ input }) =>
+        typeof input === 'number' ? 'must be a duration with a unit, such as 3s' : undefined,
+    })
     .regex(/^\d{1,10}(ms|s|m|h|d)$/, {
       abort: true,
-      error: 'must be a duration such as 500ms, 3s, 15m, 12h or 7d',
+      error: 'must be a duration with a unit, such as 500ms, 3s, 15m, 12h or 7d',
     })
     .refine((text) => milliseconds(text) <= maxDuration, 'must be at most 24d')
     .default(fallback)

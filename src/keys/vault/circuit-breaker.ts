@@ -40,7 +40,7 @@ export class CircuitBreaker {
     this.#backoff.recordFailure(error.retryAfter, spent);
   }
 
-  /** Lets one request through as a probe, and blocks others for so many milliseconds. */
+  /** Lets one request through as a probe, and blocks others for the given number of milliseconds. */
   halfOpen(milliseconds: number): void {
     this.#backoff.holdFor(milliseconds);
   }

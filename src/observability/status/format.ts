@@ -13,10 +13,10 @@ export function secondsBetween(from: string, to: string): number {
   return (Date.parse(to) - Date.parse(from)) / 1000;
 }
 
-/** `3 min ago` or `in 3 min`. */
+/** `3 min ago`, `just now` or `in 3 min`. */
 export function relative(now: string, time: string): string {
   const seconds = secondsBetween(now, time);
-  if (Math.abs(seconds) < 1) return 'now';
+  if (Math.abs(seconds) < 1) return 'just now';
   return seconds < 0 ? `${span(-seconds)} ago` : `in ${span(seconds)}`;
 }
 

@@ -61,7 +61,7 @@ class Timers {
     return () => void this.#due.delete(run);
   };
 
-  /** Fires those that were set for so many milliseconds. Resolves after the write that this begins, unless the disk hangs. */
+  /** Fires those that were set for the given number of milliseconds. Resolves after the write that this begins, unless the disk hangs. */
   async fire(milliseconds: number): Promise<void> {
     const due = [...this.#due].filter(([, delay]) => delay === milliseconds);
     for (const [run] of due) {

@@ -111,7 +111,7 @@ describe('countersign simulate', () => {
     const { code, err } = await run('--keys', folder, '--host', '192.0.2.1', '--port', '0');
     expect(code).toBe(1);
     expect(err).toContain('Login acme has no key in');
-    expect(err).toContain('this machine does not have the address');
+    expect(err).toContain('is not an address of this machine');
   });
 
   it('serves until a signal, and logs which check failed', async () => {
@@ -157,7 +157,7 @@ it('countersign simulate with an admin port in use names the option', async () =
     err += text.toString();
   });
   expect(await new Promise((resolve) => second.once('close', resolve))).toBe(1);
-  expect(err).toContain('The option is --admin-port.');
+  expect(err).toContain('Choose another port with --admin-port.');
   child.kill('SIGTERM');
 });
 

@@ -38,10 +38,10 @@ describe('the shape of a configuration', () => {
   });
 
   it.each([
-    ['3', 'must be a string: put it in quotes'],
-    ['3 s', 'must be a duration such as 500ms, 3s, 15m, 12h or 7d'],
-    ['-3s', 'must be a duration such as 500ms, 3s, 15m, 12h or 7d'],
-    ['1w', 'must be a duration such as 500ms, 3s, 15m, 12h or 7d'],
+    ['3', 'must be a duration with a unit, such as 3s'],
+    ['3 s', 'must be a duration with a unit, such as 500ms, 3s, 15m, 12h or 7d'],
+    ['-3s', 'must be a duration with a unit, such as 500ms, 3s, 15m, 12h or 7d'],
+    ['1w', 'must be a duration with a unit, such as 500ms, 3s, 15m, 12h or 7d'],
     ['25d', 'must be at most 24d'],
   ])('rejects the duration %s', (text, message) => {
     expect(problemsOf(withKeys(`{ source: directory, directory: d, rotationGracePeriod: ${text} }`))).toEqual(

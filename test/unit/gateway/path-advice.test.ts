@@ -3,19 +3,22 @@ import { pathAdvice } from '../../../src/gateway/path-advice.ts';
 
 describe('the advice on a path without a route', () => {
   it.each([
-    ['/sandbox/gw/api/v4/transfer/1/', 'The path ends with a slash.'],
-    ['/sandbox/gw//api/v4/transfer/1', 'The path has an empty segment.'],
-    ['/Sandbox/gw/api/v4/transfer/1', 'The path has capital letters, and paths are case-sensitive.'],
-    ['/sandbox/gw/API/v4/transfer/1', 'The path has capital letters, and paths are case-sensitive.'],
-    ['/api/v4/transfer/1', /^The path has neither an environment nor a product before \/api\/\.$/],
-    ['/gw/api/v4/transfer/1', /^The path has only one segment before \/api\/, so .* is missing\.$/],
-    ['/a/b/c/api/v4/transfer/1', 'The path has more than an environment and a product before /api/.'],
-    ['/sandbox/gw/v4/transfer/1', 'The path has no segment "api".'],
+    ['/sandbox/gw/api/v4/transfer/1/', 'Remove the slash at the end of the path.'],
+    ['/sandbox/gw//api/v4/transfer/1', 'Remove the empty segment from the path.'],
+    ['/Sandbox/gw/api/v4/transfer/1', 'Check the capital letters in the path: paths are case-sensitive.'],
+    ['/sandbox/gw/API/v4/transfer/1', 'Check the capital letters in the path: paths are case-sensitive.'],
+    ['/api/v4/transfer/1', 'Put the environment and the product before /api/.'],
+    [
+      '/gw/api/v4/transfer/1',
+      /^Put both the environment and the product before \/api\/: there is only one segment\.$/,
+    ],
+    ['/a/b/c/api/v4/transfer/1', 'Put nothing but the environment and the product before /api/.'],
+    ['/sandbox/gw/v4/transfer/1', 'Begin the path with /{environment}/{product}/api/.'],
     [
       '/Gw/api/v4/',
-      'The path ends with a slash; it has capital letters, and paths are case-sensitive; it has only one segment before /api/, so the environment or the product is missing.',
+      'Remove the slash at the end of the path. Check the capital letters in the path: paths are case-sensitive. Put both the environment and the product before /api/: there is only one segment.',
     ],
-  ])('for %s names what is odd', (target, advice) => {
+  ])('for %s says what to correct', (target, advice) => {
     const given = pathAdvice(target);
     if (typeof advice === 'string') expect(given).toBe(advice);
     else expect(given).toMatch(advice);

@@ -12,7 +12,7 @@ const pem = vectorText('keys/rsa-2048-pkcs8.pem');
 const samePem = vectorText('keys/rsa-2048-pkcs1.pem');
 const otherPem = vectorText('keys/rsa-4096-pkcs8.pem');
 
-/** One version; superseded so many milliseconds ago, or current. */
+/** One version; superseded the given number of milliseconds ago, or current. */
 function version(number: number, fields: Parameters<typeof parseKeys>[0], supersededFor?: number): KeyRing {
   const superseded = supersededFor === undefined ? {} : { supersededAt: new Date(now - supersededFor) };
   return parseKeys(fields, { version: number, ...superseded });

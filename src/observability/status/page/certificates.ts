@@ -25,7 +25,7 @@ export function certificates({ at, certificates: list }: Status): Html {
     { id: 'certificates', title: 'Certificates' },
     list.length === 0
       ? empty(
-          'No certificates are configured: the proxy port has no TLS, and the gateway and Vault are given none.',
+          'No certificates are configured: the proxy port has no TLS, and no client certificate or CA is set for the gateway or Vault.',
         )
       : table(listing, list),
   );

@@ -118,7 +118,7 @@ function read({ key: { readAt, nextRefreshAt, staleSince, readProblem }, origin:
     staleSince === null
       ? undefined
       : html` ${pill('warn', `Stale for ${since(staleSince, now)}`)} ${readProblem ?? undefined}`;
-  return html`${withDetail(relativeTime(now, readAt), next)}${stale}`;
+  return html`${withDetail(html`${relativeTime(now, readAt)};`, next)}${stale}`;
 }
 
 /** A clock that was set back must not show a negative age. */

@@ -43,7 +43,7 @@ describe('countersign check', () => {
         `${file}:2:  proxy.hots: is not a known key; did you mean "host"?`,
         `${file}:5:  environments.production.baseUrl: must use https unless the host is loopback, or set allowInsecureHttp: true`,
         `${file}:9:  environments.sandbox.product: requires the environment variable COUNTERSIGN_TEST_NOT_SET, which is not set`,
-        `${file}:13: keys.rotationGracePeriod: must be a duration such as 500ms, 3s, 15m, 12h or 7d`,
+        `${file}:13: keys.rotationGracePeriod: must be a duration with a unit, such as 500ms, 3s, 15m, 12h or 7d`,
         `${file}:17: callers[0].allow[0].environments[0]: unknown environment; did you mean "production"?`,
         '5 problems',
       ],

@@ -43,10 +43,10 @@ it('a port in use and a foreign address are named with what to do', async () => 
   const address = other.address();
   const port = typeof address === 'object' ? (address?.port ?? 0) : 0;
   expect(systemErrorMessage(await listenError(port, '127.0.0.1'))).toBe(
-    `Cannot listen on 127.0.0.1:${port}: the port is in use. Stop the other process, or choose another port.`,
+    `127.0.0.1:${port} is in use. Stop the other process, or choose another port.`,
   );
   expect(systemErrorMessage(await listenError(port, '192.0.2.1'))).toBe(
-    `Cannot listen on 192.0.2.1:${port}: this machine does not have the address. Choose another host.`,
+    `192.0.2.1:${port} is not an address of this machine. Choose another host.`,
   );
   other.close();
 });

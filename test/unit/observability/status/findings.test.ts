@@ -205,9 +205,9 @@ describe('a key', () => {
   it('is read again later, or with the next request', () => {
     const next = (nextRefreshAt: string | null) =>
       pageOf({ keys: { total: 1, list: [keyStatus({ nextRefreshAt })] } });
-    expect(next(ago(-44))).toContain('12 s ago next in 44 s');
-    expect(next(ago(0))).toContain('12 s ago next with a request');
-    expect(next(null)).toContain('12 s ago next with a request');
+    expect(next(ago(-44))).toContain('12 s ago ; next in 44 s');
+    expect(next(ago(0))).toContain('12 s ago ; next with a request');
+    expect(next(null)).toContain('12 s ago ; next with a request');
   });
 
   it('that the gateway rejects is no problem after a newer one', () => {

@@ -20,7 +20,7 @@ describe('a value of the status page', () => {
     [span(3_600), '1 h'],
     [span(2 * 86_400 - 1), '47 h'],
     [span(2 * 86_400), '2 days'],
-    [relative(now, '2026-11-22T14:03:06.500Z'), 'now'],
+    [relative(now, '2026-11-22T14:03:06.500Z'), 'just now'],
     [relative(now, '2026-11-22T14:00:07.000Z'), '3 min ago'],
     [relative(now, '2026-11-22T14:03:50.000Z'), 'in 43 s'],
     [clockText(now, '2026-11-22T00:00:00.000Z'), '00:00:00'],
