@@ -46,8 +46,10 @@ const proxy = z.strictObject({
   port: port.prefault(8080).describe('Port to listen on; 0 picks a free port.'),
   tls: tls.optional().describe('Certificates for HTTPS; plain HTTP without it.'),
   maxConnections: count
-    .prefault(10_000)
-    .describe('Maximum concurrent client connections; excess connections are closed.'),
+    .prefault(1_000)
+    .describe(
+      'Maximum concurrent client connections; excess connections are closed. Each may take 150 kB of memory, or 200 kB with TLS.',
+    ),
   maxBodyBytes: wholeNumber(1, 16_777_216).prefault(65_536).describe('Maximum form size in bytes.'),
   maxBufferedBytes: wholeNumber(1_048_576, 1_099_511_627_776)
     .prefault(67_108_864)

@@ -35,6 +35,11 @@ export class RawConnection {
     return new RawConnection(socket);
   }
 
+  /** On a connection that is open already, such as one with TLS. */
+  static over(socket: Socket): RawConnection {
+    return new RawConnection(socket);
+  }
+
   /** What ended the connection, once it has ended. */
   get ending(): Ending | undefined {
     return this.#ending;

@@ -2,6 +2,9 @@ import type { IncomingMessage } from 'node:http';
 import { ProxyError } from '../../errors.ts';
 import { describeContentCoding, describeMediaType, isForm } from './media-type.ts';
 
+/** Headers of a request. */
+export const maxHeaders = 100;
+
 /** If such a header is repeated, Node keeps only one of them, and a server in front of us may have used another. */
 const singletonHeaders = ['host', 'content-type', 'authorization', 'countersign-login'];
 
@@ -57,6 +60,7 @@ function checkVersion({ httpVersion }: IncomingMessage): void {
 }
 
 function checkHeaderNames({ rawHeaders, httpVersion }: IncomingMessage): void {
+  if (rawHeaders.length > 2 * maxHeaders) throw badRequest(`More than ${maxHeaders} headers.`);
   const names = rawHeaders.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
   for (const name of names) {
     // Few names have one. Copying every name would be most of the cost of this check.
