@@ -4,7 +4,7 @@ import { createServer as createTcpServer } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import { status } from '../../src/cli/status/status.ts';
 import { withFindings } from '../../src/observability/status/findings.ts';
-import { statusSchema } from '../../src/observability/status/schema.ts';
+import { type Status, statusSchema } from '../../src/observability/status/schema.ts';
 import { type CommandResult, runCommandHere } from '../support/cli.ts';
 import { tokenCredential } from '../support/config.ts';
 import { Processes } from '../support/demo.ts';
@@ -12,6 +12,7 @@ import { harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
 import { describeWith } from '../support/requires.ts';
 import { sampleStatus } from '../support/sample-status.ts';
+import { emptyStatus } from '../support/status.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 
 const start = harness();
@@ -53,7 +54,7 @@ describe('countersign status', () => {
     const unready = await json(withFindings({ ...sampleStatus, health }));
     expect(await run('--url', `${unready.url}/`)).toMatchObject({
       code: 1,
-      out: expect.stringMatching(/^NOT READY: .*\n {2}BAD {3}Shutting down\. /),
+      out: expect.stringMatching(/^NOT READY: [^]*\n {2}BAD {3}Shutting down\. /),
     });
   });
 
@@ -128,6 +129,37 @@ describe('countersign status', () => {
   });
 });
 
+describe('countersign status --fail-on', () => {
+  const withSeverity = (severity: 'bad' | 'warn' | 'info'): Status => ({
+    ...emptyStatus(),
+    findings: sampleStatus.findings.filter((one) => one.severity === severity),
+  });
+
+  it.each([
+    ['bad', 1, 1],
+    ['warn', 0, 1],
+    ['info', 0, 0],
+  ] as const)(
+    'of an instance with a finding that is %s: bad exits with %i, warn with %i',
+    async (severity, bad, warn) => {
+      const { url } = await json(withSeverity(severity));
+      const codeOf = async (...options: string[]) => (await run('--url', url, ...options)).code;
+      expect(await codeOf()).toBe(0);
+      expect(await codeOf('--fail-on', 'bad')).toBe(bad);
+      expect(await codeOf('--fail-on', 'warn')).toBe(warn);
+      expect(await codeOf('--fail-on', 'warn', '--json')).toBe(warn);
+    },
+  );
+
+  it.each(['info', 'error', 'BAD', '', 'constructor'])('rejects the severity %j', async (severity) => {
+    expect(await run('--fail-on', severity)).toEqual({
+      code: 2,
+      out: '',
+      err: 'countersign status: --fail-on must be warn or bad\nSee: countersign status --help',
+    });
+  });
+});
+
 describe('countersign status of a running instance', () => {
   const loopback = (adminUrl: string): string => adminUrl.replace('0.0.0.0', '127.0.0.1');
 
@@ -156,7 +188,7 @@ describe('countersign status of a running instance', () => {
     const { code, out } = await run('--url', adminUrl);
     expect([code, out.split('\n').slice(0, 2)]).toEqual([
       1,
-      [expect.stringMatching('^NOT READY: '), expect.stringMatching(/^ {2}BAD {2}No keys yet\. /)],
+      [expect.stringMatching('^NOT READY: '), expect.stringMatching(/^ {2}BAD {2}No keys yet: /)],
     ]);
   });
 
@@ -329,7 +361,7 @@ describe('the options of countersign status', () => {
   it('are documented', async () => {
     expect(await run('--help')).toMatchObject({
       code: 0,
-      out: expect.stringContaining('Exit codes: 0 ready, 1 not ready'),
+      out: expect.stringContaining('Exit codes: 0 ready; 1 not ready'),
     });
   });
 });

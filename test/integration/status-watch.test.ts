@@ -58,6 +58,14 @@ it('prints a block per interval to a pipe, continues while the instance is gone,
   expect(printed.out).toMatch(/^[ -~\n]*$/);
 });
 
+it('exits as the last reading says, with --fail-on', async () => {
+  const { url } = await instance();
+  const { child, printed, code } = watching('--url', url, '--fail-on', 'bad');
+  await until(() => printed.out.includes(`Ready, NOT WELL: ${url}`));
+  child.kill('SIGINT');
+  expect(await code).toBe(1);
+});
+
 it('prints one JSON line per interval, and problems elsewhere', async () => {
   const { url, close } = await instance();
   const { child, printed, code } = watching('--url', url, '--json');

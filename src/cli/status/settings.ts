@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { type Severity, severities } from '../../observability/status/finding-codes.ts';
 import { findRunningDemo, readReadyFile } from '../demo/running.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode } from '../shared/io.ts';
@@ -32,6 +33,11 @@ export const options = {
     default: '2',
     description: 'With --watch: seconds between two readings, 1 to 3600',
   },
+  'fail-on': {
+    type: 'string',
+    value: 'SEVERITY',
+    description: 'Exit with 1 also for a finding of this severity or worse: warn or bad',
+  },
   failures: {
     type: 'string',
     value: 'N',
@@ -48,6 +54,8 @@ export interface StatusSettings {
   /** How many failed requests are shown. */
   readonly failures: number;
   readonly json: boolean;
+  /** Findings that make the command fail. */
+  readonly failOn: readonly Severity[];
 }
 
 /** @throws CliError for invalid options; an error of node:fs for an unreadable file */
@@ -66,6 +74,7 @@ export async function settingsFrom(values: OptionValues<typeof options>): Promis
     interval: values.watch ? interval : undefined,
     failures: wholeNumber('--failures', values.failures, 0, 100),
     json: values.json,
+    failOn: severitiesFrom(values['fail-on']),
   };
 }
 
@@ -85,6 +94,16 @@ function statusUrl(text: string): URL {
     throw new CliError('--url must be http://HOST:PORT or https://HOST:PORT', exitCode.usage);
   }
   return new URL('/status.json', url);
+}
+
+/** The severity and those that are worse. */
+function severitiesFrom(text: string | undefined): readonly Severity[] {
+  if (text === undefined) return [];
+  // What is only for information is no reason to fail.
+  const known = severities.filter((severity) => severity !== 'info');
+  const index = known.findIndex((severity) => severity === text);
+  if (index !== -1) return known.slice(0, index + 1);
+  throw new CliError('--fail-on must be warn or bad', exitCode.usage);
 }
 
 function wholeNumber(option: string, text: string, min: number, max: number): number {

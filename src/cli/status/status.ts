@@ -13,12 +13,13 @@ import { type Reading, untilStopped, watch } from './watch.ts';
 
 const usage = `Usage: countersign status [--url URL] [--token-file FILE] [--watch] [--json] [options]
 
-Shows the status page of a running instance: health, environments, keys and their rotation, callers, failed
+Shows the status page of a running instance: findings, environments, keys and their rotation, callers, failed
 requests, certificates, configuration (docs/status.md). Changes nothing.
 
 ${optionsHelp(options)}
 
-Exit codes: 0 ready, 1 not ready or no status (with --watch: at the last reading), 2 invalid usage.`;
+Exit codes: 0 ready; 1 not ready, no status, or a finding of --fail-on (with --watch: at the last reading);
+2 invalid usage.`;
 
 /** Milliseconds for one status. */
 const timeout = 5000;
@@ -72,10 +73,12 @@ function hasScreen(): boolean {
   return process.stdout.isTTY && fromEnvironment('TERM') !== 'dumb';
 }
 
-function readingOf(status: Status, { server, failures, json, interval }: StatusSettings): Reading {
+function readingOf(status: Status, settings: StatusSettings): Reading {
+  const { server, failures, json, interval, failOn } = settings;
   const { origin } = server.url;
   const lines = json
     ? [asciiJson(status, interval === undefined ? 2 : undefined)]
     : statusLines(status, { origin, failures });
-  return { lines, failed: false, exit: status.health.ready ? exitCode.done : exitCode.failed };
+  const fails = !status.health.ready || status.findings.some(({ severity }) => failOn.includes(severity));
+  return { lines, failed: false, exit: fails ? exitCode.failed : exitCode.done };
 }
