@@ -16,6 +16,17 @@ describe('Markdown pages', () => {
   });
 });
 
+it('The security model has the number of production packages of the lock file', () => {
+  const { packages }: { packages: Record<string, { dev?: boolean; optional?: boolean }> } = JSON.parse(
+    readFileSync(join(root, 'package-lock.json'), 'utf8'),
+  );
+  const production = Object.entries(packages).filter(
+    ([path, { dev, optional }]) => path !== '' && !dev && !optional,
+  );
+  const page = readFileSync(join(root, 'docs/security-model.md'), 'utf8');
+  expect(/(\d+) production packages/.exec(page)?.[1]).toBe(String(production.length));
+});
+
 describe('Generated parts (npm run generate)', () => {
   it.each(generatedPages)('of %s are current', (page) => {
     const text = readFileSync(join(root, page), 'utf8');

@@ -44,8 +44,8 @@ const usage = `Usage: countersign check [FILE] [--no-file-checks]
        countersign check --online FILE [--json] [--token-file FILE]
        countersign check --schema
 
-Validates a configuration and reports every problem with its line; notices are no problems. Certificates must be valid now and
-match their keys. With a token of your own, the files and credentials of the pod need not exist here.
+Validates a configuration and reports every problem with its line; a notice is not a problem. Certificates must
+be valid now and match their keys. With a token of your own, the files and credentials of the pod need not exist here.
 
 ${optionsHelp(options)}
 

@@ -36,7 +36,7 @@ const options = {
     value: 'HOST',
     default: '127.0.0.1',
     description:
-      "Address of all ports but the gateway's. Who reaches the admin API can change the simulator's keys",
+      "Address of all ports but the gateway's. Anyone who can reach the admin API can change the simulator's keys",
   },
   'allow-anonymous': {
     type: 'boolean',

@@ -49,7 +49,7 @@ found" counts as accepted.
 
 ${optionsHelp(options)}
 
-Exit codes: 0 the gateway accepts every key of the current version, 1 it does not or a failure, 2 invalid
+Exit codes: 0 the gateway accepts every key of the current version, 1 it does not, or a failure, 2 invalid
 configuration or usage. During a rotation: until countersign keys verify ...; do sleep 60; done`;
 
 interface VerifiedKey extends ProbeResult {

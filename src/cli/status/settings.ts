@@ -26,7 +26,7 @@ export const options = {
     value: 'FILE',
     description: 'Ready file of the demo to show (default: the demo that was started last)',
   },
-  watch: { type: 'boolean', default: false, description: 'Show the status again and again until Ctrl-C' },
+  watch: { type: 'boolean', default: false, description: 'Keep updating the status until Ctrl-C' },
   interval: {
     type: 'string',
     value: 'SECONDS',

@@ -8,7 +8,7 @@ export const tokenOptions = {
   'token-file': {
     type: 'string',
     value: 'FILE',
-    description: 'File with the token of a guarded page (admin.tokenSha256 is its hash); - is standard input',
+    description: 'File with the token of the page (admin.tokenSha256 is its hash); - reads standard input',
   },
   'token-env': {
     type: 'string',

@@ -78,7 +78,7 @@ export function isOurFailure(context: RequestContext): boolean {
   return ['gateway', 'countersign'].includes(responsibleParty(context));
 }
 
-/** Whether its caller has to query what became of a payment. */
+/** Whether its caller has to query what happened to a payment. */
 export function isUncertainPayment(context: RequestContext): boolean {
   return isPaymentServerError(context) || (context.outcome === 'unknown' && context.readOnly === false);
 }
