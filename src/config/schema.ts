@@ -26,6 +26,11 @@ const tls = z.strictObject({
     .describe(
       'PEM file of the CA that signs client certificates; required for client-certificate authentication.',
     ),
+  clientCrlFile: filePath
+    .optional()
+    .describe(
+      'PEM file of the certificate revocation lists of these CAs, one for each CA of a chain. From its nextUpdate on, no client certificate is accepted: replace it in time, while Countersign runs.',
+    ),
 });
 
 const listenerTimeouts = z.strictObject({

@@ -5,12 +5,12 @@ import type { Config } from './schema.ts';
 
 /** All certificate, key and CA files of a configuration by user, with the configuration path of each. */
 export function tlsFilesOf({ proxy, environments, keys }: Config) {
-  const { certFile, keyFile, clientCaFile } = proxy.tls ?? {};
+  const { certFile, keyFile, clientCaFile, clientCrlFile } = proxy.tls ?? {};
   const vault = keys.source === 'vault' ? keys.vault : undefined;
   const groups: { user: TlsUser; files: TlsFiles; paths: Readonly<Record<TlsPart, Path>> }[] = [
     {
       user: { role: 'listener' },
-      files: { cert: certFile, key: keyFile, ca: clientCaFile },
+      files: { cert: certFile, key: keyFile, ca: clientCaFile, crl: clientCrlFile },
       paths: pathsBelow(['proxy', 'tls'], 'clientCaFile'),
     },
     {
@@ -28,5 +28,10 @@ export function tlsFilesOf({ proxy, environments, keys }: Config) {
 }
 
 function pathsBelow(at: Path, caField = 'caFile'): Readonly<Record<TlsPart, Path>> {
-  return { cert: [...at, 'certFile'], key: [...at, 'keyFile'], ca: [...at, caField] };
+  return {
+    cert: [...at, 'certFile'],
+    key: [...at, 'keyFile'],
+    ca: [...at, caField],
+    crl: [...at, 'clientCrlFile'],
+  };
 }

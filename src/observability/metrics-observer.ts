@@ -71,9 +71,9 @@ export interface MetricsObserver extends KeySourceObserver, KeyFallbackObserver 
   authorizationDecided(caller: string, decision: AuthorizationDecision): void;
 }
 
-/** Our own certificate chain, or the CAs we trust. */
+/** Our own certificate chain, the CAs we trust, or their revocation lists, which only the listener has. */
 export interface CertificateInUse extends TlsUser {
-  readonly part: 'cert' | 'ca';
+  readonly part: 'cert' | 'ca' | 'crl';
 }
 
 /** `switched`: the gateway rejected the key and accepted another one. `failed`: there was no clear response. */

@@ -7,16 +7,15 @@ import type { CertificateInUse, MetricsObserver } from './metrics-observer.ts';
 
 const keySources: ReadonlySet<string> = new Set(['vault', 'directory']);
 
-const certificateNames: Readonly<Record<CertificateInUse['role'], Record<CertificateInUse['part'], string>>> =
-  {
-    listener: { cert: 'listener', ca: 'listener-client-ca' },
-    vault: { cert: 'vault-client', ca: 'vault-ca' },
-    gateway: { cert: 'gateway-client', ca: 'gateway-ca' },
-  };
+const certificateNames: Readonly<Record<CertificateInUse['role'], Record<'cert' | 'ca', string>>> = {
+  listener: { cert: 'listener', ca: 'listener-client-ca' },
+  vault: { cert: 'vault-client', ca: 'vault-ca' },
+  gateway: { cert: 'gateway-client', ca: 'gateway-ca' },
+};
 
 /** The label `certificate`. */
 export function certificateName({ role, part }: CertificateInUse): string {
-  return certificateNames[role][part];
+  return part === 'crl' ? 'listener-client-crl' : certificateNames[role][part];
 }
 
 /** Turns events into metrics. @param labels returns the labels of the current configuration */
@@ -72,7 +71,7 @@ function certificateRecorder(metrics: Metrics, labels: () => Labels) {
       metrics.certificateExpiry.set(labelsOf(certificate), until / 1000);
     },
     certificateRemoved(user) {
-      for (const part of ['cert', 'ca'] as const) {
+      for (const part of ['cert', 'ca', 'crl'] as const) {
         metrics.certificateStart.remove(labelsOf({ ...user, part }));
         metrics.certificateExpiry.remove(labelsOf({ ...user, part }));
       }

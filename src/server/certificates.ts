@@ -113,7 +113,7 @@ export class CertificateFiles {
   }
 
   #updateMetrics(user: TlsUser, material: TlsMaterial): void {
-    for (const part of ['cert', 'ca'] as const) {
+    for (const part of ['cert', 'ca', 'crl'] as const) {
       const validity = validityOf(material, part);
       if (validity !== undefined) this.#options.metrics.certificateLoaded({ ...user, part }, validity);
     }

@@ -11,13 +11,8 @@ import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { createPrometheus } from '../observability/prometheus.ts';
 import { createStatusRecorder } from '../observability/status/recorder.ts';
 import { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
-import {
-  createListener,
-  type Listener,
-  type ListenerOptions,
-  type ListenerTls,
-  setLimits,
-} from '../proxy/inbound/listener.ts';
+import { createListener, type Listener, type ListenerOptions, setLimits } from '../proxy/inbound/listener.ts';
+import type { ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
 import { InflightRequests } from '../proxy/inflight-requests.ts';
 import { MemoryBudget } from '../proxy/memory-budget.ts';
 import type { TlsUser } from '../tls/files.ts';
@@ -241,7 +236,12 @@ function listenerTlsOf(certificates: Certificates): ListenerTls | undefined {
   return tlsOf(materialOf(certificates, { role: 'listener' }));
 }
 
-function tlsOf({ cert, key, ca }: TlsMaterial): ListenerTls | undefined {
+function tlsOf({ cert, key, ca, crl }: TlsMaterial): ListenerTls | undefined {
   if (cert === undefined || key === undefined) return undefined;
-  return { cert, key, ...(ca === undefined ? {} : { clientCa: ca }) };
+  return {
+    cert,
+    key,
+    ...(ca === undefined ? {} : { clientCa: ca }),
+    ...(crl === undefined ? {} : { clientCrl: crl }),
+  };
 }

@@ -14,7 +14,7 @@ export interface TlsUser {
 
 /** A system's CA bundle has a few hundred kilobytes. */
 const maximumBytes = 4_194_304;
-const parts: readonly TlsPart[] = ['cert', 'key', 'ca'];
+const parts: readonly TlsPart[] = ['cert', 'key', 'ca', 'crl'];
 
 /**
  * Reads the files consistently: a certificate and key that are being replaced are both old or both new.

@@ -1,5 +1,6 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
+import { type DerElement, derElements } from '../util/der.ts';
 import { errorCode } from '../util/error-code.ts';
 
 /** PEM texts for one end of TLS connections: its certificate chain and key, and the CAs that it trusts. */
@@ -7,6 +8,8 @@ export interface TlsMaterial {
   readonly cert?: string;
   readonly key?: string;
   readonly ca?: string;
+  /** Certificate revocation lists of the CAs (RFC 5280 section 5). */
+  readonly crl?: string;
 }
 
 export type TlsPart = keyof TlsMaterial;
@@ -37,36 +40,39 @@ function contextFaults(material: TlsMaterial): TlsFault[] {
   } catch (error) {
     const code = errorCode(error);
     const suffix = code === undefined ? '' : ` (${code})`;
-    return [
-      { part: material.cert === undefined ? 'ca' : 'cert', message: `is not accepted for TLS${suffix}` },
-    ];
+    return [{ part: faultyPart(material), message: `is not accepted for TLS${suffix}` }];
   }
 }
 
+/** OpenSSL does not say which. */
+function faultyPart({ cert, crl, ...others }: TlsMaterial): TlsPart {
+  if (crl !== undefined && contextFaults({ ...others, ...(cert === undefined ? {} : { cert }) }).length === 0)
+    return 'crl';
+  return cert === undefined ? 'ca' : 'cert';
+}
+
 function partFaults(material: TlsMaterial): TlsFault[] {
-  const { cert, key, ca } = material;
+  const { cert, key, ca, crl } = material;
   const chain = cert === undefined ? undefined : certificatesIn(cert);
   const privateKey = key === undefined ? undefined : privateKeyIn(key);
   return [
     ...(cert !== undefined && chain === undefined ? [notCertificates('cert')] : []),
     ...(ca !== undefined && certificatesIn(ca) === undefined ? [notCertificates('ca')] : []),
+    ...(crl !== undefined && periodsOfLists(crl) === undefined ? [notLists] : []),
     ...(key !== undefined && privateKey === undefined ? [notAKey] : []),
     ...(privateKey !== undefined && chain?.[0]?.checkPrivateKey(privateKey) === false ? [otherKey] : []),
   ];
 }
 
 /**
- * Validity of a part: for a chain, while all its certificates are valid; for CAs, until the last one expires, since
- * a bundle may contain expired ones. `undefined` for a key, and for invalid PEM.
+ * Validity of a part: for a chain, while all its certificates are valid, and so for revocation lists; for CAs, until
+ * the last one expires, since a bundle may contain expired ones. `undefined` for a key, and for invalid PEM.
  */
 export function validityOf(material: TlsMaterial, part: TlsPart): Validity | undefined {
   const text = part === 'key' ? undefined : material[part];
-  const certificates = text === undefined ? undefined : certificatesIn(text);
-  if (certificates === undefined) return undefined;
-  const periods = certificates.map(({ validFromDate, validToDate }) => ({
-    from: validFromDate.getTime(),
-    until: validToDate.getTime(),
-  }));
+  if (text === undefined) return undefined;
+  const periods = part === 'crl' ? periodsOfLists(text) : periodsOfCertificates(text);
+  if (periods === undefined) return undefined;
   if (part === 'ca') return periods.reduce((last, each) => (each.until > last.until ? each : last));
   return {
     from: Math.max(...periods.map(({ from }) => from)),
@@ -76,7 +82,7 @@ export function validityOf(material: TlsMaterial, part: TlsPart): Validity | und
 
 /** Parts that have expired or are not valid yet. @param now milliseconds since 1970 */
 export function untimelyParts(material: TlsMaterial, now: number): TlsFault[] {
-  const parts: readonly TlsPart[] = ['cert', 'ca'];
+  const parts: readonly TlsPart[] = ['cert', 'ca', 'crl'];
   return parts.flatMap((part) => {
     const validity = validityOf(material, part);
     if (validity === undefined) return [];
@@ -87,6 +93,10 @@ export function untimelyParts(material: TlsMaterial, now: number): TlsFault[] {
 }
 
 const notAKey: TlsFault = { part: 'key', message: 'is not an unencrypted PEM private key' };
+const notLists: TlsFault = {
+  part: 'crl',
+  message: 'contains no valid PEM certificate revocation list with a nextUpdate',
+};
 const otherKey: TlsFault = { part: 'key', message: 'does not match the certificate' };
 
 function notCertificates(part: TlsPart): TlsFault {
@@ -103,6 +113,42 @@ function certificatesIn(pem: string): readonly [X509Certificate, ...X509Certific
   } catch {
     return undefined;
   }
+}
+
+function periodsOfCertificates(pem: string): Validity[] | undefined {
+  return certificatesIn(pem)?.map(({ validFromDate, validToDate }) => ({
+    from: validFromDate.getTime(),
+    until: validToDate.getTime(),
+  }));
+}
+
+const listBlock = /-----BEGIN X509 CRL-----([^-]+)-----END X509 CRL-----/g;
+
+/** From `thisUpdate` to `nextUpdate`, which no list may lack (RFC 5280 section 5.1.2.5). OpenSSL verifies the rest. */
+function periodsOfLists(pem: string): Validity[] | undefined {
+  try {
+    const lists = Array.from(pem.matchAll(listBlock), ([, base64 = '']) => Buffer.from(base64, 'base64'));
+    const periods = lists.map((list): Validity => {
+      const [tbs] = derElements(derElements(list)[0]?.content ?? list);
+      const [from, until] = derElements(tbs?.content ?? list).flatMap(timeIn);
+      if (from === undefined || until === undefined) throw new Error('a time is missing');
+      return { from, until };
+    });
+    return periods.length === 0 ? undefined : periods;
+  } catch {
+    return undefined;
+  }
+}
+
+/** UTCTime or GeneralizedTime in the form of RFC 5280 section 4.1.2.5; empty for any other element. */
+function timeIn({ tag, content }: DerElement): number[] {
+  if (tag !== 0x17 && tag !== 0x18) return [];
+  const text = content.toString('latin1');
+  const century = tag === 0x18 ? '' : text < '50' ? '20' : '19';
+  const iso = `${century}${text}`.replace(/^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z$/, '$1-$2-$3T$4:$5:$6Z');
+  const time = Date.parse(iso);
+  if (Number.isNaN(time)) throw new Error('not a time');
+  return [time];
 }
 
 function privateKeyIn(pem: string): KeyObject | undefined {

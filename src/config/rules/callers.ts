@@ -33,6 +33,7 @@ export function credentialFindings(callers: Parts['callers'], proxy: Parts['prox
   const credentials = credentialsOf(callers);
   return [
     ...plaintextFindings(credentials, proxy),
+    ...revocationFindings(proxy),
     ...credentials.flatMap((credential) => listenerFindings(credential, proxy)),
   ];
 }
@@ -82,6 +83,16 @@ function listenerFindings({ path, value }: Located<Credential>, proxy: Parts['pr
     return [{ path, message: 'requires proxy.tls.clientCaFile to verify client certificates' }];
   }
   return [];
+}
+
+function revocationFindings(proxy: Parts['proxy']): Finding[] {
+  if (proxy?.tls?.clientCrlFile === undefined || proxy.tls.clientCaFile !== undefined) return [];
+  return [
+    {
+      path: ['proxy', 'tls', 'clientCrlFile'],
+      message: 'requires clientCaFile, whose CAs have signed the lists',
+    },
+  ];
 }
 
 /** One for all credentials: the remedy is the same. */

@@ -252,7 +252,7 @@ function createCertificateRecorder() {
       certificates.set(idOf(certificate), { name: certificateName(certificate), environment, from, until });
     },
     certificateRemoved(user: TlsUser): void {
-      for (const part of ['cert', 'ca'] as const) certificates.delete(idOf({ ...user, part }));
+      for (const part of ['cert', 'ca', 'crl'] as const) certificates.delete(idOf({ ...user, part }));
     },
   };
 }

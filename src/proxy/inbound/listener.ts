@@ -12,14 +12,8 @@ import {
   type ParseErrorOptions,
   parseErrorResponse,
 } from './parse-error-response.ts';
+import { acceptTls, type ListenerTls } from './tls-handshakes.ts';
 import { maxHeaders, methodNotAllowed } from './validate-head.ts';
-
-/** PEM texts. With `clientCa`, clients may present a certificate of that CA. */
-export interface ListenerTls {
-  readonly cert: string;
-  readonly key: string;
-  readonly clientCa?: string;
-}
 
 export interface ListenerOptions extends ParseErrorOptions {
   readonly handle: RequestListener;
@@ -46,23 +40,23 @@ export function createListener(config: Config['proxy'], options: ListenerOptions
     // The handler checks it and responds with a better error.
     requireHostHeader: false,
   };
+  const connections = new ConnectionTracker();
   const server =
-    options.tls === undefined
-      ? createHttpServer(serverOptions)
-      : createHttpsServer({
-          ...serverOptions,
-          ...tlsOptions(options.tls),
-          handshakeTimeout: config.timeouts.headers,
-          requestCert: true,
-          rejectUnauthorized: false,
-        });
+    options.tls === undefined ? createHttpServer(serverOptions) : createHttpsServer(serverOptions);
+  const reloadTls =
+    options.tls !== undefined && server instanceof HttpsServer
+      ? acceptTls(server, {
+          tls: options.tls,
+          timeout: config.timeouts.headers,
+          verificationChanged: () => connections.close(),
+        })
+      : () => {};
   setLimits(server, config);
   server.on('drop', () => options.connectionRejected());
   // A head of many short lines uses 20 times its size. One more than allowed, because Node 22 drops the rest silently.
   server.maxHeadersCount = maxHeaders + 1;
   // Missing in Node's types: send the response even after the client's FIN.
   Object.assign(server, { httpAllowHalfOpen: true });
-  const connections = new ConnectionTracker();
   connections.serve(server, (request, response) => {
     // RFC 9112 section 3.2: only the origin form is a valid target here; Express would respond to some others itself.
     if (!request.url?.startsWith('/')) request.url = '/';
@@ -70,7 +64,7 @@ export function createListener(config: Config['proxy'], options: ListenerOptions
   });
   if (server instanceof HttpsServer) server.on('connection', rememberPeer);
   rejectUnparsed(server, connections, options);
-  return { server, connections, reloadTls: tlsReloader(server, connections, options.tls) };
+  return { server, connections, reloadTls };
 }
 
 /** Sets the limits that can be changed while the server listens. */
@@ -79,22 +73,6 @@ export function setLimits(server: Server, { timeouts, maxConnections }: Config['
   server.requestTimeout = timeouts.headers + timeouts.body + 5_000;
   // Each connection uses a file descriptor. Without a free one, no key file can be read and no gateway reached.
   server.maxConnections = maxConnections;
-}
-
-/** After the client CA changes, connections authenticated by the old CA are closed. */
-function tlsReloader(
-  server: Server,
-  connections: ConnectionTracker,
-  first: ListenerTls | undefined,
-): Listener['reloadTls'] {
-  if (!(server instanceof HttpsServer)) return () => {};
-  let clientCa = first?.clientCa;
-  return (tls) => {
-    server.setSecureContext(tlsOptions(tls));
-    if (tls.clientCa === clientCa) return;
-    clientCa = tls.clientCa;
-    connections.close();
-  };
 }
 
 function rejectUnparsed(server: Server, connections: ConnectionTracker, options: ListenerOptions): void {
@@ -112,18 +90,4 @@ function rejectUnparsed(server: Server, connections: ConnectionTracker, options:
     // The connection was reset or its TLS handshake failed, so no response can be sent.
     else socket.destroy();
   });
-}
-
-/**
- * The options that `setSecureContext` accepts too. Without `clientCa` no client certificate is accepted; Node's
- * default would accept those of every public CA.
- */
-function tlsOptions(tls: ListenerTls): {
-  cert: string;
-  key: string;
-  ca: string | string[];
-  minVersion: 'TLSv1.2';
-} {
-  const { cert, key, clientCa = [] } = tls;
-  return { cert, key, minVersion: 'TLSv1.2', ca: clientCa };
 }

@@ -66,6 +66,15 @@ export class Ca {
     return issuedIn(certFile, keyFile);
   }
 
+  /** A certificate revocation list with one certificate or none. @param seconds until its nextUpdate; a day unless given */
+  revocationList(revoked?: Issued, { seconds = day / 1000 }: { readonly seconds?: number } = {}): string {
+    const own = ['-config', this.#settings(''), '-cert', this.#own.certFile, '-keyfile', this.#own.keyFile];
+    if (revoked !== undefined) openssl('ca', ...own, '-revoke', revoked.certFile);
+    const file = join(this.#folder, 'list.crl');
+    openssl('ca', ...own, '-gencrl', '-crlsec', String(seconds), '-out', file);
+    return readFileSync(file, 'utf8');
+  }
+
   #makeOwn(name: string, curve: string): Issued {
     const { certFile, keyFile } = this.#filesOf(name);
     const asCa = ['-x509', '-days', '1', '-addext', 'basicConstraints=critical,CA:TRUE'];

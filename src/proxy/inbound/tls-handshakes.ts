@@ -1,0 +1,77 @@
+import type { Server as HttpsServer } from 'node:https';
+import type { Socket } from 'node:net';
+import {
+  createServer as createTlsServer,
+  type SecureContextOptions,
+  type TLSSocket,
+  type Server as TlsServer,
+} from 'node:tls';
+
+/** PEM texts. Clients may present a certificate of `clientCa` that is not on `clientCrl`. */
+export interface ListenerTls {
+  readonly cert: string;
+  readonly key: string;
+  readonly clientCa?: string;
+  readonly clientCrl?: string;
+}
+
+export interface HandshakeOptions {
+  readonly tls: ListenerTls;
+  /** Milliseconds for a handshake. */
+  readonly timeout: number;
+  /** Ends the connections whose clients were verified, or not asked for a certificate, by what was replaced. */
+  readonly verificationChanged: () => void;
+}
+
+/**
+ * Accepts the TLS connections of a server. Certificates are requested only with `clientCa`: to verify those that anybody
+ * makes up costs as much as a hundred requests. A handshake keeps the CA and the revocations that it began with, so if
+ * these change, the connections of handshakes that began before are ended too.
+ *
+ * @returns uses other certificates for new connections
+ */
+export function acceptTls(server: HttpsServer, options: HandshakeOptions): (tls: ListenerTls) => void {
+  const { timeout, verificationChanged } = options;
+  let { tls } = options;
+  let current = handshakes();
+  // Node's listener would use what the server was created with.
+  server.removeAllListeners('connection').on('connection', (socket: Socket) => {
+    current.emit('connection', socket);
+  });
+  return (next) => {
+    const same = tls.clientCa === next.clientCa && tls.clientCrl === next.clientCrl;
+    tls = next;
+    if (same) {
+      current.setSecureContext(contextOptions(tls));
+    } else {
+      current = handshakes();
+      verificationChanged();
+    }
+  };
+
+  function handshakes(): TlsServer {
+    const begun = createTlsServer({
+      ...contextOptions(tls),
+      ALPNProtocols: ['http/1.1'],
+      handshakeTimeout: timeout,
+      requestCert: tls.clientCa !== undefined,
+      rejectUnauthorized: false,
+    });
+    begun.on('secureConnection', (socket) => {
+      if (begun === current) server.emit('secureConnection', socket);
+      else socket.destroy();
+    });
+    return begun.on('tlsClientError', (error: Error, socket: TLSSocket) => {
+      server.emit('tlsClientError', error, socket);
+    });
+  }
+}
+
+/**
+ * The options that `setSecureContext` accepts too. Without `clientCa` no client certificate is accepted; Node's
+ * default would accept those of every public CA.
+ */
+function contextOptions({ cert, key, clientCa, clientCrl }: ListenerTls): SecureContextOptions {
+  const crl = clientCrl === undefined ? {} : { crl: clientCrl };
+  return { cert, key, minVersion: 'TLSv1.2', ca: clientCa ?? [], ...crl };
+}
