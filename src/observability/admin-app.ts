@@ -9,16 +9,12 @@ import helmet from 'helmet';
 import { isKnownHost } from '../util/known-host.ts';
 import { prefersOpenMetrics } from './accept.ts';
 import type { Readiness } from './readiness.ts';
+import { type Page, type SharingOptions, sharePage } from './shared-page.ts';
 import { pagePolicy, renderStatusPage } from './status/page.ts';
 import type { Status } from './status/schema.ts';
 
-export interface MetricsPage {
-  readonly contentType: string;
-  readonly body: string;
-}
-
-export interface AdminAppOptions {
-  readonly page: (openMetrics: boolean) => Promise<MetricsPage>;
+export interface AdminAppOptions extends SharingOptions {
+  readonly page: (openMetrics: boolean) => Promise<Page>;
   readonly readiness: () => Readiness;
   readonly status: () => Promise<Status>;
   /** Whether a request with this `Authorization` header may see the status; `off`: no request may. */
@@ -37,13 +33,7 @@ export function createAdminApp(options: AdminAppOptions): Express {
   app.get('/metrics', rejectUnknownHosts(options), metrics(options));
   app.get(['/', '/status.json'], rejectUnknownHosts(options), guardStatus(options));
   app.get('/', statusPage(options));
-  const statusJson = oncePer((status) => `${JSON.stringify(status)}\n`);
-  app.get('/status.json', async (_request, response) => {
-    response
-      .set('Cache-Control', 'no-store')
-      .type('json')
-      .send(statusJson(await options.status()));
-  });
+  app.get('/status.json', statusJson(options));
   app.get('/healthz', (_request, response) => {
     plain(response, 200, 'ok');
   });
@@ -60,34 +50,39 @@ export function createAdminApp(options: AdminAppOptions): Express {
   return app;
 }
 
-/** The policy of the page replaces the general one of helmet. */
-function statusPage({ status }: AdminAppOptions): (request: Request, response: Response) => Promise<void> {
-  const refreshing = oncePer((current) => renderStatusPage(current));
-  const paused = oncePer((current) => renderStatusPage(current, { refresh: false }));
-  return async (request, response) => {
-    const render = request.query['refresh'] === 'off' ? paused : refreshing;
-    response
-      .set({ 'Cache-Control': 'no-store', 'Content-Security-Policy': pagePolicy })
-      .type('html')
-      .send(render(await status()));
-  };
-}
-
-/** The requests of a moment get the same status, so that one text is enough for all of them. */
-function oncePer(render: (status: Status) => string): (status: Status) => string {
-  const rendered = new WeakMap<Status, string>();
-  return (status) => {
-    const text = rendered.get(status) ?? render(status);
-    rendered.set(status, text);
-    return text;
-  };
-}
-
 /** Express hands a rejection to {@link errorHandler}. */
-function metrics({ page }: AdminAppOptions): (request: Request, response: Response) => Promise<void> {
-  return async (request, response) => {
-    const { contentType, body } = await page(prefersOpenMetrics(request.get('Accept')));
-    response.set('Content-Type', contentType).vary('Accept').end(body);
+type SendPage = (request: Request, response: Response) => Promise<void>;
+
+/** The policy of the page replaces the general one of helmet. */
+function statusPage(options: AdminAppOptions): SendPage {
+  const contentType = 'text/html; charset=utf-8';
+  const shared = (refresh: boolean) =>
+    sharePage(
+      async () => ({ contentType, body: renderStatusPage(await options.status(), { refresh }) }),
+      options,
+    );
+  const [refreshing, paused] = [shared(true), shared(false)];
+  return (request, response) => {
+    response.set({ 'Cache-Control': 'no-store', 'Content-Security-Policy': pagePolicy });
+    return request.query['refresh'] === 'off' ? paused(response) : refreshing(response);
+  };
+}
+
+function statusJson(options: AdminAppOptions): SendPage {
+  const contentType = 'application/json; charset=utf-8';
+  const send = sharePage(
+    async () => ({ contentType, body: `${JSON.stringify(await options.status())}\n` }),
+    options,
+  );
+  return (_request, response) => send(response.set('Cache-Control', 'no-store'));
+}
+
+function metrics(options: AdminAppOptions): SendPage {
+  const shared = (openMetrics: boolean) => sharePage(() => options.page(openMetrics), options);
+  const [text, openMetricsText] = [shared(false), shared(true)];
+  return (request, response) => {
+    const send = prefersOpenMetrics(request.get('Accept')) ? openMetricsText : text;
+    return send(response.vary('Accept'));
   };
 }
 

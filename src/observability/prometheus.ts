@@ -1,15 +1,15 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { MetricsPage } from './admin-app.ts';
 import { initializeSeries } from './init-metrics.ts';
 import { createLabels, type LabelDomain } from './labels.ts';
 import { createMetrics } from './metric-definitions.ts';
 import type { MetricFactory } from './metric-factory.ts';
 import type { MetricsObserver } from './metrics-observer.ts';
 import { createMetricsRecorder } from './metrics-recorder.ts';
+import type { Page } from './shared-page.ts';
 
 export interface Prometheus extends MetricsObserver {
   /** The metrics page in the Prometheus text format, or in OpenMetrics with trace ids as exemplars. */
-  page(openMetrics: boolean): Promise<MetricsPage>;
+  page(openMetrics: boolean): Promise<Page>;
   /**
    * Adds the names of a reloaded configuration. Counters continue, and earlier names remain valid labels:
    * in-flight requests still use them.
@@ -86,7 +86,7 @@ function metricFactory(registry: SourceRegistry): MetricFactory {
  * Renders views of the metrics in a registry of the requested format: prom-client 15 permanently removes `_total` from
  * the name of a counter that it renders as OpenMetrics.
  */
-async function render(source: SourceRegistry, openMetrics: boolean): Promise<MetricsPage> {
+async function render(source: SourceRegistry, openMetrics: boolean): Promise<Page> {
   const view = new Registry<typeof source.contentType | typeof Registry.PROMETHEUS_CONTENT_TYPE>();
   if (openMetrics) view.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
   for (const metric of source.getMetricsAsArray()) view.registerMetric(Object.create(metric));

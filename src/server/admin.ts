@@ -7,28 +7,29 @@ import { createAdminServer } from '../observability/admin-listener.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { Prometheus } from '../observability/prometheus.ts';
 import { ConnectionTracker } from '../proxy/inbound/connection-tracker.ts';
-import { shareTurn } from '../util/share-turn.ts';
 import { createStatus, type StatusSources } from './status.ts';
 
 export interface AdminOptions extends StatusSources {
   readonly prometheus: Pick<Prometheus, 'page'>;
   readonly log: Pick<Logger, 'message'>;
+  /** Least milliseconds between two renderings of a page; default: {@link renderInterval}. */
+  readonly renderInterval?: number | undefined;
 }
 
 /** Milliseconds between two lines about wrong tokens, so that guesses do not fill the log. */
 const repeatAfter = 60_000;
+/** Milliseconds: with a thousand logins, each rendering of the metrics takes tens of them. */
+const renderInterval = 1_000;
 
 /** The server of the admin port. Does not listen yet. @param started what the process was started with */
 export function createAdmin(started: Config['admin'], options: AdminOptions): Server {
   const { prometheus, readiness, runtime } = options;
   const wrongToken = createWrongTokenLog(options);
-  const [text, openMetricsText] = [
-    shareTurn(() => prometheus.page(false)),
-    shareTurn(() => prometheus.page(true)),
-  ];
   const server = createAdminServer(started.maxConnections);
   const app = createAdminApp({
-    page: (openMetrics) => (openMetrics ? openMetricsText() : text()),
+    page: (openMetrics) => prometheus.page(openMetrics),
+    monotonic: options.monotonic,
+    interval: options.renderInterval ?? renderInterval,
     readiness,
     status: createStatus(options),
     statusAccess: (authorization) => {

@@ -67,6 +67,8 @@ export type ServiceOptions = Pick<RuntimeOptions, 'log'> &
   Partial<Pick<RuntimeOptions, 'acceptUnknownTokens' | 'clock' | 'monotonic' | 'nonce' | 'random'>> & {
     /** The destination of the log; without it, dropped log lines are unknown. */
     readonly logDestination?: LogDestination;
+    /** Milliseconds between two renderings of a page of the admin port; see admin.ts. */
+    readonly renderInterval?: number;
     /** Milliseconds between checks of the certificate files. */
     readonly certificateCheckInterval?: number;
   };
@@ -86,7 +88,7 @@ export async function startService(loaded: ValidConfig, overrides: ServiceOption
   let draining = false;
   const listener = createProxyListener(config, listenerTlsOf(first), options, () => runtime);
   const readiness = () => runtime.readiness(draining);
-  const sources = { ...options, prometheus, recorder, readiness, runtime: () => runtime };
+  const sources = { ...overrides, ...options, prometheus, recorder, readiness, runtime: () => runtime };
   const admin = createAdmin(config.admin, sources);
   const [proxyUrl, adminUrl] = await openPorts(config, listener, admin).catch(async (error: unknown) => {
     await Promise.all([runtime.stop(), audit?.close(auditTimeout.stop)]);

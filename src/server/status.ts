@@ -9,7 +9,6 @@ import type { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import { isoTime } from '../util/iso-time.ts';
 import { packageVersion } from '../util/package-info.ts';
-import { shareTurn } from '../util/share-turn.ts';
 import { type KeysInUse, keyStatus } from './key-status.ts';
 
 /** Their keys. */
@@ -31,11 +30,11 @@ export interface StatusSources extends WallClock, MonotonicClock {
   };
 }
 
-/** Puts the status together on demand; pages of the same turn share it. */
+/** Puts the status together on demand. */
 export function createStatus(sources: StatusSources): () => Promise<Status> {
   const { clock, monotonic, recorder, redactor, readiness } = sources;
   const started = { wall: clock(), monotonic: monotonic() };
-  return shareTurn(async () => {
+  return async () => {
     const { config, keys, jwtIssuers } = sources.runtime();
     const now = clock();
     const toWall = now - monotonic();
@@ -71,7 +70,7 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
       },
       config: { ...recorder.config(), loadedAt: isoTime(recorder.config().loadedAt) },
     });
-  });
+  };
 }
 
 function environments(

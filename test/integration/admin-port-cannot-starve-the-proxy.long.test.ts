@@ -1,7 +1,9 @@
+import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { nextIsServed } from '../support/countersign.ts';
 import { paths } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
+import type { CountersignProcess } from '../support/process.ts';
 import { RawConnection } from '../support/raw-http.ts';
 
 const { balance } = paths;
@@ -81,3 +83,58 @@ describe('the open file limit', () => {
     },
   );
 });
+
+describe('with a thousand logins', () => {
+  const logins = Array.from({ length: 1_000 }, (_, index) => `merchant-${index}`);
+  let process: CountersignProcess;
+
+  beforeEach(async () => {
+    process = await starts.process({
+      gateway: edge.gateway.url,
+      keys: Object.fromEntries(logins.map((login) => [login, { controlKey: login }])),
+      config: { proxy: { port: 0, timeouts: { shutdownDelay: '0s' } } },
+    });
+    for (const login of logins) {
+      expect((await process.post(`/sandbox/gw/api/v2/get-balance/manager/${login}`)).status).toBe(200);
+    }
+  }, 60_000);
+
+  it('however often /metrics is asked for, it is rendered at most once a second', async () => {
+    const seconds = 3;
+    const pages = new Set<string>();
+    let answers = 0;
+    const ends = Date.now() + seconds * 1_000;
+    const ask = async (): Promise<void> => {
+      while (Date.now() < ends) {
+        pages.add(await process.metrics());
+        answers += 1;
+      }
+    };
+    await Promise.all(Array.from({ length: 20 }, ask));
+    expect(answers).toBeGreaterThan(20);
+    // One at the beginning, and one for who asked before the end.
+    expect(pages.size).toBeLessThanOrEqual(seconds + 2);
+    expect([...pages][0]).toContain('login="merchant-999"');
+  }, 30_000);
+
+  it('99 readers who do not read share their pages, and the memory does not grow by a copy for each', async () => {
+    const size = (await process.metrics()).length;
+    const before = residentBytes(process);
+    for (let reader = 0; reader < 99; reader += 1) {
+      const connection = await RawConnection.open(process.adminUrl);
+      held.push(connection.pause());
+      connection.send(`GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+      // Spread over several renderings.
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    const grown = residentBytes(process) - before;
+    expect({ size, grown, copies: 99 * size, inBounds: grown < 40 * size }).toMatchObject({ inBounds: true });
+    expect((await process.balance()).status).not.toBe(500);
+  }, 60_000);
+});
+
+/** Memory of a process that is not swapped out. */
+function residentBytes({ child }: CountersignProcess): number {
+  const [, pages] = readFileSync(`/proc/${child.pid}/statm`, 'utf8').split(' ');
+  return Number(pages) * 4_096;
+}

@@ -7,6 +7,7 @@ import type { Readiness } from '../../src/observability/readiness.ts';
 import { listen } from '../support/listening.ts';
 import { RawConnection } from '../support/raw-http.ts';
 import { sampleStatus } from '../support/sample-status.ts';
+import { until } from '../support/until.ts';
 
 const metrics = createPrometheus({ version: '1', environments: {}, callers: [] });
 let state: Readiness;
@@ -19,6 +20,8 @@ async function serve(options: Partial<AdminAppOptions> = {}): Promise<void> {
     readiness: () => state,
     status: () => Promise.reject(new Error('not part of these tests')),
     statusAccess: () => 'off',
+    monotonic: () => performance.now(),
+    interval: 0,
   };
   server = createServer(createAdminApp({ ...defaults, ...options }));
   origin = `http://127.0.0.1:${(await listen(server)).port}`;
@@ -192,23 +195,45 @@ describe('everything else', () => {
   });
 });
 
-it.each(['/', '/?refresh=off', '/status.json'])(
-  'renders a status once for all requests of %s',
+it.each(['/', '/?refresh=off', '/status.json', '/metrics'])(
+  'renders %s at most once in an interval, for all who ask',
   async (path) => {
-    let reads = 0;
-    const status = {
-      ...sampleStatus,
-      get health() {
-        reads += 1;
-        return sampleStatus.health;
-      },
-    };
+    let [renderings, asked] = [0, 0];
     server.close();
-    await serve({ status: async () => status, statusAccess: () => 'granted' });
-    const first = await (await get(path)).text();
-    const expected = reads;
-    expect(expected).toBeGreaterThan(0);
-    expect(await (await get(path)).text()).toBe(first);
-    expect(reads).toBe(expected);
+    await serve({
+      page: async () => ({ contentType: 'text/plain', body: String((renderings += 1)) }),
+      status: async () => {
+        renderings += 1;
+        return sampleStatus;
+      },
+      statusAccess: () => 'granted',
+      interval: 300,
+    });
+    const ends = performance.now() + 1_000;
+    const ask = async (): Promise<void> => {
+      while (performance.now() < ends) {
+        expect((await get(path)).status).toBe(200);
+        asked += 1;
+      }
+    };
+    await Promise.all([ask(), ask(), ask(), ask(), ask()]);
+    expect(renderings).toBeGreaterThan(1);
+    // At 0, 300, 600 and 900 ms, and once more for who asked before the end.
+    expect(renderings).toBeLessThanOrEqual(5);
+    expect(asked).toBeGreaterThan(renderings);
   },
 );
+
+it('a reader who is several renderings behind is cut off, and the others are served', async () => {
+  server.close();
+  await serve({ page: async () => ({ contentType: 'text/plain', body: 'a'.repeat(16_000_000) }) });
+  const slow = (await RawConnection.open(origin)).send('GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  await slow.received(1);
+  slow.pause();
+  for (let later = 0; later < 4; later += 1) {
+    expect((await (await get('/metrics')).text()).length).toBe(16_000_000);
+  }
+  slow.socket.resume();
+  await until(() => slow.ending !== undefined);
+  expect(slow.pending).toBeLessThan(16_000_000);
+});

@@ -29,6 +29,8 @@ async function startAdminPort(ready: boolean): Promise<number> {
   const page = async () => ({ contentType: 'text/plain', body: '' });
   const server = createServer(
     createAdminApp({
+      monotonic: () => performance.now(),
+      interval: 0,
       page,
       readiness: () => ({ ready, reasons: [], warnings: [] }),
       status: () => Promise.reject(new Error('not part of this test')),

@@ -1,51 +1,65 @@
-/** Milliseconds of CPU that this process spent on the work: other processes do not count. */
-export function cpuTimeOf(work: () => unknown): number {
+/** Milliseconds that some work took. */
+export interface Cost {
+  /** CPU of the process. */
+  readonly cpu: number;
+  /** For how long the event loop was held at once; at most `cpu`. */
+  readonly hold: number;
+}
+
+/** CPU time, so that other processes do not count. */
+export function costOf(work: () => unknown): Cost {
   const before = process.cpuUsage();
   work();
   const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1000;
+  const cpu = (user + system) / 1000;
+  return { cpu, hold: cpu };
 }
 
-/** Milliseconds below which a time says nothing about growth: garbage collection and compilation take as long. */
-const floor = 2;
+/** Milliseconds that no input may hold the event loop. */
+const maxHold = 20;
 /** A step doubles the input: linear work doubles, and quadratic work takes four times as long. */
 const maxGrowth = 3;
 
-/** What the smallest times, in order of size, each for twice the input, violate; `undefined` if nothing. */
-function violation(times: readonly number[], limit: number): string | undefined {
-  const [last = 0] = times.slice(-1);
-  const shown = times.map((time) => time.toFixed(1)).join(', ');
-  if (last > limit) return `takes more than ${limit} ms: ${shown} ms`;
-  const grows = times.some((time, index) => time > maxGrowth * Math.max(times[index - 1] ?? time, floor));
-  return grows ? `grows more than ${maxGrowth} times from step to step: ${shown} ms` : undefined;
-}
-
 /**
- * Whether work takes linear time: measured for each size several times, of which the smallest counts, since whatever
- * disturbs a measurement makes it longer. A violation is believed only if further runs do not lift it.
+ * Whether work takes linear time and holds the event loop for less than 20 ms. It is measured for each size several
+ * times, of which the smallest cost counts, since whatever disturbs a measurement makes it longer. A violation is
+ * believed only if further runs do not lift it.
  *
- * @param measure milliseconds for the size with this index
+ * @param sizes number of sizes, each twice the one before
+ * @param floor milliseconds of CPU below which a cost says nothing about growth
+ * @param measure the cost for the size with this index
  * @returns what is wrong
  */
 export async function growthProblem(
   sizes: number,
-  limit: number,
-  measure: (size: number) => number | Promise<number>,
+  floor: number,
+  measure: (size: number) => Cost | Promise<Cost>,
 ): Promise<string | undefined> {
-  const times = Array.from({ length: sizes }, () => Number.POSITIVE_INFINITY);
   // Most work is done before it can be measured.
-  const largest = await measure(sizes - 1);
-  if (largest < floor) return undefined;
+  if ((await measure(sizes - 1)).cpu < floor) return undefined;
+  const costs: Cost[] = Array.from({ length: sizes }, () => ({ cpu: Infinity, hold: Infinity }));
   const [leastRuns, mostRuns] = [3, 20];
   let problem: string | undefined;
   for (let run = 1; run <= mostRuns; run += 1) {
-    for (let size = 0; size < sizes; size += 1) {
-      times[size] = Math.min(times[size] ?? 0, await measure(size));
+    for (const [size, { cpu, hold }] of costs.entries()) {
+      const cost = await measure(size);
+      costs[size] = { cpu: Math.min(cpu, cost.cpu), hold: Math.min(hold, cost.hold) };
     }
-    problem = violation(times, limit);
-    if (problem === undefined && run >= leastRuns) return undefined;
-    // Beyond doubt: no run takes so much longer than it has to.
-    if (run >= leastRuns && (times.at(-1) ?? 0) > 20 * limit) return problem;
+    problem = violation(costs, floor);
+    if (run >= leastRuns && (problem === undefined || isBeyondDoubt(costs))) return problem;
   }
   return problem;
+}
+
+function violation(costs: readonly Cost[], floor: number): string | undefined {
+  const { hold = 0 } = costs.at(-1) ?? {};
+  if (hold > maxHold) return `holds the event loop for ${hold.toFixed(1)} ms`;
+  const times = costs.map(({ cpu }) => cpu);
+  const grows = times.some((time, index) => time > maxGrowth * Math.max(times[index - 1] ?? time, floor));
+  return grows ? `takes ${times.map((time) => time.toFixed(1)).join(', ')} ms` : undefined;
+}
+
+/** No run takes so much longer than it has to. */
+function isBeyondDoubt(costs: readonly Cost[]): boolean {
+  return (costs.at(-1)?.hold ?? 0) > 20 * maxHold;
 }

@@ -59,7 +59,7 @@ export async function startProxy(options: ProxyOptions = {}): Promise<TestProxy>
     const input = configFor(gateway, { keys: inFolder, ...overrides }, sandbox);
     return { config: configSchema.parse(input), digest: hash('sha256', JSON.stringify(input)) };
   };
-  const service = await startService(configOf(config), { ...options, log });
+  const service = await startService(configOf(config), { renderInterval: 0, ...options, log });
   // Like `countersign serve`.
   service.configLoaded(true);
   let stopped: Promise<boolean> | undefined;

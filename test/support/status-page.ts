@@ -16,6 +16,8 @@ export interface ServedPage {
 export async function servePage(first: Status, onPort = 0): Promise<ServedPage> {
   let current = first;
   const app = createAdminApp({
+    monotonic: () => performance.now(),
+    interval: 0,
     page: () => Promise.resolve({ contentType: 'text/plain', body: '' }),
     readiness: () => current.health,
     status: () => Promise.resolve(current),

@@ -114,10 +114,4 @@ describe('the status', () => {
     expect(keys.list).toMatchObject([{ login: '***-1', versions: [{ problem: 'the key of *** is empty' }] }]);
   });
 
-  it('is put together once for the pages of one turn, and again for the next', async () => {
-    const current = createStatus(sources);
-    const [first, second] = await Promise.all([current(), current()]);
-    expect(second).toBe(first);
-    expect(await current()).not.toBe(first);
-  });
 });

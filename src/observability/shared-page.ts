@@ -1,0 +1,52 @@
+import type { ServerResponse } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { MonotonicClock } from '../util/clock.ts';
+
+export interface SharingOptions extends MonotonicClock {
+  /** Least milliseconds between two renderings of a page. */
+  readonly interval: number;
+}
+
+export interface Page {
+  readonly contentType: string;
+  readonly body: string;
+}
+
+/** Renderings that are read at once. Who still reads an older one has had so many intervals, and is cut off. */
+const maxRead = 4;
+
+/**
+ * Renders a page at most once in an interval, however often it is asked for: who asks within the interval waits for its
+ * end, and gets what is true by then. All of them read the same bytes, so that memory is bounded by a few renderings,
+ * however many read slowly.
+ *
+ * @param render the page as of now
+ * @returns sends the page; rejects with what `render` rejects with
+ */
+export function sharePage(
+  render: () => Promise<Page>,
+  { interval, monotonic }: SharingOptions,
+): (response: ServerResponse) => Promise<void> {
+  const read: Set<ServerResponse>[] = [];
+  let renderedAt = Number.NEGATIVE_INFINITY;
+  let next: ReturnType<typeof renderNext> | undefined;
+  async function renderNext() {
+    await pause(Math.max(0, renderedAt + interval - monotonic()));
+    renderedAt = monotonic();
+    next = undefined;
+    const { contentType, body } = await render();
+    const readers = new Set<ServerResponse>();
+    read.push(readers);
+    if (read.length > maxRead) read.shift()?.forEach((reader) => void reader.destroy());
+    return { contentType, bytes: Buffer.from(body), readers };
+  }
+  return async (response) => {
+    next ??= renderNext();
+    const { contentType, bytes, readers } = await next;
+    if (response.destroyed) return;
+    readers.add(response);
+    response.once('close', () => readers.delete(response));
+    response.setHeader('Content-Type', contentType);
+    response.end(bytes);
+  };
+}
