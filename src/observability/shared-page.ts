@@ -16,8 +16,8 @@ export interface Page {
 const maxRead = 4;
 
 /**
- * Renders a page at most once in an interval, however often it is asked for: who asks within the interval waits for its
- * end, and gets what is true by then. All of them read the same bytes, so that memory is bounded by a few renderings,
+ * Renders a page at most once in an interval, however often it is requested: a request within the interval waits for its
+ * end, and gets what is true then. All of them read the same bytes, so that memory is bounded by a few renderings,
  * however many read slowly.
  *
  * @param render the page as of now

@@ -99,20 +99,20 @@ describe('with a thousand logins', () => {
     }
   }, 60_000);
 
-  it('however often /metrics is asked for, it is rendered at most once a second', async () => {
+  it('however often /metrics is requested, it is rendered at most once a second', async () => {
     const seconds = 3;
     const pages = new Set<string>();
-    let answers = 0;
+    let responses = 0;
     const ends = Date.now() + seconds * 1_000;
     const ask = async (): Promise<void> => {
       while (Date.now() < ends) {
         pages.add(await process.metrics());
-        answers += 1;
+        responses += 1;
       }
     };
     await Promise.all(Array.from({ length: 20 }, ask));
-    expect(answers).toBeGreaterThan(20);
-    // One at the beginning, and one for who asked before the end.
+    expect(responses).toBeGreaterThan(20);
+    // One at the beginning, and one for who came before the end.
     expect(pages.size).toBeLessThanOrEqual(seconds + 2);
     expect([...pages][0]).toContain('login="merchant-999"');
   }, 30_000);

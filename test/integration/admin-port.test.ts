@@ -198,7 +198,7 @@ describe('everything else', () => {
 it.each(['/', '/?refresh=off', '/status.json', '/metrics'])(
   'renders %s at most once in an interval, for all who ask',
   async (path) => {
-    let [renderings, asked] = [0, 0];
+    let [renderings, answered] = [0, 0];
     server.close();
     await serve({
       page: async () => ({ contentType: 'text/plain', body: String((renderings += 1)) }),
@@ -213,14 +213,14 @@ it.each(['/', '/?refresh=off', '/status.json', '/metrics'])(
     const ask = async (): Promise<void> => {
       while (performance.now() < ends) {
         expect((await get(path)).status).toBe(200);
-        asked += 1;
+        answered += 1;
       }
     };
     await Promise.all([ask(), ask(), ask(), ask(), ask()]);
     expect(renderings).toBeGreaterThan(1);
-    // At 0, 300, 600 and 900 ms, and once more for who asked before the end.
+    // At 0, 300, 600 and 900 ms, and once more for who came before the end.
     expect(renderings).toBeLessThanOrEqual(5);
-    expect(asked).toBeGreaterThan(renderings);
+    expect(answered).toBeGreaterThan(renderings);
   },
 );
 

@@ -1,7 +1,7 @@
 import type { Cost } from './cpu-time.ts';
 import { until } from './until.ts';
 
-/** Runs in the measured process: tells its CPU time and the longest delay of its event loop since the last call. */
+/** Runs in the measured process: reports its CPU time and the longest delay of its event loop since the last call. */
 const program = `
   import { createServer } from 'node:http';
   import { monitorEventLoopDelay } from 'node:perf_hooks';

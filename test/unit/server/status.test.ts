@@ -113,5 +113,4 @@ describe('the status', () => {
     const { keys } = await createStatus(sources)();
     expect(keys.list).toMatchObject([{ login: '***-1', versions: [{ problem: 'the key of *** is empty' }] }]);
   });
-
 });
