@@ -47,7 +47,7 @@ describe('the detail of an error', () => {
       );
       expect(await detailOf('/gw/api/v9/transfer/1/')).toMatch(/Remove the slash at the end of the path\.$/);
       expect(await detailOf('/gw/api/v9/Transfer/1')).toMatch(
-        /has capital letters, and paths are case-sensitive\.$/,
+        /Check the capital letters in the path: paths are case-sensitive\.$/,
       );
       expect(await detailOf('/api/v9/transfer/1')).toMatch(/before \/api\/: there is only one segment/);
     },
