@@ -155,3 +155,36 @@ itWhere(hasScript, 'script is not installed (Debian package: bsdutils)')(
     expect(printed.out).not.toContain('\u001b');
   },
 );
+
+itWhere(hasScript, 'script is not installed (Debian package: bsdutils)')(
+  'keeps request IDs whole at a terminal of 80 columns, and equal failures in one line',
+  async () => {
+    const requestId = (last: string): string => `6d0b1a9c-52a6-4d1b-a7d8-0c8f9a4b2f${last}`;
+    const [failure] = sampleStatus.failures;
+    if (failure === undefined) throw new Error('no failure');
+    const failures = Array.from({ length: 40 }, (_, index) => ({
+      ...failure,
+      requestId: requestId(String(index + 10)),
+      operation: index % 2 === 0 ? 'order-status' : 'a-transfer-with-a-long-name',
+    }));
+    const status = { ...sampleStatus, failures };
+    const server = createServer((_request, response) => response.end(JSON.stringify(status)));
+    const { port } = start.closing(await listen(server));
+    const command = `stty rows 120 cols 80; exec "$NODE" "${main}" status --watch --interval 1 --url http://127.0.0.1:${port}`;
+    const child = spawn('script', ['-qec', command, '/dev/null'], {
+      env: { ...env, NODE: process.execPath },
+    });
+    const { printed, code } = observe(child);
+    await until(() => count(printed.out, 'Runbook: ') >= 1);
+    child.stdin.write('\u0003');
+    await code;
+    const text = printed.out.replaceAll(new RegExp(`\u001b\\[[?\\w]*`, 'g'), '');
+    const lines = text.split(/\r+\n/);
+    expect(lines.every(({ length }) => length <= 80)).toBe(true);
+    expect(text).toMatch(new RegExp(` 20 .* sandbox/order-status .*[^]*? ${requestId('10')}\r`));
+    expect(text).toMatch(
+      new RegExp(` 20 .* sandbox/a-transfer-with-a-long-name .*[^]*? ${requestId('11')}\r`),
+    );
+    expect(text).not.toContain(requestId('12'));
+  },
+);

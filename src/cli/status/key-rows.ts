@@ -1,6 +1,7 @@
 import type { KeyState } from '../../keys/key-state.ts';
+import { relative, since } from '../../observability/status/format.ts';
+import { nextRead } from '../../observability/status/key-progress.ts';
 import type { KeyStatus } from '../../observability/status/schema.ts';
-import { since, until } from './texts.ts';
 
 /** Enough digits to compare by eye. */
 const fingerprintLength = 16;
@@ -14,10 +15,10 @@ const states: Readonly<Record<KeyState, string>> = {
 };
 
 /** One row for each version; the first also names the key. */
-export function keyRows(key: KeyStatus, now: number): string[][] {
+export function keyRows(key: KeyStatus, now: string): string[][] {
   const { environment, login, kind, newestVersion, missingSince } = key;
   if (missingSince !== null && key.versions.length === 0) {
-    const note = `MISSING in the key source for ${since(missingSince, now)}`;
+    const note = `MISSING in the key source for ${since(now, missingSince)}`;
     return [[`${environment}/${login}`, kind, String(newestVersion), 'MISSING', '-', '-', note]];
   }
   return key.versions.map(({ version, state, createdAt, fingerprint, problem }, index) => {
@@ -28,7 +29,7 @@ export function keyRows(key: KeyStatus, now: number): string[][] {
       isFirst ? key.kind : '',
       String(version),
       states[state],
-      since(createdAt, now),
+      createdAt === null ? '-' : since(now, createdAt),
       fingerprint?.slice(0, fingerprintLength) ?? '-',
       notes.join('; '),
     ];
@@ -36,13 +37,13 @@ export function keyRows(key: KeyStatus, now: number): string[][] {
 }
 
 /** What is known of all versions together. */
-function keyNotes(key: KeyStatus, now: number): string[] {
+function keyNotes(key: KeyStatus, now: string): string[] {
   const { signingVersion, staleSince, readProblem, missingSince, readAt, nextRefreshAt } = key;
   return [
     ...(signingVersion === null ? ['NO USABLE VERSION'] : []),
-    ...(missingSince === null ? [] : [`MISSING in the key source for ${since(missingSince, now)}`]),
-    ...(staleSince === null ? [] : [`STALE for ${since(staleSince, now)}`]),
+    ...(missingSince === null ? [] : [`MISSING in the key source for ${since(now, missingSince)}`]),
+    ...(staleSince === null ? [] : [`STALE for ${since(now, staleSince)}`]),
     ...(readProblem === null ? [] : [readProblem]),
-    `read ${since(readAt, now)} ago, next ${nextRefreshAt === null ? 'with the next request' : until(nextRefreshAt, now)}`,
+    `read ${relative(now, readAt)}, ${nextRead(now, nextRefreshAt)}`,
   ];
 }

@@ -1,15 +1,25 @@
-import { span } from '../../keys/describe.ts';
+import {
+  latency,
+  percent,
+  rate,
+  relative,
+  since,
+  skew,
+  span,
+  whole,
+} from '../../observability/status/format.ts';
 import type { FailedRequest, Status } from '../../observability/status/schema.ts';
 import { printable } from '../shared/printable.ts';
 import { table } from '../shared/table.ts';
 import { keyRows } from './key-rows.ts';
-import { duration, since, until } from './texts.ts';
 
 export interface RenderOptions {
   /** Address of the instance. */
   readonly origin: string;
-  /** How many of the last failed requests are shown. */
+  /** How many lines of failed requests are shown. */
   readonly failures: number;
+  /** Characters of a line. */
+  readonly width: number;
 }
 
 /** Of a finding. */
@@ -24,8 +34,8 @@ interface Section {
 }
 
 /** The sections of the status page as lines of plain ASCII. Ages are measured on the clock of the instance. */
-export function statusLines(status: Status, { origin, failures }: RenderOptions): string[] {
-  const now = Date.parse(status.at);
+export function statusLines(status: Status, { origin, failures, width }: RenderOptions): string[] {
+  const now = status.at;
   const sections = [
     environments(status),
     keys(status, now),
@@ -34,20 +44,24 @@ export function statusLines(status: Status, { origin, failures }: RenderOptions)
     certificates(status, now),
   ];
   const lines = [
-    ...healthLines(status, origin),
-    ...sections.flatMap((section) => ['', ...sectionLines(section)]),
+    ...healthLines(status, origin, width),
+    ...sections.flatMap((section) => ['', ...sectionLines(section, width)]),
     '',
     ...processLines(status, now),
   ];
   return lines.map(printable);
 }
 
-function sectionLines({ title, head, rows, empty }: Section): string[] {
+function sectionLines({ title, head, rows, empty }: Section, width: number): string[] {
   if (rows.length === 0) return [`${title}: ${empty}`];
-  return [title, ...table(head, rows).map((line) => `  ${line}`)];
+  return [title, ...table(head, rows, width - 2).map((line) => `  ${line}`)];
 }
 
-function healthLines({ health: { ready }, well, findings, at }: Status, origin: string): string[] {
+function healthLines(
+  { health: { ready }, well, findings, at }: Status,
+  origin: string,
+  width: number,
+): string[] {
   const state = ready ? `Ready${well ? '' : ', NOT WELL'}` : 'NOT READY';
   const rows = findings.flatMap(({ severity, summary, advice, runbookSection, requestIds }) => [
     [severity === 'bad' ? 'BAD' : severity, `${summary}. ${advice} (runbook ${runbookSection})`],
@@ -57,34 +71,30 @@ function healthLines({ health: { ready }, well, findings, at }: Status, origin: 
       : []),
   ]);
   // Without the line of the headings.
-  const lines = table(['', ''], rows).slice(1);
+  const lines = table(['', ''], rows, width - 2).slice(1);
   return [`${state}: ${origin} at ${at}`, ...lines.map((line) => `  ${line}`)];
 }
 
 function environments({ environments: list }: Status): Section {
   return {
     title: 'Environments (last minute)',
-    head: ['NAME', 'GATEWAY', 'IN FLIGHT', 'REQUESTS/S', 'FAILED', '403', 'P50', 'P99', 'CLOCK SKEW'],
-    rows: list.map(({ name, gatewayHost, inFlight, maxInFlight, latency, ...environment }) => [
+    head: ['NAME', 'GATEWAY', 'IN FLIGHT', 'REQUESTS/S', 'FAILED', '403', 'P50', 'P99', 'SKEW'],
+    rows: list.map(({ name, gatewayHost, inFlight, maxInFlight, ...environment }) => [
       name,
       gatewayHost,
       `${inFlight} of ${maxInFlight}`,
-      environment.requestsPerSecond.toFixed(1),
-      shareText(environment.failedShare),
-      shareText(environment.rejectedShare),
-      latency === null ? '-' : duration(latency.p50),
-      latency === null ? '-' : duration(latency.p99),
-      environment.clockSkew === null ? '-' : `${environment.clockSkew.toFixed(1)} s`,
+      rate(environment.requestsPerSecond),
+      environment.failedShare === null ? '-' : percent(environment.failedShare),
+      environment.rejectedShare === null ? '-' : percent(environment.rejectedShare),
+      environment.latency === null ? '-' : latency(environment.latency.p50),
+      environment.latency === null ? '-' : latency(environment.latency.p99),
+      environment.clockSkew === null ? '-' : skew(environment.clockSkew).replace('\u2212', '-'),
     ]),
     empty: 'none',
   };
 }
 
-function shareText(share: number | null): string {
-  return share === null ? '-' : `${(share * 100).toFixed(1)} %`;
-}
-
-function keys({ keys: { total, list } }: Status, now: number): Section {
+function keys({ keys: { total, list } }: Status, now: string): Section {
   return {
     title: list.length < total ? `Keys (the last used ${list.length} of ${total})` : 'Keys',
     head: ['LOGIN', 'KIND', 'VERSION', 'STATE', 'AGE', 'FINGERPRINT', 'NOTES'],
@@ -93,37 +103,48 @@ function keys({ keys: { total, list } }: Status, now: number): Section {
   };
 }
 
-function callers({ callers: list }: Status, now: number): Section {
+function callers({ callers: list }: Status, now: string): Section {
   return {
     title: 'Callers (since the start)',
     head: ['NAME', 'REQUESTS', 'DENIED', 'LAST SEEN'],
     rows: list.map(({ name, requests, denied, lastSeenAt }) => [
       name,
-      String(requests),
-      String(denied),
-      lastSeenAt === null ? 'never' : `${since(lastSeenAt, now)} ago`,
+      whole(requests),
+      whole(denied),
+      lastSeenAt === null ? 'never' : relative(now, lastSeenAt),
     ]),
     empty: 'none',
   };
 }
 
-function failedRequests({ failures }: Status, now: number, shown: number): Section {
-  const more = failures.length > shown;
+/** Equal failures share a line, with the request ID of the last one. */
+function failedRequests({ failures }: Status, now: string, shown: number): Section {
+  const kinds = Array.from(
+    Map.groupBy(failures, (one) => JSON.stringify({ ...one, at: '', requestId: '' })).values(),
+  );
+  const more = `${failures.length} in ${kinds.length} lines, ${shown} of them shown; --failures N shows more`;
   return {
-    title: `Failed requests${more ? ` (the last ${shown} of ${failures.length}; --failures N shows more)` : ''}`,
-    head: ['AGE', 'STATUS', 'OUTCOME', 'OPERATION', 'LOGIN', 'CALLER', 'CAUSE'],
-    rows: failures
+    title: `Failed requests${shown > 0 && kinds.length > shown ? ` (${more})` : ''}`,
+    head: ['AGE', 'COUNT', 'STATUS', 'OUTCOME', 'OPERATION', 'LOGIN', 'CALLER', 'CAUSE, LAST REQUEST ID'],
+    rows: kinds
       .slice(0, shown)
-      .map((failure) => [
-        since(failure.at, now),
-        failure.status === null ? 'none' : String(failure.status),
-        failure.outcome,
-        operationOf(failure),
-        failure.login ?? '-',
-        failure.caller ?? '-',
-        causeOf(failure),
-      ]),
-    empty: 'none',
+      .flatMap(([last, ...others]) =>
+        last === undefined
+          ? []
+          : [
+              [
+                since(now, last.at),
+                String(others.length + 1),
+                last.status === null ? 'none' : String(last.status),
+                last.outcome,
+                operationOf(last),
+                last.login ?? '-',
+                last.caller ?? '-',
+                causeOf(last),
+              ],
+            ],
+      ),
+    empty: failures.length === 0 ? 'none' : `${failures.length}, not shown`,
   };
 }
 
@@ -135,15 +156,15 @@ function causeOf({ cause, runbookSection, requestId }: FailedRequest): string {
   return [cause, ...(runbookSection === null ? [] : [`(runbook ${runbookSection})`]), requestId].join(' ');
 }
 
-function certificates({ certificates: list }: Status, now: number): Section {
+function certificates({ certificates: list }: Status, now: string): Section {
   return {
     title: 'Certificates',
     head: ['NAME', 'ENVIRONMENT', 'EXPIRES', 'VALID'],
-    rows: list.map(({ name, environment, from, until: end }) => [
+    rows: list.map(({ name, environment, from, until }) => [
       name,
       environment ?? '-',
-      until(end, now),
-      `${from} to ${end}`,
+      relative(now, until),
+      `${from} to ${until}`,
     ]),
     empty: 'none',
   };
@@ -152,18 +173,18 @@ function certificates({ certificates: list }: Status, now: number): Section {
 const reloadAdvice =
   '  The last reload failed or requires a restart: read the log, correct the file, then reload or restart.';
 
-function processLines({ keySource, process, config, runbookUrl }: Status, now: number): string[] {
+function processLines({ keySource, process, config, runbookUrl }: Status, now: string): string[] {
   const { type, up, since: changedAt, problem, tokenExpiresAt } = keySource;
   const state = up === null ? 'not read yet' : up ? 'up' : 'DOWN';
   const parts = [
-    `${type}, ${state}${changedAt === null ? '' : ` for ${since(changedAt, now)}`}`,
+    `${type}, ${state}${changedAt === null ? '' : ` for ${since(now, changedAt)}`}`,
     ...(problem === null ? [] : [problem]),
-    ...(tokenExpiresAt === null ? [] : [`token expires ${until(tokenExpiresAt, now)}`]),
+    ...(tokenExpiresAt === null ? [] : [`token expires ${relative(now, tokenExpiresAt)}`]),
   ];
   return [
     `Key source:     ${parts.join('; ')}`,
     `Process:        version ${process.version}, Node ${process.node}, up for ${span(process.uptime)}`,
-    `Configuration:  loaded ${since(config.loadedAt, now)} ago, SHA-256 ${config.digest}`,
+    `Configuration:  loaded ${since(now, config.loadedAt)} ago, SHA-256 ${config.digest}`,
     ...(config.reloadFailed ? [reloadAdvice] : []),
     ...(runbookUrl === null ? [] : [`Runbook:        ${runbookUrl}`]),
   ];

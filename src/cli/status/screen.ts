@@ -51,6 +51,6 @@ export class Screen {
 }
 
 /** A terminal without a window, such as a serial console or that of another program, has the size 0 or none. */
-function sizeOf({ columns, rows }: TerminalOutput): Pick<TerminalOutput, 'columns' | 'rows'> {
+export function sizeOf({ columns, rows }: TerminalOutput): Pick<TerminalOutput, 'columns' | 'rows'> {
   return columns > 0 && rows > 0 ? { columns, rows } : defaultSize;
 }

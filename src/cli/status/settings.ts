@@ -42,7 +42,7 @@ export const options = {
     type: 'string',
     value: 'N',
     default: '10',
-    description: 'How many of the last failed requests to show, 0 to 100',
+    description: 'How many lines of failed requests to show, 0 to 100; equal ones share a line',
   },
   json: { type: 'boolean', default: false, description: 'Print JSON; with --watch, each status in one line' },
 } as const;
@@ -51,7 +51,7 @@ export interface StatusSettings {
   readonly server: StatusServer;
   /** Milliseconds between two readings. Absent: one reading. */
   readonly interval: number | undefined;
-  /** How many failed requests are shown. */
+  /** How many lines of failed requests are shown. */
   readonly failures: number;
   readonly json: boolean;
   /** Findings that make the command fail. */

@@ -4,9 +4,10 @@ import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { messageOf } from '../shared/system-error.ts';
+import { lineLength } from '../shared/table.ts';
 import { readStatus } from './client.ts';
 import { statusLines } from './render.ts';
-import { Screen } from './screen.ts';
+import { Screen, sizeOf } from './screen.ts';
 import { options, type StatusSettings, settingsFrom } from './settings.ts';
 import { asciiJson } from './texts.ts';
 import { type Reading, untilStopped, watch } from './watch.ts';
@@ -68,6 +69,11 @@ async function watchStatus(settings: StatusSettings, interval: number, io: Io): 
   }
 }
 
+/** Characters: those of a terminal, or as many as a line of a table has elsewhere. */
+function lineWidth(): number {
+  return process.stdout.isTTY ? sizeOf(process.stdout).columns : lineLength;
+}
+
 /** A dumb terminal, such as that of an editor, would show control sequences as text. */
 function hasScreen(): boolean {
   return process.stdout.isTTY && fromEnvironment('TERM') !== 'dumb';
@@ -78,7 +84,7 @@ function readingOf(status: Status, settings: StatusSettings): Reading {
   const { origin } = server.url;
   const lines = json
     ? [asciiJson(status, interval === undefined ? 2 : undefined)]
-    : statusLines(status, { origin, failures });
+    : statusLines(status, { origin, failures, width: lineWidth() });
   const fails = !status.health.ready || status.findings.some(({ severity }) => failOn.includes(severity));
   return { lines, failed: false, exit: fails ? exitCode.failed : exitCode.done };
 }

@@ -13,6 +13,11 @@ export function secondsBetween(from: string, to: string): number {
   return (Date.parse(to) - Date.parse(from)) / 1000;
 }
 
+/** How long something lasts. A clock that was set back makes no negative time. */
+export function since(now: string, time: string): string {
+  return span(Math.max(0, secondsBetween(time, now)));
+}
+
 /** `3 min ago`, `just now` or `in 3 min`. */
 export function relative(now: string, time: string): string {
   const seconds = secondsBetween(now, time);

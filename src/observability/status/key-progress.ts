@@ -1,5 +1,5 @@
 import type { FindingCode, Severity } from './finding-codes.ts';
-import { clockText } from './format.ts';
+import { clockText, relative, secondsBetween } from './format.ts';
 import { isBlocked } from './limits.ts';
 import type { KeyStatus, Status, StatusFacts } from './schema.ts';
 
@@ -93,6 +93,12 @@ function rotation(signing: string, waiting: string, { kind }: KeyStatus, { type 
 function cannotBeUsed(version: string, { problem }: KeyStatus['versions'][number]): KeyProgress {
   const advice = `${problem === null ? '' : `${sentence(problem)} `}Store a correct key as a new version.`;
   return { code: 'key-unusable', severity: 'warn', title: `${capitalized(version)} cannot be used`, advice };
+}
+
+/** When the key source is read again. */
+export function nextRead(now: string, nextRefreshAt: string | null): string {
+  const isDue = nextRefreshAt === null || secondsBetween(now, nextRefreshAt) < 1;
+  return isDue ? 'next with a request' : `next ${relative(now, nextRefreshAt)}`;
 }
 
 function sentence(text: string): string {

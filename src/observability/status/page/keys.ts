@@ -1,7 +1,14 @@
 import type { KeyState } from '../../../keys/key-state.ts';
 import { kindName } from '../findings.ts';
-import { relative, secondsBetween, span, whole } from '../format.ts';
-import { type KeyOrigin, type KeyProgress, keyProgress, originOf, versionLabel } from '../key-progress.ts';
+import { since, whole } from '../format.ts';
+import {
+  type KeyOrigin,
+  type KeyProgress,
+  keyProgress,
+  nextRead,
+  originOf,
+  versionLabel,
+} from '../key-progress.ts';
 import type { KeyStatus, Status } from '../schema.ts';
 import { type Content, type Html, html } from './html.ts';
 import {
@@ -93,7 +100,7 @@ function versionItem(
   const age =
     createdAt === null
       ? none('age unknown')
-      : html`<time datetime="${createdAt}" title="Created ${createdAt}">${since(createdAt, origin.now)} old</time>`;
+      : html`<time datetime="${createdAt}" title="Created ${createdAt}">${since(origin.now, createdAt)} old</time>`;
   const facts =
     problem === null ? fingerprintCode(fingerprint) : html`<span class="detail">${problem}</span>`;
   return html`<li class="${state}"><b title="Version ${version}">${versionLabel(origin, version)}</b> ${pill(...stateOf(version, state, signing))} ${age} ${facts}</li>\n`;
@@ -112,16 +119,10 @@ function stateOf(version: number, state: KeyState, signing: number | null): read
 }
 
 function read({ key: { readAt, nextRefreshAt, staleSince, readProblem }, origin: { now } }: Row): Html {
-  const isDue = nextRefreshAt === null || secondsBetween(now, nextRefreshAt) < 1;
-  const next = isDue ? 'next with a request' : `next ${relative(now, nextRefreshAt)}`;
+  const next = nextRead(now, nextRefreshAt);
   const stale =
     staleSince === null
       ? undefined
-      : html` ${pill('warn', `Stale for ${since(staleSince, now)}`)} ${readProblem ?? undefined}`;
+      : html` ${pill('warn', `Stale for ${since(now, staleSince)}`)} ${readProblem ?? undefined}`;
   return html`${withDetail(html`${relativeTime(now, readAt)};`, next)}${stale}`;
-}
-
-/** A clock that was set back must not show a negative age. */
-function since(time: string, now: string): string {
-  return span(Math.max(0, secondsBetween(time, now)));
 }

@@ -22,10 +22,39 @@ describe('a table', () => {
     expect(lines.join(' ').match(/word/g)?.length).toBe(60);
   });
 
-  it('does not break a word', () => {
-    expect(table(['A', 'B'], [['x'.repeat(90), 'y'.repeat(64)]])[1]).toBe(
-      `${'x'.repeat(90)}  ${'y'.repeat(64)}`,
-    );
+  it('has the last column below a row that leaves it too little space, and breaks no word', () => {
+    const [wide, long] = ['x'.repeat(90), 'y'.repeat(64)];
+    expect(
+      table(
+        ['A', 'B'],
+        [
+          [wide, long],
+          [wide, 'two words that need more'],
+          [wide, 'short'],
+          [wide, ''],
+        ],
+      ),
+    ).toEqual([
+      `A${' '.repeat(91)}B`,
+      wide,
+      `    ${long}`,
+      wide,
+      '    two words that need more',
+      `${wide}  short`,
+      wide,
+    ]);
+    expect(table(['A', 'B'], [['x', long]], 40)).toEqual(['A  B', 'x', `    ${long}`]);
+  });
+
+  it('keeps a number and its unit together', () => {
+    expect(table(['A', 'B'], [['x'.repeat(60), 'it was read 25 s ago']], 80).slice(1)).toEqual([
+      'x'.repeat(60),
+      '    it was read 25 s ago',
+    ]);
+    expect(table(['A', 'B'], [['x', 'it was then read again 25 s ago']], 29).slice(1)).toEqual([
+      'x  it was then read again',
+      '   25 s ago',
+    ]);
   });
 
   it('takes as long as its text is, however many words or rows another server sent', () => {

@@ -27,7 +27,7 @@ function found(fields: Partial<StatusFacts>): string[] {
 
 function textOf(page: string): string {
   return page
-    .replace(/<style>[^]*<\/style>/, '')
+    .replace(/<style>[^]*<\/script>/, '')
     .replaceAll(/<[^>]*>/g, ' ')
     .replaceAll(/\s+/g, ' ');
 }
