@@ -6,7 +6,7 @@ import type { UpstreamRecord } from '../request-context.ts';
  * backslashes (RFC 9651 section 3.3.3).
  */
 export const unknownOutcomeAdvice =
-  'The request may have been processed. Query the order status by order ID; do not resubmit under a new ID.';
+  'The request may have been processed. Query the order status by order ID; do not send it again.';
 
 /**
  * The outcome of a request for which no gateway response is forwarded, over all attempts: `not-sent` only if no byte

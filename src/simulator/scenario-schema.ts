@@ -42,6 +42,16 @@ const order = z.strictObject({
   stages: z.array(stage).min(1),
 });
 
+const seconds = z.number({ error: 'must be a number of seconds' }).min(0).max(86_400).default(0);
+
+/** What becomes of a transfer. Its own response is the same for all. */
+const transferRule = z.strictObject({
+  client_orderid: z.string().min(1).max(128),
+  status: stringValue.min(1).default('approved').describe('Of its order in the end.'),
+  foundAfterSeconds: seconds.describe('Until then a status query does not find the order.'),
+  processingSeconds: seconds.describe('So long after the transfer its order is `processing`.'),
+});
+
 export const scenarioSchema = z.strictObject(
   {
     product: z
@@ -84,6 +94,10 @@ export const scenarioSchema = z.strictObject(
     endpoints: z.array(identifier).default([]),
     groups: z.record(identifier, z.array(identifier)).default({}).describe('Maps group ID to endpoints.'),
     orders: z.array(order).default([]),
+    transfers: z
+      .array(transferRule)
+      .default([])
+      .describe('What becomes of transfers, by client_orderid; every other one is approved at once.'),
     faults: z.array(faultRule).default([]).describe('The first match applies.'),
   },
   {
@@ -96,6 +110,7 @@ export const scenarioSchema = z.strictObject(
 export type Scenario = z.output<typeof scenarioSchema>;
 export type Balance = z.output<typeof balance>;
 export type ScenarioOrder = z.output<typeof order>;
+export type TransferRule = z.output<typeof transferRule>;
 export type Stage = z.output<typeof stage>;
 
 function hasAny(fields: object, names: readonly string[]): boolean {

@@ -4,7 +4,7 @@ import { formResponse, type SimulatorResponse } from './response.ts';
 import { parameter, type VerifiedRequest } from './verified-request.ts';
 
 /**
- * Approves a transfer at once; it becomes an order that a status query finds. Stores only the fields named here: no card
+ * Approves a transfer at once, unless the scenario says otherwise; it becomes an order that a status query finds. Stores only the fields named here: no card
  * number, name, expiry or CVV. The gateway's interface only shows how transfers are signed (docs/gateway-interface.md
  * section 4.3), so every response is undocumented, and says so.
  */
@@ -16,11 +16,19 @@ export function transferResponse(
   const clientOrderId = parameter(request, 'client_orderid');
   if (!scenario.endpoints.includes(endpoint)) return transferError(request, 'Unknown endpoint', '9004');
   if (clientOrderId === undefined) return transferError(request, 'client_orderid is missing', '9001');
+  const now = clock();
+  const rule = scenario.transfers.find(({ client_orderid }) => client_orderid === clientOrderId);
   const order = ledger.add({
     login: request.login,
     endpoint,
     clientOrderId,
-    stages: [transferStage(request, clock())],
+    stages: [transferStage(request, rule?.status ?? 'approved', now)],
+    ...(rule === undefined
+      ? {}
+      : {
+          foundFrom: now + rule.foundAfterSeconds * 1000,
+          processingUntil: now + rule.processingSeconds * 1000,
+        }),
   });
   return formResponse(
     [
@@ -33,13 +41,16 @@ export function transferResponse(
   );
 }
 
-function transferStage(request: VerifiedRequest, now: number): Record<string, string> {
+function transferStage(request: VerifiedRequest, status: string, now: number): Record<string, string> {
   const amount = parameter(request, 'amount');
   const currency = parameter(request, 'currency');
   return {
     'serial-number': request.serialNumber,
-    status: 'approved',
-    'order-stage': 'transfer_approved',
+    status,
+    ...(status === 'approved' ? { 'order-stage': 'transfer_approved' } : {}),
+    ...(['declined', 'filtered', 'error'].includes(status)
+      ? { 'error-message': 'Set by the scenario', 'error-code': '9103' }
+      : {}),
     'transaction-type': 'transfer',
     ...(amount === undefined ? {} : { amount, 'initial-amount': amount }),
     ...(currency === undefined ? {} : { currency }),

@@ -1,4 +1,7 @@
+import { readFileSync } from 'node:fs';
+import type { IncomingHttpHeaders } from 'node:http';
 import { beforeEach, describe, expect, it } from '@jest/globals';
+import { parse } from 'yaml';
 import { paths, statusForm } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { formRequest } from '../support/raw-http.ts';
@@ -50,6 +53,42 @@ describe('a gateway 5xx', () => {
       expect(response.headers['proxy-status']).toBe('countersign; received-status=502');
     }
     expect(await serverErrors()).toEqual(counts(0));
+  });
+});
+
+describe('two 503s', () => {
+  /** The header that the example for Envoy in docs/payments.md retries on. */
+  function retriedOn(): (headers: IncomingHttpHeaders) => boolean {
+    const page = readFileSync('docs/payments.md', 'utf8');
+    const blocks = [...page.matchAll(/```yaml\n([^`]*)```/g)].map(([, text = '']) => text);
+    const text = blocks.find((block) => block.includes('retriable_headers')) ?? '';
+    const { retry_policy: policy } = parse(text).route;
+    const [matcher, ...others] = policy.retriable_headers;
+    expect([policy.retry_on, others]).toEqual(['retriable-headers', []]);
+    return (headers) => headers[matcher.name] === matcher.string_match.exact;
+  }
+
+  it('look the same to a mesh but for the outcome: only what was not sent may be retried', async () => {
+    gatewayStatus = 503;
+    const ofGateway = await edge.send(payment);
+    // Without a key nothing can be sent.
+    const elsewhere = await starts.edge({
+      config: {
+        keys: {
+          source: 'vault',
+          vault: { address: 'http://127.0.0.1:1', auth: { method: 'token', tokenFile: '/dev/null' } },
+        },
+      },
+    });
+    const own = await elsewhere.send(payment);
+    const seen = [ofGateway, own].map(({ status, headers }) => [status, headers['countersign-outcome']]);
+    expect(seen).toEqual([
+      [503, 'answered'],
+      [503, 'not-sent'],
+    ]);
+    const retries = retriedOn();
+    expect([ofGateway, own].map(({ headers }) => retries(headers))).toEqual([false, true]);
+    expect([edge, elsewhere].map(({ gateway }) => gateway.requests.length)).toEqual([1, 0]);
   });
 });
 

@@ -166,7 +166,7 @@ describe('every reason of the error table has its problem response', () => {
 
   it('an unknown outcome comes with the advice to query the status', async () => {
     const problem = expectProblem(await ways['gateway-timeout'](), 'gateway-timeout');
-    expect(problem.detail).toMatch(/Query the order status by order ID; do not resubmit under a new ID/);
+    expect(problem.detail).toMatch(/Query the order status by order ID; do not send it again/);
   });
 
   it('an internal error is not described to the client', async () => {

@@ -1,4 +1,4 @@
-// A client of Countersign. Run with: java Client.java http://127.0.0.1:8080/sandbox/gw ORDER_ID (Java 17 or later)
+// A client of Countersign. Run with: java Client.java http://127.0.0.1:8080/sandbox/gw ORDER_ID [SECONDS] (Java 17 or later)
 import java.io.IOException;
 import java.net.URI;
 import java.net.URLDecoder;
@@ -8,14 +8,19 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.Map;
+import java.util.Set;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 class Client {
     static final String LOGIN = "acme";
+    static final Set<String> FINAL = Set.of("approved", "declined", "filtered");
     static final HttpClient http = HttpClient.newHttpClient();
     static String base;
+    /** Until a person decides about an order that is not final: see docs/payments.md. */
+    static Duration patience = Duration.ofSeconds(900);
 
     record Response(int status, String outcome, String body) {}
 
@@ -39,38 +44,61 @@ class Client {
     }
 
     /** Without Accept: application/json, a status is a form with a line feed after each value. */
-    static String orderStatus(String path, String id) throws InterruptedException {
-        Response found = post(path, Map.of("login", LOGIN, "client_orderid", id));
-        if (found.status() != 200) return "";
-        for (String pair : found.body().split("&")) {
-            if (pair.startsWith("status="))
-                return URLDecoder.decode(pair.substring(7).strip(), StandardCharsets.UTF_8);
+    static Map<String, String> fieldsOf(String body) {
+        try {
+            return Arrays.stream(body.split("&"))
+                    .map(pair -> pair.split("=", 2))
+                    .filter(pair -> pair.length == 2)
+                    .collect(Collectors.toMap(
+                            pair -> pair[0],
+                            pair -> URLDecoder.decode(pair[1].strip(), StandardCharsets.UTF_8),
+                            (first, second) -> first));
+        } catch (IllegalArgumentException error) {
+            return Map.of(); // The response of the gateway is not a form.
         }
-        return "";
     }
 
-    /** Sends a payment once, and finds out what became of it. */
+    /** A row of "What the status query says" in docs/payments.md. */
+    static String orderStatus(String path, String id) throws InterruptedException {
+        Response found = post(path, Map.of("login", LOGIN, "client_orderid", id));
+        Map<String, String> fields = found.status() == 200 ? fieldsOf(found.body()) : Map.of();
+        String status = fields.getOrDefault("status", "");
+        if (status.isEmpty()) return "no response";
+        if (FINAL.contains(status)) return status;
+        if (!status.equals("error")) return "processing";
+        if (fields.getOrDefault("error-code", "").equals("124")) return "ambiguous";
+        return fields.containsKey("gw-order-id") ? "in error" : "not found";
+    }
+
+    /** Queries the status until it is final, or a person has to decide. Never sends the payment again. */
+    static String resolve(String id) throws InterruptedException {
+        long deadline = System.nanoTime() + patience.toNanos();
+        for (long pause = 1_000; ; pause = Math.min(2 * pause, 60_000)) {
+            String found = orderStatus("/api/v4/status/1234", id);
+            if (FINAL.contains(found)) return found;
+            long left = (deadline - System.nanoTime()) / 1_000_000;
+            if (found.equals("ambiguous") || found.equals("in error") || left <= 0) return "a person decides: " + found;
+            Thread.sleep(Math.min(pause, left));
+        }
+    }
+
+    /** Sends a payment once, and finds out what became of it. A service stores the order ID before it calls this. */
     static String transfer(String id, String amount, String currency) throws InterruptedException {
         Response sent = post("/api/v4/transfer/1234",
                 Map.of("client_orderid", id, "amount", amount, "currency", currency));
         if (sent.outcome().equals("not-sent")) {
             var reason = Pattern.compile("\"reason\":\"([^\"]*)\"").matcher(sent.body());
-            return "not sent, may be sent again: " + (reason.find() ? reason.group(1) : "");
+            return "not sent, may be sent again under this order ID: " + (reason.find() ? reason.group(1) : "");
         }
-        if (sent.outcome().equals("answered") && sent.status() < 500 && sent.status() != 200)
-            return "rejected with " + sent.status();
-        // Made, or perhaps made (unknown, or a 5xx of the gateway): the status decides. Never resubmit under a new ID.
-        for (int attempt = 0; attempt < 5; attempt += 1) {
-            String found = orderStatus("/api/v4/status/1234", id);
-            if (!found.isEmpty() && !found.equals("error")) return found;
-            Thread.sleep(500L << attempt);
-        }
-        return "unresolved: query the status again later";
+        if (sent.outcome().equals("answered") && sent.status() == 403)
+            return "rejected, may be sent again under this order ID once the cause is fixed";
+        return resolve(id);
     }
 
     public static void main(String[] arguments) throws Exception {
         base = arguments[0];
         String orderId = arguments.length > 1 ? arguments[1] : "order-1";
+        if (arguments.length > 2) patience = Duration.ofMillis((long) (Double.parseDouble(arguments[2]) * 1000));
         System.out.println("manager-balance: " + post("/api/v2/get-balance/manager/" + LOGIN, Map.of()).status());
         System.out.println("order-status: " + orderStatus("/api/v4/status/1234", "invoice-1"));
         System.out.println("order-status-group: " + orderStatus("/api/v4/status/group/77", "invoice-1"));

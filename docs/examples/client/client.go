@@ -1,4 +1,4 @@
-// A client of Countersign. Run with: go run client.go http://127.0.0.1:8080/sandbox/gw ORDER_ID
+// A client of Countersign. Run with: go run client.go http://127.0.0.1:8080/sandbox/gw ORDER_ID [SECONDS]
 package main
 
 import (
@@ -8,11 +8,15 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 )
 
 const login = "acme"
+
+// Until a person decides about an order that is not final: see docs/payments.md.
+var patience = 900 * time.Second
 
 var client = http.Client{Timeout: 35 * time.Second}
 
@@ -43,46 +47,75 @@ func post(path string, form url.Values) response {
 	return response{received.StatusCode, outcome, body}
 }
 
-func field(body []byte, name string) string {
+func fieldsOf(body []byte) map[string]any {
 	var fields map[string]any
-	if json.Unmarshal(body, &fields) != nil {
-		return ""
-	}
-	text, _ := fields[name].(string)
-	return text
+	_ = json.Unmarshal(body, &fields) // No fields: the response of the gateway is not a form.
+	return fields
 }
 
+// orderStatus is a row of "What the status query says" in docs/payments.md.
 func orderStatus(path, id string) string {
 	found := post(path, url.Values{"login": {login}, "client_orderid": {id}})
 	if found.status != 200 {
-		return ""
+		return "no response"
 	}
-	return field(found.body, "status")
+	fields := fieldsOf(found.body)
+	status, _ := fields["status"].(string)
+	_, exists := fields["gw-order-id"]
+	switch {
+	case status == "":
+		return "no response"
+	case status == "approved", status == "declined", status == "filtered":
+		return status
+	case status != "error":
+		return "processing"
+	case fields["error-code"] == "124":
+		return "ambiguous"
+	case exists:
+		return "in error"
+	}
+	return "not found"
 }
 
-// transfer sends a payment once, and finds out what became of it.
+// resolve queries the status until it is final, or a person has to decide. It never sends the payment again.
+func resolve(id string) string {
+	deadline := time.Now().Add(patience)
+	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
+		found := orderStatus("/api/v4/status/1234", id)
+		left := time.Until(deadline)
+		switch {
+		case found == "approved", found == "declined", found == "filtered":
+			return found
+		case found == "ambiguous", found == "in error", left <= 0:
+			return "a person decides: " + found
+		}
+		time.Sleep(min(pause, left))
+	}
+}
+
+// transfer sends a payment once, and finds out what became of it. A service stores the order ID before it calls this.
 func transfer(id, amount, currency string) string {
 	sent := post("/api/v4/transfer/1234", url.Values{"client_orderid": {id}, "amount": {amount}, "currency": {currency}})
 	if sent.outcome == "not-sent" {
-		return "not sent, may be sent again: " + field(sent.body, "reason")
+		return fmt.Sprint("not sent, may be sent again under this order ID: ", fieldsOf(sent.body)["reason"])
 	}
-	if sent.outcome == "answered" && sent.status < 500 && sent.status != 200 {
-		return fmt.Sprint("rejected with ", sent.status)
+	if sent.outcome == "answered" && sent.status == 403 {
+		return "rejected, may be sent again under this order ID once the cause is fixed"
 	}
-	// Made, or perhaps made (unknown, or a 5xx of the gateway): the status decides. Never resubmit under a new ID.
-	for attempt := range 5 {
-		if found := orderStatus("/api/v4/status/1234", id); found != "" && found != "error" {
-			return found
-		}
-		time.Sleep(500 * time.Millisecond << attempt)
-	}
-	return "unresolved: query the status again later"
+	return resolve(id)
 }
 
 func main() {
 	orderID := "order-1"
 	if len(os.Args) > 2 {
 		orderID = os.Args[2]
+	}
+	if len(os.Args) > 3 {
+		seconds, err := strconv.ParseFloat(os.Args[3], 64)
+		if err != nil {
+			panic(err)
+		}
+		patience = time.Duration(seconds * float64(time.Second))
 	}
 	fmt.Println("manager-balance:", post("/api/v2/get-balance/manager/"+login, nil).status)
 	fmt.Println("order-status:", orderStatus("/api/v4/status/1234", "invoice-1"))

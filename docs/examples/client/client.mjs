@@ -1,7 +1,8 @@
-// A client of Countersign. Run with: node client.mjs http://127.0.0.1:8080/sandbox/gw ORDER_ID
+// A client of Countersign. Run with: node client.mjs http://127.0.0.1:8080/sandbox/gw ORDER_ID [SECONDS]
 import { setTimeout } from 'node:timers/promises';
 
-const [base, orderId = 'order-1'] = process.argv.slice(2);
+// Seconds until a person decides about an order that is not final: see docs/payments.md.
+const [base, orderId = 'order-1', patience = '900'] = process.argv.slice(2);
 const login = 'acme';
 
 /** Posts an unsigned form. A network error says nothing about the outcome, so it counts as unknown. */
@@ -20,27 +21,41 @@ async function post(path, form = {}) {
   }
 }
 
+/** A row of "What the status query says" in docs/payments.md. */
 async function orderStatus(path, id) {
   const { status, body } = await post(path, { login, client_orderid: id });
+  let fields = {};
   try {
-    return status === 200 ? JSON.parse(body).status : undefined;
+    if (status === 200) fields = JSON.parse(body) ?? {};
   } catch {
-    return undefined; // The response of the gateway is not a form.
+    // The response of the gateway is not a form.
+  }
+  if (fields.status === undefined) return 'no response';
+  if (['approved', 'declined', 'filtered'].includes(fields.status)) return fields.status;
+  if (fields.status !== 'error') return 'processing';
+  if (fields['error-code'] === '124') return 'ambiguous';
+  return 'gw-order-id' in fields ? 'in error' : 'not found';
+}
+
+/** Queries the status until it is final, or a person has to decide. Never sends the payment again. */
+async function resolve(id) {
+  const deadline = performance.now() + Number(patience) * 1000;
+  for (let pause = 1000; ; pause = Math.min(2 * pause, 60_000)) {
+    const found = await orderStatus('/api/v4/status/1234', id);
+    if (['approved', 'declined', 'filtered'].includes(found)) return found;
+    const left = deadline - performance.now();
+    if (['ambiguous', 'in error'].includes(found) || left <= 0) return `a person decides: ${found}`;
+    await setTimeout(Math.min(pause, left));
   }
 }
 
-/** Sends a payment once, and finds out what became of it. */
+/** Sends a payment once, and finds out what became of it. A service stores the order ID before it calls this. */
 async function transfer(id, amount, currency) {
   const { status, outcome, body } = await post('/api/v4/transfer/1234', { client_orderid: id, amount, currency });
-  if (outcome === 'not-sent') return `not sent, may be sent again: ${JSON.parse(body).reason}`;
-  if (outcome === 'answered' && status < 500 && status !== 200) return `rejected with ${status}`;
-  // Made, or perhaps made (unknown, or a 5xx of the gateway): the status decides. Never resubmit under a new ID.
-  for (let attempt = 0; attempt < 5; attempt += 1) {
-    const found = await orderStatus('/api/v4/status/1234', id);
-    if (found !== undefined && found !== 'error') return found;
-    await setTimeout(500 * 2 ** attempt);
-  }
-  return 'unresolved: query the status again later';
+  if (outcome === 'not-sent') return `not sent, may be sent again under this order ID: ${JSON.parse(body).reason}`;
+  if (outcome === 'answered' && status === 403)
+    return 'rejected, may be sent again under this order ID once the cause is fixed';
+  return resolve(id);
 }
 
 console.log('manager-balance:', (await post(`/api/v2/get-balance/manager/${login}`)).status);

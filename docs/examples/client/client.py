@@ -1,4 +1,4 @@
-# A client of Countersign. Run with: python3 client.py http://127.0.0.1:8080/sandbox/gw ORDER_ID
+# A client of Countersign. Run with: python3 client.py http://127.0.0.1:8080/sandbox/gw ORDER_ID [SECONDS]
 import http.client
 import json
 import sys
@@ -9,6 +9,8 @@ import urllib.request
 
 BASE = sys.argv[1]
 ORDER_ID = sys.argv[2] if len(sys.argv) > 2 else "order-1"
+# Seconds until a person decides about an order that is not final: see docs/payments.md.
+PATIENCE = float(sys.argv[3]) if len(sys.argv) > 3 else 900
 LOGIN = "acme"
 
 
@@ -29,28 +31,48 @@ def post(path, **form):
 
 
 def order_status(path, order_id):
+    """A row of "What the status query says" in docs/payments.md."""
     status, _, body = post(path, login=LOGIN, client_orderid=order_id)
     try:
-        return json.loads(body).get("status") if status == 200 else None
-    except ValueError:
-        return None  # The response of the gateway is not a form.
+        fields = json.loads(body) if status == 200 else {}
+        found = fields.get("status")
+    except (ValueError, AttributeError):
+        found = None  # The response of the gateway is not a form.
+    if found is None:
+        return "no response"
+    if found in ("approved", "declined", "filtered"):
+        return found
+    if found != "error":
+        return "processing"
+    if fields.get("error-code") == "124":
+        return "ambiguous"
+    return "in error" if "gw-order-id" in fields else "not found"
+
+
+def resolve(order_id):
+    """Queries the status until it is final, or a person has to decide. Never sends the payment again."""
+    deadline = time.monotonic() + PATIENCE
+    pause = 1
+    while True:
+        found = order_status("/api/v4/status/1234", order_id)
+        if found in ("approved", "declined", "filtered"):
+            return found
+        left = deadline - time.monotonic()
+        if found in ("ambiguous", "in error") or left <= 0:
+            return "a person decides: " + found
+        time.sleep(min(pause, left))
+        pause = min(2 * pause, 60)
 
 
 def transfer(order_id, amount, currency):
-    """Sends a payment once, and finds out what became of it."""
+    """Sends a payment once, and finds out what became of it. A service stores the order ID before it calls this."""
     form = {"client_orderid": order_id, "amount": amount, "currency": currency}
     status, outcome, body = post("/api/v4/transfer/1234", **form)
     if outcome == "not-sent":
-        return "not sent, may be sent again: " + json.loads(body)["reason"]
-    if outcome == "answered" and status < 500 and status != 200:
-        return f"rejected with {status}"
-    # Made, or perhaps made (unknown, or a 5xx of the gateway): the status decides. Never resubmit under a new ID.
-    for attempt in range(5):
-        found = order_status("/api/v4/status/1234", order_id)
-        if found not in (None, "error"):
-            return found
-        time.sleep(0.5 * 2**attempt)
-    return "unresolved: query the status again later"
+        return "not sent, may be sent again under this order ID: " + json.loads(body)["reason"]
+    if outcome == "answered" and status == 403:
+        return "rejected, may be sent again under this order ID once the cause is fixed"
+    return resolve(order_id)
 
 
 print("manager-balance:", post(f"/api/v2/get-balance/manager/{LOGIN}")[0])
