@@ -243,6 +243,28 @@ describe('a transfer', () => {
     expect(fieldsOf(response.body)).toMatchObject({ 'by-request-sn': 'sn-1', status: 'approved' });
   });
 
+  it('becomes what the scenario says, and is processing or not found until then', async () => {
+    let now = noon;
+    const { send } = await start({ clock: () => now });
+    for (const id of ['declined', 'processing-at-first', 'found-later', 'ambiguous'])
+      await send(transfer(id));
+    const shown = async (id: string) => {
+      const { body, headers } = await send(order(id));
+      const { status, 'error-code': code, 'gw-order-id': orderId } = fieldsOf(body);
+      const isFound = orderId !== undefined;
+      return { id, status, code, isFound, undocumented: headers['simulator-undocumented'] === 'true' };
+    };
+    const declined = { id: 'declined', status: 'declined', code: '9103', isFound: true, undocumented: false };
+    const approved = { status: 'approved', code: undefined, isFound: true, undocumented: false };
+    expect(await shown('declined')).toEqual(declined);
+    expect(await shown('processing-at-first')).toMatchObject({ status: 'processing', undocumented: true });
+    expect(await shown('found-later')).toMatchObject({ status: 'error', code: '9002', isFound: false });
+    expect(await shown('ambiguous')).toMatchObject({ status: 'error', code: '124', isFound: false });
+    now += 2_000;
+    expect(await shown('processing-at-first')).toEqual({ id: 'processing-at-first', ...approved });
+    expect(await shown('found-later')).toEqual({ id: 'found-later', ...approved });
+  });
+
   it('sent twice becomes two orders, and the client_orderid ambiguous', async () => {
     const { send } = await start();
     const ids = [await send(transfer('t-1')), await send(transfer('t-1'))].map(

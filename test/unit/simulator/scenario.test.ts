@@ -29,6 +29,7 @@ describe('a scenario', () => {
       'acme invoice-3',
       'acme invoice-4',
       'acme invoice-4',
+      'acme ambiguous',
       'acme invoice-5',
       'beta invoice-1',
     ]);
