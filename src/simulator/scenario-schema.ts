@@ -44,7 +44,7 @@ const order = z.strictObject({
 
 const seconds = z.number({ error: 'must be a number of seconds' }).min(0).max(86_400).default(0);
 
-/** What becomes of a transfer. Its own response is the same for all. */
+/** The result of a transfer. Its own response is the same for all. */
 const transferRule = z.strictObject({
   client_orderid: z.string().min(1).max(128),
   status: stringValue.min(1).default('approved').describe('Of its order in the end.'),
@@ -97,7 +97,7 @@ export const scenarioSchema = z.strictObject(
     transfers: z
       .array(transferRule)
       .default([])
-      .describe('What becomes of transfers, by client_orderid; every other one is approved at once.'),
+      .describe('The result of transfers, by client_orderid; every other one is approved at once.'),
     faults: z.array(faultRule).default([]).describe('The first match applies.'),
   },
   {

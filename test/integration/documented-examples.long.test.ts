@@ -107,7 +107,8 @@ describe('docs/examples/client', () => {
           ([order, decision]) => [order, [...readOnly, `transfer ${order}: ${decision}`, '']] as const,
         );
         expect(decided).toEqual(Object.fromEntries(rows));
-        expect((await sentTransfers()).toSorted()).toEqual(Object.keys(decisions).toSorted());
+        const sent = await sentTransfers();
+        expect([sent.length, new Set(sent)]).toEqual([rows.length, new Set(Object.keys(decisions))]);
       },
       300_000,
     );

@@ -82,7 +82,7 @@ class Client {
         }
     }
 
-    /** Sends a payment once, and finds out what became of it. A service stores the order ID before it calls this. */
+    /** Sends a payment once, and finds out what happened to it. A service stores the order ID before it calls this. */
     static String transfer(String id, String amount, String currency) throws InterruptedException {
         Response sent = post("/api/v4/transfer/1234",
                 Map.of("client_orderid", id, "amount", amount, "currency", currency));

@@ -93,7 +93,7 @@ func resolve(id string) string {
 	}
 }
 
-// transfer sends a payment once, and finds out what became of it. A service stores the order ID before it calls this.
+// transfer sends a payment once, and finds out what happened to it. A service stores the order ID before it calls this.
 func transfer(id, amount, currency string) string {
 	sent := post("/api/v4/transfer/1234", url.Values{"client_orderid": {id}, "amount": {amount}, "currency": {currency}})
 	if sent.outcome == "not-sent" {

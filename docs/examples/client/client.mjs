@@ -49,7 +49,7 @@ async function resolve(id) {
   }
 }
 
-/** Sends a payment once, and finds out what became of it. A service stores the order ID before it calls this. */
+/** Sends a payment once, and finds out what happened to it. A service stores the order ID before it calls this. */
 async function transfer(id, amount, currency) {
   const { status, outcome, body } = await post('/api/v4/transfer/1234', { client_orderid: id, amount, currency });
   if (outcome === 'not-sent') return `not sent, may be sent again under this order ID: ${JSON.parse(body).reason}`;

@@ -65,7 +65,7 @@ def resolve(order_id):
 
 
 def transfer(order_id, amount, currency):
-    """Sends a payment once, and finds out what became of it. A service stores the order ID before it calls this."""
+    """Sends a payment once, and finds out what happened to it. A service stores the order ID before it calls this."""
     form = {"client_orderid": order_id, "amount": amount, "currency": currency}
     status, outcome, body = post("/api/v4/transfer/1234", **form)
     if outcome == "not-sent":
