@@ -99,6 +99,18 @@ export function holdsCardNumber(text: string): boolean {
   return false;
 }
 
+/** The same within a longer run of digits, such as a number that zeros fill up. For a short text. */
+export function holdsCardNumberAnywhere(text: string): boolean {
+  for (const [run] of text.matchAll(/\d{13,}/g)) {
+    for (let start = 0; start + minDigits <= run.length; start += 1) {
+      for (let end = start + minDigits; end <= Math.min(start + maxDigits, run.length); end += 1) {
+        if (isCardNumberFrom(0, [run.slice(start, end)])) return true;
+      }
+    }
+  }
+  return false;
+}
+
 /**
  * Whether this group, alone or with those that follow, is a card number. Looks at no more than 19 digits, each of them
  * once: whole request targets pass through here.

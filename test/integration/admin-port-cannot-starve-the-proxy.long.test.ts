@@ -84,6 +84,24 @@ describe('the open file limit', () => {
   );
 });
 
+it('however often /metrics is requested, it is rendered at most once a second', async () => {
+  edge = await starts.edge({ renderInterval: 1_000 });
+  const seconds = 3;
+  const pages = new Set<string>();
+  let responses = 0;
+  const ends = Date.now() + seconds * 1_000;
+  const ask = async (): Promise<void> => {
+    while (Date.now() < ends) {
+      pages.add(await edge.metrics());
+      responses += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: 20 }, ask));
+  expect(responses).toBeGreaterThan(20);
+  // One at the beginning, and one for who came before the end.
+  expect(pages.size).toBeLessThanOrEqual(seconds + 2);
+}, 30_000);
+
 describe('with a thousand logins', () => {
   const logins = Array.from({ length: 1_000 }, (_, index) => `merchant-${index}`);
   let process: CountersignProcess;
@@ -98,24 +116,6 @@ describe('with a thousand logins', () => {
       expect((await process.post(`/sandbox/gw/api/v2/get-balance/manager/${login}`)).status).toBe(200);
     }
   }, 60_000);
-
-  it('however often /metrics is requested, it is rendered at most once a second', async () => {
-    const seconds = 3;
-    const pages = new Set<string>();
-    let responses = 0;
-    const ends = Date.now() + seconds * 1_000;
-    const ask = async (): Promise<void> => {
-      while (Date.now() < ends) {
-        pages.add(await process.metrics());
-        responses += 1;
-      }
-    };
-    await Promise.all(Array.from({ length: 20 }, ask));
-    expect(responses).toBeGreaterThan(20);
-    // One at the beginning, and one for who came before the end.
-    expect(pages.size).toBeLessThanOrEqual(seconds + 2);
-    expect([...pages][0]).toContain('login="merchant-999"');
-  }, 30_000);
 
   it('99 readers who do not read share their pages, and the memory does not grow by a copy for each', async () => {
     const size = (await process.metrics()).length;

@@ -104,6 +104,27 @@ describe('a login that looks like a card number', () => {
   });
 });
 
+it('a card number in traceparent or X-Request-Id is in no log line and no exemplar', async () => {
+  await start();
+  const traceId = card.padStart(32, '0');
+  const traced = (header: string) =>
+    edge.send(
+      formRequest('/sandbox/gw/api/v2/get-balance/manager/acme').replace('\r\n', `\r\n${header}\r\n`),
+    );
+  await traced(`traceparent: 00-${traceId}-b7ad6b7169203331-01`);
+  await traced(`X-Request-Id: order-${card}`);
+  await traced('traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01');
+  expect((await edge.requestLines(3)).map((line) => line['traceId'])).toEqual([
+    undefined,
+    undefined,
+    '0af7651916cd43dd8448eb211c80319c',
+  ]);
+  const accept = { Accept: 'application/openmetrics-text' };
+  const exemplars = await (await fetch(`${edge.adminUrl}/metrics`, { headers: accept })).text();
+  expect(exemplars).toContain('trace_id="0af7651916cd43dd8448eb211c80319c"');
+  expect(marksIn(`${exemplars}${await written()}`, marks)).toEqual([]);
+});
+
 describe('a configured login', () => {
   const named: [place: string, options: Partial<ProxyOptions>][] = [
     ['an endpoint map', { sandbox: { endpoints: { '9': card } } }],

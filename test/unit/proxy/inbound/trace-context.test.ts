@@ -28,6 +28,16 @@ describe('a traceparent', () => {
     ['too short', `00-${traceId}-${parent}-0`],
     ['without a trace id', `00-${'0'.repeat(32)}-${parent}-01`],
     ['without a parent id', `00-${traceId}-${'0'.repeat(16)}-01`],
+    ['of a card number that zeros fill up', `00-${'4111111111111111'.padStart(32, '0')}-${parent}-01`],
+    ['of a card number with zeros after it', `00-${'4111111111111111'.padEnd(32, '0')}-${parent}-01`],
+    [
+      'of a card number among letters',
+      `00-${'4111111111111111'.padStart(20, 'a').padEnd(32, 'b')}-${parent}-01`,
+    ],
+    [
+      'of a card number after a digit',
+      `00-${'74111111111111111'.padStart(20, 'a').padEnd(32, 'b')}-${parent}-01`,
+    ],
     ['in capitals', `00-${traceId.toUpperCase()}-${parent}-01`],
     ['sent twice', `00-${traceId}-${parent}-01, 00-${traceId}-${parent}-01`],
   ])('that is %s is ignored', (_name, header) => {
