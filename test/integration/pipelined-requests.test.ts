@@ -138,6 +138,20 @@ it('half a head whose time ends while the response before is pending ends the co
   expect(slow.gateway.requests).toHaveLength(1);
 });
 
+it('a client that sends each request right behind the last byte of the response before is never cut off', async () => {
+  const connection = await edge.connect();
+  const requests = [
+    right,
+    formRequest(balance, `a=${'b'.repeat(60_000)}`),
+    formRequest('/sandbox/unknown', 'a=b'),
+  ];
+  for (let count = 0; count < 600; count += 1) {
+    const { status, headers } = await connection.send(requests[count % requests.length] ?? '').response();
+    expect([status, headers.connection]).toEqual([count % 3 === 2 ? 404 : 200, 'keep-alive']);
+  }
+  connection.close();
+});
+
 describe('bytes after a payment that are not HTTP', () => {
   it.each([
     ['garbage', formRequest(transfer, 'client_orderid=1'), 'garbage\r\n\r\n', 400],
