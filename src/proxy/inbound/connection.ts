@@ -28,6 +28,8 @@ export class Connection {
   #last = false;
   /** No further request is processed. */
   #closing = false;
+  /** The body of the current request will not be complete. */
+  #failed = false;
   /** Bytes read and discarded since our side was ended. */
   #discarded: number | undefined;
 
@@ -80,6 +82,7 @@ export class Connection {
     } else if (current.request.complete) {
       this.close();
     } else {
+      this.#failed = true;
       failBody(current.request, error);
     }
   }
@@ -128,7 +131,7 @@ export class Connection {
 
   /** Either the current request is incomplete, or no response is pending and the next request may come. */
   #wantsBytes(): boolean {
-    if (this.#socket.destroyed || this.#requests.length > 1) return false;
+    if (this.#socket.destroyed || this.#failed || this.#requests.length > 1) return false;
     const [current] = this.#requests;
     return current === undefined ? !this.#closing : !current.request.complete;
   }

@@ -207,6 +207,8 @@ describe('bytes that are not valid HTTP', () => {
       await nextTurn();
       expect(seen).toHaveBeenCalledWith(broken);
       expect(respond).not.toHaveBeenCalled();
+      socket.emit('data', Buffer.alloc(10));
+      expect(parsed).toEqual([]);
     },
   );
 
