@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { beforeEach, describe, expect, it } from '@jest/globals';
@@ -139,6 +140,25 @@ describe('the keys of an issuer', () => {
     expect(await load({ jwks: { url: `${closedUrl}/keys` } })).toBe(
       `${closedUrl}/keys: connection refused: ECONNREFUSED`,
     );
+  });
+
+  it('are only those whose verification is fast: at most 8,192 bits, and an exponent of at most 32', async () => {
+    /** An odd number of so many bits in the form of a JWK. */
+    const odd = (bits: number): string =>
+      Buffer.concat([Buffer.from([0xff]), randomBytes(bits / 8 - 2), Buffer.from([0xff])]).toString(
+        'base64url',
+      );
+    const key = (kid: string, n: string, e: string) => ({ kty: 'RSA', kid, n, e });
+    issuer.published = {
+      keys: [
+        key('exponent as long as the modulus', odd(3072), odd(3064)),
+        key('exponent of 40 bits', odd(2048), odd(40)),
+        key('exponent of 32 bits', odd(2048), odd(32)),
+        key('8,192 bits', odd(8192), 'AQAB'),
+        key('8,200 bits', odd(8200), 'AQAB'),
+      ],
+    };
+    expect(await load()).toEqual(['exponent of 32 bits', '8,192 bits']);
   });
 
   it('are only public ones that are long enough and of a known kind', async () => {
