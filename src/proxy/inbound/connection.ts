@@ -112,13 +112,12 @@ export class Connection {
   }
 
   #read(chunk: Buffer): void {
-    let rest = chunk;
-    while (rest.length > 0 && this.#wantsBytes()) {
-      const slice = rest.subarray(0, sliceBytes);
-      rest = rest.subarray(sliceBytes);
-      this.#parse(slice);
+    let parsed = 0;
+    for (; parsed < chunk.length && this.#wantsBytes(); parsed += sliceBytes) {
+      this.#parse(chunk.length > sliceBytes ? chunk.subarray(parsed, parsed + sliceBytes) : chunk);
     }
-    if (rest.length === 0) return;
+    if (parsed >= chunk.length) return;
+    const rest = chunk.subarray(parsed);
     if (this.#discarded === undefined) {
       // For later. Node may resume the socket before.
       this.#socket.pause();
