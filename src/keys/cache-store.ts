@@ -179,12 +179,13 @@ export class CacheStore {
     const before = this.#rings.peek(name);
     const changed = before === undefined || !sameRing(before.ring, read);
     const ring = changed ? read : before.ring;
+    const lost = lostKeys(before?.ring, ring);
     const entry = this.#entry(login, ring, readAt, before?.usedAt ?? readAt);
     // A background refresh must not count as use: it would keep the ring longer than one that a request used.
     if (before === undefined) this.#rings.set(name, entry);
     else Object.assign(before, entry);
     this.#missing.delete(name);
-    if (changed) this.#notify(login, ring, undefined, lostKeys(before?.ring, ring));
+    if (changed) this.#notify(login, ring, undefined, lost);
     return ring;
   }
 

@@ -422,3 +422,28 @@ it('an instance whose keys cannot be read has the problem', async () => {
   expect(keySource).toMatchObject({ type: 'directory', up: false, problem: expect.any(String) });
   expect(keySource.problem).toMatch(/^cannot read the directory .* \(ENOENT\)$/);
 });
+
+it('payments with an unknown outcome are found for an hour, and then no longer', async () => {
+  let later = 0;
+  const clocks = { clock: () => Date.now() + later, monotonic: () => performance.now() + later };
+  const gateway = await starts.gateway([
+    async (conversation) => {
+      await conversation.request();
+      conversation.reset();
+    },
+  ]);
+  const proxy = await starts.proxy({ gateway: gateway.url, ...clocks });
+  const { headers } = await proxy.transfer();
+  const codes = async () => (await proxy.instanceStatus()).findings.map(({ code }) => code);
+  const requestIds = [headers['x-request-id']];
+  const expected = expect.objectContaining({ code: 'outcome-unknown', severity: 'bad', requestIds });
+  expect((await proxy.instanceStatus()).findings).toContainEqual(expected);
+  later = 61_000;
+  expect((await proxy.instanceStatus()).findings).toEqual([
+    expect.objectContaining({ requestIds, advice: expect.stringContaining('No failure for 1 min. ') }),
+  ]);
+  later = 3_599_000;
+  expect(await codes()).toEqual(['outcome-unknown']);
+  later = 3_601_000;
+  expect(await codes()).toEqual([]);
+}, 30_000);

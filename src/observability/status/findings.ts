@@ -304,24 +304,34 @@ function clocks(one: Environment): Finding[] {
   return [finding('clock-skew', 'warn', summary, advice, { environment: one.name })];
 }
 
+/** Of other keys in a finding. */
+const maxNames = 5;
+
 /** One for each kind of progress, however many keys it concerns. */
 function keys(facts: StatusFacts): Finding[] {
-  const groups = new Map<string, { progress: KeyProgress; key: KeyStatus; others: number }>();
+  const groups = new Map<string, { progress: KeyProgress; key: KeyStatus; others: string[] }>();
   for (const key of facts.keys.list) {
     for (const progress of keyProgress(key, originOf(facts))) {
       const name = `${progress.code} ${progress.severity}`;
-      const group = groups.get(name) ?? { progress, key, others: -1 };
-      groups.set(name, { ...group, others: group.others + 1 });
+      const group = groups.get(name);
+      if (group === undefined) groups.set(name, { progress, key, others: [] });
+      else group.others.push(keyName(key));
     }
   }
   return Array.from(groups.values(), ({ progress, key, others }) => {
-    const { environment, login, kind } = key;
+    const { environment, login } = key;
     const title = `${progress.title.charAt(0).toLowerCase()}${progress.title.slice(1)}`;
-    const same = others === 0 ? '' : `The same for ${counted(others, 'other key')}. `;
-    const summary = `${kindName(kind)} of ${login} in ${environment}: ${title}`;
+    const some = others.slice(0, maxNames).join(', ');
+    const names = others.length > maxNames ? `such as ${some}` : some;
+    const same = others.length === 0 ? '' : `The same for ${counted(others.length, 'other key')}: ${names}. `;
+    const summary = `${keyName(key)}: ${title}`;
     const about = { environment, login };
     return finding(progress.code, progress.severity, summary, `${same}${progress.advice}`, about);
   });
+}
+
+function keyName({ kind, login, environment }: KeyStatus): string {
+  return `${kindName(kind)} of ${login} in ${environment}`;
 }
 
 /** While the key source is down, that is the finding. */

@@ -210,7 +210,7 @@ function createFailureRecorder(monotonic: () => number) {
   const uncertain = new LastEntries<readonly [at: number, RecordedFailure]>(uncertainPayments.limit);
   return {
     /** @param now milliseconds since 1970 */
-    recordFailure(context: RequestContext, now: number): void {
+    recordFailure: (context: RequestContext, now: number): void => {
       const failure = failureOf(context, now);
       if (isUncertainPayment(context)) uncertain.add([monotonic(), failure]);
       failed += 1;

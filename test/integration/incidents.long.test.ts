@@ -1,0 +1,121 @@
+import { globSync, readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { status } from '../../src/cli/status/status.ts';
+import { runCommandHere } from '../support/cli.ts';
+import { harness } from '../support/harness.ts';
+import { gatewayIncidents, type Incident, outputIncidents, vaultIncidents } from '../support/incidents.ts';
+import { runbookSections } from '../support/runbook.ts';
+import { until } from '../support/until.ts';
+
+const start = harness(afterAll);
+
+const textOf = (page: string): string =>
+  page
+    .replace(/<style>[^]*?<\/style>/g, '')
+    .replaceAll(/<[^>]*>/g, '')
+    .replaceAll(/&#(\d+);/g, (_all, code: string) => String.fromCharCode(Number(code)))
+    .replaceAll('&quot;', '"')
+    .replaceAll(/\s+/g, ' ');
+
+/** The findings of this incident. */
+async function found({ process, code, cause }: Incident) {
+  const { findings } = await process.instanceStatus();
+  return findings.filter((one) => one.code === code && cause.test(`${one.summary}. ${one.advice}`));
+}
+
+/** Until the findings are there, or gone, with requests in between. */
+async function untilFound(incident: Incident, there: boolean, seconds: number): Promise<void> {
+  const what = `${incident.name} is ${there ? 'found' : 'gone'}`;
+  const holds = async (): Promise<boolean> => {
+    await incident.traffic();
+    return (await found(incident)).length > 0 === there;
+  };
+  await until(holds, what, seconds);
+}
+
+/** What JSON, terminal and page say, in this order. */
+async function shown({ process }: Incident): Promise<string[]> {
+  const { out } = await runCommandHere(status, '--url', process.adminUrl, '--failures', '0');
+  const page = await (await fetch(`${process.adminUrl}/`)).text();
+  const { findings } = await process.instanceStatus();
+  const json = findings.map(({ summary, advice }) => `${summary}. ${advice}`).join(' ');
+  return [json, out.replaceAll(/\s+/g, ' '), textOf(page)];
+}
+
+async function expectShown(incident: Incident): Promise<void> {
+  const [finding] = await found(incident);
+  expect(finding).toMatchObject({ code: incident.code, advice: expect.stringMatching(incident.remedy) });
+  for (const text of await shown(incident)) {
+    expect(text).toMatch(incident.cause);
+    expect(text).toMatch(incident.remedy);
+  }
+}
+
+const calm = async ({ process }: Incident): Promise<void> => {
+  const { well, findings } = await process.instanceStatus();
+  expect([well, findings]).toEqual([true, []]);
+};
+
+describe('incidents of the gateway, of keys and of the configuration', () => {
+  let all: Incident[];
+  beforeAll(async () => {
+    all = [...(await gatewayIncidents(start)), ...(await outputIncidents(start))];
+    await Promise.all(all.map(({ traffic }) => traffic()));
+  }, 120_000);
+
+  it('are not found in a calm process', async () => {
+    for (const incident of all) await calm(incident);
+  });
+
+  it('are found, with cause and remedy, in JSON, terminal and page', async () => {
+    for (const { begin } of all) await begin();
+    await Promise.all(all.map((incident) => untilFound(incident, true, 60)));
+    for (const incident of all) await expectShown(incident);
+  }, 180_000);
+
+  it('are gone within 60 s of their end, except payments with an unknown outcome', async () => {
+    for (const { end } of all) await end();
+    const ended = performance.now();
+    const gone = all.filter(({ code }) => code !== 'outcome-unknown');
+    const seconds = await Promise.all(
+      gone.map(async (incident) => {
+        await untilFound(incident, false, 90);
+        return [incident.name, (performance.now() - ended) / 1000] as const;
+      }),
+    );
+    expect(seconds.filter(([, one]) => one > 62)).toEqual([]);
+    const payments = all.filter(({ code }) => code === 'outcome-unknown');
+    for (const incident of payments) expect(await found(incident)).toHaveLength(1);
+  }, 180_000);
+
+  it('have an alert, with a section of the runbook', () => {
+    const rules = globSync('deploy/prometheus/*.rules.yaml')
+      .map((file) => readFileSync(file, 'utf8'))
+      .join();
+    const alerts = [...rules.matchAll(/- alert: (\w+)/g)].map(([, name]) => name);
+    for (const { alert } of all) {
+      expect(alerts).toContain(alert);
+      expect([...runbookSections().keys()]).toContain(alert);
+    }
+  });
+
+  it('make the line about a key that vanished a warning', () => {
+    const [first] = all;
+    expect(first?.process.logLines('key missing in the key source')).toContainEqual(
+      expect.objectContaining({ level: 'warn', environment: 'kind', login: 'acme', kind: 'private_key' }),
+    );
+  });
+});
+
+it('incidents of Vault are found and gone, with cause and remedy', async () => {
+  const incidents = await vaultIncidents(start);
+  for (const incident of incidents) {
+    await incident.traffic();
+    await calm(incident);
+    await incident.begin();
+    await untilFound(incident, true, 30);
+    await expectShown(incident);
+    await incident.end();
+    await untilFound(incident, false, 62);
+  }
+}, 240_000);

@@ -1,0 +1,394 @@
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { auditIn } from './audit.ts';
+import { type ConfigInput, configFor, environmentFor } from './config.ts';
+import type { Countersign } from './countersign.ts';
+import { always, freePort, httpResponse } from './faulty-gateway.ts';
+import { transferForm } from './forwarding.ts';
+import type { Harness } from './harness.ts';
+import { jwtConfig } from './jwt.ts';
+import { startOidcServer } from './oidc-server.ts';
+import { type CountersignProcess, listening } from './process.ts';
+import type { RecordingGateway } from './recording-gateway.ts';
+import { testKeys, writeKeys } from './service.ts';
+import { Ca } from './stub-vault/certificates.ts';
+import { vaultKeys } from './stub-vault/harness.ts';
+import { StubVault } from './stub-vault/server.ts';
+import { until } from './until.ts';
+
+/** Something that goes wrong in a running process, and ends. */
+export interface Incident {
+  readonly name: string;
+  readonly process: CountersignProcess;
+  /** Of the finding, with its summary and its advice: cause and remedy. */
+  readonly code: string;
+  readonly cause: RegExp;
+  readonly remedy: RegExp;
+  readonly alert: string;
+  readonly begin: () => unknown;
+  readonly end: () => unknown;
+  /** Requests that notice both. */
+  readonly traffic: () => Promise<unknown>;
+}
+
+type Row = readonly [name: string, code: string, cause: RegExp, remedy: RegExp, alert: string];
+type Play = Pick<Incident, 'begin' | 'end'> & Partial<Pick<Incident, 'traffic'>>;
+
+const burn = 'CountersignErrorBudgetBurnFast';
+const ok = httpResponse('200 OK', 'OK');
+const cache = { ttl: '1s', negativeTtl: '1s' };
+
+const balance = (proxy: Countersign, environment: string, login = 'acme') =>
+  proxy.post(`/${environment}/gw/api/v2/get-balance/manager/${login}`);
+const transfer = (proxy: Countersign, environment: string) =>
+  proxy.post(`/${environment}/gw/api/v4/transfer/1234`, transferForm);
+
+function respondWith(gateway: RecordingGateway, status: number, target = /./): Pick<Play, 'begin' | 'end'> {
+  return {
+    begin() {
+      gateway.respond = (response, request) =>
+        response.writeHead(target.test(request.target) ? status : 200).end();
+    },
+    end() {
+      gateway.respond = (response) => response.end('OK');
+    },
+  };
+}
+
+/** Environments of one process, each with its own gateway. */
+export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
+  const folder = start.folder();
+  const ca = new Ca(folder.path, 'ca');
+  const tlsGateway = await start.gateway([always(ok)], ca.issue('gateway'));
+  const old = ca.issue('old', { from: Date.now() - 10 * 86_400_000, until: Date.now() + 3_600_000 });
+  const caFile = folder.at('gateway-ca.pem');
+  copyFileSync(ca.file, caFile);
+  const port = await freePort();
+  const oidc = start.closing(await startOidcServer());
+  const names = [
+    'refused',
+    'dns',
+    'hang',
+    'errors',
+    'one',
+    'all',
+    'payments',
+    'full',
+    'skew',
+    'removed',
+    'kind',
+    'malformed',
+  ];
+  const gateways = new Map(
+    await Promise.all(names.map(async (name) => [name, await start.recordingGateway()] as const)),
+  );
+  const gateway = (name: string): RecordingGateway => {
+    const found = gateways.get(name);
+    if (found === undefined) throw new Error(`no gateway ${name}`);
+    return found;
+  };
+  const timeouts = { request: '1s', connect: '1s' };
+  const environment = (baseUrl: string, more: object = {}) => ({
+    ...environmentFor(baseUrl),
+    timeouts,
+    ...more,
+  });
+  const closed = `http://127.0.0.1:${port}`;
+  const config = (changes: Readonly<Record<string, object>> = {}): ConfigInput => ({
+    ...configFor(closed, { keys: { source: 'directory', directory: './keys', cache } }),
+    jwtIssuers: jwtConfig(oidc).jwtIssuers,
+    environments: {
+      tls: environment(tlsGateway.url, { caFile }),
+      certificate: environment('https://127.0.0.1:1', { caFile }),
+      ...Object.fromEntries(names.map((name) => [name, environment(gateway(name).url)])),
+      full: environment(gateway('full').url, { maxInFlight: 1 }),
+      ...changes,
+    },
+  });
+  const served = start.spawn({ file: config() });
+  const process = await listening(served);
+  const keys = join(process.folder, 'keys');
+  for (const name of ['tls', ...names]) {
+    for (const login of ['acme', 'beta']) writeKeys(keys, name, login, testKeys);
+  }
+  const changes: Record<string, object> = {};
+  const reload = async (): Promise<void> => {
+    const reloads = (): number => process.logLines('configuration reloaded').length;
+    const before = reloads();
+    process.rewrite(config(changes));
+    process.signal('SIGHUP');
+    await until(() => reloads() > before, 'the configuration is reloaded', 30);
+  };
+  /** In effect with the next reload. */
+  const changed = (name: string, bad: object): Pick<Play, 'begin' | 'end'> => ({
+    begin: () => void Object.assign(changes, { [name]: bad }),
+    end: () => void delete changes[name],
+  });
+  const file = (name: string, path: string, content?: string): Pick<Play, 'begin' | 'end'> => ({
+    begin: () =>
+      content === undefined
+        ? rmSync(join(keys, name, path), { recursive: true })
+        : writeFileSync(join(keys, name, path), content),
+    end: () => writeKeys(keys, name, 'acme', testKeys),
+  });
+  const play = ([name, code, cause, remedy, alert]: Row, own: Play): Incident => ({
+    name,
+    code,
+    cause,
+    remedy,
+    alert,
+    process,
+    traffic: () => balance(process, name),
+    ...own,
+  });
+  const both = (name: string) => async () => {
+    await balance(process, name);
+    await balance(process, name, 'beta');
+  };
+  return [
+    play(
+      ['refused', 'gateway-unreachable', /refused: .*connection refused/, /baseUrl/, burn],
+      changed('refused', environment(closed)),
+    ),
+    play(
+      ['dns', 'gateway-unreachable', /dns: .*\(DNS\)/, /DNS on this host/, burn],
+      changed('dns', environment('https://no-such-host.invalid')),
+    ),
+    play(
+      ['tls', 'gateway-unreachable', /TLS handshake/, /caFile/, burn],
+      changed('tls', environment(tlsGateway.url)),
+    ),
+    play(['hang', 'gateway-timeout', /hang: .*not respond in time/, /timeouts\.request/, burn], {
+      begin: () => void (gateway('hang').respond = () => {}),
+      end: () => void (gateway('hang').respond = (response) => response.end('OK')),
+    }),
+    play(
+      ['errors', 'gateway-server-error', /errors: .*server errors \(500\)/, /support of the gateway/, burn],
+      respondWith(gateway('errors'), 500),
+    ),
+    play(
+      [
+        'one',
+        'key-rejected',
+        /of beta in one: the gateway rejects/,
+        /store it in the key source/,
+        'CountersignGatewayRejections',
+      ],
+      { ...respondWith(gateway('one'), 403, /beta/), traffic: both('one') },
+    ),
+    play(
+      [
+        'all',
+        'gateway-blocks',
+        /all responds with 403 to every login/,
+        /Do not store new keys/,
+        'CountersignGatewayRejections',
+      ],
+      { ...respondWith(gateway('all'), 403), traffic: both('all') },
+    ),
+    play(
+      [
+        'payments',
+        'outcome-unknown',
+        /of payments in the last hour sent without/,
+        /Query the order status/,
+        'CountersignOutcomeUnknown',
+      ],
+      {
+        begin: () => void (gateway('payments').respond = () => {}),
+        end: () => void (gateway('payments').respond = (response) => response.end('OK')),
+        traffic: () => transfer(process, 'payments'),
+      },
+    ),
+    play(['full', 'saturated', /full is at its limit/, /maxInFlight/, 'CountersignSaturated'], {
+      begin() {
+        gateway('full').respond = (response) => void setTimeout(() => response.end('OK'), 500);
+      },
+      end: () => void (gateway('full').respond = (response) => response.end('OK')),
+      traffic: async () => {
+        const slow = gateway('full').respond.toString().includes('setTimeout');
+        await Promise.all(Array.from({ length: slow ? 4 : 1 }, () => balance(process, 'full')));
+      },
+    }),
+    play(
+      [
+        'skew',
+        'clock-skew',
+        /clock of skew is \d+ days behind/,
+        /time synchronization/,
+        'CountersignClockSkew',
+      ],
+      {
+        begin() {
+          gateway('skew').respond = (response) =>
+            response.setHeader('Date', 'Wed, 01 Jan 2025 00:00:00 GMT').end('OK');
+        },
+        end: () => void (gateway('skew').respond = (response) => response.end('OK')),
+      },
+    ),
+    play(['removed', 'key-missing', /of acme in removed/, /Store it/, burn], file('removed', 'acme')),
+    play(
+      ['kind', 'key-missing', /RSA key of acme in kind/, /Store it/, burn],
+      file('kind', 'acme/private_key.pem'),
+    ),
+    play(
+      [
+        'malformed',
+        'key-unusable',
+        /RSA key of acme in malformed: the key of .* cannot be used/,
+        /not a PEM.*Store a correct key/i,
+        'CountersignKeyUnusable',
+      ],
+      file('malformed', 'acme/private_key.pem', 'garbage'),
+    ),
+    play(
+      [
+        'certificate',
+        'certificate-expiring',
+        /gateway-ca of certificate expires/,
+        /Renew it/,
+        'CountersignCertificateExpiring',
+      ],
+      {
+        begin: () => copyFileSync(old.certFile, caFile),
+        end: () => copyFileSync(ca.file, caFile),
+        traffic: async () => {},
+      },
+    ),
+    play(
+      [
+        'issuer',
+        'jwt-keys-stale',
+        /issuer idp cannot be fetched: /,
+        /check --online/,
+        'CountersignJwtKeysStale',
+      ],
+      {
+        begin: () => void (oidc.respond = (_request, response) => response.writeHead(500).end()),
+        end() {
+          const { keys: published } = oidc;
+          oidc.respond = (request, response) => {
+            const isDiscovery = request.url?.includes('well-known') ?? false;
+            response.setHeader('Content-Type', 'application/json');
+            response.end(
+              JSON.stringify(isDiscovery ? oidc.discovery : { keys: published.map(({ jwk }) => jwk) }),
+            );
+          };
+        },
+        traffic: async () => {},
+      },
+    ),
+    play(
+      [
+        'reload',
+        'config-reload-failed',
+        /not reloaded/,
+        /previous one is in effect/,
+        'CountersignConfigReloadFailed',
+      ],
+      {
+        // The last one: the changes of the others come into effect first.
+        async begin() {
+          await reload();
+          process.rewrite('environments: [');
+          process.signal('SIGHUP');
+        },
+        end: reload,
+        traffic: async () => {},
+      },
+    ),
+  ];
+}
+
+/** An audit trail that cannot be written, and a log that nothing reads: one process each. */
+export async function outputIncidents(start: Harness): Promise<Incident[]> {
+  const gateway = await start.recordingGateway();
+  const audit = { ...auditIn(start.folder()), required: true };
+  const audited = await start.process({ gateway: gateway.url, config: { audit } });
+  const logged = await start.process({ gateway: gateway.url });
+  const limit = (bytes: number | 'unlimited'): void => {
+    const { status, stderr } = spawnSync('prlimit', [`--pid=${audited.child.pid}`, `--fsize=${bytes}:`]);
+    if (status !== 0) throw new Error(String(stderr));
+  };
+  let stalled = false;
+  return [
+    {
+      name: 'audit unwritable',
+      process: audited,
+      code: 'audit-unavailable',
+      cause: /Audit records cannot be written: EFBIG/,
+      remedy: /Check space/,
+      alert: 'CountersignAuditUnavailable',
+      begin: () => limit(readFileSync(audit.file).length + 100),
+      end: () => limit('unlimited'),
+      traffic: () => audited.transfer(),
+    },
+    {
+      name: 'log stalled',
+      process: logged,
+      code: 'log-stalled',
+      cause: /standard output accepts no lines/,
+      remedy: /log collector/,
+      alert: 'CountersignLogLinesDropped',
+      begin() {
+        logged.child.stdout?.pause();
+        stalled = true;
+      },
+      end() {
+        logged.child.stdout?.resume();
+        stalled = false;
+      },
+      // More than a pipe holds; far less than the buffer of the log.
+      traffic: () => Promise.all(Array.from({ length: stalled ? 100 : 1 }, () => logged.balance())),
+    },
+  ];
+}
+
+/** One after the other, since each takes the whole Vault. */
+export async function vaultIncidents(start: Harness): Promise<Incident[]> {
+  const gateway = await start.recordingGateway();
+  const vault = start.closing(new StubVault());
+  const address = await vault.listen();
+  const { port } = vault;
+  vault.put('gateway/sandbox/acme', { control_key: 'first' });
+  const process = await start.process({
+    gateway: gateway.url,
+    config: { keys: vaultKeys(address, {}, { cache }) },
+  });
+  const play = ([name, code, cause, remedy, alert]: Row, own: Play): Incident => ({
+    name,
+    code,
+    cause,
+    remedy,
+    alert,
+    process,
+    traffic: () => process.balance(),
+    ...own,
+  });
+  const down = 'CountersignKeySourceDown';
+  return [
+    play(['Vault down', 'key-source-down', /Vault unavailable .*refused/, /do not restart/, down], {
+      begin: () => vault.close(),
+      end: () => vault.listen(port),
+    }),
+    play(['Vault sealed', 'key-source-down', /Vault unavailable .*sealed/, /do not restart/, down], {
+      begin: () => void (vault.sealed = true),
+      end: () => vault.heal(),
+    }),
+    play(
+      [
+        'Vault denied',
+        'keys-stale',
+        /acme in sandbox could not be read again: .*denied/,
+        /policy/,
+        'CountersignKeyProblem',
+      ],
+      {
+        begin: () =>
+          vault.fail({ kind: 'status', status: 403, errors: ['permission denied'] }, /secret\/data/),
+        end: () => vault.heal(),
+      },
+    ),
+  ];
+}
