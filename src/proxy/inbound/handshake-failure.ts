@@ -34,5 +34,5 @@ export function rememberPeer(socket: Socket): void {
 /** The TCP connection of a failed handshake is not part of Node's API. */
 function peerOf(socket: Socket): string | undefined {
   const connection: unknown = Reflect.get(socket, '_parent');
-  return connection instanceof Socket ? connection.remoteAddress : socket.remoteAddress;
+  return socket.remoteAddress ?? (connection instanceof Socket ? connection.remoteAddress : undefined);
 }

@@ -6,6 +6,7 @@ import {
   type TLSSocket,
   type Server as TlsServer,
 } from 'node:tls';
+import { GuardedConnection, HandshakeQueue } from './guarded-connection.ts';
 
 /** PEM texts. Clients may present a certificate of `clientCa` that is not on `clientCrl`. */
 export interface ListenerTls {
@@ -25,7 +26,7 @@ export interface HandshakeOptions {
 
 /**
  * Accepts the TLS connections of a server. Certificates are requested only with `clientCa`: to verify those that anybody
- * makes up costs as much as a hundred requests. A handshake keeps the CA and the revocations that it began with, so if
+ * makes up costs as much as a hundred requests, so with it handshakes are bounded. A handshake keeps the CA and the revocations that it began with, so if
  * these change, the connections of handshakes that began before are ended too.
  *
  * @returns uses other certificates for new connections
@@ -33,10 +34,11 @@ export interface HandshakeOptions {
 export function acceptTls(server: HttpsServer, options: HandshakeOptions): (tls: ListenerTls) => void {
   const { timeout, verificationChanged } = options;
   let { tls } = options;
+  const queue = new HandshakeQueue();
   let current = handshakes();
   // Node's listener would use what the server was created with.
   server.removeAllListeners('connection').on('connection', (socket: Socket) => {
-    current.emit('connection', socket);
+    current.emit('connection', tls.clientCa === undefined ? socket : new GuardedConnection(socket, queue));
   });
   return (next) => {
     const same = tls.clientCa === next.clientCa && tls.clientCrl === next.clientCrl;
@@ -58,10 +60,12 @@ export function acceptTls(server: HttpsServer, options: HandshakeOptions): (tls:
       rejectUnauthorized: false,
     });
     begun.on('secureConnection', (socket) => {
+      queue.current?.handshakeComplete(socket);
       if (begun === current) server.emit('secureConnection', socket);
       else socket.destroy();
     });
     return begun.on('tlsClientError', (error: Error, socket: TLSSocket) => {
+      queue.current?.namePeer(socket);
       server.emit('tlsClientError', error, socket);
     });
   }
