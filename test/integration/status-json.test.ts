@@ -434,7 +434,9 @@ it('payments with an unknown outcome are found for an hour, and then no longer',
   ]);
   const proxy = await starts.proxy({ gateway: gateway.url, ...clocks });
   const { headers } = await proxy.transfer();
-  const codes = async () => (await proxy.instanceStatus()).findings.map(({ code }) => code);
+  // The timers of the process do not follow this clock, so that its keys become stale.
+  const isFound = async () =>
+    (await proxy.instanceStatus()).findings.some(({ code }) => code === 'outcome-unknown');
   const requestIds = [headers['x-request-id']];
   const expected = expect.objectContaining({ code: 'outcome-unknown', severity: 'bad', requestIds });
   expect((await proxy.instanceStatus()).findings).toContainEqual(expected);
@@ -443,7 +445,7 @@ it('payments with an unknown outcome are found for an hour, and then no longer',
     expect.objectContaining({ requestIds, advice: expect.stringContaining('No failure for 1 min. ') }),
   ]);
   later = 3_599_000;
-  expect(await codes()).toEqual(['outcome-unknown']);
+  expect(await isFound()).toBe(true);
   later = 3_601_000;
-  expect(await codes()).toEqual([]);
+  expect(await isFound()).toBe(false);
 }, 30_000);
