@@ -53,7 +53,7 @@ async function expectFailure(
   return response;
 }
 
-const lost = /may have been processed.*order status by order ID.*do not resubmit/s;
+const lost = /may have been processed.*order status by order ID.*do not send it again/s;
 const unsent = /Nothing was sent; it is safe to send the request again/;
 
 describe('a transfer is sent once and its outcome is unknown when the gateway', () => {

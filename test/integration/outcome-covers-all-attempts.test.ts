@@ -12,7 +12,7 @@ import { type ProxyOptions, type TestProxy, writeKeys } from '../support/service
 
 const starts = harness();
 
-const lost = /may have been processed.*order status by order ID.*do not resubmit/s;
+const lost = /may have been processed.*order status by order ID.*do not send it again/s;
 
 function start(gateway: string, options: ProxyOptions = {}): Promise<TestProxy> {
   const sandbox = { timeouts: { connect: '300ms', request: '1s' } };

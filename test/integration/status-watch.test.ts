@@ -43,6 +43,8 @@ const watching = (...argv: string[]) =>
 
 const count = (text: string, part: string): number => text.split(part).length - 1;
 
+const escape = '\u001b';
+
 it('prints a block per interval to a pipe, continues while the instance is gone, and ends at a signal', async () => {
   const { url, port, close } = await instance();
   const { child, printed, code } = watching('--url', url);
@@ -108,7 +110,6 @@ itWhere(hasScript, 'script is not installed (Debian package: bsdutils)').each(['
     if (end === 'SIGTERM') process.kill(Number(/^\d+/.exec(printed.out)?.[0]), 'SIGTERM');
     else child.stdin.write(end);
     expect(await code).toBe(1);
-    const escape = '\u001b';
     const [, entered = '', left = ''] = printed.out.split(`${escape}[?1049`);
     expect(entered.startsWith(`h${escape}[?25l${escape}[H${escape}[KReady, NOT WELL: `)).toBe(true);
     expect(entered.endsWith(`${escape}[?25h`)).toBe(true);
@@ -178,7 +179,7 @@ itWhere(hasScript, 'script is not installed (Debian package: bsdutils)')(
     await until(() => count(printed.out, 'Runbook: ') >= 1);
     child.stdin.write('\u0003');
     await code;
-    const text = printed.out.replaceAll(new RegExp(`\u001b\\[[?\\w]*`, 'g'), '');
+    const text = printed.out.replaceAll(new RegExp(`${escape}\\[[?\\w]*`, 'g'), '');
     const lines = text.split(/\r+\n/);
     expect(lines.every(({ length }) => length <= 80)).toBe(true);
     expect(text).toMatch(new RegExp(` 20 .* sandbox/order-status .*[^]*? ${requestId('10')}\r`));
