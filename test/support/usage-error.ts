@@ -4,7 +4,7 @@ import { vectorPath } from './vectors.ts';
 
 /** An npm script with these arguments prints this message and where the options are described, and exits with 2. */
 export function expectUsageError(
-  program: 'faults' | 'rotation-model',
+  program: 'abuse' | 'faults' | 'rotation-model',
   args: string[],
   message: string,
 ): void {
