@@ -25,7 +25,7 @@ export function statusResponse(
   const requested = parameter(request, 'by-request-sn');
   const stage = requested === undefined ? order.stages.at(-1) : ledger.stageAt(order, requested);
   if (stage === undefined) return unresolvedQuery(request, 'No such request for this order', '9003');
-  // The interface does not show this status; its list of values is not complete.
+  // The documentation of the gateway does not have this status; its list of values is not complete.
   const isProcessing = (order.processingUntil ?? now) > now;
   const shown = isProcessing ? processing(stage) : stage;
   ledger.recordResponse(request.serialNumber, order, shown);

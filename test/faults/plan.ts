@@ -148,16 +148,26 @@ export function indexOf(orderId: string | undefined): number | undefined {
   return digits === undefined ? undefined : Number(digits);
 }
 
-/** W3C Trace Context. Finds the request of a log line, which has no order id. */
+/**
+ * W3C Trace Context. Finds the request of a log line, which has no order id. Of letters only, since the log leaves out an
+ * id with so many decimal digits that they could be a card number.
+ */
 export function traceIdOf(seed: number, index: number): string {
-  return `${hex(seed + 1, 16)}${hex(index, 16)}`;
+  return `${letters(seed + 1)}${letters(index)}`;
 }
 
 /** The number of the request in a trace id. */
 export function indexOfTrace(traceId: string): number {
-  return Number.parseInt(traceId.slice(16), 16);
+  const digits = traceId.slice(16).replace(/[a-f]/g, (letter) => String(alphabet.indexOf(letter)));
+  return Number.parseInt(digits, alphabet.length);
 }
 
-function hex(value: number, digits: number): string {
-  return value.toString(16).padStart(digits, '0');
+const alphabet = 'abcdef';
+
+/** 16 hex digits that are letters. */
+function letters(value: number): string {
+  return value
+    .toString(alphabet.length)
+    .padStart(16, '0')
+    .replace(/\d/g, (digit) => alphabet.charAt(Number(digit)));
 }

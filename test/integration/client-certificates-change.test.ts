@@ -63,7 +63,7 @@ describeWith('openssl')('client certificates', () => {
     const server = connectTcp({ host, port: Number(port) });
     const held: Buffer[] = [];
     let released = false;
-    // Between the two is what holds the answer of the server back.
+    // Between the two is what holds the response of the server back.
     const relay = starts.closing(await relayTo(server, () => released, held));
     const tls = connectTls({ host, port: relay.port, ca: ca.cert, cert: client.cert, key: client.key });
     tls.on('error', () => {});
@@ -153,7 +153,7 @@ describeWith('openssl')('client certificates', () => {
     expect(await received(tls)).not.toContain('200 OK');
   });
 
-  it('are asked for only with a client CA, and nobody is anonymous on a connection from before it was added', async () => {
+  it('are requested only with a client CA, and no client is anonymous on a connection from before it was added', async () => {
     const proxy = await start(configWith({}, { callers: [anyone] }));
     const before = new Agent({ keepAlive: true, ca: ca.cert, cert: client.cert, key: client.key });
     starts.atEnd(() => before.destroy());
@@ -168,7 +168,7 @@ describeWith('openssl')('client certificates', () => {
     expect(callers).toEqual(['anyone', 'billing']);
   });
 
-  it('are not asked for without a client CA', async () => {
+  it('are not requested without a client CA', async () => {
     const proxy = await start(configWith({}, { callers: [anyone] }));
     const { hostname: host, port } = new URL(proxy.url);
     const args = [

@@ -20,7 +20,7 @@ export interface HandshakeOptions {
   readonly tls: ListenerTls;
   /** Milliseconds for a handshake. */
   readonly timeout: number;
-  /** Ends the connections whose clients were verified, or not asked for a certificate, by what was replaced. */
+  /** Ends the connections whose clients were verified, or not requested to send a certificate, by what was replaced. */
   readonly verificationChanged: () => void;
 }
 
