@@ -49,7 +49,7 @@ export class ProcessWatch {
   }
 
   #coreTimes(): { own: number; measured: number; used: number } {
-    const waited = (schedstat: string): number => Number(schedstat.split(' ')[1]) / 1e6;
+    const waited = (schedstat: string): number => Number(schedstat.split(' ')[1] ?? 0) / 1e6;
     // After the name in parentheses: the 12th and 13th are user and system time in hundredths of a second (proc(5)).
     const [user = 0, system = 0] = (this.#read('stat').split(') ')[1] ?? '')
       .split(' ')

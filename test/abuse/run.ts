@@ -53,8 +53,8 @@ export async function runWay(way: WayName, options: Options, cores: Cores): Prom
   try {
     setting = await startSetting(ways[way].setting?.(random) ?? {}, options.program);
   } catch (error) {
-    const [problem = ''] = String(error).split('\n');
-    return { way, phases: [], attacker: {}, broken: [`the process did not start: ${problem.slice(0, 200)}`] };
+    const problem = String(error).trimEnd().split('\n').at(-1) ?? '';
+    return { way, phases: [], attacker: {}, broken: [`the process did not start: ${problem.slice(0, 300)}`] };
   }
   const { target, loginsUsed } = setting;
   if (loginsUsed) await useLogins(target);

@@ -65,19 +65,20 @@ export async function startSetting(options: SettingOptions, program: string | un
     const names = Array.from({ length: logins }, (_, index) => `login-${index}`);
     const keys = await startVault(names, options, ends);
     const audit = options.auditTail === undefined ? undefined : writeAudit(folder, options.auditTail);
-    const config = configuration(issuer.url, anonymous);
     const loopFile = folder.file('loop', '');
+    const { proxy, ...more } = configuration(issuer.url, anonymous);
+    const file = configFor(
+      gateway.url,
+      {
+        ...more,
+        ...(keys === undefined ? {} : { keys }),
+        ...(audit === undefined ? {} : { audit: { ...audit, required: true } }),
+      },
+      { endpoints: Object.fromEntries(names.map((login, index) => [String(1000 + index), login])) },
+    );
     const served = spawnServe({
-      file: configFor(
-        gateway.url,
-        {
-          ...config,
-          ...(ca === undefined ? {} : { proxy: { ...config.proxy, tls: tlsOf(ca) } }),
-          ...(keys === undefined ? {} : { keys }),
-          ...(audit === undefined ? {} : { audit: { ...audit, required: true } }),
-        },
-        { endpoints: Object.fromEntries(names.map((login, index) => [String(1000 + index), login])) },
-      ),
+      // No more than this: an older version may not know it.
+      file: { ...file, proxy: { ...proxy, ...(ca === undefined ? {} : { tls: tlsOf(ca) }) } },
       keys: Object.fromEntries(names.map((login) => [login, testKeys])),
       env: { ABUSE_LOOP_FILE: loopFile },
       nodeOptions: ['--import', monitor],
