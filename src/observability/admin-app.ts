@@ -97,9 +97,19 @@ function guardStatus({ statusAccess }: AdminAppOptions): RequestHandler {
     const access = statusAccess(request.headers.authorization);
     if (access === 'granted') return next();
     if (access === 'off') return plain(response, 404, statusOff);
-    response.set('WWW-Authenticate', 'Basic realm="Countersign status", charset="UTF-8"');
+    response.set('WWW-Authenticate', challengeFor(request));
     plain(response, 401, statusDenied);
   };
+}
+
+/**
+ * A browser asks for the password of `Basic` also where the script of the page is updating it: again with each update,
+ * and until then the request hangs. Only a browser that navigates names `text/html`.
+ */
+function challengeFor({ headers: { accept = '' } }: Request): string {
+  return accept.includes('text/html')
+    ? 'Basic realm="Countersign status", charset="UTF-8"'
+    : 'Bearer realm="Countersign status"';
 }
 
 /** Probes are exempt: their responses hold nothing that another site must not read. */

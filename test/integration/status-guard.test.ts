@@ -54,13 +54,19 @@ describe.each(pages)('%s', (path) => {
     ]) {
       const response = await get(proxy, path, authorization);
       expect(response.status).toBe(401);
-      expect(response.headers.get('www-authenticate')).toBe(
-        'Basic realm="Countersign status", charset="UTF-8"',
-      );
+      expect(response.headers.get('www-authenticate')).toBe('Bearer realm="Countersign status"');
       expect(response.headers.get('cache-control')).toBe('no-store');
       expect(await response.text()).toMatch(/^The status needs the token .* Send "Authorization: Bearer /);
     }
     await expectOthersOpen(proxy);
+  });
+
+  it('asks for a password only a browser that opens it, not the script that updates it', async () => {
+    const { adminUrl } = await start({ tokenSha256 });
+    const accept = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
+    const { status, headers } = await fetch(`${adminUrl}${path}`, { headers: { accept } });
+    expect(status).toBe(401);
+    expect(headers.get('www-authenticate')).toBe('Basic realm="Countersign status", charset="UTF-8"');
   });
 
   it.each([{}, { tokenSha256 }])('is not served under the name of another site: %p', async (admin) => {

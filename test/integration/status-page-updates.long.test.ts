@@ -263,6 +263,15 @@ describe('without an update the page does not look live', () => {
     expect(await notice(page)).toContain('14:03:16');
   });
 
+  itInChromium('when the instance has another token, without asking for it at each update', async () => {
+    const token = 'the-token-of-the-operators-0815';
+    const { tokenSha256 } = tokenCredential(token);
+    const proxy = await starts.proxy({ config: { admin: { port: 0, tokenSha256 } } });
+    opened = await open(proxy.adminUrl.replace('//', `//operator:${token}@`));
+    await proxy.reload({ admin: { port: 0, ...tokenCredential('next-token') } });
+    expect(await notice(opened.page)).toContain('The token is no longer accepted: reload the page.');
+  });
+
   itInChromium.each([
     [{ status: 500, body: 'failed' }, 'The instance responded with HTTP status 500.'],
     [{ status: 401, body: 'denied' }, 'The token is no longer accepted: reload the page.'],
