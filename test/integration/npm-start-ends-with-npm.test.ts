@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
@@ -21,6 +22,17 @@ function isAlive(pid: number): boolean {
     return false;
   }
 }
+
+it('an npm that was killed before the process could look for it leaves none behind', async () => {
+  const dead = spawn('true');
+  await once(dead, 'exit');
+  const require = join(root, 'scripts/end-with-npm.cjs');
+  const main = 'setTimeout(() => {}, 60_000)';
+  const child = spawn(process.execPath, ['--require', require, '--eval', main], {
+    env: { NPM_PID: String(dead.pid) },
+  });
+  expect(await once(child, 'exit')).toEqual([null, 'SIGTERM']);
+});
 
 it.each([
   ['SIGTERM', ['start', '--']],
