@@ -10,7 +10,7 @@ const parent = process.ppid;
 const npm = Number(process.env.NPM_PID);
 
 const timer = setInterval(() => {
-  // A killed process that nobody has waited for still exists, but is no parent.
+  // A killed process exists until it is waited for, but is no parent.
   if (process.ppid === parent && exists(npm)) return;
   clearInterval(timer);
   process.kill(process.pid, 'SIGTERM');

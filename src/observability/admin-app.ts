@@ -103,7 +103,7 @@ function guardStatus({ statusAccess }: AdminAppOptions): RequestHandler {
 }
 
 /**
- * A browser asks for the password of `Basic` also where the script of the page is updating it: again with each update,
+ * A browser prompts for the password of `Basic` also where the script of the page is updating it: again with each update,
  * and until then the request hangs. Only a browser that navigates names `text/html`.
  */
 function challengeFor({ headers: { accept = '' } }: Request): string {

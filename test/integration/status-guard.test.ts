@@ -61,7 +61,7 @@ describe.each(pages)('%s', (path) => {
     await expectOthersOpen(proxy);
   });
 
-  it('asks for a password only a browser that opens it, not the script that updates it', async () => {
+  it('prompts for a password in a browser that opens it, not in the script that updates it', async () => {
     const { adminUrl } = await start({ tokenSha256 });
     const accept = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
     const { status, headers } = await fetch(`${adminUrl}${path}`, { headers: { accept } });
