@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { Agent } from 'node:https';
 import { connect as connectTcp, createServer, type Socket } from 'node:net';
@@ -151,6 +152,28 @@ describeWith('openssl')('client certificates', () => {
     await proxy.reload(configWith({ clientCaFile: other.file }));
     tls.write('\r\n');
     expect(await received(tls)).not.toContain('200 OK');
+  });
+
+  it('are not replaced after they were verified: a client of TLS 1.2 cannot renegotiate, also after a reload', async () => {
+    const proxy = await start();
+    const { hostname: host, port } = new URL(proxy.url);
+    const own = { ca: ca.cert, cert: client.cert, key: client.key, maxVersion: 'TLSv1.2' as const };
+    async function renegotiated(): Promise<Error | null> {
+      const tls = connectTls({ host, port: Number(port), ...own });
+      starts.atEnd(() => tls.destroy());
+      await once(tls, 'secureConnect');
+      return new Promise((resolve) => {
+        tls.once('error', resolve);
+        tls.renegotiate({}, resolve);
+      });
+    }
+    expect(await renegotiated()).toMatchObject({ code: 'ERR_SSL_NO_RENEGOTIATION' });
+    const renewed = ca.issue('server-renewed');
+    const files = { certFile: renewed.certFile, keyFile: renewed.keyFile, clientCaFile: ca.file };
+    await proxy.reload(configWith({}, { ...configWith(), proxy: { port: 0, tls: files } }));
+    expect(await renegotiated()).toMatchObject({ code: 'ERR_SSL_NO_RENEGOTIATION' });
+    await proxy.reload(configWith({ clientCaFile: other.file }));
+    expect(await renegotiated()).toMatchObject({ code: 'ERR_SSL_NO_RENEGOTIATION' });
   });
 
   it('are requested only with a client CA, and no client is anonymous on a connection from before it was added', async () => {

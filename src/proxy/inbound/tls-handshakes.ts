@@ -1,3 +1,4 @@
+import { constants } from 'node:crypto';
 import type { Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import {
@@ -73,9 +74,11 @@ export function acceptTls(server: HttpsServer, options: HandshakeOptions): (tls:
 
 /**
  * The options that `setSecureContext` accepts too. Without `clientCa` no client certificate is accepted; Node's
- * default would accept those of every public CA.
+ * default would accept those of every public CA. Node allows renegotiation in TLS 1.2, and a socket stays `authorized`
+ * by the certificate of the first handshake, whichever a client presents then.
  */
 function contextOptions({ cert, key, clientCa, clientCrl }: ListenerTls): SecureContextOptions {
   const crl = clientCrl === undefined ? {} : { crl: clientCrl };
-  return { cert, key, minVersion: 'TLSv1.2', ca: clientCa ?? [], ...crl };
+  const secureOptions = constants.SSL_OP_NO_RENEGOTIATION;
+  return { cert, key, minVersion: 'TLSv1.2', secureOptions, ca: clientCa ?? [], ...crl };
 }
