@@ -37,8 +37,9 @@ export function resolveLogin(
 }
 
 function loginConflict(one: string, other: string): ProxyError {
-  const places = one === other ? `Two of ${one}` : `${one[0]?.toUpperCase()}${one.slice(1)} and ${other}`;
-  return new ProxyError('login-conflict', `${places} have different logins. Send one login.`);
+  const place = `${one[0]?.toUpperCase()}${one.slice(1)}`;
+  const conflict = one === other ? 'appears with different values' : `and ${other} have different logins`;
+  return new ProxyError('login-conflict', `${place} ${conflict}. Send one login.`);
 }
 
 function loginForEndpoint(

@@ -12,7 +12,7 @@ export interface Page {
   readonly body: string;
 }
 
-/** Renderings that are read at once. Who still reads an older one has had so many intervals, and is cut off. */
+/** Renderings that are read at once. A reader of an older one has had that many intervals, and is cut off. */
 const maxRead = 4;
 
 /**

@@ -33,7 +33,7 @@ export const settingOptions = {
   'admin-port': {
     type: 'string',
     value: 'PORT',
-    description: `Port for metrics and health, in place of admin.port (${variables['admin-port']})`,
+    description: `Port for the status page, metrics and health, in place of admin.port (${variables['admin-port']})`,
   },
   'log-level': {
     type: 'string',

@@ -43,15 +43,30 @@ describe('two logins in a request', () => {
   const header = 'the header Countersign-Login';
   const endpoint = 'the configuration of the endpoint';
   it.each([
-    ['/sandbox/gw/api/v2/get-balance/manager/acme', [], 'beta', `The path and ${header}`],
+    [
+      '/sandbox/gw/api/v2/get-balance/manager/acme',
+      [],
+      'beta',
+      `The path and ${header} have different logins.`,
+    ],
     [
       '/sandbox/gw/api/v4/status/12',
       [['login', 'beta']],
       undefined,
-      `The body parameter "login" and ${endpoint}`,
+      `The body parameter "login" and ${endpoint} have different logins.`,
     ],
-    ['/sandbox/gw/api/v4/status/12', [['login', 'acme']], 'beta', `The body parameter "login" and ${header}`],
-    ['/sandbox/gw/api/v4/transfer/12', [], 'beta', `The header Countersign-Login and ${endpoint}`],
+    [
+      '/sandbox/gw/api/v4/status/12',
+      [['login', 'acme']],
+      'beta',
+      `The body parameter "login" and ${header} have different logins.`,
+    ],
+    [
+      '/sandbox/gw/api/v4/transfer/12',
+      [],
+      'beta',
+      `The header Countersign-Login and ${endpoint} have different logins.`,
+    ],
     [
       '/sandbox/gw/api/v4/status/9',
       [
@@ -59,13 +74,13 @@ describe('two logins in a request', () => {
         ['login', 'b'],
       ],
       'a',
-      'Two of the body parameter "login"',
+      'The body parameter "login" appears with different values.',
     ],
   ] as const)(
     'are rejected with the two places that differ, and no login: %s %j %s',
-    (target, form, given, places) => {
+    (target, form, given, conflict) => {
       expect(() => resolveLogin(resolve(target), form, given)).toThrow(
-        `login-conflict: ${places} have different logins. Send one login.`,
+        `login-conflict: ${conflict} Send one login.`,
       );
     },
   );
