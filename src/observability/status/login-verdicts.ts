@@ -10,7 +10,7 @@ export interface VerdictCounts {
   readonly rejected: number;
 }
 
-/** What the gateway said to the last request of each login: accepted, or 403. Shows a bad key from a blocked instance. */
+/** What the gateway said to the last request of each login: accepted, or 403. Distinguishes a bad key from a blocked instance. */
 export class LoginVerdicts {
   /** The last used last. */
   readonly #last = new Map<string, { readonly at: number; readonly rejected: boolean }>();
