@@ -23,12 +23,13 @@ const theirs = otherBaseString('POST', url, [
 
 const folder = new Folder();
 beforeAll(() => {
-  for (const name of ['sandbox', 'local']) writeKeys(folder.at('keys'), name, 'acme', testKeys);
+  for (const name of ['sandbox', 'local', 'imposter']) writeKeys(folder.at('keys'), name, 'acme', testKeys);
   folder.file(
     'config.yaml',
     `environments:
   sandbox: { baseUrl: https://gateway.test, product: gw, endpoints: { "1234": acme } }
   local: { baseUrl: "http://[::1]:8090", product: gw, endpoints: { "1234": acme } }
+  imposter: { baseUrl: https://localhost.gateway.test, product: gw, endpoints: { "1234": acme } }
 keys: { source: directory, directory: keys }
 `,
   );
@@ -83,11 +84,14 @@ describe('countersign explain', () => {
   });
 
   it('hides the signature of a payment, with which anyone could make it', async () => {
-    const { code, out } = await run(transfer, form, '--curl', '--show-values', ...fixed);
-    expect(code).toBe(0);
-    expect(out).toContain('oauth_timestamp="1700000000", oauth_version="1.0", oauth_signature="hidden"');
-    expect(out).toContain('The signature is hidden');
-    expect(out).not.toContain('curl -X');
+    for (const environment of ['sandbox', 'imposter']) {
+      const target = transfer.replace('sandbox', environment);
+      const { code, out } = await run(target, form, '--curl', '--show-values', ...fixed);
+      expect(code).toBe(0);
+      expect(out).toContain('oauth_timestamp="1700000000", oauth_version="1.0", oauth_signature="hidden"');
+      expect(out).toContain('The signature is hidden');
+      expect(out).not.toContain('curl -X');
+    }
     const local = await run(transfer.replace('sandbox', 'local'), form, '--curl', ...fixed);
     expect(local.out).toMatch(/oauth_signature="[\w%]{300,}"/);
     expect(local.out).not.toContain('hidden');
