@@ -22,7 +22,7 @@ export interface LogDestinationOptions extends MonotonicClock {
 
 /** Whether log lines can be written. */
 export interface LogState {
-  /** Lines were dropped in the last five minutes. */
+  /** Lines were dropped in the last minute. */
   readonly logLinesDropped: boolean;
   /** Lines are waiting, and nothing could be written for five seconds. */
   readonly logStalled: boolean;
@@ -43,7 +43,7 @@ const temporary: ReadonlySet<string> = new Set(['EAGAIN', 'EINTR', 'EWOULDBLOCK'
 const retryDelay = { initial: 5, max: 100 };
 /** Routine lines are written together: a write costs as much CPU as the rest of a line. */
 const gathering = { milliseconds: 20, bytes: 16_384 };
-const recently = 300_000;
+const recently = 60_000;
 const stalledAfter = 5_000;
 
 /**

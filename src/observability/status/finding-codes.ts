@@ -40,7 +40,7 @@ export const findingCodes = {
   },
   'log-lines-dropped': {
     severities: ['warn'],
-    when: 'Log lines were dropped.',
+    when: 'Log lines were dropped in the last minute.',
     runbookSection: '#countersignloglinesdropped',
   },
   'log-stalled': {

@@ -129,7 +129,7 @@ function jwtIssuers({ jwtIssuers: list }: StatusFacts): Finding[] {
   });
 }
 
-function keySource({ at, keySource: source }: StatusFacts): Finding[] {
+function keySource({ at, keySource: source, keys: { total, list } }: StatusFacts): Finding[] {
   const { type, up, since, problem, tokenExpiresAt } = source;
   const found: Finding[] = [];
   if (up === false) {
@@ -137,7 +137,9 @@ function keySource({ at, keySource: source }: StatusFacts): Finding[] {
     const cause = problem === null ? '' : `: ${problem.replace(/\.$/, '')}`;
     const summary = `${sourceName(type)} unavailable${lasts}${cause}`;
     const advice =
-      'Cached keys are still used. Repair it, and do not restart: the cached keys would be lost.';
+      total > list.filter(isGone).length
+        ? 'Cached keys are still used. Repair it, and do not restart: the cached keys would be lost.'
+        : 'No key is cached, so requests that need one fail. Repair it; no restart is needed.';
     found.push(finding('key-source-down', 'bad', summary, advice));
   }
   if (tokenExpiresAt !== null && secondsBetween(at, tokenExpiresAt) <= 0) {
@@ -145,6 +147,11 @@ function keySource({ at, keySource: source }: StatusFacts): Finding[] {
     found.push(finding('vault-token-expired', 'warn', 'The Vault token has expired', advice));
   }
   return found;
+}
+
+/** It vanished, and none of its versions is cached. */
+function isGone({ versions }: KeyStatus): boolean {
+  return versions.length === 0;
 }
 
 export function sourceName(type: Status['keySource']['type']): string {

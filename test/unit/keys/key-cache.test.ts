@@ -1,8 +1,10 @@
 import { inspect } from 'node:util';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
+import { parseKeys } from '../../../src/keys/key.ts';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
 import type { LoginRef } from '../../../src/keys/key-source.ts';
+import { testKeys } from '../../support/service.ts';
 import { acme, keyOf, RecordedEvents, refOf, ringOf, ScriptedSource, settled } from './scripted-source.ts';
 
 const second = 1000;
@@ -427,6 +429,30 @@ describe('events', () => {
       await cache.refresh(acme);
     }
     expect(events.rings).toHaveLength(5);
+  });
+
+  it('report which kinds of keys vanished, once', async () => {
+    const { controlKey: control_key, privateKey: private_key } = testKeys;
+    const ringOfBoth = parseKeys({ control_key, private_key }, { version: 1 });
+    for (const ring of [ringOfBoth, ringOf('abc', 2), ringOf('abc', 2), ringOfBoth, undefined, undefined]) {
+      source.set(acme, ring);
+      await cache.refresh(acme);
+    }
+    expect(events.lost).toEqual(['acme private_key 1', 'acme control_key 1', 'acme private_key 1']);
+  });
+
+  it('report no kind as vanished of a ring that is stale, evicted or expired', async () => {
+    await served();
+    source.down = true;
+    now += 13 * hour;
+    await failure();
+    source.down = false;
+    for (const login of ['a', 'b', 'c', 'd']) {
+      source.set(refOf(login), ringOf(login));
+      await served(refOf(login));
+    }
+    expect(events.removals).toEqual(['acme expired', 'a evicted']);
+    expect(events.lost).toEqual([]);
   });
 
   it('report the duration of each read, and whether the source is up', async () => {

@@ -4,6 +4,7 @@ import type {
   KeySource,
   KeySourceObserver,
   LoginRef,
+  LostKey,
   RingRemoval,
 } from '../../../src/keys/key-source.ts';
 import { loginRefString } from '../../../src/keys/login-ref.ts';
@@ -99,6 +100,8 @@ export class RecordedEvents implements KeySourceObserver {
   readonly rings: string[] = [];
   /** Logins whose rings were removed, each with the reason. */
   readonly removals: string[] = [];
+  /** Kinds of keys that the source no longer has, of the login and the version that had them. */
+  readonly lost: string[] = [];
   readonly up: boolean[] = [];
 
   keyLookup(environment: string, result: string): void {
@@ -109,7 +112,13 @@ export class RecordedEvents implements KeySourceObserver {
     this.fetched.push(`${source} ${seconds}`);
   }
 
-  keyRingUpdated(login: LoginRef, ring: KeyRing | undefined, removal?: RingRemoval): void {
+  keyRingUpdated(
+    login: LoginRef,
+    ring: KeyRing | undefined,
+    removal?: RingRemoval,
+    lost: readonly LostKey[] = [],
+  ): void {
+    this.lost.push(...lost.map(({ kind, version }) => `${login.login} ${kind} ${version}`));
     if (ring === undefined) this.removals.push(`${login.login} ${removal}`);
     this.rings.push(`${loginRefString(login)} ${keyOf(ring)}`);
   }

@@ -273,6 +273,19 @@ it('the key source has a token only if it is Vault, and a time only if it was re
   expect(textOf(renderStatusPage(emptyStatus()))).toMatch(/Type Key directory State Not read yet Instance/);
 });
 
+it('a key source that is down says whether keys are cached', () => {
+  const keySource = { ...calmStatus().keySource, up: false, problem: 'refused' };
+  const gone = { ...keyStatus({ versions: [], signingVersion: null }), missingSince: ago(60) };
+  const [cached] = found({ keySource });
+  expect(cached).toMatch(/Cached keys are still used\. Repair it, and do not restart/);
+  for (const list of [[], [gone]]) {
+    const [none] = found({ keySource, keys: { total: list.length, list } });
+    expect(none).toMatch(
+      /^bad key-source-down: .*refused\. No key is cached, so requests that need one fail/,
+    );
+  }
+});
+
 it('an expired Vault token and a failed reload are found', () => {
   const { keySource, config } = calmStatus();
   expect(found({ keySource: { ...keySource, tokenExpiresAt: ago(0) } })).toEqual([
