@@ -36,6 +36,7 @@ type Row = readonly [name: string, code: string, cause: RegExp, remedy: RegExp, 
 type Play = Pick<Incident, 'begin' | 'end'> & Partial<Pick<Incident, 'traffic'>>;
 
 const burn = 'CountersignErrorBudgetBurnFast';
+const keyMissing = 'CountersignKeyMissing';
 const ok = httpResponse('200 OK', 'OK');
 const cache = { ttl: '1s', negativeTtl: '1s' };
 
@@ -227,9 +228,9 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
         end: () => void (gateway('skew').respond = (response) => response.end('OK')),
       },
     ),
-    play(['removed', 'key-missing', /of acme in removed/, /Store it/, burn], file('removed', 'acme')),
+    play(['removed', 'key-missing', /of acme in removed/, /Store it/, keyMissing], file('removed', 'acme')),
     play(
-      ['kind', 'key-missing', /RSA key of acme in kind/, /Store it/, burn],
+      ['kind', 'key-missing', /RSA key of acme in kind/, /Store it/, keyMissing],
       file('kind', 'acme/private_key.pem'),
     ),
     play(

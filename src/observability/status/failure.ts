@@ -34,7 +34,7 @@ export const runbookSections: Readonly<Record<FailureCause, string | null>> = {
   'shutting-down': '#shutting-down',
   'key-source-unavailable': '#countersignkeysourcedown',
   'audit-unavailable': '#countersignauditunavailable',
-  'key-missing': '#key-missing',
+  'key-missing': '#countersignkeymissing',
   'key-unusable': '#countersignkeyunusable',
   'gateway-unreachable': '#gateway-unreachable',
   'gateway-timeout': '#no-complete-gateway-response',

@@ -116,7 +116,7 @@ export const findingCodes = {
   'key-missing': {
     severities: ['bad', 'warn'],
     when: 'The key source no longer has a key in use; warn: a version that it replaced still signs.',
-    runbookSection: '#key-missing',
+    runbookSection: '#countersignkeymissing',
   },
   'key-unusable': {
     severities: ['bad', 'warn'],
