@@ -3,6 +3,7 @@ import { type FindingCode, findingCodes, type SeverityOf, severities } from './f
 import { counted, percent, secondsBetween, span } from './format.ts';
 import { type KeyProgress, keyProgress, originOf } from './key-progress.ts';
 import { clockDifference, failing, isBlocked, lifetime, rejections, saturation } from './limits.ts';
+import { maxUncertainPayments } from './recorder.ts';
 import type { Finding, KeyStatus, Status, StatusFacts } from './schema.ts';
 
 type Environment = Status['environments'][number];
@@ -57,18 +58,20 @@ function uncertainPayments({ at, uncertainPayments: list }: StatusFacts): Findin
     ['payment-server-error', 'answered with a server error', (outcome: string) => outcome === 'answered'],
   ] as const;
   const environments = [...new Set(list.map(({ environment }) => environment))];
-  return environments.flatMap((environment) =>
-    kinds.flatMap(([code, what, isOfKind]) => {
-      const payments = list.filter((one) => one.environment === environment && isOfKind(one.outcome));
+  return environments.flatMap((environment) => {
+    const all = list.filter((one) => one.environment === environment);
+    const more = all.length < maxUncertainPayments ? '' : ' There may be more: the log has all of them.';
+    return kinds.flatMap(([code, what, isOfKind]) => {
+      const payments = all.filter(({ outcome }) => isOfKind(outcome));
       const [newest] = payments;
       if (newest === undefined) return [];
       const many = counted(payments.length, 'payment');
       const summary = `${many} of ${environment ?? 'an unknown environment'} in the last hour ${what}`;
-      const advice = `${quiet(at, newest.at)}Each may have been processed. Query the order status of each, and do not send it again before that.`;
+      const advice = `${quiet(at, newest.at)}Each may have been processed. Query the order status of each, and do not send it again before that.${more}`;
       const requestIds = payments.map(({ requestId }) => requestId);
       return [finding(code, 'bad', summary, advice, { environment, requestIds })];
-    }),
-  );
+    });
+  });
 }
 
 function health({ health: { reasons, warnings } }: StatusFacts): Finding[] {

@@ -97,8 +97,10 @@ export interface StatusRecorderOptions extends WallClock, MonotonicClock {
 export const maxFailures = 100;
 /** Those of unknown callers: anybody can cause them, and they must not hide the others. */
 const maxUnknownCallers = 20;
-/** Payments whose outcome has to be queried: how many are kept, and for how many milliseconds. */
-const uncertainPayments = { limit: 1_000, age: 3_600_000 };
+/** Payments of an environment whose outcome has to be queried that a status has at most. */
+export const maxUncertainPayments = 1_000;
+/** How long they are kept, in milliseconds. */
+const uncertainAge = 3_600_000;
 
 export function createStatusRecorder(options: StatusRecorderOptions): StatusRecorder {
   const { clock, names, digest } = options;
@@ -207,13 +209,20 @@ function createFailureRecorder(monotonic: () => number) {
   let failed = 0;
   const known = new LastEntries<readonly [number: number, RecordedFailure]>(maxFailures);
   const unknown = new LastEntries<readonly [number: number, RecordedFailure]>(maxUnknownCallers);
-  const uncertain = new LastEntries<readonly [at: number, RecordedFailure]>(uncertainPayments.limit);
+  /** By environment, so that none hides the payments of another. */
+  const uncertain = new Map<string, LastEntries<readonly [number: number, at: number, RecordedFailure]>>();
+  const recordUncertain = (failure: RecordedFailure): void => {
+    const environment = failure.environment ?? '';
+    const entries = uncertain.get(environment) ?? new LastEntries(maxUncertainPayments);
+    uncertain.set(environment, entries);
+    entries.add([failed, monotonic(), failure]);
+  };
   return {
     /** @param now milliseconds since 1970 */
     recordFailure: (context: RequestContext, now: number): void => {
       const failure = failureOf(context, now);
-      if (isUncertainPayment(context)) uncertain.add([monotonic(), failure]);
       failed += 1;
+      if (isUncertainPayment(context)) recordUncertain(failure);
       (context.caller === undefined ? unknown : known).add([failed, failure]);
     },
     failures: () =>
@@ -222,8 +231,11 @@ function createFailureRecorder(monotonic: () => number) {
         .slice(0, maxFailures)
         .map(([, failure]) => failure),
     uncertainPayments() {
-      const oldest = monotonic() - uncertainPayments.age;
-      return uncertain.newestFirst().flatMap(([at, failure]) => (at >= oldest ? [failure] : []));
+      const oldest = monotonic() - uncertainAge;
+      return [...uncertain.values()]
+        .flatMap((entries) => entries.newestFirst().filter(([, at]) => at >= oldest))
+        .toSorted(([a], [b]) => b - a)
+        .map(([, , failure]) => failure);
     },
   };
 }

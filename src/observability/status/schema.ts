@@ -170,7 +170,7 @@ export const statusSchema = z.strictObject({
   uncertainPayments: z
     .array(failure.pick({ at: true, requestId: true, environment: true, outcome: true }))
     .describe(
-      'Payments of the last hour whose outcome is unknown, or to which the gateway responded with a server error, newest first; at most 1,000.',
+      'Payments of the last hour whose outcome is unknown, or to which the gateway responded with a server error, newest first; at most 1,000 of each environment.',
     ),
   certificates: z.array(certificate),
   jwtIssuers: z.array(

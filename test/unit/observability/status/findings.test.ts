@@ -408,6 +408,14 @@ it('payments whose outcome is not known are bad, with the ID of each request', (
   ]);
 });
 
+it('a thousand payments whose outcome is not known may be more', () => {
+  const payment = { at: ago(3), requestId: 'id', environment: 'production', outcome: 'unknown' as const };
+  const adviceFor = (length: number): string | undefined =>
+    found({ uncertainPayments: Array.from({ length }, () => payment) })[0];
+  expect(adviceFor(999)).not.toContain('There may be more');
+  expect(adviceFor(1_000)).toMatch(/There may be more: the log has all of them\./);
+});
+
 describe('403 for every login', () => {
   const rejected = keyStatus({ versions: [keyVersion(3, { state: 'rejected' })] });
   const environment = (logins: { accepted: number; rejected: number }, fields: object = {}) => ({

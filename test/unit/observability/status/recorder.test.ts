@@ -282,12 +282,19 @@ describe('a payment whose outcome is not known', () => {
     expect(ids()).toEqual(['error']);
   });
 
-  it('is one of at most a thousand', () => {
+  it('is one of at most a thousand of its environment, and none of another hides it', () => {
+    finish({
+      id: 'other',
+      environment: 'production',
+      readOnly: false,
+      outcome: 'unknown',
+      reason: 'gateway-reset',
+    });
     for (let id = 0; id < 1_500; id += 1) {
       finish({ id: `id-${id}`, readOnly: false, outcome: 'unknown', reason: 'gateway-reset' });
     }
-    expect(ids()).toHaveLength(1_000);
-    expect(ids()[0]).toBe('id-1499');
+    expect(ids()).toHaveLength(1_001);
+    expect([ids()[0], ids().at(-2), ids().at(-1)]).toEqual(['id-1499', 'id-500', 'other']);
   });
 });
 
