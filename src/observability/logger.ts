@@ -7,8 +7,8 @@ const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
 /**
- * What a client sent instead of the end of a TLS handshake: plain HTTP, only versions before TLS 1.2, or an alert (RFC 8446
- * section 6.2).
+ * What a client sent instead of the end of a TLS handshake: plain HTTP, only versions before TLS 1.2, an alert (RFC 8446
+ * section 6.2), or too many bytes.
  */
 export type HandshakeFailureCause =
   | 'plain-http'
@@ -16,7 +16,8 @@ export type HandshakeFailureCause =
   | 'unknown-ca'
   | 'bad-certificate'
   | 'certificate-unknown'
-  | 'certificate-expired';
+  | 'certificate-expired'
+  | 'handshake-too-large';
 
 export interface HandshakeFailure {
   readonly cause: HandshakeFailureCause;

@@ -1,6 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { Agent } from 'node:https';
+import { connect as connectTcp } from 'node:net';
 import { connect } from 'node:tls';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { everything } from '../support/config.ts';
@@ -12,6 +14,7 @@ import { formRequest } from '../support/raw-http.ts';
 import { describeWith } from '../support/requires.ts';
 import type { TestProxy } from '../support/service.ts';
 import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
+import { until } from '../support/until.ts';
 
 const starts = harness(afterAll);
 
@@ -61,6 +64,62 @@ describeWith('openssl')('a TLS handshake with client certificates', () => {
       expect(Math.min(...costs)).toBeLessThan(100);
     },
   );
+
+  it('that is cut off is logged, with the address', async () => {
+    await once(handshakeOf(madeUpChain(60), '-tls1_3'), 'close');
+    const lines = () =>
+      proxy.logLines('TLS handshake failed').filter(({ cause }) => cause === 'handshake-too-large');
+    await until(() => lines().length > 0, 'the failure is logged');
+    expect(lines()[0]).toMatchObject({ level: 'warn', peer: '127.0.0.1' });
+  });
+
+  it('with a chain of three RSA certificates of 4,096 bits is completed', async () => {
+    let issuer = 'ca';
+    for (const name of ['upper', 'lower', 'leaf']) {
+      const own = ['-keyout', folder.at(`${name}.key`), '-out', folder.at(`${name}.crt`)];
+      const signer = ['-CA', folder.at(`${issuer}.crt`), '-CAkey', folder.at(`${issuer}.key`)];
+      const names = ['-subj', `/CN=${name}`, '-addext', 'subjectAltName=DNS:billing.internal'];
+      execFileSync(
+        'openssl',
+        ['req', '-x509', '-days', '1', '-newkey', 'rsa:4096', '-nodes', ...names, ...signer, ...own],
+        { stdio: 'pipe' },
+      );
+      issuer = name;
+    }
+    const cert = ['leaf', 'lower', 'upper'].map((name) => readFileSync(folder.at(`${name}.crt`), 'utf8'));
+    const key = readFileSync(folder.at('leaf.key'));
+    const agent = new Agent({ ca: ca.cert, cert: cert.join(''), key });
+    expect((await post(`${proxy.url}${paths.balance}`, '', {}, { agent })).status).toBe(200);
+  }, 120_000);
+
+  it('waits for less than a second while 900 clients send theirs byte by byte', async () => {
+    const { hostname: host, port } = new URL(proxy.url);
+    // The head of a TLS record, of which more is always to come.
+    const record = Buffer.concat([Buffer.from('16030117700100176c0303', 'hex'), Buffer.alloc(4_000)]);
+    const clients = Array.from({ length: 900 }, () => {
+      const socket = connectTcp({ host, port: Number(port), noDelay: true });
+      socket.on('error', () => {});
+      starts.atEnd(() => socket.destroy());
+      return socket;
+    });
+    let sent = 0;
+    const drip = setInterval(() => {
+      for (const socket of clients) socket.write(record.subarray(sent, sent + 1));
+      sent += 1;
+    }, 500);
+    starts.atEnd(() => clearInterval(drip));
+    const durations: number[] = [];
+    await until(() => sent > 2);
+    for (let round = 0; round < 4; round += 1) {
+      const agent = new Agent({ ca: ca.cert, cert: client.cert, key: client.key, maxCachedSessions: 0 });
+      const began = performance.now();
+      expect((await post(`${proxy.url}${paths.balance}`, '', {}, { agent })).status).toBe(200);
+      durations.push(performance.now() - began);
+    }
+    clearInterval(drip);
+    for (const socket of clients) socket.destroy();
+    expect(Math.min(...durations)).toBeLessThan(1_000);
+  }, 60_000);
 
   it('with a usual chain is completed, and its request can be as large as any', async () => {
     const agent = new Agent({

@@ -8,11 +8,19 @@ import type { TLSSocket } from 'node:tls';
  */
 const maxHandshakeBytes = 8_192;
 
-/** Half of the event loop at most is for handshakes: after a step of one, the next waits as long as that took. */
+/** Half of the event loop at most is for handshakes: after their steps, the next one waits as long as those took. */
 export class HandshakeQueue {
   readonly #waiting: GuardedConnection[] = [];
+  /** Called for a connection that is ended because its client sent more than allowed. */
+  readonly tooLarge: (socket: Socket) => void;
   #current: GuardedConnection | undefined;
   #running = false;
+  /** Milliseconds of steps since the last pause. */
+  #spent = 0;
+
+  constructor(tooLarge: (socket: Socket) => void) {
+    this.tooLarge = tooLarge;
+  }
 
   /** The connection of which bytes were passed to the TLS layer in this turn of the loop. */
   get current(): GuardedConnection | undefined {
@@ -30,13 +38,23 @@ export class HandshakeQueue {
     if (this.#current === undefined) return;
     const began = performance.now();
     this.#current.passOn();
+    this.#spent += performance.now() - began;
     // What the step completed is known at the end of this turn.
     setImmediate(() => {
-      const took = performance.now() - began;
       this.#current?.afterStep();
       this.#current = undefined;
-      setTimeout(() => this.#next(), took);
+      this.#pause();
     });
+  }
+
+  /** Timers take a millisecond at least. With one after each tiny step, clients that send single bytes would fill the queue. */
+  #pause(): void {
+    if (this.#spent < 1) {
+      setImmediate(() => this.#next());
+    } else {
+      setTimeout(() => this.#next(), this.#spent);
+      this.#spent = 0;
+    }
   }
 }
 
@@ -123,8 +141,10 @@ export class GuardedConnection extends Duplex {
   afterStep(): void {
     const rest = this.#held.subarray(this.#passed);
     this.#held = this.#complete ? Buffer.alloc(0) : rest;
-    if (!this.#complete && this.#left === 0) this.destroy();
-    else if (this.#held.length > 0) this.#queue.add(this);
+    if (!this.#complete && this.#left === 0) {
+      if (!this.destroyed) this.#queue.tooLarge(this.#socket);
+      this.destroy();
+    } else if (this.#held.length > 0) this.#queue.add(this);
     else {
       if (rest.length === 0 || this.push(rest)) this.#socket.resume();
       for (const end of this.#ends.splice(0)) end();

@@ -2,6 +2,9 @@ import { Socket } from 'node:net';
 import type { HandshakeFailure, HandshakeFailureCause } from '../../observability/logger.ts';
 import { errorCode } from '../../util/error-code.ts';
 
+/** Ours, for what OpenSSL does not get to see. */
+export const handshakeTooLarge = 'ERR_SSL_HANDSHAKE_TOO_LARGE';
+
 /**
  * OpenSSL's names, which differ between versions in their beginning. Clients of Node or OpenSSL that do not trust our CA
  * send the first alert, clients of Go the second and clients of Java the third.
@@ -13,6 +16,7 @@ const causes: readonly (readonly [RegExp, HandshakeFailureCause])[] = [
   [/_ALERT_BAD_CERTIFICATE$/, 'bad-certificate'],
   [/_ALERT_CERTIFICATE_UNKNOWN$/, 'certificate-unknown'],
   [/_ALERT_CERTIFICATE_EXPIRED$/, 'certificate-expired'],
+  [/_HANDSHAKE_TOO_LARGE$/, 'handshake-too-large'],
 ];
 
 /**

@@ -8,6 +8,7 @@ import {
   type Server as TlsServer,
 } from 'node:tls';
 import { GuardedConnection, HandshakeQueue } from './guarded-connection.ts';
+import { handshakeTooLarge } from './handshake-failure.ts';
 
 /** PEM texts. Clients may present a certificate of `clientCa` that is not on `clientCrl`. */
 export interface ListenerTls {
@@ -35,7 +36,10 @@ export interface HandshakeOptions {
 export function acceptTls(server: HttpsServer, options: HandshakeOptions): (tls: ListenerTls) => void {
   const { timeout, verificationChanged } = options;
   let { tls } = options;
-  const queue = new HandshakeQueue();
+  const queue = new HandshakeQueue((socket) => {
+    const error = new Error('the client sent too much before its TLS handshake was complete');
+    server.emit('tlsClientError', Object.assign(error, { code: handshakeTooLarge }), socket);
+  });
   let current = handshakes();
   // Node's listener would use what the server was created with.
   server.removeAllListeners('connection').on('connection', (socket: Socket) => {

@@ -13,6 +13,7 @@ it.each([
   ['ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE', 'bad-certificate'],
   ['ERR_SSL_SSL/TLS_ALERT_CERTIFICATE_UNKNOWN', 'certificate-unknown'],
   ['ERR_SSL_SSL/TLS_ALERT_CERTIFICATE_EXPIRED', 'certificate-expired'],
+  ['ERR_SSL_HANDSHAKE_TOO_LARGE', 'handshake-too-large'],
 ])('the error %s of a TLS handshake is reported as %s', (code, cause) => {
   expect(causeOf(code)).toBe(cause);
 });
