@@ -245,10 +245,11 @@ describe('a response larger than 1 MiB', () => {
   it('counts as answered if the client reads too slowly to get it before the timeout', async () => {
     // More than the buffers between gateway and client hold.
     const { proxy } = await startPair(once(httpResponse('200 OK', 'x'.repeat(24 * mebibyte))));
-    const caller = httpRequest(`${proxy.url}${paths.transfer}`, { method: 'POST', agent: false });
+    const headers = { 'Content-Type': 'application/x-www-form-urlencoded' };
+    const caller = httpRequest(`${proxy.url}${paths.transfer}`, { method: 'POST', agent: false, headers });
     // Without a listener Node would drain the response.
     caller.on('response', (response) => response.on('error', () => {})).on('error', () => {});
-    caller.end();
+    caller.end(transferForm);
     const [line] = await proxy.requestLines();
     expect(line).toMatchObject({ status: 200, outcome: 'answered' });
     expect(line).not.toHaveProperty('reason');

@@ -93,9 +93,10 @@ describe('SIGHUP', () => {
   });
 });
 
+const starts = harness();
+
 it('a reload while the process is shutting down is an error, and starts nothing', async () => {
-  const starts = harness();
-  const { gateway, proxy } = await starts.pair([silent]);
+  const { gateway, proxy } = await starts.pair([silent], { sandbox: { timeouts: { request: '1s' } } });
   const waiting = proxy.transfer();
   await until(() => gateway.requests().length === 1);
   const stopped = proxy.stop();
