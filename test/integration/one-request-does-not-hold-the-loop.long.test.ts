@@ -93,6 +93,13 @@ const framings: Readonly<Record<string, (bytes: number) => Buffer>> = {
   'many names of headers': (bytes) =>
     request(paths.balance, Array.from({ length: bytes / 8 }, (_, name) => `a${name}:\r\n`).join(''), ''),
 };
+/** A form in chunks of single bytes: six times as much to parse. */
+function inSingleBytes(bytes: number): Buffer {
+  const start = Array.from('client_orderid=1&a=', (byte) => `1\r\n${byte}\r\n`).join('');
+  const head = `POST ${paths.transfer} HTTP/1.1\r\nHost: x\r\n${form}Transfer-Encoding: chunked\r\n\r\n`;
+  return Buffer.from(`${head}${start}${'1\r\na\r\n'.repeat(bytes - 19)}0\r\n\r\n`);
+}
+
 const kibibytes = (...sizes: number[]): number[] => sizes.map((size) => size * 1024);
 /** Node accepts heads of 16 KiB. */
 const sizes = { head: kibibytes(3.5, 7, 14), body: kibibytes(16, 32, 63) };
@@ -138,6 +145,10 @@ describe('the CPU time of a request grows linearly, and holds the event loop for
     },
     60_000,
   );
+
+  it('a body in chunks of single bytes', async () => {
+    expect(await problemOf(sizes.body.map(inSingleBytes))).toBeUndefined();
+  }, 60_000);
 
   it('the process is well afterwards: a transfer is answered', async () => {
     expect((await proxy.transfer()).status).toBe(200);

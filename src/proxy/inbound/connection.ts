@@ -5,6 +5,12 @@ import { announcesClose, onTimeoutUnlessClosed } from './abort-response.ts';
 /** Bytes that are parsed at a time. Limits how many tiny requests can be parsed before the first one is processed. */
 const sliceBytes = 512;
 
+/** Bytes of one connection that are parsed before others have a turn. In chunks of single bytes they take 2 ms. */
+const turnBytes = 4_096;
+
+/** Bytes of a body that are parsed before its reader begins. A chunk of a single byte uses 400 bytes of memory. */
+const unreadBytes = { plain: turnBytes, chunked: sliceBytes };
+
 /** How long, and how many bytes, unwanted input is still read so that the client receives the response. */
 const linger = { milliseconds: 1_000, bytes: 1_048_576 };
 
@@ -30,6 +36,10 @@ export class Connection {
   #closing = false;
   /** The body of the current request will not be complete. */
   #failed = false;
+  /** Bytes parsed since others had a turn. */
+  #parsed = 0;
+  /** Others have a turn. */
+  #yields = false;
   /** Bytes read and discarded since our side was ended. */
   #discarded: number | undefined;
 
@@ -108,13 +118,15 @@ export class Connection {
       return;
     }
     this.#begin();
-    if (this.#socket.isPaused() && this.#wantsBytes()) this.#socket.resume();
+    this.#readOn();
   }
 
   #read(chunk: Buffer): void {
     let parsed = 0;
     for (; parsed < chunk.length && this.#wantsBytes(); parsed += sliceBytes) {
       this.#parse(chunk.length > sliceBytes ? chunk.subarray(parsed, parsed + sliceBytes) : chunk);
+      this.#parsed += sliceBytes;
+      if (this.#parsed >= turnBytes) this.#yield();
     }
     if (parsed >= chunk.length) return;
     const rest = chunk.subarray(parsed);
@@ -128,11 +140,25 @@ export class Connection {
     }
   }
 
+  /** Lets other connections have a turn. */
+  #yield(): void {
+    this.#parsed = 0;
+    this.#yields = true;
+    setImmediate(() => {
+      this.#yields = false;
+      this.#readOn();
+    });
+  }
+
+  #readOn(): void {
+    if (this.#socket.isPaused() && this.#wantsBytes()) this.#socket.resume();
+  }
+
   /** Either the current request is incomplete, or no response is pending and the next request may come. */
   #wantsBytes(): boolean {
-    if (this.#socket.destroyed || this.#failed || this.#requests.length > 1) return false;
+    if (this.#socket.destroyed || this.#failed || this.#yields || this.#requests.length > 1) return false;
     const [current] = this.#requests;
-    return current === undefined ? !this.#closing : !current.request.complete;
+    return current === undefined ? !this.#closing : wantsBody(current.request);
   }
 
   /** Ends our side, and reads what the client still sends. */
@@ -161,6 +187,14 @@ function takeOverInput(socket: Socket, read: (chunk: Buffer) => void): (bytes: B
   // In this order, because a socket without a data listener stops flowing.
   socket.on('data', read).off('data', parse);
   return parse;
+}
+
+/** Node resumes the socket when the body begins to be read. */
+function wantsBody({ complete, readableFlowing, readableLength, headers }: IncomingMessage): boolean {
+  if (complete || readableFlowing === true) return !complete;
+  return (
+    readableLength < (headers['transfer-encoding'] === undefined ? unreadBytes.plain : unreadBytes.chunked)
+  );
 }
 
 /** It needs no `this`. */

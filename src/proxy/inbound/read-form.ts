@@ -21,6 +21,9 @@ const ampersand = 0x26;
  */
 const bytesHeldPerByte = 6;
 
+/** Chunks that are held as such. Each of them, even of a single byte, uses 400 bytes. */
+const maxChunks = 256;
+
 export type ReadForm = (
   request: IncomingMessage,
   response: ServerResponse,
@@ -70,10 +73,12 @@ function failureOfSize(
 function readBody(request: IncomingMessage, limits: BodyLimits, memory: MemoryReservation): Promise<Buffer> {
   if (request.destroyed) return Promise.reject(clientClosedRequest());
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  const pieces: Buffer[] = [];
   const chunks: Buffer[] = [];
   let size = 0;
   const collect = (chunk: Buffer): void => {
     chunks.push(chunk);
+    if (chunks.length === maxChunks) pieces.push(Buffer.concat(chunks.splice(0)));
     size += chunk.length;
     const failure = failureOfSize(size, chunk.length, limits, memory);
     if (failure !== undefined) reject(failure);
@@ -87,7 +92,7 @@ function readBody(request: IncomingMessage, limits: BodyLimits, memory: MemoryRe
   request
     .on('data', collect)
     .on('error', fail)
-    .once('end', () => resolve(Buffer.concat(chunks)))
+    .once('end', () => resolve(Buffer.concat([...pieces, ...chunks])))
     .once('close', close);
   return promise.finally(() => {
     clearTimeout(timer);
