@@ -25,7 +25,7 @@ it('a trace that the caller did not sample is logged, but not an exemplar', asyn
 });
 
 it('a trace that the caller sampled is an exemplar', async () => {
-  const traceId = '22222222222222222222222222222222';
+  const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
   expect(await exemplarsAfter(`00-${traceId}-00f067aa0ba902b7-01`)).toContain(traceId);
 });
 
