@@ -51,6 +51,12 @@ async function expectShown(incident: Incident): Promise<void> {
   }
 }
 
+function expectAlert({ alert }: Incident): void {
+  const rules = globSync('deploy/prometheus/*.rules.yaml').map((file) => readFileSync(file, 'utf8'));
+  expect([...rules.join().matchAll(/- alert: (\w+)/g)].map(([, name]) => name)).toContain(alert);
+  expect([...runbookSections().keys()]).toContain(alert);
+}
+
 const calm = async ({ process }: Incident): Promise<void> => {
   const { well, findings } = await process.instanceStatus();
   expect([well, findings]).toEqual([true, []]);
@@ -89,14 +95,7 @@ describe('incidents of the gateway, of keys and of the configuration', () => {
   }, 180_000);
 
   it('have an alert, with a section of the runbook', () => {
-    const rules = globSync('deploy/prometheus/*.rules.yaml')
-      .map((file) => readFileSync(file, 'utf8'))
-      .join();
-    const alerts = [...rules.matchAll(/- alert: (\w+)/g)].map(([, name]) => name);
-    for (const { alert } of all) {
-      expect(alerts).toContain(alert);
-      expect([...runbookSections().keys()]).toContain(alert);
-    }
+    for (const incident of all) expectAlert(incident);
   });
 
   it('make the line about a key that vanished a warning', () => {
@@ -117,5 +116,6 @@ it('incidents of Vault are found and gone, with cause and remedy', async () => {
     await expectShown(incident);
     await incident.end();
     await untilFound(incident, false, 62);
+    expectAlert(incident);
   }
 }, 240_000);
