@@ -217,11 +217,14 @@ export class CacheStore {
   }
 }
 
+/** Milliseconds from when a background refresh is due until it is late: logins are read in batches. */
+const backgroundGrace = 10_000;
+
 /** A ring that no request used since it became outdated is not stale: reading it again was not yet due. */
 function timesOf(entry: CacheEntry, now: number): CacheTimes {
   const { readAt, freshUntil, refresh } = entry;
   const isFresh = now < freshUntil;
-  const wasDue = refresh.failures > 0 || now >= backgroundReadAt(entry);
+  const wasDue = refresh.failures > 0 || now >= backgroundReadAt(entry) + backgroundGrace;
   const retryAt = refresh.remaining > 0 ? now + refresh.remaining : undefined;
   return {
     readAt,

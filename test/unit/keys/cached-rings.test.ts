@@ -83,7 +83,9 @@ describe('a cached ring', () => {
   });
 
   it('is stale if the background refresh that was due did not read it', () => {
-    now = 300 * second;
+    now = 309 * second;
+    expect(times()?.staleSince).toBeUndefined();
+    now = 310 * second;
     expect(times()).toEqual({ readAt: 0, staleSince: 60 * second, nextRefreshAt: undefined });
   });
 });
