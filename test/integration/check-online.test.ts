@@ -60,12 +60,12 @@ const grant = (operations: string[], ...logins: string[]): Grant => ({
 async function online(config: string, ...options: string[]) {
   const { code, out, err } = await runCommandHere(check, '--online', '--config', config, ...options);
   setup.printed.push(out, err);
-  return { code, out: out + err };
+  return { code, out: out + err, stdout: out };
 }
 
 async function checks(config: string): Promise<{ code: number | null; rows: Check[] }> {
-  const { code, out } = await online(config, '--json');
-  const { ok, checks: rows }: { ok: boolean; checks: Check[] } = JSON.parse(out);
+  const { code, stdout } = await online(config, '--json');
+  const { ok, checks: rows }: { ok: boolean; checks: Check[] } = JSON.parse(stdout);
   expect(ok).toBe(code === 0);
   return { code, rows };
 }
@@ -77,7 +77,7 @@ const keyRows = (rows: readonly Check[]) =>
 
 describe('check --online', () => {
   it('has a row for the login to Vault, for each granted key and for each gateway, with its time', async () => {
-    const { code, out } = await online(configWith([grant(['*'], 'acme')]));
+    const { code, stdout: out } = await online(configWith([grant(['*'], 'acme')]));
     expect(code).toBe(0);
     const time = '\\d+ ms +';
     const expected = [
