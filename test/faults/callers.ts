@@ -103,11 +103,26 @@ async function takeAll(
     record.behind = behind;
     // After the end, wait only briefly: a further response would be there already.
     await take({ record, connection }, behind === 'nothing' ? patience : 200);
+    // A response that comes later would be taken for that of the next request.
+    if (record.ending === 'timeout' && behind === 'nothing') return leaveBehind(record, records, connection);
     if (record.response?.complete === false) behind = 'break';
     else if (record.response?.saysClose === true && behind === 'nothing') behind = 'close';
   }
   const last = records.at(-1);
   if (last !== undefined) finish(connection, last);
+}
+
+/** The caller has given up one response, and so those behind it. */
+function leaveBehind(
+  given: RequestRecord,
+  records: readonly RequestRecord[],
+  connection: RawConnection,
+): void {
+  connection.close();
+  for (const record of records.slice(records.indexOf(given) + 1)) {
+    record.abandoned = true;
+    record.endedAt = performance.now();
+  }
 }
 
 /** One request per connection. @param act sends it, and behaves as this kind of caller */
