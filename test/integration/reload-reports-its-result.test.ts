@@ -96,7 +96,9 @@ describe('SIGHUP', () => {
 const starts = harness();
 
 it('a reload while the process is shutting down is an error, and starts nothing', async () => {
-  const { gateway, proxy } = await starts.pair([silent], { sandbox: { timeouts: { request: '1s' } } });
+  const { gateway, proxy } = await starts.pair([silent], {
+    sandbox: { timeouts: { connect: '1s', request: '2s' } },
+  });
   const waiting = proxy.transfer();
   await until(() => gateway.requests().length === 1);
   const stopped = proxy.stop();
