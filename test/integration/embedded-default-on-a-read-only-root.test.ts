@@ -59,7 +59,7 @@ withMounts('serve says in one sentence what to do where nothing can be written',
   });
   expect({ status, stderr }).toEqual({
     status: 1,
-    stderr: `countersign demo: ${nowhere('/proc/self (ENOENT) or /dev/shm (EROFS)')}\n`,
+    stderr: `countersign serve: ${nowhere('/proc/self (ENOENT) or /dev/shm (EROFS)')}\n`,
   });
 });
 
