@@ -72,7 +72,9 @@ describe('the status page in Chromium', () => {
     await until(() => gateway.requests().length === 2);
     expect((await proxy.transfer()).status).toBe(503);
     const text = await look(proxy);
-    expect(await text('health')).toContain('Act now sandbox is at its limit. 2 of 2 requests in flight');
+    expect(await text('health')).toContain(
+      'Act now sandbox is at its limit, and 1 request got 503 in the last minute. 2 of 2 requests in flight',
+    );
     expect(await text('environments')).toContain('2 of 2');
     expect(await text('failures')).toContain('overloaded 503 not-sent local sandbox transfer');
     await gateway.close();
