@@ -47,7 +47,7 @@ describe('for a screen reader', () => {
     const rows = [environments, keys.list, callers, certificates, failures].map(({ length }) => length);
     expect(rolesIn('table')).toBe(rows.length);
     expect(rolesIn('rowheader')).toBe(rows.reduce((sum, count) => sum + count));
-    expect(rolesIn('columnheader')).toBe(7 + 5 + 4 + 5 + 9);
+    expect(rolesIn('columnheader')).toBe(8 + 5 + 4 + 5 + 9);
     expect(rolesIn('banner') + rolesIn('main') + rolesIn('navigation') + rolesIn('contentinfo')).toBe(4);
     await page.close();
   });
