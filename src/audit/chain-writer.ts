@@ -70,6 +70,7 @@ export class ChainWriter {
     // A record that lacks only its line feed is whole.
     const unwritten = this.#rest.length;
     const partial = unwritten > 1 ? this.#partial : undefined;
+    if (unwritten === 1 && this.#partial !== undefined) this.#torn = undefined;
     this.#setRest(nothing);
     if (partial === undefined) return { isNew: true };
     this.#chain.rewind(partial.before);
@@ -125,8 +126,9 @@ export class ChainWriter {
       const head = this.#chain.head;
       partial = { record, before: head, line: Buffer.from(this.#seal([record]).join('')) };
     }
+    const isEarlierWhole = this.#partial !== undefined && written >= this.#rest.length;
+    if (isEarlierWhole || begun > (record === undefined ? 0 : 1)) this.#torn = undefined;
     this.#setRest(bytes.subarray(written, end), partial);
-    if (begun > (record === undefined ? 0 : 1)) this.#torn = undefined;
     return { count: begun, unwritten: records.slice(begun), error };
   }
 

@@ -103,7 +103,7 @@ async function takeAll(
     record.behind = behind;
     // After the end, wait only briefly: a further response would be there already.
     await take({ record, connection }, behind === 'nothing' ? patience : 200);
-    // A response that comes later would be taken for that of the next request.
+    // A response that comes later would count as that of the next request.
     if (record.ending === 'timeout' && behind === 'nothing') return leaveBehind(record, records, connection);
     if (record.response?.complete === false) behind = 'break';
     else if (record.response?.saysClose === true && behind === 'nothing') behind = 'close';
