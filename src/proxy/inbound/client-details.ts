@@ -28,10 +28,15 @@ export function presentedCredentials(request: IncomingMessage, now: number): Pre
 }
 
 function presentedCertificate(certificate: X509Certificate): PresentedCertificate {
+  // Once for the list of all callers and that of one.
+  let digests: readonly string[] | undefined;
   return {
     ...parseSubjectAltName(certificate.subjectAltName),
     fingerprint: certificate.fingerprint256,
-    digests: () => certificateDigests(certificate),
+    digests() {
+      digests ??= certificateDigests(certificate);
+      return digests;
+    },
   };
 }
 

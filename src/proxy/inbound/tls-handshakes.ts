@@ -28,8 +28,8 @@ export interface HandshakeOptions {
 
 /**
  * Accepts the TLS connections of a server. Certificates are requested only with `clientCa`: to verify those that anybody
- * makes up costs as much as a hundred requests, so with it handshakes are bounded. A handshake keeps the CA and the revocations that it began with, so if
- * these change, the connections of handshakes that began before are ended too.
+ * makes up costs as much as a hundred requests, so with it handshakes are bounded. A handshake keeps the CA and the
+ * revocations that it began with, so if these change, the connections of handshakes that began before are ended too.
  *
  * @returns uses other certificates for new connections
  */
