@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { CacheConfig } from '../config/schema.ts';
-import { type BackoffOptions, ExponentialBackoff } from '../util/backoff.ts';
+import { Backoff, type BackoffOptions } from '../util/backoff.ts';
 import { sameContent } from './key.ts';
 import type { KeyRing, KeySourceObserver, LoginRef, LostKey, RingRemoval } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
@@ -11,6 +11,8 @@ const ttlJitter = 0.1;
 const recentUse = 600_000;
 /** A ring in use that no request has refreshed is refreshed in the background after this many times its TTL. */
 const backgroundAge = 5;
+/** Milliseconds from when a background refresh is due until it is late: logins are read in batches. */
+const backgroundGrace = 10_000;
 /** Milliseconds between failing refreshes. */
 const refreshBackoff = { initial: 1000, max: 60_000 };
 
@@ -46,7 +48,6 @@ interface CacheEntry {
   ring: KeyRing;
   readAt: number;
   freshUntil: number;
-  refresh: ExponentialBackoff;
   usedAt: number;
 }
 
@@ -57,6 +58,8 @@ export class CacheStore {
   readonly #rings: LRUCache<string, CacheEntry>;
   /** Until when a login is known to have no keys. A separate cache, so that unknown logins evict no ring. */
   readonly #missing: LRUCache<string, number>;
+  /** By name: rings whose last refresh failed. */
+  readonly #failed: Backoff;
   #retired = false;
 
   constructor(settings: CacheConfig, options: CacheStoreOptions) {
@@ -65,6 +68,7 @@ export class CacheStore {
     // With `max`, the library would allocate memory for all entries at once.
     const bound = { maxSize: settings.maxEntries, sizeCalculation: () => 1 };
     this.#missing = new LRUCache(bound);
+    this.#failed = new Backoff(refreshBackoff, options.random, settings.maxEntries);
     this.#rings = new LRUCache({
       ...bound,
       dispose: ({ login }, _name, reason) => {
@@ -87,7 +91,7 @@ export class CacheStore {
     }
     entry.usedAt = now;
     const fresh = now < entry.freshUntil;
-    return { ring: entry.ring, fresh, refreshDue: !fresh && entry.refresh.remaining === 0 };
+    return { ring: entry.ring, fresh, refreshDue: !fresh && this.#failed.isDue(now, name) };
   }
 
   /**
@@ -106,7 +110,8 @@ export class CacheStore {
 
   /** A read failed: the cached ring stays, and its next refresh has to wait. */
   recordFailure(login: LoginRef): void {
-    this.#rings.peek(loginRefString(login))?.refresh.recordFailure();
+    const name = loginRefString(login);
+    if (this.#rings.has(name)) this.#failed.recordFailure(this.#options.monotonic(), {}, name);
   }
 
   /** The stored ring of this login. Does not count as use. */
@@ -119,7 +124,7 @@ export class CacheStore {
     const now = this.#options.monotonic();
     for (const entry of this.#rings.values()) {
       if (this.#isTooOld(entry, now)) continue;
-      yield { login: entry.login, ring: entry.ring, times: () => timesOf(entry, now) };
+      yield { login: entry.login, ring: entry.ring, times: () => this.#timesOf(entry, now) };
     }
   }
 
@@ -162,7 +167,9 @@ export class CacheStore {
     const now = this.#options.monotonic();
     return [...this.#rings.values()]
       .toReversed()
-      .filter((entry) => now >= backgroundReadAt(entry) && entry.refresh.remaining === 0)
+      .filter(
+        (entry) => now >= backgroundReadAt(entry) && this.#failed.isDue(now, loginRefString(entry.login)),
+      )
       .sort((a, b) => a.readAt - b.readAt)
       .slice(0, limit)
       .map((entry) => entry.login);
@@ -185,20 +192,20 @@ export class CacheStore {
     if (before === undefined) this.#rings.set(name, entry);
     else Object.assign(before, entry);
     this.#missing.delete(name);
+    this.#failed.reset(name);
     if (changed) this.#notify(login, ring, undefined, lost);
     return ring;
   }
 
   #entry(login: LoginRef, ring: KeyRing, readAt: number, usedAt: number): CacheEntry {
-    const { monotonic, random } = this.#options;
-    const freshUntil = readAt + this.#settings.ttl * (1 - ttlJitter * random());
-    const refresh = new ExponentialBackoff({ monotonic, random }, refreshBackoff);
-    return { login, ring, readAt, freshUntil, refresh, usedAt };
+    const freshUntil = readAt + this.#settings.ttl * (1 - ttlJitter * this.#options.random());
+    return { login, ring, readAt, freshUntil, usedAt };
   }
 
   #remove(name: string, removal: RingRemoval): void {
     const entry = this.#rings.peek(name);
     this.#rings.delete(name);
+    this.#failed.reset(name);
     if (entry === undefined) return;
     this.#notify(entry.login, undefined, removal, removal === 'deleted' ? lostKeys(entry.ring, []) : []);
   }
@@ -212,25 +219,23 @@ export class CacheStore {
     if (!this.#retired) this.#options.events.keyRingUpdated(login, ring, removal, lost);
   }
 
+  /** A ring that no request used since it became outdated is not stale: reading it again was not yet due. */
+  #timesOf(entry: CacheEntry, now: number): CacheTimes {
+    const { login, readAt, freshUntil } = entry;
+    const name = loginRefString(login);
+    const isFresh = now < freshUntil;
+    const wasDue = this.#failed.failures(name) > 0 || now >= backgroundReadAt(entry) + backgroundGrace;
+    const wait = this.#failed.remaining(now, name);
+    return {
+      readAt,
+      staleSince: !isFresh && wasDue ? freshUntil : undefined,
+      nextRefreshAt: isFresh ? freshUntil : wait > 0 ? now + wait : undefined,
+    };
+  }
+
   #isTooOld(entry: CacheEntry, now: number): boolean {
     return now - entry.readAt >= this.#settings.staleIfError;
   }
-}
-
-/** Milliseconds from when a background refresh is due until it is late: logins are read in batches. */
-const backgroundGrace = 10_000;
-
-/** A ring that no request used since it became outdated is not stale: reading it again was not yet due. */
-function timesOf(entry: CacheEntry, now: number): CacheTimes {
-  const { readAt, freshUntil, refresh } = entry;
-  const isFresh = now < freshUntil;
-  const wasDue = refresh.failures > 0 || now >= backgroundReadAt(entry) + backgroundGrace;
-  const retryAt = refresh.remaining > 0 ? now + refresh.remaining : undefined;
-  return {
-    readAt,
-    staleSince: !isFresh && wasDue ? freshUntil : undefined,
-    nextRefreshAt: isFresh ? freshUntil : retryAt,
-  };
 }
 
 /** Has the jitter of the TTL. */

@@ -1,4 +1,4 @@
-import { type BackoffOptions, ExponentialBackoff } from '../util/backoff.ts';
+import { Backoff, type BackoffOptions } from '../util/backoff.ts';
 import type { SetTimer } from '../util/timer.ts';
 import type { LoginRef } from './key-source.ts';
 
@@ -21,14 +21,14 @@ export interface RecoveryOptions extends BackoffOptions {
  */
 export class Recovery {
   readonly #options: RecoveryOptions;
-  readonly #backoff: ExponentialBackoff;
+  readonly #backoff: Backoff;
   #failing = false;
   #stopped = false;
   #cancel: (() => void) | undefined;
 
   constructor(options: RecoveryOptions) {
     this.#options = options;
-    this.#backoff = new ExponentialBackoff(options, probes);
+    this.#backoff = new Backoff(probes, options.random);
   }
 
   /** Whether the last read failed because the source was unavailable. */
@@ -41,8 +41,9 @@ export class Recovery {
     if (!this.#failing) this.#cancelTimer();
     this.#failing = true;
     if (this.#cancel !== undefined) return;
-    this.#backoff.recordFailure();
-    this.#later(this.#backoff.remaining, () => void this.#probe(login));
+    const now = this.#options.monotonic();
+    this.#backoff.recordFailure(now);
+    this.#later(this.#backoff.remaining(now), () => void this.#probe(login));
   }
 
   recordSuccess(): void {

@@ -11,48 +11,70 @@ export interface BackoffRange {
   readonly jitter?: number;
 }
 
-/** Exponential back-off with jitter. It has no timers; callers query {@link remaining} before they retry. */
-export class ExponentialBackoff {
-  readonly #options: BackoffOptions;
-  readonly #range: BackoffRange;
-  #failures = 0;
-  #until = 0;
+export interface Failure {
+  /** When the attempt began: its wait begins then too. Monotonic, milliseconds. Default: now. */
+  readonly beganAt?: number;
+  /** Seconds, from `Retry-After`. */
+  readonly atLeast?: number | undefined;
+}
 
-  constructor(options: BackoffOptions, range: BackoffRange) {
-    this.#options = options;
+interface Wait {
+  readonly failures: number;
+  readonly until: number;
+}
+
+/**
+ * Exponential back-off: how long to wait after a failure, apart for each key, of which there may be just one. It has
+ * neither a clock nor timers: times are monotonic, in milliseconds, and callers query it before they retry.
+ */
+export class Backoff {
+  readonly #range: BackoffRange;
+  readonly #random: () => number;
+  readonly #maxKeys: number;
+  /** The keys that failed, the latest last. */
+  readonly #waits = new Map<string, Wait>();
+
+  /**
+   * @param random from 0 up to 1, for the jitter; without it there is none
+   * @param maxKeys to remember
+   */
+  constructor(range: BackoffRange, random: () => number = () => 0, maxKeys = 1000) {
     this.#range = range;
+    this.#random = random;
+    this.#maxKeys = maxKeys;
+  }
+
+  isDue(now: number, key = ''): boolean {
+    return this.remaining(now, key) === 0;
   }
 
   /** Milliseconds until the next attempt is due; 0 if it is due now. */
-  get remaining(): number {
-    return Math.max(0, this.#until - this.#options.monotonic());
+  remaining(now: number, key = ''): number {
+    return Math.max(0, (this.#waits.get(key)?.until ?? now) - now);
   }
 
   /** Since the last success. */
-  get failures(): number {
-    return this.#failures;
+  failures(key = ''): number {
+    return this.#waits.get(key)?.failures ?? 0;
   }
 
-  /**
-   * @param atLeast seconds, from `Retry-After`
-   * @param spent milliseconds of the wait that have already passed
-   */
-  recordFailure(atLeast = 0, spent = 0): void {
+  /** Never brings the next attempt forward, whatever order attempts end in. */
+  recordFailure(now: number, { beganAt = now, atLeast = 0 }: Failure = {}, key = ''): void {
     const { initial, max, jitter = 0.5 } = this.#range;
-    const doubled = Math.min(max, initial * 2 ** Math.min(this.#failures, 30));
-    this.#failures += 1;
-    const spread = this.#options.random() * doubled;
-    const wait = Math.max(0, doubled - spread * jitter - spent);
-    this.holdFor(Math.max(wait, atLeast > 0 ? atLeast * 1000 + spread * 0.5 : 0));
+    const { failures, until } = this.#waits.get(key) ?? { failures: 0, until: now };
+    const doubled = Math.min(max, initial * 2 ** Math.min(failures, 30));
+    const spread = this.#random() * doubled;
+    const retryAfter = atLeast > 0 ? atLeast * 1000 + spread * 0.5 : 0;
+    const next = Math.max(until, beganAt + doubled - spread * jitter, now + retryAfter);
+    this.#waits.delete(key);
+    this.#waits.set(key, { failures: failures + 1, until: next });
+    const [oldest] = this.#waits.keys();
+    if (this.#waits.size > this.#maxKeys && oldest !== undefined) this.#waits.delete(oldest);
   }
 
-  reset(): void {
-    this.#failures = 0;
-    this.#until = 0;
-  }
-
-  /** Sets the wait in milliseconds, without counting a failure. */
-  holdFor(wait: number): void {
-    this.#until = this.#options.monotonic() + wait;
+  /** After a success; without a key for all of them. */
+  reset(key?: string): void {
+    if (key === undefined) this.#waits.clear();
+    else this.#waits.delete(key);
   }
 }

@@ -6,7 +6,8 @@ import {
   type JWK,
   type JWSHeaderParameters,
 } from 'jose';
-import { type BackoffOptions, ExponentialBackoff } from '../../util/backoff.ts';
+import { Backoff, type BackoffOptions } from '../../util/backoff.ts';
+import { SingleFlight } from '../../util/single-flight.ts';
 import type { SetTimer } from '../../util/timer.ts';
 import { JwtError } from './jwt-error.ts';
 
@@ -42,11 +43,11 @@ type FindKey = ReturnType<typeof createLocalJWKSet>;
  */
 export class KeySet {
   readonly #options: KeySetOptions;
-  readonly #backoff: ExponentialBackoff;
+  readonly #backoff: Backoff;
   #findKey: FindKey | undefined;
   #fetchedAt = 0;
   #problem: string | undefined;
-  #loading: Promise<void> | undefined;
+  readonly #loads = new SingleFlight<void>();
   #forcedAt = Number.NEGATIVE_INFINITY;
   #waiting = 0;
   #cancelTimer: (() => void) | undefined;
@@ -54,7 +55,7 @@ export class KeySet {
 
   constructor(options: KeySetOptions) {
     this.#options = options;
-    this.#backoff = new ExponentialBackoff(options, retryRange);
+    this.#backoff = new Backoff(retryRange, options.random);
   }
 
   /** Whether there are keys that may be used now. */
@@ -114,13 +115,13 @@ export class KeySet {
   }
 
   async #afterLoading<T>(lookUp: () => Promise<T>): Promise<T | undefined> {
-    if (this.#loading === undefined) return undefined;
-    await this.#loading;
+    if (this.#loads.running === undefined) return undefined;
+    await this.#loads.running;
     return lookUp();
   }
 
   async #afterForced<T>(lookUp: () => Promise<T>): Promise<T | undefined> {
-    if (this.#loading === undefined) {
+    if (this.#loads.running === undefined) {
       const now = this.#options.monotonic();
       if (now - this.#forcedAt < forcedRefreshInterval) return undefined;
       this.#forcedAt = now;
@@ -131,11 +132,7 @@ export class KeySet {
 
   /** Never rejects. */
   #load(): Promise<void> {
-    this.#loading ??= this.#loadOnce().finally(() => {
-      this.#loading = undefined;
-      this.#schedule();
-    });
-    return this.#loading;
+    return this.#loads.run(() => this.#loadOnce().finally(() => this.#schedule()));
   }
 
   async #loadOnce(): Promise<void> {
@@ -152,7 +149,7 @@ export class KeySet {
     } catch (error) {
       if (this.#stopped.signal.aborted) return;
       this.#problem = error instanceof Error ? error.message : 'unknown error';
-      this.#backoff.recordFailure();
+      this.#backoff.recordFailure(monotonic());
       observer.keyFetchFailed(this.#problem);
     }
   }
@@ -160,8 +157,8 @@ export class KeySet {
   #schedule(): void {
     this.#cancelTimer?.();
     if (this.#stopped.signal.aborted) return;
-    const { setTimer, refreshInterval } = this.#options;
-    const delay = this.#problem !== undefined ? this.#backoff.remaining : refreshInterval;
+    const { setTimer, monotonic, refreshInterval } = this.#options;
+    const delay = this.#problem !== undefined ? this.#backoff.remaining(monotonic()) : refreshInterval;
     this.#cancelTimer = setTimer(() => this.refresh(), delay);
   }
 }

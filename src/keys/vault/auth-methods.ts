@@ -12,7 +12,7 @@ type AuthOf<Method extends AuthConfig['method']> = Extract<AuthConfig, { method:
 export interface Credentials {
   /** Identifies credentials, so that rejected ones are not tried again. */
   readonly fingerprint: string;
-  logIn(): Promise<TokenLease>;
+  readonly logIn: () => Promise<TokenLease>;
 }
 
 export interface AuthMethod {
@@ -53,7 +53,7 @@ function appRoleMethod(auth: AuthOf<'approle'>, client: VaultClient): AuthMethod
       const secret = file === undefined ? undefined : await secretFile(file);
       return {
         fingerprint: fingerprintOf(roleId, secret),
-        async logIn() {
+        logIn: async () => {
           const secretId = wrapped && secret !== undefined ? await unwrap(secret) : secret;
           return logIn(client, auth.mount, { role_id: roleId, secret_id: secretId });
         },

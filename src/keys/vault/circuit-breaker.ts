@@ -1,52 +1,64 @@
-import { type BackoffOptions, type BackoffRange, ExponentialBackoff } from '../../util/backoff.ts';
-import { VaultError } from './errors.ts';
+import { Backoff, type BackoffOptions, type BackoffRange } from '../../util/backoff.ts';
+import { isUnavailable, VaultError } from './errors.ts';
 
-/** Blocks requests for a while after a failure. Closed: requests pass. Open: they fail at once with `backing-off`. */
+/**
+ * Blocks requests for a while after Vault was unavailable: they fail at once with `backing-off`. Then one request
+ * passes as a probe, and the others still fail until it has ended.
+ */
 export class CircuitBreaker {
-  readonly #backoff: ExponentialBackoff;
+  readonly #monotonic: () => number;
+  readonly #backoff: Backoff;
+  #probing = false;
+  #respondedAt = Number.NEGATIVE_INFINITY;
   #trippedBy: VaultError | undefined;
-  #successes = 0;
 
-  constructor(options: BackoffOptions, range: BackoffRange) {
-    this.#backoff = new ExponentialBackoff(options, range);
+  constructor({ monotonic, random }: BackoffOptions, range: BackoffRange) {
+    this.#monotonic = monotonic;
+    this.#backoff = new Backoff(range, random);
   }
 
-  /** @throws VaultError `backing-off` while it is open; its message names the failure */
-  assertClosed(): void {
-    const { remaining } = this.#backoff;
-    if (remaining === 0) return;
-    throw new VaultError('backing-off', {
-      retryAfter: remaining / 1000,
-      ...(this.#trippedBy === undefined ? {} : { note: `last: ${this.#trippedBy.message}` }),
-    });
+  /** @throws VaultError `backing-off`, whose message names the failure; and what the request throws */
+  async run<T>(request: () => Promise<T>): Promise<T> {
+    const isProbe = this.#backoff.failures() > 0;
+    if (this.#probing) throw backingOff(1000, this.#trippedBy);
+    assertDue(this.#backoff, this.#monotonic(), this.#trippedBy);
+    this.#probing = isProbe;
+    const beganAt = this.#monotonic();
+    try {
+      const response = await request();
+      this.#close();
+      return response;
+    } catch (error) {
+      if (isUnavailable(error)) this.#trip(error, beganAt);
+      else this.#close();
+      throw error;
+    } finally {
+      if (isProbe) this.#probing = false;
+    }
   }
 
-  /** Failures since the last success. */
-  get failures(): number {
-    return this.#backoff.failures;
-  }
-
-  get successes(): number {
-    return this.#successes;
-  }
-
-  /**
-   * Opens it after a failure, for longer each time, and at least for the error's `retryAfter`.
-   *
-   * @param spent milliseconds until the failure, during which no other request was sent; part of the wait
-   */
-  trip(error: VaultError, spent = 0): void {
+  /** A request that hung does not count if Vault has responded since. The time that it hung is part of the wait. */
+  #trip(error: VaultError, beganAt: number): void {
+    if (beganAt < this.#respondedAt) return;
     this.#trippedBy = error;
-    this.#backoff.recordFailure(error.retryAfter, spent);
+    this.#backoff.recordFailure(this.#monotonic(), { beganAt, atLeast: error.retryAfter });
   }
 
-  /** Lets one request through as a probe, and blocks others for the given number of milliseconds. */
-  halfOpen(milliseconds: number): void {
-    this.#backoff.holdFor(milliseconds);
-  }
-
-  reset(): void {
-    this.#successes += 1;
+  #close(): void {
+    this.#respondedAt = this.#monotonic();
     this.#backoff.reset();
   }
+}
+
+/**
+ * @param key of the back-off
+ * @throws VaultError `backing-off` while the next attempt is not due
+ */
+export function assertDue(backoff: Backoff, now: number, last: VaultError | undefined, key?: string): void {
+  if (!backoff.isDue(now, key)) throw backingOff(backoff.remaining(now, key), last);
+}
+
+function backingOff(milliseconds: number, last: VaultError | undefined): VaultError {
+  const note = last === undefined ? {} : { note: `last: ${last.message}` };
+  return new VaultError('backing-off', { retryAfter: milliseconds / 1000, ...note });
 }

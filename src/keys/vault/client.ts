@@ -6,7 +6,7 @@ import { reveal, type Secret } from '../../secret.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
 import type { BackoffOptions } from '../../util/backoff.ts';
 import { CircuitBreaker } from './circuit-breaker.ts';
-import { isUnavailable, VaultError, type VaultErrorKind } from './errors.ts';
+import { VaultError, type VaultErrorKind } from './errors.ts';
 import { type Transport, type TransportRequest, transport } from './http.ts';
 import { revealSecrets } from './redact.ts';
 import { Resender } from './resend.ts';
@@ -53,8 +53,7 @@ export function vaultClient(
   const resender = new Resender();
   const send = (request: TransportRequest) =>
     request.method === 'GET' ? resender.send((copy) => http.send(request, copy)) : http.send(request);
-  const guarded = (request: TransportRequest) =>
-    guard(breaker, config.timeout, options.monotonic, () => send(request));
+  const guarded = (request: TransportRequest) => breaker.run(() => send(request));
   const vault = Object.assign(
     nodeVault({
       endpoint: config.address,
@@ -81,31 +80,6 @@ export function vaultClient(
     },
     close: () => http.close(),
   };
-}
-
-async function guard<T>(
-  breaker: CircuitBreaker,
-  timeout: number,
-  monotonic: () => number,
-  send: () => Promise<T>,
-): Promise<T> {
-  breaker.assertClosed();
-  const startedAt = monotonic();
-  const { failures, successes } = breaker;
-  if (failures > 0) breaker.halfOpen(timeout);
-  try {
-    const response = await send();
-    breaker.reset();
-    return response;
-  } catch (error) {
-    if (!isUnavailable(error)) breaker.reset();
-    // Concurrent calls count as one failure, and one that hung does not count if Vault has responded since. The
-    // time that a probe hung is part of the wait until the next one.
-    else if (breaker.failures === failures && breaker.successes === successes) {
-      breaker.trip(error, monotonic() - startedAt);
-    }
-    throw error;
-  }
 }
 
 /** Passed with each call, so that node-vault keeps no token. */

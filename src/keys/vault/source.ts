@@ -1,15 +1,20 @@
 import type { VaultConfig } from '../../config/schema.ts';
+import { Backoff } from '../../util/backoff.ts';
 import { type SourceState, SourceUnavailable } from '../errors.ts';
 import { parseKeys } from '../key.ts';
 import type { KeyRing, KeySource, LoginRef } from '../key-source.ts';
+import { loginRefString } from '../login-ref.ts';
+import { assertDue } from './circuit-breaker.ts';
 import { connectVault, type VaultOptions } from './connect.ts';
-import { PermissionBreakers } from './denied-logins.ts';
-import { isVaultError } from './errors.ts';
+import { isVaultError, type VaultError } from './errors.ts';
 import type { Fields, Version } from './kv2.ts';
 import { revealFields } from './redact.ts';
 
 /** Maximum number of superseded versions in a ring. */
 const maxPreviousVersions = 4;
+
+/** Milliseconds between reads of a login that Vault's policy denies. */
+const deniedRange = { initial: 1000, max: 60_000 };
 
 /** How far a read got. */
 type Step = 'before' | 'login' | 'reading';
@@ -29,22 +34,27 @@ export function createVaultSource(
   options: VaultOptions,
 ): KeySource {
   const vault = connectVault(config, options);
-  const denied = new PermissionBreakers(options);
+  const denied = new Backoff(deniedRange, options.random);
+  let denial: VaultError | undefined;
 
   async function read(login: LoginRef): Promise<KeyRing | undefined> {
+    const name = loginRefString(login);
     let step: Step = 'before';
     try {
-      denied.assertClosed(login);
+      assertDue(denied, options.monotonic(), denial, name);
       step = 'login';
       const ring = await vault.withToken((kv, token) => {
         step = 'reading';
         const readVersion: ReadVersion = (version) => kv.read(token, login, version);
         return readRing(readVersion, options.clock() - rotationGracePeriod);
       });
-      denied.reset(login);
+      denied.reset(name);
       return ring;
     } catch (error) {
-      if (isVaultError(error, 'denied')) denied.trip(login, error);
+      if (isVaultError(error, 'denied')) {
+        denial = error;
+        denied.recordFailure(options.monotonic(), {}, name);
+      }
       throw new SourceUnavailable(login, error, stateOf(error, step));
     }
   }

@@ -1,11 +1,12 @@
 import type { Secret } from '../../secret.ts';
+import { Backoff } from '../../util/backoff.ts';
 import { lookUpSelf, revokeSelf, type TokenLease } from './auth-api.ts';
 import type { VaultClient } from './client.ts';
 import { isVaultError } from './errors.ts';
 import { type HeldToken, mayBeUsedUp } from './held-token.ts';
 
 /** Milliseconds between logins with the same credentials because of a suspected token. */
-const suspicionInterval = 600_000;
+const suspicionRange = { initial: 600_000, max: 600_000, jitter: 0 };
 
 /**
  * Distinguishes a revoked token from one that lacks a permission: Vault responds to both in the same way. If the
@@ -16,7 +17,7 @@ export class TokenCheck {
   readonly #client: VaultClient;
   readonly #monotonic: () => number;
   #mayLookUp = false;
-  #lastSuspicion: { readonly at: number; readonly credentials: string } | undefined;
+  readonly #suspicions = new Backoff(suspicionRange);
 
   /** @param monotonic milliseconds, never set back */
   constructor(client: VaultClient, monotonic: () => number) {
@@ -48,16 +49,15 @@ export class TokenCheck {
     if (this.#mayLookUp) return 'revoked';
     if (mayBeUsedUp(held)) return 'suspected';
     const credentials = await fingerprint();
-    const at = this.#monotonic();
-    const last = this.#lastSuspicion;
-    if (last?.credentials === credentials && at - last.at < suspicionInterval) return 'valid';
-    this.#lastSuspicion = { at, credentials };
+    const now = this.#monotonic();
+    if (!this.#suspicions.isDue(now, credentials)) return 'valid';
+    this.#suspicions.recordFailure(now, {}, credentials);
     return 'suspected';
   }
 
   /** Allows another login at the next denial: the last one failed because Vault was unavailable. */
   forgetSuspicion(): void {
-    this.#lastSuspicion = undefined;
+    this.#suspicions.reset();
   }
 
   /** Revokes a suspected token that was replaced: it may still be valid. */

@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Secret } from '../../secret.ts';
-import { type BackoffOptions, ExponentialBackoff } from '../../util/backoff.ts';
+import { Backoff, type BackoffOptions } from '../../util/backoff.ts';
+import { SingleFlight } from '../../util/single-flight.ts';
 import type { SetTimer } from '../../util/timer.ts';
 import type { KeySourceObserver } from '../key-source.ts';
 import { renewSelf, revokeSelf, type TokenLease } from './auth-api.ts';
@@ -8,7 +9,6 @@ import type { AuthMethod } from './auth-methods.ts';
 import type { VaultClient } from './client.ts';
 import { isUnavailable, isVaultError } from './errors.ts';
 import { type HeldToken, holdLease, mayBeUsedUp, workWith } from './held-token.ts';
-import { LoginReport } from './login-report.ts';
 import { createLogin } from './rejected-credentials.ts';
 import { TokenCheck } from './token-check.ts';
 
@@ -26,6 +26,8 @@ export interface TokenManagerOptions extends BackoffOptions {
 
 /** Milliseconds between background retries. They notice changed credential files; the breakers limit requests. */
 const retryRange = { initial: 1000, max: 10_000 };
+/** Milliseconds between reports of the same problem. */
+const reportRange = { initial: 300_000, max: 300_000, jitter: 0 };
 /**
  * Milliseconds. A token that was valid so recently lacks a permission if it is denied. Short, because a token that
  * was revoked meanwhile is noticed only after this time.
@@ -43,14 +45,14 @@ export class TokenManager {
   readonly #method: AuthMethod;
   readonly #options: TokenManagerOptions;
   readonly #logIn: ReturnType<typeof createLogin>;
-  readonly #retryBackoff: ExponentialBackoff;
+  readonly #retries: Backoff;
+  readonly #reports = new Backoff(reportRange);
   readonly #tokenCheck: TokenCheck;
-  readonly #report: LoginReport;
   #held: HeldToken | undefined;
   /** Fingerprint of the credentials of the last login; absent before the first one. */
   #loggedInWith: string | undefined;
-  #loggingIn: Promise<HeldToken> | undefined;
-  #checking: Promise<HeldToken> | undefined;
+  readonly #logins = new SingleFlight<HeldToken>();
+  readonly #checks = new SingleFlight<HeldToken>();
   readonly #inFlight = new Set<Promise<unknown>>();
   #cancelTimer = (): void => {};
   #running = false;
@@ -60,9 +62,8 @@ export class TokenManager {
     this.#method = method;
     this.#options = options;
     this.#logIn = createLogin(options);
-    this.#retryBackoff = new ExponentialBackoff(options, retryRange);
+    this.#retries = new Backoff(retryRange, options.random);
     this.#tokenCheck = new TokenCheck(client, options.monotonic);
-    this.#report = new LoginReport(options.events, options.monotonic);
   }
 
   /** Logs in and keeps the token valid in the background. */
@@ -118,7 +119,7 @@ export class TokenManager {
   }
 
   async #revokeToken(): Promise<void> {
-    await Promise.allSettled([...this.#inFlight, this.#loggingIn]);
+    await Promise.allSettled([...this.#inFlight, this.#logins.running]);
     const held = this.#alive();
     if (held !== undefined && this.#method.givesNewTokens)
       await revokeSelf(this.#client, held.token).catch(() => undefined);
@@ -134,10 +135,7 @@ export class TokenManager {
     if (held !== undefined && held.token !== denied.token) return held;
     if (!mayBeUsedUp(denied) && this.#options.monotonic() - denied.verifiedAt < recentlyVerified)
       return denied;
-    this.#checking ??= this.#checkToken(denied).finally(() => {
-      this.#checking = undefined;
-    });
-    return this.#checking;
+    return this.#checks.run(() => this.#checkToken(denied));
   }
 
   /** A new token, or the denied one if that is valid. */
@@ -164,19 +162,27 @@ export class TokenManager {
     if (revoked === undefined || this.#held?.token !== revoked.token) return;
     this.#held = undefined;
     this.#options.events.tokenExpiryChanged(this.#options.clock() / 1000, revoked.wholeSeconds);
-    this.#scheduleRenewal(this.#retryBackoff.remaining);
+    this.#scheduleRenewal(this.#retries.remaining(this.#options.monotonic()));
   }
 
   #login(): Promise<HeldToken> {
-    this.#loggingIn ??= this.#requestToken()
-      .catch((error: unknown) => {
-        this.#report.failed(error, this.#alive() !== undefined);
+    return this.#logins.run(() =>
+      this.#requestToken().catch((error: unknown) => {
+        this.#reportFailure(error);
         throw error;
-      })
-      .finally(() => {
-        this.#loggingIn = undefined;
-      });
-    return this.#loggingIn;
+      }),
+    );
+  }
+
+  #reportFailure(error: unknown): void {
+    if (isVaultError(error, 'backing-off')) return;
+    const { events, monotonic } = this.#options;
+    const problem = `Vault login failed: ${error instanceof Error ? error.message : 'unknown'}`;
+    // With a valid token, keys can still be read.
+    const report = this.#alive() === undefined ? 'loginFailed' : 'keyProblem';
+    if (!this.#reports.isDue(monotonic(), report + problem)) return;
+    this.#reports.recordFailure(monotonic(), {}, report + problem);
+    events[report](problem);
   }
 
   async #requestToken(): Promise<HeldToken> {
@@ -189,7 +195,7 @@ export class TokenManager {
     });
     if (givesNewTokens) await this.#tokenCheck.learn(lease);
     this.#loggedInWith = credentials.fingerprint;
-    this.#report.succeeded();
+    this.#reports.reset();
     this.#options.events.keySourceUp(true);
     return this.#hold(lease, lease.seconds);
   }
@@ -198,7 +204,7 @@ export class TokenManager {
     const previous = this.#method.givesNewTokens ? undefined : this.#held;
     const held = holdLease(lease, firstSeconds, this.#options.monotonic(), previous);
     this.#held = held;
-    this.#retryBackoff.reset();
+    this.#retries.reset();
     if (lease.seconds === 0) this.#options.events.tokenExpiryChanged(undefined);
     else this.#options.events.tokenExpiryChanged(this.#wallTime(held.until) / 1000, held.wholeSeconds);
     if (lease.seconds > 0) {
@@ -231,8 +237,9 @@ export class TokenManager {
       const held = this.#alive();
       await (held?.renewable ? this.#renew(held) : this.#login());
     } catch {
-      this.#retryBackoff.recordFailure();
-      this.#scheduleRenewal(this.#retryBackoff.remaining);
+      const now = this.#options.monotonic();
+      this.#retries.recordFailure(now);
+      this.#scheduleRenewal(this.#retries.remaining(now));
     }
   }
 

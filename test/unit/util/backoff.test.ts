@@ -1,84 +1,131 @@
 import { describe, expect, it } from '@jest/globals';
 import { CircuitBreaker } from '../../../src/keys/vault/circuit-breaker.ts';
-import { PermissionBreakers } from '../../../src/keys/vault/denied-logins.ts';
 import { VaultError } from '../../../src/keys/vault/errors.ts';
-import { ExponentialBackoff } from '../../../src/util/backoff.ts';
+import { Backoff } from '../../../src/util/backoff.ts';
 import { setTimer } from '../../../src/util/timer.ts';
 
-const at = (random: number) => ({ monotonic: () => 0, random: () => random });
 const range = { initial: 1000, max: 10_000 };
 
 describe('backing off', () => {
   it('doubles each wait up to the maximum', () => {
-    const backOff = new ExponentialBackoff(at(0), range);
+    const backOff = new Backoff(range);
+    let now = 0;
     const waits = Array.from({ length: 6 }, () => {
-      backOff.recordFailure();
-      return backOff.remaining;
+      backOff.recordFailure(now);
+      const wait = backOff.remaining(now);
+      now += wait;
+      return wait;
     });
     expect(waits).toEqual([1000, 2000, 4000, 8000, 10_000, 10_000]);
   });
 
   it('has jitter of up to half, so that instances do not retry together', () => {
-    const backOff = new ExponentialBackoff(at(0.999), range);
-    backOff.recordFailure();
-    expect(backOff.remaining).toBeCloseTo(500.5);
+    const backOff = new Backoff(range, () => 0.999);
+    backOff.recordFailure(0);
+    expect(backOff.remaining(0)).toBeCloseTo(500.5);
   });
 
   it('is never shorter than Retry-After, plus jitter', () => {
     for (const random of [0, 0.5, 0.999]) {
-      const backOff = new ExponentialBackoff(at(random), range);
-      backOff.recordFailure(60);
-      expect(backOff.remaining).toBeGreaterThanOrEqual(60_000);
-      expect(backOff.remaining).toBeLessThan(60_500);
+      const backOff = new Backoff(range, () => random);
+      backOff.recordFailure(0, { atLeast: 60 });
+      expect(backOff.remaining(0)).toBeGreaterThanOrEqual(60_000);
+      expect(backOff.remaining(0)).toBeLessThan(60_500);
     }
   });
 
-  it('subtracts the time until the failure, but not from Retry-After', () => {
-    const backOff = new ExponentialBackoff(at(0), range);
-    backOff.recordFailure(0, 400);
-    expect(backOff.remaining).toBe(600);
-    backOff.recordFailure(0, 5000);
-    expect(backOff.remaining).toBe(0);
-    backOff.recordFailure(60, 5000);
-    expect(backOff.remaining).toBe(60_000);
+  it('is measured from when the attempt began, but Retry-After from the response', () => {
+    const backOff = new Backoff(range);
+    backOff.recordFailure(400, { beganAt: 0 });
+    expect(backOff.remaining(400)).toBe(600);
+    backOff.recordFailure(6000, { beganAt: 1000 });
+    expect(backOff.isDue(6000)).toBe(true);
+    backOff.recordFailure(11_000, { beganAt: 6000, atLeast: 60 });
+    expect(backOff.remaining(11_000)).toBe(60_000);
+  });
+
+  it('is not cut short by an earlier attempt that fails late', () => {
+    const backOff = new Backoff({ initial: 10_000, max: 10_000 });
+    backOff.recordFailure(5000, { beganAt: 4000 });
+    backOff.recordFailure(6000, { beganAt: 0 });
+    expect(backOff.remaining(6000)).toBe(8000);
   });
 
   it('starts with the initial wait again after a success', () => {
-    const backOff = new ExponentialBackoff(at(0), range);
-    backOff.recordFailure();
-    backOff.recordFailure();
+    const backOff = new Backoff(range);
+    backOff.recordFailure(0);
+    backOff.recordFailure(0);
     backOff.reset();
-    expect([backOff.remaining, backOff.failures]).toEqual([0, 0]);
-    backOff.recordFailure();
-    expect(backOff.remaining).toBe(1000);
+    expect([backOff.remaining(0), backOff.failures()]).toEqual([0, 0]);
+    backOff.recordFailure(0);
+    expect(backOff.remaining(0)).toBe(1000);
   });
 
-  it('says what went wrong last and when to come back', () => {
-    const gate = new CircuitBreaker(at(0), range);
-    gate.assertClosed();
-    gate.trip(new VaultError('sealed', { status: 503 }));
-    expect(() => gate.assertClosed()).toThrow(
-      'backing off after a Vault failure (last: Vault is sealed (HTTP 503))',
-    );
-    expect(() => gate.assertClosed()).toThrow(
-      expect.objectContaining({ kind: 'backing-off', retryAfter: 1 }),
-    );
-    gate.reset();
-    gate.assertClosed();
+  it('holds for each key alone, and remembers only so many', () => {
+    const backOff = new Backoff(range, () => 0, 3);
+    for (const key of ['a', 'b', 'a', 'c', 'd']) backOff.recordFailure(0, {}, key);
+    expect(['a', 'b', 'c', 'd', 'e'].map((key) => backOff.failures(key))).toEqual([2, 0, 1, 1, 0]);
+    backOff.reset('c');
+    expect(['a', 'c', 'd'].map((key) => backOff.isDue(0, key))).toEqual([false, true, false]);
+    backOff.reset();
+    expect(['a', 'd'].map((key) => backOff.isDue(0, key))).toEqual([true, true]);
   });
 
-  it('holds for the denied login alone, and remembers no more than a thousand', () => {
-    const denied = new PermissionBreakers(at(0));
-    const login = (name: string) => ({ environment: 'sandbox', login: name });
-    const error = new VaultError('denied', { status: 403 });
-    denied.trip(login('first'), error);
-    expect(() => denied.assertClosed(login('first'))).toThrow(VaultError);
-    expect(() => denied.assertClosed({ ...login('first'), environment: 'production' })).not.toThrow();
-    for (let index = 0; index < 1000; index += 1) denied.trip(login(`l${index}`), error);
-    expect(() => denied.assertClosed(login('first'))).not.toThrow();
-    expect(() => denied.assertClosed(login('l0'))).toThrow(VaultError);
-    denied.reset(login('l0'));
-    expect(() => denied.assertClosed(login('l0'))).not.toThrow();
+  describe('while Vault is unavailable', () => {
+    const sealed = new VaultError('sealed', { status: 503 });
+    const fails = () => Promise.reject(sealed);
+    const opened = async () => {
+      const time = { now: 0 };
+      const breaker = new CircuitBreaker(
+        { monotonic: () => time.now, random: () => 0 },
+        { ...range, max: 1000 },
+      );
+      await expect(breaker.run(fails)).rejects.toBe(sealed);
+      return { breaker, time };
+    };
+    const works = () => Promise.resolve('response');
+
+    it('says what went wrong last and when to come back', async () => {
+      const { breaker } = await opened();
+      await expect(breaker.run(works)).rejects.toMatchObject({
+        kind: 'backing-off',
+        message: 'backing off after a Vault failure (last: Vault is sealed (HTTP 503))',
+        retryAfter: 1,
+      });
+    });
+
+    it('lets one probe through at a time, and everything after a response', async () => {
+      const { breaker, time } = await opened();
+      time.now = 1000;
+      const { promise, resolve } = Promise.withResolvers<string>();
+      const probe = breaker.run(() => promise);
+      time.now = 9000;
+      await expect(breaker.run(works)).rejects.toMatchObject({ kind: 'backing-off' });
+      resolve('back');
+      expect(await probe).toBe('back');
+      expect(await Promise.all([breaker.run(works), breaker.run(works)])).toEqual(['response', 'response']);
+    });
+
+    it('counts any response as one, whatever it says', async () => {
+      const { breaker, time } = await opened();
+      time.now = 1000;
+      const denied = new VaultError('denied', { status: 403 });
+      await expect(breaker.run(() => Promise.reject(denied))).rejects.toBe(denied);
+      expect(await breaker.run(works)).toBe('response');
+    });
+
+    it('ignores a request that hung if Vault has responded since', async () => {
+      const { breaker, time } = await opened();
+      time.now = 1000;
+      await breaker.run(works);
+      const { promise, reject } = Promise.withResolvers<string>();
+      const hung = breaker.run(() => promise);
+      time.now = 1500;
+      await breaker.run(works);
+      reject(sealed);
+      await expect(hung).rejects.toBe(sealed);
+      expect(await breaker.run(works)).toBe('response');
+    });
   });
 
   it('uses timers that a lease of more than 24 days does not fire at once', async () => {
