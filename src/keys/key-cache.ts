@@ -17,6 +17,9 @@ export interface KeyCacheOptions extends BackoffOptions {
   readonly setTimer?: SetTimer;
 }
 
+/** Milliseconds that a request with cached keys waits for a failing source. */
+const failingWait = 1_000;
+
 type CacheLookup =
   | { readonly result: Extract<CacheResult, 'fresh' | 'stale' | 'fetched'>; readonly ring: KeyRing }
   | { readonly result: Extract<CacheResult, 'missing' | 'failed'>; readonly error: ProxyError };
@@ -30,6 +33,7 @@ export class KeyCache {
   readonly #options: KeyCacheOptions;
   readonly #store: CacheStore;
   readonly #fetches: FetchQueue<KeyRing | undefined>;
+  readonly #looks: FetchQueue<KeyRing | undefined>;
   readonly #recovery: Recovery;
   readonly #background: BackgroundRefresh;
   #succeededAt = Number.NEGATIVE_INFINITY;
@@ -40,6 +44,7 @@ export class KeyCache {
     this.#options = options;
     this.#store = new CacheStore(settings, options);
     this.#fetches = new FetchQueue((login) => this.#read(login), options.monotonic);
+    this.#looks = new FetchQueue((login) => this.#look(login), options.monotonic);
     this.#recovery = new Recovery({
       setTimer,
       ...options,
@@ -57,30 +62,35 @@ export class KeyCache {
   /**
    * The keys of a login, from the cache if possible.
    *
+   * @param deadline until when to wait for the source; monotonic, milliseconds
    * @throws ProxyError `key-missing`; `key-source-unavailable` if nothing usable is cached
    */
-  async get(login: LoginRef): Promise<KeyRing> {
-    const lookup = this.#fromCache(login) ?? (await this.#fromSource(login));
+  async get(login: LoginRef, deadline?: number): Promise<KeyRing> {
+    const lookup = this.#fromCache(login) ?? (await this.#fromSource(login, deadline));
     this.#options.events.keyLookup(login.environment, lookup.result);
     if ('error' in lookup) throw lookup.error;
     return lookup.ring;
   }
 
   /**
-   * Reads the source past the cache, because the gateway has just rejected a key. Falls back to the cached ring
-   * if the source fails.
+   * Reads all keys of a login past the cache. Falls back to the cached ring if the source fails, or does not respond
+   * by the deadline: then the read goes on, and what it finds is cached.
    *
+   * @param deadline until when to wait for the source; monotonic, milliseconds. While the source fails, the wait for
+   *   a login with cached keys ends after a second
    * @returns `undefined` if the login has no keys anymore
    * @throws ProxyError `key-source-unavailable` if nothing usable is cached
    */
-  async refresh(login: LoginRef): Promise<KeyRing | undefined> {
-    try {
-      return await this.#fetches.fetchFresh(login, 'foreground');
-    } catch (error) {
-      const known = this.#store.lookup(login);
-      if (known === undefined) throw errorFor(error, login);
-      return known === 'missing' ? undefined : known.ring;
-    }
+  refresh(login: LoginRef, deadline?: number): Promise<KeyRing | undefined> {
+    return this.#orCached(login, this.#fetches.fetchFresh(login, 'foreground'), deadline);
+  }
+
+  /**
+   * As {@link refresh}, for a login whose keys the gateway rejects: reads the current version, and the other ones only
+   * if it changed.
+   */
+  look(login: LoginRef, deadline?: number): Promise<KeyRing | undefined> {
+    return this.#orCached(login, this.#looks.fetchFresh(login, 'foreground'), deadline);
   }
 
   /** The cached keys of a login. Neither reads the source nor counts as use. */
@@ -133,9 +143,41 @@ export class KeyCache {
     return { result: 'stale', ring: known.ring };
   }
 
-  async #fromSource(login: LoginRef): Promise<CacheLookup> {
+  async #orCached(
+    login: LoginRef,
+    read: Promise<KeyRing | undefined>,
+    deadline?: number,
+  ): Promise<KeyRing | undefined> {
+    const { monotonic } = this.#options;
+    const isPatient = !this.#recovery.failing || this.#store.peek(login) === undefined;
+    const patience = isPatient ? Number.POSITIVE_INFINITY : monotonic() + failingWait;
     try {
-      const ring = await this.#fetches.fetch(login, 'foreground');
+      return await this.#by(Math.min(deadline ?? patience, patience), login, read);
+    } catch (error) {
+      const known = this.#store.lookup(login);
+      if (known === undefined) throw errorFor(error, login);
+      return known === 'missing' ? undefined : known.ring;
+    }
+  }
+
+  /** The result, if it comes by the deadline. The read goes on, since its result is cached. */
+  async #by<T>(deadline: number, login: LoginRef, read: Promise<T>): Promise<T> {
+    if (deadline === Number.POSITIVE_INFINITY) return read;
+    const { monotonic, setTimer: startTimer = setTimer } = this.#options;
+    const late = Promise.withResolvers<never>();
+    const cancel = startTimer(
+      () => {
+        const cause = new Error('the key source did not respond in the time of the request');
+        late.reject(new SourceUnavailable(login, cause, 'unknown'));
+      },
+      Math.max(0, deadline - monotonic()),
+    );
+    return await Promise.race([read, late.promise]).finally(cancel);
+  }
+
+  async #fromSource(login: LoginRef, deadline = Number.POSITIVE_INFINITY): Promise<CacheLookup> {
+    try {
+      const ring = await this.#by(deadline, login, this.#fetches.fetch(login, 'foreground'));
       if (ring === undefined) return { result: 'missing', error: keyMissing(login) };
       return { result: 'fetched', ring };
     } catch (error) {
@@ -152,16 +194,27 @@ export class KeyCache {
   /** Reads the source and caches the result. Called by {@link FetchQueue}, once at a time per login. */
   async #read(login: LoginRef): Promise<KeyRing | undefined> {
     const startedAt = this.#options.monotonic();
-    const ring = await this.#readSource(login, startedAt);
+    const ring = await this.#reading(login, () => this.#source.read(login));
     return this.#store.store(login, ring, startedAt);
   }
 
-  async #readSource(login: LoginRef, startedAt: number): Promise<KeyRing | undefined> {
+  /** Called by {@link FetchQueue}, once at a time per login. */
+  async #look(login: LoginRef): Promise<KeyRing | undefined> {
+    const known = this.#store.peek(login);
+    if (known !== undefined) {
+      const current = await this.#reading(login, () => this.#source.readCurrent(login));
+      if (current !== undefined && current === known[0]?.version) return known;
+    }
+    return await this.#fetches.fetchFresh(login, 'foreground');
+  }
+
+  async #reading<T>(login: LoginRef, read: () => Promise<T>): Promise<T> {
     const { monotonic, events, sourceName } = this.#options;
+    const startedAt = monotonic();
     try {
-      const ring = await this.#source.read(login);
+      const result = await read();
       this.#recordSuccess(startedAt);
-      return ring;
+      return result;
     } catch (error) {
       this.#store.recordFailure(login);
       this.#recordFailure(login, error, startedAt);

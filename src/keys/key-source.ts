@@ -40,6 +40,10 @@ export type KeyRing = readonly (UsableKey | UnusableKey)[];
  */
 export interface KeySource {
   read(login: LoginRef): Promise<KeyRing | undefined>;
+  /**
+   * Reads only the current version and returns its number; `undefined` if there is none to use. Fails as `read` does.
+   */
+  readCurrent(login: LoginRef): Promise<number | undefined>;
   /** Starts background work, such as authenticating to Vault. Never throws. */
   start(): void;
   /** Whether the source has been reached at least once since {@link start}. */

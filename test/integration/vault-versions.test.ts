@@ -73,6 +73,16 @@ describe('versions of a secret in Vault', () => {
     expect(setup.vault.count(/GET secret/)).toBe(1);
   });
 
+  it('are not read to learn the number of the current one, which is none once it is deleted', async () => {
+    await put({ control_key: 'first' });
+    await put({ control_key: 'second' });
+    setup.vault.seen.length = 0;
+    expect(await setup.source().readCurrent(acme)).toBe(2);
+    expect(setup.vault.count(/GET secret/)).toBe(1);
+    await setup.admin.deleteVersions(path, [2]);
+    expect(await setup.source().readCurrent(acme)).toBeUndefined();
+  });
+
   it('can have an unusable key beside a usable one', async () => {
     await put({ control_key: 'first', private_key: 42 });
     expect(await read()).toEqual([

@@ -103,6 +103,7 @@ export class Instance {
     const monotonic = (): number => time.now;
     const source: KeySource = {
       read: (login) => vault.read(login),
+      readCurrent: async (login) => (await vault.read(login))?.[0]?.version,
       start: () => {},
       ready: () => true,
       stop: () => {},

@@ -24,6 +24,7 @@ const source: KeySource = {
     const fields = { control_key: `control-key-of-${login}`, private_key: pems[reads % pems.length] };
     return parseKeys(fields, { version: 1, createdAt: new Date() });
   },
+  readCurrent: async () => 1,
   start() {},
   ready: () => true,
   stop() {},

@@ -54,6 +54,11 @@ export class DirectorySource implements KeySource {
     return ring;
   }
 
+  /** Reads all files: they hold nothing but the current version. */
+  async readCurrent(login: LoginRef): Promise<number | undefined> {
+    return (await this.read(login))?.[0]?.version;
+  }
+
   start(): void {
     // No background work: files are read on request.
   }

@@ -37,19 +37,18 @@ export function createVaultSource(
   const denied = new Backoff(deniedRange, options.random);
   let denial: VaultError | undefined;
 
-  async function read(login: LoginRef): Promise<KeyRing | undefined> {
+  async function reading<T>(login: LoginRef, work: (read: ReadVersion) => Promise<T>): Promise<T> {
     const name = loginRefString(login);
     let step: Step = 'before';
     try {
       assertDue(denied, options.monotonic(), denial, name);
       step = 'login';
-      const ring = await vault.withToken((kv, token) => {
+      const result = await vault.withToken((kv, token) => {
         step = 'reading';
-        const readVersion: ReadVersion = (version) => kv.read(token, login, version);
-        return readRing(readVersion, options.clock() - rotationGracePeriod);
+        return work((version) => kv.read(token, login, version));
       });
       denied.reset(name);
-      return ring;
+      return result;
     } catch (error) {
       if (isVaultError(error, 'denied')) {
         denial = error;
@@ -60,7 +59,12 @@ export function createVaultSource(
   }
 
   return {
-    read,
+    read: (login) =>
+      reading(login, (readVersion) => readRing(readVersion, options.clock() - rotationGracePeriod)),
+    async readCurrent(login) {
+      const current = await reading(login, (readVersion) => readVersion());
+      return current?.fields && current.version;
+    },
     start: () => vault.tokens.start(),
     ready: () => vault.tokens.loggedInOnce,
     useTls: (material) => vault.useTls(material),

@@ -31,6 +31,7 @@ class World {
     this.source.paused = true;
     const source = {
       read: (login: LoginRef) => this.#read(login),
+      readCurrent: async (login: LoginRef) => (await this.#read(login))?.[0]?.version,
       start: () => undefined,
       ready: () => true,
       stop: () => undefined,

@@ -54,6 +54,16 @@ export class ScriptedSource implements KeySource {
     return ring;
   }
 
+  /** Named with a `?` among the started reads. */
+  async readCurrent(login: LoginRef): Promise<number | undefined> {
+    this.started.push(`${login.login}?`);
+    const ring = this.rings.get(loginRefString(login));
+    const { down } = this;
+    await this.#whenReleased();
+    if (down) throw new Error('MARK: the source is down');
+    return ring?.[0]?.version;
+  }
+
   set(login: LoginRef, ring: KeyRing | undefined): void {
     if (ring === undefined) this.rings.delete(loginRefString(login));
     else this.rings.set(loginRefString(login), ring);

@@ -37,7 +37,13 @@ beforeEach(() => {
     names: { environments: config.environments, callers: ['billing'] },
     digest: 'abc',
   });
-  const source = { read: async () => ring, start: () => {}, ready: () => true, stop: () => {} };
+  const source = {
+    read: async () => ring,
+    readCurrent: async () => ring[0]?.version,
+    start: () => {},
+    ready: () => true,
+    stop: () => {},
+  };
   const options = { monotonic, random: () => 0, events: silentObserver, sourceName: 'directory' };
   cache = new KeyCache(source, config.keys.cache, options);
   const keySelector = new KeySelector({

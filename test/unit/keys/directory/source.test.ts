@@ -57,6 +57,13 @@ describe('a directory with keys', () => {
     expect(ring).toEqual([expect.objectContaining(about), expect.objectContaining(about)]);
   });
 
+  it('has a current version, until the keys are removed', async () => {
+    await put('control_key', 'abc', 1_700_000_000);
+    expect(await source.readCurrent(acme)).toBe(1_700_000_000);
+    await rm(join(directory, 'sandbox', 'acme'), { recursive: true });
+    expect(await source.readCurrent(acme)).toBeUndefined();
+  });
+
   it('needs only one of the two', async () => {
     await put('private_key.pem', pkcs8);
     expect(shown(await source.read(acme))).toEqual([fingerprint]);
