@@ -74,7 +74,7 @@ export class KeyCache {
 
   /**
    * Reads all keys of a login past the cache. Falls back to the cached ring if the source fails, or does not respond
-   * by the deadline: then the read goes on, and what it finds is cached.
+   * by the deadline: then the read continues, and what it finds is cached.
    *
    * @param deadline until when to wait for the source; monotonic, milliseconds. While the source fails, the wait for
    *   a login with cached keys ends after a second
@@ -160,7 +160,7 @@ export class KeyCache {
     }
   }
 
-  /** The result, if it comes by the deadline. The read goes on, since its result is cached. */
+  /** The result, if it comes by the deadline. The read continues, since its result is cached. */
   async #by<T>(deadline: number, login: LoginRef, read: Promise<T>): Promise<T> {
     if (deadline === Number.POSITIVE_INFINITY) return read;
     const { monotonic, setTimer: startTimer = setTimer } = this.#options;
