@@ -127,7 +127,8 @@ const rotation: Section = {
     },
     {
       title: 'Unusable key versions',
-      description: 'Key versions that cannot be parsed or are too weak. The log says why.',
+      description:
+        'Key versions that cannot be parsed, are too weak, or are missing in the newest version. The log says why.',
       kind: 'timeseries',
       unit: 'short',
       redFrom: 1,
@@ -159,6 +160,21 @@ const source: Section = {
       queries: [
         {
           expr: aggregate('min', 'instance', `countersign_key_source_up{${inRelease}}`),
+          legend: '{{instance}}',
+        },
+      ],
+    },
+    {
+      title: 'Logins not found',
+      description:
+        'Logins whose cached keys are used although the key source does not know the login: it was moved, re-created or restored.',
+      kind: 'timeseries',
+      unit: 'short',
+      redFrom: 1,
+      runbook: 'CountersignLoginsNotFound',
+      queries: [
+        {
+          expr: aggregate('max', 'instance', `countersign_key_logins_not_found{${inRelease}}`),
           legend: '{{instance}}',
         },
       ],

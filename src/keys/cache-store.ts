@@ -1,9 +1,19 @@
 import { LRUCache } from 'lru-cache';
 import type { CacheConfig } from '../config/schema.ts';
 import { Backoff, type BackoffOptions } from '../util/backoff.ts';
-import { sameContent } from './key.ts';
-import type { KeyRing, KeySourceObserver, LoginRef, LostKey, RingRemoval } from './key-source.ts';
+import { sameContent, sameKey } from './key.ts';
+import type {
+  KeyReading,
+  KeyRing,
+  KeySourceObserver,
+  LoginRef,
+  LostKey,
+  NoKeys,
+  RingRemoval,
+  UsableKey,
+} from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
+import { acceptedIn, withAccepted } from './ring.ts';
 
 /** Up to a tenth of the TTL is subtracted, so that keys that were read together are not refreshed together. */
 const ttlJitter = 0.1;
@@ -17,7 +27,7 @@ const backgroundGrace = 10_000;
 const refreshBackoff = { initial: 1000, max: 60_000 };
 
 export interface CacheStoreOptions extends BackoffOptions {
-  readonly events: Pick<KeySourceObserver, 'keyRingUpdated'>;
+  readonly events: Pick<KeySourceObserver, 'keyRingUpdated' | 'loginsNotFound'>;
 }
 
 export interface CacheHit {
@@ -46,6 +56,8 @@ export interface CacheTimes {
 interface CacheEntry {
   readonly login: LoginRef;
   ring: KeyRing;
+  /** Of its {@link KeyReading}. */
+  current: string;
   readAt: number;
   freshUntil: number;
   usedAt: number;
@@ -60,6 +72,8 @@ export class CacheStore {
   readonly #missing: LRUCache<string, number>;
   /** By name: rings whose last refresh failed. */
   readonly #failed: Backoff;
+  /** Names of rings whose login the source does not know, though it did not delete their keys. */
+  readonly #notFound = new Set<string>();
   #retired = false;
 
   constructor(settings: CacheConfig, options: CacheStoreOptions) {
@@ -71,8 +85,9 @@ export class CacheStore {
     this.#failed = new Backoff(refreshBackoff, options.random, settings.maxEntries);
     this.#rings = new LRUCache({
       ...bound,
-      dispose: ({ login }, _name, reason) => {
+      dispose: ({ login }, name, reason) => {
         if (reason === 'evict') this.#notify(login, undefined, 'evicted');
+        this.#recordFound(name);
       },
     });
   }
@@ -95,23 +110,43 @@ export class CacheStore {
   }
 
   /**
-   * Stores the result of a read.
+   * Stores the result of a read. A login that the source does not know keeps its cached keys until they are too old.
    *
    * @param readAt when the read began: its result may have been outdated at any time since
    * @returns the cached ring: the previous object if nothing changed
    */
-  store(login: LoginRef, ring: KeyRing | undefined, readAt: number): KeyRing | undefined {
-    if (ring !== undefined) return this.#storeRing(login, ring, readAt);
+  store(login: LoginRef, reading: KeyReading | NoKeys, readAt: number): KeyRing | undefined {
+    if (typeof reading !== 'string') return this.#storeRing(login, reading, readAt);
     const name = loginRefString(login);
-    this.#remove(name, 'deleted');
+    const entry = this.#rings.peek(name);
+    if (entry !== undefined && reading === 'not-found' && !this.#isTooOld(entry, readAt)) {
+      this.recordFailure(login);
+      this.#recordNotFound(name, login);
+      return entry.ring;
+    }
+    this.#remove(name, reading === 'deleted' ? 'deleted' : 'expired');
     this.#missing.set(name, readAt + this.#settings.negativeTtl);
     return undefined;
+  }
+
+  /** Marks the key as the one that the gateway accepted last of its kind. */
+  keep(login: LoginRef, key: UsableKey): void {
+    const entry = this.#rings.peek(loginRefString(login));
+    if (entry === undefined) return;
+    const accepted = acceptedIn(entry.ring);
+    if (accepted.some((one) => sameKey(one, key))) return;
+    entry.ring = withAccepted(entry.ring, [key, ...accepted.filter(({ kind }) => kind !== key.kind)]);
   }
 
   /** A read failed: the cached ring stays, and its next refresh has to wait. */
   recordFailure(login: LoginRef): void {
     const name = loginRefString(login);
     if (this.#rings.has(name)) this.#failed.recordFailure(this.#options.monotonic(), {}, name);
+  }
+
+  /** What identifies the current version of the login, as last read. Does not count as use. */
+  currentOf(login: LoginRef): string | undefined {
+    return this.#rings.peek(loginRefString(login))?.current;
   }
 
   /** The stored ring of this login. Does not count as use. */
@@ -139,8 +174,9 @@ export class CacheStore {
 
   /** Copies the rings of another store. The settings of this one decide how long each may be used. */
   adopt(other: CacheStore): void {
-    for (const { login, ring, readAt, usedAt } of [...other.#rings.values()].toReversed()) {
-      this.#rings.set(loginRefString(login), this.#entry(login, ring, readAt, usedAt));
+    for (const name of other.#notFound) this.#notFound.add(name);
+    for (const entry of [...other.#rings.values()].toReversed()) {
+      this.#rings.set(loginRefString(entry.login), { ...entry, freshUntil: this.#freshUntil(entry.readAt) });
     }
   }
 
@@ -178,28 +214,50 @@ export class CacheStore {
   /** Reports all rings as replaced and stops reporting changes. In-flight requests may still use them. */
   retire(): void {
     for (const { login } of this.#rings.values()) this.#notify(login, undefined, 'replaced');
+    this.#notFound.clear();
+    this.#notifyNotFound();
     this.#retired = true;
   }
 
-  #storeRing(login: LoginRef, read: KeyRing, readAt: number): KeyRing {
+  #storeRing(login: LoginRef, { ring: found, gone, current }: KeyReading, readAt: number): KeyRing {
     const name = loginRefString(login);
     const before = this.#rings.peek(name);
+    const stillUsed = gone
+      .map((key) => ({ ...key, goneSince: key.goneSince ?? before?.readAt ?? readAt }))
+      .filter(({ goneSince }) => readAt - goneSince < this.#settings.staleIfError);
+    const read = withAccepted([...found, ...stillUsed], acceptedIn(before?.ring ?? []));
     const changed = before === undefined || !sameRing(before.ring, read);
     const ring = changed ? read : before.ring;
     const lost = lostKeys(before?.ring, ring);
-    const entry = this.#entry(login, ring, readAt, before?.usedAt ?? readAt);
+    const usedAt = before?.usedAt ?? readAt;
+    const freshUntil = this.#freshUntil(readAt);
+    const entry = { login, ring, current, readAt, freshUntil, usedAt };
     // A background refresh must not count as use: it would keep the ring longer than one that a request used.
     if (before === undefined) this.#rings.set(name, entry);
     else Object.assign(before, entry);
     this.#missing.delete(name);
     this.#failed.reset(name);
+    this.#recordFound(name);
     if (changed) this.#notify(login, ring, undefined, lost);
     return ring;
   }
 
-  #entry(login: LoginRef, ring: KeyRing, readAt: number, usedAt: number): CacheEntry {
-    const freshUntil = readAt + this.#settings.ttl * (1 - ttlJitter * this.#options.random());
-    return { login, ring, readAt, freshUntil, usedAt };
+  #recordNotFound(name: string, login: LoginRef): void {
+    if (this.#notFound.has(name)) return;
+    this.#notFound.add(name);
+    this.#notifyNotFound(login);
+  }
+
+  #recordFound(name: string): void {
+    if (this.#notFound.delete(name)) this.#notifyNotFound();
+  }
+
+  #notifyNotFound(login?: LoginRef): void {
+    if (!this.#retired) this.#options.events.loginsNotFound(this.#notFound.size, login);
+  }
+
+  #freshUntil(readAt: number): number {
+    return readAt + this.#settings.ttl * (1 - ttlJitter * this.#options.random());
   }
 
   #remove(name: string, removal: RingRemoval): void {
@@ -260,6 +318,7 @@ function sameEntry(a: KeyRing[number], b: KeyRing[number] | undefined): boolean 
     b !== undefined &&
     a.version === b.version &&
     a.supersededAt?.getTime() === b.supersededAt?.getTime() &&
+    a.goneSince === b.goneSince &&
     sameContent(a, b)
   );
 }

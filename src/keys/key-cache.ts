@@ -6,7 +6,14 @@ import { BackgroundRefresh } from './background-refresh.ts';
 import { type CachedRing, CacheStore } from './cache-store.ts';
 import { causeOf, keyMissing, nameOf, SourceUnavailable, sourceStateOf } from './errors.ts';
 import { FetchQueue } from './fetch-queue.ts';
-import type { CacheResult, KeyRing, KeySource, KeySourceObserver, LoginRef } from './key-source.ts';
+import type {
+  CacheResult,
+  KeyRing,
+  KeySource,
+  KeySourceObserver,
+  LoginRef,
+  UsableKey,
+} from './key-source.ts';
 import { Recovery } from './recovery.ts';
 
 export interface KeyCacheOptions extends BackoffOptions {
@@ -91,6 +98,11 @@ export class KeyCache {
    */
   look(login: LoginRef, deadline?: number): Promise<KeyRing | undefined> {
     return this.#orCached(login, this.#looks.fetchFresh(login, 'foreground'), deadline);
+  }
+
+  /** The gateway accepted a request signed with this key: it stays as long as the source has it. */
+  keep(login: LoginRef, key: UsableKey): void {
+    this.#store.keep(login, key);
   }
 
   /** The cached keys of a login. Neither reads the source nor counts as use. */
@@ -194,16 +206,18 @@ export class KeyCache {
   /** Reads the source and caches the result. Called by {@link FetchQueue}, once at a time per login. */
   async #read(login: LoginRef): Promise<KeyRing | undefined> {
     const startedAt = this.#options.monotonic();
-    const ring = await this.#reading(login, () => this.#source.read(login));
-    return this.#store.store(login, ring, startedAt);
+    const reading = await this.#reading(login, () => this.#source.read(login, this.#store.peek(login)));
+    return this.#store.store(login, reading, startedAt);
   }
 
   /** Called by {@link FetchQueue}, once at a time per login. */
   async #look(login: LoginRef): Promise<KeyRing | undefined> {
-    const known = this.#store.peek(login);
+    const known = this.#store.currentOf(login);
     if (known !== undefined) {
+      const startedAt = this.#options.monotonic();
       const current = await this.#reading(login, () => this.#source.readCurrent(login));
-      if (current !== undefined && current === known[0]?.version) return known;
+      if (current === known) return this.#store.peek(login);
+      if (current === 'not-found') return this.#store.store(login, current, startedAt);
     }
     return await this.#fetches.fetchFresh(login, 'foreground');
   }

@@ -12,8 +12,15 @@ interface RingEntry {
   /** Version number of the secret (Vault KV v2), or the file's modification time in whole seconds. */
   readonly version: number;
   readonly createdAt?: Date;
-  /** When a newer version replaced it; absent for the current version. */
+  /**
+   * When a newer version replaced it: one with a usable key of this kind, or one that was deleted since. Absent for the
+   * current version, and for one whose key no newer version replaces.
+   */
   readonly supersededAt?: Date;
+  /** The gateway accepted it last of its kind, so it may be used beyond the grace period. */
+  readonly isAccepted?: true;
+  /** When it was last read, if the source has it no more without having deleted it; monotonic, milliseconds. */
+  readonly goneSince?: number;
 }
 
 /** A parsed key, ready to sign. */
@@ -31,19 +38,31 @@ export interface UnusableKey extends RingEntry {
 /** All keys of one login, newest version first; a version holds a control key, a private key or both. */
 export type KeyRing = readonly (UsableKey | UnusableKey)[];
 
+/** The result of a read. */
+export interface KeyReading {
+  readonly ring: KeyRing;
+  /** Identifies the current version; another text once it is replaced or deleted. */
+  readonly current: string;
+  /** Keys that were known and are still needed, which the source has no more without having deleted them. */
+  readonly gone: KeyRing;
+}
+
+/**
+ * Why there are no keys: they were removed on purpose (`deleted`), or the source does not know the login (`not-found`),
+ * which may also be a mistake, such as another path or a store that was restored.
+ */
+export type NoKeys = 'deleted' | 'not-found';
+
 /**
  * The store that keys are read from: Vault or a directory.
  *
- * `read` returns the key ring, or `undefined` if the source confirms that the login has no secret (not found,
- * deleted, destroyed). Every other failure throws `ProxyError('key-source-unavailable')`, whose cause contains no
- * request, token or key.
+ * A failed read throws `ProxyError('key-source-unavailable')`, whose cause contains no request, token or key.
  */
 export interface KeySource {
-  read(login: LoginRef): Promise<KeyRing | undefined>;
-  /**
-   * Reads only the current version and returns its number; `undefined` if there is none to use. Fails as `read` does.
-   */
-  readCurrent(login: LoginRef): Promise<number | undefined>;
+  /** @param known the ring as read before: keys in it may still be needed although newer ones replaced them */
+  read(login: LoginRef, known?: KeyRing): Promise<KeyReading | NoKeys>;
+  /** Reads only the current version, and returns what identifies it in a {@link KeyReading}, or {@link NoKeys}. */
+  readCurrent(login: LoginRef): Promise<string>;
   /** Starts background work, such as authenticating to Vault. Never throws. */
   start(): void;
   /** Whether the source has been reached at least once since {@link start}. */
@@ -83,6 +102,13 @@ export interface KeySourceObserver {
     removal?: RingRemoval,
     lost?: readonly LostKey[],
   ): void;
+  /**
+   * The number of logins changed whose cached keys are used although the source does not know the login; see
+   * {@link NoKeys}.
+   *
+   * @param login the one that was added
+   */
+  loginsNotFound(count: number, login?: LoginRef): void;
   /** Whether the last request to the source succeeded; if not, `cause` says why, without secrets. */
   keySourceUp(up: boolean, cause?: string): void;
   /** Authenticating to the source failed; it is unavailable until that succeeds. `problem` contains no secrets. */

@@ -1,6 +1,6 @@
 import type { KeyHistory } from './key-history.ts';
 import type { KeyRing, UsableKey } from './key-source.ts';
-import { distinctKeys, isInGrace } from './ring.ts';
+import { distinctKeys, mayBeUsed } from './ring.ts';
 
 /**
  * The state of a version: it signs payments (`in-use`), it is newer than the one that the gateway accepts (`waiting`),
@@ -28,7 +28,7 @@ export function describeKeys(
   now: number,
   gracePeriod: number,
 ): DescribedVersions {
-  const [newest, ...others] = distinctKeys(entries.filter((entry) => isInGrace(entry, now, gracePeriod)));
+  const [newest, ...others] = distinctKeys(entries.filter((entry) => mayBeUsed(entry, now, gracePeriod)));
   const signing = newest && history.select([newest, ...others], 'single-attempt');
   const distinct = distinctKeys(entries);
   const shown = entries.filter((entry) => !('key' in entry) || distinct.includes(entry));

@@ -2,11 +2,11 @@ import { ProxyError } from '../errors.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 import { sameKey } from './key.ts';
 import type { UsableKeys } from './key-history.ts';
-import type { KeyRing, LoginRef, UsableKey } from './key-source.ts';
+import type { KeyReading, KeyRing, LoginRef, NoKeys, UsableKey } from './key-source.ts';
 
 /**
- * The distinct keys of one kind that may be used now, newest first: the current one, and those superseded
- * within the grace period. Unusable keys are skipped if there is a usable one.
+ * The distinct keys of one kind that may be used now, newest first: the current one, those superseded within the
+ * grace period, and the one that the gateway accepted last. Unusable keys are skipped if there is a usable one.
  *
  * A new version of the secret may change only one kind of key, so equal keys of several versions count once,
  * with their newest version.
@@ -22,7 +22,7 @@ export function usableKeys(
   now: number,
   rotationGracePeriod: number,
 ): UsableKeys {
-  const ofKind = ring.filter((entry) => entry.kind === kind && isInGrace(entry, now, rotationGracePeriod));
+  const ofKind = ring.filter((entry) => entry.kind === kind && mayBeUsed(entry, now, rotationGracePeriod));
   const [newest, ...others] = distinctKeys(ofKind);
   if (newest !== undefined) return [newest, ...others];
   const broken = ofKind.find((entry) => 'problem' in entry);
@@ -41,7 +41,30 @@ export function distinctKeys(entries: KeyRing): UsableKey[] {
   return usable.filter((entry, index) => !usable.slice(0, index).some((newer) => sameKey(newer, entry)));
 }
 
-/** Whether a version is the current one, or was superseded within the grace period in milliseconds. */
-export function isInGrace({ supersededAt }: KeyRing[number], now: number, gracePeriod: number): boolean {
-  return supersededAt === undefined || now - supersededAt.getTime() <= gracePeriod;
+/** Unless it was superseded longer ago than the grace period, in milliseconds, and the gateway accepted another key. */
+export function mayBeUsed(
+  { supersededAt, isAccepted }: KeyRing[number],
+  now: number,
+  gracePeriod: number,
+): boolean {
+  return supersededAt === undefined || isAccepted === true || now - supersededAt.getTime() <= gracePeriod;
+}
+
+/** The ring of a reading; `undefined` if there are no keys. */
+export function ringIn(reading: KeyReading | NoKeys): KeyRing | undefined {
+  return typeof reading === 'string' ? undefined : reading.ring;
+}
+
+/** The ring with the keys marked that the gateway accepted last, each with its newest version. */
+export function withAccepted(ring: KeyRing, accepted: readonly UsableKey[]): KeyRing {
+  const marked = accepted.flatMap((key) => ring.find((entry) => 'key' in entry && sameKey(entry, key)) ?? []);
+  return ring.map((entry) => {
+    const { isAccepted: _isAccepted, ...unmarked } = entry;
+    return marked.includes(entry) ? { ...unmarked, isAccepted: true } : unmarked;
+  });
+}
+
+/** The keys that the gateway accepted last, at most one of each kind. */
+export function acceptedIn(ring: KeyRing): UsableKey[] {
+  return ring.filter((entry): entry is UsableKey => 'key' in entry && entry.isAccepted === true);
 }

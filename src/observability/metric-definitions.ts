@@ -160,6 +160,11 @@ function keyMetrics({ counter, gauge, histogram }: MetricFactory) {
 
 function keySourceMetrics({ gauge }: MetricFactory) {
   return {
+    loginsNotFound: gauge(
+      'key_logins_not_found',
+      'Logins whose cached keys are used although the key source does not know the login.',
+      [],
+    ),
     keySourceUp: gauge(
       'key_source_up',
       '1 if the last key source read succeeded. Absent before the first read.',

@@ -88,6 +88,7 @@ function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: () => Labels) {
       metrics.keyFetch.observe({ labels: { source: toKnownLabel(keySources, source) }, value: seconds }),
     canarySent: (environment, result) =>
       metrics.canaries.inc({ ...labels().environment(environment), result }),
+    loginsNotFound: (count) => metrics.loginsNotFound.set({}, count),
     keySourceUp: (up) => metrics.keySourceUp.set({}, up ? 1 : 0),
     loginFailed() {
       metrics.keySourceUp.set({}, 0);

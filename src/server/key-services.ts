@@ -148,12 +148,17 @@ function tokenOf(keys: KeysConfig): Secret | undefined {
 /** Counts and logs key errors, since an operator must act on them. */
 function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: string): KeySourceObserver {
   const outage = new OutageLog({ log, monotonic, source });
+  const notFound = notFoundLog(log);
   return {
     ...metrics,
     keyRingUpdated: (login, ring, removal = 'deleted', lost = []) => {
       metrics.keyRingUpdated(login, ring, removal, lost);
       if (ring === undefined) logRemoval(log, login, removal);
       else logRing(log, login, ring, lost);
+    },
+    loginsNotFound: (count, login) => {
+      metrics.loginsNotFound(count, login);
+      notFound(count, login);
     },
     keySourceUp: (up, cause = 'unknown') => {
       metrics.keySourceUp(up, cause);
@@ -168,6 +173,23 @@ function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: s
       metrics.keyProblem(problem, login);
       log.message('error', problem, { ...login });
     },
+  };
+}
+
+/** A store that lost all its logins is one problem: a line for the first, and whenever their number has doubled. */
+function notFoundLog(log: Logger): KeySourceObserver['loginsNotFound'] {
+  let reported = 0;
+  return (count, login) => {
+    if (login !== undefined && count >= 2 * reported) {
+      log.message('error', 'login not found in the key source; its cached keys are used', {
+        ...login,
+        logins: count,
+      });
+      reported = count;
+    }
+    if (count > 0 || reported === 0) return;
+    log.message('info', 'no login with cached keys is missing in the key source any more');
+    reported = 0;
   };
 }
 

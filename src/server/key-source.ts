@@ -1,6 +1,7 @@
 import type { KeysConfig } from '../config/schema.ts';
 import { DirectorySource } from '../keys/directory/source.ts';
 import type { KeyRing, KeySource, KeySourceObserver, LoginRef } from '../keys/key-source.ts';
+import { ringIn } from '../keys/ring.ts';
 import { createVaultSource } from '../keys/vault/source.ts';
 import type { TlsMaterial } from '../tls/material.ts';
 import type { BackoffOptions } from '../util/backoff.ts';
@@ -36,7 +37,7 @@ export async function readKeyRingOnce(
   });
   source.start();
   try {
-    return await source.read(login);
+    return ringIn(await source.read(login));
   } finally {
     await source.stop();
   }
@@ -49,6 +50,7 @@ export const silentObserver: KeySourceObserver = {
   keyLookup: ignore,
   keyFetched: ignore,
   keyRingUpdated: ignore,
+  loginsNotFound: ignore,
   keySourceUp: ignore,
   tokenExpiryChanged: ignore,
   loginFailed: ignore,

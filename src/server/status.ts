@@ -126,8 +126,15 @@ function certificates(recorder: StatusRecorder): Status['certificates'] {
 }
 
 function keySource({ keys }: Config, recorder: StatusRecorder): Status['keySource'] {
-  const { up = null, since, problem = null, tokenExpiresAt } = recorder.keySource();
-  return { type: keys.source, up, since: orNull(since), problem, tokenExpiresAt: orNull(tokenExpiresAt) };
+  const { up = null, since, problem = null, tokenExpiresAt, loginsNotFound } = recorder.keySource();
+  return {
+    type: keys.source,
+    up,
+    since: orNull(since),
+    problem,
+    tokenExpiresAt: orNull(tokenExpiresAt),
+    loginsNotFound,
+  };
 }
 
 function orNull(time: number | undefined): string | null {

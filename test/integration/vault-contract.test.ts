@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
+import { ringIn } from '../../src/keys/ring.ts';
 import { createVaultAdmin } from '../../src/keys/vault/admin.ts';
 import type { VaultOptions } from '../../src/keys/vault/connect.ts';
 import { connectVault } from '../../src/keys/vault/connect.ts';
@@ -89,6 +90,16 @@ for (const { name, open } of vaultTargets(process.env)) {
       return opened;
     }
 
+    /** A new mount of a real server rejects writes for a moment. */
+    async function untilWritten(write: () => Promise<void>): Promise<void> {
+      await until(() =>
+        write().then(
+          () => true,
+          () => false,
+        ),
+      );
+    }
+
     async function newLogin(...keys: readonly string[]) {
       const address = { environment: 'sandbox', login: `l-${randomBytes(4).toString('hex')}` };
       const path = `gateway/sandbox/${address.login}`;
@@ -98,21 +109,21 @@ for (const { name, open } of vaultTargets(process.env)) {
 
     it('reads the current version after logging in by AppRole', async () => {
       const { address } = await newLogin('first');
-      const ring = await source(await appRoleAuth()).read(address);
+      const ring = ringIn(await source(await appRoleAuth()).read(address));
       expect(controlKeys(ring)).toEqual(['1:first']);
       expect(Math.abs((ring?.[0]?.createdAt?.getTime() ?? 0) - Date.now())).toBeLessThan(60_000);
     });
 
     it('finds no keys for a login that was never written', async () => {
       const { address } = await newLogin();
-      expect(await source(await appRoleAuth()).read(address)).toBeUndefined();
+      expect(await source(await appRoleAuth()).read(address)).toBe('not-found');
     });
 
     it('finds no keys in a deleted current version, until it is undeleted', async () => {
       const { address, path } = await newLogin('first');
       const keys = source(await appRoleAuth());
       await admin.deleteVersions(path, [1], mount);
-      expect(await keys.read(address)).toBeUndefined();
+      expect(await keys.read(address)).toBe('deleted');
       await admin.request('POST', `${mount}/undelete/${path}`, { versions: [1] });
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
     });
@@ -120,13 +131,70 @@ for (const { name, open } of vaultTargets(process.env)) {
     it('finds no keys in a destroyed current version', async () => {
       const { address, path } = await newLogin('first');
       await admin.destroy(path, [1], mount);
-      expect(await source(await appRoleAuth()).read(address)).toBeUndefined();
+      expect(await source(await appRoleAuth()).read(address)).toBe('deleted');
+    });
+
+    it('finds the older version once the newest is deleted, until that is deleted too', async () => {
+      const { address, path } = await newLogin('first', 'second');
+      const keys = source(await appRoleAuth());
+      const current = await keys.readCurrent(address);
+      expect(await keys.read(address)).toMatchObject({ current });
+      await admin.deleteVersions(path, [2], mount);
+      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+      expect(await keys.readCurrent(address)).not.toBe(current);
+      await admin.deleteVersions(path, [1], mount);
+      expect(await keys.read(address)).toBe('deleted');
+    });
+
+    it('does not take a secret whose metadata was deleted for a deleted one, until a version is', async () => {
+      const { address, path } = await newLogin('first');
+      const keys = source(await appRoleAuth());
+      const known = ringIn(await keys.read(address)) ?? [];
+      await admin.request('DELETE', `${mount}/metadata/${path}`);
+      expect(await keys.read(address, known)).toBe('not-found');
+      await admin.put(path, { stopped: 'yes' }, mount);
+      expect(await keys.read(address, known)).toMatchObject({ gone: [{ version: 1 }] });
+      await admin.deleteVersions(path, [1], mount);
+      expect(await keys.read(address, known)).toBe('deleted');
+    });
+
+    it('does not take a mount that was re-created for deleted logins', async () => {
+      const { address } = await newLogin('first');
+      const recreated = `kv-${unique}-new`;
+      await admin.enable('mounts', recreated, { type: 'kv', options: { version: '2' } });
+      closers.push(() => admin.request('DELETE', `sys/mounts/${recreated}`));
+      await admin.policy(`${policy}-new`, recreated, 'gateway');
+      closers.push(() => admin.request('DELETE', `sys/policies/acl/${policy}-new`));
+      const token = await admin.token({ policies: [`${policy}-new`], ttl: '1h' });
+      const keys = source({ method: 'token', token: new Secret(token) }, new TestOptions(), {
+        mount: recreated,
+      });
+      const path = `gateway/sandbox/${address.login}`;
+      await untilWritten(() => admin.put(path, { control_key: 'first' }, recreated));
+      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+      await admin.request('DELETE', `sys/mounts/${recreated}`);
+      await admin.enable('mounts', recreated, { type: 'kv', options: { version: '2' } });
+      await untilWritten(() => admin.put('gateway/sandbox/another', { control_key: 'x' }, recreated));
+      expect(await keys.read(address)).toBe('not-found');
+    });
+
+    it('reports a known key that max_versions has removed as gone, not as deleted', async () => {
+      const { address, path } = await newLogin();
+      await admin.request('POST', `${mount}/metadata/${path}`, { max_versions: 1 });
+      await admin.put(path, { control_key: 'first' }, mount);
+      const keys = source(await appRoleAuth());
+      const [first] = ringIn(await keys.read(address)) ?? [];
+      await admin.put(path, { control_key: 'second' }, mount);
+      const known = first === undefined ? [] : [{ ...first, isAccepted: true as const }];
+      const reading = await keys.read(address, known);
+      expect(controlKeys(reading)).toEqual(['2:second']);
+      expect(reading).toMatchObject({ gone: [{ version: 1 }] });
     });
 
     it('keeps recently superseded versions, newest first, without deleted ones', async () => {
       const { address, path } = await newLogin('first', 'second', 'third', 'fourth');
       await admin.deleteVersions(path, [2], mount);
-      const ring = await source(await appRoleAuth()).read(address);
+      const ring = ringIn(await source(await appRoleAuth()).read(address));
       expect(controlKeys(ring)).toEqual(['4:fourth', '3:third', '1:first']);
       expect(ring?.[0]?.supersededAt).toBeUndefined();
       expect(ring?.[1]?.supersededAt).toEqual(ring?.[0]?.createdAt);

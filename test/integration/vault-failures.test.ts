@@ -93,7 +93,7 @@ describe('keys in Vault, while Vault fails', () => {
       await problemOf(source.read(acme));
       const other = { ...acme, login: 'other' };
       setup.vault.seen.length = 0;
-      if (scope === 'only this login') expect(await source.read(other)).toBeUndefined();
+      if (scope === 'only this login') expect(await source.read(other)).toBe('not-found');
       else expect(await problemOf(source.read(other))).toBe('backing-off');
       expect(setup.vault.count(/other/)).toBe(scope === 'outage' ? 0 : 1);
     });

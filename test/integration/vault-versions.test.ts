@@ -1,4 +1,7 @@
+import { generateKeyPairSync } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { KeyReading, KeyRing, UsableKey } from '../../src/keys/key-source.ts';
+import { ringIn, withAccepted } from '../../src/keys/ring.ts';
 import { acme, controlKeys, day, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
 
 const hour = 3_600_000;
@@ -13,7 +16,21 @@ describe('versions of a secret in Vault', () => {
   afterEach(() => setup.close());
 
   const put = (data: object) => setup.admin.put(path, data);
-  const read = () => setup.source().read(acme);
+  const read = (known?: KeyRing) => setup.source().read(acme, known);
+  /** The reading of a login that has keys. */
+  async function found(known?: KeyRing): Promise<KeyReading> {
+    const reading = await read(known);
+    if (typeof reading === 'string') throw new Error(`no keys: ${reading}`);
+    return reading;
+  }
+  /** The same ring, as after the gateway accepted this control key. */
+  async function foundAfterAccepting(version: number): Promise<KeyRing> {
+    const { ring } = await found();
+    return withAccepted(
+      ring,
+      ring.filter((entry): entry is UsableKey => 'key' in entry && entry.version === version),
+    );
+  }
 
   it('leave the ring when the next version is older than the grace period', async () => {
     await put({ control_key: 'first' });
@@ -35,7 +52,7 @@ describe('versions of a secret in Vault', () => {
     setup.clock.advance(hour);
     await put({ control_key: 'second' });
     const second = new Date(setup.clock.now());
-    expect((await read())?.map(({ createdAt, supersededAt }) => [createdAt, supersededAt])).toEqual([
+    expect(ringIn(await read())?.map(({ createdAt, supersededAt }) => [createdAt, supersededAt])).toEqual([
       [second, undefined],
       [first, second],
     ]);
@@ -73,21 +90,166 @@ describe('versions of a secret in Vault', () => {
     expect(setup.vault.count(/GET secret/)).toBe(1);
   });
 
-  it('are not read to learn the number of the current one, which is none once it is deleted', async () => {
+  it('are not read to learn which is the current one, and whether it is deleted', async () => {
     await put({ control_key: 'first' });
     await put({ control_key: 'second' });
+    const { current } = await found();
     setup.vault.seen.length = 0;
-    expect(await setup.source().readCurrent(acme)).toBe(2);
+    expect(await setup.source().readCurrent(acme)).toBe(current);
     expect(setup.vault.count(/GET secret/)).toBe(1);
     await setup.admin.deleteVersions(path, [2]);
-    expect(await setup.source().readCurrent(acme)).toBeUndefined();
+    expect(await setup.source().readCurrent(acme)).not.toBe(current);
   });
 
   it('can have an unusable key beside a usable one', async () => {
     await put({ control_key: 'first', private_key: 42 });
-    expect(await read()).toEqual([
+    expect((await found()).ring).toEqual([
       expect.objectContaining({ kind: 'control_key', version: 1, key: expect.anything() }),
       expect.objectContaining({ kind: 'private_key', version: 1, problem: expect.any(String) }),
     ]);
   });
+
+  it('count each key once, however often it was written', async () => {
+    await put({ control_key: 'accepted' });
+    for (let write = 0; write < 8; write += 1) await put({ control_key: 'new', note: write });
+    expect(controlKeys(await read())).toEqual(['9:new', '1:accepted']);
+  });
+
+  it('count by kind of key', async () => {
+    await put({ control_key: 'a', private_key: 'r0' });
+    for (const private_key of [privateKey(1), privateKey(2)]) await put({ control_key: 'a', private_key });
+    for (const control_key of ['b', 'c', 'd', 'e']) await put({ control_key, private_key: privateKey(2) });
+    const usable = (await found()).ring.filter((entry) => 'key' in entry);
+    expect(usable.map(({ kind, version }) => `${kind} ${version}`).sort()).toEqual([
+      'control_key 3',
+      'control_key 4',
+      'control_key 5',
+      'control_key 6',
+      'control_key 7',
+      'private_key 2',
+      'private_key 7',
+    ]);
+  });
+
+  it('are read ten back and no further', async () => {
+    for (let write = 0; write < 12; write += 1) await put({ control_key: 'same' });
+    setup.vault.seen.length = 0;
+    await read();
+    expect(setup.vault.count(/GET secret/)).toBe(10);
+  });
+
+  describe('of which the gateway accepted one', () => {
+    beforeEach(async () => {
+      await put({ control_key: 'accepted' });
+    });
+
+    it('keep it beyond the grace period and beyond the ten, with one request', async () => {
+      const known = await foundAfterAccepting(1);
+      await setup.admin.request('POST', `secret/metadata/${path}`, { max_versions: 20 });
+      for (let write = 0; write < 12; write += 1) await put({ control_key: 'other' });
+      setup.clock.advance(2 * day);
+      setup.vault.seen.length = 0;
+      expect(controlKeys(await read(known))).toEqual(['13:other', '1:accepted']);
+      expect(setup.vault.count(/GET secret/)).toBe(2);
+    });
+
+    it('drop it as soon as it is deleted or destroyed', async () => {
+      const known = await foundAfterAccepting(1);
+      await put({ control_key: 'other' });
+      setup.clock.advance(2 * day);
+      await setup.admin.destroy(path, [1]);
+      expect(await found(known)).toMatchObject({ ring: [{ version: 2 }], gone: [] });
+    });
+
+    it('have it still if all of them are newer and were deleted', async () => {
+      const known = await foundAfterAccepting(1);
+      await put({ control_key: 'bad' });
+      setup.clock.advance(2 * day);
+      await setup.admin.deleteVersions(path, [2]);
+      expect(controlKeys(await read(known))).toEqual(['1:accepted']);
+      expect(await read()).toBe('deleted');
+      await setup.admin.deleteVersions(path, [1]);
+      expect(await read(known)).toBe('deleted');
+    });
+
+    it('do not have it if another secret has its number', async () => {
+      const known = await foundAfterAccepting(1);
+      await setup.admin.request('DELETE', `secret/metadata/${path}`);
+      setup.clock.advance(hour);
+      await put({ control_key: 'other' });
+      const { ring, gone } = await found(known);
+      expect([controlKeys(ring), controlKeys(gone)]).toEqual([['1:other'], ['1:accepted']]);
+    });
+  });
+
+  describe('of which the newest lacks a key', () => {
+    const lacking = expect.objectContaining({
+      kind: 'private_key',
+      version: 2,
+      problem: 'the newest version lacks the field private_key',
+    });
+    beforeEach(async () => {
+      await put({ control_key: 'a', private_key: privateKey(1) });
+      await put({ control_key: 'b' });
+    });
+
+    it('say so, and start no grace period for it', async () => {
+      const { ring } = await found();
+      expect(ring).toContainEqual(lacking);
+      const older = ring.find((entry) => entry.kind === 'private_key' && 'key' in entry);
+      expect(older).toMatchObject({ version: 1 });
+      expect(older?.supersededAt).toBeUndefined();
+      setup.clock.advance(3 * day);
+      const later = (await found(ring)).ring;
+      expect(later.map(({ kind, version }) => `${kind} ${version}`)).toEqual([
+        'private_key 2',
+        'control_key 2',
+        'private_key 1',
+      ]);
+    });
+
+    it('start its grace period with the next one that has it', async () => {
+      setup.clock.advance(3 * day);
+      await put({ control_key: 'b', private_key: privateKey(2) });
+      const now = new Date(setup.clock.now());
+      const { ring } = await found();
+      expect(ring).not.toContainEqual(lacking);
+      const ofKind = ring.filter(({ kind }) => kind === 'private_key');
+      expect(ofKind.map(({ version, supersededAt }) => [version, supersededAt])).toEqual([
+        [3, undefined],
+        [1, now],
+      ]);
+    });
+
+    it('are deleted with it: it was superseded when that was written', async () => {
+      setup.clock.advance(3 * day);
+      const { ring } = await found();
+      await setup.admin.deleteVersions(path, [2]);
+      expect(await read(ring)).toBe('deleted');
+    });
+  });
+
+  it('start no grace period with fields of other names, or with a key that cannot be used', async () => {
+    await put({ control_key: 'good' });
+    await put({ controlkey: 'bad' });
+    await put({ control_key: '' });
+    setup.clock.advance(3 * day);
+    const { ring } = await found();
+    expect(ring.map(({ version, supersededAt }) => [version, supersededAt])).toEqual([
+      [3, undefined],
+      [1, undefined],
+    ]);
+  });
 });
+
+const pems = new Map<number, string>();
+
+/** A different RSA key for each number. */
+function privateKey(number: number): string {
+  const known = pems.get(number);
+  if (known !== undefined) return known;
+  const { privateKey: key } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  const pem = key.export({ type: 'pkcs8', format: 'pem' });
+  pems.set(number, pem);
+  return pem;
+}

@@ -4,7 +4,7 @@ import { ProxyError } from '../../src/errors.ts';
 import { createRoutes } from '../../src/gateway/router.ts';
 import { KeyCache } from '../../src/keys/key-cache.ts';
 import { KeySelector } from '../../src/keys/key-selector.ts';
-import type { KeyRing, KeySource, LoginRef } from '../../src/keys/key-source.ts';
+import type { KeyReading, KeyRing, KeySource, LoginRef, NoKeys } from '../../src/keys/key-source.ts';
 import type { KeyKind, SigningKey } from '../../src/oauth1/methods.ts';
 import type { Signed, Unsigned } from '../../src/oauth1/sign.ts';
 import type { MetricsObserver } from '../../src/observability/metrics-observer.ts';
@@ -57,6 +57,11 @@ export interface InstanceOptions {
   readonly refresh: (kind: KeyKind) => void;
 }
 
+/** The model's Vault deletes logins, and forgets none. */
+function readingOf(ring: KeyRing | undefined): KeyReading | NoKeys {
+  return ring === undefined ? 'deleted' : { ring, current: `${ring[0]?.version}`, gone: [] };
+}
+
 /** How a caller's request ended: the gateway's status, or the reason of a ProxyError. */
 export type End = number | string;
 
@@ -102,8 +107,11 @@ export class Instance {
     const { time, fresh, random, vault, ringChanged, refresh } = this.#options;
     const monotonic = (): number => time.now;
     const source: KeySource = {
-      read: (login) => vault.read(login),
-      readCurrent: async (login) => (await vault.read(login))?.[0]?.version,
+      read: async (login) => readingOf(await vault.read(login)),
+      async readCurrent(login) {
+        const reading = readingOf(await vault.read(login));
+        return typeof reading === 'string' ? reading : reading.current;
+      },
       start: () => {},
       ready: () => true,
       stop: () => {},
@@ -204,6 +212,7 @@ const metricsObserver: MetricsObserver = {
   logLineSuppressed: none,
   logLinesDropped: none,
   gatewayUnreachable: none,
+  loginsNotFound: none,
   certificateLoaded: none,
   certificateRemoved: none,
   loginFailed: none,

@@ -12,6 +12,8 @@ export const sampleNotes: readonly Note[] = [
   ['info', 'started', { proxy: 'https://10.0.0.1:8443', admin: 'http://10.0.0.1:9090', node: 'v26.12.1' }],
   ['info', 'keys updated', { ...acme, versions: 'private_key 5, private_key 4' }],
   ['warn', 'keys deleted in the key source', acme],
+  ['error', 'login not found in the key source; its cached keys are used', { ...acme, logins: 1 }],
+  ['info', 'no login with cached keys is missing in the key source any more', {}],
   ['info', 'keys removed from the cache', { ...acme, cause: 'unused' }],
   ['error', 'the private key is not a PEM private key', { ...acme, kind: 'private_key', version: 6 }],
   ['error', 'key read failed: Vault denied permission (HTTP 403)', acme],

@@ -122,7 +122,14 @@ export function emptyStatus(): Status {
     certificates: [],
     jwtIssuers: [],
     audit: null,
-    keySource: { type: 'directory', up: null, since: null, problem: null, tokenExpiresAt: null },
+    keySource: {
+      type: 'directory',
+      up: null,
+      since: null,
+      problem: null,
+      tokenExpiresAt: null,
+      loginsNotFound: 0,
+    },
     process: { version: '0.1.0', node: '26.12.1', startedAt: ago(4), uptime: 4 },
     config: { digest: fingerprint(99), loadedAt: ago(4), reloadFailed: false },
   });
@@ -198,6 +205,7 @@ export function calmStatus(fields: Partial<StatusFacts> = {}): Status {
       since: ago(9 * day),
       problem: null,
       tokenExpiresAt: ago(-43 * minute),
+      loginsNotFound: 0,
     },
     process: { version: '0.1.0', node: '26.12.1', startedAt: ago(9 * day), uptime: 9 * day },
     config: { digest: fingerprint(99), loadedAt: ago(2 * day), reloadFailed: false },
@@ -314,6 +322,7 @@ export function troubleStatus(): Status {
       since: ago(51 * minute),
       problem: 'Vault cannot be reached (ECONNREFUSED).',
       tokenExpiresAt: ago(8 * minute),
+      loginsNotFound: 0,
     },
     config: { ...calm.config, reloadFailed: true },
   });

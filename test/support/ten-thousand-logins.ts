@@ -22,9 +22,10 @@ const source: KeySource = {
   async read({ login }) {
     reads += 1;
     const fields = { control_key: `control-key-of-${login}`, private_key: pems[reads % pems.length] };
-    return parseKeys(fields, { version: 1, createdAt: new Date() });
+    const ring = parseKeys(fields, { version: 1, createdAt: new Date() });
+    return { ring, current: '1', gone: [] };
   },
-  readCurrent: async () => 1,
+  readCurrent: async () => '1',
   start() {},
   ready: () => true,
   stop() {},
@@ -35,6 +36,7 @@ const events: KeySourceObserver = {
   keyLookup: (_environment, result) => void (results[result] = (results[result] ?? 0) + 1),
   keyFetched() {},
   keyRingUpdated() {},
+  loginsNotFound() {},
   keySourceUp() {},
   loginFailed() {},
   tokenExpiryChanged() {},

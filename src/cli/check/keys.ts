@@ -1,6 +1,7 @@
 import { age, describeKey } from '../../keys/describe.ts';
 import type { KeyRing, KeySource, LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
+import { ringIn } from '../../keys/ring.ts';
 import { operatorMessage } from '../shared/cli-error.ts';
 import type { KeyInventory } from '../shared/inventory.ts';
 import { isPattern, type RequiredKey } from './required-keys.ts';
@@ -14,7 +15,7 @@ export async function checkKeys(
   source: KeySource,
   inventory: KeyInventory,
 ): Promise<CheckResult[]> {
-  const readRing = memoize((login) => source.read(login));
+  const readRing = memoize(async (login) => ringIn(await source.read(login)));
   const rows: CheckResult[] = [];
   for (const required of requiredKeys) {
     rows.push(...(await (isPattern(required) ? checkPattern : checkLogin)(required, readRing, inventory)));

@@ -4,6 +4,7 @@ import { isIdentifier } from '../../identifiers.ts';
 import { listSubdirectories } from '../../keys/directory/list.ts';
 import { DirectorySource } from '../../keys/directory/source.ts';
 import type { KeyRing, LoginRef } from '../../keys/key-source.ts';
+import { ringIn } from '../../keys/ring.ts';
 import { createVaultAdmin, type VaultAdmin } from '../../keys/vault/admin.ts';
 import type { VersionInfo } from '../../keys/vault/kv2.ts';
 import { silentObserver } from '../../server/key-source.ts';
@@ -64,7 +65,7 @@ function directoryInventory(directory: string, rotationGracePeriod: number): Key
   return {
     logins: async (environment) => separate(await listSubdirectories(join(directory, environment))),
     async versions(login) {
-      const keys = (await source.read(login)) ?? [];
+      const keys = ringIn(await source.read(login)) ?? [];
       const [first] = keys;
       return first === undefined ? [] : [{ ...versionOf(first), state: 'current', keys }];
     },

@@ -4,6 +4,7 @@ import { listSubdirectories } from '../../keys/directory/list.ts';
 import { DirectorySource } from '../../keys/directory/source.ts';
 import type { LoginRef, UnusableKey, UsableKey } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
+import { ringIn } from '../../keys/ring.ts';
 import type { GatewayKeys } from '../../simulator/signature.ts';
 import { messageOf } from './system-error.ts';
 
@@ -33,7 +34,7 @@ function withKey(keys: GatewayKeys, { key }: UsableKey): GatewayKeys {
 
 async function usableKeys(source: DirectorySource, login: LoginRef): Promise<UsableKey[]> {
   try {
-    return ((await source.read(login)) ?? []).map(assertUsable);
+    return (ringIn(await source.read(login)) ?? []).map(assertUsable);
   } catch (error) {
     throw new Error(`The keys of ${loginRefString(login)} cannot be used: ${messageOf(error)}`, {
       cause: error,

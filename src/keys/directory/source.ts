@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { createHash } from 'node:crypto';
 import { accessSync, constants } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,11 +7,11 @@ import { type FileSet, ignoreNotFound, readConsistent } from '../../util/consist
 import { errorCode } from '../../util/error-code.ts';
 import { SourceUnavailable } from '../errors.ts';
 import { parseKeys, sameContent } from '../key.ts';
-import type { KeyRing, KeySource, LoginRef } from '../key-source.ts';
-import { assertLoginRef, loginRefString } from '../login-ref.ts';
+import type { KeyReading, KeyRing, KeySource, LoginRef, NoKeys, UsableKey } from '../key-source.ts';
+import { assertLoginRef } from '../login-ref.ts';
 
 const fileNames = ['control_key', 'private_key.pem', 'passphrase'] as const;
-/** Files have no history, so it is kept here: enough versions for a rotation that took several attempts. */
+/** Files have no history, so the ring keeps it: enough keys for a rotation that took several attempts. */
 const maximumSuperseded = 4;
 
 export interface DirectorySettings {
@@ -25,38 +26,28 @@ export interface DirectorySettings {
  * Keys mounted as files: `{directory}/{environment}/{login}/control_key`, `private_key.pem` and, for an
  * encrypted private key, `passphrase`.
  *
- * Every read reads the files. A key that was replaced since the last read is kept in memory as superseded, so
- * that a rotation has a previous key here too.
+ * Every read reads the files. A known key that was replaced since is kept as superseded, so that a rotation has a
+ * previous key here too.
  */
 export class DirectorySource implements KeySource {
   readonly #settings: DirectorySettings;
-  readonly #rings = new Map<string, KeyRing>();
   #wasReadable = false;
 
   constructor(settings: DirectorySettings) {
     this.#settings = settings;
   }
 
-  async read(login: LoginRef): Promise<KeyRing | undefined> {
-    assertLoginRef(login);
-    const name = loginRefString(login);
-    const files = await this.#files(login).catch((error: unknown) => {
-      throw this.#failure(login, error);
-    });
-    this.#wasReadable = true;
-    if (files === undefined) {
-      this.#rings.delete(name);
-      return undefined;
-    }
+  async read(login: LoginRef, known: KeyRing = []): Promise<KeyReading | NoKeys> {
+    const files = await this.#files(login);
+    if (typeof files === 'string') return files;
     const { now, rotationGracePeriod } = this.#settings;
-    const ring = mergeRing(this.#rings.get(name) ?? [], files, now(), rotationGracePeriod);
-    this.#rings.set(name, ring);
-    return ring;
+    return { ...mergeRing(known, files, now(), rotationGracePeriod), current: identityOf(files) };
   }
 
   /** Reads all files: they hold nothing but the current version. */
-  async readCurrent(login: LoginRef): Promise<number | undefined> {
-    return (await this.read(login))?.[0]?.version;
+  async readCurrent(login: LoginRef): Promise<string> {
+    const files = await this.#files(login);
+    return typeof files === 'string' ? files : identityOf(files);
   }
 
   start(): void {
@@ -85,40 +76,67 @@ export class DirectorySource implements KeySource {
     );
   }
 
-  /** `undefined`: the login has no directory, or no key in it. */
-  async #files({ environment, login }: LoginRef): Promise<FileSet | undefined> {
+  async #files(login: LoginRef): Promise<FileSet | NoKeys> {
+    assertLoginRef(login);
+    try {
+      const files = await this.#filesOf(login);
+      this.#wasReadable = true;
+      return files;
+    } catch (error) {
+      throw this.#failure(login, error);
+    }
+  }
+
+  async #filesOf({ environment, login }: LoginRef): Promise<FileSet | NoKeys> {
     const { directory } = this.#settings;
     const folder = join(directory, environment, login);
     if ((await ignoreNotFound(stat(folder))) === undefined) {
-      // A volume that is not mounted must not look like deleted logins.
+      // A volume that is not mounted, or another one, must not look like deleted logins.
       await stat(directory);
-      return undefined;
+      return (await ignoreNotFound(stat(join(directory, environment)))) === undefined
+        ? 'not-found'
+        : 'deleted';
     }
     const snapshot = await readConsistent(fileNames.map((file) => join(folder, file)));
     const [controlKey, privateKey] = snapshot.contents;
-    return controlKey === undefined && privateKey === undefined ? undefined : snapshot;
+    return controlKey === undefined && privateKey === undefined ? 'deleted' : snapshot;
   }
 }
 
+/** Compares contents only, so that a touched file is not a new version. */
+function identityOf({ contents }: FileSet): string {
+  const hash = createHash('sha256');
+  for (const content of contents)
+    hash.update(content === undefined ? '-' : `${content.length}:`).update(content ?? '');
+  return hash.digest('hex');
+}
+
 /**
- * The ring after a read: the known entries if nothing changed, otherwise the new ones followed by those that they
- * replaced. Compares contents, not times: a touched file is not a new version.
+ * The ring after a read: the known current entries if nothing changed, otherwise the new ones; then those that usable
+ * ones replaced.
  */
-function mergeRing(known: KeyRing, files: FileSet, now: number, rotationGracePeriod: number): KeyRing {
-  const previous = known.filter((entry) => entry.supersededAt === undefined);
-  const read = parseFiles(files, 1 + Math.max(-1, ...known.map((entry) => entry.version)));
+function mergeRing(
+  known: KeyRing,
+  files: FileSet,
+  now: number,
+  rotationGracePeriod: number,
+): Omit<KeyReading, 'current'> {
+  const newest = Math.max(-1, ...known.map((entry) => entry.version));
+  const previous = known.filter((entry) => entry.version === newest);
+  const read = parseFiles(files, newest + 1);
   const unchanged =
     read.length === previous.length && read.every((key) => previous.some((other) => sameContent(key, other)));
   const current = unchanged ? previous : read;
-  const superseded = known
-    .filter((entry) => 'key' in entry)
-    .map((entry) => ({ ...entry, supersededAt: entry.supersededAt ?? new Date(now) }))
-    .filter((entry) => {
-      const successor = current.find((key) => key.kind === entry.kind);
-      const isExpired = now - entry.supersededAt.getTime() >= rotationGracePeriod;
-      return successor !== undefined && !sameContent(successor, entry) && !isExpired;
-    });
-  return [...current, ...superseded.slice(0, maximumSuperseded)];
+  const replaced = known.flatMap((entry) => {
+    const successor = current.find((key) => key.kind === entry.kind);
+    if (!('key' in entry) || successor === undefined || sameContent(successor, entry)) return [];
+    return 'key' in successor ? { ...entry, supersededAt: entry.supersededAt ?? new Date(now) } : entry;
+  });
+  const isInGrace = ({ supersededAt }: UsableKey): boolean =>
+    supersededAt === undefined || now - supersededAt.getTime() < rotationGracePeriod;
+  const superseded = replaced.filter(isInGrace).slice(0, maximumSuperseded);
+  const gone = replaced.filter((entry) => entry.isAccepted === true && !superseded.includes(entry));
+  return { ring: [...current, ...superseded], gone };
 }
 
 /** @param minimumVersion makes versions grow even if files have old times or change twice within a second */

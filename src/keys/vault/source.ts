@@ -1,26 +1,18 @@
 import type { VaultConfig } from '../../config/schema.ts';
 import { Backoff } from '../../util/backoff.ts';
 import { type SourceState, SourceUnavailable } from '../errors.ts';
-import { parseKeys } from '../key.ts';
-import type { KeyRing, KeySource, LoginRef } from '../key-source.ts';
+import type { KeySource, LoginRef } from '../key-source.ts';
 import { loginRefString } from '../login-ref.ts';
 import { assertDue } from './circuit-breaker.ts';
 import { connectVault, type VaultOptions } from './connect.ts';
 import { isVaultError, type VaultError } from './errors.ts';
-import type { Fields, Version } from './kv2.ts';
-import { revealFields } from './redact.ts';
-
-/** Maximum number of superseded versions in a ring. */
-const maxPreviousVersions = 4;
+import { identityOf, type ReadVersion, readRing } from './read-ring.ts';
 
 /** Milliseconds between reads of a login that Vault's policy denies. */
 const deniedRange = { initial: 1000, max: 60_000 };
 
 /** How far a read got. */
 type Step = 'before' | 'login' | 'reading';
-
-/** Reads one version; without a number the current one. */
-type ReadVersion = (version?: number) => Promise<Version | undefined>;
 
 /**
  * Reads keys from Vault's KV version 2, with one secret per login.
@@ -59,11 +51,11 @@ export function createVaultSource(
   }
 
   return {
-    read: (login) =>
-      reading(login, (readVersion) => readRing(readVersion, options.clock() - rotationGracePeriod)),
+    read: (login, known = []) =>
+      reading(login, (readVersion) => readRing(readVersion, options.clock() - rotationGracePeriod, known)),
     async readCurrent(login) {
       const current = await reading(login, (readVersion) => readVersion());
-      return current?.fields && current.version;
+      return current === undefined ? 'not-found' : identityOf(current);
     },
     start: () => vault.tokens.start(),
     ready: () => vault.tokens.loggedInOnce,
@@ -78,25 +70,4 @@ function stateOf(error: unknown, step: Step): SourceState {
   if (step === 'login') return 'down';
   if (isVaultError(error, 'backing-off')) return 'unknown';
   return isVaultError(error, 'denied', 'rejected', 'unexpected-content', 'too-large') ? 'up' : 'down';
-}
-
-async function readRing(readVersion: ReadVersion, gracePeriodBegan: number): Promise<KeyRing | undefined> {
-  const current = await readVersion();
-  if (current?.fields === undefined) return undefined;
-  const ring = [...keysOf(current, current.fields)];
-  let newer = current;
-  for (let step = 0; step < maxPreviousVersions && newer.version > 1; step += 1) {
-    // Superseded when the next version was written.
-    if (newer.createdAt.getTime() <= gracePeriodBegan) break;
-    const earlier = await readVersion(newer.version - 1);
-    if (earlier === undefined) break;
-    if (earlier.fields !== undefined) ring.push(...keysOf(earlier, earlier.fields, newer.createdAt));
-    newer = earlier;
-  }
-  return ring;
-}
-
-function keysOf({ version, createdAt }: Version, fields: Fields, supersededAt?: Date): KeyRing {
-  const about = { version, createdAt, ...(supersededAt === undefined ? {} : { supersededAt }) };
-  return parseKeys(revealFields(fields), about);
 }

@@ -118,6 +118,11 @@ export const findingCodes = {
     when: 'The key source no longer has a key in use; warn: a version that it replaced still signs.',
     runbookSection: '#countersignkeymissing',
   },
+  'logins-not-found': {
+    severities: ['bad', 'warn'],
+    when: 'The key source does not know logins whose cached keys are still used, though it did not delete their keys; warn: one login.',
+    runbookSection: '#countersignloginsnotfound',
+  },
   'key-unusable': {
     severities: ['bad', 'warn'],
     when: 'The newest version of a key cannot be used, and there is no other (bad), or an older one signs.',

@@ -133,7 +133,7 @@ function jwtIssuers({ jwtIssuers: list }: StatusFacts): Finding[] {
 }
 
 function keySource({ at, keySource: source, keys: { total, list } }: StatusFacts): Finding[] {
-  const { type, up, since, problem, tokenExpiresAt } = source;
+  const { type, up, since, problem, tokenExpiresAt, loginsNotFound } = source;
   const found: Finding[] = [];
   if (up === false) {
     const lasts = since === null ? '' : ` for ${span(Math.max(0, secondsBetween(since, at)))}`;
@@ -144,6 +144,12 @@ function keySource({ at, keySource: source, keys: { total, list } }: StatusFacts
         ? 'Cached keys are still used. Repair it, and do not restart: the cached keys would be lost.'
         : 'No key is cached, so requests that need one fail. Repair it; no restart is needed.';
     found.push(finding('key-source-down', 'bad', summary, advice));
+  }
+  if (loginsNotFound > 0) {
+    const summary = `${sourceName(type)} does not know ${counted(loginsNotFound, 'login')} whose cached keys are used`;
+    const advice =
+      'They sign until `keys.cache.staleIfError` has passed; a restart would lose them. Was the store moved, re-created or restored? To stop a login, delete all its versions.';
+    found.push(finding('logins-not-found', loginsNotFound > 1 ? 'bad' : 'warn', summary, advice));
   }
   if (tokenExpiresAt !== null && secondsBetween(at, tokenExpiresAt) <= 0) {
     const advice = 'Keys cannot be read until the login to Vault succeeds again.';
@@ -344,11 +350,12 @@ function keyName({ kind, login, environment }: KeyStatus): string {
   return `${kindName(kind)} of ${login} in ${environment}`;
 }
 
-/** While the key source is down, that is the finding. */
-function staleKeys({ keySource: { up }, keys: { list } }: StatusFacts): Finding[] {
+/** While the key source is down, or does not know all of these logins, that is the finding. */
+function staleKeys({ keySource: { up, loginsNotFound }, keys: { list } }: StatusFacts): Finding[] {
   const stale = list.filter(({ staleSince }) => staleSince !== null);
+  const logins = new Set(stale.map(({ environment, login }) => `${environment}/${login}`));
   const [first] = stale;
-  if (first === undefined || up === false) return [];
+  if (first === undefined || up === false || logins.size <= loginsNotFound) return [];
   const { environment, login, readProblem } = stale.find((one) => one.readProblem !== null) ?? first;
   const which =
     stale.length === 1

@@ -8,10 +8,12 @@ export interface KeySourceState {
   readonly since: number | undefined;
   readonly problem: string | undefined;
   readonly tokenExpiresAt: number | undefined;
+  /** Number of logins whose cached keys are used although the source does not know the login. */
+  readonly loginsNotFound: number;
 }
 
 export interface KeySourceRecorder
-  extends Pick<KeySourceObserver, 'keySourceUp' | 'loginFailed' | 'tokenExpiryChanged'> {
+  extends Pick<KeySourceObserver, 'keySourceUp' | 'loginFailed' | 'loginsNotFound' | 'tokenExpiryChanged'> {
   readonly keySource: () => KeySourceState;
   /** A reload changed the key source; what is known concerns the previous one. */
   readonly keySourceReplaced: () => void;
@@ -22,6 +24,7 @@ const unknown: KeySourceState = {
   since: undefined,
   problem: undefined,
   tokenExpiresAt: undefined,
+  loginsNotFound: 0,
 };
 
 /** Remembers whether the key source works, and since when. */
@@ -35,6 +38,9 @@ export function createKeySourceRecorder({ clock }: WallClock): KeySourceRecorder
     keySource: () => state,
     keySourceReplaced() {
       state = unknown;
+    },
+    loginsNotFound(count) {
+      state = { ...state, loginsNotFound: count };
     },
     keySourceUp: (up, cause) => change(up, up ? undefined : cause),
     loginFailed: (problem) => change(false, problem),

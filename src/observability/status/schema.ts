@@ -193,6 +193,10 @@ export const statusSchema = z.strictObject({
     since: time.nullable().describe('Since when it has been up or down.'),
     problem: z.string().nullable(),
     tokenExpiresAt: time.nullable().describe('When the Vault token expires; null: never, unknown or none.'),
+    loginsNotFound: z
+      .int()
+      .min(0)
+      .describe('Number of logins whose cached keys are used although the source does not know the login.'),
   }),
   process: z.strictObject({
     version: z.string(),

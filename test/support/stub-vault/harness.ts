@@ -1,5 +1,12 @@
 import type { VaultConfig } from '../../../src/config/schema.ts';
-import type { CacheResult, KeyRing, KeySource, KeySourceObserver } from '../../../src/keys/key-source.ts';
+import type {
+  CacheResult,
+  KeyReading,
+  KeyRing,
+  KeySource,
+  KeySourceObserver,
+  NoKeys,
+} from '../../../src/keys/key-source.ts';
 import type { VaultOptions } from '../../../src/keys/vault/connect.ts';
 import { VaultError } from '../../../src/keys/vault/errors.ts';
 import { createVaultSource } from '../../../src/keys/vault/source.ts';
@@ -50,6 +57,7 @@ export class RecordingObserver implements KeySourceObserver {
 
   keyFetched(): void {}
   keyRingUpdated(): void {}
+  loginsNotFound(): void {}
   keySourceUp(up: boolean): void {
     this.sourceUp = up;
   }
@@ -139,7 +147,9 @@ export class VaultTestEnvironment {
 }
 
 /** The control key of each entry, newest first, as `version:key`. */
-export function controlKeys(ring: KeyRing | undefined) {
+export function controlKeys(reading: KeyReading | NoKeys | KeyRing | undefined) {
+  if (typeof reading === 'string') return reading;
+  const ring = reading !== undefined && 'ring' in reading ? reading.ring : reading;
   return ring?.map((entry) =>
     'key' in entry && entry.key.kind === 'control_key'
       ? `${entry.version}:${reveal(entry.key.secret)}`

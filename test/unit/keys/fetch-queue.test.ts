@@ -1,11 +1,11 @@
 import { beforeEach, expect, it } from '@jest/globals';
 import { FetchQueue } from '../../../src/keys/fetch-queue.ts';
-import type { KeyRing } from '../../../src/keys/key-source.ts';
+import type { KeyReading, NoKeys } from '../../../src/keys/key-source.ts';
 import { refOf, ScriptedSource, settled } from './scripted-source.ts';
 
 let now = 0;
 let source: ScriptedSource;
-let reads: FetchQueue<KeyRing | undefined>;
+let reads: FetchQueue<KeyReading | NoKeys>;
 beforeEach(() => {
   now = 0;
   source = new ScriptedSource();
@@ -75,7 +75,7 @@ it('rejects a request that waited 5 s for its read to start, when the next read 
   await rejected;
   expect(source.started.at(-1)).toBe('late');
   await source.release();
-  await expect(late).resolves.toBeUndefined();
+  await expect(late).resolves.toBe('deleted');
 });
 
 it('a refresh has no time limit in the queue', async () => {
@@ -84,7 +84,7 @@ it('a refresh has no time limit in the queue', async () => {
   now = 3_600_000;
   await source.release();
   await source.release();
-  await expect(refresh).resolves.toBeUndefined();
+  await expect(refresh).resolves.toBe('deleted');
 });
 
 it('a failed read frees its slot and fails for all who joined it', async () => {

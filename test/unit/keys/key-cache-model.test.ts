@@ -1,8 +1,9 @@
 import { expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
-import type { KeyRing, LoginRef } from '../../../src/keys/key-source.ts';
+import type { KeyReading, KeyRing, LoginRef, NoKeys } from '../../../src/keys/key-source.ts';
 import { loginRefString } from '../../../src/keys/login-ref.ts';
+import { ringIn } from '../../../src/keys/ring.ts';
 import { keyOf, RecordedEvents, refOf, ringOf, ScriptedSource, settled } from './scripted-source.ts';
 
 const second = 1000;
@@ -31,7 +32,10 @@ class World {
     this.source.paused = true;
     const source = {
       read: (login: LoginRef) => this.#read(login),
-      readCurrent: async (login: LoginRef) => (await this.#read(login))?.[0]?.version,
+      readCurrent: async (login: LoginRef) => {
+        const reading = await this.#read(login);
+        return typeof reading === 'string' ? reading : reading.current;
+      },
       start: () => undefined,
       ready: () => true,
       stop: () => undefined,
@@ -58,10 +62,10 @@ class World {
     this.#expectResult(login, this.#cache.refresh(login));
   }
 
-  async #read(login: LoginRef): Promise<KeyRing | undefined> {
+  async #read(login: LoginRef): Promise<KeyReading | NoKeys> {
     const startedAt = this.now;
     const ring = await this.source.read(login);
-    this.results.set(loginRefString(login), { key: keyOf(ring), startedAt, endedAt: this.now });
+    this.results.set(loginRefString(login), { key: keyOf(ringIn(ring)), startedAt, endedAt: this.now });
     return ring;
   }
 

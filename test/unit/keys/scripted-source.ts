@@ -1,10 +1,12 @@
 import { parseKeys } from '../../../src/keys/key.ts';
 import type {
+  KeyReading,
   KeyRing,
   KeySource,
   KeySourceObserver,
   LoginRef,
   LostKey,
+  NoKeys,
   RingRemoval,
 } from '../../../src/keys/key-source.ts';
 import { loginRefString } from '../../../src/keys/login-ref.ts';
@@ -13,6 +15,10 @@ import { reveal } from '../../../src/secret.ts';
 /** A ring of one control key. */
 export function ringOf(controlKey: string, version = 1): KeyRing {
   return parseKeys({ control_key: controlKey }, { version });
+}
+
+export function readingOf(ring: KeyRing, gone: KeyRing = []): KeyReading {
+  return { ring, current: `${ring[0]?.version}`, gone };
 }
 
 /** The newest control key of a ring. */
@@ -29,10 +35,16 @@ export const refOf = (login: string): LoginRef => ({ environment: 'sandbox', log
 /** A source that responds at once, or when the test releases its reads. */
 export class ScriptedSource implements KeySource {
   readonly rings = new Map<string, KeyRing>();
+  /** Why logins without a ring have none. */
+  withoutKeys: NoKeys = 'deleted';
+  /** Added to every reading. */
+  gone: KeyRing = [];
   down = false;
   paused = false;
   /** Logins in the order of the starts of their reads. */
   readonly started: string[] = [];
+  /** The ring that each of them was given. */
+  readonly known: (KeyRing | undefined)[] = [];
   readonly running: string[] = [];
   mostRunning = 0;
   /** Whether two reads of one login ever ran at the same time. */
@@ -40,7 +52,8 @@ export class ScriptedSource implements KeySource {
   #pending: PromiseWithResolvers<void>[] = [];
 
   /** The result is that of the start of the read. */
-  async read(login: LoginRef): Promise<KeyRing | undefined> {
+  async read(login: LoginRef, known?: KeyRing): Promise<KeyReading | NoKeys> {
+    this.known.push(known);
     const name = loginRefString(login);
     const ring = this.rings.get(name);
     const { down } = this;
@@ -51,17 +64,17 @@ export class ScriptedSource implements KeySource {
     await this.#whenReleased();
     this.running.splice(this.running.indexOf(name), 1);
     if (down) throw new Error('MARK: the source is down');
-    return ring;
+    return ring === undefined ? this.withoutKeys : readingOf(ring, this.gone);
   }
 
   /** Named with a `?` among the started reads. */
-  async readCurrent(login: LoginRef): Promise<number | undefined> {
+  async readCurrent(login: LoginRef): Promise<string> {
     this.started.push(`${login.login}?`);
     const ring = this.rings.get(loginRefString(login));
     const { down } = this;
     await this.#whenReleased();
     if (down) throw new Error('MARK: the source is down');
-    return ring?.[0]?.version;
+    return ring === undefined ? this.withoutKeys : readingOf(ring).current;
   }
 
   set(login: LoginRef, ring: KeyRing | undefined): void {
@@ -112,6 +125,8 @@ export class RecordedEvents implements KeySourceObserver {
   readonly removals: string[] = [];
   /** Kinds of keys that the source no longer has, of the login and the version that had them. */
   readonly lost: string[] = [];
+  /** Numbers of logins that the source does not know, each with the login that was added. */
+  readonly notFound: string[] = [];
   readonly up: boolean[] = [];
 
   keyLookup(environment: string, result: string): void {
@@ -131,6 +146,10 @@ export class RecordedEvents implements KeySourceObserver {
     this.lost.push(...lost.map(({ kind, version }) => `${login.login} ${kind} ${version}`));
     if (ring === undefined) this.removals.push(`${login.login} ${removal}`);
     this.rings.push(`${loginRefString(login)} ${keyOf(ring)}`);
+  }
+
+  loginsNotFound(count: number, login?: LoginRef): void {
+    this.notFound.push(login === undefined ? `${count}` : `${count} ${login.login}`);
   }
 
   keySourceUp(up: boolean): void {

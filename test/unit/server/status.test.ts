@@ -38,8 +38,8 @@ beforeEach(() => {
     digest: 'abc',
   });
   const source = {
-    read: async () => ring,
-    readCurrent: async () => ring[0]?.version,
+    read: async () => ({ ring, current: '1', gone: [] }),
+    readCurrent: async () => '1',
     start: () => {},
     ready: () => true,
     stop: () => {},

@@ -4,7 +4,8 @@ import { dirname, join } from 'node:path';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { DirectorySource } from '../../../../src/keys/directory/source.ts';
-import type { KeyRing } from '../../../../src/keys/key-source.ts';
+import type { KeyRing, UsableKey } from '../../../../src/keys/key-source.ts';
+import { ringIn, withAccepted } from '../../../../src/keys/ring.ts';
 import { reveal } from '../../../../src/secret.ts';
 import { vectorText } from '../../../support/vectors.ts';
 
@@ -19,10 +20,12 @@ const otherFingerprint = '06e3adeb32229c2b59c5a0025519a6846511cfecb7d0e381602bf0
 let directory = '';
 let now = 0;
 let source: DirectorySource;
+let known: KeyRing;
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'countersign-keys-'));
   now = 1_800_000_000_000;
   source = newSource();
+  known = [];
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
@@ -35,6 +38,13 @@ async function put(file: string, content: string | Buffer, seconds = 1_700_000_0
   await mkdir(dirname(path), { recursive: true });
   await writeFile(path, content);
   await utimes(path, seconds, seconds);
+}
+
+/** As a cache reads: with the ring of the read before. */
+async function read(from: DirectorySource = source): Promise<KeyRing | undefined> {
+  const reading = await from.read(acme, known);
+  known = ringIn(reading) ?? [];
+  return ringIn(reading);
 }
 
 /** Each entry's key or problem, newest first, and whether it was superseded. */
@@ -51,7 +61,7 @@ describe('a directory with keys', () => {
   it('has control key and private key, with the time of the newest change as version', async () => {
     await put('control_key', 'abc\n', 1_700_000_000);
     await put('private_key.pem', pkcs8, 1_700_000_500.75);
-    const ring = await source.read(acme);
+    const ring = await read();
     expect(shown(ring)).toEqual(['abc', fingerprint]);
     const about = { version: 1_700_000_500, createdAt: new Date(1_700_000_500_750) };
     expect(ring).toEqual([expect.objectContaining(about), expect.objectContaining(about)]);
@@ -59,37 +69,40 @@ describe('a directory with keys', () => {
 
   it('has a current version, until the keys are removed', async () => {
     await put('control_key', 'abc', 1_700_000_000);
-    expect(await source.readCurrent(acme)).toBe(1_700_000_000);
+    const before = await source.readCurrent(acme);
+    expect(await source.read(acme)).toMatchObject({ current: before });
+    await put('control_key', 'xyz', 1_700_000_000);
+    expect(await source.readCurrent(acme)).not.toBe(before);
     await rm(join(directory, 'sandbox', 'acme'), { recursive: true });
-    expect(await source.readCurrent(acme)).toBeUndefined();
+    expect(await source.readCurrent(acme)).toBe('deleted');
   });
 
   it('needs only one of the two', async () => {
     await put('private_key.pem', pkcs8);
-    expect(shown(await source.read(acme))).toEqual([fingerprint]);
+    expect(shown(await read())).toEqual([fingerprint]);
   });
 
   it('can contain the passphrase of an encrypted private key', async () => {
     await put('private_key.pem', vectorText('keys/rsa-2048-encrypted.pem'));
     await put('passphrase', 'test passphrase\n');
-    expect(shown(await source.read(acme))).toEqual([fingerprint]);
+    expect(shown(await read())).toEqual([fingerprint]);
   });
 
   it('reports why a key in it cannot be used', async () => {
     await put('control_key', '\n');
     await put('private_key.pem', 'junk');
     const problems = ['the control key is empty', 'the private key is not a PEM private key'];
-    expect(shown(await source.read(acme))).toEqual(problems);
+    expect(shown(await read())).toEqual(problems);
   });
 
   it('has no usable control key if that is not UTF-8', async () => {
     await put('control_key', Buffer.from([0x61, 0xff]));
-    expect(shown(await source.read(acme))).toEqual(['the control key is not a string']);
+    expect(shown(await read())).toEqual(['the control key is not a string']);
   });
 
   it('belongs to one environment only', async () => {
     await put('control_key', 'abc');
-    expect(await source.read({ environment: 'production', login: 'acme' })).toBeUndefined();
+    expect(await source.read({ environment: 'production', login: 'acme' })).toBe('not-found');
   });
 
   it('can be a Kubernetes mount, whose files are links', async () => {
@@ -97,27 +110,27 @@ describe('a directory with keys', () => {
     await put('..2026_1/control_key', 'abc');
     await symlink('..2026_1', join(folder, '..data'));
     await symlink('..data/control_key', join(folder, 'control_key'));
-    expect(shown(await source.read(acme))).toEqual(['abc']);
+    expect(shown(await read())).toEqual(['abc']);
     await put('..2026_2/control_key', 'xyz');
     await symlink('..2026_2', join(folder, '..data_tmp'));
     await rename(join(folder, '..data_tmp'), join(folder, '..data'));
-    expect(shown(await source.read(acme))).toEqual(['xyz', 'abc (superseded)']);
+    expect(shown(await read())).toEqual(['xyz', 'abc (superseded)']);
   });
 });
 
 describe('a login without a directory', () => {
   it('is missing', async () => {
-    expect(await source.read(acme)).toBeUndefined();
+    expect(await read()).toBeUndefined();
   });
 
   it('is also missing while its directory is empty', async () => {
     await mkdir(join(directory, 'sandbox', 'acme'), { recursive: true });
-    expect(await source.read(acme)).toBeUndefined();
+    expect(await read()).toBeUndefined();
   });
 
   it('is not missing while the whole key directory does not exist', async () => {
     await rm(directory, { recursive: true });
-    await expect(source.read(acme)).rejects.toMatchObject({ reason: 'key-source-unavailable' });
+    await expect(read()).rejects.toMatchObject({ reason: 'key-source-unavailable' });
   });
 });
 
@@ -127,12 +140,12 @@ describe('a directory that cannot be read', () => {
   it('is unavailable if it is not a directory', async () => {
     await mkdir(join(directory, 'sandbox'));
     await writeFile(join(directory, 'sandbox', 'acme'), 'abc');
-    await expect(source.read(acme)).rejects.toMatchObject(unavailable);
+    await expect(read()).rejects.toMatchObject(unavailable);
   });
 
   it('is unavailable if a file in it is too large for a key', async () => {
     await put('control_key', 'MARK'.repeat(20_000));
-    const error: unknown = await source.read(acme).catch((thrown: unknown) => thrown);
+    const error: unknown = await read().catch((thrown: unknown) => thrown);
     expect(error).toMatchObject(unavailable);
     expect(inspect(error, { depth: 9 })).not.toContain('MARK');
   });
@@ -141,123 +154,125 @@ describe('a directory that cannot be read', () => {
   (asRoot ? it.skip : it)('is unavailable when permission is denied (not for root)', async () => {
     await put('control_key', 'abc');
     await chmod(join(directory, 'sandbox', 'acme', 'control_key'), 0);
-    await expect(source.read(acme)).rejects.toMatchObject(unavailable);
+    await expect(read()).rejects.toMatchObject(unavailable);
   });
 
   it('keeps its superseded keys', async () => {
     await put('control_key', 'abc');
-    await source.read(acme);
+    await read();
     await rename(directory, `${directory}-away`);
-    await expect(source.read(acme)).rejects.toMatchObject(unavailable);
+    await expect(read()).rejects.toMatchObject(unavailable);
     await rename(`${directory}-away`, directory);
     await put('control_key', 'xyz');
-    expect(shown(await source.read(acme))).toEqual(['xyz', 'abc (superseded)']);
+    expect(shown(await read())).toEqual(['xyz', 'abc (superseded)']);
   });
 });
 
 describe('a rotation with files', () => {
   it('has a previous key, superseded when the new one was read', async () => {
     await put('control_key', 'abc');
-    await source.read(acme);
+    await read();
     await put('control_key', 'xyz', 1_700_000_900);
-    const ring = await source.read(acme);
+    const ring = await read();
     expect(shown(ring)).toEqual(['xyz', 'abc (superseded)']);
     expect(ring?.[0]).toMatchObject({ version: 1_700_000_900 });
     expect(ring?.[1]).toMatchObject({ version: 1_700_000_000, supersededAt: new Date(now) });
     now += hour;
-    expect((await source.read(acme))?.[1]).toMatchObject({ supersededAt: new Date(now - hour) });
+    expect((await read())?.[1]).toMatchObject({ supersededAt: new Date(now - hour) });
   });
 
   it('drops the previous key after the grace period', async () => {
     await put('control_key', 'abc');
-    await source.read(acme);
+    await read();
     await put('control_key', 'xyz');
-    await source.read(acme);
+    await read();
     now += 24 * hour - 1;
-    expect(shown(await source.read(acme))).toEqual(['xyz', 'abc (superseded)']);
+    expect(shown(await read())).toEqual(['xyz', 'abc (superseded)']);
     now += 1;
-    expect(shown(await source.read(acme))).toEqual(['xyz']);
+    expect(shown(await read())).toEqual(['xyz']);
   });
 
   it('keeps no previous key with a grace period of 0', async () => {
     source = newSource(0);
     await put('control_key', 'abc');
-    await source.read(acme);
+    await read();
     await put('control_key', 'xyz');
-    expect(shown(await source.read(acme))).toEqual(['xyz']);
+    expect(shown(await read())).toEqual(['xyz']);
   });
 
   it('does not happen if a file was only touched, or encoded in another way', async () => {
     await put('control_key', 'abc');
     await put('private_key.pem', pkcs8);
-    const ring = await source.read(acme);
+    const ring = await read();
     await put('control_key', 'abc\n', 1_700_000_900);
     await put('private_key.pem', vectorText('keys/rsa-2048-pkcs1.pem'), 1_700_000_900);
-    expect(await source.read(acme)).toEqual(ring);
+    expect(await read()).toEqual(ring);
   });
 
   it('happens even if the new file has the same time, or an older one', async () => {
     await put('control_key', 'abc');
-    await source.read(acme);
+    await read();
     await put('control_key', 'xyz');
-    expect((await source.read(acme))?.map((entry) => entry.version)).toEqual([1_700_000_001, 1_700_000_000]);
+    expect((await read())?.map((entry) => entry.version)).toEqual([1_700_000_001, 1_700_000_000]);
     await put('control_key', 'old', 1_600_000_000);
-    const versions = (await source.read(acme))?.map((entry) => entry.version);
+    const versions = (await read())?.map((entry) => entry.version);
     expect(versions).toEqual([1_700_000_002, 1_700_000_001, 1_700_000_000]);
   });
 
   it('supersedes only the kind of key that changed', async () => {
     await put('control_key', 'abc');
     await put('private_key.pem', pkcs8);
-    await source.read(acme);
+    await read();
     await put('private_key.pem', otherPem);
     const expected = ['abc', otherFingerprint, `${fingerprint} (superseded)`];
-    expect(shown(await source.read(acme))).toEqual(expected);
+    expect(shown(await read())).toEqual(expected);
   });
 
   it('can be undone', async () => {
     await put('control_key', 'abc');
-    await source.read(acme);
+    await read();
     await put('control_key', 'xyz');
-    await source.read(acme);
+    await read();
     await put('control_key', 'abc');
-    expect(shown(await source.read(acme))).toEqual(['abc', 'xyz (superseded)']);
+    expect(shown(await read())).toEqual(['abc', 'xyz (superseded)']);
   });
 
   it('keeps the usable key behind a new one that cannot be used', async () => {
     await put('control_key', 'abc');
-    await source.read(acme);
+    await read();
     await put('control_key', '');
-    const ring = await source.read(acme);
-    expect(shown(ring)).toEqual(['the control key is empty', 'abc (superseded)']);
+    const ring = await read();
+    expect(shown(ring)).toEqual(['the control key is empty', 'abc']);
+    now += 48 * hour;
+    expect(shown(await read())).toEqual(['the control key is empty', 'abc']);
     await put('control_key', 'xyz');
-    expect(shown(await source.read(acme))).toEqual(['xyz', 'abc (superseded)']);
+    expect(shown(await read())).toEqual(['xyz', 'abc (superseded)']);
   });
 
   it('keeps four previous keys at most', async () => {
     for (const key of ['1', '2', '3', '4', '5', '6']) {
       await put('control_key', key);
-      await source.read(acme);
+      await read();
     }
     const superseded = ['5', '4', '3', '2'].map((key) => `${key} (superseded)`);
-    expect(shown(await source.read(acme))).toEqual(['6', ...superseded]);
+    expect(shown(await read())).toEqual(['6', ...superseded]);
   });
 
   it('does not restore a kind of key that was removed', async () => {
     await put('control_key', 'abc');
     await put('private_key.pem', pkcs8);
-    await source.read(acme);
+    await read();
     await rm(join(directory, 'sandbox', 'acme', 'control_key'));
-    expect(shown(await source.read(acme))).toEqual([fingerprint]);
+    expect(shown(await read())).toEqual([fingerprint]);
   });
 
   it('does not restore the keys of a login that was deleted', async () => {
     await put('control_key', 'abc');
-    await source.read(acme);
+    await read();
     await rm(join(directory, 'sandbox', 'acme'), { recursive: true });
-    expect(await source.read(acme)).toBeUndefined();
+    expect(await read()).toBeUndefined();
     await put('control_key', 'xyz');
-    expect(shown(await source.read(acme))).toEqual(['xyz']);
+    expect(shown(await read())).toEqual(['xyz']);
   });
 });
 
@@ -281,7 +296,7 @@ describe('a login and its environment', () => {
     async (login) => {
       await mkdir(join(directory, 'sandbox', login), { recursive: true });
       await writeFile(join(directory, 'sandbox', login, 'control_key'), 'abc');
-      expect(shown(await source.read({ environment: 'sandbox', login }))).toEqual(['abc']);
+      expect(shown(ringIn(await source.read({ environment: 'sandbox', login })))).toEqual(['abc']);
     },
   );
 });
@@ -297,8 +312,44 @@ describe('readiness', () => {
   });
 
   it('stays if the directory disappears', async () => {
-    await source.read(acme);
+    await read();
     await rm(directory, { recursive: true });
     expect(source.ready()).toBe(true);
   });
 });
+
+describe('the key that the gateway accepted last', () => {
+  beforeEach(async () => {
+    await put('control_key', 'abc');
+    await read();
+    await put('control_key', 'xyz');
+    await read();
+  });
+
+  it('is gone, not deleted, once the grace period of the file before it is over', async () => {
+    known = withAccepted(known, acceptable(known).slice(1));
+    expect(shown(await read())).toEqual(['xyz', 'abc (superseded)']);
+    known = withAccepted(known, acceptable(known).slice(1));
+    now += 48 * hour;
+    const reading = await source.read(acme, known);
+    expect(reading).toMatchObject({ gone: [{ isAccepted: true }] });
+    expect(shown(ringIn(reading))).toEqual(['xyz']);
+  });
+
+  it('is deleted with the file', async () => {
+    await put('private_key.pem', pkcs8);
+    await rm(join(directory, 'sandbox', 'acme', 'control_key'));
+    expect(await source.read(acme, known)).toMatchObject({ gone: [] });
+  });
+
+  it('is not deleted with the folder of the environment', async () => {
+    await rm(join(directory, 'sandbox'), { recursive: true });
+    expect(await source.read(acme, known)).toBe('not-found');
+    await mkdir(join(directory, 'sandbox'));
+    expect(await source.read(acme, known)).toBe('deleted');
+  });
+});
+
+function acceptable(ring: KeyRing): UsableKey[] {
+  return ring.filter((entry): entry is UsableKey => 'key' in entry);
+}

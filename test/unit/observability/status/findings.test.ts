@@ -250,6 +250,7 @@ describe('a key', () => {
       since: null,
       problem: null,
       tokenExpiresAt: null,
+      loginsNotFound: 0,
     } as const;
     const page = pageOf({ keys: { total: 1, list }, keySource });
     expect(page).toContain('13:54:07 Waiting for the gateway');

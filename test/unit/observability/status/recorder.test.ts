@@ -149,7 +149,7 @@ describe('the key source', () => {
     expect(recorder.keySource().tokenExpiresAt).toBe(1_500);
     recorder.keySourceUp(false, 'timeout');
     recorder.keySourceReplaced();
-    expect(Object.values(recorder.keySource())).toEqual([undefined, undefined, undefined, undefined]);
+    expect(Object.values(recorder.keySource())).toEqual([undefined, undefined, undefined, undefined, 0]);
     recorder.tokenExpiryChanged(2);
     recorder.tokenExpiryChanged(undefined);
     expect(recorder.keySource().tokenExpiresAt).toBeUndefined();

@@ -1,0 +1,127 @@
+import type { KeyKind } from '../../oauth1/methods.ts';
+import { parseKeys, sameKey } from '../key.ts';
+import type { KeyReading, KeyRing, NoKeys, UnusableKey, UsableKey } from '../key-source.ts';
+import type { Version } from './kv2.ts';
+import { revealFields } from './redact.ts';
+
+/** Versions that a read goes through at most: as many as Vault keeps unless configured otherwise. */
+const maxVersions = 10;
+/** Different keys of one kind that a read finds at most, beside the one that the gateway accepted last. */
+const maxKeys = 5;
+const kinds: readonly KeyKind[] = ['control_key', 'private_key'];
+
+/** Reads one version; without a number the current one. */
+export type ReadVersion = (version?: number) => Promise<Version | undefined>;
+
+/** Equal numbers are different versions if the secret was removed with its metadata and written again. */
+export function identityOf({ version, createdAt, fields }: Version): string {
+  return `${version} of ${createdAt.toISOString()}${fields === undefined ? ', deleted' : ''}`;
+}
+
+/**
+ * Reads the current version, older ones until the grace period has passed for what they hold, and those of known keys
+ * that are still needed.
+ *
+ * @param gracePeriodBegan milliseconds since 1970
+ */
+export async function readRing(
+  readVersion: ReadVersion,
+  gracePeriodBegan: number,
+  known: KeyRing,
+): Promise<KeyReading | NoKeys> {
+  const walk = await walkBack(readVersion, gracePeriodBegan);
+  const [current] = walk.versions;
+  if (current === undefined) return 'not-found';
+  const kept: UsableKey[] = [];
+  const gone: UsableKey[] = [];
+  for (const key of neededKeys(known, walk)) {
+    const walked = walk.versions.find(({ version }) => version === key.version);
+    const version = walked ?? (await readVersion(key.version));
+    const found = version && usableIn(entriesOf(version)).find((entry) => sameKey(entry, key));
+    const supersededAt = key.supersededAt ?? walk.supersededAt.get(key.kind);
+    if (found !== undefined) kept.push(superseded(found, supersededAt));
+    else if (version === undefined || version.fields !== undefined) gone.push(superseded(key, supersededAt));
+  }
+  const found = [...walk.keys, ...kept];
+  if (current.fields === undefined && usableIn(found).length === 0) return 'deleted';
+  const lacking = lackedBy(current, [...found, ...gone]);
+  return { ring: [...lacking, ...found], current: identityOf(current), gone };
+}
+
+/** What the current version and those before it hold. */
+interface Walk {
+  /** Newest first; so are the keys, equal ones once. */
+  readonly versions: Version[];
+  readonly keys: KeyRing[number][];
+  /**
+   * By kind: when a version older than these was superseded; absent if none of them has a usable key of the kind. A
+   * version that was deleted supersedes both: what it had is not known.
+   */
+  readonly supersededAt: Map<KeyKind, Date>;
+}
+
+async function walkBack(readVersion: ReadVersion, gracePeriodBegan: number): Promise<Walk> {
+  const walk: Walk = { versions: [], keys: [], supersededAt: new Map() };
+  let next = await readVersion();
+  while (next !== undefined) {
+    addVersion(walk, next);
+    const isLast =
+      next.version === 1 || walk.versions.length === maxVersions || isOver(walk, gracePeriodBegan);
+    next = isLast ? undefined : await readVersion(next.version - 1);
+  }
+  return walk;
+}
+
+function addVersion({ versions, keys, supersededAt }: Walk, version: Version): void {
+  versions.push(version);
+  const entries = entriesOf(version);
+  for (const kind of kinds) {
+    const entry = entries.find((one) => one.kind === kind);
+    if (entry !== undefined && isNew(entry, keys)) keys.push(superseded(entry, supersededAt.get(kind)));
+    const isUsable = entry !== undefined && 'key' in entry;
+    if (isUsable || version.fields === undefined) supersededAt.set(kind, version.createdAt);
+  }
+}
+
+function isNew(entry: KeyRing[number], newer: KeyRing): boolean {
+  if (!('key' in entry)) return true;
+  const known = usableIn(newer).filter(({ kind }) => kind === entry.kind);
+  return known.length < maxKeys && !known.some((one) => sameKey(one, entry));
+}
+
+/** Whether keys of older versions could not be used: every kind seen so far was superseded before the grace period. */
+function isOver({ keys, supersededAt }: Walk, gracePeriodBegan: number): boolean {
+  const isSuperseded = ({ kind }: { kind: KeyKind }): boolean => supersededAt.has(kind);
+  const hasPassed = (at: Date): boolean => at.getTime() <= gracePeriodBegan;
+  return supersededAt.size > 0 && keys.every(isSuperseded) && [...supersededAt.values()].every(hasPassed);
+}
+
+/** Known keys that were not just read: the one that the gateway accepted last, and those that none replaces. */
+function neededKeys(known: KeyRing, { keys, supersededAt }: Walk): UsableKey[] {
+  const isRead = (key: UsableKey): boolean => usableIn(keys).some((one) => sameKey(one, key));
+  const isNeeded = (key: UsableKey): boolean => key.isAccepted === true || !supersededAt.has(key.kind);
+  return usableIn(known).filter((key) => isNeeded(key) && !isRead(key));
+}
+
+/** A kind of key that the current version lacks, although an older one has it, was hardly left out on purpose. */
+function lackedBy({ fields, version, createdAt }: Version, ring: KeyRing): UnusableKey[] {
+  if (fields === undefined) return [];
+  const has = (kind: KeyKind): boolean => ring.some((one) => one.kind === kind && one.version === version);
+  const isNeeded = (kind: KeyKind): boolean =>
+    usableIn(ring).some((one) => one.kind === kind && one.supersededAt === undefined);
+  return kinds
+    .filter((kind) => !has(kind) && isNeeded(kind))
+    .map((kind) => ({ kind, version, createdAt, problem: `the newest version lacks the field ${kind}` }));
+}
+
+function entriesOf({ version, createdAt, fields }: Version): KeyRing {
+  return fields === undefined ? [] : parseKeys(revealFields(fields), { version, createdAt });
+}
+
+function usableIn(ring: KeyRing): UsableKey[] {
+  return ring.filter((entry): entry is UsableKey => 'key' in entry);
+}
+
+function superseded<Entry extends KeyRing[number]>(entry: Entry, at: Date | undefined): Entry {
+  return at === undefined ? entry : { ...entry, supersededAt: at };
+}

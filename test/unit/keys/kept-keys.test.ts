@@ -1,0 +1,173 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { parseKeys } from '../../../src/keys/key.ts';
+import { KeyCache } from '../../../src/keys/key-cache.ts';
+import type { KeyRing, UsableKey } from '../../../src/keys/key-source.ts';
+import { acceptedIn, mayBeUsed } from '../../../src/keys/ring.ts';
+import { ManualClock } from '../../support/stub-vault/clock.ts';
+import { acme, keyOf, RecordedEvents, refOf, ringOf, ScriptedSource, settled } from './scripted-source.ts';
+
+const second = 1000;
+const hour = 3600 * second;
+const day = 24 * hour;
+const settings = { ttl: 60 * second, staleIfError: 12 * hour, negativeTtl: 10 * second, maxEntries: 100 };
+
+let clock: ManualClock;
+let source: ScriptedSource;
+let events: RecordedEvents;
+let cache: KeyCache;
+beforeEach(() => {
+  clock = new ManualClock();
+  source = new ScriptedSource();
+  source.set(acme, ringOf('abc'));
+  events = new RecordedEvents();
+  cache = newCache();
+});
+
+function newCache(): KeyCache {
+  const { now: monotonic, setTimer } = clock;
+  return new KeyCache(source, settings, {
+    monotonic,
+    random: () => 0,
+    events,
+    sourceName: 'scripted',
+    setTimer,
+  });
+}
+
+function first(ring: KeyRing): UsableKey {
+  const [entry] = ring;
+  if (entry === undefined || !('key' in entry)) throw new Error('no usable key');
+  return entry;
+}
+
+const supersededAt = new Date(0);
+const old = parseKeys({ control_key: 'old' }, { version: 1, supersededAt });
+const accepted = () => acceptedIn(cache.cached(acme) ?? []).map((key) => keyOf([key]));
+
+describe('the key that the gateway accepted last', () => {
+  beforeEach(async () => {
+    source.set(acme, [...ringOf('new', 2), ...old]);
+    await cache.get(acme);
+    cache.keep(acme, first(old));
+  });
+
+  it('may be used beyond the grace period, until another one is accepted', async () => {
+    const mayUse = (): boolean[] =>
+      (cache.cached(acme) ?? []).map((entry) => mayBeUsed(entry, supersededAt.getTime() + 2 * day, day));
+    expect(mayUse()).toEqual([true, true]);
+    cache.keep(acme, first(ringOf('new', 2)));
+    expect(mayUse()).toEqual([true, false]);
+  });
+
+  it('is still the one after the ring was read again, without a change to report', async () => {
+    await cache.refresh(acme);
+    expect(accepted()).toEqual(['old']);
+    source.set(acme, [...ringOf('newer', 3), ...ringOf('new', 2), ...old]);
+    await cache.refresh(acme);
+    expect(accepted()).toEqual(['old']);
+    expect(events.rings).toEqual(['sandbox/acme new', 'sandbox/acme newer']);
+  });
+
+  it('is handed to the source as known', async () => {
+    await cache.refresh(acme);
+    expect(source.known).toEqual([undefined, cache.cached(acme)]);
+  });
+
+  it('is the one of its kind only', () => {
+    const other = { ...first(ringOf('rsa', 2)), kind: 'private_key' } as const;
+    cache.keep(acme, other);
+    expect(accepted()).toEqual(['old']);
+  });
+
+  it('is the one after a reload too', () => {
+    const next = newCache();
+    next.adopt(cache);
+    expect(acceptedIn(next.cached(acme) ?? [])).toHaveLength(1);
+  });
+
+  it('is not remembered for a login that is not cached', () => {
+    cache.keep(refOf('other'), first(old));
+    expect(cache.cached(refOf('other'))).toBeUndefined();
+  });
+
+  it('stays for staleIfError after it was last read, if the source has it no more', async () => {
+    clock.advance(hour);
+    source.set(acme, ringOf('new', 2));
+    source.gone = acceptedIn(cache.cached(acme) ?? []);
+    await cache.refresh(acme);
+    expect(accepted()).toEqual(['old']);
+    clock.advance(11 * hour - second);
+    source.gone = acceptedIn(cache.cached(acme) ?? []);
+    await cache.refresh(acme);
+    expect(accepted()).toEqual(['old']);
+    clock.advance(second);
+    await cache.refresh(acme);
+    expect(cache.cached(acme)).toHaveLength(1);
+  });
+});
+
+describe('a login that the source does not know', () => {
+  beforeEach(async () => {
+    await cache.get(acme);
+    source.withoutKeys = 'not-found';
+    source.set(acme, undefined);
+  });
+
+  it('keeps its cached keys until staleIfError after they were read', async () => {
+    expect(keyOf(await cache.refresh(acme))).toBe('abc');
+    expect(keyOf(await cache.look(acme))).toBe('abc');
+    clock.advance(12 * hour - second);
+    expect(keyOf(await cache.get(acme))).toBe('abc');
+    await settled();
+    clock.advance(second);
+    await expect(cache.get(acme)).rejects.toMatchObject({ reason: 'key-missing' });
+    expect(events.removals).toEqual(['acme expired']);
+  });
+
+  it('is reported, and again once it is found', async () => {
+    await cache.refresh(acme);
+    await cache.refresh(acme);
+    source.set(acme, ringOf('abc'));
+    await cache.refresh(acme);
+    expect(events.notFound).toEqual(['1 acme', '0']);
+  });
+
+  it('counts no more once its keys are deleted or too old', async () => {
+    await cache.refresh(acme);
+    source.withoutKeys = 'deleted';
+    expect(await cache.refresh(acme)).toBeUndefined();
+    expect(events.notFound).toEqual(['1 acme', '0']);
+  });
+
+  it('is counted with the others', async () => {
+    source.set(refOf('other'), ringOf('xyz'));
+    await cache.get(refOf('other'));
+    source.set(refOf('other'), undefined);
+    await cache.refresh(acme);
+    await cache.refresh(refOf('other'));
+    expect(events.notFound).toEqual(['1 acme', '2 other']);
+    const next = newCache();
+    next.adopt(cache);
+    source.set(acme, ringOf('abc'));
+    await next.refresh(acme);
+    expect(events.notFound.at(-1)).toBe('1');
+  });
+
+  it('is read again with a back-off, as after a failure', async () => {
+    clock.advance(61 * second);
+    source.started.length = 0;
+    for (let request = 0; request < 5; request += 1) {
+      await cache.get(acme);
+      await settled();
+    }
+    expect(source.started).toEqual(['acme']);
+    clock.advance(second);
+    await cache.get(acme);
+    expect(source.started).toEqual(['acme', 'acme']);
+  });
+
+  it('has no keys if none are cached', async () => {
+    await expect(cache.get(refOf('ghost'))).rejects.toMatchObject({ reason: 'key-missing' });
+    expect(events.notFound).toEqual([]);
+  });
+});
