@@ -129,7 +129,34 @@ describe('check --online', () => {
     await setup.put({ control_key: oldControlKey });
     const { code, rows } = await checks(configWith([grant(['order-status'], 'acme')]));
     expect(code).toBe(1);
-    expect(keyRows(rows)[0]?.[2]).toContain('the current version has no such key');
+    expect(keyRows(rows)[0]?.[2]).toBe('version 2: the newest version lacks the field private_key');
+  });
+
+  it('fails if the newest version was deleted', async () => {
+    await setup.put({ control_key: newControlKey, private_key: oldKey });
+    await setup.admin.deleteVersions('gateway/sandbox/acme', [2]);
+    const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme')]));
+    expect(code).toBe(1);
+    expect(keyRows(rows)[0]?.[2]).toContain(
+      'the newest version was deleted; the one before it is used until',
+    );
+  });
+
+  it('warns of max_versions=1 of the secret or the mount, if it may read the metadata', async () => {
+    const config = (tokenFile: string) => configWith([grant(['manager-balance'], 'acme')], {}, tokenFile);
+    await setup.admin.request('POST', 'secret/metadata/gateway/sandbox/acme', { max_versions: 1 });
+    const { code, rows } = await checks(config('token'));
+    expect(code).toBe(0);
+    expect(keyRows(rows)).toEqual([
+      ['sandbox/acme control_key', 'warning', expect.stringMatching(/^version 1, .*max_versions=1/)],
+    ]);
+    expect(keyRows((await checks(config('proxy-token'))).rows)[0]?.[1]).toBe('ok');
+    await setup.admin.request('POST', 'secret/metadata/gateway/sandbox/acme', { max_versions: 0 });
+    await setup.admin.request('POST', 'secret/config', { max_versions: 1 });
+    expect(keyRows((await checks(config('token'))).rows)[0]?.[1]).toBe('ok');
+    await setup.put({ control_key: newControlKey });
+    expect(keyRows((await checks(config('token'))).rows)[0]?.[1]).toBe('warning');
+    await setup.admin.request('POST', 'secret/config', { max_versions: 0 });
   });
 
   it('fails for a login without keys, and for an unusable current version', async () => {

@@ -50,6 +50,50 @@ describe('without a request for the login', () => {
     ]);
   });
 
+  it('keys of a mount that was re-created sign until they are too old, which is one problem, however many', async () => {
+    await startWith({ ttl: '100ms', staleIfError: '1h' });
+    const logins = Array.from({ length: 5 }, (_, index) => `login-${index}`);
+    for (const login of logins) await setup.admin.put(`gateway/sandbox/${login}`, { control_key: 'first' });
+    const reasons = () =>
+      Promise.all(
+        logins.map(
+          async (login) => (await proxy.post(`/sandbox/gw/api/v2/get-balance/manager/${login}`, '')).body,
+        ),
+      );
+    const before = await reasons();
+    await setup.admin.request('DELETE', 'sys/mounts/secret');
+    await setup.admin.enable('mounts', 'secret', { type: 'kv', options: { version: '2' } });
+    await until(async () => (await proxy.counted('key_logins_not_found')) === 5);
+    expect(await reasons()).toEqual(before.map((body) => expect.stringContaining(reasonIn(body))));
+    expect(before.map(reasonIn)).not.toContain('key-missing');
+    const lines = proxy.logLines('login not found in the key source; its cached keys are used');
+    expect(lines.map(({ level, logins: count }) => `${level} ${count}`)).toEqual([
+      'error 1',
+      'error 2',
+      'error 4',
+    ]);
+    for (const login of logins) await setup.admin.put(`gateway/sandbox/${login}`, { control_key: 'first' });
+    await until(async () => {
+      await reasons();
+      return (await proxy.counted('key_logins_not_found')) === 0;
+    });
+    expect(proxy.logLines('no login with cached keys is missing in the key source any more')).toHaveLength(1);
+  });
+
+  it('a newer version without a key is an unusable version at once, and the older key signs', async () => {
+    await startWith({ ttl: '100ms' });
+    await setup.admin.put(path, { control_key: 'first' });
+    const before = (await proxy.balance()).body;
+    await setup.admin.put(path, { controlkey: 'misspelled' });
+    await until(async () => (await unusable()) === 1);
+    expect((await proxy.balance()).body).toContain(reasonIn(before));
+    expect(proxy.logLines('the newest version lacks the field control_key')).toEqual([
+      expect.objectContaining({ level: 'error', login: 'acme', kind: 'control_key', version: 2 }),
+    ]);
+    await setup.admin.put(path, { control_key: 'second' });
+    await until(async () => (await unusable()) === 0);
+  });
+
   it('deleted keys of a login that looks like a card number log a warning without it', async () => {
     await startWith({ ttl: '100ms' });
     const card = '4111111111111111';
@@ -83,3 +127,7 @@ describe('without a request for the login', () => {
     expect(await hasSeries()).toBe(false);
   });
 });
+
+function reasonIn(problem: string): string {
+  return /"reason":"([^"]*)"/.exec(problem)?.[1] ?? 'none';
+}

@@ -90,7 +90,7 @@ describe('requests to Vault', () => {
       return controlKeys(await source.read(acme));
     };
     expect(await read({ namespace: 'team-a' })).toEqual(['1:of the team']);
-    expect(await read({})).toBeUndefined();
+    expect(await read({})).toBe('not-found');
     expect(await problemOf(read({ namespace: 'team-b' }))).toBe('no-route');
   });
 

@@ -12,9 +12,11 @@ import { startOidcServer } from './oidc-server.ts';
 import { type CountersignProcess, listening } from './process.ts';
 import type { RecordingGateway } from './recording-gateway.ts';
 import { testKeys, writeKeys } from './service.ts';
+import { VaultAdmin } from './stub-vault/admin.ts';
 import { Ca } from './stub-vault/certificates.ts';
 import { vaultKeys } from './stub-vault/harness.ts';
 import { StubVault } from './stub-vault/server.ts';
+import { rootToken } from './stub-vault/state.ts';
 import { until } from './until.ts';
 
 /** Something that goes wrong in a running process, and ends. */
@@ -352,7 +354,9 @@ export async function vaultIncidents(start: Harness): Promise<Incident[]> {
   const vault = start.closing(new StubVault());
   const address = await vault.listen();
   const { port } = vault;
-  vault.put('gateway/sandbox/acme', { control_key: 'first' });
+  const admin = new VaultAdmin(address, rootToken);
+  const path = 'gateway/sandbox/acme';
+  vault.put(path, { control_key: 'first' });
   const process = await start.process({
     gateway: gateway.url,
     config: { keys: vaultKeys(address, {}, { cache }) },
@@ -377,6 +381,32 @@ export async function vaultIncidents(start: Harness): Promise<Incident[]> {
       begin: () => void (vault.sealed = true),
       end: () => vault.heal(),
     }),
+    play(
+      [
+        'Vault restored from before',
+        'logins-not-found',
+        /Vault does not know 1 login whose cached keys are used/,
+        /a restart would lose them/,
+        'CountersignLoginsNotFound',
+      ],
+      {
+        begin: () => admin.request('DELETE', `secret/metadata/${path}`),
+        end: () => vault.put(path, { control_key: 'first' }),
+      },
+    ),
+    play(
+      [
+        'newest version lacks a key',
+        'key-unusable',
+        /Control key of acme in sandbox: version \d cannot be used/,
+        /lacks the field control_key.*Store a correct key/,
+        'CountersignKeyUnusable',
+      ],
+      {
+        begin: () => vault.put(path, { controlkey: 'misspelled' }),
+        end: () => vault.put(path, { control_key: 'first' }),
+      },
+    ),
     play(
       [
         'Vault denied',

@@ -23,7 +23,11 @@ export async function checkKeys(
   return rows.filter((row, at) => rows.findIndex(({ subject }) => subject === row.subject) === at);
 }
 
-async function checkLogin({ environment, logins: login, kind }: RequiredKey, readRing: ReadRing) {
+async function checkLogin(
+  { environment, logins: login, kind }: RequiredKey,
+  readRing: ReadRing,
+  inventory: KeyInventory,
+): Promise<CheckResult[]> {
   const subject = `${environment}/${login} ${kind}`;
   const describeNewest = async (): Promise<string> => {
     const ring = await readRing({ environment, login });
@@ -35,12 +39,18 @@ async function checkLogin({ environment, logins: login, kind }: RequiredKey, rea
     const keyAge = newest.createdAt === undefined ? '' : `, ${age(newest.createdAt, Date.now())} old`;
     return `version ${newest.version}${keyAge}${bits === undefined ? '' : `, RSA ${bits} bits`}`;
   };
-  return [await runCheck({ check: 'key', subject }, describeNewest, operatorMessage)];
+  const result = await runCheck({ check: 'key', subject }, describeNewest, operatorMessage);
+  // A token that may not read metadata is the usual one.
+  const keepsOne = await inventory.keepsOneVersion({ environment, login }).catch(() => false);
+  if (result.result !== 'ok' || !keepsOne) return [result];
+  return [{ ...result, result: 'warning', detail: `${result.detail}; ${oneVersion}` }];
 }
 
 const kindMissing = 'the login has no key of this kind';
 const kindSuperseded =
-  "the current version has no such key; the previous version's is used until the grace period ends";
+  'the newest version was deleted; the one before it is used until the grace period ends';
+const oneVersion =
+  'Vault keeps only one version (max_versions=1), so an instance that starts during a rotation lacks the previous key';
 
 /** A login that only a pattern matches need not have every kind of key, but those it has must be usable. */
 async function checkPattern(required: RequiredKey, readRing: ReadRing, inventory: KeyInventory) {
@@ -53,7 +63,7 @@ async function checkPattern(required: RequiredKey, readRing: ReadRing, inventory
   const logins = known.logins.filter((login) => login.startsWith(pattern.slice(0, -1)));
   const rows: CheckResult[] = [];
   for (const login of logins) {
-    const [found] = await checkLogin({ environment, logins: login, kind }, readRing);
+    const [found] = await checkLogin({ environment, logins: login, kind }, readRing, inventory);
     if (found !== undefined)
       rows.push(found.detail === kindMissing ? { ...found, result: 'not-checked' } : found);
   }

@@ -2,7 +2,7 @@
 export interface CheckResult {
   readonly check: 'vault' | 'directory' | 'key' | 'jwt-issuer' | 'gateway';
   readonly subject: string;
-  readonly result: 'ok' | 'failed' | 'not-checked';
+  readonly result: 'ok' | 'warning' | 'failed' | 'not-checked';
   readonly milliseconds?: number;
   readonly detail: string;
 }

@@ -6,7 +6,7 @@ import { DirectorySource } from '../../keys/directory/source.ts';
 import type { KeyRing, LoginRef } from '../../keys/key-source.ts';
 import { ringIn } from '../../keys/ring.ts';
 import { createVaultAdmin, type VaultAdmin } from '../../keys/vault/admin.ts';
-import type { VersionInfo } from '../../keys/vault/kv2.ts';
+import type { History, VersionInfo } from '../../keys/vault/kv2.ts';
 import { silentObserver } from '../../server/key-source.ts';
 import { system } from '../../server/system.ts';
 
@@ -24,6 +24,8 @@ export interface KeyInventory {
   logins(environment: string): Promise<{ logins: readonly string[]; others: readonly string[] }>;
   /** Newest first; none for an unknown login. */
   versions(login: LoginRef): Promise<readonly KeyVersionEntry[]>;
+  /** Whether writing a version removes the one before it. */
+  keepsOneVersion(login: LoginRef): Promise<boolean>;
   close(): void | Promise<void>;
 }
 
@@ -55,8 +57,17 @@ function vaultInventory(admin: VaultAdmin): KeyInventory {
       if (history === undefined) return [];
       return Promise.all(history.versions.map((info) => readEntry(login, info, history.current)));
     },
+    async keepsOneVersion(login) {
+      const history = await admin.versions(login);
+      // The limit may also be that of the mount.
+      return history !== undefined && (history.maxVersions === 1 || isAlone(history));
+    },
     close: () => admin.close(),
   };
+}
+
+function isAlone({ current, versions }: History): boolean {
+  return current > 1 && versions.length === 1;
 }
 
 /** Files have no history, only the current version. */
@@ -69,6 +80,7 @@ function directoryInventory(directory: string, rotationGracePeriod: number): Key
       const [first] = keys;
       return first === undefined ? [] : [{ ...versionOf(first), state: 'current', keys }];
     },
+    keepsOneVersion: async () => false,
     close: () => source.stop(),
   };
 }

@@ -28,6 +28,8 @@ export interface VersionInfo {
 export interface History {
   /** Number of the newest version, deleted or not. Check-and-set compares with it. */
   readonly current: number;
+  /** How many versions Vault keeps; 0: as configured for the mount. */
+  readonly maxVersions: number;
   /** Newest first. */
   readonly versions: readonly VersionInfo[];
 }
@@ -48,6 +50,7 @@ const secretShape = z.object({
 const historyShape = z.object({
   data: z.object({
     current_version: z.int().min(0),
+    max_versions: z.int().min(0),
     versions: z.record(
       z.string().regex(/^[1-9]\d*$/),
       z.object({ created_time: time, deletion_time: z.string(), destroyed: z.boolean() }),
@@ -97,7 +100,8 @@ export class KvStore {
       destroyed: info.destroyed,
     }));
     versions.sort((a, b) => b.version - a.version);
-    return { current: response.data.current_version, versions };
+    const { current_version: current, max_versions: maxVersions } = response.data;
+    return { current, maxVersions, versions };
   }
 
   /**

@@ -24,14 +24,17 @@ interface Secret {
   readonly versions: Map<number, Version>;
 }
 
+/** Of a mount or secret with `max_versions` 0. */
 const defaultMaxVersions = 10;
 
 /** The secrets engine `kv`, version 2, mounted at one path. */
 export class Kv2 {
   readonly #secrets = new Map<string, Secret>();
+  #maxVersions = 0;
 
   /** `path` without the mount. */
   readonly backend: Backend = (call) => {
+    if (call.path === 'config') return this.#configureMount(call);
     const [, view, path = ''] = /^(data|metadata|delete|undelete|destroy)\/(.*)$/.exec(call.path) ?? [];
     switch (`${call.method} ${view}`) {
       case 'GET data':
@@ -93,7 +96,7 @@ export class Kv2 {
     secret.current += 1;
     const version = { version: secret.current, createdAt: now, data, deletedAt: undefined, destroyed: false };
     secret.versions.set(secret.current, version);
-    secret.versions.delete(secret.current - secret.maxVersions);
+    this.#removeOldest(secret);
     this.#secrets.set(path, secret);
     const metadata = {
       ...describe(version),
@@ -101,6 +104,18 @@ export class Kv2 {
       version: secret.current,
     };
     return envelope({ data: metadata });
+  }
+
+  /** The secret's limit, or the mount's. A lower one than before removes all versions beyond it with the next write. */
+  #removeOldest({ current, maxVersions, versions }: Secret): void {
+    const limit = [maxVersions, this.#maxVersions].find((one) => one > 0) ?? defaultMaxVersions;
+    for (const number of versions.keys()) if (number <= current - limit) versions.delete(number);
+  }
+
+  #configureMount({ method, body }: StubRequest): StubResponse | undefined {
+    if (method !== 'POST') return undefined;
+    this.#maxVersions = Number(body['max_versions'] ?? this.#maxVersions);
+    return empty;
   }
 
   #delete(version: Version, { now }: StubRequest): void {
@@ -153,7 +168,7 @@ function blank(): Secret {
     current: 0,
     casRequired: false,
     customMetadata: null,
-    maxVersions: defaultMaxVersions,
+    maxVersions: 0,
     versions: new Map(),
   };
 }

@@ -33,10 +33,13 @@ it('the history of a secret has its newest version first', async () => {
     number,
     { created_time, deletion_time: '', destroyed: false, ...more },
   ]);
-  const store = storeOf({ data: { current_version: 10, versions: Object.fromEntries(all) } });
+  const store = storeOf({
+    data: { current_version: 10, max_versions: 1, versions: Object.fromEntries(all) },
+  });
   const createdAt = new Date('2026-01-15T12:00:00.123Z');
   expect(await store.history(token, acme)).toEqual({
     current: 10,
+    maxVersions: 1,
     versions: [
       { version: 10, createdAt, deletedAt: createdAt, destroyed: false },
       { version: 2, createdAt, destroyed: true },

@@ -232,6 +232,14 @@ describe('a key', () => {
     expect(found({ keys, keySource: { ...keySource, up: false, since: ago(90), problem: null } })).toEqual([
       'bad key-source-down: Vault unavailable for 1 min. Cached keys are still used. Repair it, and do not restart: the cached keys would be lost.',
     ]);
+    expect(found({ keys, keySource: { ...keySource, loginsNotFound: 1 } })).toEqual([
+      expect.stringMatching(/^warn logins-not-found: Vault does not know 1 login whose cached keys are used/),
+    ]);
+    expect(found({ keySource: { ...keySource, loginsNotFound: 3000 } })).toEqual([
+      expect.stringMatching(
+        /^bad logins-not-found: Vault does not know 3,?000 logins .* lose them\. Was the/,
+      ),
+    ]);
     expect(pageOf({ keys })).toContain('Stale for 1 min');
   });
 
