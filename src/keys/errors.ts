@@ -32,6 +32,27 @@ export function keyMissing({ environment, login }: LoginRef): ProxyError {
   );
 }
 
+/**
+ * The gateway rejects every key of the login.
+ *
+ * @param retryAfter seconds until a payment may find out whether that is over
+ */
+export function keysRejected({ environment, login }: LoginRef, retryAfter: number): ProxyError {
+  return new ProxyError(
+    'key-rejected',
+    `The gateway rejects every key of login "${login}" in environment "${environment}", so the payment was not sent. Retry later. If it lasts, the platform team has to store the key that the gateway expects.`,
+    { retryAfter },
+  );
+}
+
+export function tooManyWaiting({ environment, login }: LoginRef): ProxyError {
+  return new ProxyError(
+    'overloaded',
+    `Too many requests wait for the keys of login "${login}" in environment "${environment}". Retry later.`,
+    { retryAfter: 1 },
+  );
+}
+
 /** What a failed read says about the source. An unexpected error counts as `down`. */
 export function sourceStateOf(error: unknown): SourceState {
   return error instanceof SourceUnavailable ? error.source : 'down';

@@ -1,7 +1,15 @@
+import { Backoff } from '../util/backoff.ts';
 import { sameKey } from './key.ts';
-import { includes, isSame, ofKey, type RejectedKey, type Rejections, withLatest } from './key-rejections.ts';
+import {
+  includes,
+  isSame,
+  ofKey,
+  type RejectedKey,
+  type Rejections,
+  retrySteps,
+  withLatest,
+} from './key-rejections.ts';
 import type { UsableKey } from './key-source.ts';
-import { RetrySteps } from './retry-steps.ts';
 import { type SelectionReason, selectionReason } from './selection-reason.ts';
 
 /** The distinct usable keys of one login and kind, newest first; see ring.ts. */
@@ -22,8 +30,8 @@ export type MutableUse = { -readonly [Field in keyof KeyUse]: KeyUse[Field] };
 /** Whether a request may be signed and sent again after a 403. */
 export type RetryPolicy = 'retryable' | 'single-attempt';
 
-/** Refreshes at one-second steps before back-off starts: the gateway may get a new key seconds before the source. */
-const stepsBeforeBackoff = 5;
+/** Milliseconds after which a login of which the gateway never accepted a key is looked at rarely. */
+const hopelessAfter = 300_000;
 
 /**
  * Which keys of one login and kind the gateway accepted and rejected, and which key to use next.
@@ -33,8 +41,8 @@ const stepsBeforeBackoff = 5;
  * accepted while others are.
  */
 export class KeyHistory {
-  /** When the key source may be read past the cache again for this kind of key. */
-  readonly refreshSteps = new RetrySteps(stepsBeforeBackoff);
+  /** When a payment may be sent although every key is rejected. */
+  readonly probes = new Backoff(retrySteps);
   #keys: readonly UsableKey[] = [];
   #lastAccepted: KeyUse | undefined;
   /** Of each key, the accepted request that was sent last, whatever rejects the key now. */
@@ -42,6 +50,8 @@ export class KeyHistory {
   /** Whether {@link #lastAccepted} has not been rejected since. */
   #accepting = false;
   #rejections: Rejections[] = [];
+  /** Since when the gateway has only rejected these keys; monotonic, milliseconds. */
+  #rejectingSince: number | undefined;
   /** When a request of each operation was last accepted; absent for operations that never were. */
   readonly #enabled = new Map<string, number>();
   /** Operations whose rejections say nothing about a key. */
@@ -59,7 +69,8 @@ export class KeyHistory {
     this.#acceptances = this.#acceptances.filter(({ key }) => includes(keys, key));
     this.#rejectedWithAnyKey.clear();
     this.#contradicted.clear();
-    this.#resetSteps();
+    this.#rejectingSince = undefined;
+    this.resetSteps();
   }
 
   /**
@@ -88,6 +99,23 @@ export class KeyHistory {
   /** The same, also if each key was rejected, unless the gateway accepts other operations with this one. */
   isLastRejected(key: UsableKey): boolean {
     return this.isRejected(key) || this.isRejected(key, this.#contradicted);
+  }
+
+  /**
+   * Whether the gateway rejects every key, so that it would only reject a payment. An operation that was never accepted
+   * may not be enabled for the login: its rejections say nothing to another one.
+   */
+  isBlocked(operation: string): boolean {
+    return this.#keys.every((key) => this.#rejectsNow(key, operation));
+  }
+
+  /**
+   * Whether a rejection calls for a look at once. Not if the gateway accepts the key for other operations, or has never
+   * accepted a key of this login.
+   */
+  isUrgent(operation: string, now: number): boolean {
+    if (this.#contradicted.has(operation)) return false;
+    return this.#enabled.size > 0 || now - (this.#rejectingSince ?? now) <= hopelessAfter;
   }
 
   /** Whether a single-attempt request might use another key now. */
@@ -133,17 +161,17 @@ export class KeyHistory {
    * @param now monotonic, milliseconds
    */
   nextCandidate(operation: string, tried: readonly UsableKey[], now: number): UsableKey | undefined {
-    const isDue = (key: UsableKey): boolean => this.#find(key)?.steps.get(operation)?.isDue(now) ?? true;
+    const isDue = (key: UsableKey): boolean => this.#find(key)?.steps.isDue(now, operation) ?? true;
     const due = this.#keys.filter((key) => !includes(tried, key) && isDue(key));
     return this.acceptedAmong(due) ?? due[0];
   }
 
-  /** A key was tried as a fallback and not accepted: it backs off. */
-  recordFailedFallback({ key, operation, sentAt }: KeyUse): void {
-    const { steps } = ofKey(this.#rejections, key);
-    const known = steps.get(operation) ?? new RetrySteps();
-    known.recordFailure(sentAt);
-    steps.set(operation, known);
+  /**
+   * A key was tried as a fallback and not accepted: it backs off, from when it was sent. A change that happens during a
+   * slow attempt is still found one step after the change.
+   */
+  recordFailedFallback({ key, operation, sentAt }: KeyUse, now: number): void {
+    ofKey(this.#rejections, key).steps.recordFailure(now, { beganAt: sentAt }, operation);
   }
 
   /** Responses may overtake each other: one to an earlier request does not change the preferred key. */
@@ -151,6 +179,8 @@ export class KeyHistory {
     const { key, operation, sentAt } = use;
     this.#enabled.set(operation, sentAt);
     this.#rejectedWithAnyKey.delete(operation);
+    this.#rejectingSince = undefined;
+    this.probes.reset();
     const rejections = this.#find(key);
     if (rejections !== undefined) this.#clear(rejections, sentAt);
     this.#contradicted.delete(operation);
@@ -172,8 +202,9 @@ export class KeyHistory {
     const isSign = !isDenied && !this.#contradicted.has(operation);
     if (isSign && this.#accepting && isSame(key, this.#lastAccepted?.key)) {
       this.#accepting = false;
-      this.#resetSteps();
+      this.resetSteps();
     }
+    if (aboutKey) this.#rejectingSince ??= now;
     const isNews = !isDenied || (this.#enabled.has(operation) && !this.#wasRejectedBy(key, operation));
     if (aboutKey && isNews) this.#addRejection(key, operation, now, policy);
   }
@@ -236,9 +267,22 @@ export class KeyHistory {
     return (this.#find(key)?.byOperation.size ?? 0) > 0;
   }
 
-  #resetSteps(): void {
-    this.refreshSteps.reset();
-    for (const { steps } of this.#rejections) steps.clear();
+  /** Each key may be tried again at once. */
+  resetSteps(): void {
+    this.probes.reset();
+    for (const { steps } of this.#rejections) steps.reset();
+  }
+
+  /** A rejection counts until the key is accepted for a request that was sent after it, of whatever operation. */
+  #rejectsNow(key: UsableKey, operation: string): boolean {
+    const acceptedAt =
+      this.#acceptances.find((one) => isSame(key, one.key))?.sentAt ?? Number.NEGATIVE_INFINITY;
+    return [...(this.#find(key)?.byOperation ?? [])].some(
+      ([other, { first }]) =>
+        first > acceptedAt &&
+        !this.#contradicted.has(other) &&
+        (other === operation || this.#enabled.has(other)),
+    );
   }
 
   #find(key: UsableKey): Rejections | undefined {

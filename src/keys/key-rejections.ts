@@ -1,6 +1,9 @@
+import { Backoff } from '../util/backoff.ts';
 import { sameKey } from './key.ts';
 import type { UsableKey } from './key-source.ts';
-import type { RetrySteps } from './retry-steps.ts';
+
+/** Milliseconds until a rejected key is tried again, or a payment is sent with one. */
+export const retrySteps = { initial: 1_000, max: 30_000 };
 
 /** When an operation was first and last rejected; monotonic, milliseconds. */
 interface Span {
@@ -21,7 +24,7 @@ export interface Rejections {
   /** When a single-attempt request was last rejected; monotonic, milliseconds. */
   lastSingleAttempt: number;
   /** By operation: when the key may be tried as a fallback again. */
-  readonly steps: Map<string, RetrySteps>;
+  readonly steps: Backoff;
   /** Whether the fallback from this key to another one was counted. */
   replaced: boolean;
 }
@@ -30,7 +33,8 @@ export interface Rejections {
 export function ofKey(all: Rejections[], key: UsableKey): Rejections {
   const known = all.find((one) => sameKey(one.key, key));
   if (known !== undefined) return known;
-  const fresh = { key, byOperation: new Map(), lastSingleAttempt: 0, steps: new Map(), replaced: false };
+  const steps = new Backoff(retrySteps);
+  const fresh = { key, byOperation: new Map(), lastSingleAttempt: 0, steps, replaced: false };
   all.push(fresh);
   return fresh;
 }

@@ -7,6 +7,8 @@ import type { LoginRef, UsableKey } from './key-source.ts';
 export interface KeyFallbackObserver {
   /** A request was rejected with one key version and accepted with another. */
   keyFallback(login: LoginRef, kind: KeyKind, to: 'newer' | 'older'): void;
+  /** Seconds between two looks at a login whose keys the gateway rejects. */
+  keyLookInterval(seconds: number): void;
 }
 
 export interface KeyRetryOptions extends MonotonicClock {
@@ -15,6 +17,19 @@ export interface KeyRetryOptions extends MonotonicClock {
   readonly observe: () => void;
 }
 
+/** How long a request waits for keys, and in how large a company. */
+export interface Patience {
+  /** Monotonic, milliseconds. */
+  readonly deadline: number;
+  /** How many requests of the login may wait, so that they cannot use the slots of all others. */
+  readonly maxWaiting: number;
+}
+
+export const endless: Patience = {
+  deadline: Number.POSITIVE_INFINITY,
+  maxWaiting: Number.POSITIVE_INFINITY,
+};
+
 /** What a response says about the key. `clock-skew`: a 403 with another cause. `unclear`: nothing. */
 export type Verdict = 'accepted' | 'rejected' | 'clock-skew' | 'unclear';
 
@@ -22,8 +37,8 @@ export interface KeyRetryCallbacks<Response> {
   /** Signs with the key of the use, sends, and sets `sentAt`. */
   readonly send: (use: MutableUse) => Promise<Response>;
   readonly judge: (response: Response) => Verdict;
-  /** Whether the request's time is over; never unless given. */
-  readonly isOverdue?: () => boolean;
+  /** How long the request may wait. Default: as long as it takes. */
+  readonly patience?: Patience;
 }
 
 /** The retries of one rejected request, each with another key. */
@@ -64,7 +79,7 @@ export class KeyRetry<Response> {
   }
 
   get isOverdue(): boolean {
-    return this.#callbacks.isOverdue?.() ?? false;
+    return this.#options.monotonic() >= (this.#callbacks.patience?.deadline ?? Number.POSITIVE_INFINITY);
   }
 
   /** Retries with the key. Returns whether the retry is over: the response is not another 403. */
@@ -99,6 +114,7 @@ export class KeyRetry<Response> {
       this.#history.recordRejected(use, rejectedAt, 'retryable', verdict === 'rejected');
     }
     // A request that ran out of time says nothing about the key, which other requests may need.
-    if (verdict !== 'unclear' || !this.isOverdue) this.#history.recordFailedFallback(use);
+    if (verdict !== 'unclear' || !this.isOverdue)
+      this.#history.recordFailedFallback(use, this.#options.monotonic());
   }
 }

@@ -1,22 +1,46 @@
 import { ProxyError } from '../errors.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
+import type { SetTimer } from '../util/timer.ts';
+import { keysRejected, tooManyWaiting } from './errors.ts';
 import { KeyHistory, type KeyUse, type RetryPolicy, type UsableKeys } from './key-history.ts';
-import { type KeyFallbackObserver, KeyRetry, type KeyRetryCallbacks, type Verdict } from './key-retry.ts';
+import {
+  endless,
+  type KeyFallbackObserver,
+  KeyRetry,
+  type KeyRetryCallbacks,
+  type Patience,
+  type Verdict,
+} from './key-retry.ts';
 import type { KeyRing, KeySourceObserver, LoginRef, UsableKey } from './key-source.ts';
 import { type DescribedVersions, describeKeys } from './key-state.ts';
-import { keyName } from './login-ref.ts';
+import { keyName, loginRefString } from './login-ref.ts';
+import { type Look, Looks } from './looks.ts';
 import { usableKeys } from './ring.ts';
-import { type RingRefresh, RingRefreshes } from './ring-refreshes.ts';
 import type { SelectionReason } from './selection-reason.ts';
 
 /** Provides key rings: KeyCache. */
 export interface KeyProvider {
-  /** @throws ProxyError `key-missing`, `key-source-unavailable` */
-  get(login: LoginRef): Promise<KeyRing>;
+  /**
+   * @param deadline until when to wait for the source; monotonic, milliseconds
+   * @throws ProxyError `key-missing`, `key-source-unavailable`
+   */
+  get(login: LoginRef, deadline?: number): Promise<KeyRing>;
   /** The ring in the cache, without a read. */
   cached(login: LoginRef): KeyRing | undefined;
-  /** Reads past the cache. */
-  refresh(login: LoginRef): Promise<KeyRing | undefined>;
+  /** Reads past the cache. While the source fails, returns what is cached after a second. */
+  look(login: LoginRef): Promise<KeyRing | undefined>;
+}
+
+/** A key for a payment. */
+export interface PaymentKey {
+  readonly key: UsableKey;
+  /** Of a payment that is sent to see whether a key is accepted again, though the gateway rejected every one. */
+  readonly probe?: Probe;
+}
+
+export interface Probe {
+  /** To be called when the response was recorded, or there is none. */
+  readonly end: () => void;
 }
 
 export interface KeySelectorOptions {
@@ -26,21 +50,31 @@ export interface KeySelectorOptions {
   readonly clock: () => number;
   /** Milliseconds, never set back. */
   readonly monotonic: () => number;
-  /** Resolves after the given number of milliseconds. */
-  readonly wait: (milliseconds: number) => Promise<void>;
+  readonly setTimer: SetTimer;
   /** Milliseconds during which a superseded key may still be tried. */
   readonly rotationGracePeriod: number;
 }
 
-/** Milliseconds that a payment waits for a trial in flight, to use the key that it finds. */
+/** Milliseconds that a payment waits for a trial, a look or a probe in flight. */
 const maxWait = 1_000;
+/** Milliseconds between looks for a key that is not urgent. */
+const rareInterval = 30_000;
+
+/** The rejected request that a look is for. */
+interface LookReason {
+  readonly operation: string;
+  /** When its 403 was received; monotonic, milliseconds. */
+  readonly startedAt: number;
+}
 
 interface State {
   readonly history: KeyHistory;
-  /** The trial or refresh in flight. */
+  /** The trial or look in flight. */
   trial?: Promise<unknown>;
-  /** The last refresh whose ring was observed for this kind of key. */
-  seen?: RingRefresh;
+  /** Resolves when the payment that probes the rejected keys has its result. */
+  probe?: Promise<void>;
+  /** The last look whose ring was observed for this kind of key. */
+  seen?: Look;
 }
 
 /**
@@ -54,31 +88,68 @@ interface State {
 export class KeySelector {
   readonly #options: KeySelectorOptions;
   readonly #states = new Map<string, State>();
-  readonly #refreshes: RingRefreshes;
+  readonly #looks: Looks;
+  /** How many requests of a login wait; absent where none does. */
+  readonly #waiting = new Map<string, number>();
 
   constructor(options: KeySelectorOptions) {
     this.#options = options;
-    const { keys, monotonic } = options;
-    this.#refreshes = new RingRefreshes({ refresh: (login) => keys.refresh(login), monotonic });
+    const { keys, monotonic, metrics } = options;
+    this.#looks = new Looks({
+      monotonic,
+      look: (login) => keys.look(login),
+      intervalChanged: (seconds) => metrics.keyLookInterval(seconds),
+    });
   }
 
   /**
    * @param policy `single-attempt` for a request that must not be sent again
-   * @throws ProxyError `key-missing`, `key-unusable`, `key-source-unavailable`
+   * @throws ProxyError `key-missing`, `key-unusable`, `key-source-unavailable`, `overloaded`
    */
-  async select(login: LoginRef, kind: KeyKind, policy: RetryPolicy = 'retryable'): Promise<UsableKey> {
-    const keys = await this.#observed(login, kind);
+  async select(
+    login: LoginRef,
+    kind: KeyKind,
+    policy: RetryPolicy = 'retryable',
+    patience = endless,
+  ): Promise<UsableKey> {
+    const keys = await this.#observed(login, kind, patience);
     const state = this.#stateOf(login, kind);
     if (policy === 'retryable' || state.trial === undefined || !state.history.isInDoubt(keys)) {
       return state.history.select(keys, policy);
     }
-    await Promise.race([state.trial, this.#options.wait(maxWait)]);
-    return state.history.select(await this.#observed(login, kind), policy);
+    await this.#waitFor(state.trial, this.#soon(patience));
+    return state.history.select(await this.#observed(login, kind, patience), policy);
+  }
+
+  /**
+   * The key for a payment that must not be sent again. While the gateway rejects every key, one payment per step goes
+   * out, to find out whether a key is accepted again.
+   *
+   * @throws ProxyError `key-rejected` for the other payments, and as {@link select}
+   */
+  async selectForPayment(
+    login: LoginRef,
+    kind: KeyKind,
+    operation: string,
+    patience = endless,
+  ): Promise<PaymentKey> {
+    const startedAt = this.#options.monotonic();
+    const key = await this.select(login, kind, 'single-attempt', patience);
+    const state = this.#stateOf(login, kind);
+    if (!state.history.isBlocked(operation)) return { key };
+    const soon = { ...patience, deadline: this.#soon(patience) };
+    if (state.trial === undefined)
+      await exclusively(state, () => this.#look(login, kind, { operation, startedAt }, soon));
+    if (state.probe !== undefined) await this.#waitFor(state.probe, this.#soon(patience));
+    const keys = await this.#observed(login, kind, patience);
+    const choice = state.history.select(keys, 'single-attempt');
+    return state.history.isBlocked(operation) ? this.#probe(login, state, choice) : { key: choice };
   }
 
   /** Whether a payment would be signed with another key now. */
-  isOutdated(login: LoginRef, key: UsableKey): boolean {
-    return this.#stateOf(login, key.kind).history.isOutdated(key);
+  isOutdated(login: LoginRef, { key, operation, probe }: KeyUse & Partial<PaymentKey>): boolean {
+    const { history } = this.#stateOf(login, key.kind);
+    return probe === undefined ? history.isOutdated(key) : !history.isBlocked(operation);
   }
 
   /** Whether the ring has a newer key than the one that the gateway accepted last. */
@@ -111,9 +182,16 @@ export class KeySelector {
   recordRejected(login: LoginRef, use: KeyUse, verdict: Verdict): void {
     const state = this.#stateOf(login, use.key.kind);
     const now = this.#options.monotonic();
+    const reason = { operation: use.operation, startedAt: now };
     state.history.recordRejected(use, now, 'single-attempt', verdict === 'rejected');
-    if (state.trial !== undefined || !state.history.refreshSteps.isDue(now)) return;
-    void exclusively(state, () => this.#refresh(login, use.key.kind));
+    if (state.trial !== undefined || !this.#mayLook(login, state, reason)) return;
+    void exclusively(state, () => this.#look(login, use.key.kind, reason));
+  }
+
+  /** Makes each login that needs a look get one at once: the source is back, or was configured anew. */
+  lookAgain(): void {
+    this.#looks.reset();
+    for (const { history } of this.#states.values()) history.resetSteps();
   }
 
   /**
@@ -134,12 +212,14 @@ export class KeySelector {
       ...this.#options,
       observe: () => this.#observeCached(login, rejected.key.kind),
     });
+    const { patience = endless } = callbacks;
     for (;;) {
+      if (retry.isOverdue) return retry.response;
       if (state.trial !== undefined) {
-        await state.trial;
+        const { trial } = state;
+        await this.#inCompany(login, patience, () => this.#waitFor(trial, patience.deadline));
         continue;
       }
-      if (retry.isOverdue) return retry.response;
       const accepted = state.history.acceptedInstead(rejected.operation, retry.tried);
       if (accepted === undefined) break;
       if (await retry.tryKey(accepted)) return retry.response;
@@ -147,14 +227,19 @@ export class KeySelector {
     const now = this.#options.monotonic();
     const canTry =
       state.history.nextCandidate(retry.operation, retry.tried, now) !== undefined ||
-      this.#mayRefresh(login, state);
-    if (canTry) await exclusively(state, () => this.#tryOtherKeys(login, state, retry));
+      this.#mayLook(login, state, retry);
+    if (canTry) await exclusively(state, () => this.#tryOtherKeys(login, state, retry, patience));
     return retry.response;
   }
 
-  async #tryOtherKeys<Response>(login: LoginRef, state: State, retry: KeyRetry<Response>): Promise<void> {
+  async #tryOtherKeys<Response>(
+    login: LoginRef,
+    state: State,
+    retry: KeyRetry<Response>,
+    patience: Patience,
+  ): Promise<void> {
     if (await this.#tryCandidates(state, retry)) return;
-    await this.#refresh(login, retry.kind);
+    await this.#look(login, retry.kind, retry, patience);
     if (await this.#tryCandidates(state, retry)) return;
     state.history.recordNoKeyAccepted(retry.operation, retry.rejected, retry.startedAt);
   }
@@ -169,15 +254,15 @@ export class KeySelector {
     }
   }
 
-  /** Reads the ring past the cache, unless that was just done. Shares the refresh of the login's other kind. */
-  async #refresh(login: LoginRef, kind: KeyKind): Promise<void> {
+  /** Reads the current keys past the cache, if that is due. Shares the look of the login's other kind. */
+  async #look(login: LoginRef, kind: KeyKind, reason: LookReason, patience = endless): Promise<void> {
     const state = this.#stateOf(login, kind);
-    if (!this.#mayRefresh(login, state)) return;
-    const refresh = this.#refreshes.recent(login) ?? this.#beginRefresh(login, state);
-    state.seen = refresh;
+    if (!this.#mayLook(login, state, reason)) return;
+    const look = this.#looks.recent(login) ?? this.#looks.begin(login);
+    state.seen = look;
     try {
-      await refresh.ring;
-      await this.#observed(login, kind);
+      await this.#waitFor(look.ring, patience.deadline);
+      await this.#observed(login, kind, patience);
     } catch (error) {
       this.#reportMissing(login, error);
     }
@@ -200,20 +285,63 @@ export class KeySelector {
     this.#options.metrics.keyProblem(`key fallback after 403 failed: ${error.detail}`, login);
   }
 
-  #mayRefresh(login: LoginRef, { history, seen }: State): boolean {
-    const recent = this.#refreshes.recent(login);
+  /** A request that waits behind others for its turn needs none if one began since its 403. */
+  #mayLook(login: LoginRef, { history, seen }: State, { operation, startedAt }: LookReason): boolean {
+    const recent = this.#looks.recent(login);
     if (recent !== undefined) return !recent.isOver || seen !== recent;
-    return history.refreshSteps.isDue(this.#options.monotonic());
+    if (seen !== undefined && seen.beganAt >= startedAt) return false;
+    const isUrgent = history.isUrgent(operation, this.#options.monotonic());
+    return this.#looks.isDue(login, isUrgent ? 0 : rareInterval);
   }
 
-  #beginRefresh(login: LoginRef, { history }: State): RingRefresh {
-    history.refreshSteps.recordFailure(this.#options.monotonic());
-    return this.#refreshes.begin(login);
+  /** @throws ProxyError `key-rejected` if a payment was sent with a rejected key so recently */
+  #probe(login: LoginRef, state: State, key: UsableKey): PaymentKey {
+    const now = this.#options.monotonic();
+    const { probes } = state.history;
+    if (!probes.isDue(now)) throw keysRejected(login, probes.remaining(now) / 1_000);
+    probes.recordFailure(now);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    state.probe = promise;
+    const end = (): void => {
+      if (state.probe === promise) delete state.probe;
+      resolve();
+    };
+    return { key, probe: { end } };
+  }
+
+  #soon({ deadline }: Patience): number {
+    return Math.min(deadline, this.#options.monotonic() + maxWait);
+  }
+
+  /** Resolves with the work, or at the deadline. */
+  async #waitFor(work: Promise<unknown>, deadline: number): Promise<void> {
+    if (deadline === Number.POSITIVE_INFINITY) return void (await work);
+    const late = Promise.withResolvers<void>();
+    const cancel = this.#options.setTimer(late.resolve, Math.max(0, deadline - this.#options.monotonic()));
+    await Promise.race([work, late.promise]).finally(cancel);
+  }
+
+  /** @throws ProxyError `overloaded` at once if too many requests of the login wait */
+  async #inCompany<T>(login: LoginRef, { maxWaiting }: Patience, wait: () => Promise<T>): Promise<T> {
+    const name = loginRefString(login);
+    const others = this.#waiting.get(name) ?? 0;
+    if (others >= maxWaiting) throw tooManyWaiting(login);
+    this.#waiting.set(name, others + 1);
+    try {
+      return await wait();
+    } finally {
+      const left = (this.#waiting.get(name) ?? 1) - 1;
+      if (left > 0) this.#waiting.set(name, left);
+      else this.#waiting.delete(name);
+    }
   }
 
   /** The usable keys as cached now. */
-  async #observed(login: LoginRef, kind: KeyKind): Promise<UsableKeys> {
-    return this.#observe(login, kind, await this.#options.keys.get(login));
+  async #observed(login: LoginRef, kind: KeyKind, patience = endless): Promise<UsableKeys> {
+    const { keys } = this.#options;
+    const get = (): Promise<KeyRing> => keys.get(login, patience.deadline);
+    const ring = keys.cached(login) === undefined ? this.#inCompany(login, patience, get) : get();
+    return this.#observe(login, kind, await ring);
   }
 
   #observe(login: LoginRef, kind: KeyKind, ring: KeyRing): UsableKeys {

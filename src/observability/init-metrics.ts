@@ -77,6 +77,7 @@ export function initializeSeries(
     for (const result of jwtResults) metrics.jwtVerifications.inc({ issuer, result }, 0);
   }
   metrics.keyProblems.inc({ environment: 'none' }, 0);
+  metrics.keyLookInterval.set({}, 1);
   for (const method of methodNames) metrics.signatures.inc({ method }, 0);
 }
 

@@ -89,6 +89,7 @@ function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: () => Labels) {
     canarySent: (environment, result) =>
       metrics.canaries.inc({ ...labels().environment(environment), result }),
     loginsNotFound: (count) => metrics.loginsNotFound.set({}, count),
+    keyLookInterval: (seconds) => metrics.keyLookInterval.set({}, seconds),
     keySourceUp: (up) => metrics.keySourceUp.set({}, up ? 1 : 0),
     loginFailed() {
       metrics.keySourceUp.set({}, 0);

@@ -1,4 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { KeysConfig } from '../config/schema.ts';
 import { KeyCache } from '../keys/key-cache.ts';
@@ -17,6 +16,7 @@ import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { OutageLog } from '../observability/outage-log.ts';
 import { type Secret, sameSecret } from '../secret.ts';
 import type { TlsMaterial } from '../tls/material.ts';
+import { setTimer } from '../util/timer.ts';
 import { createKeySource, type KeySourceOptions } from './key-source.ts';
 
 export interface KeyServicesOptions extends Omit<KeySourceOptions, 'events' | 'tls'> {
@@ -110,17 +110,17 @@ function createKeySelector(
 ): KeySelector {
   return new KeySelector({
     keys: {
-      get: (login) => inUse.cache.get(login),
+      get: (login, deadline) => inUse.cache.get(login, deadline),
       cached: (login) => inUse.cache.cached(login),
-      refresh(login) {
+      look(login) {
         decisions?.keysRefreshed(login);
-        return inUse.cache.refresh(login);
+        return inUse.cache.look(login);
       },
     },
-    metrics: { ...events, keyFallback: (...fallback) => metrics.keyFallback(...fallback) },
+    metrics: { ...metrics, ...events },
     clock,
     monotonic,
-    wait: (milliseconds) => pause(milliseconds, undefined, { ref: false }),
+    setTimer,
     get rotationGracePeriod() {
       return inUse.rotationGracePeriod;
     },

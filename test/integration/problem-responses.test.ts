@@ -122,6 +122,14 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
   'key-missing': () =>
     send(formRequest(status, statusForm), { keys: { acme: { controlKey: testControlKey } } }),
   'key-unusable': () => send(formRequest(status, statusForm), { keys: { acme: { privateKey: 'no PEM' } } }),
+  'key-rejected': async () => {
+    const { gateway, send: sendNow } = await start();
+    gateway.respond = (response) => response.writeHead(403).end();
+    // The second one is a probe of the rejected key.
+    expect((await sendNow(paying)).status).toBe(403);
+    expect((await sendNow(paying)).status).toBe(403);
+    return sendNow(paying);
+  },
   'gateway-unreachable': async () => {
     const { gateway, send: sendNow } = await start();
     await gateway.close();
@@ -159,7 +167,7 @@ describe('every reason of the error table has its problem response', () => {
     expect(lines).toContainEqual(
       expect.objectContaining({ requestId: problem.requestId, reason, status: promised[reason][0] }),
     );
-    if (promised[reason][1] === 'not-sent' && !/^(overloaded|caller-limit)$/.test(reason)) {
+    if (promised[reason][1] === 'not-sent' && !/^(overloaded|caller-limit|key-rejected)$/.test(reason)) {
       expect(edge?.gateway.requests).toHaveLength(0);
     }
   });

@@ -27,7 +27,14 @@ import { nameOf, type Vault } from './world.ts';
 const rotationGracePeriod = 86_400_000;
 const acme: LoginRef = { environment: 'sandbox', login: 'acme' };
 const config: Config = configSchema.parse({
-  environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw', canaryEndpoint: '1234' } },
+  environments: {
+    sandbox: {
+      baseUrl: 'https://gateway.example',
+      product: 'gw',
+      canaryEndpoint: '1234',
+      maxInFlight: 100_000,
+    },
+  },
   keys: { source: 'directory', directory: '/nowhere' },
 });
 const { resolve } = createRoutes(config);
@@ -132,20 +139,19 @@ export class Instance {
       },
     );
     const keys = {
-      get: (login: LoginRef) => cache.get(login),
+      get: (login: LoginRef, deadline?: number) => cache.get(login, deadline),
       cached: (login: LoginRef) => cache.cached(login),
-      refresh: (login: LoginRef) => {
+      look: (login: LoginRef) => {
         refresh(this.#kind.getStore() ?? 'control_key');
-        return cache.refresh(login);
+        return cache.look(login);
       },
     };
-    const wait = (milliseconds: number): Promise<void> => time.wait(milliseconds);
     return new KeySelector({
       keys,
       metrics: metricsObserver,
       clock: () => epoch + time.now,
       monotonic,
-      wait,
+      setTimer: (run, milliseconds) => time.timer(run, milliseconds),
       rotationGracePeriod,
     });
   }
@@ -224,6 +230,7 @@ const metricsObserver: MetricsObserver = {
   signed: none,
   signingQueueChanged: none,
   keyFallback: none,
+  keyLookInterval: none,
   canarySent: none,
   authorizationDecided: none,
   jwtVerified: none,

@@ -49,10 +49,10 @@ const cache = new KeyCache(
 );
 const rotation = new KeySelector({
   keys: cache,
-  metrics: { keyFallback() {}, keyProblem() {} },
+  metrics: { keyFallback() {}, keyLookInterval() {}, keyProblem() {} },
   clock: () => Date.now(),
   monotonic: () => performance.now(),
-  wait: () => Promise.resolve(),
+  setTimer: () => () => {},
   rotationGracePeriod: 86_400_000,
 });
 

@@ -253,6 +253,14 @@ const failureTexts: ReadonlyMap<string, (detail: string) => FailureText> = new M
     () => ['requests-failing', 'a login has no key of the required kind', 'Store it in the key source.'],
   ],
   [
+    'key-rejected',
+    () => [
+      'requests-failing',
+      'the gateway rejects every key of a login, so its payments are not sent',
+      'Store the key that the gateway expects.',
+    ],
+  ],
+  [
     'key-unusable',
     () => ['requests-failing', 'a key cannot be used', 'Store a correct key as a new version.'],
   ],

@@ -75,7 +75,7 @@ Store a usable key after ${newest} in the key source.`;
 
 function gatewayRejects(signing: string): KeyProgress {
   const advice =
-    'If the gateway has a new key, store it in the key source: Countersign reads it after the next 403.';
+    'If the gateway has a new key, store it in the key source: Countersign looks for it each second while there are requests.';
   return { code: 'key-rejected', severity: 'bad', title: `The gateway rejects ${signing}`, advice };
 }
 

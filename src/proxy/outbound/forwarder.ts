@@ -3,8 +3,8 @@ import type { AuditLog } from '../../audit/audit-log.ts';
 import { ProxyError } from '../../errors.ts';
 import { sameKey } from '../../keys/key.ts';
 import type { KeyUse, MutableUse, RetryPolicy } from '../../keys/key-history.ts';
-import type { Verdict } from '../../keys/key-retry.ts';
-import type { KeySelector } from '../../keys/key-selector.ts';
+import type { Patience, Verdict } from '../../keys/key-retry.ts';
+import type { KeySelector, Probe } from '../../keys/key-selector.ts';
 import type { LoginRef, UsableKey } from '../../keys/key-source.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { DecisionLog } from '../../observability/decision-log.ts';
@@ -33,6 +33,11 @@ export interface ForwarderOptions extends SigningOptions, Randomness {
   readonly decisions?: DecisionLog;
 }
 
+/** The part of an environment's `maxInFlight` that may wait for the keys of one login. */
+const waitingShare = 0.25;
+
+type PlannedUse = MutableUse & { probe?: Probe };
+
 /** Selects the key, signs and forwards a request. Retries only where that is safe. */
 export class Forwarder {
   readonly #options: ForwarderOptions;
@@ -55,21 +60,46 @@ export class Forwarder {
   }
 
   async #send(request: ValidatedRequest, policy: RetryPolicy, startedAt: number): Promise<GatewayResponse> {
+    const { settings } = request.destination;
+    const patience: Patience = {
+      deadline: startedAt + settings.timeouts.request,
+      maxWaiting: Math.ceil(settings.maxInFlight * waitingShare),
+    };
+    const use = await this.#select(request, policy, patience);
+    request.record.durations.key = (use.sentAt - startedAt) / 1000;
+    try {
+      return await this.#sendAndLearn(request, use, patience);
+    } finally {
+      use.probe?.end();
+    }
+  }
+
+  async #select(request: ValidatedRequest, policy: RetryPolicy, patience: Patience): Promise<PlannedUse> {
     const { keySelector, monotonic } = this.#options;
-    const { record, destination } = request;
-    const { operation, settings } = destination;
+    const { name: operation, signature } = request.destination.operation;
+    const { kind } = methods[signature];
     const login = loginRefOf(request);
-    const selection = keySelector.select(login, methods[operation.signature].kind, policy);
-    const key = await withTimeout(selection, settings.timeouts.request, login);
-    record.durations.key = (monotonic() - startedAt) / 1000;
-    const deadline = startedAt + settings.timeouts.request;
-    const use = { key, operation: operation.name, sentAt: monotonic() };
-    const response = await this.#sendWithRetries(request, use, deadline);
+    const choice =
+      policy === 'retryable' || isRetryable(request)
+        ? { key: await keySelector.select(login, kind, policy, patience) }
+        : await keySelector.selectForPayment(login, kind, operation, patience);
+    return { ...choice, operation, sentAt: monotonic() };
+  }
+
+  async #sendAndLearn(
+    request: ValidatedRequest,
+    use: PlannedUse,
+    patience: Patience,
+  ): Promise<GatewayResponse> {
+    const { keySelector } = this.#options;
+    const { record } = request;
+    const login = loginRefOf(request);
+    const response = await this.#sendWithRetries(request, use, patience);
     const verdict = this.#judge(response);
     if (verdict === 'accepted') keySelector.recordAccepted(login, use);
     if (response.status !== 403) return response;
     record.rejection = verdict === 'clock-skew' ? 'clock-skew' : 'current-key';
-    if (isRetryable(request)) return this.#retryWithOtherKeys(request, use, response, deadline);
+    if (isRetryable(request)) return this.#retryWithOtherKeys(request, use, response, patience);
     keySelector.recordRejected(login, use, verdict);
     return response;
   }
@@ -79,7 +109,7 @@ export class Forwarder {
     request: ValidatedRequest,
     rejected: KeyUse,
     first: GatewayResponse,
-    deadline: number,
+    patience: Patience,
   ): Promise<GatewayResponse> {
     const login = loginRefOf(request);
     const { record } = request;
@@ -87,15 +117,14 @@ export class Forwarder {
     let last = first;
     let written = record.writtenAttempts;
     const send = async (use: MutableUse): Promise<GatewayResponse> => {
-      const response = await this.#sendWithRetries(request, use, deadline);
+      const response = await this.#sendWithRetries(request, use, patience);
       last.rest?.destroy();
       last = response;
       written = record.writtenAttempts;
       return response;
     };
-    const isOverdue = (): boolean => this.#options.monotonic() >= deadline;
     await this.#options.keySelector
-      .retry(login, rejected, judge(first), { send, judge, isOverdue })
+      .retry(login, rejected, judge(first), { send, judge, patience })
       .catch((error: unknown) => {
         // The gateway has already responded. A retry that could not be sent must not hide that response.
         if (error instanceof ProxyError && record.writtenAttempts === written) return;
@@ -108,15 +137,21 @@ export class Forwarder {
 
   async #sendWithRetries(
     request: ValidatedRequest,
-    use: MutableUse,
-    deadline: number,
+    use: PlannedUse,
+    patience: Patience,
   ): Promise<GatewayResponse> {
+    const { deadline } = patience;
     const { readOnly, name: operation } = request.destination.operation;
     const budget = new RetryBudget(readOnly);
     let dedicatedConnection = !readOnly;
     for (;;) {
       try {
-        return await this.#sendOnce(request, await this.#sign(request, use), dedicatedConnection, deadline);
+        return await this.#sendOnce(
+          request,
+          await this.#sign(request, use, patience),
+          dedicatedConnection,
+          deadline,
+        );
       } catch (failure) {
         if (!(failure instanceof UpstreamError)) throw failure;
         this.#recordUnreachable(request, failure);
@@ -142,7 +177,7 @@ export class Forwarder {
    * Signs again if the key was replaced meanwhile: while a payment waits for its signature or a retry, the gateway
    * may switch to another key.
    */
-  async #sign(request: ValidatedRequest, use: MutableUse): Promise<SignedHttpRequest> {
+  async #sign(request: ValidatedRequest, use: PlannedUse, patience: Patience): Promise<SignedHttpRequest> {
     const { keySelector, monotonic, decisions, audit } = this.#options;
     const login = loginRefOf(request);
     for (;;) {
@@ -154,9 +189,10 @@ export class Forwarder {
       recordKey(request.record, use.key);
       use.sentAt = monotonic();
       addDuration(request.record.durations, 'sign', (use.sentAt - startedAt) / 1000);
-      if (isRetryable(request) || !keySelector.isOutdated(login, use.key)) return http;
-      const key = await keySelector.select(login, use.key.kind, 'single-attempt');
+      if (isRetryable(request) || !keySelector.isOutdated(login, use)) return http;
+      const { key, probe } = await keySelector.selectForPayment(login, use.key.kind, use.operation, patience);
       use.sentAt = monotonic(); // the selection may have waited for a trial
+      if (probe !== undefined) use.probe = probe;
       if (sameKey(key, use.key)) return http;
       use.key = key;
     }
@@ -201,25 +237,6 @@ export class Forwarder {
     } finally {
       addDuration(record.durations, 'gateway', (monotonic() - startedAt) / 1000);
     }
-  }
-}
-
-/**
- * Keeps a slow key source from delaying a request longer than the gateway may.
- *
- * @param timeout milliseconds
- * @throws ProxyError `key-source-unavailable`
- */
-async function withTimeout<T>(work: Promise<T>, timeout: number, { login }: LoginRef): Promise<T> {
-  const timedOut = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    const detail = `Timed out after ${timeout / 1000} s fetching keys for login "${login}". Send the request again later.`;
-    timedOut.reject(new ProxyError('key-source-unavailable', detail, { retryAfter: 5 }));
-  }, timeout);
-  try {
-    return await Promise.race([work, timedOut.promise]);
-  } finally {
-    clearTimeout(timer);
   }
 }
 

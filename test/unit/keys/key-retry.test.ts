@@ -25,15 +25,19 @@ describe('requests rejected by the gateway', () => {
       keys: {
         get: async () => ring(),
         cached: ring,
-        refresh: async () => {
+        look: async () => {
           refreshes += 1;
           return ring();
         },
       },
-      metrics: { keyFallback: (_login, _kind, to) => void fallbacks.push(to), keyProblem: () => {} },
+      metrics: {
+        keyFallback: (_login, _kind, to) => void fallbacks.push(to),
+        keyLookInterval: () => {},
+        keyProblem: () => {},
+      },
       clock: () => now,
       monotonic: () => now,
-      wait: () => new Promise(() => {}),
+      setTimer: () => () => {},
       rotationGracePeriod: 86_400_000,
     });
   });
@@ -71,14 +75,20 @@ describe('requests rejected by the gateway', () => {
     return (await selector.retry(acme, use, 'rejected', { send: ({ key }) => send(key), judge })) ?? false;
   }
 
-  /** Sends a single-attempt request. */
-  async function pay(): Promise<boolean> {
-    const key = await selector.select(acme, 'control_key', 'single-attempt');
-    const use = { key, operation: 'payment', sentAt: now };
-    const isAccepted = await send(key);
+  /** Sends a single-attempt request. `undefined`: not sent. */
+  async function pay(): Promise<boolean | undefined> {
+    const choice = await selector.selectForPayment(acme, 'control_key', 'payment').catch(whyNotSent);
+    if (choice === undefined) return undefined;
+    const use = { key: choice.key, operation: 'payment', sentAt: now };
+    const isAccepted = await send(choice.key);
     if (isAccepted) selector.recordAccepted(acme, use);
     else selector.recordRejected(acme, use, 'rejected');
+    choice.probe?.end();
     return isAccepted;
+  }
+
+  function whyNotSent(error: unknown): undefined {
+    expect(error).toMatchObject({ reason: 'key-rejected', outcome: 'not-sent' });
   }
 
   const together = (count: number) => Promise.all(Array.from({ length: count }, request));
@@ -117,7 +127,7 @@ describe('requests rejected by the gateway', () => {
     expect(await request()).toBe(true);
   });
 
-  it('with every key cause one trial and one refresh per step of the back-off', async () => {
+  it('with every key cause one trial per step of the back-off, and one look per second', async () => {
     inSource = ['new', 'old'];
     accepted = 'none';
     for (let second = 0; second < 60; second += 1) {
@@ -125,19 +135,20 @@ describe('requests rejected by the gateway', () => {
       await pay();
       now += 1000;
     }
-    // The trials at 0, 1, 3, 7, 15 and 31 s; the refreshes at 0 to 5, 7, 11, 19 and 35 s.
-    expect(sent).toHaveLength(60 * 11 + 6);
-    expect(refreshes).toBe(10);
+    // Reads; trials at 0, 1, 3, 7, 15 and 31 s; a payment with each key, and probes at 2, 3, 5, 9, 17 and 33 s.
+    expect(sent).toHaveLength(60 * 10 + 6 + 2 + 6);
+    expect(refreshes).toBe(60);
     expect(fallbacks).toEqual([]);
   });
 
-  it('that must not be retried cause one refresh per step of the back-off, and are sent once', async () => {
+  it('that must not be retried are sent once per step of the back-off, and cause one look per second', async () => {
     accepted = 'none';
     for (let second = 0; second < 60; second += 1) {
       await Promise.all([pay(), pay(), pay()]);
       now += 1000;
     }
-    expect(sent).toHaveLength(180);
-    expect(refreshes).toBe(10);
+    // Those in flight at the first 403; then at 1, 3, 7, 15 and 31 s.
+    expect(sent).toHaveLength(3 + 6);
+    expect(refreshes).toBe(60);
   });
 });

@@ -38,24 +38,27 @@ beforeEach(() => {
       return ringOf(cached);
     },
     cached: () => (cached === undefined ? undefined : ringOf(cached)),
-    refresh: async () => {
+    look: async () => {
       refreshes += 1;
       if (sourceFails) throw new ProxyError('key-source-unavailable', 'the source is down');
       cached = inSource;
       return inSource === undefined ? undefined : ringOf(inSource);
     },
   };
-  const metrics = { keyFallback: () => {}, keyProblem: (problem: string) => void problems.push(problem) };
+  const metrics = {
+    keyFallback: () => {},
+    keyLookInterval: () => {},
+    keyProblem: (problem: string) => void problems.push(problem),
+  };
   selector = new KeySelector({
     keys: source,
     metrics,
     clock: () => now - setBack,
     monotonic: () => now,
-    wait: (milliseconds) => {
+    setTimer: (run, milliseconds) => {
       waits.push(milliseconds);
-      return new Promise((resolve) => {
-        endWait = resolve;
-      });
+      endWait = run;
+      return () => {};
     },
     rotationGracePeriod: 86_400_000,
   });
@@ -124,8 +127,8 @@ describe('a rejected request', () => {
     [cached, inSource] = [['old'], ['new', 'old']];
     accepted = new Set(['new']);
     const read = Promise.withResolvers<void>();
-    const refresh = source.refresh.bind(source);
-    source.refresh = (login) => read.promise.then(() => refresh(login));
+    const look = source.look.bind(source);
+    source.look = (login) => read.promise.then(() => look(login));
     const requested = request();
     await settled();
     expect(sent).toEqual(['old']);
@@ -142,19 +145,24 @@ describe('a rejected request', () => {
   });
 
   it('is not retried if no time is left, and its key does not back off', async () => {
-    let isOverdue = true;
-    const callbacks = { send: ({ key }: { key: UsableKey }) => send(key), judge, isOverdue: () => isOverdue };
-    const retry = () => selector.retry(acme, useOf(keyOf('new')), 'rejected', callbacks);
+    const deadline = now + 1_000;
+    const patience = { deadline, maxWaiting: 1 };
+    const retry = (resend = send) =>
+      selector.retry(acme, useOf(keyOf('new')), 'rejected', {
+        send: ({ key }) => resend(key),
+        judge,
+        patience,
+      });
+    now = deadline;
     expect(await retry()).toBeUndefined();
     expect([sent, refreshes]).toEqual([[], 0]);
-    isOverdue = false;
+    now = deadline - 1;
     const timeout = async (): Promise<boolean> => {
-      isOverdue = true;
+      now = deadline;
       throw new Error('timeout');
     };
-    const late = { ...callbacks, send: timeout };
-    await expect(selector.retry(acme, useOf(keyOf('new')), 'rejected', late)).rejects.toThrow('timeout');
-    isOverdue = false;
+    await expect(retry(timeout)).rejects.toThrow('timeout');
+    now = deadline - 1;
     expect(await retry()).toBe(true);
     expect(sent).toEqual(['old']);
   });
@@ -210,19 +218,39 @@ describe('the back-off', () => {
     expect(trials).toEqual([0, 1, 3, 7]);
   });
 
-  it('of refreshes has five steps of one second', async () => {
-    [cached, inSource] = [['new'], ['new']];
-    const refreshedAt = [];
-    for (let second = 0; second < 25; second += 1) {
-      const before = refreshes;
-      await request();
-      if (refreshes > before) refreshedAt.push(second);
-      now += 1_000;
-    }
-    expect(refreshedAt).toEqual([0, 1, 2, 3, 4, 5, 7, 11, 19]);
+  it('of looks is one second, for as long as a key was accepted before', async () => {
+    [cached, inSource, accepted] = [['new'], ['new'], new Set(['new'])];
+    await request();
+    accepted = new Set();
+    expect(await looksWithin(900)).toBe(900);
   });
 
-  it('of refreshes is at least one second, for both kinds of key together', async () => {
+  it('of looks is 30 s after five minutes in which the gateway never accepted a key', async () => {
+    [cached, inSource] = [['new'], ['new']];
+    expect(await looksWithin(300)).toBe(300);
+    expect(await looksWithin(300)).toBe(10);
+    [cached, inSource] = [['newer'], ['newer']];
+    expect(await looksWithin(10)).toBe(10);
+  });
+
+  it('of looks ends when the source is back', async () => {
+    [cached, inSource] = [['new'], ['new']];
+    await looksWithin(330);
+    selector.lookAgain();
+    expect(await looksWithin(1)).toBe(1);
+  });
+
+  /** How many looks there are while a request comes each second. */
+  async function looksWithin(seconds: number): Promise<number> {
+    const before = refreshes;
+    for (let second = 0; second < seconds; second += 1) {
+      await request();
+      now += 1_000;
+    }
+    return refreshes - before;
+  }
+
+  it('of looks is at least one second, for both kinds of key together', async () => {
     [cached, inSource] = [['new'], ['new']];
     await request();
     inSource = ['newest', 'new'];
@@ -319,8 +347,8 @@ describe('a payment signed after a 403', () => {
     [cached, inSource] = [['old'], ['new', 'old']];
     selector.recordAccepted(acme, useOf(await selector.select(acme, 'control_key')));
     const read = Promise.withResolvers<void>();
-    const refresh = source.refresh.bind(source);
-    source.refresh = (login) => read.promise.then(() => refresh(login));
+    const look = source.look.bind(source);
+    source.look = (login) => read.promise.then(() => look(login));
     reject('old');
     const paying = pay();
     await settled();

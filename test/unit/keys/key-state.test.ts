@@ -188,11 +188,11 @@ describe('the selector', () => {
   beforeEach(() => {
     ring = ringOf('b', 'a');
     selector = new KeySelector({
-      keys: { get: async () => ring, cached: () => ring, refresh: async () => ring },
-      metrics: { keyFallback: () => {}, keyProblem: () => {} },
+      keys: { get: async () => ring, cached: () => ring, look: async () => ring },
+      metrics: { keyFallback: () => {}, keyLookInterval: () => {}, keyProblem: () => {} },
       clock: () => now,
       monotonic: () => (time += 1),
-      wait: async () => {},
+      setTimer: () => () => {},
       rotationGracePeriod: gracePeriod,
     });
   });

@@ -35,10 +35,16 @@ beforeEach(async () => {
   const metrics = createPrometheus({ version: '0', environments: {}, callers: [] });
   const monotonic = () => performance.now();
   const ring = [...parseKeys({ control_key: 'secret' }, { version: 1 })];
-  const keys = { get: async () => ring, cached: () => ring, refresh: async () => ring };
-  const wait = async () => {};
+  const keys = { get: async () => ring, cached: () => ring, look: async () => ring };
   const app = createApp(createRoutes(config), {
-    keySelector: new KeySelector({ keys, metrics, clock: Date.now, monotonic, wait, rotationGracePeriod: 0 }),
+    keySelector: new KeySelector({
+      keys,
+      metrics,
+      clock: Date.now,
+      monotonic,
+      setTimer: () => () => {},
+      rotationGracePeriod: 0,
+    }),
     upstreams: new Map([['sandbox', { send: (...sent) => forward(...sent), drain: () => {} }]]),
     limiter: new ConcurrencyLimiter(),
     memory: new MemoryBudget(1_000_000),

@@ -49,8 +49,8 @@ beforeEach(() => {
   const keySelector = new KeySelector({
     ...clocks,
     keys: cache,
-    metrics: { ...silentObserver, keyFallback: () => {} },
-    wait: async () => {},
+    metrics: { ...silentObserver, keyFallback: () => {}, keyLookInterval: () => {} },
+    setTimer: () => () => {},
     rotationGracePeriod: config.keys.rotationGracePeriod,
   });
   sources = {

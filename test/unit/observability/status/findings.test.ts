@@ -170,7 +170,7 @@ describe('a key', () => {
   it('is rotated, gateway first: the only version is rejected', () => {
     const rejected = keyStatus({ versions: [keyVersion(3, { state: 'rejected' })] });
     expect(keys(rejected)).toEqual([
-      'bad key-rejected: Control key of acme in production: the gateway rejects version 3. If the gateway has a new key, store it in the key source: Countersign reads it after the next 403.',
+      'bad key-rejected: Control key of acme in production: the gateway rejects version 3. If the gateway has a new key, store it in the key source: Countersign looks for it each second while there are requests.',
     ]);
   });
 

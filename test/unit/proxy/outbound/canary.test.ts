@@ -39,11 +39,11 @@ beforeEach(() => {
   ];
   const monotonic = (): number => now;
   const keySelector = new KeySelector({
-    keys: { get: async () => ring, cached: () => ring, refresh: async () => ring },
-    metrics: { keyFallback: () => {}, keyProblem: () => {} },
+    keys: { get: async () => ring, cached: () => ring, look: async () => ring },
+    metrics: { keyFallback: () => {}, keyLookInterval: () => {}, keyProblem: () => {} },
     clock: () => 0,
     monotonic,
-    wait: () => new Promise(() => {}),
+    setTimer: () => () => {},
     rotationGracePeriod: 86_400_000,
   });
   canaries = new Canaries(createRoutes(config), {

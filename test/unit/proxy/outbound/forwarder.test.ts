@@ -65,7 +65,7 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
     monotonic += keyLookup;
     return ring;
   };
-  const keys = { get, cached: () => ring, refresh: async () => ring };
+  const keys = { get, cached: () => ring, look: async () => ring };
   const sendUpstream = async (signed: SignedHttpRequest, options: SendOptions): Promise<GatewayResponse> => {
     sent.push(signed);
     sendOptions.push(options);
@@ -82,7 +82,7 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
       metrics,
       clock: () => noon,
       monotonic: () => monotonic,
-      wait: () => new Promise(() => {}),
+      setTimer: () => () => {},
       rotationGracePeriod: 86_400_000,
     }),
     signer: new SigningPool({ concurrency: 1, maxQueue: 1 }, metrics, () => monotonic),

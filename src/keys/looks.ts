@@ -1,0 +1,92 @@
+import type { MonotonicClock } from '../util/clock.ts';
+import type { KeyRing, LoginRef } from './key-source.ts';
+import { loginRefString } from './login-ref.ts';
+
+/** Milliseconds between two looks at a login's keys. */
+const interval = 1_000;
+/** The most looks in one second, at all logins together. */
+const maxPerSecond = 30;
+/** Milliseconds until a login that needs no look anymore is not counted. */
+const forgetAfter = 5_000;
+
+/** A read of a login's current keys, past the cache, because the gateway rejects a key. */
+export interface Look {
+  /** Monotonic, milliseconds. */
+  readonly beganAt: number;
+  readonly ring: Promise<KeyRing | undefined>;
+  isOver: boolean;
+}
+
+export interface LooksOptions extends MonotonicClock {
+  /** Reads past the cache. */
+  readonly look: (login: LoginRef) => Promise<KeyRing | undefined>;
+  /** Seconds between two looks at one login, when that changes. */
+  readonly intervalChanged: (seconds: number) => void;
+}
+
+/**
+ * When to look whether the key source has a key that the gateway accepts: at each login once a second, as long as
+ * requests need it, so that a key that a person stores is used at once. Where more than 30 logins need it, they take
+ * turns. Shared by both kinds of a login's keys.
+ */
+export class Looks {
+  readonly #options: LooksOptions;
+  readonly #last = new Map<string, Look>();
+  /** When each login last needed a look, the latest last. */
+  readonly #needed = new Map<string, number>();
+  /** When the last looks began, the latest last. */
+  #begun: number[] = [];
+  #interval = interval;
+
+  constructor(options: LooksOptions) {
+    this.#options = options;
+  }
+
+  /** The look in flight, or of the last interval: no other one may begin. */
+  recent(login: LoginRef): Look | undefined {
+    const last = this.#last.get(loginRefString(login));
+    const isRecent = last && (!last.isOver || this.#options.monotonic() < last.beganAt + this.#interval);
+    return isRecent ? last : undefined;
+  }
+
+  /** @param least milliseconds between two looks at this login */
+  isDue(login: LoginRef, least: number): boolean {
+    const now = this.#options.monotonic();
+    this.#need(loginRefString(login), now);
+    const last = this.#last.get(loginRefString(login));
+    if (last !== undefined && now < last.beganAt + Math.max(least, this.#interval)) return false;
+    const [first] = this.#begun;
+    return this.#begun.length < maxPerSecond || first === undefined || now >= first + 1_000;
+  }
+
+  begin(login: LoginRef): Look {
+    const beganAt = this.#options.monotonic();
+    this.#begun = [...this.#begun.slice(1 - maxPerSecond), beganAt];
+    const look: Look = { beganAt, ring: this.#options.look(login), isOver: false };
+    const end = (): void => {
+      look.isOver = true;
+    };
+    look.ring.then(end, end);
+    this.#last.set(loginRefString(login), look);
+    return look;
+  }
+
+  /** Lets each login be looked at again at once. */
+  reset(): void {
+    this.#last.clear();
+  }
+
+  /** More logins than the limit per second take turns: each of them is looked at less often. */
+  #need(name: string, now: number): void {
+    this.#needed.delete(name);
+    this.#needed.set(name, now);
+    for (const [other, neededAt] of this.#needed) {
+      if (now < neededAt + Math.max(forgetAfter, 2 * this.#interval)) break;
+      this.#needed.delete(other);
+    }
+    const next = Math.max(interval, (this.#needed.size * 1_000) / maxPerSecond);
+    if (next === this.#interval) return;
+    this.#interval = next;
+    this.#options.intervalChanged(next / 1_000);
+  }
+}
