@@ -20,6 +20,8 @@ export interface KeyCacheOptions extends BackoffOptions {
   readonly events: KeySourceObserver;
   /** Label of `key_fetch_duration_seconds`. */
   readonly sourceName: string;
+  /** The source was unavailable, and responds again. */
+  readonly recovered?: () => void;
   /** The process's timers unless given. */
   readonly setTimer?: SetTimer;
 }
@@ -243,6 +245,7 @@ export class KeyCache {
     if (startedAt < this.#failedAt) return;
     this.#succeededAt = this.#options.monotonic();
     this.#options.events.keySourceUp(true);
+    if (this.#recovery.failing) this.#options.recovered?.();
     this.#recovery.recordSuccess();
   }
 

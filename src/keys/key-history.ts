@@ -135,6 +135,10 @@ export class KeyHistory {
     return keys.find((key) => isSame(key, this.#lastAccepted?.key));
   }
 
+  isLastAccepted(key: UsableKey): boolean {
+    return isSame(key, this.#lastAccepted?.key);
+  }
+
   /** Whether payments avoid their preferred key. A trial in flight may then find a better one. */
   isInDoubt(keys: UsableKeys): boolean {
     return this.isRejected(this.acceptedAmong(keys) ?? keys[0]);

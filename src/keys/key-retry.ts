@@ -15,6 +15,7 @@ export interface KeyRetryOptions extends MonotonicClock {
   readonly metrics: KeyFallbackObserver;
   /** Updates the history with the keys as cached now. Called before it learns from a response. */
   readonly observe: () => void;
+  readonly recordAccepted: (use: KeyUse) => void;
 }
 
 /** How long a request waits for keys, and in how large a company. */
@@ -100,7 +101,7 @@ export class KeyRetry<Response> {
 
   #recordAccepted(use: KeyUse): void {
     const isFirst = this.#history.recordReplaced(this.#rejections, this.operation);
-    this.#history.recordAccepted(use);
+    this.#options.recordAccepted(use);
     if (!isFirst) return;
     const to = use.key.version > this.#rejections[0].key.version ? 'newer' : 'older';
     this.#options.metrics.keyFallback(this.#login, this.kind, to);

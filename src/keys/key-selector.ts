@@ -29,6 +29,8 @@ export interface KeyProvider {
   cached(login: LoginRef): KeyRing | undefined;
   /** Reads past the cache. While the source fails, returns what is cached after a second. */
   look(login: LoginRef): Promise<KeyRing | undefined>;
+  /** The gateway accepted this key last: it stays as long as the source has it. */
+  keep(login: LoginRef, key: UsableKey): void;
 }
 
 /** A key for a payment. */
@@ -172,7 +174,10 @@ export class KeySelector {
   }
 
   recordAccepted(login: LoginRef, use: KeyUse): void {
-    this.#stateOf(login, use.key.kind).history.recordAccepted(use);
+    const { history } = this.#stateOf(login, use.key.kind);
+    history.recordAccepted(use);
+    if (use.key.isAccepted !== true && history.isLastAccepted(use.key))
+      this.#options.keys.keep(login, use.key);
   }
 
   /**
@@ -211,6 +216,7 @@ export class KeySelector {
     const retry = new KeyRetry(login, rejected, verdict, callbacks, state.history, {
       ...this.#options,
       observe: () => this.#observeCached(login, rejected.key.kind),
+      recordAccepted: (use) => this.recordAccepted(login, use),
     });
     const { patience = endless } = callbacks;
     for (;;) {

@@ -65,14 +65,20 @@ export function createKeyServices(
   const before = previous !== undefined && sameStore(previous.config, config) ? previous : undefined;
   const keepsSource = before !== undefined && sameSource(before.config, config);
   if (keepsSource) before.source.useTls?.(tls);
+  before?.keySelector.lookAgain();
   if (keepsSource && isDeepStrictEqual(before.config.cache, config.cache)) return before;
   const events = before?.events ?? createEvents(options, config.source);
   const reports = keepsSource ? before.reports : reportsTo(events);
   const sourceOptions = { ...options, events: reports.events, tls };
   const source = keepsSource ? before.source : createKeySource(config, sourceOptions);
   const { monotonic, random } = options;
-  const cacheOptions = { monotonic, random, events: reports.events, sourceName: config.source };
-  const cache = new KeyCache(source, config.cache, cacheOptions);
+  const cache: KeyCache = new KeyCache(source, config.cache, {
+    monotonic,
+    random,
+    events: reports.events,
+    sourceName: config.source,
+    recovered: () => keySelector.lookAgain(),
+  });
   if (before !== undefined) cache.adopt(before.cache);
   const inUse = before?.inUse ?? { cache, rotationGracePeriod: config.rotationGracePeriod };
   Object.assign(inUse, { cache, rotationGracePeriod: config.rotationGracePeriod });
@@ -112,6 +118,7 @@ function createKeySelector(
     keys: {
       get: (login, deadline) => inUse.cache.get(login, deadline),
       cached: (login) => inUse.cache.cached(login),
+      keep: (login, key) => inUse.cache.keep(login, key),
       look(login) {
         decisions?.keysRefreshed(login);
         return inUse.cache.look(login);

@@ -4,7 +4,14 @@ import { ProxyError } from '../../src/errors.ts';
 import { createRoutes } from '../../src/gateway/router.ts';
 import { KeyCache } from '../../src/keys/key-cache.ts';
 import { KeySelector } from '../../src/keys/key-selector.ts';
-import type { KeyReading, KeyRing, KeySource, LoginRef, NoKeys } from '../../src/keys/key-source.ts';
+import type {
+  KeyReading,
+  KeyRing,
+  KeySource,
+  LoginRef,
+  NoKeys,
+  UsableKey,
+} from '../../src/keys/key-source.ts';
 import type { KeyKind, SigningKey } from '../../src/oauth1/methods.ts';
 import type { Signed, Unsigned } from '../../src/oauth1/sign.ts';
 import type { MetricsObserver } from '../../src/observability/metrics-observer.ts';
@@ -141,6 +148,7 @@ export class Instance {
     const keys = {
       get: (login: LoginRef, deadline?: number) => cache.get(login, deadline),
       cached: (login: LoginRef) => cache.cached(login),
+      keep: (login: LoginRef, key: UsableKey) => cache.keep(login, key),
       look: (login: LoginRef) => {
         refresh(this.#kind.getStore() ?? 'control_key');
         return cache.look(login);

@@ -25,6 +25,7 @@ describe('requests rejected by the gateway', () => {
       keys: {
         get: async () => ring(),
         cached: ring,
+        keep: () => {},
         look: async () => {
           refreshes += 1;
           return ring();

@@ -38,6 +38,7 @@ beforeEach(() => {
       return ringOf(cached);
     },
     cached: () => (cached === undefined ? undefined : ringOf(cached)),
+    keep: () => {},
     look: async () => {
       refreshes += 1;
       if (sourceFails) throw new ProxyError('key-source-unavailable', 'the source is down');

@@ -188,7 +188,7 @@ describe('the selector', () => {
   beforeEach(() => {
     ring = ringOf('b', 'a');
     selector = new KeySelector({
-      keys: { get: async () => ring, cached: () => ring, look: async () => ring },
+      keys: { get: async () => ring, cached: () => ring, look: async () => ring, keep: () => {} },
       metrics: { keyFallback: () => {}, keyLookInterval: () => {}, keyProblem: () => {} },
       clock: () => now,
       monotonic: () => (time += 1),

@@ -39,7 +39,7 @@ beforeEach(() => {
   ];
   const monotonic = (): number => now;
   const keySelector = new KeySelector({
-    keys: { get: async () => ring, cached: () => ring, look: async () => ring },
+    keys: { get: async () => ring, cached: () => ring, look: async () => ring, keep: () => {} },
     metrics: { keyFallback: () => {}, keyLookInterval: () => {}, keyProblem: () => {} },
     clock: () => 0,
     monotonic,
