@@ -67,10 +67,10 @@ describe('without a request for the login', () => {
     expect(await reasons()).toEqual(before.map((body) => expect.stringContaining(reasonIn(body))));
     expect(before.map(reasonIn)).not.toContain('key-missing');
     const lines = proxy.logLines('login not found in the key source; its cached keys are used');
-    expect(lines.map(({ level, logins: count }) => `${level} ${count}`)).toEqual([
-      'error 1',
-      'error 2',
-      'error 4',
+    expect(lines.map(({ level, logins: count }) => [level, count])).toEqual([
+      ['error', 1],
+      ['error', 2],
+      ['error', 4],
     ]);
     for (const login of logins) await setup.admin.put(`gateway/sandbox/${login}`, { control_key: 'first' });
     await until(async () => {
