@@ -1,0 +1,201 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { ProxyError } from '../../../src/errors.ts';
+import { parseKeys } from '../../../src/keys/key.ts';
+import { KeySelector, type PaymentKey } from '../../../src/keys/key-selector.ts';
+import type { KeyRing } from '../../../src/keys/key-source.ts';
+import { reveal } from '../../../src/secret.ts';
+import { ManualClock } from '../../support/stub-vault/clock.ts';
+
+const acme = { environment: 'sandbox', login: 'acme' };
+
+let clock: ManualClock;
+/** Control keys in the cache and in the source, newest first. */
+let cached: string[];
+let inSource: string[];
+/** Resolves when the source responds to a look. */
+let sourceResponds: Promise<unknown>;
+let looks: number;
+let kept: string[];
+let selector: KeySelector;
+
+beforeEach(() => {
+  clock = new ManualClock();
+  [cached, inSource, sourceResponds] = [['old'], ['old'], Promise.resolve()];
+  [looks, kept] = [0, []];
+  selector = new KeySelector({
+    keys: {
+      get: async () => ringOf(cached),
+      cached: () => ringOf(cached),
+      keep: (_login, key) => void kept.push(textOf({ key })),
+      look: async () => {
+        looks += 1;
+        await sourceResponds;
+        cached = inSource;
+        return ringOf(cached);
+      },
+    },
+    metrics: { keyFallback: () => {}, keyLookInterval: () => {}, keyProblem: () => {} },
+    clock: () => 1e12,
+    monotonic: clock.now,
+    setTimer: clock.setTimer,
+    rotationGracePeriod: 86_400_000,
+  });
+});
+
+function ringOf(controlKeys: readonly string[]): KeyRing {
+  return controlKeys.flatMap((controlKey, index) => {
+    const superseded = index === 0 ? {} : { supersededAt: new Date(1e12) };
+    return parseKeys({ control_key: controlKey }, { version: controlKeys.length - index, ...superseded });
+  });
+}
+
+async function pass(milliseconds: number): Promise<void> {
+  await settled();
+  clock.advance(milliseconds);
+  await settled();
+}
+
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+const textOf = ({ key: { key } }: Pick<PaymentKey, 'key'>): string =>
+  key.kind === 'control_key' ? reveal(key.secret) : '';
+
+const select = (operation = 'payment'): Promise<PaymentKey> =>
+  selector.selectForPayment(acme, 'control_key', operation);
+
+/** The key of the next payment, which gets no clear response, or why it is not sent. */
+async function pay(operation?: string): Promise<string> {
+  try {
+    const choice = await select(operation);
+    choice.probe?.end();
+    return choice.probe === undefined ? textOf(choice) : `probe ${textOf(choice)}`;
+  } catch (error) {
+    if (!(error instanceof ProxyError)) throw error;
+    expect(error).toMatchObject({ status: 503, outcome: 'not-sent' });
+    return `${error.reason}, ${error.headers['Retry-After']} s`;
+  }
+}
+
+async function respond(status: 200 | 403, operation = 'payment'): Promise<void> {
+  const choice = await select(operation);
+  const use = { ...choice, operation, sentAt: clock.now() };
+  await pass(1);
+  if (status === 200) selector.recordAccepted(acme, use);
+  else selector.recordRejected(acme, use, 'rejected');
+  choice.probe?.end();
+  await pass(1);
+}
+
+describe('payments while every key is rejected', () => {
+  beforeEach(async () => {
+    await respond(200);
+    await respond(403);
+  });
+
+  it('are not sent, but for one per step', async () => {
+    expect(await pay()).toBe('probe old');
+    const sent: string[] = [];
+    for (let second = 1; second <= 40; second += 1) {
+      await pass(1_000);
+      if ((await pay()) === 'probe old') sent.push(String(second));
+    }
+    expect(sent).toEqual(['1', '3', '7', '15', '31']);
+    await pass(1_000);
+    expect(await pay()).toBe('key-rejected, 20 s');
+  });
+
+  it('are sent again once the probe is accepted', async () => {
+    await respond(200);
+    expect(await pay()).toBe('old');
+    expect(await pay()).toBe('old');
+  });
+
+  it('are sent again once any other request is accepted', async () => {
+    expect(await pay()).toBe('probe old');
+    const [key] = ringOf(['old']);
+    if (key === undefined || !('key' in key)) throw new Error('no key');
+    selector.recordAccepted(acme, { key, operation: 'read', sentAt: clock.now() });
+    expect(await pay()).toBe('old');
+  });
+
+  it('are signed with a new key as soon as the source has it', async () => {
+    expect(await pay()).toBe('probe old');
+    await pass(120_000);
+    inSource = ['new', 'old'];
+    expect(await pay()).toBe('new');
+  });
+
+  it('look for one once a second, though none is sent', async () => {
+    await pay();
+    await pass(1_000);
+    const before = looks;
+    for (let turn = 0; turn < 100; turn += 1) {
+      await pay();
+      await pass(100);
+    }
+    expect(looks - before).toBe(10);
+  });
+
+  it('wait for the probe in flight, and are sent if it is accepted', async () => {
+    const probe = await select();
+    const waiting = pay();
+    await pass(500);
+    selector.recordAccepted(acme, { ...probe, operation: 'payment', sentAt: clock.now() });
+    probe.probe?.end();
+    expect(await waiting).toBe('old');
+  });
+
+  it('wait for the probe in flight for one second at most', async () => {
+    await select();
+    const waiting = pay();
+    await pass(1_000);
+    // By then the next probe is due.
+    expect(await waiting).toBe('probe old');
+  });
+
+  it('wait for a source that hangs for one second at most', async () => {
+    await pass(1_000);
+    sourceResponds = new Promise(() => {});
+    const waiting = pay();
+    await pass(1_000);
+    expect(await waiting).toBe('probe old');
+  });
+
+  it('can be sent at once after a reload or the return of the source', async () => {
+    expect(await pay()).toBe('probe old');
+    expect(await pay()).toBe('key-rejected, 1 s');
+    selector.lookAgain();
+    expect(await pay()).toBe('probe old');
+  });
+});
+
+describe('payments of other operations', () => {
+  it('are sent if the rejected one was never accepted: it may not be enabled', async () => {
+    await respond(200);
+    await respond(403, 'not-enabled');
+    expect(await pay('not-enabled')).toBe('probe old');
+    expect(await pay()).toBe('old');
+  });
+
+  it('are sent while one is rejected that the gateway accepted before, once they are accepted themselves', async () => {
+    await respond(200);
+    await respond(200, 'disabled');
+    await respond(403, 'disabled');
+    expect(await pay()).toBe('probe old');
+    await pass(1_000);
+    await respond(200);
+    for (let turn = 0; turn < 3; turn += 1) {
+      await respond(403, 'disabled');
+      expect(await pay()).toBe('old');
+    }
+  });
+});
+
+it('the key that is accepted last is kept', async () => {
+  cached = inSource = ['new', 'old'];
+  await respond(200);
+  expect(kept).toEqual(['new']);
+  await respond(403);
+  await respond(200);
+  expect(kept).toEqual(['new', 'old']);
+});
