@@ -1,0 +1,155 @@
+import { createPublicKey } from 'node:crypto';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { Secret } from '../../src/secret.ts';
+import { harness } from '../support/harness.ts';
+import { newKeys } from '../support/rotating.ts';
+import type { TestProxy } from '../support/service.ts';
+import { noon } from '../support/simulator.ts';
+import { VaultAdmin } from '../support/stub-vault/admin.ts';
+import { vaultKeys } from '../support/stub-vault/harness.ts';
+import { StubVault } from '../support/stub-vault/server.ts';
+import { rootToken } from '../support/stub-vault/state.ts';
+import { until } from '../support/until.ts';
+
+const hour = 3_600_000;
+const day = 24 * hour;
+const path = 'gateway/sandbox/acme';
+const registered = newKeys('the key that the gateway accepts');
+const other = newKeys('a key that the gateway does not know');
+const fields = ({ controlKey, privateKey }: typeof registered) => ({
+  control_key: controlKey,
+  private_key: privateKey,
+});
+
+const starts = harness();
+let now: number;
+let vault: StubVault;
+let admin: VaultAdmin;
+let proxy: TestProxy;
+let gateway: string;
+
+const clock = (): number => now;
+
+/** An instance that reads Vault again with each request. */
+const startProxy = (): Promise<TestProxy> => {
+  const keys = vaultKeys(vault.address, {}, { cache: { ttl: '0ms', negativeTtl: '0ms' } });
+  return starts.proxy({ gateway, clock, monotonic: () => now - noon, config: { keys } });
+};
+
+beforeEach(async () => {
+  now = noon;
+  const simulator = await starts.simulator({
+    clock,
+    keys: new Map([
+      [
+        'acme',
+        {
+          controlKeys: [new Secret(registered.controlKey)],
+          publicKeys: [createPublicKey(registered.privateKey)],
+        },
+      ],
+    ]),
+  });
+  gateway = simulator.url;
+  vault = starts.closing(new StubVault({ clock }));
+  admin = new VaultAdmin(await vault.listen(), rootToken);
+  vault.put(path, fields(registered));
+  proxy = await startProxy();
+  expect(await statuses()).toEqual([200, 200, 200]);
+});
+
+/** Of a query signed with the control key, one with the RSA key, and a payment. */
+async function statuses(): Promise<number[]> {
+  return [(await proxy.balance()).status, (await proxy.status()).status, (await proxy.transfer()).status];
+}
+
+/** Lets time pass with a query every six hours, and the source read after each. */
+async function pass(milliseconds: number): Promise<void> {
+  for (const end = now + milliseconds; now < end; ) {
+    now += Math.min(6 * hour, end - now);
+    const reads = await readsOf(proxy);
+    await proxy.balance();
+    await until(async () => (await readsOf(proxy)) > reads);
+  }
+}
+
+/** How many reads of Vault have ended. */
+const readsOf = (instance: TestProxy): Promise<number> => instance.counted('key_fetch_duration_seconds_count');
+
+describe('the key that the gateway accepts', () => {
+  it('signs on, however many other versions are written and however long that is ago', async () => {
+    await admin.request('POST', `secret/metadata/${path}`, { max_versions: 20 });
+    for (let write = 0; write < 12; write += 1)
+      vault.put(path, { ...fields(other), control_key: `not registered ${write}` });
+    expect(await statuses()).toEqual([200, 200, 200]);
+    await pass(3 * day);
+    expect(await statuses()).toEqual([200, 200, 200]);
+  });
+
+  it('signs on if the newest version lacks it, also once the grace period is over', async () => {
+    vault.put(path, { control_key: registered.controlKey });
+    await pass(3 * day);
+    expect(await statuses()).toEqual([200, 200, 200]);
+    vault.put(path, { controlkey: 'misspelled' });
+    await pass(3 * day);
+    expect(await statuses()).toEqual([200, 200, 200]);
+  });
+
+  it('signs on if a newer version that is bad was deleted', async () => {
+    vault.put(path, fields(other));
+    await pass(3 * day);
+    await admin.deleteVersions(path, [2]);
+    await pass(hour);
+    expect(await statuses()).toEqual([200, 200, 200]);
+    // An instance that has just started does not know which key was accepted.
+    proxy = await startProxy();
+    expect(await statuses()).toEqual([502, 502, 502]);
+  });
+
+  it('signs on for staleIfError if Vault keeps one version only', async () => {
+    await admin.request('POST', `secret/metadata/${path}`, { max_versions: 1 });
+    vault.put(path, fields(other));
+    await pass(11 * hour);
+    expect(await statuses()).toEqual([200, 200, 200]);
+    now += 2 * hour;
+    await until(async () => (await proxy.balance()).status === 403);
+  });
+
+  it('signs on for staleIfError if the mount was re-created', async () => {
+    await admin.request('DELETE', 'sys/mounts/secret');
+    await admin.enable('mounts', 'secret', { type: 'kv', options: { version: '2' } });
+    await pass(11 * hour);
+    expect(await statuses()).toEqual([200, 200, 200]);
+    now += hour;
+    expect((await proxy.balance()).body).toContain('key-missing');
+  });
+
+  it('never signs again once its version is destroyed', async () => {
+    vault.put(path, fields(other));
+    await admin.destroy(path, [1]);
+    await pass(hour);
+    expect(await statuses()).not.toContain(200);
+  });
+});
+
+describe('a login', () => {
+  const stopped = async (): Promise<boolean> => (await proxy.balance()).body.includes('key-missing');
+
+  it('is stopped by deleting all its versions', async () => {
+    vault.put(path, fields(other));
+    await admin.deleteVersions(path, [1, 2]);
+    await until(stopped);
+    expect(await statuses()).toEqual([502, 502, 502]);
+  });
+
+  it('whose metadata was deleted is stopped by a version without keys that is deleted', async () => {
+    await admin.request('DELETE', `secret/metadata/${path}`);
+    await pass(hour);
+    expect(await statuses()).toEqual([200, 200, 200]);
+    vault.put(path, { stopped: 'yes' });
+    await admin.request('DELETE', `secret/data/${path}`);
+    now += 60_000;
+    await until(stopped);
+    expect(await statuses()).toEqual([502, 502, 502]);
+  });
+});
