@@ -41,6 +41,12 @@ const story: readonly Event[] = [
   },
   { at: 280, what: 'Vault outage ends', apply: ({ vault }) => vault.heal() },
   {
+    at: 290,
+    what: 'the policy of Vault denies reading keys',
+    apply: ({ vault }) => vault.fail({ kind: 'status', status: 403 }, /secret\/data/),
+  },
+  { at: 310, what: 'the policy permits it again', apply: ({ vault }) => vault.heal() },
+  {
     at: 320,
     what: 'the gateway is slow, some responses are 500, one transfer is cut off',
     apply: (cluster) => {

@@ -152,7 +152,7 @@ const source: Section = {
   panels: [
     {
       title: 'Key source up',
-      description: '1 if the last key source read of the instance succeeded.',
+      description: '1 if the key source responds to the instance, also if it denies reading keys.',
       kind: 'timeseries',
       unit: 'short',
       redBelow: 1,
@@ -175,6 +175,35 @@ const source: Section = {
       queries: [
         {
           expr: aggregate('max', 'instance', `countersign_key_logins_not_found{${inRelease}}`),
+          legend: '{{instance}}',
+        },
+      ],
+    },
+    {
+      title: 'Denied logins',
+      description: 'Logins in use whose keys the key source denies reading, as after a policy was lost.',
+      kind: 'timeseries',
+      unit: 'short',
+      redFrom: 1,
+      runbook: 'CountersignKeysDenied',
+      queries: [
+        {
+          expr: aggregate('max', 'instance', `countersign_key_source_denied_logins{${inRelease}}`),
+          legend: '{{instance}}',
+        },
+      ],
+    },
+    {
+      title: 'Time left for cached keys',
+      description:
+        'Time until the first cached keys that cannot be read again are no longer used. Empty while all can be read.',
+      kind: 'timeseries',
+      unit: 's',
+      redBelow: 21_600,
+      runbook: 'CountersignCachedKeysExpiring',
+      queries: [
+        {
+          expr: aggregate('min', 'instance', `countersign_cached_keys_remaining_seconds{${inRelease}}`),
           legend: '{{instance}}',
         },
       ],

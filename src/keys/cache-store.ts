@@ -172,6 +172,16 @@ export class CacheStore {
     return false;
   }
 
+  /** Until the first ring that could not be read again is too old; `undefined`: there is none. */
+  secondsLeft(): number | undefined {
+    const now = this.#options.monotonic();
+    let oldest: number | undefined;
+    for (const [name, { readAt }] of this.#rings.entries()) {
+      if (this.#failed.failures(name) > 0 && readAt < (oldest ?? now)) oldest = readAt;
+    }
+    return oldest === undefined ? undefined : Math.max(0, oldest + this.#settings.staleIfError - now) / 1000;
+  }
+
   /** Copies the rings of another store. The settings of this one decide how long each may be used. */
   adopt(other: CacheStore): void {
     for (const name of other.#notFound) this.#notFound.add(name);

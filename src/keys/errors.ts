@@ -5,22 +5,33 @@ import type { LoginRef } from './key-source.ts';
 const retryAfter = 5;
 
 /**
- * What a failed read says about the source as a whole: `up` if it responded, though without this login's keys;
- * `down` if it is unavailable; `unknown` if no request was sent.
+ * What a failed read says about the source: `up` if it responded, though without this login's keys; `denied` if it
+ * responded that they may not be read; `down` if it is unavailable; `unknown` if no request was sent.
  */
-export type SourceState = 'up' | 'down' | 'unknown';
+export type SourceState = 'up' | 'denied' | 'down' | 'unknown';
 
 export class SourceUnavailable extends ProxyError {
   readonly source: SourceState;
+  /** For the log. */
+  readonly problem: string;
 
-  /** @param cause must contain no request, token or key */
-  constructor({ environment, login }: LoginRef, cause: unknown, source: SourceState) {
+  /**
+   * @param cause must contain no request, token or key
+   * @param problem for the log; the message of the cause unless given
+   */
+  constructor(
+    { environment, login }: LoginRef,
+    cause: unknown,
+    source: SourceState,
+    problem = cause instanceof Error ? cause.message : 'unknown',
+  ) {
     super(
       'key-source-unavailable',
       `The keys of login "${login}" in environment "${environment}" are temporarily unavailable. Retry later.`,
       { cause, retryAfter: retryAfter },
     );
     this.source = source;
+    this.problem = problem;
   }
 }
 
@@ -60,8 +71,7 @@ export function sourceStateOf(error: unknown): SourceState {
 
 /** Why a read failed, for the log. The message of an unexpected error may hold a secret, so only its name is shown. */
 export function causeOf(error: unknown): string {
-  const cause = error instanceof ProxyError ? error.cause : undefined;
-  if (cause instanceof Error) return cause.message;
+  if (error instanceof SourceUnavailable) return error.problem;
   return error instanceof ProxyError ? error.detail : `unexpected error in the key source: ${nameOf(error)}`;
 }
 

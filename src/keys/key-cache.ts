@@ -4,6 +4,7 @@ import type { BackoffOptions } from '../util/backoff.ts';
 import { type SetTimer, setTimer } from '../util/timer.ts';
 import { BackgroundRefresh } from './background-refresh.ts';
 import { type CachedRing, CacheStore } from './cache-store.ts';
+import { DeniedLogins } from './denied-logins.ts';
 import { causeOf, keyMissing, nameOf, SourceUnavailable, sourceStateOf } from './errors.ts';
 import { FetchQueue } from './fetch-queue.ts';
 import type {
@@ -14,6 +15,7 @@ import type {
   LoginRef,
   UsableKey,
 } from './key-source.ts';
+import { loginRefString } from './login-ref.ts';
 import { Recovery } from './recovery.ts';
 
 export interface KeyCacheOptions extends BackoffOptions {
@@ -44,6 +46,7 @@ export class KeyCache {
   readonly #fetches: FetchQueue<KeyRing | undefined>;
   readonly #looks: FetchQueue<KeyRing | undefined>;
   readonly #recovery: Recovery;
+  readonly #denied: DeniedLogins;
   readonly #background: BackgroundRefresh;
   #succeededAt = Number.NEGATIVE_INFINITY;
   #failedAt = Number.NEGATIVE_INFINITY;
@@ -59,6 +62,14 @@ export class KeyCache {
       ...options,
       read: (login) => this.#refreshInBackground(login),
       outdated: () => this.#store.outdated(),
+    });
+    this.#denied = new DeniedLogins({
+      setTimer,
+      ...options,
+      limit: settings.maxEntries,
+      read: (login) => this.#refreshInBackground(login),
+      released: (logins) => this.#refreshReleased(logins),
+      changed: (logins, cause) => options.events.loginsDenied(logins, cause),
     });
     this.#background = new BackgroundRefresh({
       setTimer,
@@ -125,6 +136,7 @@ export class KeyCache {
   /** Copies the entries of another cache of the same secrets. */
   adopt(other: KeyCache): void {
     this.#store.adopt(other.#store);
+    this.#denied.adopt(other.#denied);
   }
 
   /** Starts refreshing the rings in use in the background, and removing unused ones. */
@@ -134,6 +146,7 @@ export class KeyCache {
 
   stop(): void {
     this.#recovery.stop();
+    this.#denied.stop();
     this.#background.stop();
   }
 
@@ -145,7 +158,14 @@ export class KeyCache {
   /** While the source fails, only {@link Recovery} reads it in the background. */
   #dueInBackground(limit: number): readonly LoginRef[] {
     this.#store.dropUnused();
+    this.#options.events.cachedKeysExpire(this.#store.secondsLeft());
     return this.#recovery.failing ? [] : this.#store.dueInBackground(limit);
+  }
+
+  /** Uncached ones are read by the next request. */
+  #refreshReleased(logins: readonly LoginRef[]): void {
+    const released = new Set(logins.map(loginRefString));
+    this.#recovery.refresh(this.#store.outdated().filter((login) => released.has(loginRefString(login))));
   }
 
   #fromCache(login: LoginRef): CacheLookup | undefined {
@@ -225,11 +245,17 @@ export class KeyCache {
   }
 
   async #reading<T>(login: LoginRef, read: () => Promise<T>): Promise<T> {
+    const blocked = this.#denied.blockOf(login);
+    if (blocked !== undefined) {
+      this.#store.recordFailure(login);
+      throw new SourceUnavailable(login, new Error(blocked), 'unknown');
+    }
     const { monotonic, events, sourceName } = this.#options;
     const startedAt = monotonic();
     try {
       const result = await read();
       this.#recordSuccess(startedAt);
+      this.#denied.permit(login);
       return result;
     } catch (error) {
       this.#store.recordFailure(login);
@@ -249,13 +275,15 @@ export class KeyCache {
     this.#recovery.recordSuccess();
   }
 
-  /** A source that denies one login is up. Ignores a read that hung if the source has responded since. */
+  /** Ignores a read that hung if the source has responded since. */
   #recordFailure(login: LoginRef, error: unknown, startedAt: number): void {
     const state = sourceStateOf(error);
-    if (state === 'up') {
+    if (state === 'up' || state === 'denied') {
       this.#recordSuccess(startedAt);
-      this.#options.events.keyProblem(`key read failed: ${causeOf(error)}`, login);
+      const isNew = state === 'up' || this.#denied.deny(login, causeOf(error));
+      if (isNew) this.#options.events.keyProblem(`key read failed: ${causeOf(error)}`, login);
     }
+    if (state === 'up') this.#denied.permit(login);
     if (state !== 'down' || startedAt < this.#succeededAt) return;
     this.#failedAt = this.#options.monotonic();
     this.#options.events.keySourceUp(false, causeOf(error));

@@ -109,8 +109,16 @@ export interface KeySourceObserver {
    * @param login the one that was added
    */
   loginsNotFound(count: number, login?: LoginRef): void;
-  /** Whether the last request to the source succeeded; if not, `cause` says why, without secrets. */
+  /** Whether the source responded to the last request; if not, `cause` says why, without secrets. */
   keySourceUp(up: boolean, cause?: string): void;
+  /**
+   * The source responds, and denies reading this many logins.
+   *
+   * @param cause of the latest denial, without secrets
+   */
+  loginsDenied(logins: number, cause: string): void;
+  /** Seconds until the first cached keys that cannot be read again run out; `undefined`: all can be read. */
+  cachedKeysExpire(seconds: number | undefined): void;
   /** Authenticating to the source failed; it is unavailable until that succeeds. `problem` contains no secrets. */
   loginFailed(problem: string): void;
   /**

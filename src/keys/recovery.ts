@@ -25,6 +25,8 @@ export class Recovery {
   #failing = false;
   #stopped = false;
   #cancel: (() => void) | undefined;
+  /** Logins that are being refreshed. */
+  #pending: LoginRef[] = [];
 
   constructor(options: RecoveryOptions) {
     this.#options = options;
@@ -39,6 +41,7 @@ export class Recovery {
   recordFailure(login: LoginRef): void {
     // A pending refresh would only be another probe.
     if (!this.#failing) this.#cancelTimer();
+    this.#pending = [];
     this.#failing = true;
     if (this.#cancel !== undefined) return;
     const now = this.#options.monotonic();
@@ -51,7 +54,14 @@ export class Recovery {
     this.#failing = false;
     this.#backoff.reset();
     this.#cancelTimer();
-    this.#refresh(this.#options.outdated());
+    this.refresh(this.#options.outdated());
+  }
+
+  /** Refreshes these logins, a few at a time. While the source fails, only its recovery does. */
+  refresh(logins: readonly LoginRef[]): void {
+    if (this.#failing) return;
+    this.#pending.push(...logins);
+    if (this.#cancel === undefined) this.#refreshPending();
   }
 
   stop(): void {
@@ -65,11 +75,11 @@ export class Recovery {
     if (this.#failing) this.recordFailure(login);
   }
 
-  #refresh(logins: readonly LoginRef[]): void {
-    if (logins.length === 0) return;
+  #refreshPending(): void {
+    if (this.#pending.length === 0) return;
     this.#later(group.every * (1 + this.#options.random()), () => {
-      for (const login of logins.slice(0, group.size)) void this.#options.read(login);
-      this.#refresh(logins.slice(group.size));
+      for (const login of this.#pending.splice(0, group.size)) void this.#options.read(login);
+      this.#refreshPending();
     });
   }
 

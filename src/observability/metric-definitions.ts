@@ -172,7 +172,17 @@ function keySourceMetrics({ gauge }: MetricFactory) {
     ),
     keySourceUp: gauge(
       'key_source_up',
-      '1 if the last key source read succeeded. Absent before the first read.',
+      '1 if the key source responds, also if it denies reading keys. Absent before the first read.',
+      [],
+    ),
+    deniedLogins: gauge(
+      'key_source_denied_logins',
+      'Number of logins in use whose keys the key source denies reading.',
+      [],
+    ),
+    cachedKeysLeft: gauge(
+      'cached_keys_remaining_seconds',
+      'Seconds until the first cached keys that cannot be read again are no longer used. Absent if all can be read.',
       [],
     ),
     tokenExpiry: gauge(

@@ -90,6 +90,8 @@ function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: () => Labels) {
       metrics.canaries.inc({ ...labels().environment(environment), result }),
     loginsNotFound: (count) => metrics.loginsNotFound.set({}, count),
     keyLookInterval: (seconds) => metrics.keyLookInterval.set({}, seconds),
+    loginsDenied: (logins) => metrics.deniedLogins.set({}, logins),
+    cachedKeysExpire: (seconds) => setOrRemove(metrics.cachedKeysLeft, {}, seconds),
     keySourceUp: (up) => metrics.keySourceUp.set({}, up ? 1 : 0),
     loginFailed() {
       metrics.keySourceUp.set({}, 0);

@@ -1,8 +1,9 @@
+import { Backoff } from '../util/backoff.ts';
 import type { MonotonicClock } from '../util/clock.ts';
 import type { Logger } from './logger.ts';
 
-/** Milliseconds between lines about the same outage. */
-const repeatAfter = 300_000;
+/** Milliseconds between lines with the same cause. */
+const repetition = { initial: 300_000, max: 300_000 };
 
 export interface OutageLogOptions extends MonotonicClock {
   readonly log: Pick<Logger, 'message'>;
@@ -14,13 +15,14 @@ export interface OutageLogOptions extends MonotonicClock {
 const keySourceMessages = { failed: 'key source unavailable', recovered: 'key source available again' };
 
 /**
- * Logs an outage, by default of the key source: an error line at the beginning and every five minutes, and an info line at the
- * end, however many attempts fail.
+ * Logs an outage, by default of the key source: an error line at the beginning, at a change of the cause, and every five
+ * minutes, and an info line at the end, however many attempts fail.
  */
 export class OutageLog {
   readonly #options: OutageLogOptions;
+  /** By cause: those that have a line. */
+  readonly #reported = new Backoff(repetition);
   #startedAt: number | undefined;
-  #reportedAt = 0;
 
   constructor(options: OutageLogOptions) {
     this.#options = options;
@@ -29,9 +31,9 @@ export class OutageLog {
   /** @param cause why; must not contain a secret */
   failed(cause: string): void {
     const now = this.#options.monotonic();
-    if (this.#startedAt !== undefined && now - this.#reportedAt < repeatAfter) return;
     this.#startedAt ??= now;
-    this.#reportedAt = now;
+    if (!this.#reported.isDue(now, cause)) return;
+    this.#reported.recordFailure(now, {}, cause);
     const { log, source, messages = keySourceMessages } = this.#options;
     log.message('error', messages.failed, {
       source,
@@ -48,6 +50,7 @@ export class OutageLog {
       seconds: this.#secondsSince(this.#startedAt),
     });
     this.#startedAt = undefined;
+    this.#reported.reset();
   }
 
   #secondsSince(moment: number): number {

@@ -33,6 +33,7 @@ export function createPrometheus(options: LabelDomain & { readonly version: stri
   metrics.buildInfo.set({ version: options.version, node_version: process.version }, 1);
   // A gauge without labels starts at 0, which would be a wrong value.
   metrics.keySourceUp.remove({});
+  metrics.cachedKeysLeft.remove({});
   metrics.auditUp.remove({});
   metrics.auditSequence.remove({});
   metrics.auditHead.remove({});

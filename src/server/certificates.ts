@@ -19,7 +19,7 @@ interface Entry {
   readonly failedChecks: number;
 }
 
-type OnRenewed = (user: TlsUser, material: TlsMaterial) => void;
+export type OnRenewed = (user: TlsUser, material: TlsMaterial) => void;
 
 /** The certificates of one configuration, all usable. */
 export type Certificates = ReadonlyMap<string, Entry>;
@@ -81,18 +81,32 @@ export class CertificateFiles {
     return () => clearInterval(timer);
   }
 
+  /** Checks the files of one user at once, since TLS failed with them. Unusable ones are left to the next check. */
+  async checkNow(user: TlsUser, renew: OnRenewed): Promise<void> {
+    const before = this.#entries.get(nameOf(user));
+    if (before === undefined) return;
+    const read = await readTlsFiles(before.files);
+    if ('material' in read && !isDeepStrictEqual(read.material, before.material))
+      this.#replace(before, { ...before, material: read.material, failedChecks: 0 }, renew);
+  }
+
   /** Checks all files. @param renew is called for each user whose files were replaced */
   async check(renew: OnRenewed): Promise<void> {
-    for (const [name, before] of this.#entries) {
+    for (const before of this.#entries.values()) {
       const after = await this.#checkEntry(before);
-      // A reload may have replaced the configuration in the meantime.
-      if (after === before || this.#entries.get(name) !== before) continue;
-      this.#entries.set(name, after);
-      if (after.material === before.material) continue;
-      renew(after.user, after.material);
-      this.#updateMetrics(after.user, after.material);
-      this.#options.log.message('info', 'certificate files reloaded', { ...after.user });
+      if (after !== before) this.#replace(before, after, renew);
     }
+  }
+
+  #replace(before: Entry, after: Entry, renew: OnRenewed): void {
+    const { user, material } = after;
+    // A reload may have replaced the configuration in the meantime.
+    if (this.#entries.get(nameOf(user)) !== before) return;
+    this.#entries.set(nameOf(user), after);
+    if (material === before.material) return;
+    renew(user, material);
+    this.#updateMetrics(user, material);
+    this.#options.log.message('info', 'certificate files reloaded', { ...user });
   }
 
   async #checkEntry(entry: Entry): Promise<Entry> {

@@ -14,6 +14,7 @@ import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { OutageLog } from '../observability/outage-log.ts';
+import { SteadyState } from '../observability/steady-state.ts';
 import { type Secret, sameSecret } from '../secret.ts';
 import type { TlsMaterial } from '../tls/material.ts';
 import { setTimer } from '../util/timer.ts';
@@ -96,6 +97,9 @@ function reportsTo(events: KeySourceObserver): SourceReports {
       keySourceUp: (...report) => {
         if (!ended) events.keySourceUp(...report);
       },
+      loginsDenied: (...report) => {
+        if (!ended) events.loginsDenied(...report);
+      },
       loginFailed: (...report) => {
         if (!ended) events.loginFailed(...report);
       },
@@ -152,10 +156,25 @@ function tokenOf(keys: KeysConfig): Secret | undefined {
   return keys.source === 'vault' && keys.vault.auth.method === 'token' ? keys.vault.auth.token : undefined;
 }
 
+const denialMessages = {
+  failed: 'key source denies reading keys',
+  recovered: 'key source permits reading keys again',
+};
+
 /** Counts and logs key errors, since an operator must act on them. */
 function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: string): KeySourceObserver {
   const outage = new OutageLog({ log, monotonic, source });
   const notFound = notFoundLog(log);
+  const state = new SteadyState({
+    monotonic,
+    setTimer,
+    report(up, cause = 'unknown') {
+      metrics.keySourceUp(up, cause);
+      if (up) outage.answered();
+      else outage.failed(cause);
+    },
+  });
+  const denial = new OutageLog({ log, monotonic, source, messages: denialMessages });
   return {
     ...metrics,
     keyRingUpdated: (login, ring, removal = 'deleted', lost = []) => {
@@ -167,14 +186,15 @@ function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: s
       metrics.loginsNotFound(count, login);
       notFound(count, login);
     },
-    keySourceUp: (up, cause = 'unknown') => {
-      metrics.keySourceUp(up, cause);
-      if (up) outage.answered();
-      else outage.failed(cause);
+    keySourceUp: (up, cause = 'unknown') => (up ? state.responded() : state.failed(cause)),
+    loginsDenied: (logins, cause) => {
+      metrics.loginsDenied(logins, cause);
+      if (logins === 0) denial.answered();
+      else denial.failed(cause);
     },
     loginFailed: (problem) => {
       metrics.loginFailed(problem);
-      outage.failed(problem);
+      state.failed(problem);
     },
     keyProblem: (problem, login) => {
       metrics.keyProblem(problem, login);

@@ -12,6 +12,8 @@ export interface KeySourceOptions extends BackoffOptions, WallClock {
   readonly events: KeySourceObserver;
   /** Certificates for Vault; by default read from the files of the configuration. */
   readonly tls?: TlsMaterial;
+  /** TLS with Vault failed: its certificate may have a new CA. */
+  readonly tlsFailed?: () => void;
 }
 
 /** Creates the configured key source without starting it. */
@@ -52,6 +54,8 @@ export const silentObserver: KeySourceObserver = {
   keyRingUpdated: ignore,
   loginsNotFound: ignore,
   keySourceUp: ignore,
+  loginsDenied: ignore,
+  cachedKeysExpire: ignore,
   tokenExpiryChanged: ignore,
   loginFailed: ignore,
   keyProblem: ignore,

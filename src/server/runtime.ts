@@ -19,6 +19,8 @@ export interface RuntimeOptions
   readonly logState: () => LogState;
   /** Audit records are required and cannot be written. */
   readonly isAuditUnavailable: () => boolean;
+  /** TLS with Vault failed: its certificate may have a new CA. */
+  readonly tlsFailed: () => void;
 }
 
 /** Everything of one configuration that runs, except the listeners. */

@@ -21,7 +21,7 @@ import { closeServer } from '../util/listen.ts';
 import { packageVersion } from '../util/package-info.ts';
 import { createAdmin } from './admin.ts';
 import { type Audit, closingOnError, openAudit } from './audit.ts';
-import { CertificateFiles, type Certificates, materialOf } from './certificates.ts';
+import { CertificateFiles, type Certificates, materialOf, type OnRenewed } from './certificates.ts';
 import { listenOn } from './listen.ts';
 import { createNonceGenerator } from './nonce.ts';
 import { fieldsForRestart, fitForListener } from './restart-fields.ts';
@@ -83,20 +83,19 @@ export async function startService(loaded: ValidConfig, overrides: ServiceOption
   const first = await certificates.prepare(config);
   certificates.use(first);
   const audit = await startAudit(loaded, { ...overrides, log, metrics });
-  const options = createRuntimeOptions(config, overrides, observers, audit);
+  const useTls: OnRenewed = (...renewed) => useTlsMaterial(listener, runtime, ...renewed);
+  const tlsFailed = (): void => void certificates.checkNow({ role: 'vault' }, useTls);
+  const options = { ...createRuntimeOptions(config, overrides, observers, audit), tlsFailed };
   let runtime = await closingOnError(audit, auditTimeout.stop, () => startRuntime(routes, first, options));
   let draining = false;
   const listener = createProxyListener(config, listenerTlsOf(first), options, () => runtime);
-  const readiness = () => runtime.readiness(draining);
-  const sources = { ...overrides, ...options, prometheus, recorder, readiness, runtime: () => runtime };
-  const admin = createAdmin(config.admin, sources);
+  const state = { readiness: () => runtime.readiness(draining), runtime: () => runtime };
+  const admin = createAdmin(config.admin, { ...overrides, ...options, prometheus, recorder, ...state });
   const [proxyUrl, adminUrl] = await openPorts(config, listener, admin).catch(async (error: unknown) => {
     await Promise.all([runtime.stop(), audit?.close(auditTimeout.stop)]);
     throw error;
   });
-  const stopChecking = certificates.checkEvery(overrides.certificateCheckInterval ?? minute, (...renewed) =>
-    useTlsMaterial(listener, runtime, ...renewed),
-  );
+  const stopChecking = certificates.checkEvery(overrides.certificateCheckInterval ?? minute, useTls);
   return {
     proxyUrl,
     adminUrl,
@@ -180,7 +179,7 @@ function createRuntimeOptions(
   { logDestination, ...overrides }: ServiceOptions,
   observers: ReturnType<typeof createObservers>,
   audit: Audit | undefined,
-): RuntimeOptions {
+): Omit<RuntimeOptions, 'tlsFailed'> {
   const { log, metrics } = observers;
   logDestination?.watch({ dropped: (lines) => metrics.logLinesDropped(lines) });
   const monotonic = overrides.monotonic ?? system.monotonic;

@@ -126,15 +126,16 @@ function certificates(recorder: StatusRecorder): Status['certificates'] {
 }
 
 function keySource({ keys }: Config, recorder: StatusRecorder): Status['keySource'] {
-  const { up = null, since, problem = null, tokenExpiresAt, loginsNotFound } = recorder.keySource();
-  return {
-    type: keys.source,
-    up,
-    since: orNull(since),
-    problem,
-    tokenExpiresAt: orNull(tokenExpiresAt),
+  const {
+    state = null,
+    since,
+    deniedLogins,
     loginsNotFound,
-  };
+    problem = null,
+    tokenExpiresAt,
+  } = recorder.keySource();
+  const times = { since: orNull(since), tokenExpiresAt: orNull(tokenExpiresAt) };
+  return { type: keys.source, state, deniedLogins, loginsNotFound, problem, ...times };
 }
 
 function orNull(time: number | undefined): string | null {

@@ -109,8 +109,8 @@ async function start(): Promise<void> {
   await until(async () => (await prometheus.query('up == 1')).length === 2, 'both are scraped', 15);
   for (let round = 0; round < 7; round += 1) {
     if (round === 3) await putKey(vectorText('keys/rsa-4096-pkcs8.pem'));
-    // An outage of Vault, during which cached keys keep working.
-    vault.vault.sealed = round === 5;
+    // An outage of Vault until the end, during which cached keys keep working.
+    vault.vault.sealed = round >= 5;
     await mixedTraffic();
     await new Promise((done) => setTimeout(done, 700));
   }

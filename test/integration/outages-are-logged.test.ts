@@ -66,7 +66,7 @@ describe('a Vault outage', () => {
     await expectEnd(proxy);
   });
 
-  it('is not logged if a single login is denied, which is a key problem', async () => {
+  it('is not logged if some logins are denied, which is another state', async () => {
     setup.vault.fail({ kind: 'status', status: 403 }, /uncached/);
     await queryUncached(proxy, 3);
     expect(await proxy.counted('key_source_up')).toBe(1);
@@ -78,6 +78,37 @@ describe('a Vault outage', () => {
       'uncached-1: key read failed: Vault denied permission (HTTP 403)',
       'uncached-2: key read failed: Vault denied permission (HTTP 403)',
     ]);
+  });
+
+  it('that changes its cause has a line for each', async () => {
+    setup.vault.fail({ kind: 'status', status: 429 });
+    await expectBeginning(proxy, /rate/);
+    setup.vault.fail({ kind: 'black-hole' });
+    await until(async () => {
+      await queryUncached(proxy, 1);
+      return beginnings(proxy).length > 1;
+    });
+    expect(beginnings(proxy)[1]).toMatchObject({ cause: 'Vault did not respond in time' });
+    expect((await proxy.instanceStatus()).keySource.problem).toBe('Vault did not respond in time');
+  });
+
+  it('that comes and goes is one outage: it stays down, so that an alert can fire', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      setup.vault.fail({ kind: 'status', status: 429 });
+      await until(async () => {
+        const { status } = await proxy.post(`/sandbox/gw/api/v2/get-balance/manager/a-${round}`, '');
+        return status === 503;
+      });
+      setup.vault.heal();
+      await until(async () => {
+        const { status } = await proxy.post(`/sandbox/gw/api/v2/get-balance/manager/b-${round}`, '');
+        return status !== 503;
+      });
+    }
+    expect(ends(proxy)).toHaveLength(2);
+    expect(beginnings(proxy)).toHaveLength(3);
+    expect(await proxy.counted('key_source_up')).toBe(0);
+    expect((await proxy.instanceStatus()).keySource.state).toBe('down');
   });
 
   it('that is unreachable is logged with its cause, and once at its end', async () => {

@@ -55,7 +55,7 @@ describe('GET /status.json', () => {
       callers: [{ name: 'local', requests: 3, denied: 0 }],
       failures: [],
       certificates: [],
-      keySource: { type: 'directory', up: true, problem: null, tokenExpiresAt: null },
+      keySource: { type: 'directory', state: 'up', deniedLogins: 0, problem: null, tokenExpiresAt: null },
       process: { version: '0.1.0', node: process.version },
       config: { reloadFailed: false },
     });
@@ -306,7 +306,7 @@ describe('Vault', () => {
     const setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
     const vault: object = { auth: await setup.appRole('a-wrong-secret-id') };
     const proxy = await starts.proxy({ config: { keys: vaultKeys(setup.vault.address, vault) } });
-    await until(async () => (await proxy.instanceStatus()).keySource.up === false);
+    await until(async () => (await proxy.instanceStatus()).keySource.state === 'down');
     const { keySource, health } = await proxy.instanceStatus();
     expect(keySource).toMatchObject({
       problem: expect.stringMatching(/^Vault login failed: /),
@@ -324,19 +324,19 @@ describe('Vault', () => {
     const { proxy } = await starts.pair([always(ok)], { config: { keys } });
     await proxy.balance();
     const calm = (await proxy.instanceStatus()).keySource;
-    expect(calm).toMatchObject({ type: 'vault', up: true, problem: null });
+    expect(calm).toMatchObject({ type: 'vault', state: 'up', problem: null });
     expect(milliseconds(calm.tokenExpiresAt) - Date.now()).toBeGreaterThan(3_000_000);
     setup.vault.sealed = true;
     await until(async () => {
       await proxy.balance();
-      return (await proxy.instanceStatus()).keySource.up === false;
+      return (await proxy.instanceStatus()).keySource.state === 'down';
     });
     const { keySource, keys: cached } = await proxy.instanceStatus();
     expect(keySource.problem).toMatch(/sealed/);
     expect(milliseconds(keySource.since)).toBeGreaterThanOrEqual(milliseconds(calm.since));
     expect(milliseconds(cached.list[0]?.staleSince)).toBeGreaterThan(milliseconds(cached.list[0]?.readAt));
     setup.vault.sealed = false;
-    await until(async () => (await proxy.instanceStatus()).keySource.up === true);
+    await until(async () => (await proxy.instanceStatus()).keySource.state === 'up');
   });
 });
 
@@ -372,10 +372,10 @@ describe('a reload', () => {
     const { gateway, proxy } = await starts.pair([always(ok)]);
     await proxy.balance();
     const { keysFolder } = await starts.proxy({ gateway: gateway.url });
-    expect((await proxy.instanceStatus()).keySource.up).toBe(true);
+    expect((await proxy.instanceStatus()).keySource.state).toBe('up');
     await proxy.reload({ keys: { source: 'directory', directory: keysFolder } });
     expect(await proxy.instanceStatus()).toMatchObject({
-      keySource: { up: null, since: null },
+      keySource: { state: null, since: null },
       keys: { total: 0 },
     });
   });
@@ -389,7 +389,7 @@ describe('a reload', () => {
     await pending;
     expect((await proxy.instanceStatus()).keySource).toMatchObject({
       type: 'directory',
-      up: null,
+      state: null,
       problem: null,
     });
   });
@@ -419,7 +419,7 @@ it('an instance whose keys cannot be read has the problem', async () => {
   rmSync(proxy.keysFolder, { recursive: true });
   await proxy.balance();
   const { keySource } = await proxy.instanceStatus();
-  expect(keySource).toMatchObject({ type: 'directory', up: false, problem: expect.any(String) });
+  expect(keySource).toMatchObject({ type: 'directory', state: 'down', problem: expect.any(String) });
   expect(keySource.problem).toMatch(/^cannot read the directory .* \(ENOENT\)$/);
 });
 

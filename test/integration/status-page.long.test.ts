@@ -148,7 +148,7 @@ itInChromium('the page shows that Vault is gone, and that cached keys sign', asy
   vault.sealed = true;
   await until(async () => {
     expect((await proxy.balance()).status).toBe(200);
-    return (await proxy.instanceStatus()).keySource.up === false;
+    return (await proxy.instanceStatus()).keySource.state === 'down';
   });
   const text = await look(proxy);
   expect(await text('health')).toMatch(

@@ -253,6 +253,8 @@ const metricsObserver: MetricsObserver = {
   keyFetched: none,
   keyRingUpdated: none,
   keySourceUp: none,
+  loginsDenied: none,
+  cachedKeysExpire: none,
   tokenExpiryChanged: none,
   keyProblem: none,
 };

@@ -410,10 +410,10 @@ export async function vaultIncidents(start: Harness): Promise<Incident[]> {
     play(
       [
         'Vault denied',
-        'keys-stale',
-        /acme in sandbox could not be read again: .*denied/,
-        /policy/,
-        'CountersignKeyProblem',
+        'key-source-denied',
+        /Vault denies reading the keys of 1 login.*: Vault denied permission/,
+        /no restart is needed/,
+        'CountersignKeysDenied',
       ],
       {
         begin: () =>

@@ -134,7 +134,8 @@ export const sampleStatus: Status = withFindings({
   audit: { up: true, problem: null },
   keySource: {
     type: 'vault',
-    up: false,
+    state: 'down',
+    deniedLogins: 0,
     since: '2026-11-22T07:58:00.000Z',
     problem: 'connection refused',
     tokenExpiresAt: '2026-11-22T08:30:00.000Z',

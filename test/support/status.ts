@@ -124,7 +124,8 @@ export function emptyStatus(): Status {
     audit: null,
     keySource: {
       type: 'directory',
-      up: null,
+      state: null,
+      deniedLogins: 0,
       since: null,
       problem: null,
       tokenExpiresAt: null,
@@ -201,7 +202,8 @@ export function calmStatus(fields: Partial<StatusFacts> = {}): Status {
     ],
     keySource: {
       type: 'vault',
-      up: true,
+      state: 'up',
+      deniedLogins: 0,
       since: ago(9 * day),
       problem: null,
       tokenExpiresAt: ago(-43 * minute),
@@ -318,7 +320,8 @@ export function troubleStatus(): Status {
     ],
     keySource: {
       type: 'vault',
-      up: false,
+      state: 'down',
+      deniedLogins: 0,
       since: ago(51 * minute),
       problem: 'Vault cannot be reached (ECONNREFUSED).',
       tokenExpiresAt: ago(8 * minute),

@@ -38,6 +38,8 @@ const events: KeySourceObserver = {
   keyRingUpdated() {},
   loginsNotFound() {},
   keySourceUp() {},
+  loginsDenied() {},
+  cachedKeysExpire() {},
   loginFailed() {},
   tokenExpiryChanged() {},
   keyProblem() {},

@@ -1,4 +1,5 @@
 import {
+  counted,
   latency,
   percent,
   rate,
@@ -173,11 +174,16 @@ function certificates({ certificates: list }: Status, now: string): Section {
 const reloadAdvice =
   '  The last reload failed or requires a restart: read the log, correct the file, then reload or restart.';
 
+function sourceState({ state, deniedLogins }: Status['keySource']): string {
+  if (state === null) return 'not read yet';
+  if (state === 'denied') return `DENIES ${counted(deniedLogins, 'login')}`;
+  return state === 'up' ? 'up' : 'DOWN';
+}
+
 function processLines({ keySource, process, config, runbookUrl }: Status, now: string): string[] {
-  const { type, up, since: changedAt, problem, tokenExpiresAt } = keySource;
-  const state = up === null ? 'not read yet' : up ? 'up' : 'DOWN';
+  const { type, since: changedAt, problem, tokenExpiresAt } = keySource;
   const parts = [
-    `${type}, ${state}${changedAt === null ? '' : ` for ${since(now, changedAt)}`}`,
+    `${type}, ${sourceState(keySource)}${changedAt === null ? '' : ` for ${since(now, changedAt)}`}`,
     ...(problem === null ? [] : [problem]),
     ...(tokenExpiresAt === null ? [] : [`token expires ${relative(now, tokenExpiresAt)}`]),
   ];

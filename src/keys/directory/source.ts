@@ -68,7 +68,8 @@ export class DirectorySource implements KeySource {
   #failure(login: LoginRef, error: unknown): SourceUnavailable {
     const { directory } = this.#settings;
     const fault = describeFailure(directory);
-    if (fault === undefined) return new SourceUnavailable(login, error, 'up');
+    if (fault === undefined)
+      return new SourceUnavailable(login, error, errorCode(error) === 'EACCES' ? 'denied' : 'up');
     return new SourceUnavailable(
       login,
       new Error(`cannot read the directory ${directory} (${fault})`),

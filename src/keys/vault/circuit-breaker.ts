@@ -60,5 +60,5 @@ export function assertDue(backoff: Backoff, now: number, last: VaultError | unde
 
 function backingOff(milliseconds: number, last: VaultError | undefined): VaultError {
   const note = last === undefined ? {} : { note: `last: ${last.message}` };
-  return new VaultError('backing-off', { retryAfter: milliseconds / 1000, ...note });
+  return new VaultError('backing-off', { retryAfter: milliseconds / 1000, cause: last, ...note });
 }

@@ -14,6 +14,11 @@ import { Resender } from './resend.ts';
 /** While Vault is unavailable, it is probed once per second. */
 const outageRange = { initial: 1000, max: 1000, jitter: 0 };
 
+export interface VaultClientOptions extends BackoffOptions {
+  /** TLS with Vault failed: its certificate may have a new CA. */
+  readonly tlsFailed?: (() => void) | undefined;
+}
+
 /** How to reach Vault: `keys.vault` of the configuration without the login. */
 export type VaultAddress = Pick<VaultConfig, 'address' | 'namespace' | 'timeout'>;
 
@@ -42,11 +47,11 @@ export interface VaultClient {
  */
 export function vaultClient(
   config: VaultAddress,
-  options: BackoffOptions,
+  options: VaultClientOptions,
   tls: TlsMaterial = {},
 ): VaultClient {
   const open = (tls: TlsMaterial): Transport =>
-    transport({ address: config.address, timeout: config.timeout, ...tls });
+    transport({ address: config.address, timeout: config.timeout, tlsFailed: options.tlsFailed, ...tls });
   let inUse = tls;
   let http = open(tls);
   const breaker = new CircuitBreaker(options, outageRange);

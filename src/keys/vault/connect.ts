@@ -2,16 +2,15 @@ import { readFileSync } from 'node:fs';
 import type { VaultConfig } from '../../config/schema.ts';
 import type { Secret } from '../../secret.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
-import type { BackoffOptions } from '../../util/backoff.ts';
 import type { WallClock } from '../../util/clock.ts';
 import { type SetTimer, setTimer } from '../../util/timer.ts';
 import { authMethod } from './auth-methods.ts';
-import { vaultClient } from './client.ts';
+import { type VaultClientOptions, vaultClient } from './client.ts';
 import { KvStore } from './kv2.ts';
 import { kvPaths } from './paths.ts';
 import { TokenManager, type TokenManagerObserver } from './token-manager.ts';
 
-export interface VaultOptions extends BackoffOptions, WallClock {
+export interface VaultOptions extends VaultClientOptions, WallClock {
   readonly events: TokenManagerObserver;
   /** Content of `caFile`, `certFile` and `keyFile`; read from the files unless given. */
   readonly tls?: TlsMaterial;

@@ -67,6 +67,8 @@ export interface VaultErrorOptions {
   readonly retryAfter?: number;
   /** The body of a `deleted` response has the version's metadata, and no key. */
   readonly metadata?: unknown;
+  /** The failure because of which a request was not sent. */
+  readonly cause?: VaultError | undefined;
   /** Appended to the text: a file name or an error code. Never anything that was sent to Vault or received from it. */
   readonly note?: string;
 }
@@ -82,12 +84,19 @@ export class VaultError extends Error {
   constructor(kind: VaultErrorKind, options: VaultErrorOptions = {}) {
     const notes = [options.status === undefined ? undefined : `HTTP ${options.status}`, options.note];
     const note = notes.filter((part) => part !== undefined).join(', ');
-    super(note === '' ? vaultErrors[kind].text : `${vaultErrors[kind].text} (${note})`);
+    super(note === '' ? vaultErrors[kind].text : `${vaultErrors[kind].text} (${note})`, {
+      cause: options.cause,
+    });
     this.kind = kind;
     this.status = options.status;
     this.retryAfter = options.retryAfter;
     this.metadata = options.metadata;
   }
+}
+
+/** The failure itself, also of a request that was not sent because of it. */
+export function rootOf(error: unknown): unknown {
+  return isVaultError(error, 'backing-off') && error.cause !== undefined ? error.cause : error;
 }
 
 export function isVaultError(error: unknown, ...kinds: readonly VaultErrorKind[]): error is VaultError {

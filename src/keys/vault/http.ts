@@ -7,7 +7,7 @@ import {
   StaleSocket,
   sendHttpRequest,
 } from '../../util/http-request.ts';
-import { describeNetworkFailure } from '../../util/network-failure.ts';
+import { describeNetworkFailure, networkFailureOf } from '../../util/network-failure.ts';
 import { VaultError } from './errors.ts';
 import { parseVaultResponse } from './parse-response.ts';
 
@@ -20,6 +20,8 @@ export interface TransportOptions extends TlsMaterial {
   readonly address: string;
   /** Milliseconds for a whole request: from waiting for a socket to the last byte of the response. */
   readonly timeout: number;
+  /** TLS with Vault failed: its certificate may have a new CA. */
+  readonly tlsFailed?: (() => void) | undefined;
 }
 
 /** The request as node-vault passes it. */
@@ -59,7 +61,7 @@ export interface Transport {
  * would be another login's key, and nothing in it names the login. Everything else uses a dedicated connection, so
  * that a login with a use-limited credential is never sent twice.
  */
-export function transport({ address, timeout, ...tls }: TransportOptions): Transport {
+export function transport({ address, timeout, tlsFailed, ...tls }: TransportOptions): Transport {
   const pooled = createAgent(address, tls, { keepAlive: true, maxSockets });
   const fresh = createAgent(address, tls, { keepAlive: false });
 
@@ -78,6 +80,7 @@ export function transport({ address, timeout, ...tls }: TransportOptions): Trans
       if (error instanceof VaultError) throw error;
       if (error instanceof ResponseTooLarge) throw tooLarge(error);
       if (signal.aborted) throw new VaultError('timeout');
+      if (networkFailureOf(error) === 'tls') tlsFailed?.();
       throw new VaultError('unreachable', { note: describeNetworkFailure(error) });
     }
   }

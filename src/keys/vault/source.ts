@@ -1,18 +1,13 @@
 import type { VaultConfig } from '../../config/schema.ts';
-import { Backoff } from '../../util/backoff.ts';
 import { type SourceState, SourceUnavailable } from '../errors.ts';
 import type { KeySource, LoginRef } from '../key-source.ts';
-import { loginRefString } from '../login-ref.ts';
-import { assertDue } from './circuit-breaker.ts';
 import { connectVault, type VaultOptions } from './connect.ts';
-import { isVaultError, type VaultError } from './errors.ts';
+import { isVaultError, rootOf } from './errors.ts';
 import { identityOf, type ReadVersion, readRing } from './read-ring.ts';
-
-/** Milliseconds between reads of a login that Vault's policy denies. */
-const deniedRange = { initial: 1000, max: 60_000 };
+import { loginProblem } from './token-manager.ts';
 
 /** How far a read got. */
-type Step = 'before' | 'login' | 'reading';
+type Step = 'login' | 'reading';
 
 /**
  * Reads keys from Vault's KV version 2, with one secret per login.
@@ -26,27 +21,16 @@ export function createVaultSource(
   options: VaultOptions,
 ): KeySource {
   const vault = connectVault(config, options);
-  const denied = new Backoff(deniedRange, options.random);
-  let denial: VaultError | undefined;
 
   async function reading<T>(login: LoginRef, work: (read: ReadVersion) => Promise<T>): Promise<T> {
-    const name = loginRefString(login);
-    let step: Step = 'before';
+    let step: Step = 'login';
     try {
-      assertDue(denied, options.monotonic(), denial, name);
-      step = 'login';
-      const result = await vault.withToken((kv, token) => {
+      return await vault.withToken((kv, token) => {
         step = 'reading';
         return work((version) => kv.read(token, login, version));
       });
-      denied.reset(name);
-      return result;
     } catch (error) {
-      if (isVaultError(error, 'denied')) {
-        denial = error;
-        denied.recordFailure(options.monotonic(), {}, name);
-      }
-      throw new SourceUnavailable(login, error, stateOf(error, step));
+      throw new SourceUnavailable(login, error, stateOf(error, step), problemOf(error, step));
     }
   }
 
@@ -64,10 +48,17 @@ export function createVaultSource(
   };
 }
 
-/** A denied login says nothing about other logins; without a token none can be read. */
+/** As the login to Vault reports it, so that both are one cause in the log. */
+function problemOf(error: unknown, step: Step): string {
+  const root = rootOf(error);
+  const message = root instanceof Error ? root.message : 'unknown';
+  return step === 'login' ? loginProblem(message) : message;
+}
+
+/** Without a token none can be read. */
 function stateOf(error: unknown, step: Step): SourceState {
-  if (step === 'before') return 'unknown';
   if (step === 'login') return 'down';
   if (isVaultError(error, 'backing-off')) return 'unknown';
-  return isVaultError(error, 'denied', 'rejected', 'unexpected-content', 'too-large') ? 'up' : 'down';
+  if (isVaultError(error, 'denied')) return 'denied';
+  return isVaultError(error, 'rejected', 'unexpected-content', 'too-large') ? 'up' : 'down';
 }

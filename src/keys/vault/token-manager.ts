@@ -24,8 +24,11 @@ export interface TokenManagerOptions extends BackoffOptions {
   readonly setTimer: SetTimer;
 }
 
-/** Milliseconds between background retries. They notice changed credential files; the breakers limit requests. */
-const retryRange = { initial: 1000, max: 10_000 };
+/**
+ * Milliseconds between background retries. They notice changed credential files; what is sent to Vault is limited by the
+ * circuit breaker and by the back-off of rejected credentials.
+ */
+const retryRange = { initial: 1000, max: 2000 };
 /** Milliseconds between reports of the same problem. */
 const reportRange = { initial: 300_000, max: 300_000, jitter: 0 };
 /**
@@ -33,6 +36,11 @@ const reportRange = { initial: 300_000, max: 300_000, jitter: 0 };
  * was revoked meanwhile is noticed only after this time.
  */
 const recentlyVerified = 1000;
+/** A failed login, for the log. */
+export function loginProblem(message: string): string {
+  return `Vault login failed: ${message}`;
+}
+
 /** Milliseconds that {@link TokenManager.stop} may take. */
 const maxStopTime = 400;
 
@@ -61,7 +69,7 @@ export class TokenManager {
     this.#client = client;
     this.#method = method;
     this.#options = options;
-    this.#logIn = createLogin(options);
+    this.#logIn = createLogin(method.name, options);
     this.#retries = new Backoff(retryRange, options.random);
     this.#tokenCheck = new TokenCheck(client, options.monotonic);
   }
@@ -177,7 +185,7 @@ export class TokenManager {
   #reportFailure(error: unknown): void {
     if (isVaultError(error, 'backing-off')) return;
     const { events, monotonic } = this.#options;
-    const problem = `Vault login failed: ${error instanceof Error ? error.message : 'unknown'}`;
+    const problem = loginProblem(error instanceof Error ? error.message : 'unknown');
     // With a valid token, keys can still be read.
     const report = this.#alive() === undefined ? 'loginFailed' : 'keyProblem';
     if (!this.#reports.isDue(monotonic(), report + problem)) return;
@@ -187,8 +195,8 @@ export class TokenManager {
 
   async #requestToken(): Promise<HeldToken> {
     const credentials = await this.#method.credentials();
-    const { name, givesNewTokens } = this.#method;
-    const lease = await this.#logIn(credentials, name).catch((error: unknown) => {
+    const { givesNewTokens } = this.#method;
+    const lease = await this.#logIn(credentials).catch((error: unknown) => {
       const isHeldToken = !givesNewTokens && credentials.fingerprint === this.#loggedInWith;
       if (isHeldToken && isVaultError(error, 'bad-credentials')) this.#discard(this.#held);
       throw error;

@@ -50,8 +50,13 @@ export const findingCodes = {
   },
   'key-source-down': {
     severities: ['bad'],
-    when: 'The last read of Vault or the key directory failed.',
+    when: 'Vault or the key directory does not respond, or Vault rejects the login.',
     runbookSection: '#countersignkeysourcedown',
+  },
+  'key-source-denied': {
+    severities: ['bad'],
+    when: 'Vault or the key directory responds, and denies reading the keys of logins in use.',
+    runbookSection: '#countersignkeysdenied',
   },
   'vault-token-expired': {
     severities: ['warn'],

@@ -133,17 +133,23 @@ function jwtIssuers({ jwtIssuers: list }: StatusFacts): Finding[] {
 }
 
 function keySource({ at, keySource: source, keys: { total, list } }: StatusFacts): Finding[] {
-  const { type, up, since, problem, tokenExpiresAt, loginsNotFound } = source;
+  const { type, state, since, deniedLogins, problem, tokenExpiresAt, loginsNotFound } = source;
   const found: Finding[] = [];
-  if (up === false) {
-    const lasts = since === null ? '' : ` for ${span(Math.max(0, secondsBetween(since, at)))}`;
-    const cause = problem === null ? '' : `: ${problem.replace(/\.$/, '')}`;
+  const lasts = since === null ? '' : ` for ${span(Math.max(0, secondsBetween(since, at)))}`;
+  const cause = problem === null ? '' : `: ${problem.replace(/\.$/, '')}`;
+  if (state === 'down') {
     const summary = `${sourceName(type)} unavailable${lasts}${cause}`;
     const advice =
       total > list.filter(isGone).length
         ? 'Cached keys are still used. Repair it, and do not restart: the cached keys would be lost.'
         : 'No key is cached, so requests that need one fail. Repair it; no restart is needed.';
     found.push(finding('key-source-down', 'bad', summary, advice));
+  }
+  if (state === 'denied') {
+    const summary = `${sourceName(type)} denies reading the keys of ${counted(deniedLogins, 'login')}${lasts}${cause}`;
+    const advice =
+      'Cached keys sign until `keys.cache.staleIfError` has passed; requests of other logins that it denies fail. `countersign check --online` says which path may not be read. Permit it; no restart is needed.';
+    found.push(finding('key-source-denied', 'bad', summary, advice));
   }
   if (loginsNotFound > 0) {
     const summary = `${sourceName(type)} does not know ${counted(loginsNotFound, 'login')} whose cached keys are used`;
@@ -358,12 +364,13 @@ function keyName({ kind, login, environment }: KeyStatus): string {
   return `${kindName(kind)} of ${login} in ${environment}`;
 }
 
-/** While the key source is down, or does not know all of these logins, that is the finding. */
-function staleKeys({ keySource: { up, loginsNotFound }, keys: { list } }: StatusFacts): Finding[] {
+/** While the key source is down, denies keys, or does not know all of these logins, that is the finding. */
+function staleKeys({ keySource: { state, loginsNotFound }, keys: { list } }: StatusFacts): Finding[] {
   const stale = list.filter(({ staleSince }) => staleSince !== null);
   const logins = new Set(stale.map(({ environment, login }) => `${environment}/${login}`));
   const [first] = stale;
-  if (first === undefined || up === false || logins.size <= loginsNotFound) return [];
+  if (first === undefined || state === 'down' || state === 'denied' || logins.size <= loginsNotFound)
+    return [];
   const { environment, login, readProblem } = stale.find((one) => one.readProblem !== null) ?? first;
   const which =
     stale.length === 1

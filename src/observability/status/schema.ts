@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { KeyState } from '../../keys/key-state.ts';
 import { readinessReasons, readinessWarnings } from '../readiness.ts';
 import { type FindingCode, findingCodes, severities } from './finding-codes.ts';
+import { keySourceStates } from './key-source-state.ts';
 
 const keyStates = ['in-use', 'waiting', 'rejected', 'replaced', 'unusable'] as const satisfies KeyState[];
 
@@ -189,9 +190,15 @@ export const statusSchema = z.strictObject({
     .describe('null: no audit trail, or no record yet.'),
   keySource: z.strictObject({
     type: z.enum(['vault', 'directory']),
-    up: z.boolean().nullable().describe('Whether the last read succeeded; null before the first one.'),
-    since: time.nullable().describe('Since when it has been up or down.'),
-    problem: z.string().nullable(),
+    state: z
+      .enum(keySourceStates)
+      .nullable()
+      .describe(
+        '`up`, `denied` (it responds, and denies reading the keys of some logins in use) or `down`; null before the first read.',
+      ),
+    since: time.nullable().describe('Since when it has been in this state.'),
+    deniedLogins: count.describe('Logins in use whose keys it denied reading when it last responded.'),
+    problem: z.string().nullable().describe('Why it is denied or down; else null.'),
     tokenExpiresAt: time.nullable().describe('When the Vault token expires; null: never, unknown or none.'),
     loginsNotFound: z
       .int()

@@ -36,6 +36,7 @@ export class RecordingObserver implements KeySourceObserver {
   readonly leases: (number | undefined)[] = [];
   readonly results: CacheResult[] = [];
   sourceUp: boolean | undefined;
+  deniedLogins = 0;
 
   keyProblem(problem: string): void {
     this.problems.push(problem);
@@ -58,6 +59,12 @@ export class RecordingObserver implements KeySourceObserver {
   keyFetched(): void {}
   keyRingUpdated(): void {}
   loginsNotFound(): void {}
+  cachedKeysExpire(): void {}
+
+  loginsDenied(logins: number): void {
+    this.deniedLogins = logins;
+  }
+
   keySourceUp(up: boolean): void {
     this.sourceUp = up;
   }

@@ -1,3 +1,4 @@
+import { SourceUnavailable } from '../../../src/keys/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
 import type {
   KeyReading,
@@ -40,6 +41,8 @@ export class ScriptedSource implements KeySource {
   /** Added to every reading. */
   gone: KeyRing = [];
   down = false;
+  /** Whether it denies reading a login. */
+  denies: (login: string) => boolean = () => false;
   paused = false;
   /** Logins in the order of the starts of their reads. */
   readonly started: string[] = [];
@@ -57,6 +60,7 @@ export class ScriptedSource implements KeySource {
     const name = loginRefString(login);
     const ring = this.rings.get(name);
     const { down } = this;
+    const denied = this.denies(login.login);
     this.started.push(login.login);
     if (this.running.includes(name)) this.overlapped = true;
     this.running.push(name);
@@ -64,6 +68,7 @@ export class ScriptedSource implements KeySource {
     await this.#whenReleased();
     this.running.splice(this.running.indexOf(name), 1);
     if (down) throw new Error('MARK: the source is down');
+    if (denied) throw new SourceUnavailable(login, new Error('no permission'), 'denied');
     return ring === undefined ? this.withoutKeys : readingOf(ring, this.gone);
   }
 
@@ -128,6 +133,11 @@ export class RecordedEvents implements KeySourceObserver {
   /** Numbers of logins that the source does not know, each with the login that was added. */
   readonly notFound: string[] = [];
   readonly up: boolean[] = [];
+  /** Numbers of denied logins, each with the cause. */
+  readonly denied: string[] = [];
+  /** Each with the login. */
+  readonly problems: string[] = [];
+  secondsLeft: number | undefined;
 
   keyLookup(environment: string, result: string): void {
     this.lookups.push(`${environment} ${result}`);
@@ -156,9 +166,19 @@ export class RecordedEvents implements KeySourceObserver {
     this.up.push(up);
   }
 
+  loginsDenied(logins: number, cause: string): void {
+    this.denied.push(`${logins} ${cause}`);
+  }
+
+  cachedKeysExpire(seconds: number | undefined): void {
+    this.secondsLeft = seconds;
+  }
+
   loginFailed(): void {}
 
   tokenExpiryChanged(): void {}
 
-  keyProblem(): void {}
+  keyProblem(problem: string, { login = '' }: Partial<LoginRef> = {}): void {
+    this.problems.push(`${login} ${problem}`);
+  }
 }

@@ -3,6 +3,24 @@ import { OutageLog } from '../../../src/observability/outage-log.ts';
 
 const minute = 60_000;
 
+it('a change of the cause is another line, and causes that alternate have one each', () => {
+  let now = 0;
+  const lines: string[] = [];
+  const message = (_level: string, text: string, { cause = '', seconds }: Record<string, unknown> = {}) =>
+    void lines.push(`${text} ${String(seconds)} ${String(cause)}`);
+  const outage = new OutageLog({ log: { message }, monotonic: () => now, source: 'vault' });
+  for (; now < 60_000; now += 1000) outage.failed('timeout');
+  for (; now < 4 * minute; now += 1000) outage.failed(now % 2000 === 0 ? 'sealed' : 'timeout');
+  outage.answered();
+  outage.failed('sealed');
+  expect(lines).toEqual([
+    'key source unavailable 0 timeout',
+    'key source unavailable 60 sealed',
+    'key source available again 240 ',
+    'key source unavailable 0 sealed',
+  ]);
+});
+
 it('an outage is one error line at the beginning, one each five minutes, and one info line at the end', () => {
   let now = 0;
   const lines: unknown[] = [];

@@ -78,7 +78,14 @@ describe('the status', () => {
       ],
       keys: { total: 0, list: [] },
       callers: [{ name: 'billing', requests: 0, denied: 0, lastSeenAt: null }],
-      keySource: { type: 'directory', up: null, since: null, problem: null, tokenExpiresAt: null },
+      keySource: {
+        type: 'directory',
+        state: null,
+        deniedLogins: 0,
+        since: null,
+        problem: null,
+        tokenExpiresAt: null,
+      },
       config: { digest: 'abc', loadedAt: '2026-01-01T12:00:00.000Z', reloadFailed: false },
     });
   });

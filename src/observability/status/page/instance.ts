@@ -1,16 +1,17 @@
 import { sourceName } from '../findings.ts';
-import { relative, span } from '../format.ts';
+import { relative, span, whole } from '../format.ts';
 import type { Status } from '../schema.ts';
 import { type Content, type Html, html } from './html.ts';
 import { clockTime, facts, none, pill, section } from './parts.ts';
 
 export function keySource({ at, keySource: source }: Status): Html {
-  const { type, up, since, problem, tokenExpiresAt } = source;
+  const { type, state, since, deniedLogins, problem, tokenExpiresAt } = source;
   const pairs: [string, Content][] = [
     ['Type', sourceName(type)],
-    ['State', state(up)],
+    ['State', stateOf(state)],
   ];
-  if (since !== null) pairs.push([up === false ? 'Down since' : 'Up since', moment(at, since)]);
+  if (since !== null && state !== null) pairs.push([sinceTexts[state], moment(at, since)]);
+  pairs.push(['Denied logins', deniedLogins === 0 ? none('none') : whole(deniedLogins)]);
   if (type === 'vault') {
     const expiry = tokenExpiresAt === null ? none('never, or unknown') : moment(at, tokenExpiresAt);
     pairs.push(['Token expires', expiry]);
@@ -19,9 +20,12 @@ export function keySource({ at, keySource: source }: Status): Html {
   return section({ id: 'key-source', title: 'Key source' }, facts(pairs));
 }
 
-function state(up: boolean | null): Html {
-  if (up === null) return pill('idle', 'Not read yet');
-  return up ? pill('ok', 'Up') : pill('bad', 'Unavailable');
+const sinceTexts = { up: 'Up since', denied: 'Denied since', down: 'Down since' };
+
+function stateOf(state: Status['keySource']['state']): Html {
+  if (state === null) return pill('idle', 'Not read yet');
+  if (state === 'denied') return pill('bad', 'Denies keys');
+  return state === 'up' ? pill('ok', 'Up') : pill('bad', 'Unavailable');
 }
 
 export function instance({ at, process, config }: Status): Html {

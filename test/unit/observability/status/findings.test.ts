@@ -229,7 +229,9 @@ describe('a key', () => {
     expect(found({ keys: { total: 2, list: [...keys.list, denied] } })).toEqual([
       expect.stringMatching(/^warn keys-stale: 2 cached keys, .* could not be read again: denied\./),
     ]);
-    expect(found({ keys, keySource: { ...keySource, up: false, since: ago(90), problem: null } })).toEqual([
+    expect(
+      found({ keys, keySource: { ...keySource, state: 'down', since: ago(90), problem: null } }),
+    ).toEqual([
       'bad key-source-down: Vault unavailable for 1 min. Cached keys are still used. Repair it, and do not restart: the cached keys would be lost.',
     ]);
     expect(found({ keys, keySource: { ...keySource, loginsNotFound: 1 } })).toEqual([
@@ -254,7 +256,8 @@ describe('a key', () => {
     ];
     const keySource = {
       type: 'directory',
-      up: true,
+      state: 'up',
+      deniedLogins: 0,
       since: null,
       problem: null,
       tokenExpiresAt: null,
@@ -277,13 +280,36 @@ describe('a key', () => {
 
 it('the key source has a token only if it is Vault, and a time only if it was read', () => {
   const { keySource } = calmStatus();
-  expect(pageOf({})).toMatch(/Vault State Up Up since \S+ \S+ 9 days ago Token expires 14:46:07 in 43 min/);
+  expect(pageOf({})).toMatch(
+    /Vault State Up Up since \S+ \S+ 9 days ago Denied logins none Token expires 14:46:07 in 43 min/,
+  );
   expect(pageOf({ keySource: { ...keySource, tokenExpiresAt: null } })).toContain('never, or unknown');
-  expect(textOf(renderStatusPage(emptyStatus()))).toMatch(/Type Key directory State Not read yet Instance/);
+  expect(textOf(renderStatusPage(emptyStatus()))).toMatch(
+    /Type Key directory State Not read yet Denied logins none Instance/,
+  );
+});
+
+it('a key source that denies logins is bad, and says how many; their stale keys are no other finding', () => {
+  const keySource = {
+    ...calmStatus().keySource,
+    state: 'denied' as const,
+    deniedLogins: 3,
+    since: ago(90),
+    problem: 'Vault denied permission (HTTP 403)',
+  };
+  const stale = keyStatus({ staleSince: ago(60) });
+  expect(found({ keySource, keys: { total: 1, list: [stale] } })).toEqual([
+    expect.stringMatching(
+      /^bad key-source-denied: Vault denies reading the keys of 3 logins for 1 min: Vault denied permission \(HTTP 403\)/,
+    ),
+  ]);
+  expect(pageOf({ keySource })).toMatch(
+    /State Denies keys Denied since .* Denied logins 3 .* Problem Vault denied/,
+  );
 });
 
 it('a key source that is down says whether keys are cached', () => {
-  const keySource = { ...calmStatus().keySource, up: false, problem: 'refused' };
+  const keySource = { ...calmStatus().keySource, state: 'down' as const, problem: 'refused' };
   const gone = { ...keyStatus({ versions: [], signingVersion: null }), missingSince: ago(60) };
   const [cached] = found({ keySource });
   expect(cached).toMatch(/Cached keys are still used\. Repair it, and do not restart/);

@@ -51,6 +51,7 @@ function another(value: unknown): unknown {
     rejected: 'in-use',
     unusable: 'in-use',
     vault: 'directory',
+    down: 'denied',
     answered: 'unknown',
     unknown: 'answered',
     bad: 'warn',

@@ -131,17 +131,36 @@ describe('a reload', () => {
 
 describe('the key source', () => {
   it('has the time of its last change, and the problem while it is down', () => {
-    expect(recorder.keySource().up).toBeUndefined();
+    expect(recorder.keySource().state).toBeUndefined();
     recorder.keySourceUp(true);
     now = 1_000;
     recorder.keySourceUp(true);
-    expect(recorder.keySource()).toMatchObject({ up: true, since: noon, problem: undefined });
+    expect(recorder.keySource()).toMatchObject({ state: 'up', since: noon, problem: undefined });
     recorder.keySourceUp(false, 'timeout');
     now = 2_000;
     recorder.loginFailed('denied');
-    expect(recorder.keySource()).toMatchObject({ up: false, since: noon + 1_000, problem: 'denied' });
+    expect(recorder.keySource()).toMatchObject({ state: 'down', since: noon + 1_000, problem: 'denied' });
     recorder.keySourceUp(true, 'ignored');
-    expect(recorder.keySource()).toMatchObject({ up: true, since: noon + 2_000, problem: undefined });
+    expect(recorder.keySource()).toMatchObject({ state: 'up', since: noon + 2_000, problem: undefined });
+  });
+
+  it('is denied only while it responds, with the cause and the time of the first denial', () => {
+    recorder.loginsDenied(0, '');
+    expect(recorder.keySource().state).toBeUndefined();
+    recorder.keySourceUp(true);
+    now = 1_000;
+    recorder.loginsDenied(1, 'no permission');
+    now = 2_000;
+    recorder.loginsDenied(2, 'no permission');
+    const denied = { state: 'denied', since: noon + 1_000, deniedLogins: 2, problem: 'no permission' };
+    expect(recorder.keySource()).toMatchObject(denied);
+    recorder.keySourceUp(false, 'timeout');
+    expect(recorder.keySource()).toMatchObject({ state: 'down', since: noon + 2_000, problem: 'timeout' });
+    now = 3_000;
+    recorder.keySourceUp(true);
+    expect(recorder.keySource()).toMatchObject({ ...denied, since: noon + 3_000 });
+    recorder.loginsDenied(0, 'no permission');
+    expect(recorder.keySource()).toMatchObject({ state: 'up', deniedLogins: 0, problem: undefined });
   });
 
   it('has the expiry of the token, and nothing of a source before it', () => {
@@ -149,7 +168,7 @@ describe('the key source', () => {
     expect(recorder.keySource().tokenExpiresAt).toBe(1_500);
     recorder.keySourceUp(false, 'timeout');
     recorder.keySourceReplaced();
-    expect(Object.values(recorder.keySource())).toEqual([undefined, undefined, undefined, undefined, 0]);
+    expect(recorder.keySource()).toEqual({ deniedLogins: 0, loginsNotFound: 0 });
     recorder.tokenExpiryChanged(2);
     recorder.tokenExpiryChanged(undefined);
     expect(recorder.keySource().tokenExpiresAt).toBeUndefined();

@@ -1,0 +1,169 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { KeyCache } from '../../../src/keys/key-cache.ts';
+import { ManualClock } from '../../support/stub-vault/clock.ts';
+import { acme, keyOf, RecordedEvents, refOf, ringOf, ScriptedSource, settled } from './scripted-source.ts';
+
+const second = 1000;
+const hour = 3600 * second;
+const settings = { ttl: 60 * second, staleIfError: 12 * hour, negativeTtl: 10 * second, maxEntries: 100 };
+
+let clock: ManualClock;
+let source: ScriptedSource;
+let events: RecordedEvents;
+let cache: KeyCache;
+
+function open(): KeyCache {
+  const { now: monotonic, setTimer } = clock;
+  const options = { monotonic, random: () => 0.5, events, sourceName: 'scripted', setTimer };
+  return new KeyCache(source, settings, options);
+}
+
+beforeEach(() => {
+  clock = new ManualClock();
+  source = new ScriptedSource();
+  events = new RecordedEvents();
+  cache = open();
+});
+
+const names = (count: number): string[] => Array.from({ length: count }, (_, index) => `login-${index}`);
+
+/** Gets each login for so long, ten times per second. */
+async function getFor(seconds: number, logins: readonly string[] = [], step = 100): Promise<void> {
+  for (let passed = 0; passed < seconds * second; passed += step) {
+    await Promise.allSettled(logins.map((login) => cache.get(refOf(login))));
+    clock.advance(step);
+    await settled();
+  }
+}
+
+function store(logins: readonly string[], key = 'key', version = 1): void {
+  for (const login of logins) source.set(refOf(login), ringOf(key, version));
+}
+
+describe('logins that the source denies', () => {
+  it('are read once each, and then one of them per second in turn, however many requests come', async () => {
+    source.denies = () => true;
+    await getFor(61, names(20));
+    expect(source.started.slice(0, 20).toSorted()).toEqual(names(20).toSorted());
+    expect(source.started.length).toBeGreaterThan(20 + 50);
+    expect(source.started.length).toBeLessThanOrEqual(20 + 61);
+    const reads = names(20).map((login) => source.started.filter((one) => one === login).length);
+    expect(Math.max(...reads) - Math.min(...reads)).toBeLessThanOrEqual(1);
+  });
+
+  it('can be read within two seconds after the policy is corrected, and their cached keys are read again', async () => {
+    const [cached, uncached] = [names(30), names(60).slice(30)];
+    store(names(60));
+    for (const login of cached) await cache.get(refOf(login));
+    source.denies = () => true;
+    await getFor(120, [...cached, ...uncached]);
+    expect(events.denied.at(-1)).toBe('60 no permission');
+    store(cached, 'new', 2);
+    source.denies = () => false;
+    await getFor(2);
+    const rings = await Promise.all(uncached.map((login) => cache.get(refOf(login))));
+    expect(new Set(rings.map(keyOf))).toEqual(new Set(['key']));
+    const known = await Promise.all(cached.map((login) => cache.get(refOf(login))));
+    expect(new Set(known.map(keyOf))).toEqual(new Set(['new']));
+    expect(source.mostRunning).toBeLessThanOrEqual(8);
+    expect(events.denied.at(-1)).toBe('0 no permission');
+  });
+
+  it('do not stop other logins, and a missing login is no longer denied', async () => {
+    store(['other']);
+    source.denies = (login) => login === 'acme';
+    await expect(cache.get(acme)).rejects.toMatchObject({ reason: 'key-source-unavailable' });
+    expect(keyOf(await cache.get(refOf('other')))).toBe('key');
+    expect(events.denied).toEqual(['1 no permission']);
+    source.denies = () => false;
+    await getFor(2, ['acme']);
+    expect(events.denied).toEqual(['1 no permission', '0 no permission']);
+    await expect(cache.get(acme)).rejects.toMatchObject({ reason: 'key-missing' });
+  });
+
+  it('are a problem once each, not at every probe', async () => {
+    source.denies = () => true;
+    await getFor(30, names(3));
+    expect(events.problems.toSorted()).toEqual(
+      names(3).map((login) => `${login} key read failed: no permission`),
+    );
+  });
+
+  it('cause no storm while the policy changes all the time', async () => {
+    let reads = 0;
+    source.denies = () => reads++ % 10 !== 0;
+    await getFor(60, names(50), second);
+    const before = source.started.length;
+    await getFor(300, names(50), second);
+    // A release of all each half minute at most, and one probe per second.
+    expect(source.started.length - before).toBeLessThan(10 * 50 + 300);
+  });
+
+  it('are forgotten ten minutes after their last request if nothing is cached', async () => {
+    source.denies = () => true;
+    await getFor(1, ['acme']);
+    await getFor(605, [], second);
+    expect(events.denied.at(-1)).toBe('0 no permission');
+    const { length } = source.started;
+    await getFor(60);
+    expect(source.started).toHaveLength(length);
+    expect(clock.nextTimer).toBeUndefined();
+  });
+
+  it('are only so many', async () => {
+    source.denies = () => true;
+    await getFor(0.1, names(150));
+    expect(events.denied.at(-1)).toBe('100 no permission');
+  });
+
+  it('are probed no more after a stop, and the next cache may read each of them once', async () => {
+    source.denies = () => true;
+    await getFor(2, names(5));
+    const previous = cache;
+    cache = open();
+    cache.adopt(previous);
+    previous.stop();
+    source.started.length = 0;
+    await getFor(0.5, names(5));
+    expect(source.started.toSorted()).toEqual(names(5));
+    cache.stop();
+    await getFor(10);
+    expect(source.started).toHaveLength(5);
+  });
+
+  it('are not confused with an outage', async () => {
+    store(['acme']);
+    await cache.get(acme);
+    source.denies = () => true;
+    clock.advance(61 * second);
+    await getFor(5, ['acme']);
+    expect(new Set(events.up)).toEqual(new Set([true]));
+    source.down = true;
+    await getFor(5, ['acme']);
+    expect(events.up.at(-1)).toBe(false);
+    expect(events.denied.at(-1)).toBe('1 no permission');
+    source.down = false;
+    source.denies = () => false;
+    await getFor(11);
+    expect([events.up.at(-1), events.denied.at(-1)]).toEqual([true, '0 no permission']);
+  });
+});
+
+describe('the time that cached keys have left', () => {
+  it.each(['denied', 'down'])('counts from the last read while the source is %s', async (state) => {
+    store(['acme', 'other']);
+    cache.start();
+    await getFor(301, ['acme', 'other'], second);
+    expect(events.secondsLeft).toBeUndefined();
+    if (state === 'down') source.down = true;
+    else source.denies = (login) => login === 'acme';
+    await getFor(3600, ['acme'], second);
+    expect(events.secondsLeft).toBeGreaterThan(11 * 3600 - 70);
+    expect(events.secondsLeft).toBeLessThan(11 * 3600);
+    source.down = false;
+    source.denies = () => false;
+    await getFor(15);
+    expect(events.secondsLeft).toBeUndefined();
+    cache.stop();
+  });
+});
