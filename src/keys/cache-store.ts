@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { CacheConfig } from '../config/schema.ts';
 import { Backoff, type BackoffOptions } from '../util/backoff.ts';
-import { sameContent, sameKey } from './key.ts';
+import { sameContent } from './key.ts';
 import type {
   KeyReading,
   KeyRing,
@@ -13,7 +13,7 @@ import type {
   UsableKey,
 } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
-import { acceptedIn, withAccepted } from './ring.ts';
+import { withAccepted } from './ring.ts';
 
 /** Up to a tenth of the TTL is subtracted, so that keys that were read together are not refreshed together. */
 const ttlJitter = 0.1;
@@ -72,6 +72,8 @@ export class CacheStore {
   readonly #missing: LRUCache<string, number>;
   /** By name: rings whose last refresh failed. */
   readonly #failed: Backoff;
+  /** By name: the keys that the gateway accepted last, also of rings that are cached no more. */
+  readonly #accepted: LRUCache<string, readonly UsableKey[]>;
   /** Names of rings whose login the source does not know, though it did not delete their keys. */
   readonly #notFound = new Set<string>();
   #retired = false;
@@ -82,6 +84,7 @@ export class CacheStore {
     // With `max`, the library would allocate memory for all entries at once.
     const bound = { maxSize: settings.maxEntries, sizeCalculation: () => 1 };
     this.#missing = new LRUCache(bound);
+    this.#accepted = new LRUCache(bound);
     this.#failed = new Backoff(refreshBackoff, options.random, settings.maxEntries);
     this.#rings = new LRUCache({
       ...bound,
@@ -124,6 +127,7 @@ export class CacheStore {
       this.#recordNotFound(name, login);
       return entry.ring;
     }
+    if (reading === 'deleted') this.#accepted.delete(name);
     this.#remove(name, reading === 'deleted' ? 'deleted' : 'expired');
     this.#missing.set(name, readAt + this.#settings.negativeTtl);
     return undefined;
@@ -131,11 +135,18 @@ export class CacheStore {
 
   /** Marks the key as the one that the gateway accepted last of its kind. */
   keep(login: LoginRef, key: UsableKey): void {
-    const entry = this.#rings.peek(loginRefString(login));
-    if (entry === undefined) return;
-    const accepted = acceptedIn(entry.ring);
-    if (accepted.some((one) => sameKey(one, key))) return;
-    entry.ring = withAccepted(entry.ring, [key, ...accepted.filter(({ kind }) => kind !== key.kind)]);
+    const name = loginRefString(login);
+    const others = (this.#accepted.get(name) ?? []).filter(({ kind }) => kind !== key.kind);
+    this.#accepted.set(name, [key, ...others]);
+    const entry = this.#rings.peek(name);
+    if (entry !== undefined) entry.ring = withAccepted(entry.ring, [key, ...others]);
+  }
+
+  /** The keys of the login that its next read should find again. */
+  known(login: LoginRef): KeyRing {
+    const name = loginRefString(login);
+    const accepted = this.#accepted.get(name) ?? [];
+    return this.#rings.peek(name)?.ring ?? accepted.map((key) => ({ ...key, isAccepted: true }));
   }
 
   /** A read failed: the cached ring stays, and its next refresh has to wait. */
@@ -185,6 +196,7 @@ export class CacheStore {
   /** Copies the rings of another store. The settings of this one decide how long each may be used. */
   adopt(other: CacheStore): void {
     for (const name of other.#notFound) this.#notFound.add(name);
+    for (const [name, keys] of [...other.#accepted.entries()].toReversed()) this.#accepted.set(name, keys);
     for (const entry of [...other.#rings.values()].toReversed()) {
       this.#rings.set(loginRefString(entry.login), { ...entry, freshUntil: this.#freshUntil(entry.readAt) });
     }
@@ -232,10 +244,11 @@ export class CacheStore {
   #storeRing(login: LoginRef, { ring: found, gone, current }: KeyReading, readAt: number): KeyRing {
     const name = loginRefString(login);
     const before = this.#rings.peek(name);
+    const lastRead = before?.readAt ?? Number.NEGATIVE_INFINITY;
     const stillUsed = gone
-      .map((key) => ({ ...key, goneSince: key.goneSince ?? before?.readAt ?? readAt }))
+      .map((key) => ({ ...key, goneSince: key.goneSince ?? lastRead }))
       .filter(({ goneSince }) => readAt - goneSince < this.#settings.staleIfError);
-    const read = withAccepted([...found, ...stillUsed], acceptedIn(before?.ring ?? []));
+    const read = withAccepted([...found, ...stillUsed], this.#accepted.get(name) ?? []);
     const changed = before === undefined || !sameRing(before.ring, read);
     const ring = changed ? read : before.ring;
     const lost = lostKeys(before?.ring, ring);

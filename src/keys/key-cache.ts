@@ -228,7 +228,7 @@ export class KeyCache {
   /** Reads the source and caches the result. Called by {@link FetchQueue}, once at a time per login. */
   async #read(login: LoginRef): Promise<KeyRing | undefined> {
     const startedAt = this.#options.monotonic();
-    const reading = await this.#reading(login, () => this.#source.read(login, this.#store.peek(login)));
+    const reading = await this.#reading(login, () => this.#source.read(login, this.#store.known(login)));
     return this.#store.store(login, reading, startedAt);
   }
 

@@ -63,8 +63,3 @@ export function withAccepted(ring: KeyRing, accepted: readonly UsableKey[]): Key
     return marked.includes(entry) ? { ...unmarked, isAccepted: true } : unmarked;
   });
 }
-
-/** The keys that the gateway accepted last, at most one of each kind. */
-export function acceptedIn(ring: KeyRing): UsableKey[] {
-  return ring.filter((entry): entry is UsableKey => 'key' in entry && entry.isAccepted === true);
-}

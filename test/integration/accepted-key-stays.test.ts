@@ -63,10 +63,10 @@ async function statuses(): Promise<number[]> {
   return [(await proxy.balance()).status, (await proxy.status()).status, (await proxy.transfer()).status];
 }
 
-/** Lets time pass with a query every six hours, and the source read after each. */
+/** Lets time pass with a query every two hours, and the source read after each. */
 async function pass(milliseconds: number): Promise<void> {
   for (const end = now + milliseconds; now < end; ) {
-    now += Math.min(6 * hour, end - now);
+    now += Math.min(2 * hour, end - now);
     const reads = await readsOf(proxy);
     await proxy.balance();
     await until(async () => (await readsOf(proxy)) > reads);
@@ -74,7 +74,8 @@ async function pass(milliseconds: number): Promise<void> {
 }
 
 /** How many reads of Vault have ended. */
-const readsOf = (instance: TestProxy): Promise<number> => instance.counted('key_fetch_duration_seconds_count');
+const readsOf = (instance: TestProxy): Promise<number> =>
+  instance.counted('key_fetch_duration_seconds_count');
 
 describe('the key that the gateway accepts', () => {
   it('signs on, however many other versions are written and however long that is ago', async () => {
@@ -122,6 +123,12 @@ describe('the key that the gateway accepts', () => {
     expect(await statuses()).toEqual([200, 200, 200]);
     now += hour;
     expect((await proxy.balance()).body).toContain('key-missing');
+  });
+
+  it('signs on after a pause in which its login is forgotten', async () => {
+    vault.put(path, fields(other));
+    now += 3 * day;
+    expect(await statuses()).toEqual([200, 200, 200]);
   });
 
   it('never signs again once its version is destroyed', async () => {

@@ -34,9 +34,10 @@ export async function readRing(
   if (current === undefined) return 'not-found';
   const kept: UsableKey[] = [];
   const gone: UsableKey[] = [];
+  const versions = new Map<number, Version | undefined>(walk.versions.map((one) => [one.version, one]));
   for (const key of neededKeys(known, walk)) {
-    const walked = walk.versions.find(({ version }) => version === key.version);
-    const version = walked ?? (await readVersion(key.version));
+    if (!versions.has(key.version)) versions.set(key.version, await readVersion(key.version));
+    const version = versions.get(key.version);
     const found = version && usableIn(entriesOf(version)).find((entry) => sameKey(entry, key));
     const supersededAt = key.supersededAt ?? walk.supersededAt.get(key.kind);
     if (found !== undefined) kept.push(superseded(found, supersededAt));

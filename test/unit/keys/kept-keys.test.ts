@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { parseKeys } from '../../../src/keys/key.ts';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
 import type { KeyRing, UsableKey } from '../../../src/keys/key-source.ts';
-import { acceptedIn, mayBeUsed } from '../../../src/keys/ring.ts';
+import { mayBeUsed } from '../../../src/keys/ring.ts';
 import { ManualClock } from '../../support/stub-vault/clock.ts';
 import { acme, keyOf, RecordedEvents, refOf, ringOf, ScriptedSource, settled } from './scripted-source.ts';
 
@@ -40,6 +40,10 @@ function first(ring: KeyRing): UsableKey {
   return entry;
 }
 
+function acceptedIn(ring: KeyRing): UsableKey[] {
+  return ring.filter((entry): entry is UsableKey => 'key' in entry && entry.isAccepted === true);
+}
+
 const supersededAt = new Date(0);
 const old = parseKeys({ control_key: 'old' }, { version: 1, supersededAt });
 const accepted = () => acceptedIn(cache.cached(acme) ?? []).map((key) => keyOf([key]));
@@ -70,7 +74,7 @@ describe('the key that the gateway accepted last', () => {
 
   it('is handed to the source as known', async () => {
     await cache.refresh(acme);
-    expect(source.known).toEqual([undefined, cache.cached(acme)]);
+    expect(source.known).toEqual([[], cache.cached(acme)]);
   });
 
   it('is the one of its kind only', () => {
@@ -85,9 +89,24 @@ describe('the key that the gateway accepted last', () => {
     expect(acceptedIn(next.cached(acme) ?? [])).toHaveLength(1);
   });
 
-  it('is not remembered for a login that is not cached', () => {
-    cache.keep(refOf('other'), first(old));
-    expect(cache.cached(refOf('other'))).toBeUndefined();
+  it('is known after its ring was removed from the cache, unless that was deleted', async () => {
+    clock.advance(12 * hour);
+    await cache.get(acme);
+    expect(source.known.at(-1)).toEqual([{ ...first(old), isAccepted: true }]);
+    expect(accepted()).toEqual(['old']);
+    source.set(acme, undefined);
+    await cache.refresh(acme);
+    source.set(acme, [...ringOf('new', 2), ...old]);
+    await cache.refresh(acme);
+    expect(source.known.at(-1)).toEqual([]);
+    expect(accepted()).toEqual([]);
+  });
+
+  it('is not used if the source has it no more and it was not cached either', async () => {
+    clock.advance(12 * hour);
+    source.gone = acceptedIn(cache.cached(acme) ?? []);
+    source.set(acme, ringOf('new', 2));
+    expect(await cache.get(acme)).toHaveLength(1);
   });
 
   it('stays for staleIfError after it was last read, if the source has it no more', async () => {
