@@ -180,6 +180,20 @@ const source: Section = {
       ],
     },
     {
+      title: 'Interval of looks',
+      description:
+        'Seconds between looks for a new key of one login whose key is rejected. It is longer than 1 when more logins take turns.',
+      kind: 'timeseries',
+      unit: 's',
+      runbook: 'CountersignRotationStuck',
+      queries: [
+        {
+          expr: aggregate('max', 'instance', `countersign_key_look_interval_seconds{${inRelease}}`),
+          legend: '{{instance}}',
+        },
+      ],
+    },
+    {
       title: 'Denied logins',
       description: 'Logins in use whose keys the key source denies reading, as after a policy was lost.',
       kind: 'timeseries',
