@@ -234,7 +234,37 @@ describe('check --online', () => {
     const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme')], {}, 'poor-token'));
     expect(code).toBe(1);
     expect(keyRows(rows)).toEqual([
-      ['sandbox/acme control_key', 'failed', 'Vault denied permission (HTTP 403)'],
+      [
+        'sandbox/acme control_key',
+        'failed',
+        'Vault denies reading secret/data/gateway/sandbox/acme; its policy must permit it',
+      ],
+    ]);
+  });
+
+  it('reads keys also where the token may not ask what it may read', async () => {
+    setup.vault.fail({ kind: 'status', status: 403 }, /capabilities-self/);
+    const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme', 'ac*')]));
+    expect(code).toBe(0);
+    expect(keyRows(rows).map(([, result]) => result)).toEqual(['ok', 'not-checked']);
+  });
+
+  it('fails for a wildcard grant that the policy does not cover, also if it may not list logins', async () => {
+    const path = { 'secret/data/gateway/sandbox/ac*': { capabilities: ['read'] } };
+    await setup.admin.request('POST', 'sys/policies/acl/some', { policy: JSON.stringify({ path }) });
+    setup.folder.file('some-token', await setup.admin.token({ policies: ['some'], ttl: '1h' }));
+    const check = (login: string) =>
+      checks(configWith([grant(['manager-balance'], login)], {}, 'some-token'));
+    expect(await check('acme')).toMatchObject({ code: 0 });
+    expect(await check('ac*')).toMatchObject({ code: 0 });
+    const { code, rows } = await check('*');
+    expect(code).toBe(1);
+    expect(keyRows(rows)).toEqual([
+      [
+        'sandbox/* control_key',
+        'failed',
+        'Vault denies reading secret/data/gateway/sandbox/some-login; its policy must permit it',
+      ],
     ]);
   });
 

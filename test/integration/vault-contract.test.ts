@@ -429,6 +429,23 @@ for (const { name, open } of vaultTargets(process.env)) {
         return opened;
       }
 
+      it('knows which path its policy does not permit to read, whatever characters a login has', async () => {
+        const keys = await store();
+        for (const login of ['acme', 'a.b@c~d'])
+          expect(await keys.deniedPath({ environment: 'sandbox', login })).toBeUndefined();
+        const elsewhere = createVaultAdmin(
+          vaultConfig(server.address, {
+            mount,
+            path: 'elsewhere/{environment}/{login}',
+            auth: await appRoleAuth(),
+          }),
+          new TestOptions(),
+        );
+        closers.push(() => elsewhere.close());
+        const login = { environment: 'sandbox', login: 'a@b' };
+        expect(await elsewhere.deniedPath(login)).toBe(`${mount}/data/elsewhere/sandbox/a@b`);
+      });
+
       it('writes with check-and-set and keeps the other fields', async () => {
         const { address, path } = await newLogin();
         await admin.put(path, { control_key: 'first', note: 'keep me' }, mount);

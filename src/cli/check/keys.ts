@@ -30,6 +30,7 @@ async function checkLogin(
 ): Promise<CheckResult[]> {
   const subject = `${environment}/${login} ${kind}`;
   const describeNewest = async (): Promise<string> => {
+    await assertPermitted({ environment, login }, inventory);
     const ring = await readRing({ environment, login });
     const [newest] = ring?.filter((entry) => entry.kind === kind) ?? [];
     if (newest === undefined) throw new Error(ring === undefined ? 'the login has no keys' : kindMissing);
@@ -46,6 +47,13 @@ async function checkLogin(
   return [{ ...result, result: 'warning', detail: `${result.detail}; ${oneVersion}` }];
 }
 
+/** @throws Error with the path that the policy of this login to the key source does not permit */
+async function assertPermitted(login: LoginRef, inventory: KeyInventory): Promise<void> {
+  // A token without the policy `default` may not find it out: then reading a key shows it.
+  const path = await inventory.deniedPath(login).catch(() => undefined);
+  if (path !== undefined) throw new Error(`Vault denies reading ${path}; its policy must permit it`);
+}
+
 const kindMissing = 'the login has no key of this kind';
 const kindSuperseded =
   'the newest version was deleted; the one before it is used until the grace period ends';
@@ -57,7 +65,11 @@ async function checkPattern(required: RequiredKey, readRing: ReadRing, inventory
   const { environment, logins: pattern, kind } = required;
   const row = { check: 'key', subject: `${environment}/${pattern} ${kind}`, result: 'not-checked' } as const;
   const known = await inventory.logins(environment).catch(() => undefined);
+  const some = { environment, login: `${pattern.slice(0, -1)}some-login` };
+  const permitted = () => assertPermitted(some, inventory).then(() => '');
+  const result = await runCheck(row, permitted, operatorMessage);
   if (known === undefined) {
+    if (result.result === 'failed') return [result];
     return [{ ...row, detail: 'wildcard grant; the key source does not permit listing logins' }];
   }
   const logins = known.logins.filter((login) => login.startsWith(pattern.slice(0, -1)));
@@ -67,7 +79,8 @@ async function checkPattern(required: RequiredKey, readRing: ReadRing, inventory
     if (found !== undefined)
       rows.push(found.detail === kindMissing ? { ...found, result: 'not-checked' } : found);
   }
-  return rows.length === 0 ? [{ ...row, detail: 'no login matches' }] : rows;
+  if (rows.length > 0) return rows;
+  return [result.result === 'failed' ? result : { ...row, detail: 'no login matches' }];
 }
 
 function memoize(read: ReadRing): ReadRing {

@@ -26,6 +26,8 @@ export interface KeyInventory {
   versions(login: LoginRef): Promise<readonly KeyVersionEntry[]>;
   /** Whether writing a version removes the one before it. */
   keepsOneVersion(login: LoginRef): Promise<boolean>;
+  /** Where the keys of a login are, if they may not be read; `undefined` if they may. */
+  deniedPath(login: LoginRef): Promise<string | undefined>;
   close(): void | Promise<void>;
 }
 
@@ -62,6 +64,7 @@ function vaultInventory(admin: VaultAdmin): KeyInventory {
       // The limit may also be that of the mount.
       return history !== undefined && (history.maxVersions === 1 || isAlone(history));
     },
+    deniedPath: (login) => admin.deniedPath(login),
     close: () => admin.close(),
   };
 }
@@ -81,6 +84,8 @@ function directoryInventory(directory: string, rotationGracePeriod: number): Key
       return first === undefined ? [] : [{ ...versionOf(first), state: 'current', keys }];
     },
     keepsOneVersion: async () => false,
+    // Reading them shows it.
+    deniedPath: async () => undefined,
     close: () => source.stop(),
   };
 }

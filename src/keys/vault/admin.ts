@@ -30,6 +30,8 @@ export interface VaultAdmin {
   replace(login: LoginRef, fields: Fields, cas: number): Promise<number>;
   /** Logins of an environment that have a secret, or had one. */
   list(environment: string): Promise<readonly string[]>;
+  /** The path of the login's secret if the token may not read it; `undefined` if it may. */
+  deniedPath(login: LoginRef): Promise<string | undefined>;
   /** Takes a bounded time and never rejects. */
   close(): Promise<void>;
 }
@@ -53,6 +55,7 @@ export function createVaultAdmin(config: VaultConfig, options: VaultOptions): Va
       }),
     replace: (login, fields, cas) => vault.withToken((kv, token) => kv.write(token, login, fields, cas)),
     list: (environment) => vault.withToken((kv, token) => kv.logins(token, environment)),
+    deniedPath: (login) => vault.withToken((kv, token) => kv.deniedPath(token, login)),
     close: () => vault.close(),
   };
 }

@@ -57,6 +57,8 @@ const historyShape = z.object({
     ),
   }),
 });
+/** By path. */
+const capabilitiesShape = z.object({ data: z.record(z.string(), z.array(z.string())) });
 const keysShape = z.object({ data: z.object({ keys: z.array(z.string()) }) });
 const writtenShape = z.object({ data: z.object({ version }) });
 
@@ -117,6 +119,20 @@ export class KvStore {
     // With check-and-set, the new version follows the expected one.
     checkVersion(written.data.version, cas + 1);
     return written.data.version;
+  }
+
+  /** The path of the login's secret if the token may not read it (`sys/capabilities-self`); `undefined` if it may. */
+  async deniedPath(token: Secret, login: LoginRef): Promise<string | undefined> {
+    // Policies name paths as they are, and not encoded for a URL.
+    const path = decodeURIComponent(this.#paths.secret('data', login));
+    const response = await this.#client.write(
+      'sys/capabilities-self',
+      { paths: [path] },
+      capabilitiesShape,
+      token,
+    );
+    const permits = response.data[path]?.some((capability) => ['read', 'root'].includes(capability));
+    return permits === true ? undefined : path;
   }
 
   /**

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Backend, empty, type StubRequest, text } from './protocol.ts';
+import { type Backend, empty, envelope, type StubRequest, type StubResponse, text } from './protocol.ts';
 
 const policyShape = z.object({
   path: z.record(z.string(), z.object({ capabilities: z.array(z.string()) })),
@@ -11,6 +11,7 @@ const defaultRules: Rules = {
   'auth/token/lookup-self': { capabilities: ['read'] },
   'auth/token/renew-self': { capabilities: ['update'] },
   'auth/token/revoke-self': { capabilities: ['update'] },
+  'sys/capabilities-self': { capabilities: ['update'] },
 };
 
 const capabilityOf: Readonly<Record<string, string>> = {
@@ -35,14 +36,25 @@ export class Policies {
     return empty;
   };
 
+  /** `POST sys/capabilities-self`. */
+  capabilities(names: readonly string[], { method, path, body }: StubRequest): StubResponse | undefined {
+    if (method !== 'POST' || path !== 'sys/capabilities-self') return undefined;
+    const paths = z.array(z.string()).parse(body['paths']);
+    return envelope({ data: Object.fromEntries(paths.map((one) => [one, this.#of(names, one)])) });
+  }
+
+  #of(names: readonly string[], path: string): string[] {
+    if (names.includes('root')) return ['root'];
+    const rules = names.flatMap((name) => Object.entries(this.#rules.get(name) ?? {}));
+    const found = rules.flatMap(([pattern, { capabilities }]) =>
+      matches(pattern, path) ? capabilities : [],
+    );
+    return found.length === 0 ? ['deny'] : [...new Set(found)];
+  }
+
   allow(names: readonly string[], { method, path }: StubRequest): boolean {
     if (names.includes('root')) return true;
-    const capability = capabilityOf[method] ?? 'none';
-    return names.some((name) =>
-      Object.entries(this.#rules.get(name) ?? {}).some(
-        ([pattern, { capabilities }]) => matches(pattern, path) && capabilities.includes(capability),
-      ),
-    );
+    return this.#of(names, path).includes(capabilityOf[method] ?? 'none');
   }
 }
 

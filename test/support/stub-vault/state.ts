@@ -48,7 +48,9 @@ export class World {
     if (info !== undefined) return info;
     if (token === undefined || !this.policies.allow(token.policies, call)) return permissionDenied;
     const response =
-      this.#route(call) ?? errors(404, `no handler for route "${call.path}". route entry not found.`);
+      this.policies.capabilities(token.policies, call) ??
+      this.#route(call) ??
+      errors(404, `no handler for route "${call.path}". route entry not found.`);
     if (call.wrapSeconds === undefined || response.status !== 200) return response;
     return this.#wrapping.wrap(response, call.wrapSeconds, call.now, call.path);
   }
