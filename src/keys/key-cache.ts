@@ -113,6 +113,11 @@ export class KeyCache {
     return this.#orCached(login, this.#looks.fetchFresh(login, 'foreground'), deadline);
   }
 
+  /** Whether the source was unavailable when last read. */
+  isFailing(): boolean {
+    return this.#recovery.failing;
+  }
+
   /** The gateway accepted a request signed with this key: it stays as long as the source has it. */
   keep(login: LoginRef, key: UsableKey): void {
     this.#store.keep(login, key);

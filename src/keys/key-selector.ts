@@ -29,6 +29,8 @@ export interface KeyProvider {
   cached(login: LoginRef): KeyRing | undefined;
   /** Reads past the cache. While the source fails, returns what is cached after a second. */
   look(login: LoginRef): Promise<KeyRing | undefined>;
+  /** Whether the source was unavailable when last read. */
+  isFailing(): boolean;
   /** The gateway accepted this key last: it stays as long as the source has it. */
   keep(login: LoginRef, key: UsableKey): void;
 }
@@ -291,11 +293,15 @@ export class KeySelector {
     this.#options.metrics.keyProblem(`key fallback after 403 failed: ${error.detail}`, login);
   }
 
-  /** A request that waits behind others for its turn needs none if one began since its 403. */
+  /**
+   * A request that waits behind others for its turn needs no look if one began since its 403; while the source fails,
+   * none if it has waited for one.
+   */
   #mayLook(login: LoginRef, { history, seen }: State, { operation, startedAt }: LookReason): boolean {
     const recent = this.#looks.recent(login);
-    if (recent !== undefined) return !recent.isOver || seen !== recent;
-    if (seen !== undefined && seen.beganAt >= startedAt) return false;
+    if (recent !== undefined) return recent.endedAt === undefined || seen !== recent;
+    const { beganAt, endedAt = beganAt } = seen ?? { beganAt: Number.NEGATIVE_INFINITY };
+    if ((this.#options.keys.isFailing() ? endedAt : beganAt) >= startedAt) return false;
     const isUrgent = history.isUrgent(operation, this.#options.monotonic());
     return this.#looks.isDue(login, isUrgent ? 0 : rareInterval);
   }

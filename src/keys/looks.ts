@@ -14,7 +14,8 @@ export interface Look {
   /** Monotonic, milliseconds. */
   readonly beganAt: number;
   readonly ring: Promise<KeyRing | undefined>;
-  isOver: boolean;
+  /** Absent while it is in flight. Monotonic, milliseconds. */
+  endedAt?: number;
 }
 
 export interface LooksOptions extends MonotonicClock {
@@ -45,7 +46,8 @@ export class Looks {
   /** The look in flight, or of the last interval: no other one may begin. */
   recent(login: LoginRef): Look | undefined {
     const last = this.#last.get(loginRefString(login));
-    const isRecent = last && (!last.isOver || this.#options.monotonic() < last.beganAt + this.#interval);
+    const isRecent =
+      last && (last.endedAt === undefined || this.#options.monotonic() < last.beganAt + this.#interval);
     return isRecent ? last : undefined;
   }
 
@@ -62,9 +64,9 @@ export class Looks {
   begin(login: LoginRef): Look {
     const beganAt = this.#options.monotonic();
     this.#begun = [...this.#begun.slice(1 - maxPerSecond), beganAt];
-    const look: Look = { beganAt, ring: this.#options.look(login), isOver: false };
+    const look: Look = { beganAt, ring: this.#options.look(login) };
     const end = (): void => {
-      look.isOver = true;
+      look.endedAt = this.#options.monotonic();
     };
     look.ring.then(end, end);
     this.#last.set(loginRefString(login), look);

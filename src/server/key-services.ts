@@ -122,6 +122,7 @@ function createKeySelector(
     keys: {
       get: (login, deadline) => inUse.cache.get(login, deadline),
       cached: (login) => inUse.cache.cached(login),
+      isFailing: () => inUse.cache.isFailing(),
       keep: (login, key) => inUse.cache.keep(login, key),
       look(login) {
         decisions?.keysRefreshed(login);

@@ -148,6 +148,7 @@ export class Instance {
     const keys = {
       get: (login: LoginRef, deadline?: number) => cache.get(login, deadline),
       cached: (login: LoginRef) => cache.cached(login),
+      isFailing: () => cache.isFailing(),
       keep: (login: LoginRef, key: UsableKey) => cache.keep(login, key),
       look: (login: LoginRef) => {
         refresh(this.#kind.getStore() ?? 'control_key');

@@ -25,6 +25,7 @@ describe('requests rejected by the gateway', () => {
       keys: {
         get: async () => ring(),
         cached: ring,
+        isFailing: () => false,
         keep: () => {},
         look: async () => {
           refreshes += 1;

@@ -38,6 +38,7 @@ beforeEach(() => {
       return ringOf(cached);
     },
     cached: () => (cached === undefined ? undefined : ringOf(cached)),
+    isFailing: () => false,
     keep: () => {},
     look: async () => {
       refreshes += 1;

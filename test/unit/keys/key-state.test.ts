@@ -188,7 +188,13 @@ describe('the selector', () => {
   beforeEach(() => {
     ring = ringOf('b', 'a');
     selector = new KeySelector({
-      keys: { get: async () => ring, cached: () => ring, look: async () => ring, keep: () => {} },
+      keys: {
+        get: async () => ring,
+        cached: () => ring,
+        look: async () => ring,
+        isFailing: () => false,
+        keep: () => {},
+      },
       metrics: { keyFallback: () => {}, keyLookInterval: () => {}, keyProblem: () => {} },
       clock: () => now,
       monotonic: () => (time += 1),

@@ -26,6 +26,7 @@ beforeEach(() => {
     keys: {
       get: async () => ringOf(cached),
       cached: () => ringOf(cached),
+      isFailing: () => false,
       keep: (_login, key) => void kept.push(textOf({ key })),
       look: async () => {
         looks += 1;

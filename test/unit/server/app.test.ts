@@ -35,7 +35,13 @@ beforeEach(async () => {
   const metrics = createPrometheus({ version: '0', environments: {}, callers: [] });
   const monotonic = () => performance.now();
   const ring = [...parseKeys({ control_key: 'secret' }, { version: 1 })];
-  const keys = { get: async () => ring, cached: () => ring, look: async () => ring, keep: () => {} };
+  const keys = {
+    get: async () => ring,
+    cached: () => ring,
+    look: async () => ring,
+    isFailing: () => false,
+    keep: () => {},
+  };
   const app = createApp(createRoutes(config), {
     keySelector: new KeySelector({
       keys,

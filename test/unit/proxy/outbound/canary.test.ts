@@ -39,7 +39,13 @@ beforeEach(() => {
   ];
   const monotonic = (): number => now;
   const keySelector = new KeySelector({
-    keys: { get: async () => ring, cached: () => ring, look: async () => ring, keep: () => {} },
+    keys: {
+      get: async () => ring,
+      cached: () => ring,
+      look: async () => ring,
+      isFailing: () => false,
+      keep: () => {},
+    },
     metrics: { keyFallback: () => {}, keyLookInterval: () => {}, keyProblem: () => {} },
     clock: () => 0,
     monotonic,

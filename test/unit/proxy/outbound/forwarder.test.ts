@@ -65,7 +65,7 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
     monotonic += keyLookup;
     return ring;
   };
-  const keys = { get, cached: () => ring, look: async () => ring, keep: () => {} };
+  const keys = { get, cached: () => ring, look: async () => ring, isFailing: () => false, keep: () => {} };
   const sendUpstream = async (signed: SignedHttpRequest, options: SendOptions): Promise<GatewayResponse> => {
     sent.push(signed);
     sendOptions.push(options);
