@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { CacheConfig } from '../config/schema.ts';
+import type { KeyKind } from '../oauth1/methods.ts';
 import { Backoff, type BackoffOptions } from '../util/backoff.ts';
 import { sameContent } from './key.ts';
 import type {
@@ -53,11 +54,15 @@ export interface CacheTimes {
   readonly nextRefreshAt: number | undefined;
 }
 
+/** Of a kind of key that the ring lacks, in older versions: one search finds what there is. */
+type Search = 'due' | 'done';
+
 interface CacheEntry {
   readonly login: LoginRef;
   ring: KeyRing;
   /** Of its {@link KeyReading}. */
   current: string;
+  search?: Search | undefined;
   readAt: number;
   freshUntil: number;
   usedAt: number;
@@ -116,10 +121,21 @@ export class CacheStore {
    * Stores the result of a read. A login that the source does not know keeps its cached keys until they are too old.
    *
    * @param readAt when the read began: its result may have been outdated at any time since
+   * @param isSearch whether the read was one
    * @returns the cached ring: the previous object if nothing changed
    */
-  store(login: LoginRef, reading: KeyReading | NoKeys, readAt: number): KeyRing | undefined {
-    if (typeof reading !== 'string') return this.#storeRing(login, reading, readAt);
+  store(
+    login: LoginRef,
+    reading: KeyReading | NoKeys,
+    readAt: number,
+    isSearch = false,
+  ): KeyRing | undefined {
+    if (typeof reading !== 'string') {
+      const ring = this.#storeRing(login, reading, readAt);
+      const entry = this.#rings.peek(loginRefString(login));
+      if (isSearch && entry !== undefined) entry.search = 'done';
+      return ring;
+    }
     const name = loginRefString(login);
     const entry = this.#rings.peek(name);
     if (entry !== undefined && reading === 'not-found' && !this.#isTooOld(entry, readAt)) {
@@ -140,6 +156,23 @@ export class CacheStore {
     this.#accepted.set(name, [key, ...others]);
     const entry = this.#rings.peek(name);
     if (entry !== undefined) entry.ring = withAccepted(entry.ring, [key, ...others]);
+  }
+
+  /**
+   * Makes the next read of the login a search, if its ring lacks this kind of key and no search has ended since the ring
+   * was cached.
+   *
+   * @returns whether it is one
+   */
+  requestSearch(login: LoginRef, kind: KeyKind): boolean {
+    const entry = this.#rings.peek(loginRefString(login));
+    const isNeeded = entry?.search !== 'done' && entry?.ring.some((one) => one.kind === kind) === false;
+    if (entry !== undefined && isNeeded) entry.search = 'due';
+    return isNeeded;
+  }
+
+  isSearchDue(login: LoginRef): boolean {
+    return this.#rings.peek(loginRefString(login))?.search === 'due';
   }
 
   /** The keys of the login that its next read should find again. */

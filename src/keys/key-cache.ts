@@ -1,5 +1,6 @@
 import type { CacheConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
+import type { KeyKind } from '../oauth1/methods.ts';
 import type { BackoffOptions } from '../util/backoff.ts';
 import { type SetTimer, setTimer } from '../util/timer.ts';
 import { BackgroundRefresh } from './background-refresh.ts';
@@ -83,13 +84,15 @@ export class KeyCache {
    * The keys of a login, from the cache if possible.
    *
    * @param deadline until when to wait for the source; monotonic, milliseconds
+   * @param kind of the key that is needed: if the ring lacks it, older versions are searched for it once
    * @throws ProxyError `key-missing`; `key-source-unavailable` if nothing usable is cached
    */
-  async get(login: LoginRef, deadline?: number): Promise<KeyRing> {
+  async get(login: LoginRef, deadline?: number, kind?: KeyKind): Promise<KeyRing> {
     const lookup = this.#fromCache(login) ?? (await this.#fromSource(login, deadline));
     this.#options.events.keyLookup(login.environment, lookup.result);
     if ('error' in lookup) throw lookup.error;
-    return lookup.ring;
+    const isSearched = kind !== undefined && this.#store.requestSearch(login, kind);
+    return (isSearched ? await this.refresh(login, deadline) : undefined) ?? lookup.ring;
   }
 
   /**
@@ -233,8 +236,10 @@ export class KeyCache {
   /** Reads the source and caches the result. Called by {@link FetchQueue}, once at a time per login. */
   async #read(login: LoginRef): Promise<KeyRing | undefined> {
     const startedAt = this.#options.monotonic();
-    const reading = await this.#reading(login, () => this.#source.read(login, this.#store.known(login)));
-    return this.#store.store(login, reading, startedAt);
+    const isSearch = this.#store.isSearchDue(login);
+    const known = this.#store.known(login);
+    const reading = await this.#reading(login, () => this.#source.read(login, known, isSearch));
+    return this.#store.store(login, reading, startedAt, isSearch);
   }
 
   /** Called by {@link FetchQueue}, once at a time per login. */

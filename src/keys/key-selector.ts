@@ -22,9 +22,10 @@ import type { SelectionReason } from './selection-reason.ts';
 export interface KeyProvider {
   /**
    * @param deadline until when to wait for the source; monotonic, milliseconds
+   * @param kind of the key that is needed
    * @throws ProxyError `key-missing`, `key-source-unavailable`
    */
-  get(login: LoginRef, deadline?: number): Promise<KeyRing>;
+  get(login: LoginRef, deadline?: number, kind?: KeyKind): Promise<KeyRing>;
   /** The ring in the cache, without a read. */
   cached(login: LoginRef): KeyRing | undefined;
   /** Reads past the cache. While the source fails, returns what is cached after a second. */
@@ -351,7 +352,7 @@ export class KeySelector {
   /** The usable keys as cached now. */
   async #observed(login: LoginRef, kind: KeyKind, patience = endless): Promise<UsableKeys> {
     const { keys } = this.#options;
-    const get = (): Promise<KeyRing> => keys.get(login, patience.deadline);
+    const get = (): Promise<KeyRing> => keys.get(login, patience.deadline, kind);
     const ring = keys.cached(login) === undefined ? this.#inCompany(login, patience, get) : get();
     return this.#observe(login, kind, await ring);
   }

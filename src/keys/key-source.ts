@@ -59,8 +59,11 @@ export type NoKeys = 'deleted' | 'not-found';
  * A failed read throws `ProxyError('key-source-unavailable')`, whose cause contains no request, token or key.
  */
 export interface KeySource {
-  /** @param known the ring as read before: keys in it may still be needed although newer ones replaced them */
-  read(login: LoginRef, known?: KeyRing): Promise<KeyReading | NoKeys>;
+  /**
+   * @param known the ring as read before: keys in it may still be needed although newer ones replaced them
+   * @param isSearch whether to look for a kind of key that the newest versions lack in older ones too
+   */
+  read(login: LoginRef, known?: KeyRing, isSearch?: boolean): Promise<KeyReading | NoKeys>;
   /** Reads only the current version, and returns what identifies it in a {@link KeyReading}, or {@link NoKeys}. */
   readCurrent(login: LoginRef): Promise<string>;
   /** Starts background work, such as authenticating to Vault. Never throws. */

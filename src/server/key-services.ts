@@ -120,7 +120,7 @@ function createKeySelector(
 ): KeySelector {
   return new KeySelector({
     keys: {
-      get: (login, deadline) => inUse.cache.get(login, deadline),
+      get: (login, deadline, kind) => inUse.cache.get(login, deadline, kind),
       cached: (login) => inUse.cache.cached(login),
       isFailing: () => inUse.cache.isFailing(),
       keep: (login, key) => inUse.cache.keep(login, key),

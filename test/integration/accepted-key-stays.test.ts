@@ -96,6 +96,18 @@ describe('the key that the gateway accepts', () => {
     expect(await statuses()).toEqual([200, 200, 200]);
   });
 
+  it('signs also in an instance that starts when the newest version has lacked it for long', async () => {
+    vault.put(path, { control_key: registered.controlKey });
+    vault.put(path, { control_key: registered.controlKey, note: 'again' });
+    now += 3 * day;
+    proxy = await startProxy();
+    expect((await proxy.balance()).status).toBe(200);
+    const before = vault.count(/GET secret\/data/);
+    expect((await proxy.status()).status).toBe(200);
+    expect(proxy.logLines('the newest version lacks the field private_key')).toHaveLength(1);
+    expect(vault.count(/GET secret\/data/) - before).toBeLessThan(8);
+  });
+
   it('signs on if a newer version that is bad was deleted', async () => {
     vault.put(path, fields(other));
     await pass(3 * day);

@@ -229,6 +229,19 @@ describe('versions of a secret in Vault', () => {
     });
   });
 
+  it('are searched for a kind of key only if that is needed', async () => {
+    await put({ control_key: 'a', private_key: privateKey(1) });
+    for (const control_key of ['b', 'c']) await put({ control_key });
+    setup.clock.advance(3 * day);
+    setup.vault.seen.length = 0;
+    expect(controlKeys(await read())).toEqual(['3:c']);
+    expect(setup.vault.count(/GET secret/)).toBe(1);
+    const reading = await setup.source().read(acme, [], true);
+    expect(ringIn(reading)?.map(({ kind, version }) => `${kind} ${version}`)).toEqual(
+      expect.arrayContaining(['control_key 3', 'private_key 3', 'private_key 1']),
+    );
+  });
+
   it('start no grace period with fields of other names, or with a key that cannot be used', async () => {
     await put({ control_key: 'good' });
     await put({ controlkey: 'bad' });

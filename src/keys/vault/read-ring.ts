@@ -18,18 +18,20 @@ export function identityOf({ version, createdAt, fields }: Version): string {
   return `${version} of ${createdAt.toISOString()}${fields === undefined ? ', deleted' : ''}`;
 }
 
+interface Needs {
+  /** Milliseconds since 1970. */
+  readonly gracePeriodBegan: number;
+  readonly known: KeyRing;
+  readonly isSearch: boolean;
+}
+
 /**
  * Reads the current version, older ones until the grace period has passed for what they hold, and those of known keys
- * that are still needed.
- *
- * @param gracePeriodBegan milliseconds since 1970
+ * that are still needed. A search continues until it has found both kinds.
  */
-export async function readRing(
-  readVersion: ReadVersion,
-  gracePeriodBegan: number,
-  known: KeyRing,
-): Promise<KeyReading | NoKeys> {
-  const walk = await walkBack(readVersion, gracePeriodBegan);
+export async function readRing(readVersion: ReadVersion, needs: Needs): Promise<KeyReading | NoKeys> {
+  const { known } = needs;
+  const walk = await walkBack(readVersion, needs);
   const [current] = walk.versions;
   if (current === undefined) return 'not-found';
   const kept: UsableKey[] = [];
@@ -61,13 +63,12 @@ interface Walk {
   readonly supersededAt: Map<KeyKind, Date>;
 }
 
-async function walkBack(readVersion: ReadVersion, gracePeriodBegan: number): Promise<Walk> {
+async function walkBack(readVersion: ReadVersion, needs: Needs): Promise<Walk> {
   const walk: Walk = { versions: [], keys: [], supersededAt: new Map() };
   let next = await readVersion();
   while (next !== undefined) {
     addVersion(walk, next);
-    const isLast =
-      next.version === 1 || walk.versions.length === maxVersions || isOver(walk, gracePeriodBegan);
+    const isLast = next.version === 1 || walk.versions.length === maxVersions || isOver(walk, needs);
     next = isLast ? undefined : await readVersion(next.version - 1);
   }
   return walk;
@@ -91,10 +92,11 @@ function isNew(entry: KeyRing[number], newer: KeyRing): boolean {
 }
 
 /** Whether keys of older versions could not be used: every kind seen so far was superseded before the grace period. */
-function isOver({ keys, supersededAt }: Walk, gracePeriodBegan: number): boolean {
-  const isSuperseded = ({ kind }: { kind: KeyKind }): boolean => supersededAt.has(kind);
+function isOver({ keys, supersededAt }: Walk, { gracePeriodBegan, isSearch }: Needs): boolean {
+  const sought = isSearch ? kinds : keys.map(({ kind }) => kind);
   const hasPassed = (at: Date): boolean => at.getTime() <= gracePeriodBegan;
-  return supersededAt.size > 0 && keys.every(isSuperseded) && [...supersededAt.values()].every(hasPassed);
+  const isFound = supersededAt.size > 0 && sought.every((kind) => supersededAt.has(kind));
+  return isFound && [...supersededAt.values()].every(hasPassed);
 }
 
 /** Known keys that were not just read: the one that the gateway accepted last, and those that none replaces. */

@@ -35,8 +35,11 @@ export function createVaultSource(
   }
 
   return {
-    read: (login, known = []) =>
-      reading(login, (readVersion) => readRing(readVersion, options.clock() - rotationGracePeriod, known)),
+    read: (login, known = [], isSearch = false) =>
+      reading(login, (readVersion) => {
+        const gracePeriodBegan = options.clock() - rotationGracePeriod;
+        return readRing(readVersion, { gracePeriodBegan, known, isSearch });
+      }),
     async readCurrent(login) {
       const current = await reading(login, (readVersion) => readVersion());
       return current === undefined ? 'not-found' : identityOf(current);

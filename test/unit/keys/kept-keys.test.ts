@@ -190,3 +190,25 @@ describe('a login that the source does not know', () => {
     expect(events.notFound).toEqual([]);
   });
 });
+
+describe('a kind of key that the ring lacks', () => {
+  it('is searched for once, by the request that needs it', async () => {
+    await cache.get(acme);
+    await cache.get(acme, undefined, 'control_key');
+    expect(source.searched).toBe(0);
+    await Promise.all([cache.get(acme, undefined, 'private_key'), cache.get(acme, undefined, 'private_key')]);
+    expect(source.searched).toBe(1);
+    await cache.refresh(acme);
+    await cache.get(acme, undefined, 'private_key');
+    expect(source.searched).toBe(1);
+  });
+
+  it('is searched for again if the search failed', async () => {
+    await cache.get(acme);
+    source.down = true;
+    await cache.get(acme, undefined, 'private_key');
+    source.down = false;
+    await cache.get(acme, undefined, 'private_key');
+    expect(source.searched).toBe(2);
+  });
+});

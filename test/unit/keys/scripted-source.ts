@@ -46,6 +46,7 @@ export class ScriptedSource implements KeySource {
   paused = false;
   /** Logins in the order of the starts of their reads. */
   readonly started: string[] = [];
+  searched = 0;
   /** The ring that each of them was given. */
   readonly known: (KeyRing | undefined)[] = [];
   readonly running: string[] = [];
@@ -55,8 +56,9 @@ export class ScriptedSource implements KeySource {
   #pending: PromiseWithResolvers<void>[] = [];
 
   /** The result is that of the start of the read. */
-  async read(login: LoginRef, known?: KeyRing): Promise<KeyReading | NoKeys> {
+  async read(login: LoginRef, known?: KeyRing, isSearch = false): Promise<KeyReading | NoKeys> {
     this.known.push(known);
+    if (isSearch) this.searched += 1;
     const name = loginRefString(login);
     const ring = this.rings.get(name);
     const { down } = this;
