@@ -122,7 +122,7 @@ export class KeySelector {
     if (policy === 'retryable' || state.trial === undefined || !state.history.isInDoubt(keys)) {
       return state.history.select(keys, policy);
     }
-    await this.#waitFor(state.trial, this.#soon(patience));
+    await this.#waitInCompany(login, patience, state.trial, this.#soon(patience));
     return state.history.select(await this.#observed(login, kind, patience), policy);
   }
 
@@ -139,13 +139,15 @@ export class KeySelector {
     patience = endless,
   ): Promise<PaymentKey> {
     const startedAt = this.#options.monotonic();
+    const soon = this.#soon(patience);
     const key = await this.select(login, kind, 'single-attempt', patience);
     const state = this.#stateOf(login, kind);
     if (!state.history.isBlocked(operation)) return { key };
-    const soon = { ...patience, deadline: this.#soon(patience) };
-    if (state.trial === undefined)
-      await exclusively(state, () => this.#look(login, kind, { operation, startedAt }, soon));
-    if (state.probe !== undefined) await this.#waitFor(state.probe, this.#soon(patience));
+    if (state.trial === undefined) {
+      const look = () => this.#look(login, kind, { operation, startedAt }, { ...patience, deadline: soon });
+      await exclusively(state, look);
+    }
+    if (state.probe !== undefined) await this.#waitInCompany(login, patience, state.probe, soon);
     const keys = await this.#observed(login, kind, patience);
     const choice = state.history.select(keys, 'single-attempt');
     return state.history.isBlocked(operation) ? this.#probe(login, state, choice) : { key: choice };
@@ -225,8 +227,7 @@ export class KeySelector {
     for (;;) {
       if (retry.isOverdue) return retry.response;
       if (state.trial !== undefined) {
-        const { trial } = state;
-        await this.#inCompany(login, patience, () => this.#waitFor(trial, patience.deadline));
+        if (!(await this.#waitInCompany(login, patience, state.trial))) return retry.response;
         continue;
       }
       const accepted = state.history.acceptedInstead(rejected.operation, retry.tried);
@@ -334,26 +335,37 @@ export class KeySelector {
     await Promise.race([work, late.promise]).finally(cancel);
   }
 
-  /** @throws ProxyError `overloaded` at once if too many requests of the login wait */
-  async #inCompany<T>(login: LoginRef, { maxWaiting }: Patience, wait: () => Promise<T>): Promise<T> {
+  /** As {@link #waitFor}. @returns `false` at once, without a wait, if too many requests of the login wait */
+  async #waitInCompany(
+    login: LoginRef,
+    { deadline, maxWaiting }: Patience,
+    work: Promise<unknown>,
+    until = deadline,
+  ): Promise<boolean> {
     const name = loginRefString(login);
     const others = this.#waiting.get(name) ?? 0;
-    if (others >= maxWaiting) throw tooManyWaiting(login);
+    if (others >= maxWaiting) return false;
     this.#waiting.set(name, others + 1);
     try {
-      return await wait();
+      await this.#waitFor(work, until);
     } finally {
       const left = (this.#waiting.get(name) ?? 1) - 1;
       if (left > 0) this.#waiting.set(name, left);
       else this.#waiting.delete(name);
     }
+    return true;
   }
 
-  /** The usable keys as cached now. */
+  /** The usable keys as cached now. @throws ProxyError `overloaded` if too many requests wait for them */
   async #observed(login: LoginRef, kind: KeyKind, patience = endless): Promise<UsableKeys> {
     const { keys } = this.#options;
-    const get = (): Promise<KeyRing> => keys.get(login, patience.deadline, kind);
-    const ring = keys.cached(login) === undefined ? this.#inCompany(login, patience, get) : get();
+    const isCached = keys.cached(login) !== undefined;
+    const ring = keys.get(login, patience.deadline, kind);
+    // The cache ends the wait.
+    if (!isCached && !(await this.#waitInCompany(login, patience, ring, Number.POSITIVE_INFINITY))) {
+      ring.catch(noop);
+      throw tooManyWaiting(login);
+    }
     return this.#observe(login, kind, await ring);
   }
 
