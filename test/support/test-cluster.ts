@@ -55,6 +55,7 @@ export class TestCluster {
   readonly vault = new StubVault();
   readonly folder = new Folder();
   readonly processes: CountersignProcess[] = [];
+  readonly #ended: CountersignProcess[] = [];
   /** Order ids of the transfers that the gateway accepted. */
   readonly transfers: string[] = [];
   /** Initial keys of every login. */
@@ -169,6 +170,12 @@ export class TestCluster {
     return started;
   }
 
+  /** Ends the processes; {@link leaks} searches what they printed too. */
+  async endProcesses(): Promise<void> {
+    await this.#stop();
+    this.#ended.push(...this.processes.splice(0));
+  }
+
   /** Number of reads of keys from Vault. */
   get vaultReads(): number {
     return this.vault.count(/^GET secret\/data/);
@@ -186,7 +193,7 @@ export class TestCluster {
    */
   async leaks(...texts: readonly string[]): Promise<readonly string[]> {
     await this.#stop();
-    return this.secretsIn([...texts, ...this.processes.map((one) => one.seen())].join('\n'));
+    return this.secretsIn([...texts, ...this.#all.map((one) => one.seen())].join('\n'));
   }
 
   /** Planted secrets and issued Vault tokens that occur in a text, in any usual encoding. */
@@ -199,8 +206,12 @@ export class TestCluster {
     await this.#stop();
     await this.#gateway?.close();
     await this.vault.close();
-    await Promise.all(this.processes.map((one) => one.close()));
+    await Promise.all(this.#all.map((one) => one.close()));
     this.folder.remove();
+  }
+
+  get #all(): readonly CountersignProcess[] {
+    return [...this.#ended, ...this.processes];
   }
 
   async #stop(): Promise<void> {

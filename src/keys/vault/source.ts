@@ -55,7 +55,9 @@ export function createVaultSource(
 function problemOf(error: unknown, step: Step): string {
   const root = rootOf(error);
   const message = root instanceof Error ? root.message : 'unknown';
-  return step === 'login' ? loginProblem(message) : message;
+  // A revoked token is replaced while a key is read.
+  const isLogin = step === 'login' || isVaultError(root, 'bad-credentials', 'no-credentials');
+  return isLogin ? loginProblem(message) : message;
 }
 
 /** Without a token none can be read. */
