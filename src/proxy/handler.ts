@@ -30,6 +30,7 @@ import { rejectWebPage } from './inbound/reject-web-page.ts';
 import { sendProblem } from './inbound/send-problem.ts';
 import { sendResponse } from './inbound/send-response.ts';
 import { parseTraceparent } from './inbound/trace-context.ts';
+import { Turns } from './inbound/turns.ts';
 import { validateRequestHead } from './inbound/validate-head.ts';
 import type { InflightRequests } from './inflight-requests.ts';
 import type { MemoryBudget, MemoryReservation } from './memory-budget.ts';
@@ -65,6 +66,7 @@ export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock 
 export function createHandler(
   options: HandlerOptions,
 ): (request: Request, response: Response) => Promise<void> {
+  const rejections = new Turns();
   return async (request, response) => {
     const work = createWork(request, options);
     const { aborted, end } = options.inflight.begin();
@@ -80,7 +82,7 @@ export function createHandler(
         tracedReasons.has(problem.reason) &&
         clientDetails(request, options.clock(), { cause: problem.cause, ...work.facts });
       // If the response was complete before an abort, that response counts.
-      result = (await sendProblem(request, response, work.identity, problem)) ?? (await delivery);
+      result = (await sendProblem(request, response, work.identity, problem, rejections)) ?? (await delivery);
       if (client !== false) {
         const target = rejectedTarget(work.facts, work.deniedLogin, request.url, options);
         work.rejected = options.redactor.names({ ...client, ...target });

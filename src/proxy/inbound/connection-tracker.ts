@@ -3,6 +3,7 @@ import { Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { SlotList } from '../../util/slot-list.ts';
 import { Connection } from './connection.ts';
+import { Turns } from './turns.ts';
 
 /** Tracks every client connection of a server, from accept to close. */
 export class ConnectionTracker {
@@ -10,6 +11,7 @@ export class ConnectionTracker {
   readonly #sockets = new SlotList<Socket>();
   readonly #connections = new SlotList<Connection>();
   readonly #bySocket = new WeakMap<Socket, Connection>();
+  readonly #turns = new Turns();
   #draining = false;
 
   /** @param handle processes a request; called for one request per connection at a time */
@@ -21,7 +23,7 @@ export class ConnectionTracker {
     server.on(server instanceof HttpsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
       // A client may close its side (FIN) and still read the response, but not before a TLS handshake is complete.
       socket.allowHalfOpen = true;
-      const connection = new Connection(socket, handle);
+      const connection = new Connection(socket, handle, this.#turns);
       if (this.#draining) connection.endWithNextResponse();
       this.#bySocket.set(socket, connection);
       socket.once('close', this.#connections.add(connection));

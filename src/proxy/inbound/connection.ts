@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { announcesClose, onTimeoutUnlessClosed } from './abort-response.ts';
+import type { Turns } from './turns.ts';
 
 /** Bytes that are parsed at a time. Limits how many tiny requests can be parsed before the first one is processed. */
 const sliceBytes = 512;
@@ -28,6 +29,11 @@ export class Connection {
   readonly #socket: Socket;
   readonly #parse: (bytes: Buffer) => void;
   readonly #handle: (request: IncomingMessage, response: ServerResponse) => void;
+  readonly #turns: Turns;
+  /** Its last request was not rejected, so the next one need not wait behind those of strangers. */
+  #known = false;
+  /** It has waited for its turn, and what comes next is parsed. */
+  #admitted = false;
   /** The request that is processed, and those of the same slice behind it. */
   readonly #requests: Received[] = [];
   /** The connection ends with the response to the current or the next request. */
@@ -46,10 +52,16 @@ export class Connection {
   /**
    * @param socket of an HTTP server, with an error listener: Node removes its own after CONNECT
    * @param handle processes a request; called for one request at a time
+   * @param turns shared by the connections of a server
    */
-  constructor(socket: Socket, handle: (request: IncomingMessage, response: ServerResponse) => void) {
+  constructor(
+    socket: Socket,
+    handle: (request: IncomingMessage, response: ServerResponse) => void,
+    turns: Turns,
+  ) {
     this.#socket = socket;
     this.#handle = handle;
+    this.#turns = turns;
     this.#parse = takeOverInput(socket, (chunk) => this.#read(chunk));
     // Node calls it after the last response. With unread input it would reset the connection, so that the client could
     // lose the response (RFC 9112 section 9.6).
@@ -111,6 +123,7 @@ export class Connection {
 
   #finished(response: ServerResponse): void {
     this.#requests.shift();
+    this.#known = response.statusCode < 400;
     if (this.#socket.destroyed) return;
     if (this.#closing || announcesClose(response)) {
       this.#requests.length = 0;
@@ -123,6 +136,8 @@ export class Connection {
 
   #read(chunk: Buffer): void {
     let parsed = 0;
+    if (this.#mustWait()) this.#yield();
+    this.#admitted = false;
     for (; parsed < chunk.length && this.#wantsBytes(); parsed += sliceBytes) {
       this.#parse(chunk.length > sliceBytes ? chunk.subarray(parsed, parsed + sliceBytes) : chunk);
       this.#parsed += sliceBytes;
@@ -144,10 +159,18 @@ export class Connection {
   #yield(): void {
     this.#parsed = 0;
     this.#yields = true;
-    setImmediate(() => {
+    const proceed = (): void => {
       this.#yields = false;
+      this.#admitted = true;
       this.#readOn();
-    });
+    };
+    if (this.#known) setImmediate(proceed);
+    else this.#turns.wait(proceed);
+  }
+
+  /** A request of a stranger begins or continues: a thousand of them can do so at once. */
+  #mustWait(): boolean {
+    return !this.#known && !this.#admitted && !this.#yields && !this.#closing && this.#requests.length === 0;
   }
 
   #readOn(): void {

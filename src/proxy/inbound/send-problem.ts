@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { errorTable, type ProxyError } from '../../errors.ts';
 import type { RequestIdentity, ResponseResult } from '../../request-context.ts';
 import { abortResponse } from './abort-response.ts';
+import type { Turns } from './turns.ts';
 
 /** Statuses of requests that were not meant for this proxy. The connection ends with the response. */
 const closingStatuses: ReadonlySet<number> = new Set([400, 401, 405]);
@@ -42,12 +42,13 @@ export async function sendProblem(
   response: ServerResponse,
   identity: ProblemIdentity,
   error: ProxyError,
+  turns: Turns,
 ): Promise<ResponseResult | undefined> {
   const { status, reason, outcome } = error;
   const { headers, body } = problemDetails(error, identity);
   if (!response.headersSent) {
     // By then Node has read a body that arrived together with the head, so the connection need not be closed.
-    await nextTurn();
+    await new Promise<void>((resolve) => turns.wait(resolve));
   }
   // When a request is aborted, its handling continues and may have written a response meanwhile.
   if (response.writableEnded) return undefined;

@@ -4,6 +4,7 @@ import { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Connection } from '../../../../src/proxy/inbound/connection.ts';
+import { Turns } from '../../../../src/proxy/inbound/turns.ts';
 
 const broken = new Error('broken');
 let socket: Socket;
@@ -19,7 +20,7 @@ beforeEach(() => {
   // Like the listener of Node's HTTP server.
   socket.on('data', (chunk: Buffer) => parsed.push(chunk.length));
   handled = [];
-  connection = new Connection(socket, (request) => handled.push(request));
+  connection = new Connection(socket, (request) => handled.push(request), new Turns());
 });
 
 /** A request on the connection, whose socket is not connected. */
@@ -57,6 +58,7 @@ describe('a connection', () => {
   it('does not parse while a response is pending', async () => {
     socket.push(Buffer.alloc(10));
     await nextTurn();
+    await nextTurn();
     const { response } = receive();
     socket.push(Buffer.alloc(20));
     socket.push(Buffer.alloc(30));
@@ -79,6 +81,26 @@ describe('a connection', () => {
     expect(socket.isPaused()).toBe(false);
   });
 
+  it.each([
+    { status: 200, waits: false },
+    { status: 401, waits: true },
+  ])('after a response with $status: the next request waits for its turn: $waits', ({ status, waits }) => {
+    const { response } = receive();
+    response.statusCode = status;
+    response.emit('close');
+    socket.emit('data', Buffer.alloc(10));
+    expect(parsed).toEqual(waits ? [] : [10]);
+    socket.destroy();
+  });
+
+  it('parses nothing of a stranger that has disconnected before its turn', async () => {
+    socket.emit('data', Buffer.alloc(10));
+    socket.destroy();
+    await nextTurn();
+    await nextTurn();
+    expect(parsed).toEqual([]);
+  });
+
   it('handles no queued request after the client has disconnected', () => {
     const [first] = [receive(), receive()];
     socket.destroy();
@@ -92,6 +114,29 @@ describe('a connection', () => {
     expect(first.closes()).toBe(true);
     first.response.emit('close');
     expect(handled).toEqual([first.request]);
+  });
+});
+
+describe('a hundred connections of strangers', () => {
+  it('begin or continue sixteen requests in each turn of the event loop', async () => {
+    const turns = new Turns();
+    const sockets = Array.from({ length: 100 }, () => {
+      const one = new Socket();
+      one.on('data', (chunk: Buffer) => parsed.push(chunk.length));
+      return { one, connection: new Connection(one, () => {}, turns) };
+    });
+    for (let round = 0; round < 2; round += 1) {
+      parsed = [];
+      for (const { one } of sockets) one.push(Buffer.alloc(10));
+      const perTurn: number[] = [];
+      for (let turn = 0; turn < 12; turn += 1) {
+        const before = parsed.length;
+        await nextTurn();
+        perTurn.push(parsed.length - before);
+      }
+      expect(perTurn.filter((count) => count > 0)).toEqual([16, 16, 16, 16, 16, 16, 4]);
+    }
+    for (const { one } of sockets) one.destroy();
   });
 });
 
