@@ -69,7 +69,8 @@ export function createKeyServices(
   before?.keySelector.lookAgain();
   if (keepsSource && isDeepStrictEqual(before.config.cache, config.cache)) return before;
   const events = before?.events ?? createEvents(options, config.source);
-  const reports = keepsSource ? before.reports : reportsTo(events);
+  const reports = keepsSource ? before.reports : reportsTo(events, options);
+  if (before === undefined) events.loginsDenied(0, '');
   const sourceOptions = { ...options, events: reports.events, tls };
   const source = keepsSource ? before.source : createKeySource(config, sourceOptions);
   const { monotonic, random } = options;
@@ -89,19 +90,25 @@ export function createKeyServices(
   return { config, source, cache, keySelector, events, reports, inUse };
 }
 
-function reportsTo(events: KeySourceObserver): SourceReports {
+function reportsTo(events: KeySourceObserver, { monotonic }: KeyServicesOptions): SourceReports {
   let ended = false;
+  const state = new SteadyState({
+    monotonic,
+    setTimer,
+    report: (...report) => {
+      if (!ended) events.keySourceUp(...report);
+    },
+  });
   return {
     events: {
       ...events,
-      keySourceUp: (...report) => {
-        if (!ended) events.keySourceUp(...report);
-      },
+      keySourceUp: (up, cause = 'unknown') => (up ? state.responded() : state.failed(cause)),
       loginsDenied: (...report) => {
         if (!ended) events.loginsDenied(...report);
       },
-      loginFailed: (...report) => {
-        if (!ended) events.loginFailed(...report);
+      loginFailed: (problem) => {
+        if (!ended) events.loginFailed(problem);
+        state.failed(problem);
       },
       tokenExpiryChanged: (...report) => {
         if (!ended) events.tokenExpiryChanged(...report);
@@ -166,15 +173,6 @@ const denialMessages = {
 function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: string): KeySourceObserver {
   const outage = new OutageLog({ log, monotonic, source });
   const notFound = notFoundLog(log);
-  const state = new SteadyState({
-    monotonic,
-    setTimer,
-    report(up, cause = 'unknown') {
-      metrics.keySourceUp(up, cause);
-      if (up) outage.answered();
-      else outage.failed(cause);
-    },
-  });
   const denial = new OutageLog({ log, monotonic, source, messages: denialMessages });
   return {
     ...metrics,
@@ -187,7 +185,11 @@ function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: s
       metrics.loginsNotFound(count, login);
       notFound(count, login);
     },
-    keySourceUp: (up, cause = 'unknown') => (up ? state.responded() : state.failed(cause)),
+    keySourceUp: (up, cause = 'unknown') => {
+      metrics.keySourceUp(up, cause);
+      if (up) outage.answered();
+      else outage.failed(cause);
+    },
     loginsDenied: (logins, cause) => {
       metrics.loginsDenied(logins, cause);
       if (logins === 0) denial.answered();
@@ -195,7 +197,7 @@ function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: s
     },
     loginFailed: (problem) => {
       metrics.loginFailed(problem);
-      state.failed(problem);
+      outage.failed(problem);
     },
     keyProblem: (problem, login) => {
       metrics.keyProblem(problem, login);

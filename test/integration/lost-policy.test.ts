@@ -68,6 +68,9 @@ describe.each(vaultTargets(process.env).filter(({ open }) => open !== undefined)
       expect(proxy.logLines('key source unavailable')).toEqual([]);
       await until(async () => (await proxy.counted('cached_keys_remaining_seconds')) > 0, 'it is counted');
       expect(await proxy.counted('cached_keys_remaining_seconds')).toBeLessThan(12 * 3600);
+      await proxy.reload({ keys: { source: 'directory', directory: proxy.keysFolder } });
+      expect(await proxy.counted('key_source_denied_logins')).toBe(0);
+      expect((await proxy.instanceStatus()).keySource.deniedLogins).toBe(0);
     });
 
     it('is read once per second, however many logins and requests are denied', async () => {
