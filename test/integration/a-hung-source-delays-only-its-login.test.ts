@@ -32,7 +32,7 @@ it('Vault hangs and the gateway rejects the key of one login: the others do not 
   const proxy = await starts.proxy({
     gateway: gateway.url,
     config: { keys: vaultKeys(setup.vault.address, { timeout }, { cache: { ttl: '100ms' } }) },
-    // 40 requests a second that wait for the whole timeout would take all of them.
+    // 40 requests per second that wait for the whole timeout would take all of them.
     sandbox: { maxInFlight: 40, timeouts: { request: '5s' } },
   });
   const send = async (login: string): Promise<Timed> => {
