@@ -45,6 +45,8 @@ export interface TestClusterOptions {
   readonly server?: KeyServer;
   /** `keys.rotation.canary` */
   readonly canary?: boolean;
+  /** Whether each login has an endpoint, see {@link TestCluster.endpointOf}; otherwise only the first one. */
+  readonly endpointEach?: boolean;
 }
 
 /**
@@ -67,8 +69,25 @@ export class TestCluster {
   #token = '';
 
   constructor(options: TestClusterOptions) {
-    this.#options = { logins: ['acme'], vaultTimeout: '5s', canary: false, ...options };
+    this.#options = {
+      logins: ['acme'],
+      vaultTimeout: '5s',
+      canary: false,
+      endpointEach: false,
+      ...options,
+    };
     this.first = this.newKeys();
+  }
+
+  /** The endpoint of the login with this index. */
+  static endpointOf(index: number): string {
+    return index === 0 ? '1234' : String(2_000 + index);
+  }
+
+  get #endpoints(): Record<string, string> {
+    const { logins, endpointEach } = this.#options;
+    const owners = endpointEach ? logins : logins.slice(0, 1);
+    return Object.fromEntries(owners.map((login, index) => [TestCluster.endpointOf(index), login]));
   }
 
   /** Vault with a role that may read the keys, and the gateway. */
@@ -81,7 +100,10 @@ export class TestCluster {
     for (const login of logins) await this.putInVault(login, this.first);
     this.#gateway = await listenSimulator({
       scenario: loadScenario(
-        JSON.stringify({ logins: Object.fromEntries(logins.map(withBalance)), endpoints: ['1234', '1235'] }),
+        JSON.stringify({
+          logins: Object.fromEntries(logins.map(withBalance)),
+          endpoints: [...Object.keys(this.#endpoints), '1235'],
+        }),
       ),
       keys: new Map(logins.map((login) => [login, acceptedOf(this.first)])),
       clock: () => Date.now(),
@@ -149,12 +171,12 @@ export class TestCluster {
   }
 
   async startProcesses(count: number, auth: VaultAuth): Promise<readonly CountersignProcess[]> {
-    const { fresh, vaultTimeout, logins, server, canary } = this.#options;
+    const { fresh, vaultTimeout, server, canary } = this.#options;
     const caFile = server?.caFile === undefined ? {} : { caFile: server.caFile };
     const config = {
       proxy: { port: 0, timeouts: { shutdownDelay: '0s', shutdown: '2s' } },
       environments: {
-        sandbox: { baseUrl: this.#gateway?.url ?? '', product: 'gw', endpoints: { '1234': logins[0] ?? '' } },
+        sandbox: { baseUrl: this.#gateway?.url ?? '', product: 'gw', endpoints: this.#endpoints },
       },
       keys: {
         source: 'vault' as const,

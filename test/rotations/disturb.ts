@@ -1,0 +1,59 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import type { FailingVault } from '../support/outages.ts';
+import type { CountersignProcess } from '../support/process.ts';
+import type { TestCluster, VaultAuth } from '../support/test-cluster.ts';
+import type { Disturbance } from './options.ts';
+
+/** Seconds from one disturbance to the next, and of an outage. */
+const [every, outage] = [13, 4];
+
+/** A time as of `performance.now()`. */
+export interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
+export interface Place {
+  readonly cluster: TestCluster;
+  readonly vault: FailingVault;
+  readonly auth: VaultAuth;
+  /** The processes that get requests. */
+  readonly active: CountersignProcess[];
+}
+
+/** Disturbs until the signal. @returns when Vault was away */
+export async function disturb(
+  disturbance: Disturbance,
+  place: Place,
+  signal: AbortSignal,
+): Promise<readonly Span[]> {
+  const spans: Span[] = [];
+  if (disturbance === 'none') return spans;
+  for (;;) {
+    await wait(every * 1_000, undefined, { signal }).catch(() => undefined);
+    if (signal.aborted) return spans;
+    if (disturbance === 'sighup') for (const one of place.active) one.signal('SIGHUP');
+    else if (disturbance === 'restart') await restartOldest(place);
+    else spans.push(await breakVault(disturbance, place.vault));
+  }
+}
+
+/** As a Deployment does: the next process serves before the oldest one stops. */
+async function restartOldest({ cluster, auth, active }: Place): Promise<void> {
+  active.push(...(await cluster.startProcesses(1, auth)));
+  await active.shift()?.stop();
+}
+
+async function breakVault(how: 'killed' | 'hung' | 'sealed', vault: FailingVault): Promise<Span> {
+  const ways = {
+    killed: [() => vault.kill(), () => vault.restart()],
+    hung: [() => vault.hang(), () => vault.resume()],
+    sealed: [() => vault.seal(), () => vault.unseal()],
+  } as const;
+  const [begin, end] = ways[how];
+  const from = performance.now();
+  await begin();
+  await wait(outage * 1_000);
+  await end();
+  return { from, to: performance.now() };
+}

@@ -1,0 +1,140 @@
+import type { LogLine } from '../support/countersign.ts';
+import type { Hit } from '../support/load.ts';
+import type { Span } from './disturb.ts';
+import type { Row, Switch } from './rotation.ts';
+
+/** Milliseconds after Vault has the key (or is back) until reads succeed. */
+const promised = 2_000;
+/** Milliseconds of the steps in which payments find out whether a rejected key is accepted again. */
+const probeSteps = [0, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000];
+/** Milliseconds that a payment may take between the choice of its key and the gateway. */
+const inFlight = 500;
+
+/** What the rotations of one login cost. */
+export interface Cost {
+  readonly row: Row;
+  readonly reads: number;
+  /** Reads without a 200, though a key was readable and accepted for longer than promised. */
+  readonly failedReads: number;
+  /** Seconds from when Vault had the key to the last 403 of a read. */
+  readonly lateSeconds: number;
+  readonly payments: number;
+  readonly rejectedPayments: number;
+  /** Of these, sent by a process that had received a 403 for the key. */
+  readonly knownRejected: number;
+  /** As many as there are steps while every key is rejected. */
+  readonly probesAllowed: number;
+  /** Payments with 503 `key-rejected`. */
+  readonly notSent: number;
+  /** Payments with another result. */
+  readonly otherPayments: number;
+  readonly doubled: number;
+}
+
+export interface Evidence {
+  readonly hits: readonly Hit[];
+  /** Of each process that ran. */
+  readonly logs: readonly (readonly LogLine[])[];
+  /** Order IDs that the gateway accepted. */
+  readonly transfers: readonly string[];
+  readonly outages: readonly Span[];
+  /** Processes at once. */
+  readonly instances: number;
+}
+
+export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence): Cost {
+  const { hits, logs, outages, instances } = evidence;
+  const reads = hits.filter(({ name }) => name === `read ${row.login}`);
+  const payments = hits.filter(({ name }) => name === `transfer ${row.login}`);
+  const excused = switches.map((one) => excusedIn(one, outages));
+  const failed = reads.filter((hit) => !isGood(hit));
+  const rejected = failed.filter(({ result }) => result.startsWith('403'));
+  const late = excused.flatMap(({ from, usableAt, to }) =>
+    rejected
+      .filter(({ sentAt }) => sentAt >= from && sentAt <= to + 4_000)
+      .map(({ sentAt }) => sentAt - usableAt),
+  );
+  const count = (result: string): number => payments.filter((hit) => hit.result === result).length;
+  return {
+    row,
+    reads: reads.length,
+    failedReads: failed.filter((hit) => !excused.some(({ from, to }) => touches(hit, from, to))).length,
+    lateSeconds: Math.max(0, ...late) / 1_000,
+    payments: payments.length,
+    rejectedPayments: count('403 answered'),
+    knownRejected: logs.reduce((sum, lines) => sum + knownRejections(lines, row.login), 0),
+    probesAllowed: instances * excused.reduce((sum, { from, to }) => sum + stepsIn(to - from), 0),
+    notSent: count('503 key-rejected'),
+    otherPayments:
+      payments.length - count('200 answered') - count('403 answered') - count('503 key-rejected'),
+    doubled: doubledIn(evidence.transfers.filter((id) => id.startsWith(`${row.login}-`))),
+  };
+}
+
+/** The limits that a rotation broke. */
+export function violationsOf(cost: Cost): readonly string[] {
+  const { row, failedReads, lateSeconds, knownRejected, probesAllowed, otherPayments, doubled } = cost;
+  return [
+    failedReads > 0 ? `${failedReads} reads failed` : [],
+    lateSeconds > promised / 1_000
+      ? `a read got 403 ${lateSeconds.toFixed(1)} s after Vault had the key`
+      : [],
+    knownRejected > probesAllowed
+      ? `${knownRejected} payments with a rejected key, ${probesAllowed} are allowed`
+      : [],
+    otherPayments > 0 ? `${otherPayments} payments failed in another way` : [],
+    doubled > 0 ? `${doubled} payments were processed twice` : [],
+  ]
+    .flat()
+    .map((text) => `${row.login}, ${row.order}, ${row.pause} s: ${text}`);
+}
+
+/** When reads may fail: while no key is both readable and accepted, and as long as promised after that. */
+function excusedIn({ beganAt, gatewayAt, vaultAt }: Switch, outages: readonly Span[]) {
+  if (vaultAt <= gatewayAt && vaultAt - beganAt < gatewayAt - beganAt - 1_000) {
+    // Vault first: each instance can read the key before the gateway drops the other one.
+    return { from: Number.POSITIVE_INFINITY, usableAt: gatewayAt, to: Number.POSITIVE_INFINITY };
+  }
+  const usable = Math.max(gatewayAt, vaultAt);
+  const usableAt = Math.max(
+    usable,
+    ...outages.filter(({ from, to }) => from - promised <= usable && usable <= to).map(({ to }) => to),
+  );
+  return { from: gatewayAt - inFlight, usableAt, to: usableAt + promised };
+}
+
+function isGood({ result }: Hit): boolean {
+  return result === '200 answered';
+}
+
+function touches({ sentAt, took }: Hit, from: number, to: number): boolean {
+  return sentAt + took >= from && sentAt <= to;
+}
+
+/** Transfers with a 403 that began after the process had received a 403 for the same version. */
+function knownRejections(lines: readonly LogLine[], login: string): number {
+  const firstAt = new Map<unknown, number>();
+  let known = 0;
+  for (const { operation, login: of, rejection, status, time, totalMs, keyVersion } of lines) {
+    if (of !== login || rejection === undefined || operation === 'manager-balance') continue;
+    const endedAt = Date.parse(String(time));
+    const first = firstAt.get(keyVersion) ?? endedAt;
+    firstAt.set(keyVersion, first);
+    if (operation === 'transfer' && status === 403 && endedAt - Number(totalMs) > first) known += 1;
+  }
+  return known;
+}
+
+function stepsIn(milliseconds: number): number {
+  if (!Number.isFinite(milliseconds)) return 0;
+  let [at, count] = [0, 0];
+  for (;;) {
+    at += probeSteps[count] ?? probeSteps.at(-1) ?? 0;
+    if (at > milliseconds) return count;
+    count += 1;
+  }
+}
+
+function doubledIn(orders: readonly string[]): number {
+  return orders.length - new Set(orders).size;
+}
