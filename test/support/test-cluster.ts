@@ -1,4 +1,6 @@
 import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
+import { renameSync } from 'node:fs';
+import { join } from 'node:path';
 import type { z } from 'zod';
 import type { vault } from '../../src/config/schema/keys.ts';
 import { Secret } from '../../src/secret.ts';
@@ -167,7 +169,10 @@ export class TestCluster {
 
   /** Writes a file with a text that must not leak. */
   secretFile(name: string, text: string): string {
-    return this.folder.file(name, this.secret(text));
+    const file = join(this.folder.path, name);
+    // A process never sees an empty file.
+    renameSync(this.folder.file(`${name}.next`, this.secret(text)), file);
+    return file;
   }
 
   async startProcesses(count: number, auth: VaultAuth): Promise<readonly CountersignProcess[]> {
