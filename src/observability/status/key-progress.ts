@@ -58,7 +58,7 @@ export function keyProgress(key: KeyStatus, origin: KeyOrigin): KeyProgress[] {
 function missing(missingSince: string, { signingVersion }: KeyStatus, origin: KeyOrigin): KeyProgress {
   const isSigned = signingVersion !== null;
   const effect = isSigned
-    ? `${capitalized(versionName(origin, signingVersion))} still signs, until \`keys.rotationGracePeriod\` has passed.`
+    ? `${capitalized(versionName(origin, signingVersion))} still signs, until \`keys.rotationGracePeriod\` has passed, or longer if the gateway accepted it last.`
     : 'Requests that need it fail.';
   const advice = `${effect} Store it in the key source again; Countersign reads it within a minute.`;
   const title = `Missing in the key source since ${clockText(origin.now, missingSince)}`;
