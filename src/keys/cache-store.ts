@@ -373,6 +373,7 @@ function sameEntry(a: KeyRing[number], b: KeyRing[number] | undefined): boolean 
   return (
     b !== undefined &&
     a.version === b.version &&
+    a.createdAt?.getTime() === b.createdAt?.getTime() &&
     a.supersededAt?.getTime() === b.supersededAt?.getTime() &&
     a.goneSince === b.goneSince &&
     sameContent(a, b)

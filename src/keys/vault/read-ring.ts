@@ -43,12 +43,18 @@ export async function readRing(readVersion: ReadVersion, needs: Needs): Promise<
     const found = version && usableIn(entriesOf(version)).find((entry) => sameKey(entry, key));
     const supersededAt = key.supersededAt ?? walk.supersededAt.get(key.kind);
     if (found !== undefined) kept.push(superseded(found, supersededAt));
-    else if (version === undefined || version.fields !== undefined) gone.push(superseded(key, supersededAt));
+    else if (!isDeleted(key, version)) gone.push(superseded(key, supersededAt));
   }
   const found = [...walk.keys, ...kept];
   if (current.fields === undefined && usableIn(found).length === 0) return 'deleted';
   const lacking = lackedBy(current, [...found, ...gone]);
   return { ring: [...lacking, ...found], current: identityOf(current), gone };
+}
+
+/** Rather than removed by Vault, or replaced by another secret with the same numbers. */
+function isDeleted({ createdAt }: UsableKey, version: Version | undefined): boolean {
+  const isSame = version !== undefined && version.createdAt.getTime() === createdAt?.getTime();
+  return isSame && version.fields === undefined;
 }
 
 /** What the current version and those before it hold. */

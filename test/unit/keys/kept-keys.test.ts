@@ -125,6 +125,14 @@ describe('the key that the gateway accepted last', () => {
   });
 });
 
+it('a secret that was written anew has new times, also with the numbers and keys of the one before', async () => {
+  await cache.get(acme);
+  const createdAt = new Date(5);
+  source.set(acme, parseKeys({ control_key: 'abc' }, { version: 1, createdAt }));
+  await cache.refresh(acme);
+  expect(cache.cached(acme)).toEqual([expect.objectContaining({ createdAt })]);
+});
+
 describe('a login that the source does not know', () => {
   beforeEach(async () => {
     await cache.get(acme);
