@@ -26,11 +26,11 @@ export class CircuitBreaker {
     const beganAt = this.#monotonic();
     try {
       const response = await request();
-      this.#close();
+      this.close();
       return response;
     } catch (error) {
       if (isUnavailable(error)) this.#trip(error, beganAt);
-      else this.#close();
+      else this.close();
       throw error;
     } finally {
       if (isProbe) this.#probing = false;
@@ -44,7 +44,8 @@ export class CircuitBreaker {
     this.#backoff.recordFailure(this.#monotonic(), { beganAt, atLeast: error.retryAfter });
   }
 
-  #close(): void {
+  /** Vault has responded, or what it failed for was replaced. */
+  close(): void {
     this.#respondedAt = this.#monotonic();
     this.#backoff.reset();
   }

@@ -82,6 +82,7 @@ export function vaultClient(
       inUse = material;
       http.drain();
       http = open(material);
+      breaker.close();
     },
     close: () => http.close(),
   };
