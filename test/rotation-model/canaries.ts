@@ -11,15 +11,17 @@ import type { VirtualTime } from './virtual-time.ts';
 
 export interface CanaryHooks {
   /** A canary is sent before a payment that waits for it. Returns the id of its upstream requests. */
-  readonly began: (kind: KeyKind, configuration: number) => number;
+  readonly began: (login: string, kind: KeyKind, configuration: number) => number;
   /** With the status of its last response; `undefined`: there was none. */
-  readonly ended: (kind: KeyKind, id: number, status: number | undefined) => void;
+  readonly ended: (login: string, kind: KeyKind, id: number, status: number | undefined) => void;
   /** Milliseconds for which a payment waited for a canary. */
-  readonly waited: (milliseconds: number) => void;
+  readonly waited: (login: string, milliseconds: number) => void;
 }
 
 /** {@link CanaryHooks} for the canaries of one configuration. */
-type OwnCanaryHooks = Omit<CanaryHooks, 'began'> & { readonly began: (kind: KeyKind) => number };
+type OwnCanaryHooks = Omit<CanaryHooks, 'began'> & {
+  readonly began: (login: string, kind: KeyKind) => number;
+};
 
 /** Numbers the canaries and records their results. */
 export class ObservedCanaries extends Canaries {
@@ -48,12 +50,12 @@ export class ObservedCanaries extends Canaries {
     await this.#keySelector.isAwaitingNewest(login, kindOf(payment));
     const startedAt = this.#time.now;
     await super.sendBefore(payment, login, (request) => this.#send(request, send));
-    this.#observer.waited(this.#time.now - startedAt);
+    this.#observer.waited(login.login, this.#time.now - startedAt);
   }
 
   async #send(request: ValidatedRequest, send: SendCanary): Promise<GatewayResponse> {
     const kind = kindOf(request);
-    const id = this.#observer.began(kind);
+    const id = this.#observer.began(request.login, kind);
     const form = [['id', String(id)]] as const;
     let status: number | undefined;
     try {
@@ -61,7 +63,7 @@ export class ObservedCanaries extends Canaries {
       status = response.status;
       return response;
     } finally {
-      this.#observer.ended(kind, id, status);
+      this.#observer.ended(request.login, kind, id, status);
     }
   }
 }

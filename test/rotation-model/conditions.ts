@@ -3,13 +3,31 @@ import { kindOf, type OperationName, operationNames } from './schedule.ts';
 import type { Gateway, Vault } from './world.ts';
 
 const kinds: readonly KeyKind[] = ['control_key', 'private_key'];
+/** Milliseconds of a response of a source or gateway that is not slow. */
+const fastest = 5;
 
-/** Since when each key is both readable in Vault and accepted by all nodes of the gateway. */
+/** A key that requests of a login would succeed with. */
+export interface Usable {
+  /** Since when it is readable in Vault and accepted by all nodes of the gateway. */
+  readonly since: number;
+  /** Since when Vault has it. */
+  readonly stored: number;
+  /** Whether Vault was the last to have it, or to be available. */
+  readonly bySource: boolean;
+}
+
+/** What a request of one login could succeed with, and since when. */
 export class Conditions {
   readonly #vault: Vault;
   readonly #gateway: Gateway;
-  readonly #usableSince = new Map<string, number>();
+  readonly #storedSince = new Map<string, number>();
+  readonly #acceptedSince = new Map<string, number>();
   readonly #operableSince = new Map<OperationName, number>();
+  /** When the source last began to fail, and to work. */
+  readonly #source = { failingSince: Number.NEGATIVE_INFINITY, since: Number.NEGATIVE_INFINITY };
+  /** Changes of the source's latency. */
+  readonly #latencies: { readonly at: number; readonly latency: number }[] = [];
+  #fastSince = Number.NEGATIVE_INFINITY;
 
   constructor(vault: Vault, gateway: Gateway) {
     this.#vault = vault;
@@ -19,20 +37,20 @@ export class Conditions {
 
   /** Must be called after every change of Vault or the gateway. */
   update(now: number): void {
-    for (const kind of kinds) {
-      const readable = this.#vault.readable(kind);
-      const usable = new Set(this.#gateway.accepted(kind).filter((key) => readable.includes(key)));
-      for (const key of [...this.#usableSince.keys()].filter((one) => isOf(one, kind))) {
-        if (!usable.has(key)) this.#usableSince.delete(key);
-      }
-      for (const key of usable) if (!this.#usableSince.has(key)) this.#usableSince.set(key, now);
-    }
-    const { skewed, shutOut, disabled } = this.#gateway;
-    for (const operation of operationNames) {
-      const operable = !skewed && !shutOut && !disabled.has(operation);
-      if (!operable) this.#operableSince.delete(operation);
-      else if (!this.#operableSince.has(operation)) this.#operableSince.set(operation, now);
-    }
+    keep(this.#storedSince, new Set(kinds.flatMap((kind) => this.#vault.stored(kind))), now);
+    keep(this.#acceptedSince, new Set(kinds.flatMap((kind) => this.#gateway.accepted(kind))), now);
+    const { skewed, shutOut, disabled, latency } = this.#gateway;
+    const operable = operationNames.filter((operation) => !skewed && !shutOut && !disabled.has(operation));
+    keep(this.#operableSince, new Set(operable), now);
+    if (latency > fastest) this.#fastSince = Number.POSITIVE_INFINITY;
+    else this.#fastSince = Math.min(this.#fastSince, now);
+    if (this.#latencies.at(-1)?.latency !== this.#vault.latency)
+      this.#latencies.push({ at: now, latency: this.#vault.latency });
+    const source = this.#source;
+    if (this.#vault.failing) {
+      if (source.since !== Number.POSITIVE_INFINITY) source.failingSince = now;
+      source.since = Number.POSITIVE_INFINITY;
+    } else source.since = Math.min(source.since, now);
   }
 
   /** Since when the operation would succeed with the right key; `undefined`: it would not. */
@@ -40,16 +58,46 @@ export class Conditions {
     return this.#operableSince.get(operation);
   }
 
-  /** Since when the operation would succeed with the same key; `undefined`: it would not. */
-  since(operation: OperationName): number | undefined {
-    const operable = this.#operableSince.get(operation);
-    const usable = [...this.#usableSince]
-      .filter(([key]) => isOf(key, kindOf[operation]))
-      .map(([, since]) => since);
-    return operable === undefined || usable.length === 0
-      ? undefined
-      : Math.max(operable, Math.min(...usable));
+  /** Since when no operation with this kind of key is rejected for another reason than its key. */
+  allOperableSince(kind: KeyKind): number {
+    const operations = operationNames.filter((operation) => kindOf[operation] === kind);
+    return Math.max(...operations.map((one) => this.#operableSince.get(one) ?? Number.POSITIVE_INFINITY));
   }
+
+  /** The key that the operation would have succeeded with for longest; `undefined`: there is none. */
+  usable(operation: OperationName): Usable | undefined {
+    const operable = this.#operableSince.get(operation);
+    const { since: available, failingSince } = this.#source;
+    if (operable === undefined || available === Number.POSITIVE_INFINITY) return undefined;
+    const usable = [...this.#storedSince]
+      .filter(([key]) => isOf(key, kindOf[operation]))
+      .flatMap(([key, stored]): Usable[] => {
+        const accepted = this.#acceptedSince.get(key);
+        if (accepted === undefined) return [];
+        const since = Math.max(stored, accepted, available, operable);
+        // An outage during which Vault got no key changes nothing for a request.
+        const wasStored = Math.max(stored, stored > failingSince ? available : stored);
+        return [{ since, stored, bySource: wasStored >= Math.max(accepted, operable) }];
+      });
+    return usable.toSorted((a, b) => a.since - b.since)[0];
+  }
+
+  /** Since when the gateway is fast; `Infinity`: it is slow. */
+  get fastSince(): number {
+    return this.#fastSince;
+  }
+
+  /** The longest milliseconds of a read that was in flight at that time or later. */
+  slowestSince(at: number): number {
+    const ended = this.#latencies.filter((_, index) => (this.#latencies[index + 1]?.at ?? Infinity) >= at);
+    return Math.max(...ended.map(({ latency }) => latency));
+  }
+}
+
+/** Since when each of these is there. */
+function keep<Name>(since: Map<Name, number>, there: ReadonlySet<Name>, now: number): void {
+  for (const name of since.keys()) if (!there.has(name)) since.delete(name);
+  for (const name of there) if (!since.has(name)) since.set(name, now);
 }
 
 function isOf(key: string, kind: KeyKind): boolean {

@@ -45,6 +45,8 @@ function namesOf(action: Action): readonly string[] {
         `gateway-accept, ${action.keys.length > 1 ? 'with two keys' : 'one key'}`,
         `gateway-accept, ${action.kind === 'control_key' ? 'HMAC' : 'RSA'}`,
       ];
+    case 'vault-hang':
+      return [`vault-hang, ${action.on ? 'begins' : 'ends'}`];
     case 'vault-latency':
     case 'gateway-latency':
       return action.latency > 5 ? [`${action.do}, slow`] : [];

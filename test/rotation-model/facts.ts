@@ -3,6 +3,7 @@ import type { KeyView } from './canary-rule.ts';
 import type { OperationName } from './schedule.ts';
 
 export const never = Number.NEGATIVE_INFINITY;
+const noProbes = { count: 0, at: never };
 /** Milliseconds from the choice of a key to the first byte. */
 export const longestSignature = 20;
 
@@ -42,6 +43,12 @@ export interface KindFacts {
   readonly notEnabled: Set<OperationName>;
   /** By operation, the keys rejected since its last acceptance and since the ring changed, but not for clock skew. */
   readonly rejectedWith: Map<OperationName, Set<string>>;
+  /** When that last grew. */
+  rejectedWithAt: number;
+  /** The payments since the last acceptance that were sent while every key was rejected: how many, and the last one. */
+  probes: { readonly count: number; readonly at: number };
+  /** Since when those are counted. */
+  probesSince: number;
   /** When all keys last became due again. */
   occasionAt: number;
   /**
@@ -103,6 +110,9 @@ export function newFacts(): Record<KeyKind, KindFacts> {
     enabled: new Set(),
     notEnabled: new Set(),
     rejectedWith: new Map(),
+    rejectedWithAt: never,
+    probes: noProbes,
+    probesSince: never,
     isAmbiguous: false,
     contradicted: new Set(),
     wasContradicted: false,
@@ -131,6 +141,12 @@ function newKeyFacts(): KeyFacts {
     rejectedAt: never,
     failedFallbacks: new Map(),
   };
+}
+
+/** From now on the steps between such payments begin anew. */
+export function resetProbes(facts: KindFacts, now: number): void {
+  facts.probes = noProbes;
+  facts.probesSince = now;
 }
 
 /** Makes all keys due again. */

@@ -4,6 +4,9 @@ import { type Action, isPayment, type OperationName, type Schedule, type Step } 
 
 const kinds: readonly KeyKind[] = ['control_key', 'private_key'];
 
+/** One login, and slots for all requests. */
+const one = { logins: 1, maxInFlight: 100_000 };
+
 /** A random schedule: some rotations, some failures, and requests throughout. */
 export function generate(seed: number): Schedule {
   return new Generator(seed).schedule();
@@ -41,7 +44,7 @@ class Generator {
     const steps = this.#steps.toSorted((a, b) => a.at - b.at);
     const [seed, nodes, instances] = [this.#seed, this.#nodes, this.#instances];
     const [canary, fresh] = [this.#canary, this.#fresh];
-    return { name: `seed ${seed}`, seed, nodes, instances, canary, fresh, steps };
+    return { name: `rotations ${seed}`, seed, nodes, instances, ...one, canary, fresh, steps };
   }
 
   #add(at: number, action: Action): void {

@@ -15,6 +15,7 @@ import type {
 import type { KeyKind, SigningKey } from '../../src/oauth1/methods.ts';
 import type { Signed, Unsigned } from '../../src/oauth1/sign.ts';
 import type { MetricsObserver } from '../../src/observability/metrics-observer.ts';
+import { ConcurrencyLimiter } from '../../src/proxy/concurrency-limiter.ts';
 import { unlimitedMemory } from '../../src/proxy/memory-budget.ts';
 import { Forwarder } from '../../src/proxy/outbound/forwarder.ts';
 import type { SendOptions } from '../../src/proxy/outbound/upstream-client.ts';
@@ -32,19 +33,20 @@ import { epoch, type VirtualTime } from './virtual-time.ts';
 import { nameOf, type Vault } from './world.ts';
 
 const rotationGracePeriod = 86_400_000;
-const acme: LoginRef = { environment: 'sandbox', login: 'acme' };
-const config: Config = configSchema.parse({
-  environments: {
-    sandbox: {
-      baseUrl: 'https://gateway.example',
-      product: 'gw',
-      canaryEndpoint: '1234',
-      maxInFlight: 100_000,
-    },
-  },
-  keys: { source: 'directory', directory: '/nowhere' },
-});
-const { resolve } = createRoutes(config);
+const environment = 'sandbox';
+
+const sandbox = { baseUrl: 'https://gateway.example', product: 'gw', canaryEndpoint: '1234' };
+const keys = { source: 'directory', directory: '/nowhere' };
+
+/** By `maxInFlight`, since parsing takes longer than a short schedule. */
+const configs = new Map<number, Config>();
+
+function configWith(maxInFlight: number): Config {
+  const environments = { [environment]: { ...sandbox, maxInFlight } };
+  const config = configs.get(maxInFlight) ?? configSchema.parse({ environments, keys });
+  configs.set(maxInFlight, config);
+  return config;
+}
 
 /** An upstream request. */
 export interface Upstream {
@@ -61,18 +63,26 @@ export interface InstanceOptions {
   /** `keys.cache.ttl`, milliseconds. */
   readonly fresh: number;
   readonly random: Random;
-  readonly vault: Vault;
+  /** By login. */
+  readonly vaults: ReadonlyMap<string, Vault>;
+  /** `environments.*.maxInFlight` */
+  readonly maxInFlight: number;
   /** `undefined`: no response within the timeout. */
   readonly forward: (upstream: Upstream) => Promise<GatewayResponse | undefined>;
   /** Observes the canaries; `undefined`: `keys.rotation.canary` is not set. */
   readonly canary: CanaryHooks | undefined;
-  readonly ringChanged: (ring: KeyRing | undefined) => void;
+  readonly ringChanged: (login: string, ring: KeyRing | undefined) => void;
   /** The ring is refreshed past the cache because of a request that needs this kind of key. */
-  readonly refresh: (kind: KeyKind) => void;
+  readonly refresh: (login: string, kind: KeyKind) => void;
+  /** Whether the last read succeeded. */
+  readonly sourceReported: (up: boolean) => void;
+  /** The source is back, or the configuration was reloaded: each step begins anew. */
+  readonly lookedAgain: () => void;
 }
 
 /** The model's Vault deletes logins, and forgets none. */
-function readingOf(ring: KeyRing | undefined): KeyReading | NoKeys {
+async function readingOf(read: Promise<KeyRing | undefined>): Promise<KeyReading | NoKeys> {
+  const ring = await read;
   return ring === undefined ? 'deleted' : { ring, current: `${ring[0]?.version}`, gone: [] };
 }
 
@@ -82,7 +92,10 @@ export type End = number | string;
 /** The real cache, key selector and forwarder, on virtual time. */
 export class Instance {
   readonly #options: InstanceOptions;
+  readonly #config: Config;
+  readonly #routes: ReturnType<typeof createRoutes>;
   readonly #keySelector: KeySelector;
+  readonly #limiter = new ConcurrencyLimiter();
   /** Kind of key of the current request. */
   readonly #kind = new AsyncLocalStorage<KeyKind>();
   #forwarder: Forwarder;
@@ -90,40 +103,55 @@ export class Instance {
 
   constructor(options: InstanceOptions) {
     this.#options = options;
+    this.#config = configWith(options.maxInFlight);
+    this.#routes = createRoutes(this.#config);
     this.#keySelector = this.#newKeySelector();
     this.#forwarder = this.#newForwarder();
   }
 
   /** Reloads the configuration. The cached keys and their history are kept. */
   reload(): void {
+    this.#lookAgain();
     this.#forwarder = this.#newForwarder();
   }
 
-  async send(id: number, operation: OperationName): Promise<End> {
+  async send(id: number, login: string, operation: OperationName): Promise<End> {
     const form = [['id', String(id)]] as const;
     const request = {
       origin: { id: String(id) },
       record: createUpstreamRecord(),
-      destination: resolve(targets[operation]),
-      login: acme.login,
+      destination: this.#routes.resolve(targets[operation]),
+      login,
       form,
       memory: unlimitedMemory(),
     };
     try {
-      return await this.#kind.run(kindOf(request), async () => (await this.#forwarder.send(request)).status);
+      const release = this.#limiter.acquireForEnvironment(environment, this.#options.maxInFlight);
+      const send = (): Promise<GatewayResponse> => this.#forwarder.send(request).finally(release);
+      return (await this.#kind.run(kindOf(request), send)).status;
     } catch (error) {
       if (error instanceof ProxyError) return error.reason;
       throw error;
     }
   }
 
+  #lookAgain(): void {
+    this.#options.lookedAgain();
+    this.#keySelector.lookAgain();
+  }
+
   #newKeySelector(): KeySelector {
-    const { time, fresh, random, vault, ringChanged, refresh } = this.#options;
+    const { time, fresh, random, vaults, ringChanged, sourceReported, refresh } = this.#options;
     const monotonic = (): number => time.now;
+    const vaultOf = ({ login }: LoginRef): Vault => {
+      const vault = vaults.get(login);
+      if (vault === undefined) throw new TypeError(`no login ${login}`);
+      return vault;
+    };
     const source: KeySource = {
-      read: async (login) => readingOf(await vault.read(login)),
+      read: (login) => readingOf(vaultOf(login).read(login)),
       async readCurrent(login) {
-        const reading = readingOf(await vault.read(login));
+        const reading = await readingOf(vaultOf(login).read(login));
         return typeof reading === 'string' ? reading : reading.current;
       },
       start: () => {},
@@ -132,16 +160,18 @@ export class Instance {
     };
     const events = {
       ...metricsObserver,
-      keyRingUpdated: (_login: LoginRef, ring?: KeyRing) => ringChanged(ring),
+      keyRingUpdated: ({ login }: LoginRef, ring?: KeyRing) => ringChanged(login, ring),
+      keySourceUp: sourceReported,
     };
     const cache = new KeyCache(
       source,
-      { ...config.keys.cache, ttl: fresh },
+      { ...this.#config.keys.cache, ttl: fresh },
       {
         monotonic,
         random: () => random.next(),
         events,
         sourceName: 'model',
+        recovered: () => this.#lookAgain(),
         setTimer: (run, milliseconds) => time.timer(run, milliseconds),
       },
     );
@@ -151,7 +181,7 @@ export class Instance {
       isFailing: () => cache.isFailing(),
       keep: (login: LoginRef, key: UsableKey) => cache.keep(login, key),
       look: (login: LoginRef) => {
-        refresh(this.#kind.getStore() ?? 'control_key');
+        refresh(login.login, this.#kind.getStore() ?? 'control_key');
         return cache.look(login);
       },
     };
@@ -178,11 +208,11 @@ export class Instance {
     };
     this.#configurations += 1;
     const configuration = this.#configurations;
-    const began = (kind: KeyKind): number => canary?.began(kind, configuration) ?? 0;
+    const began = (login: string, kind: KeyKind): number => canary?.began(login, kind, configuration) ?? 0;
     return new Forwarder({
       ...(canary === undefined
         ? {}
-        : { canaries: new ObservedCanaries(config, { ...canary, began }, this.#keySelector, time) }),
+        : { canaries: new ObservedCanaries(this.#config, { ...canary, began }, this.#keySelector, time) }),
       keySelector: this.#keySelector,
       signer: new SlowSigner(time, random),
       upstreams: new Map([['sandbox', { send, drain: () => {} }]]),
@@ -217,9 +247,14 @@ class SlowSigner extends SigningPool {
 
 function upstreamOf({ headers, body }: SignedHttpRequest, timeout: number): Upstream {
   const [key = '', path] = (headers['Authorization'] ?? '').split(' ');
-  const operation = operationNames.find((name) => targets[name] === `/sandbox${path}`);
+  const operation = operationNames.find((name) => folderOf(targets[name]) === folderOf(`/sandbox${path}`));
   if (operation === undefined) throw new TypeError('an unknown target');
   return { request: Number(body), operation, key, timeout };
+}
+
+/** Without the last segment, which may be the login. */
+function folderOf(path: string): string {
+  return path.slice(0, path.lastIndexOf('/'));
 }
 
 const none = (): void => {};

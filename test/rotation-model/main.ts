@@ -1,6 +1,5 @@
 import { runCommand } from '../support/command.ts';
 import { Counts } from './counts.ts';
-import { generate } from './generate.ts';
 import { type Options, readOptions, usage, usageHint } from './options.ts';
 import { run } from './run.ts';
 
@@ -8,17 +7,18 @@ import { run } from './run.ts';
 const mostPrinted = 3;
 
 /** Returns whether there was no violation. */
-async function runAll({ seed: first, schedules }: Options): Promise<boolean> {
+async function runAll({ generate, seed: first, schedules }: Options): Promise<boolean> {
   const startedAt = performance.now();
   const counts = new Counts();
   let failed = 0;
   for (let seed = first; seed < first + schedules; seed += 1) {
-    const { violations, timeline, counts: ofOne } = await run(generate(seed));
+    const schedule = generate(seed);
+    const { violations, timeline, counts: ofOne } = await run(schedule);
     counts.addAll(ofOne);
     if (violations.length === 0) continue;
     failed += 1;
     if (failed <= mostPrinted)
-      console.log(`seed ${seed}\n${timeline.join('\n')}\n${violations.join('\n')}\n`);
+      console.log(`${schedule.name}\n${timeline.join('\n')}\n${violations.join('\n')}\n`);
   }
   const seconds = Math.round((performance.now() - startedAt) / 1000);
   console.log(

@@ -12,6 +12,7 @@ import {
   never,
   newFacts,
   occasion,
+  resetProbes,
   viewOf,
 } from './facts.ts';
 import type { End, Upstream } from './instance.ts';
@@ -21,6 +22,18 @@ import { type Gateway, type Judged, nameOf } from './world.ts';
 
 /** Milliseconds, as environments.*.timeouts.request: a slow gateway leaves no time for a retry. */
 const requestTimeout = 30_000;
+/** Milliseconds until reads succeed after Vault has the key that the gateway accepts, or is available again. */
+const sourceStep = 2_000;
+/** Milliseconds after which keys that the gateway never accepted may be looked at rarely. */
+const hopelessAfter = 300_000;
+/** Milliseconds, as keys.vault.timeout. */
+const sourceTimeout = 5_000;
+/** Milliseconds that a request waits for a source that is known to fail. */
+const longestWait = 1_000;
+/** Milliseconds of a fast gateway's responses to all attempts of another request, and of signatures. */
+const trialTime = 300;
+/** Looks per second at all logins together. */
+const looksPerSecond = 30;
 
 /**
  * Milliseconds for a login whose keys are not cached: a missing key is cached (keys.cache.negativeTtl), and an
@@ -37,6 +50,22 @@ export interface Sent extends Upstream {
   readonly isRetry: boolean;
 }
 
+/** A request that ended. */
+export interface EndedRequest {
+  readonly id: number;
+  readonly operation: OperationName;
+  readonly end: End;
+  readonly startedAt: number;
+}
+
+/** The attempts of an in-flight request. */
+interface Attempts {
+  readonly keys: Set<string>;
+  sentAt: number;
+  /** Milliseconds at the gateway. */
+  upstream: number;
+}
+
 /**
  * Observes one instance and reports violations of the rules of key selection (docs/adr/0003-key-selection.md) and of
  * the limits on what a rotation may cost. Unlike the instance, it knows which keys the gateway accepts.
@@ -48,19 +77,30 @@ export class Observer {
   readonly #conditions: Conditions;
   readonly #costs: SwitchCosts;
   readonly #facts = newFacts();
-  /** The keys that an in-flight request was sent with. */
-  readonly #keysOf = new Map<number, Set<string>>();
+  readonly #attempts = new Map<number, Attempts>();
+  /** Of the environment. */
+  readonly #logins: number;
+  readonly #gateway: Gateway;
   #rereadAt = Number.NEGATIVE_INFINITY;
+  /** When each step last began anew. */
+  #lookedAgainAt = never;
+  /** Since when the instance has reported that the source fails. */
+  #failingSince = Number.POSITIVE_INFINITY;
+  /** Since when the instance has had keys without a pause. */
+  #hasKeysSince = Number.POSITIVE_INFINITY;
 
-  constructor(conditions: Conditions, gateway: Gateway) {
+  constructor(conditions: Conditions, gateway: Gateway, logins = 1) {
     const report = (violation: string): void => this.#violation(violation);
     this.#conditions = conditions;
+    this.#logins = logins;
+    this.#gateway = gateway;
     this.#costs = new SwitchCosts(gateway, report);
     this.canaryRule = new CanaryRule((kind) => viewOf(this.#facts[kind]), report);
   }
 
   ringChanged(ring: KeyRing | undefined, now: number): void {
     // Without keys nothing is sent. The facts stay for when the keys are back.
+    this.#hasKeysSince = ring === undefined ? Number.POSITIVE_INFINITY : Math.min(this.#hasKeysSince, now);
     if (ring === undefined) return;
     for (const kind of keyKinds) {
       const facts = this.#facts[kind];
@@ -73,6 +113,7 @@ export class Observer {
       facts.signs.clear();
       facts.rejectedWith.clear();
       facts.contradicted.clear();
+      resetProbes(facts, now);
       // A key that is removed from Vault loses its history.
       for (const key of facts.keys.keys()) if (!distinct.includes(key)) facts.keys.delete(key);
       if (facts.accepted !== undefined && !distinct.includes(facts.accepted.key))
@@ -87,17 +128,38 @@ export class Observer {
     if (now < this.#rereadAt + 1000)
       this.#violation(`Vault read past the cache again after ${now - this.#rereadAt} ms`);
     this.#rereadAt = now;
-    this.#costs.read(kind, now);
+    if (!this.#isInDoubt(this.#facts[kind])) this.#costs.read(kind, now);
+  }
+
+  sourceReported(up: boolean, now: number): void {
+    this.#failingSince = up ? Number.POSITIVE_INFINITY : Math.min(this.#failingSince, now);
+  }
+
+  /** The source is back, or the configuration was reloaded: each step begins anew. */
+  lookedAgain(now: number): void {
+    this.#lookedAgainAt = now;
+    this.#rereadAt = never;
+    for (const kind of keyKinds) {
+      const facts = this.#facts[kind];
+      resetProbes(facts, now);
+      occasion(facts, now);
+      this.#costs.overtaken(kind);
+    }
+  }
+
+  /** Whether 403s speak against a key: then a look per second may find another one. */
+  #isInDoubt({ rejections, contradicted }: KindFacts): boolean {
+    return [...rejections.keys()].some((by) => !contradicted.has(by));
   }
 
   sent({ request, key, operation, sentAt, isRetry }: Sent): void {
-    const keys = this.#keysOf.get(request) ?? new Set();
+    const { keys, upstream } = this.#attempts.get(request) ?? { keys: new Set<string>(), upstream: 0 };
     if (keys.has(key)) this.#violation(`${operation} sent twice with ${key}`);
-    this.#keysOf.set(request, keys.add(key));
+    this.#attempts.set(request, { keys: keys.add(key), sentAt, upstream });
     if (isPayment(operation)) this.canaryRule.sent(request, sentAt);
     const facts = this.#facts[kindOf[operation]];
     if (isPayment(operation) && sentAt - facts.ringAt > longestSignature)
-      this.#checkPayment(facts, key, operation);
+      this.#checkPayment(facts, key, operation, sentAt);
     const known = factsOf(facts, key);
     // It may have been rejected while this request was signed.
     const isKnownGood =
@@ -118,12 +180,14 @@ export class Observer {
   }
 
   /** The request timed out, which says nothing about the key. */
-  timedOut({ key, operation }: Sent): void {
+  timedOut({ request, key, operation, timeout }: Sent): void {
+    this.#responded(request, timeout);
     factsOf(this.#facts[kindOf[operation]], key).failedFallbacks.delete(operation);
     this.#costs.overtaken(kindOf[operation]);
   }
 
-  received({ key, operation, sentAt }: Sent, { status, aboutKey, skew }: Judged, now: number): void {
+  received({ request, key, operation, sentAt }: Sent, { status, aboutKey, skew }: Judged, now: number): void {
+    this.#responded(request, now - sentAt);
     const facts = this.#facts[kindOf[operation]];
     const known = factsOf(facts, key);
     known[status === 403 ? 'rejectedAt' : 'acceptedAt'] = now;
@@ -150,13 +214,17 @@ export class Observer {
         this.#costs.overtaken(kindOf[operation]);
       }
       const rejectedWith = facts.rejectedWith.get(operation) ?? new Set();
-      if (skew === 0) facts.rejectedWith.set(operation, rejectedWith.add(key));
+      if (skew === 0 && !rejectedWith.has(key)) {
+        facts.rejectedWith.set(operation, rejectedWith.add(key));
+        facts.rejectedWithAt = now;
+      }
       const first = facts.rejections.get(operation)?.first ?? now;
       facts.rejections.set(operation, { first, last: now });
       return;
     }
     if (sentAt > (facts.rejections.get(operation)?.last ?? never)) facts.rejections.delete(operation);
     facts.rejectedWith.delete(operation);
+    resetProbes(facts, now);
     // Even if it is the response to an old request.
     facts.signs.delete(operation);
     facts.enabled.add(operation);
@@ -181,14 +249,40 @@ export class Observer {
     });
   }
 
-  ended(request: number, operation: OperationName, end: End, startedAt: number, now: number): void {
-    this.#keysOf.delete(request);
-    if (isPayment(operation) || end === 200 || now - startedAt >= requestTimeout) return;
-    const since = this.#conditions.since(operation);
-    if (since === undefined) return;
-    const { rejections } = this.#facts[kindOf[operation]];
-    const storm = since - Math.min(since, ...[...rejections.values()].map(({ first }) => first));
-    const step = otherSteps.get(end) ?? Math.min(30_000, storm + 1000);
+  ended({ id, operation, end, startedAt }: EndedRequest, now: number): void {
+    const { keys, upstream } = this.#attempts.get(id) ?? { keys: new Set(), upstream: 0 };
+    this.#attempts.delete(id);
+    if (now - startedAt > requestTimeout + trialTime)
+      this.#violation(`${operation} took ${now - startedAt} ms, which is longer than its timeout`);
+    if (end === 'overloaded') this.#checkSlots(operation, startedAt);
+    if (end === 'key-rejected' && keys.size > 0)
+      this.#violation(`${operation} ended with ${end}, though it was sent`);
+    this.#checkWait(operation, startedAt, now, upstream);
+    const mustSucceed = isPayment(operation) ? end === 'key-rejected' : end !== 200;
+    if (mustSucceed && now - startedAt < requestTimeout) this.#checkEnd(operation, end, startedAt);
+  }
+
+  #checkEnd(operation: OperationName, end: End, startedAt: number): void {
+    const usable = this.#conditions.usable(operation);
+    if (usable === undefined) return;
+    // The probe of a slow gateway takes seconds, and responses overtake each other.
+    if (isPayment(operation) && startedAt < this.#conditions.fastSince + requestTimeout) return;
+    // The 403s of reads that are not enabled look as if every key was rejected.
+    const clearSince = isPayment(operation) ? this.#conditions.allOperableSince(kindOf[operation]) : never;
+    const bySource = usable.bySource && clearSince <= usable.since;
+    const since = Math.max(0, usable.since, clearSince);
+    const { rejections, enabled, ring } = this.#facts[kindOf[operation]];
+    const rejectedSince = Math.min(since, ...[...rejections.values()].map(({ first }) => first));
+    const isHopeless = enabled.size === 0 && startedAt - rejectedSince > hopelessAfter;
+    const turns = Math.max(0, (this.#logins * 1_000) / looksPerSecond - 1_000);
+    // A slow read may have begun before the change, and one after it is followed by one of the whole ring.
+    const soon = sourceStep + turns + 3 * this.#conditions.slowestSince(since);
+    const backoff = Math.min(30_000, since - rejectedSince + 1000);
+    // Payments try one key per step, and wait up to a second for the one before.
+    const rounds = isPayment(operation) ? ring.length * backoff + longestWait : backoff;
+    const bySteps = bySource && !isHopeless ? soon : Math.max(rounds, usable.stored + soon - since);
+    const fromReset = this.#lookedAgainAt - since;
+    const step = otherSteps.get(end) ?? Math.min(bySteps, fromReset >= 0 ? fromReset + soon : bySteps);
     if (startedAt >= since + step) {
       this.#violation(
         `${operation} ended with ${end}; a key was usable for ${startedAt - since} ms, the step is ${step}`,
@@ -196,7 +290,60 @@ export class Observer {
     }
   }
 
-  #checkPayment(facts: KindFacts, key: string, operation: OperationName): void {
+  /** Requests that wait for the keys of a login may not take the slots of others. */
+  #checkSlots(operation: OperationName, startedAt: number): void {
+    const { accepted, rejections } = this.#facts[kindOf[operation]];
+    const { fastSince } = this.#conditions;
+    if (accepted === undefined || rejections.size > 0 || startedAt < this.#hasKeysSince) return;
+    const isAccepted = this.#gateway.accepted(kindOf[operation]).includes(accepted.key);
+    if (isAccepted && startedAt >= fastSince + requestTimeout)
+      this.#violation(`${operation} ended with overloaded, though the gateway accepts its key`);
+  }
+
+  /** A request with cached keys does not wait for a source that is known to fail. */
+  #checkWait(operation: OperationName, startedAt: number, now: number, upstream: number): void {
+    // A read of the source that began before the first one failed ends with its timeout.
+    const knownSince = this.#failingSince + sourceTimeout;
+    if (isPayment(operation) || startedAt < Math.max(knownSince, this.#hasKeysSince)) return;
+    if (startedAt < this.#conditions.fastSince + requestTimeout) return;
+    const waited = now - startedAt - upstream;
+    if (waited > longestWait + trialTime)
+      this.#violation(`${operation} waited ${waited} ms while the source failed`);
+  }
+
+  #responded(request: number, milliseconds: number): void {
+    const attempts = this.#attempts.get(request);
+    if (attempts !== undefined) attempts.upstream += milliseconds;
+  }
+
+  /** Whether the gateway rejected every key, for this operation or one that it accepted before. */
+  #rejectsAll(facts: KindFacts, operation: OperationName): boolean {
+    return [...facts.rejectedWith].some(
+      ([by, keys]) =>
+        (by === operation || facts.enabled.has(by)) &&
+        !facts.contradicted.has(by) &&
+        !facts.notEnabled.has(by) &&
+        facts.ring.every((key) => keys.has(key) && factsOf(facts, key).rejected.has(by)),
+    );
+  }
+
+  /** While every key is rejected, one payment per step of the back-off is sent. */
+  #probe(facts: KindFacts, key: string, operation: OperationName, sentAt: number): void {
+    // One that was being signed then had been selected before. Responses that overtake each other say both.
+    const isFast = sentAt >= this.#conditions.fastSince + requestTimeout;
+    const isOrdered = isFast && !facts.isAmbiguous && this.#gateway.agrees(kindOf[operation]);
+    if (!isOrdered || sentAt - facts.probesSince <= longestSignature) return;
+    const { count, at } = facts.probes;
+    const step = count === 0 ? 0 : Math.min(30_000, 1_000 * 2 ** (count - 1));
+    if (sentAt < at + step - longestSignature) {
+      this.#violation(
+        `${operation} signed with ${key}, though every key is rejected; the last such payment was ${sentAt - at} of ${step} ms before`,
+      );
+    }
+    facts.probes = { count: count + 1, at: sentAt };
+  }
+
+  #checkPayment(facts: KindFacts, key: string, operation: OperationName, sentAt: number): void {
     const saysNothing = (by: OperationName): boolean =>
       facts.notEnabled.has(by) || facts.ring.every((one) => facts.rejectedWith.get(by)?.has(one));
     const wasRejected = [...factsOf(facts, key).rejected].some(
@@ -208,6 +355,8 @@ export class Observer {
         `${operation} signed with ${key} after a 403 for it; ${others.join(', ')} was not rejected`,
       );
     }
+    if (sentAt - facts.rejectedWithAt > longestSignature && this.#rejectsAll(facts, operation))
+      this.#probe(facts, key, operation, sentAt);
     // One that had left the ring and came back may be known as accepted or not.
     const accepted = facts.acceptedAfterRemoval ? undefined : facts.accepted?.key;
     if (accepted === undefined || accepted === key || !facts.ring.includes(accepted)) return;

@@ -1,5 +1,8 @@
 import { parseArgs } from 'node:util';
 import { positiveInteger } from '../support/command.ts';
+import { generate } from './generate.ts';
+import { generateLogins, generatePauses } from './generate-slow.ts';
+import type { Schedule } from './schedule.ts';
 
 export const usage = `Usage: npm run rotation-model -- [options]
 
@@ -8,11 +11,19 @@ schedules that break a rule. Exit code 1 where one did.
 
   --schedules N  how many schedules (default 100000)
   --seed S       seed of the first one (default 1); the same seed gives the same schedule
+  --family F     rotations: some rotations and failures of one login
+                 pauses: as slow as people rotate, with reloads, restarts and outages of Vault
+                 logins: many of them, with few slots and a Vault that hangs
+                 (default: in turn; of five, three are rotations)
   --help         show this help`;
 
 export const usageHint = 'Run "npm run rotation-model -- --help" for the options.';
 
+const families = { rotations: generate, pauses: generatePauses, logins: generateLogins };
+
 export interface Options {
+  /** Makes the schedule of a seed. */
+  readonly generate: (seed: number) => Schedule;
   readonly schedules: number;
   /** Of the first schedule; the next ones have the following numbers. */
   readonly seed: number;
@@ -25,12 +36,28 @@ export function readOptions(args: string[]): Options | 'help' {
     options: {
       schedules: { type: 'string', default: '100000' },
       seed: { type: 'string', default: '1' },
+      family: { type: 'string' },
       help: { type: 'boolean', default: false },
     },
   });
   if (values.help) return 'help';
   return {
+    generate: generatorOf(values.family),
     schedules: positiveInteger('schedules', values.schedules),
     seed: positiveInteger('seed', values.seed),
   };
+}
+
+function generatorOf(family: string | undefined): (seed: number) => Schedule {
+  if (family === undefined) return inTurn;
+  const found = Object.entries(families).find(([name]) => name === family);
+  if (found !== undefined) return found[1];
+  throw new TypeError(`--family must be ${Object.keys(families).join(', ')}, not ${JSON.stringify(family)}`);
+}
+
+/** Rotations are many short schedules, the others few long ones. */
+const turns = [generate, generate, generate, generatePauses, generateLogins];
+
+function inTurn(seed: number): Schedule {
+  return (turns[seed % turns.length] ?? generate)(seed);
 }

@@ -3,15 +3,18 @@ import type { CanaryHooks } from './canaries.ts';
 import { Conditions } from './conditions.ts';
 import { Counts } from './counts.ts';
 import { type End, Instance, type Upstream } from './instance.ts';
+import { LookRate } from './look-rate.ts';
 import { Observer, type Sent } from './observer.ts';
-import { type Action, describe, isPayment, kindOf, type Schedule } from './schedule.ts';
+import { type Action, describe, isPayment, kindOf, loginNames, loginOf, type Schedule } from './schedule.ts';
 import { epoch, VirtualTime } from './virtual-time.ts';
 import { apply, Gateway, type Judged, Vault } from './world.ts';
 
 export interface Ended {
+  readonly login: string;
   readonly operation: string;
   readonly end: End;
   readonly startedAt: number;
+  readonly endedAt: number;
 }
 
 export interface Run {
@@ -31,6 +34,19 @@ export async function run(schedule: Schedule): Promise<Run> {
   return model;
 }
 
+/** The world of one login. */
+interface Login {
+  readonly vault: Vault;
+  readonly gateway: Gateway;
+  readonly conditions: Conditions;
+}
+
+/** An instance with the observer of each login. */
+interface Observed {
+  readonly instance: Instance;
+  readonly observers: ReadonlyMap<string, Observer>;
+}
+
 class Model implements Run {
   readonly time = new VirtualTime();
   readonly violations: string[] = [];
@@ -40,23 +56,25 @@ class Model implements Run {
   readonly #canary: boolean;
   readonly #fresh: number;
   readonly #random: Random;
-  readonly #vault: Vault;
-  readonly #gateway: Gateway;
-  readonly #conditions: Conditions;
-  readonly #instances: { readonly instance: Instance; readonly observer: Observer }[];
+  readonly #maxInFlight: number;
+  readonly #names: readonly string[];
+  readonly #logins: ReadonlyMap<string, Login>;
+  readonly #instances: Observed[];
   /** Attempts by request. */
   readonly #attempts = new Map<number, number>();
+  /** Logins by request. */
+  readonly #loginOf = new Map<number, string>();
   #requests = 0;
 
   constructor(schedule: Schedule) {
-    const { seed, nodes, instances, canary, fresh, steps } = schedule;
+    const { seed, nodes, instances, logins, maxInFlight, canary, fresh, steps } = schedule;
     this.counts.addSchedule(schedule);
     this.#canary = canary;
     this.#fresh = fresh;
+    this.#maxInFlight = maxInFlight;
     this.#random = new Random(seed + 1);
-    this.#vault = new Vault(this.time, this.#random);
-    this.#gateway = new Gateway(nodes, this.time, this.#random);
-    this.#conditions = new Conditions(this.#vault, this.#gateway);
+    this.#names = loginNames(logins);
+    this.#logins = new Map(this.#names.map((name) => [name, this.#newLogin(nodes)]));
     this.#instances = Array.from({ length: instances }, (_, index) => this.#newInstance(index));
     for (const { at, action } of steps) this.time.at(at, () => this.#do(action));
   }
@@ -67,99 +85,148 @@ class Model implements Run {
       return;
     }
     this.#note(describe(action));
-    if (action.do === 'reload' || action.do === 'restart') {
-      if (action.do === 'reload') {
-        this.#instances[action.instance]?.instance.reload();
-      } else this.#instances[action.instance] = this.#newInstance(action.instance);
-      return;
-    }
-    apply(action, this.#vault, this.#gateway);
-    this.#conditions.update(this.time.now);
+    if (action.do === 'reload') this.#instances[action.instance]?.instance.reload();
+    else if (action.do === 'restart') this.#instances[action.instance] = this.#newInstance(action.instance);
+    else this.#change(action);
   }
 
-  async #request({ instance: index, operation }: Extract<Action, { do: 'request' }>): Promise<void> {
+  /** An event of one login, or of all of them. */
+  #change(action: Action): void {
+    const login = loginOf(action);
+    const changed = login === undefined ? this.#names : this.#names.slice(login, login + 1);
+    for (const name of changed) {
+      const { vault, gateway, conditions } = this.#loginNamed(name);
+      apply(action, vault, gateway);
+      conditions.update(this.time.now);
+    }
+  }
+
+  async #request({
+    instance: index,
+    login = 0,
+    operation,
+  }: Extract<Action, { do: 'request' }>): Promise<void> {
     const one = this.#instances[index];
-    if (one === undefined) return;
-    const id = this.#nextRequest();
+    const name = this.#names[login];
+    if (one === undefined || name === undefined) return;
+    const observer = observerOf(one.observers, name);
+    const id = this.#nextRequest(name);
     const startedAt = this.time.now;
     if (this.#canary && isPayment(operation)) {
-      one.observer.canaryRule.admitted(id, kindOf[operation], startedAt);
+      observer.canaryRule.admitted(id, kindOf[operation], startedAt);
     }
-    const end = await one.instance.send(id, operation);
-    this.ended.push({ operation, end, startedAt });
-    this.#note(`instance ${index}    #${id} ${operation} of ${startedAt} ended: ${end}`);
+    const end = await one.instance.send(id, name, operation);
+    this.ended.push({ login: name, operation, end, startedAt, endedAt: this.time.now });
+    this.#note(`instance ${index}    #${id} ${name} ${operation} of ${startedAt} ended: ${end}`);
     this.counts.add(`ended: ${isPayment(operation) ? 'payment' : 'read'}, ${end}`);
-    one.observer.ended(id, operation, end, startedAt, this.time.now);
-    this.#collect(index, one.observer);
+    observer.ended({ id, operation, end, startedAt }, this.time.now);
+    this.#collect(index, observer);
   }
 
-  #newInstance(index: number): { instance: Instance; observer: Observer } {
-    const observer = new Observer(this.#conditions, this.#gateway);
+  #newLogin(nodes: number): Login {
+    const vault = new Vault(this.time, this.#random);
+    const gateway = new Gateway(nodes, this.time, this.#random);
+    return { vault, gateway, conditions: new Conditions(vault, gateway) };
+  }
+
+  #loginNamed(name: string): Login {
+    const login = this.#logins.get(name);
+    if (login === undefined) throw new TypeError(`no login ${name}`);
+    return login;
+  }
+
+  #newInstance(index: number): Observed {
+    const observers = new Map(
+      [...this.#logins].map(([name, { conditions, gateway }]) => [
+        name,
+        new Observer(conditions, gateway, this.#names.length),
+      ]),
+    );
+    const rate = new LookRate((violation) => this.#violation(index, violation));
     const instance = new Instance({
       time: this.time,
       fresh: this.#fresh,
       random: this.#random,
-      vault: this.#vault,
+      vaults: new Map([...this.#logins].map(([name, { vault }]) => [name, vault])),
+      maxInFlight: this.#maxInFlight,
       forward: async (upstream) => {
-        const judged = await this.#forward(index, observer, upstream);
+        const name = this.#loginOf.get(upstream.request) ?? '';
+        const judged = await this.#forward(index, name, observerOf(observers, name), upstream);
         if (judged === undefined) return undefined;
         const { status, skew } = judged;
         const date = new Date(epoch + this.time.now + skew).toUTCString();
         return { status, headers: { date }, body: Buffer.alloc(0) };
       },
-      ringChanged: (ring) => {
-        observer.ringChanged(ring, this.time.now);
+      ringChanged: (name, ring) => {
+        observerOf(observers, name).ringChanged(ring, this.time.now);
         const versions = ring?.map(({ kind, version }) => `${kind} ${version}`) ?? ['removed'];
-        this.#note(`instance ${index}    ring: ${versions.join(', ')}`);
+        this.#note(`instance ${index}    ring of ${name}: ${versions.join(', ')}`);
       },
-      refresh: (kind) => {
+      refresh: (name, kind) => {
         this.counts.add('reads of Vault past the cache');
-        this.#note(`instance ${index}    reads Vault past the cache`);
+        this.#note(`instance ${index}    reads the keys of ${name} past the cache`);
+        rate.looked(this.time.now);
+        const observer = observerOf(observers, name);
         observer.reread(kind, this.time.now);
         this.#collect(index, observer);
       },
-      canary: this.#canary ? this.#canaryHooks(index, observer) : undefined,
+      sourceReported: (up) => {
+        for (const observer of observers.values()) observer.sourceReported(up, this.time.now);
+      },
+      lookedAgain: () => {
+        this.#note(`instance ${index}    looks again`);
+        for (const observer of observers.values()) observer.lookedAgain(this.time.now);
+      },
+      canary: this.#canary ? this.#canaryHooks(index, observers) : undefined,
     });
-    return { instance, observer };
+    return { instance, observers };
   }
 
-  #nextRequest(): number {
+  #nextRequest(login: string): number {
     this.#requests += 1;
+    this.#loginOf.set(this.#requests, login);
     return this.#requests;
   }
 
-  #canaryHooks(index: number, observer: Observer): CanaryHooks {
-    const rule = observer.canaryRule;
+  #canaryHooks(index: number, observers: Observed['observers']): CanaryHooks {
     return {
-      began: (kind, configuration) => {
-        const id = this.#nextRequest();
-        rule.began(kind, id, configuration, this.time.now);
+      began: (login, kind, configuration) => {
+        const observer = observerOf(observers, login);
+        const id = this.#nextRequest(login);
+        observer.canaryRule.began(kind, id, configuration, this.time.now);
         this.#note(`instance ${index}    #${id} is a canary`);
         this.#collect(index, observer);
         return id;
       },
-      ended: (kind, id, status) => {
+      ended: (login, kind, id, status) => {
         this.counts.add(`canary: ${status ?? 'no response'}`);
-        rule.ended(kind, id, status, this.time.now);
+        observerOf(observers, login).canaryRule.ended(kind, id, status, this.time.now);
       },
-      waited: (milliseconds) => {
-        rule.waited(milliseconds);
+      waited: (login, milliseconds) => {
+        const observer = observerOf(observers, login);
+        observer.canaryRule.waited(milliseconds);
         this.#collect(index, observer);
       },
     };
   }
 
-  async #forward(index: number, observer: Observer, upstream: Upstream): Promise<Judged | undefined> {
+  async #forward(
+    index: number,
+    login: string,
+    observer: Observer,
+    upstream: Upstream,
+  ): Promise<Judged | undefined> {
+    const { gateway } = this.#loginNamed(login);
     const attempts = this.#attempts.get(upstream.request) ?? 0;
     this.#attempts.set(upstream.request, attempts + 1);
     this.counts.add(attempts > 0 ? 'upstream requests, sent again' : 'upstream requests, first');
     const sent: Sent = { ...upstream, sentAt: this.time.now, isRetry: attempts > 0 };
     observer.sent(sent);
     this.#collect(index, observer);
-    const there = this.#random.int(1, this.#gateway.latency * 2);
-    const back = this.#random.int(1, this.#gateway.latency * 2);
+    const there = this.#random.int(1, gateway.latency * 2);
+    const back = this.#random.int(1, gateway.latency * 2);
     const { operation, key, request } = upstream;
-    const about = `#${request} ${operation} ${key}, sent ${sent.sentAt}`;
+    const about = `#${request} ${login} ${operation} ${key}, sent ${sent.sentAt}`;
     if (there + back > upstream.timeout) {
       await this.time.wait(upstream.timeout);
       observer.timedOut(sent);
@@ -167,7 +234,7 @@ class Model implements Run {
       return undefined;
     }
     await this.time.wait(there);
-    const judged = this.#gateway.judge(operation, key);
+    const judged = gateway.judge(operation, key);
     await this.time.wait(back);
     observer.received(sent, judged, this.time.now);
     const why = judged.status === 403 && !judged.aboutKey ? ' (not about the key)' : '';
@@ -192,9 +259,17 @@ class Model implements Run {
   }
 
   #collect(index: number, observer: Observer): void {
-    for (const text of observer.violations.splice(0)) {
-      this.violations.push(`${this.time.now} ms, instance ${index}: ${text}`);
-      this.#note(`instance ${index}    VIOLATION: ${text}`);
-    }
+    for (const text of observer.violations.splice(0)) this.#violation(index, text);
   }
+
+  #violation(index: number, text: string): void {
+    this.violations.push(`${this.time.now} ms, instance ${index}: ${text}`);
+    this.#note(`instance ${index}    VIOLATION: ${text}`);
+  }
+}
+
+function observerOf(observers: Observed['observers'], login: string): Observer {
+  const observer = observers.get(login);
+  if (observer === undefined) throw new TypeError(`no login ${login}`);
+  return observer;
 }

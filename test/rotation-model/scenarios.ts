@@ -1,5 +1,7 @@
 import type { Action, OperationName, Schedule, Step } from './schedule.ts';
 
+const one = { instances: 1, nodes: 1, logins: 1, maxInFlight: 100_000, canary: false, fresh: 60_000 };
+
 /** Requests of every kind, one of each per interval of the given number of milliseconds. */
 function traffic(from: number, to: number, every: number): Step[] {
   const steps: Step[] = [];
@@ -28,7 +30,7 @@ function schedule(
 ): Schedule {
   const happenings = actions.map(([at, action]) => ({ at, action }));
   const steps = [...happenings, ...traffic(0, to, 50)].toSorted((a, b) => a.at - b.at);
-  return { name, seed, instances: 1, nodes: 1, canary: false, fresh: 60_000, steps };
+  return { ...one, name, seed, steps };
 }
 
 const accept = (control: string, rsa: string): [Action, Action] => [
@@ -84,9 +86,67 @@ function rotationWith(canary: boolean): Schedule {
   const name = `Vault first, the gateway 7 s later, ${canary ? 'with' : 'without'} the canary`;
   const happenings = rotation.map(([at, action]) => ({ at, action }));
   const steps = [...happenings, ...paymentsAlone].toSorted((a, b) => a.at - b.at);
-  return { name, seed: 5, instances: 1, nodes: 1, canary, fresh: 2_000, steps };
+  return { ...one, name, seed: 5, canary, fresh: 2_000, steps };
 }
 
 /** With the canary, no payment fails. */
 export const withCanary = rotationWith(true);
 export const withoutCanary = rotationWith(false);
+
+/** One request of each login per interval of the given number of milliseconds, with these operations in turn. */
+function steady(
+  logins: readonly number[],
+  to: number,
+  every: number,
+  names: readonly OperationName[],
+): Step[] {
+  return Array.from({ length: to / every }, (_, index) => index).flatMap((index) =>
+    logins.map((login): Step => {
+      const operation = names[index % names.length] ?? 'transfer';
+      return { at: index * every, action: { do: 'request', login, instance: 0, operation } };
+    }),
+  );
+}
+
+const rsaReads = ['order-status', 'order-status-group'] as const;
+const healthy = Array.from({ length: 20 }, (_, index) => index + 1);
+const storedLate: readonly Step[] = [
+  { at: 5_000, action: r2 },
+  { at: 125_000, action: { do: 'vault-write', rsa: 'r2' } },
+];
+
+/** Regression: reads failed for up to 18 s after Vault had the key, and payments were signed with a rejected one. */
+export const storedTwoMinutesLater: Schedule = {
+  ...one,
+  name: 'the gateway first, Vault two minutes later',
+  seed: 6,
+  steps: [...storedLate, ...steady([0], 135_000, 200, [...rsaReads, 'transfer'])].toSorted(byTime),
+};
+
+/** A login whose keys are all rejected must recover without any read. */
+export const paymentsOnly: Schedule = {
+  ...storedTwoMinutesLater,
+  name: 'payments only, the gateway first, Vault two minutes later',
+  steps: [...storedLate, ...steady([0], 135_000, 250, ['transfer'])].toSorted(byTime),
+};
+
+/** Regression: requests that waited for one login's keys took the slots of all, for 27 s, and some ended after 35 s. */
+export const hungSource: Schedule = {
+  ...one,
+  name: 'the source hangs, and one of 21 keys is rejected',
+  seed: 7,
+  logins: 21,
+  maxInFlight: 200,
+  steps: [
+    { at: 2_000, action: { do: 'vault-hang', on: true } } as const,
+    { at: 3_000, action: r2 },
+    { at: 42_000, action: { do: 'vault-write', rsa: 'r2' } } as const,
+    { at: 43_000, action: { do: 'vault-hang', on: false } } as const,
+    ...steady([0], 45_000, 25, rsaReads),
+    ...steady(healthy, 45_000, 650, rsaReads),
+  ].toSorted(byTime),
+};
+
+function byTime(a: Step, b: Step): number {
+  return a.at - b.at;
+}

@@ -3,17 +3,29 @@ import type { KeyKind } from '../../src/oauth1/methods.ts';
 /** Names of keys, such as `c1` and `r2`. */
 export type KeyNames = readonly string[];
 
-/** One event. */
+/** Which login an event is about; the first one unless given. */
+interface AboutLogin {
+  readonly login?: number;
+}
+
+/** One event. Those without a login are about all of them. */
 export type Action =
-  | { readonly do: 'vault-write'; readonly control?: string; readonly rsa?: string }
+  | (AboutLogin & { readonly do: 'vault-write'; readonly control?: string; readonly rsa?: string })
   /** Deletes a version; the newest one unless given. */
-  | { readonly do: 'vault-delete'; readonly version?: number }
-  | { readonly do: 'vault-rollback'; readonly version: number }
+  | (AboutLogin & { readonly do: 'vault-delete'; readonly version?: number })
+  | (AboutLogin & { readonly do: 'vault-rollback'; readonly version: number })
   | { readonly do: 'vault-outage'; readonly down: boolean }
+  /** Reads get no response: until it ends, or until their timeout. */
+  | { readonly do: 'vault-hang'; readonly on: boolean }
   /** Milliseconds of a read. */
   | { readonly do: 'vault-latency'; readonly latency: number }
   /** From now on one node of the gateway, or all, accept only these. */
-  | { readonly do: 'gateway-accept'; readonly kind: KeyKind; readonly keys: KeyNames; readonly node?: number }
+  | (AboutLogin & {
+      readonly do: 'gateway-accept';
+      readonly kind: KeyKind;
+      readonly keys: KeyNames;
+      readonly node?: number;
+    })
   | { readonly do: 'gateway-latency'; readonly latency: number }
   /** 403s that are not about the key. */
   | { readonly do: 'gateway-skew'; readonly on: boolean }
@@ -21,7 +33,7 @@ export type Action =
   | { readonly do: 'gateway-disable'; readonly operation: string; readonly on: boolean }
   /** Reload: a new configuration with the same keys. Restart: all state is lost. */
   | { readonly do: 'reload' | 'restart'; readonly instance: number }
-  | { readonly do: 'request'; readonly instance: number; readonly operation: OperationName };
+  | (AboutLogin & { readonly do: 'request'; readonly instance: number; readonly operation: OperationName });
 
 export type OperationName =
   | 'manager-balance'
@@ -55,6 +67,23 @@ export const kindOf: Readonly<Record<OperationName, KeyKind>> = {
   transfer: 'private_key',
 };
 
+const eventsOfOneLogin: ReadonlySet<string> = new Set([
+  'vault-write',
+  'vault-delete',
+  'vault-rollback',
+  'gateway-accept',
+  'request',
+]);
+
+/** Number of the login that an event is about; `undefined`: all of them. */
+export function loginOf(action: Action): number | undefined {
+  if (!eventsOfOneLogin.has(action.do)) return undefined;
+  return 'login' in action ? (action.login ?? 0) : 0;
+}
+
+export const loginNames = (count: number): readonly string[] =>
+  Array.from({ length: count }, (_, index) => (index === 0 ? 'acme' : `login${index}`));
+
 export const isPayment = (operation: string): boolean =>
   operation === 'transfer' || operation === 'pan-eligibility-send';
 
@@ -69,7 +98,10 @@ export interface Schedule {
   /** For what is not in the steps: latencies, and the node that a request gets to. */
   readonly seed: number;
   readonly instances: number;
+  readonly logins: number;
   readonly nodes: number;
+  /** `environments.*.maxInFlight` */
+  readonly maxInFlight: number;
   /** `keys.rotation.canary` */
   readonly canary: boolean;
   /** `keys.cache.ttl`, milliseconds. */

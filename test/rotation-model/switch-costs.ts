@@ -6,8 +6,8 @@ import type { Gateway } from './world.ts';
 const longestSignature = 20;
 /** Milliseconds of the steps of the back-off; the last one repeats. */
 const trialSteps = [1_000, 2_000, 4_000, 8_000, 16_000, 30_000];
-/** Vault may get a key long after the gateway. */
-const readSteps = [1_000];
+/** If no 403 speaks against a key. */
+const readSteps = [1_000, 1_000, 1_000, 1_000, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000];
 /** Reads past the cache for one switch. */
 const readsPerSwitch = 2;
 /** Rounds of trials per switch: a 403 for the last accepted key can arrive after the first round and start another. */

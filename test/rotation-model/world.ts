@@ -16,6 +16,8 @@ const privateKeys = new Map<string, KeyObject>();
 const never = Number.NEGATIVE_INFINITY;
 /** As in src/keys/vault/source.ts. */
 const maxPreviousVersions = 4;
+/** Milliseconds until a read without a response fails, as keys.vault.timeout. */
+const readTimeout = 5_000;
 
 interface Version {
   readonly control: string;
@@ -39,6 +41,8 @@ export function nameOf(key: SigningKey): string {
 export class Vault {
   down = false;
   latency = 5;
+  /** Resolves when reads get responses again; absent while they get them. */
+  #hang: PromiseWithResolvers<void> | undefined;
   readonly #time: VirtualTime;
   readonly #random: Random;
   readonly #versions: Version[] = [{ control: 'c1', rsa: 'r1', createdAt: -1e6, deleted: false }];
@@ -63,10 +67,23 @@ export class Vault {
     if (version !== undefined && !version.deleted) this.write({ control: version.control, rsa: version.rsa });
   }
 
-  /** The names of the keys that a read would find now. */
-  readable(kind: KeyKind): readonly string[] {
-    const ring = this.down ? undefined : this.#ring();
-    return (ring ?? []).flatMap((entry) =>
+  /** Whether reads fail or get no response. */
+  get failing(): boolean {
+    return this.down || this.#hang !== undefined;
+  }
+
+  hang(on: boolean): void {
+    if (on) {
+      this.#hang ??= Promise.withResolvers();
+      return;
+    }
+    this.#hang?.resolve();
+    this.#hang = undefined;
+  }
+
+  /** The names of the keys that a read would find now, if it does not fail. */
+  stored(kind: KeyKind): readonly string[] {
+    return (this.#ring() ?? []).flatMap((entry) =>
       entry.kind === kind && 'key' in entry ? [nameOf(entry.key)] : [],
     );
   }
@@ -75,11 +92,18 @@ export class Vault {
   async read(login: LoginRef): Promise<KeyRing | undefined> {
     const before = Math.round(this.latency * this.#random.next());
     await this.#time.wait(before);
+    if (this.#hang !== undefined && !(await this.#response(this.#hang.promise)))
+      throw new SourceUnavailable(login, new Error('timeout'), 'down');
     const { down } = this;
     const ring = this.#ring();
     await this.#time.wait(this.latency - before);
     if (down) throw new SourceUnavailable(login, new Error('down'), 'down');
     return ring;
+  }
+
+  /** Whether a read gets a response before it fails. */
+  #response(hangs: Promise<void>): Promise<boolean> {
+    return Promise.race([hangs.then(() => true), this.#time.wait(readTimeout).then(() => false)]);
   }
 
   #ring(): KeyRing | undefined {
@@ -201,6 +225,7 @@ export function apply(action: Action, vault: Vault, gateway: Gateway): void {
   else if (action.do === 'vault-delete') vault.delete(action.version);
   else if (action.do === 'vault-rollback') vault.rollback(action.version);
   else if (action.do === 'vault-outage') vault.down = action.down;
+  else if (action.do === 'vault-hang') vault.hang(action.on);
   else if (action.do === 'vault-latency') vault.latency = action.latency;
   else if (action.do === 'gateway-accept') gateway.accept(action.kind, action.keys, action.node);
   else if (action.do === 'gateway-latency') gateway.latency = action.latency;

@@ -1,10 +1,14 @@
 import { expect, it } from '@jest/globals';
 import { generate } from '../../rotation-model/generate.ts';
+import { generateLogins, generatePauses } from '../../rotation-model/generate-slow.ts';
 import { run } from '../../rotation-model/run.ts';
 import {
   disabledPayment,
   gatewayFirst,
+  hungSource,
   payments,
+  paymentsOnly,
+  storedTwoMinutesLater,
   threeKeys,
   withCanary,
   withoutCanary,
@@ -20,6 +24,25 @@ it.each([
   expect((await run(generate(seed))).violations).toEqual([]);
 });
 
+/**
+ * On earlier rules: reads that failed long after Vault had the key (7, 8, 35, 42), payments signed with keys known to be
+ * rejected (5, 28), requests that waited for a failing source (10, 40) or ended after their timeout (133).
+ */
+it.each([5, 7, 8, 10, 28, 35, 40, 42, 133])(
+  'keeps its rules at the pace of people, schedule %d',
+  async (seed) => {
+    expect((await run(generatePauses(seed))).violations).toEqual([]);
+  },
+);
+
+/**
+ * On earlier rules: healthy logins without slots (4, 24, 73), requests that ended after their timeout (8, 62), more than
+ * 30 looks in a second (20, 47), reads that failed long after Vault had the key (3, 87).
+ */
+it.each([3, 4, 8, 20, 24, 47, 62, 73, 87])('keeps its rules with many logins, schedule %d', async (seed) => {
+  expect((await run(generateLogins(seed))).violations).toEqual([]);
+});
+
 /** Start times of the requests that ended with 403. */
 async function rejected(schedule: Schedule, which: (operation: string) => boolean): Promise<number[]> {
   const { ended } = await run(schedule);
@@ -30,12 +53,19 @@ async function rejected(schedule: Schedule, which: (operation: string) => boolea
 
 const isRead = (operation: string): boolean => !isPayment(operation);
 
-it.each([gatewayFirst, threeKeys, payments, disabledPayment, withCanary, withoutCanary])(
-  'keeps its rules: $name',
-  async (schedule) => {
-    expect((await run(schedule)).violations).toEqual([]);
-  },
-);
+it.each([
+  gatewayFirst,
+  threeKeys,
+  payments,
+  disabledPayment,
+  withCanary,
+  withoutCanary,
+  storedTwoMinutesLater,
+  paymentsOnly,
+  hungSource,
+])('keeps its rules: $name', async (schedule) => {
+  expect((await run(schedule)).violations).toEqual([]);
+});
 
 it('reads succeed 1 s after Vault has the key, if the gateway had it first', async () => {
   const failed = await rejected(gatewayFirst, isRead);
@@ -62,4 +92,27 @@ it('payments fail at the switch without a canary, and none with one', async () =
 it('Vault is read only in the steps of the back-off if only an operation is rejected', async () => {
   const { counts } = await run(disabledPayment);
   expect(counts.of('reads of Vault past the cache')).toBeLessThanOrEqual(10);
+});
+
+it('reads succeed 2 s after a person stored the key, two minutes after the gateway switched', async () => {
+  const failed = await rejected(storedTwoMinutesLater, isRead);
+  expect(Math.max(...failed)).toBeLessThan(125_000 + 2_000);
+});
+
+it('while every key is rejected, one payment per step is sent; the next one succeeds 2 s after Vault has the key', async () => {
+  const { ended } = await run(paymentsOnly);
+  const duringRejection = ended.filter(({ startedAt }) => startedAt >= 5_000 && startedAt < 125_000);
+  // The payment in flight, and those after 0, 1, 3, 7, 15, 31, 61, 91 s.
+  expect(duringRejection.filter(({ end }) => end === 403).length).toBeLessThanOrEqual(9);
+  expect(duringRejection.filter(({ end }) => end === 'key-rejected').length).toBeGreaterThan(400);
+  const afterwards = ended.filter(({ startedAt }) => startedAt >= 127_000);
+  expect(new Set(afterwards.map(({ end }) => end))).toEqual(new Set([200]));
+});
+
+it('a hung source and one rejected key cost the other logins nothing, and each request ends in time', async () => {
+  const { ended } = await run(hungSource);
+  const ofOthers = ended.filter(({ login }) => login !== 'acme');
+  expect(new Set(ofOthers.map(({ end }) => end))).toEqual(new Set([200]));
+  expect(Math.max(...ended.map(({ startedAt, endedAt }) => endedAt - startedAt))).toBeLessThanOrEqual(30_000);
+  expect(ended.at(-1)).toMatchObject({ end: 200 });
 });

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Conditions } from '../../rotation-model/conditions.ts';
+import { LookRate } from '../../rotation-model/look-rate.ts';
 import { Observer } from '../../rotation-model/observer.ts';
 import type { OperationName } from '../../rotation-model/schedule.ts';
 import { VirtualTime } from '../../rotation-model/virtual-time.ts';
@@ -97,15 +98,15 @@ describe('the observer of the rotation model finds no violation', () => {
 });
 
 describe('the observer of the rotation model finds', () => {
-  it('a read that failed 1 s after a key was usable', async () => {
+  it('a read that failed 2 s after a key was usable', async () => {
     time.now = 2_000;
     await hasVersions(2);
     accept('r2');
-    observer.ended(1, 'order-status', 403, 2_999, 3_020);
+    observer.ended({ id: 1, operation: 'order-status', end: 403, startedAt: 4_014 }, 4_030);
     expect(violations()).toEqual([]);
-    observer.ended(2, 'order-status', 403, 3_000, 3_020);
+    observer.ended({ id: 2, operation: 'order-status', end: 403, startedAt: 4_015 }, 4_030);
     expect(violations()).toEqual([
-      'order-status ended with 403; a key was usable for 1000 ms, the step is 1000',
+      'order-status ended with 403; a key was usable for 2015 ms, the step is 2015',
     ]);
   });
 
@@ -166,6 +167,69 @@ describe('the observer of the rotation model finds', () => {
     ]);
   });
 
+  it('a payment that is sent within a step of the one before, though every key is rejected', async () => {
+    await hasVersions(2);
+    accept('r9');
+    time.now = 40_000;
+    send('transfer', 'r2');
+    send('transfer', 'r1');
+    time.now += 100;
+    send('transfer', 'r2');
+    time.now += 960;
+    send('transfer', 'r1');
+    expect(violations()).toEqual([
+      'transfer signed with r1, though every key is rejected; the last such payment was 970 of 1000 ms before',
+    ]);
+  });
+
+  it('a payment that is not sent 2 s after Vault got the key, or although it was sent', async () => {
+    await hasVersions(2);
+    time.now = 50_000;
+    accept('r3');
+    send('transfer', 'r2');
+    time.now = 60_000;
+    vault.write({ rsa: 'r3' });
+    conditions.update(time.now);
+    const ended = { operation: 'transfer', end: 'key-rejected' } as const;
+    observer.ended({ id: nextRequest(), ...ended, startedAt: 61_999 }, 62_020);
+    expect(violations()).toEqual([]);
+    observer.ended({ id: nextRequest(), ...ended, startedAt: 62_000 }, 62_020);
+    observer.ended({ id: send('transfer', 'r1'), ...ended, startedAt: 60_000 }, 60_020);
+    expect(violations()).toEqual([
+      'transfer ended with key-rejected; a key was usable for 2000 ms, the step is 2000',
+      'transfer ended with key-rejected, though it was sent',
+    ]);
+  });
+
+  it('a request that takes longer than its timeout', () => {
+    observer.ended({ id: 1, operation: 'order-status', end: 200, startedAt: 0 }, 30_000);
+    observer.ended({ id: 2, operation: 'order-status', end: 200, startedAt: 0 }, 35_000);
+    expect(violations()).toEqual(['order-status took 35000 ms, which is longer than its timeout']);
+  });
+
+  it('a request with cached keys that waits for more than a second while the source fails', async () => {
+    await hasVersions(2);
+    observer.sourceReported(false, 40_000);
+    observer.ended({ id: 1, operation: 'order-status', end: 200, startedAt: 44_999 }, 47_000);
+    observer.ended({ id: 2, operation: 'order-status', end: 200, startedAt: 45_000 }, 46_100);
+    observer.ended({ id: 3, operation: 'order-status', end: 200, startedAt: 45_000 }, 47_000);
+    expect(violations()).toEqual(['order-status waited 2000 ms while the source failed']);
+  });
+
+  it('a request without a slot, although the gateway accepts its key', async () => {
+    await hasVersions(2);
+    time.now = 40_000;
+    send('order-status', 'r1');
+    const ended = { operation: 'order-status', end: 'overloaded', startedAt: 41_000 } as const;
+    const violation = 'order-status ended with overloaded, though the gateway accepts its key';
+    observer.ended({ id: nextRequest(), ...ended }, 41_000);
+    expect(violations().splice(0)).toContain(violation);
+    accept('r9');
+    send('order-status', 'r1');
+    observer.ended({ id: nextRequest(), ...ended }, 41_000);
+    expect(violations()).not.toContain(violation);
+  });
+
   it('a payment without a canary', async () => {
     await hasVersions(2);
     time.now = 2_000;
@@ -210,4 +274,14 @@ describe('the observer of the rotation model finds', () => {
     observer.canaryRule.waited(2_001);
     expect(violations()).toEqual(['a payment waited 2001 ms for a canary']);
   });
+});
+
+it('the limit of looks allows 30 in a second', () => {
+  const found: string[] = [];
+  const rate = new LookRate((violation) => found.push(violation));
+  for (let count = 0; count < 30; count += 1) rate.looked(count);
+  rate.looked(1_000);
+  expect(found).toEqual([]);
+  rate.looked(1_000);
+  expect(found).toEqual(['31 looks in 999 ms']);
 });
