@@ -142,7 +142,7 @@ function keyMetrics({ counter, gauge, histogram }: MetricFactory) {
     ),
     keyUnusable: gauge(
       'key_unusable_versions',
-      `Number of current key versions that cannot be parsed or are too weak. ${bounded}`,
+      `Number of current key versions that cannot be parsed, are too weak, or lack a key that an older one has. ${bounded}`,
       boundedKey,
     ),
     keyLookInterval: gauge(

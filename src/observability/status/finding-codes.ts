@@ -130,7 +130,7 @@ export const findingCodes = {
   },
   'key-unusable': {
     severities: ['bad', 'warn'],
-    when: 'The newest version of a key cannot be used, and there is no other (bad), or an older one signs.',
+    when: 'The newest version of a key cannot be used or, in Vault, lacks it, and there is no other (bad), or an older one signs.',
     runbookSection: '#countersignkeyunusable',
   },
   'key-rejected': {
