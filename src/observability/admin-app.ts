@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import express, {
   type Express,
   type NextFunction,
@@ -9,7 +10,7 @@ import helmet from 'helmet';
 import { isKnownHost } from '../util/known-host.ts';
 import { prefersOpenMetrics } from './accept.ts';
 import type { Readiness } from './readiness.ts';
-import { type Page, type SharingOptions, sharePage } from './shared-page.ts';
+import { createPageSharing, type Page, type SharingOptions } from './shared-page.ts';
 import { pagePolicy, renderStatusPage } from './status/page.ts';
 import type { Status } from './status/schema.ts';
 
@@ -26,14 +27,15 @@ export interface AdminAppOptions extends SharingOptions {
 /** The app of the admin port: status, metrics and probes, GET and HEAD only. Does not listen. */
 export function createAdminApp(options: AdminAppOptions): Express {
   const app = express();
+  const share = createPageSharing(options);
   app.enable('strict routing');
   app.enable('case sensitive routing');
   app.disable('etag');
   app.use(helmet(), allowGetAndHead);
-  app.get('/metrics', rejectUnknownHosts(options), metrics(options));
+  app.get('/metrics', rejectUnknownHosts(options), metrics(options, share));
   app.get(['/', '/status.json'], rejectUnknownHosts(options), guardStatus(options));
-  app.get('/', statusPage(options));
-  app.get('/status.json', statusJson(options));
+  app.get('/', statusPage(options, share));
+  app.get('/status.json', statusJson(options, share));
   app.get('/healthz', (_request, response) => {
     plain(response, 200, 'ok');
   });
@@ -50,17 +52,19 @@ export function createAdminApp(options: AdminAppOptions): Express {
   return app;
 }
 
+type SharePage = ReturnType<typeof createPageSharing>;
 /** Express hands a rejection to {@link errorHandler}. */
 type SendPage = (request: Request, response: Response) => Promise<void>;
 
 /** The policy of the page replaces the general one of helmet. */
-function statusPage(options: AdminAppOptions): SendPage {
+function statusPage({ status }: AdminAppOptions, share: SharePage): SendPage {
   const contentType = 'text/html; charset=utf-8';
   const shared = (refresh: boolean) =>
-    sharePage(
-      async () => ({ contentType, body: renderStatusPage(await options.status(), { refresh }) }),
-      options,
-    );
+    share(async () => {
+      const now = await status();
+      await nextTurn();
+      return { contentType, body: renderStatusPage(now, { refresh }) };
+    });
   const [refreshing, paused] = [shared(true), shared(false)];
   return (request, response) => {
     response.set({ 'Cache-Control': 'no-store', 'Content-Security-Policy': pagePolicy });
@@ -68,17 +72,14 @@ function statusPage(options: AdminAppOptions): SendPage {
   };
 }
 
-function statusJson(options: AdminAppOptions): SendPage {
+function statusJson({ status }: AdminAppOptions, share: SharePage): SendPage {
   const contentType = 'application/json; charset=utf-8';
-  const send = sharePage(
-    async () => ({ contentType, body: `${JSON.stringify(await options.status())}\n` }),
-    options,
-  );
+  const send = share(async () => ({ contentType, body: `${JSON.stringify(await status())}\n` }));
   return (_request, response) => send(response.set('Cache-Control', 'no-store'));
 }
 
-function metrics(options: AdminAppOptions): SendPage {
-  const shared = (openMetrics: boolean) => sharePage(() => options.page(openMetrics), options);
+function metrics({ page }: AdminAppOptions, share: SharePage): SendPage {
+  const shared = (openMetrics: boolean) => share(() => page(openMetrics));
   const [text, openMetricsText] = [shared(false), shared(true)];
   return (request, response) => {
     const send = prefersOpenMetrics(request.get('Accept')) ? openMetricsText : text;

@@ -33,6 +33,24 @@ function ended(fields: Partial<RequestContext> = {}): RequestContext {
   };
 }
 
+it.each([false, true])(
+  'the page is rendered in slices, one metric in each turn; OpenMetrics: %s',
+  async (openMetrics) => {
+    let turns = 0;
+    const count = (): void => {
+      turns += 1;
+      next = setImmediate(count);
+    };
+    let next = setImmediate(count);
+    const { body } = await create().page(openMetrics);
+    clearImmediate(next);
+    expect(body.match(/^# TYPE /gm)?.length).toBeGreaterThan(40);
+    expect(turns).toBeGreaterThan(40);
+    expect(body.match(/^# EOF$/gm)?.length ?? 0).toBe(openMetrics ? 1 : 0);
+    expect(body.endsWith(openMetrics ? '\n# EOF\n' : '\n')).toBe(true);
+  },
+);
+
 describe('a finished request', () => {
   it('is counted by route, caller, status, reason, outcome and fault', async () => {
     const metrics = create();
