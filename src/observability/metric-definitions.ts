@@ -52,7 +52,7 @@ function requestMetrics({ counter, gauge, histogram }: MetricFactory) {
     ),
     dropped: counter(
       'connections_dropped_total',
-      'Client connections rejected because proxy.maxConnections was reached.',
+      'Client connections rejected because proxy.maxConnections or proxy.maxConnectionsPerAddress was reached.',
       [],
     ),
     inFlight: gauge('requests_in_flight', 'Number of requests currently in flight.', ['environment']),

@@ -27,7 +27,7 @@ export interface GatewayUnreachableEvent {
 
 /** Events that become metrics. Implemented by prometheus.ts. */
 export interface MetricsObserver extends KeySourceObserver, KeyFallbackObserver {
-  /** A client connection was closed because `proxy.maxConnections` was reached. */
+  /** A client connection was closed because `proxy.maxConnections` or `maxConnectionsPerAddress` was reached. */
   connectionRejected(): void;
   /** A request that was rejected before its caller was known has no log line, because of the rate limit. */
   logLineSuppressed(): void;

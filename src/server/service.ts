@@ -225,7 +225,7 @@ function updateListener(
   tls: ListenerTls | undefined,
 ): void {
   memory.limit = proxy.maxBufferedBytes;
-  setLimits(listener.server, proxy);
+  setLimits(listener, proxy);
   renewListener(listener, tls);
 }
 

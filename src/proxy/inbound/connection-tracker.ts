@@ -2,11 +2,14 @@ import type { RequestListener, Server } from 'node:http';
 import { Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { SlotList } from '../../util/slot-list.ts';
+import { AddressLimit } from './address-limit.ts';
 import { Connection } from './connection.ts';
 import { Turns } from './turns.ts';
 
 /** Tracks every client connection of a server, from accept to close. */
 export class ConnectionTracker {
+  readonly byAddress = new AddressLimit();
+  readonly #rejected: () => void;
   /** All accepted sockets, including those in a TLS handshake and those that are no longer handled as HTTP. */
   readonly #sockets = new SlotList<Socket>();
   readonly #connections = new SlotList<Connection>();
@@ -14,13 +17,22 @@ export class ConnectionTracker {
   readonly #turns = new Turns();
   #draining = false;
 
+  /** @param rejected called when a connection was closed because its address has too many */
+  constructor(rejected: () => void = () => {}) {
+    this.#rejected = rejected;
+  }
+
   /** @param handle processes a request; called for one request per connection at a time */
   serve(server: Server, handle: RequestListener): void {
     server.on('connection', (socket: Socket) => {
       // Errors during a TLS handshake, or after CONNECT or an upgrade, have no other listener.
       socket.on('error', () => {}).once('close', this.#sockets.add(socket));
+      if (this.byAddress.admits(socket)) return;
+      socket.destroy();
+      this.#rejected();
     });
     server.on(server instanceof HttpsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
+      if (socket.destroyed) return;
       // A client may close its side (FIN) and still read the response, but not before a TLS handshake is complete.
       socket.allowHalfOpen = true;
       const connection = new Connection(socket, handle, this.#turns);

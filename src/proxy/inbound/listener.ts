@@ -18,7 +18,7 @@ import { maxHeaders, methodNotAllowed } from './validate-head.ts';
 export interface ListenerOptions extends ParseErrorOptions {
   readonly handle: RequestListener;
   readonly tls: ListenerTls | undefined;
-  /** Called when a connection beyond `maxConnections` was closed. */
+  /** Called when a connection beyond `maxConnections` or `maxConnectionsPerAddress` was closed. */
   readonly connectionRejected: () => void;
   readonly log: Pick<Logger, 'handshakeFailed'>;
 }
@@ -40,7 +40,7 @@ export function createListener(config: Config['proxy'], options: ListenerOptions
     // The handler checks it and responds with a better error.
     requireHostHeader: false,
   };
-  const connections = new ConnectionTracker();
+  const connections = new ConnectionTracker(options.connectionRejected);
   const server =
     options.tls === undefined ? createHttpServer(serverOptions) : createHttpsServer(serverOptions);
   const reloadTls =
@@ -51,7 +51,7 @@ export function createListener(config: Config['proxy'], options: ListenerOptions
           verificationChanged: () => connections.close(),
         })
       : () => {};
-  setLimits(server, config);
+  setLimits({ server, connections }, config);
   server.on('drop', () => options.connectionRejected());
   // A head of many short lines uses 20 times its size. One more than allowed, because Node 22 drops the rest silently.
   server.maxHeadersCount = maxHeaders + 1;
@@ -68,11 +68,15 @@ export function createListener(config: Config['proxy'], options: ListenerOptions
 }
 
 /** Sets the limits that can be changed while the server listens. */
-export function setLimits(server: Server, { timeouts, maxConnections }: Config['proxy']): void {
+export function setLimits(
+  { server, connections }: Pick<Listener, 'server' | 'connections'>,
+  { timeouts, maxConnections, maxConnectionsPerAddress }: Config['proxy'],
+): void {
   // A safety net: the handler has its own timeout for the body, with a better response.
   server.requestTimeout = timeouts.headers + timeouts.body + 5_000;
   // Each connection uses a file descriptor. Without a free one, no key file can be read and no gateway reached.
   server.maxConnections = maxConnections;
+  connections.byAddress.limit = maxConnectionsPerAddress ?? Number.POSITIVE_INFINITY;
 }
 
 function rejectUnparsed(server: Server, connections: ConnectionTracker, options: ListenerOptions): void {
