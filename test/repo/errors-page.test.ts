@@ -6,7 +6,7 @@ import { root, sourcesIn } from '../support/sources.ts';
 
 const page = readFileSync(join(root, 'docs/errors.md'), 'utf8');
 const created = sourcesIn('src/**/*.ts').flatMap(({ text }) =>
-  [...text.matchAll(/new ProxyError\(\s*'([a-z-]+)'[^;]*?\);/g)].map(([call, reason = '']) => ({
+  [...text.matchAll(/(?:new ProxyError|super)\(\s*'([a-z-]+)'[^;]*?\);/g)].map(([call, reason = '']) => ({
     call,
     reason,
   })),
