@@ -4,8 +4,16 @@ import type { CountersignProcess } from '../support/process.ts';
 import type { TestCluster, VaultAuth } from '../support/test-cluster.ts';
 import type { Disturbance } from './options.ts';
 
-/** Seconds from one disturbance to the next, and of an outage. */
-const [every, outage] = [13, 4];
+/** Seconds from one disturbance to the next. */
+const every = 13;
+/** Seconds of an outage. */
+const outage = 4;
+/** Milliseconds until a process that gets no more requests has responded to those in flight. */
+const drain = 500;
+
+/** Milliseconds after which an instance forgets the steps of its back-offs. */
+export const resetEvery = (disturbance: Disturbance): number =>
+  disturbance === 'none' ? Number.POSITIVE_INFINITY : every * 1_000;
 
 /** A time as of `performance.now()`. */
 export interface Span {
@@ -41,7 +49,9 @@ export async function disturb(
 /** As a Deployment does: the next process serves before the oldest one stops. */
 async function restartOldest({ cluster, auth, active }: Place): Promise<void> {
   active.push(...(await cluster.startProcesses(1, auth)));
-  await active.shift()?.stop();
+  const oldest = active.shift();
+  await wait(drain);
+  await oldest?.stop();
 }
 
 async function breakVault(how: 'killed' | 'hung' | 'sealed', vault: FailingVault): Promise<Span> {

@@ -40,6 +40,8 @@ export interface Evidence {
   readonly outages: readonly Span[];
   /** Processes at once. */
   readonly instances: number;
+  /** Milliseconds after which the steps begin again: a reload, or the next process. */
+  readonly resetEvery: number;
 }
 
 export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence): Cost {
@@ -63,7 +65,8 @@ export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence
     payments: payments.length,
     rejectedPayments: count('403 answered'),
     knownRejected: logs.reduce((sum, lines) => sum + knownRejections(lines, row.login), 0),
-    probesAllowed: instances * excused.reduce((sum, { from, to }) => sum + stepsIn(to - from), 0),
+    probesAllowed:
+      instances * excused.reduce((sum, { from, to }) => sum + stepsIn(to - from, evidence.resetEvery), 0),
     notSent: count('503 key-rejected'),
     otherPayments:
       payments.length - count('200 answered') - count('403 answered') - count('503 key-rejected'),
@@ -116,17 +119,21 @@ function knownRejections(lines: readonly LogLine[], login: string): number {
   const firstAt = new Map<unknown, number>();
   let known = 0;
   for (const { operation, login: of, rejection, status, time, totalMs, keyVersion } of lines) {
-    if (of !== login || rejection === undefined || operation === 'manager-balance') continue;
+    if (of !== login || rejection === undefined || status !== 403) continue;
+    if (operation === 'manager-balance') continue;
     const endedAt = Date.parse(String(time));
     const first = firstAt.get(keyVersion) ?? endedAt;
     firstAt.set(keyVersion, first);
-    if (operation === 'transfer' && status === 403 && endedAt - Number(totalMs) > first) known += 1;
+    if (operation === 'transfer' && endedAt - Number(totalMs) > first) known += 1;
   }
   return known;
 }
 
-function stepsIn(milliseconds: number): number {
+/** How many steps begin within the time. @param resetEvery milliseconds after which the first one comes again */
+function stepsIn(milliseconds: number, resetEvery: number): number {
   if (!Number.isFinite(milliseconds)) return 0;
+  if (milliseconds > resetEvery)
+    return stepsIn(resetEvery, Number.POSITIVE_INFINITY) + stepsIn(milliseconds - resetEvery, resetEvery);
   let [at, count] = [0, 0];
   for (;;) {
     at += probeSteps[count] ?? probeSteps.at(-1) ?? 0;

@@ -6,7 +6,7 @@ import { VaultTrust } from '../support/outages.ts';
 import { startRealVault } from '../support/real-vault-server.ts';
 import { startFailingStub } from '../support/stub-vault/failing-stub.ts';
 import { balanceOf, statusOf, TestCluster } from '../support/test-cluster.ts';
-import { disturb, type Place } from './disturb.ts';
+import { disturb, type Place, resetEvery } from './disturb.ts';
 import { type Cost, costOf } from './judge.ts';
 import type { Options } from './options.ts';
 import { rotate, rowsFor } from './rotation.ts';
@@ -61,7 +61,14 @@ export async function run({
     await load.end();
     const perSecond = reads.end();
     const logs = cluster.processes.map((one) => one.logLines('request completed'));
-    const evidence = { hits: load.hits, logs, transfers: cluster.transfers, outages, instances };
+    const evidence = {
+      hits: load.hits,
+      logs,
+      transfers: cluster.transfers,
+      outages,
+      instances,
+      resetEvery: resetEvery(disturbance),
+    };
     return {
       costs: rows.map((row, index) => costOf(row, switches[index] ?? [], evidence)),
       requestsPerSecond: load.rate,

@@ -33,8 +33,8 @@ export interface ForwarderOptions extends SigningOptions, Randomness {
   readonly decisions?: DecisionLog;
 }
 
-/** The part of an environment's `maxInFlight` that may wait for the keys of one login. */
-const waitingShare = 0.25;
+/** The part of an environment's `maxInFlight` that may wait for the keys of one login, and at least how many. */
+const waiting = { share: 0.25, least: 10 };
 
 type PlannedUse = MutableUse & { probe?: Probe };
 
@@ -63,7 +63,7 @@ export class Forwarder {
     const { settings } = request.destination;
     const patience: Patience = {
       deadline: startedAt + settings.timeouts.request,
-      maxWaiting: Math.ceil(settings.maxInFlight * waitingShare),
+      maxWaiting: Math.max(waiting.least, settings.maxInFlight * waiting.share),
     };
     const use = await this.#select(request, policy, patience);
     request.record.durations.key = (use.sentAt - startedAt) / 1000;
