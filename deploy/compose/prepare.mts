@@ -10,24 +10,20 @@ const { VAULT_ADDR = '', VAULT_TOKEN = '', KEYS_DIR = '', LOGIN_DIR = '' } = pro
 const environment = 'sandbox';
 /** Those of config/scenario.yaml. */
 const logins = ['acme', 'beta'];
-/** Read access to keys and their metadata. */
-const policy = {
-  path: {
-    'secret/data/gateway/*': { capabilities: ['read'] },
-    'secret/metadata/gateway/*': { capabilities: ['read'] },
-  },
-};
+/** Role and policy as deploy/vault/setup.sh names them. */
+const role = `countersign-${environment}`;
+const policy = { path: { [`secret/data/gateway/${environment}/*`]: { capabilities: ['read'] } } };
 
 for (const login of logins) {
   const keys = readOrGenerateKeys(join(KEYS_DIR, environment, login));
   await vault('POST', `secret/data/gateway/${environment}/${login}`, { data: keys });
 }
-await vault('POST', 'sys/policies/acl/countersign', { policy: JSON.stringify(policy) });
+await vault('POST', `sys/policies/acl/${role}-proxy`, { policy: JSON.stringify(policy) });
 await vault('POST', 'sys/auth/approle', { type: 'approle' }).catch(ignoreInUse);
-await vault('POST', 'auth/approle/role/countersign', { token_policies: ['countersign'], token_ttl: '1h' });
-const role = await vault('GET', 'auth/approle/role/countersign/role-id');
-const secret = await vault('POST', 'auth/approle/role/countersign/secret-id', {});
-writeFileSync(join(LOGIN_DIR, 'role_id'), String(role['role_id']));
+await vault('POST', `auth/approle/role/${role}`, { token_policies: [`${role}-proxy`], token_ttl: '1h' });
+const id = await vault('GET', `auth/approle/role/${role}/role-id`);
+const secret = await vault('POST', `auth/approle/role/${role}/secret-id`, {});
+writeFileSync(join(LOGIN_DIR, 'role_id'), String(id['role_id']));
 writeFileSync(join(LOGIN_DIR, 'secret_id'), String(secret['secret_id']));
 process.stdout.write(`${VAULT_ADDR} has keys for ${logins.join(', ')} in ${environment}\n`);
 

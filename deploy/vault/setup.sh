@@ -1,15 +1,17 @@
 #!/bin/sh
-# Configures Vault for Countersign and the platform team: KV version 2, two policies, and a role to log in with.
-# Needs `vault` (or OpenBao's `bao`), VAULT_ADDR and a token with these permissions. Idempotent: policies are
-# overwritten, a role gets the given settings, everything else is unchanged. Prints no secret.
+# Configures Vault for one environment of Countersign: KV version 2, a policy for Countersign and one for the platform
+# team, and a role for Countersign to log in with. Needs `vault` (or OpenBao's `bao`), VAULT_ADDR and a token with these
+# permissions. Idempotent: the two policies are overwritten, a role gets the given settings, everything else is unchanged.
+# Prints no secret.
 #
-#   AUTH="approle kubernetes" KUBERNETES_NAMESPACE=payments sh deploy/vault/setup.sh
+#   ENVIRONMENT=production AUTH="approle kubernetes" KUBERNETES_NAMESPACE=payments sh deploy/vault/setup.sh
 set -eu
 
+ENVIRONMENT=${ENVIRONMENT:-}                     # as in the configuration: sandbox, production
+ROLE=${ROLE:-countersign-$ENVIRONMENT}           # name of the role; the policies are $ROLE-proxy and $ROLE-platform
 KV_MOUNT=${KV_MOUNT:-secret}                     # keys.vault.mount
 KV_PREFIX=${KV_PREFIX:-gateway}                  # first segments of keys.vault.path
-AUTH=${AUTH:-approle}                            # approle, kubernetes or both
-ROLE=${ROLE:-countersign}                        # name of the role
+AUTH=${AUTH-approle}                             # approle, kubernetes, both, or nothing: policies only
 TOKEN_TTL=${TOKEN_TTL:-}                         # new role: 1h; Countersign renews at two thirds
 TOKEN_MAX_TTL=${TOKEN_MAX_TTL:-}                 # new role: 24h; then Countersign logs in again
 APPROLE_MOUNT=${APPROLE_MOUNT:-approle}
@@ -21,7 +23,7 @@ KUBERNETES_REVIEWER_JWT_FILE=${KUBERNETES_REVIEWER_JWT_FILE:-} # file with the t
 KUBERNETES_DISABLE_LOCAL_CA_JWT=${KUBERNETES_DISABLE_LOCAL_CA_JWT:-} # true: do not use those of the pod of Vault
 KUBERNETES_REPLACE_CONFIG=${KUBERNETES_REPLACE_CONFIG:-} # yes: replace an existing configuration
 KUBERNETES_NAMESPACE=${KUBERNETES_NAMESPACE:-}   # new role: countersign
-KUBERNETES_SERVICE_ACCOUNT=${KUBERNETES_SERVICE_ACCOUNT:-} # new role: countersign
+KUBERNETES_SERVICE_ACCOUNT=${KUBERNETES_SERVICE_ACCOUNT:-} # new role: the name of the role
 KUBERNETES_AUDIENCE=${KUBERNETES_AUDIENCE:-}     # new role: vault, like vaultToken.audience of the Helm chart
 
 # The script parses the default output format.
@@ -56,10 +58,23 @@ kv() {
   esac
 }
 
-# policy NAME: writes the file with mount and prefix replaced.
+# policy NAME: writes the file with mount, prefix and environment replaced. An existing policy for other keys belongs to
+# another deployment.
 policy() {
-  sed -e "s#\"secret/\([a-z]*\)/gateway/#\"$KV_MOUNT/\1/$KV_PREFIX/#" "$here/policies/$1.hcl" |
-    vault policy write "$1" -
+  keys=$KV_MOUNT/data/$KV_PREFIX/$ENVIRONMENT/
+  if present=$(vault policy read "$ROLE-$1" 2>&1); then
+    case $present in
+      *"\"$keys"*) ;;
+      *) fail "the policy $ROLE-$1 is for other keys than $keys: choose another ROLE" ;;
+    esac
+  else
+    case $present in
+      *"No policy named"*) ;;
+      *) fail "cannot read the policy $ROLE-$1: $present" ;;
+    esac
+  fi
+  sed -e "s#\"secret/\([a-z]*\)/gateway/production/#\"$KV_MOUNT/\1/$KV_PREFIX/$ENVIRONMENT/#" "$here/policies/$1.hcl" |
+    vault policy write "$ROLE-$1" -
 }
 
 enable_auth() {
@@ -83,12 +98,12 @@ read_role() {
     esac
   fi
   if [ -z "$role" ]; then
-    settings=" token_policies=countersign-proxy"
+    settings=" token_policies=$ROLE-proxy"
     return 0
   fi
   settings=
-  field token_policies "$role" | tr '[] ' '\n\n\n' | grep -qx countersign-proxy ||
-    fail "$1 does not have the policy countersign-proxy: add it to its token_policies"
+  field token_policies "$role" | tr '[] ' '\n\n\n' | grep -qx -- "$ROLE-proxy" ||
+    fail "$1 does not have the policy $ROLE-proxy: add it to its token_policies"
 }
 
 # setting NAME VALUE DEFAULT: the default is for a new role; an existing role keeps settings that are not given.
@@ -191,7 +206,7 @@ kubernetes() {
   kubernetes_config
   path=auth/$KUBERNETES_MOUNT/role/$ROLE
   read_role "$path"
-  setting bound_service_account_names "$KUBERNETES_SERVICE_ACCOUNT" countersign
+  setting bound_service_account_names "$KUBERNETES_SERVICE_ACCOUNT" "$ROLE"
   setting bound_service_account_namespaces "$KUBERNETES_NAMESPACE" countersign
   setting audience "$KUBERNETES_AUDIENCE" vault
   setting token_ttl "$TOKEN_TTL" 1h
@@ -206,9 +221,12 @@ if ! command -v vault >/dev/null; then
     bao "$@"
   }
 fi
+case $ENVIRONMENT in
+  '' | *[!a-z0-9-]*) fail "ENVIRONMENT must be the name of an environment, such as production, not '$ENVIRONMENT'" ;;
+esac
 kv
-policy countersign-proxy
-policy countersign-platform
+policy proxy
+policy platform
 for method in $AUTH; do
   case $method in
     approle) approle ;;
@@ -216,4 +234,4 @@ for method in $AUTH; do
     *) fail "AUTH must be approle, kubernetes or both, not $method" ;;
   esac
 done
-say "Done. Vault is configured."
+say "Done. Vault is configured for $ENVIRONMENT: role $ROLE, policies $ROLE-proxy and $ROLE-platform."

@@ -1,12 +1,14 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Folder } from '../support/folder.ts';
+import { KeysTestEnvironment } from '../support/keys-test-environment.ts';
 import { root } from '../support/sources.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { devServer, type RunningVault } from '../support/stub-vault/real-vault.ts';
+import { permittedBy, permittedTo, policyNames } from '../support/vault-policies.ts';
 
 const real = devServer(process.env);
 const segment = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url');
@@ -15,11 +17,11 @@ const reviewer = [{ alg: 'RS256', kid: '1' }, { sub: 'system:serviceaccount:vaul
 /** The settings in Vault after a run of setup.sh, as the server reports them. */
 const present = [
   'auth/kubernetes/config',
-  'auth/kubernetes/role/countersign',
-  'auth/approle/role/countersign',
-  'auth/approle/role/countersign/role-id',
-  'sys/policies/acl/countersign-proxy',
-  'sys/policies/acl/countersign-platform',
+  'auth/kubernetes/role/countersign-production',
+  'auth/approle/role/countersign-production',
+  'auth/approle/role/countersign-production/role-id',
+  'sys/policies/acl/countersign-production-proxy',
+  'sys/policies/acl/countersign-production-platform',
 ];
 
 (real.program === undefined ? describe.skip : describe)(`deploy/vault/setup.sh, against ${real.name}`, () => {
@@ -59,7 +61,14 @@ const present = [
   /** Runs the shell script with the program `vault` and this token. */
   function shell(options: readonly string[], token: string, environment: Record<string, string> = {}) {
     const PATH = `${folder.path}/bin:/usr/bin:/bin`;
-    const env = { PATH, HOME: folder.path, VAULT_ADDR: server.address, VAULT_TOKEN: token, ...environment };
+    const env = {
+      PATH,
+      HOME: folder.path,
+      VAULT_ADDR: server.address,
+      VAULT_TOKEN: token,
+      ENVIRONMENT: 'production',
+      ...environment,
+    };
     return spawnSync('sh', options, { cwd: folder.path, env, encoding: 'utf8' });
   }
 
@@ -143,12 +152,35 @@ const present = [
     expect((await state())[0]).toMatchObject({ kubernetes_host: 'https://k', issuer: 'theirs' });
   });
 
+  it('permits proxy and platform team in their environment what they need, and nothing else', async () => {
+    const environments = ['production', 'sandbox'];
+    for (const ENVIRONMENT of environments) expect(setUp({ ENVIRONMENT })).toMatchObject(succeeds);
+    for (const own of environments) {
+      for (const name of policyNames) {
+        const token = await admin.token({ policies: [`countersign-${own}-${name}`], ttl: '10m' });
+        const permitted = await permittedTo(token, admin, [...environments, `${own}-2`]);
+        expect(permitted).toEqual(permittedBy(name, own));
+      }
+    }
+  });
+
+  it("does not change another deployment's policies, and says which role has them", async () => {
+    expect(setUp({ AUTH: '' })).toMatchObject(succeeds);
+    const before = await admin.request('GET', 'sys/policies/acl/countersign-production-proxy');
+    const other = setUp({ AUTH: '', KV_PREFIX: 'other' });
+    expect(other).toMatchObject(fails);
+    expect(other.stderr).toContain('the policy countersign-production-proxy is for other keys');
+    expect(setUp({ AUTH: '', KV_PREFIX: 'other', ROLE: 'x' })).toMatchObject(succeeds);
+    const after = await admin.request('GET', 'sys/policies/acl/countersign-production-proxy');
+    expect(after.data).toEqual(before.data);
+  });
+
   it('fails if Vault denies a step, and completes when it runs again', async () => {
     const path = {
       'sys/mounts': { capabilities: ['read'] },
       'sys/auth': { capabilities: ['read'] },
       'sys/auth/*': { capabilities: ['create', 'update', 'sudo'] },
-      'sys/policies/acl/*': { capabilities: ['create', 'update'] },
+      'sys/policies/acl/*': { capabilities: ['create', 'read', 'update'] },
       'auth/kubernetes/config': { capabilities: ['read'] },
     };
     await admin.request('POST', 'sys/policies/acl/half', { policy: JSON.stringify({ path }) });
@@ -171,6 +203,70 @@ const present = [
     expect(setUp({ VAULT_FORMAT: 'json', BAO_FORMAT: 'json' })).toMatchObject(succeeds);
   });
 
+  describe('every command of deploy/vault/README.md that sets up Vault or stops a login', () => {
+    const page = readFileSync(join(root, 'deploy/vault/README.md'), 'utf8');
+    const section = (title: string) =>
+      page.split(/^##+ /m).find((text) => text.startsWith(`${title}\n`)) ?? '';
+    const blocks = (title: string) =>
+      [...section(title).matchAll(/^ *```sh\n([^]*?)^ *```$/gm)].map(([, text = '']) => text);
+    const run = (command: string, token: string) => shell(['-ec', command], token);
+    const keys = new KeysTestEnvironment();
+
+    beforeAll(async () => {
+      await keys.open(server);
+      symlinkSync(join(root, 'deploy'), join(folder.path, 'deploy'));
+      const program = `#!/bin/sh\nexec "${process.execPath}" "${root}/src/main.ts" "$@"\n`;
+      chmodSync(folder.file('bin/countersign', program), 0o755);
+      const [, shown = ''] = /^```yaml\n([^]*?)^```$/m.exec(section('AppRole outside Kubernetes')) ?? [];
+      const config = shown
+        .replace(/^ *caFile: .*\n/m, '')
+        .replace(/(?<=address: ).*/, server.address)
+        .replaceAll('/etc/countersign', folder.path);
+      const environments = { production: { baseUrl: keys.gateway.url, product: 'gw' } };
+      folder.file('config.yaml', `${config}environments: ${JSON.stringify(environments)}\n`);
+    });
+    afterAll(() => keys.close());
+
+    it.each(['Setting up Vault', 'AppRole outside Kubernetes'])('%s', async (title) => {
+      expect(blocks(title).length).toBeGreaterThan(2);
+      setUp(everything);
+      for (const block of blocks(title)) {
+        expect({ block, ...run(block, server.rootToken) }).toMatchObject({ status: 0, stderr: '' });
+      }
+    });
+
+    it('AppRole outside Kubernetes: a login with what the commands wrote', async () => {
+      run(blocks('AppRole outside Kubernetes').join(''), server.rootToken);
+      const file = (name: string) => readFileSync(join(folder.path, name), 'utf8').trim();
+      const role_id = file('role-id');
+      const wrapping = { 'X-Vault-Token': file('wrapped-secret-id') };
+      const { data } = await admin.request('POST', 'sys/wrapping/unwrap', {}, wrapping);
+      for (const secret_id of [file('secret-id'), data?.['secret_id']]) {
+        const { auth } = await admin.request('POST', 'auth/approle/login', { role_id, secret_id });
+        expect(auth?.['token_policies']).toEqual(['countersign-production-proxy', 'default']);
+      }
+    });
+
+    it('Stopping a login, by the platform team', async () => {
+      setUp({ AUTH: '' });
+      const token = await admin.token({ policies: ['countersign-production-platform'], ttl: '10m' });
+      const read = () => admin.send('GET', 'secret/data/gateway/production/acme');
+      const [stop = '', stopAfterRemoval = ''] = blocks('Stopping a login');
+      for (let version = 1; version <= 6; version += 1)
+        await admin.put('gateway/production/acme', { a: 'b' });
+      expect(run(stop, token)).toMatchObject({ status: 0, stderr: '' });
+      expect(await read()).toMatchObject({ status: 404, text: expect.stringContaining('"version":6') });
+      expect(JSON.stringify(await versionsOf('gateway/production/acme'))).not.toContain('"deletion_time":""');
+      await admin.request('DELETE', 'secret/metadata/gateway/production/acme');
+      expect(await read()).toMatchObject({ status: 404, text: expect.not.stringContaining('"version"') });
+      expect(run(stopAfterRemoval, token)).toMatchObject({ status: 0, stderr: '' });
+      expect(await read()).toMatchObject({ status: 404, text: expect.stringContaining('"version":1') });
+    });
+
+    const versionsOf = async (path: string) =>
+      (await admin.request('GET', `secret/metadata/${path}`)).data?.['versions'];
+  });
+
   it('writes policies that permit emergency step 5 to the documented role, and not to the platform team', async () => {
     setUp({});
     const page = readFileSync(join(root, 'deploy/vault/README.md'), 'utf8').replaceAll(/\s+/g, ' ');
@@ -181,10 +277,12 @@ const present = [
     const paths = [...step.matchAll(/`(auth\/[^`]*)`/g)].map(([, path]) => path);
     const path = Object.fromEntries(paths.map((name) => [name, { capabilities: ['update'] }]));
     await admin.request('POST', 'sys/policies/acl/emergency', { policy: JSON.stringify({ path }) });
-    const platform = await admin.token({ policies: ['countersign-platform'], ttl: '10m' });
+    const platform = await admin.token({ policies: ['countersign-production-platform'], ttl: '10m' });
     const emergency = await admin.token({ policies: ['emergency'], ttl: '10m' });
-    const role = 'auth/approle/role/countersign';
-    const { auth } = await admin.request('POST', 'auth/token/create', { policies: ['countersign-proxy'] });
+    const role = 'auth/approle/role/countersign-production';
+    const { auth } = await admin.request('POST', 'auth/token/create', {
+      policies: ['countersign-production-proxy'],
+    });
     const { data } = await admin.request('POST', `${role}/secret-id`, {});
     const run = (command: string, accessor: unknown, token: string) =>
       shell(['-c', command.replace('ACCESSOR', String(accessor))], token).status;

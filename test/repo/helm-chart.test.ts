@@ -84,7 +84,9 @@ whenHelm('the notes list missing settings, and only those', () => {
     'NOTE: the image is not pinned. Set image.digest.',
   ]);
   expect(notes(values('vault-kubernetes'))).not.toContain('NOTE:');
-  expect(notes(values('vault-kubernetes'))).toContain('vault write auth/kubernetes-prod/role/countersign ');
+  expect(notes(values('vault-kubernetes'))).toContain(
+    'vault write auth/kubernetes-prod/role/countersign-production ',
+  );
   expect(notes(values('directory-keys'))).not.toContain('vault write');
 });
 
@@ -106,13 +108,34 @@ whenHelm(
   },
 );
 
-whenHelm('the notes name the Vault policy and its file as the setup script does', () => {
-  const text = notes(values('vault-kubernetes'));
-  const [, policy = '', file = ''] = /^ *vault policy write (\S+) (\S+)$/m.exec(text) ?? [];
-  expect(readFileSync(file, 'utf8')).toContain('path "secret/data/gateway/*"');
-  expect(readFileSync('deploy/vault/setup.sh', 'utf8')).toMatch(new RegExp(`^policy ${policy}$`, 'm'));
-  expect(text).toContain(` token_policies=${policy}\n`);
-  expect(text).not.toContain('<');
+whenHelm('the notes create policies and role with the setup script, one policy per environment', () => {
+  const script = readFileSync('deploy/vault/setup.sh', 'utf8');
+  const commands = (text: string) => [...text.matchAll(/^ {2}(ENVIRONMENT=.*)$/gm)].map(([, line]) => line);
+  const one = notes(values('vault-kubernetes'));
+  expect(commands(one)).toEqual([
+    'ENVIRONMENT=production ROLE=countersign-production AUTH= sh deploy/vault/setup.sh',
+  ]);
+  expect(one).toContain(' token_policies=countersign-production-proxy\n');
+  expect(one).not.toContain('<');
+  for (const name of ['ENVIRONMENT', 'ROLE', 'AUTH', 'KV_MOUNT', 'KV_PREFIX']) {
+    expect(script).toMatch(new RegExp(`^${name}=`, 'm'));
+  }
+  expect(script).toContain('vault policy write "$ROLE-$1" -');
+  const second = ['--set', 'config.environments.sandbox.baseUrl=https://sandbox.gateway.test'];
+  const both = notes([
+    ...values('vault-kubernetes'),
+    ...second,
+    '--set',
+    'config.environments.sandbox.product=gw',
+  ]);
+  expect(commands(both)).toEqual([
+    'ENVIRONMENT=production ROLE=countersign-production-production AUTH= sh deploy/vault/setup.sh',
+    'ENVIRONMENT=sandbox ROLE=countersign-production-sandbox AUTH= sh deploy/vault/setup.sh',
+  ]);
+  expect(both).toContain(
+    ' token_policies=countersign-production-production-proxy,countersign-production-sandbox-proxy\n',
+  );
+  expect(both).toContain('NOTE: this release reads the keys of all its environments.');
 });
 
 whenHelm('the notes name the labels of the pods that the network policy allows', () => {

@@ -121,7 +121,7 @@ it('countersign check validates a configuration', () => {
     env: { ...env, BILLING_TOKEN_SHA256: '0'.repeat(64) },
     encoding: 'utf8',
   });
-  expect({ status, stdout }).toEqual({ status: 0, stdout: expect.stringContaining('sandbox') });
+  expect({ status, stdout }).toEqual({ status: 0, stdout: expect.stringContaining('production') });
 });
 
 it('countersign serve is the demo: the first command that it prints works', async () => {

@@ -8,31 +8,22 @@ import { createVaultSource } from '../../src/keys/vault/source.ts';
 import { Secret } from '../../src/secret.ts';
 import { Folder } from '../support/folder.ts';
 import { root } from '../support/sources.ts';
-import { acme, day, problemOf, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { day, problemOf, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import {
+  type PolicyName,
+  permittedBy,
+  permittedTo,
+  policyJson,
+  policyNames,
+  policyText,
+  rulesOf,
+} from '../support/vault-policies.ts';
 
-const names = ['countersign-proxy', 'countersign-platform'] as const;
-type Rules = Record<string, { capabilities: string[] }>;
-
-function policy(name: string): string {
-  return readFileSync(join(root, `deploy/vault/policies/${name}.hcl`), 'utf8');
-}
-
-/** The blocks `path "..." { capabilities = [...] }` of a policy, which must have nothing else but comments. */
-function rulesOf(hcl: string): Rules {
-  const block = /path "([^"]+)" \{\s*capabilities = \[([^\]]*)\]\s*\}/g;
-  const rest = hcl.replaceAll(/#.*$/gm, '').replaceAll(block, '').trim();
-  if (rest !== '') throw new Error(`not understood: ${rest}`);
-  return Object.fromEntries(
-    [...hcl.matchAll(block)].map(([, path = '', list = '']) => [
-      path,
-      { capabilities: JSON.parse(`[${list}]`) },
-    ]),
-  );
-}
+const acme = { environment: 'production', login: 'acme' };
 
 /** Each path with each capability, as `capability path`. */
-function granted(name: string): string[] {
-  const rules = Object.entries(rulesOf(policy(name)));
+function granted(name: PolicyName): string[] {
+  const rules = Object.entries(rulesOf(policyText(name)));
   return rules.flatMap(([path, { capabilities }]) => capabilities.map((one) => `${one} ${path}`)).sort();
 }
 
@@ -42,21 +33,20 @@ describe('the policies for Vault', () => {
 
   beforeAll(async () => {
     await bench.open();
-    for (const name of names) {
-      const text = JSON.stringify({ path: rulesOf(policy(name)) });
-      await bench.admin.request('POST', `sys/policies/acl/${name}`, { policy: text });
+    for (const name of policyNames) {
+      await bench.admin.policyText(name, policyJson(name));
       tokens.set(name, new Secret(await bench.admin.token({ policies: [name], ttl: '1h' })));
     }
   });
   afterAll(() => bench.close());
   beforeEach(async () => {
-    await bench.admin.request('DELETE', 'secret/metadata/gateway/sandbox/acme');
-    await bench.admin.put('gateway/sandbox/acme', { control_key: 'first' });
-    await bench.admin.put('gateway/sandbox/acme', { control_key: 'second' });
+    await bench.admin.request('DELETE', 'secret/metadata/gateway/production/acme');
+    await bench.admin.put('gateway/production/acme', { control_key: 'first' });
+    await bench.admin.put('gateway/production/acme', { control_key: 'second' });
     bench.vault.seen.length = 0;
   });
 
-  function as(name: (typeof names)[number]) {
+  function as(name: PolicyName) {
     return bench.config({ auth: { method: 'token', token: tokens.get(name) ?? new Secret('none') } });
   }
 
@@ -67,46 +57,58 @@ describe('the policies for Vault', () => {
       .map(({ method, target }) => {
         const [path = '', query = ''] = target.split('?');
         const reads = query.includes('list=') ? 'list' : 'read';
-        return `${method === 'GET' ? reads : 'update'} ${path.replace(/\/gateway\/.*$/, '/gateway/*')}`;
+        return `${method === 'GET' ? reads : 'update'} ${path.replace(/\/gateway\/production(\/.*)?$/, '/gateway/production/*')}`;
       });
     return [...new Set(used)].sort();
   }
 
   it('give the proxy exactly the capabilities that it uses', async () => {
-    const source = bench.closeAtEnd(createVaultSource(as('countersign-proxy'), day, bench.options));
+    const source = bench.closeAtEnd(createVaultSource(as('proxy'), day, bench.options));
     expect(ringIn(await source.read(acme))?.map(({ version }) => version)).toEqual([2, 1]);
-    expect(usedCapabilities()).toEqual(granted('countersign-proxy'));
+    expect(usedCapabilities()).toEqual(granted('proxy'));
   });
 
   it('do not let the proxy write, list, or read another path', async () => {
-    const store = bench.closeAtEnd(createVaultAdmin(as('countersign-proxy'), bench.options));
+    const store = bench.closeAtEnd(createVaultAdmin(as('proxy'), bench.options));
     expect(await problemOf(store.write(acme, { control_key: 'x' }, 2))).toBe('denied');
-    expect(await problemOf(store.list('sandbox'))).toBe('denied');
+    expect(await problemOf(store.list('production'))).toBe('denied');
     expect(await problemOf(store.versions(acme))).toBe('denied');
-    const elsewhere = { ...as('countersign-proxy'), path: 'other/{environment}/{login}' };
+    const elsewhere = { ...as('proxy'), path: 'other/{environment}/{login}' };
     expect(
       await problemOf(bench.closeAtEnd(createVaultSource(elsewhere, day, bench.options)).read(acme)),
     ).toBe('denied');
   });
 
   it('give the platform team the capabilities that the keys commands use, and those to remove a leaked key', async () => {
-    const store = bench.closeAtEnd(createVaultAdmin(as('countersign-platform'), bench.options));
+    const store = bench.closeAtEnd(createVaultAdmin(as('platform'), bench.options));
     expect((await store.versions(acme))?.current).toBe(2);
     expect((await store.readVersion(acme, 1))?.version).toBe(1);
-    expect(await store.list('sandbox')).toEqual(['acme']);
+    expect(await store.list('production')).toEqual(['acme']);
     expect(await store.write(acme, { control_key: new Secret('third') }, 2)).toBe(3);
     expect(await store.replace(acme, { control_key: new Secret('fourth') }, 3)).toBe(4);
-    const forEmergencies = ['delete', 'destroy', 'undelete'].map((one) => `update secret/${one}/gateway/*`);
-    // To Vault the first version of a secret is a creation.
-    const used = [...usedCapabilities(), 'create secret/data/gateway/*', ...forEmergencies];
-    expect(granted('countersign-platform')).toEqual(used.sort());
+    const forEmergencies = ['delete', 'destroy', 'undelete'].map(
+      (one) => `update secret/${one}/gateway/production/*`,
+    );
+    // To Vault the first version of a secret is a creation, and `vault kv delete` without versions a deletion.
+    const data = ['create', 'delete'].map((one) => `${one} secret/data/gateway/production/*`);
+    const used = [...usedCapabilities(), ...data, ...forEmergencies];
+    expect(granted('platform')).toEqual(used.sort());
   });
 
   it('do not let the platform team read or write another path', async () => {
-    const elsewhere = { ...as('countersign-platform'), path: 'other/{environment}/{login}' };
+    const elsewhere = { ...as('platform'), path: 'other/{environment}/{login}' };
     const store = bench.closeAtEnd(createVaultAdmin(elsewhere, bench.options));
     expect(await problemOf(store.versions(acme))).toBe('denied');
     expect(await problemOf(store.write(acme, { control_key: 'x' }, 0))).toBe('denied');
+  });
+
+  it.each(policyNames)('permit the %s in its environment what it needs, and nothing else', async (name) => {
+    for (const own of ['production', 'sandbox']) {
+      await bench.admin.policyText(`${own}-${name}`, policyJson(name, own));
+      const token = await bench.admin.token({ policies: [`${own}-${name}`], ttl: '1h' });
+      const permitted = await permittedTo(token, bench.admin, ['production', 'sandbox', `${own}-2`]);
+      expect(permitted).toEqual(permittedBy(name, own));
+    }
   });
 });
 
@@ -125,12 +127,13 @@ case "$1 $2" in
     name=\${3#-path=}
     if grep -q "^$name/ " "$STATE/$1" 2>/dev/null; then echo "path is already in use" >&2; exit 2; fi
     echo "$name/    kv    kv_1    map[version:2]" >> "$STATE/$1" ;;
+  "policy read") cat "$STATE/$3.hcl" 2>/dev/null || { echo "No policy named: $3" >&2; exit 2; } ;;
   "policy write") cat > "$STATE/$3.hcl" ;;
   "read -field=kubernetes_ca_cert") sed -n 's/^kubernetes_ca_cert  *//p' "$STATE/config" ;;
-  "read auth/"*"/role/countersign")
+  "read auth/"*"/role/"*)
     [ -e "$STATE/$(echo "$2" | tr / -)" ] || { echo "No value found at $2" >&2; exit 2; }
     cat "$STATE/$(echo "$2" | tr / -)" ;;
-  "write auth/"*"/role/countersign")
+  "write auth/"*"/role/"*)
     file=$STATE/$(echo "$2" | tr / -); shift 2
     printf '%s\n' "$@" | sed 's/=/  /; s/^token_policies  /&[/; /^token_policies/s/$/]/' >> "$file" ;;
   "read -field=role_id") [ ! -e "$STATE/fail-role-id" ] || exit 2; echo the-role-id ;;
@@ -152,8 +155,15 @@ esac
   });
   afterAll(() => folder.remove());
 
+  const written = (policy: string) => readFileSync(join(state, `${policy}.hcl`), 'utf8');
+
   function setUp(environment: Record<string, string>) {
-    const env = { PATH: `${folder.path}/bin:/usr/bin:/bin`, STATE: state, ...environment };
+    const env = {
+      PATH: `${folder.path}/bin:/usr/bin:/bin`,
+      STATE: state,
+      ENVIRONMENT: 'production',
+      ...environment,
+    };
     const { status, stdout, stderr } = spawnSync('sh', [script], { env, encoding: 'utf8' });
     const calls = readFileSync(join(state, 'calls'), 'utf8').trim().split('\n');
     folder.file('state/calls', '');
@@ -163,6 +173,7 @@ esac
   beforeEach(() => {
     spawnSync('rm', ['-rf', state]);
     mkdirSync(state);
+    folder.file('state/calls', '');
   });
 
   it('is a script that every POSIX shell can parse', () => {
@@ -174,14 +185,16 @@ esac
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     expect(changes).toEqual([
       'vault secrets enable -path=secret -version=2 kv',
-      'vault policy write countersign-proxy -',
-      'vault policy write countersign-platform -',
+      'vault policy write countersign-production-proxy -',
+      'vault policy write countersign-production-platform -',
       'vault auth enable -path=approle approle',
-      'vault write auth/approle/role/countersign token_policies=countersign-proxy token_ttl=1h token_max_ttl=24h secret_id_ttl=0',
+      'vault write auth/approle/role/countersign-production token_policies=countersign-production-proxy token_ttl=1h token_max_ttl=24h secret_id_ttl=0',
     ]);
-    for (const name of names) expect(readFileSync(join(state, `${name}.hcl`), 'utf8')).toBe(policy(name));
+    for (const name of policyNames) expect(written(`countersign-production-${name}`)).toBe(policyText(name));
     expect(stdout).toContain('the role ID is the-role-id');
-    expect(stdout).toContain('vault write -wrap-ttl=10m -force auth/approle/role/countersign/secret-id');
+    expect(stdout).toContain(
+      'vault write -wrap-ttl=10m -force auth/approle/role/countersign-production/secret-id',
+    );
   });
 
   it('can be run again, and then creates no mount', () => {
@@ -190,26 +203,32 @@ esac
     expect(status).toBe(0);
     expect(changes.filter((call) => call.includes('enable'))).toEqual([]);
     expect(changes.filter((call) => call.includes('kubernetes/config'))).toEqual([]);
-    expect(changes.filter((call) => call.includes('/role/countersign'))).toEqual([]);
+    expect(changes.filter((call) => call.includes('/role/countersign-production'))).toEqual([]);
   });
 
   it('changes only the given settings of a role', () => {
     setUp({ AUTH: 'approle kubernetes', KUBERNETES_NAMESPACE: 'payments', SECRET_ID_TTL: '24h' });
     const { status, changes } = setUp({ AUTH: 'approle kubernetes', TOKEN_TTL: '20m' });
     expect(status).toBe(0);
-    expect(changes.filter((call) => call.includes('/role/countersign'))).toEqual([
-      'vault write auth/approle/role/countersign token_ttl=20m',
-      'vault write auth/kubernetes/role/countersign token_ttl=20m',
+    expect(changes.filter((call) => call.includes('/role/countersign-production'))).toEqual([
+      'vault write auth/approle/role/countersign-production token_ttl=20m',
+      'vault write auth/kubernetes/role/countersign-production token_ttl=20m',
     ]);
   });
 
   it('rejects an existing role without the policy of the proxy', () => {
-    folder.file('state/auth-approle-role-countersign', 'token_policies    [countersign-proxy-2 other]\n');
+    folder.file(
+      'state/auth-approle-role-countersign-production',
+      'token_policies    [countersign-production-proxy-2 other]\n',
+    );
     expect(setUp({})).toMatchObject({
       status: 1,
-      stderr: expect.stringContaining('policy countersign-proxy:'),
+      stderr: expect.stringContaining('policy countersign-production-proxy:'),
     });
-    folder.file('state/auth-approle-role-countersign', 'token_policies    [other countersign-proxy]\n');
+    folder.file(
+      'state/auth-approle-role-countersign-production',
+      'token_policies    [other countersign-production-proxy]\n',
+    );
     expect(setUp({})).toMatchObject({ status: 0 });
   });
 
@@ -225,7 +244,7 @@ esac
     expect(changes.slice(3)).toEqual([
       'vault auth enable -path=kubernetes kubernetes',
       'vault write auth/kubernetes/config kubernetes_host=https://kubernetes.default.svc',
-      'vault write auth/kubernetes/role/countersign token_policies=countersign-proxy bound_service_account_names=countersign bound_service_account_namespaces=payments audience=vault token_ttl=1h token_max_ttl=24h',
+      'vault write auth/kubernetes/role/countersign-production token_policies=countersign-production-proxy bound_service_account_names=countersign-production bound_service_account_namespaces=payments audience=vault token_ttl=1h token_max_ttl=24h',
     ]);
   });
 
@@ -298,13 +317,57 @@ esac
 
   it('puts mount and prefix into the policies', () => {
     expect(setUp({ KV_MOUNT: 'team/kv', KV_PREFIX: 'pay/gw' }).status).toBe(0);
-    expect(Object.keys(rulesOf(readFileSync(join(state, 'countersign-platform.hcl'), 'utf8')))).toEqual([
-      'team/kv/data/pay/gw/*',
-      'team/kv/metadata/pay/gw/*',
-      'team/kv/delete/pay/gw/*',
-      'team/kv/undelete/pay/gw/*',
-      'team/kv/destroy/pay/gw/*',
+    expect(Object.keys(rulesOf(written('countersign-production-platform')))).toEqual([
+      'team/kv/data/pay/gw/production/*',
+      'team/kv/metadata/pay/gw/production/*',
+      'team/kv/delete/pay/gw/production/*',
+      'team/kv/undelete/pay/gw/production/*',
+      'team/kv/destroy/pay/gw/production/*',
     ]);
+  });
+
+  it('keeps environments and deployments apart: each role has its own policies', () => {
+    expect(setUp({}).status).toBe(0);
+    const { status, changes } = setUp({ ENVIRONMENT: 'sandbox' });
+    expect(status).toBe(0);
+    expect(changes.filter((call) => / policy | write /.test(call))).toEqual([
+      'vault policy write countersign-sandbox-proxy -',
+      'vault policy write countersign-sandbox-platform -',
+      expect.stringMatching(
+        /^vault write auth\/approle\/role\/countersign-sandbox token_policies=countersign-sandbox-proxy /,
+      ),
+    ]);
+    for (const name of policyNames) {
+      expect(written(`countersign-production-${name}`)).toBe(policyText(name));
+      expect(written(`countersign-sandbox-${name}`)).toBe(policyText(name, 'sandbox'));
+    }
+    expect(setUp({ ROLE: 'x', KV_PREFIX: 'other' }).status).toBe(0);
+    expect(written('countersign-production-proxy')).toBe(policyText('proxy'));
+    expect(written('x-proxy')).toContain('"secret/data/other/production/*"');
+  });
+
+  it.each([
+    ['prefix', { KV_PREFIX: 'other' }],
+    ['mount', { KV_MOUNT: 'other' }],
+    ['environment', { ENVIRONMENT: 'sandbox', ROLE: 'countersign-production' }],
+  ])('does not overwrite the policy of a deployment with another %s', (_name, other) => {
+    setUp({});
+    const { status, stderr } = setUp(other);
+    expect(status).toBe(1);
+    expect(stderr).toContain('the policy countersign-production-proxy is for other keys than');
+    for (const name of policyNames) expect(written(`countersign-production-${name}`)).toBe(policyText(name));
+  });
+
+  it('writes the policies only, if it is given no login method', () => {
+    const { status, changes } = setUp({ AUTH: '' });
+    expect(status).toBe(0);
+    expect(changes.filter((call) => !/ policy | secrets /.test(call))).toEqual([]);
+  });
+
+  it.each(['', 'Production', 'a/b', '*'])('rejects %j as an environment', (ENVIRONMENT) => {
+    const { status, stderr, changes } = setUp({ ENVIRONMENT });
+    expect({ status, changes }).toEqual({ status: 1, changes: [''] });
+    expect(stderr).toContain('ENVIRONMENT must be the name of an environment');
   });
 
   it('rejects a mount of version 1 and an unknown login method', () => {

@@ -1,16 +1,16 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
 import { freePort } from './faulty-gateway.ts';
 import { Folder } from './folder.ts';
 import type { FailingVault, VaultTrust } from './outages.ts';
 import { type Relay, startRelay } from './relay.ts';
-import { root } from './sources.ts';
 import { VaultAdmin } from './stub-vault/admin.ts';
 import type { Issued } from './stub-vault/certificates.ts';
 import { until } from './until.ts';
+import { policyText } from './vault-policies.ts';
 
 const initialized = z.object({ root_token: z.string(), keys: z.tuple([z.string()]) });
 const quota = 'sys/quotas/rate-limit/reads';
@@ -30,7 +30,7 @@ export async function startRealVault(program: string, trust: VaultTrust): Promis
   return {
     address: `https://127.0.0.1:${server.port}`,
     caFile: trust.caFile,
-    policy: readFileSync(`${root}/deploy/vault/policies/countersign-proxy.hcl`, 'utf8'),
+    policy: policyText('proxy', 'sandbox'),
     admin,
     kill: () => server.kill(),
     restart: () => server.run(),

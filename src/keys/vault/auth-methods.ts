@@ -4,7 +4,7 @@ import type { VaultConfig } from '../../config/schema.ts';
 import { reveal, Secret } from '../../secret.ts';
 import { logIn, lookUpSelf, type TokenLease, unwrapSecretId } from './auth-api.ts';
 import type { VaultClient } from './client.ts';
-import { VaultError } from './errors.ts';
+import { isVaultError, VaultError } from './errors.ts';
 
 type AuthConfig = VaultConfig['auth'];
 type AuthOf<Method extends AuthConfig['method']> = Extract<AuthConfig, { method: Method }>;
@@ -82,10 +82,16 @@ function unwrapOnce(client: VaultClient): (wrapping: Secret) => Promise<Secret> 
   return async (wrapping) => {
     const fingerprint = fingerprintOf(wrapping);
     if (last?.wrapping !== fingerprint) {
-      last = { wrapping: fingerprint, secretId: await unwrapSecretId(client, wrapping) };
+      last = { wrapping: fingerprint, secretId: await unwrapSecretId(client, wrapping).catch(asSpent) };
     }
     return last.secretId;
   };
+}
+
+/** After a restart the file still has the token that the process before used. */
+function asSpent(error: unknown): never {
+  if (!isVaultError(error, 'rejected', 'denied')) throw error;
+  throw new VaultError('spent-wrapping', error.status === undefined ? {} : { status: error.status });
 }
 
 async function valueOrFile(value: Secret | string | undefined, file: string | undefined): Promise<Secret> {

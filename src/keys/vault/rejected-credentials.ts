@@ -17,7 +17,7 @@ const ranges: Readonly<Record<AuthMethod['name'], BackoffRange>> = {
 /**
  * Logs in, unless Vault has just rejected these credentials. Changed ones are tried at once.
  *
- * The returned function throws VaultError `backing-off`, `bad-credentials`, and as the login does.
+ * The returned function throws VaultError `backing-off`, `bad-credentials`, `spent-wrapping`, and as the login does.
  */
 export function createLogin(
   method: AuthMethod['name'],
@@ -32,9 +32,10 @@ export function createLogin(
       rejected.reset();
       return lease;
     } catch (error) {
-      if (!isVaultError(error, 'rejected', 'denied')) throw error;
+      if (!isVaultError(error, 'rejected', 'denied', 'spent-wrapping')) throw error;
       const status = error.status === undefined ? {} : { status: error.status };
-      last = new VaultError('bad-credentials', { ...status, note: method });
+      const rejection = () => new VaultError('bad-credentials', { ...status, note: method });
+      last = error.kind === 'spent-wrapping' ? error : rejection();
       rejected.recordFailure(monotonic(), {}, fingerprint);
       throw last;
     }

@@ -54,7 +54,9 @@ export class Policies {
 
   allow(names: readonly string[], { method, path }: StubRequest): boolean {
     if (names.includes('root')) return true;
-    return this.#of(names, path).includes(capabilityOf[method] ?? 'none');
+    // Vault's listener appends the slash of a folder.
+    const target = method === 'LIST' ? path.replace(/\/?$/, '/') : path;
+    return this.#of(names, target).includes(capabilityOf[method] ?? 'none');
   }
 }
 

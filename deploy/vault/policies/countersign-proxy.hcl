@@ -1,5 +1,0 @@
-# For Countersign: read keys. No list, no write, no metadata.
-
-path "secret/data/gateway/*" {
-  capabilities = ["read"]
-}
