@@ -13,6 +13,8 @@ export interface PresentedCredentials {
   readonly authorization: string | undefined;
   /** A client certificate that TLS has verified. */
   readonly certificate: PresentedCertificate | undefined;
+  /** The client presented a certificate that the revocation lists of the CAs reject, or cannot vouch for. */
+  readonly revoked: boolean;
 }
 
 export interface PresentedCertificate extends CertificateNames {
@@ -55,7 +57,8 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticate
   const authenticators = [byBearerToken(options), byCertificate(callers), byAnonymous(callers)];
   return async (presented) => {
     const { certificate } = presented;
-    if (certificate !== undefined && revoked.hasAny(certificate.digests)) throw revokedCertificate();
+    const isListed = certificate !== undefined && revoked.hasAny(certificate.digests);
+    if (presented.revoked || isListed) throw revokedCertificate();
     for (const authenticator of authenticators) {
       const authenticated = await authenticator(presented);
       if (authenticated !== undefined) return authenticated;

@@ -6,7 +6,7 @@ import { connect as connectTcp, createServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { beforeEach, expect, it } from '@jest/globals';
-import { type ConfigInput, everything } from '../support/config.ts';
+import { type ConfigInput, everything, tokenCredential } from '../support/config.ts';
 import { paths, post } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { portOf } from '../support/listening.ts';
@@ -51,9 +51,14 @@ describeWith('openssl')('client certificates', () => {
     return starts.proxy({ gateway: gateway.url, config, ...options });
   }
 
-  async function send(proxy: TestProxy, { cert, key } = client, agent?: Agent): Promise<number> {
+  async function send(
+    proxy: TestProxy,
+    { cert, key } = client,
+    agent?: Agent,
+    headers = {},
+  ): Promise<number> {
     const own = agent ?? new Agent({ ca: ca.cert, cert, key, maxCachedSessions: 0 });
-    return (await post(`${proxy.url}${paths.balance}`, '', {}, { agent: own })).status;
+    return (await post(`${proxy.url}${paths.balance}`, '', headers, { agent: own })).status;
   }
 
   /** A TLS connection whose client sends nothing after its first flight until it is released. */
@@ -226,6 +231,35 @@ describeWith('openssl')('client certificates', () => {
     expect(await send(proxy, client, agent)).toBe(401);
     expect((await proxy.requestLines(2))[1]).toMatchObject({ certificateProblem: 'CERT_REVOKED' });
     expect(await send(proxy, ca.issue('second', { names: 'DNS:billing.internal' }))).toBe(200);
+  });
+
+  it.each([
+    ['is on a revocation list', () => ca.revocationList(client), 'CERT_REVOKED'],
+    ['has no valid revocation list', () => other.revocationList(), 'UNABLE_TO_GET_CRL'],
+  ])('one that %s is no anonymous caller, and no token helps it', async (_, list, problem) => {
+    writeFileSync(crlFile, list());
+    const billing = { name: 'billing', credentials: [tokenCredential('token')], allow: [everything] };
+    const { proxy: listener } = configWith({ clientCaFile: ca.file, clientCrlFile: crlFile });
+    const proxy = await start({ proxy: listener, callers: [billing, anyone] });
+    const token = { Authorization: 'Bearer token' };
+    expect(await send(proxy)).toBe(401);
+    expect(await send(proxy, client, undefined, token)).toBe(401);
+    const problems = (await proxy.requestLines(2)).map(({ certificateProblem }) => certificateProblem);
+    expect(problems).toEqual([problem, problem]);
+    // Without a certificate both credentials are good.
+    const none = new Agent({ ca: ca.cert });
+    expect([await send(proxy, client, none), await send(proxy, client, none, token)]).toEqual([200, 200]);
+  });
+
+  it('one of another CA is as good as none, also with revocation lists', async () => {
+    const billing = { name: 'billing', credentials: [tokenCredential('token')], allow: [everything] };
+    const { proxy: listener } = configWith({ clientCaFile: ca.file, clientCrlFile: crlFile });
+    const proxy = await start({ proxy: listener, callers: [billing, anyone] });
+    const foreign = other.issue('foreign', { names: 'DNS:billing.internal' });
+    expect(await send(proxy, foreign)).toBe(200);
+    expect(await send(proxy, foreign, undefined, { Authorization: 'Bearer token' })).toBe(200);
+    const callers = (await proxy.requestLines(2)).map(({ caller }) => caller);
+    expect(callers).toEqual(['anyone', 'billing']);
   });
 
   it('on a replaced revocation list are rejected without a reload, and junk is not used', async () => {

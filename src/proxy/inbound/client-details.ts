@@ -23,8 +23,14 @@ export function presentedCredentials(request: IncomingMessage, now: number): Pre
   const valid = certificate !== undefined && now <= certificate.validToDate.getTime();
   return {
     authorization: headers.authorization,
+    revoked: certificate === undefined && socket instanceof TLSSocket && isRevoked(socket),
     certificate: valid ? presentedCertificate(certificate) : undefined,
   };
+}
+
+/** OpenSSL's names for a certificate on a list, and for one without a valid list. */
+function isRevoked({ authorizationError }: TLSSocket): boolean {
+  return /^CERT_REVOKED$|CRL/.test(String(authorizationError));
 }
 
 function presentedCertificate(certificate: X509Certificate): PresentedCertificate {
@@ -61,7 +67,9 @@ export function clientDetails(
     ...(cause instanceof JwtError ? { jwtProblem: cause.problem, jwtSubject: cause.subject } : {}),
     ...(credential?.kind === 'jwt' ? { jwtSubject: credential.subject } : {}),
     ...certificate,
-    ...(cause instanceof RevokedCertificate ? { certificateProblem: 'CERT_REVOKED' } : {}),
+    ...(cause instanceof RevokedCertificate && certificate?.certificateProblem === undefined
+      ? { certificateProblem: 'CERT_REVOKED' }
+      : {}),
   };
 }
 

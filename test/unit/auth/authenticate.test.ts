@@ -23,7 +23,12 @@ const open = [...known, caller('anyone', { anonymous: true })];
 type Presented = Partial<PresentedCredentials>;
 
 function authenticate(callers: CallerConfig[], presented: Presented): Promise<AuthenticatedCaller> {
-  return createAuthenticator({ callers })({ authorization: undefined, certificate: undefined, ...presented });
+  return createAuthenticator({ callers })({
+    authorization: undefined,
+    certificate: undefined,
+    revoked: false,
+    ...presented,
+  });
 }
 
 async function who(callers: CallerConfig[], presented: Presented): Promise<string> {
