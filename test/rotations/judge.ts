@@ -51,11 +51,12 @@ export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence
   const excused = switches.map((one) => excusedIn(one, outages));
   const failed = reads.filter((hit) => !isGood(hit));
   const rejected = failed.filter(({ result }) => result.startsWith('403'));
-  const late = excused.flatMap(({ from, usableAt, to }) =>
-    rejected
-      .filter(({ sentAt }) => sentAt >= from && sentAt <= to + 4_000)
-      .map(({ sentAt }) => sentAt - usableAt),
-  );
+  const late = excused.flatMap(({ from, usableAt }, index) => {
+    const end = switches[index + 1]?.beganAt ?? Number.POSITIVE_INFINITY;
+    return rejected
+      .filter(({ sentAt }) => sentAt >= from && sentAt < end)
+      .map(({ sentAt }) => sentAt - usableAt);
+  });
   const count = (result: string): number => payments.filter((hit) => hit.result === result).length;
   return {
     row,
@@ -94,15 +95,14 @@ export function violationsOf(cost: Cost): readonly string[] {
 
 /** When reads may fail: while no key is both readable and accepted, and as long as promised after that. */
 function excusedIn({ beganAt, gatewayAt, vaultAt }: Switch, outages: readonly Span[]) {
-  if (vaultAt <= gatewayAt && vaultAt - beganAt < gatewayAt - beganAt - 1_000) {
-    // Vault first: each instance can read the key before the gateway drops the other one.
+  const usable = Math.max(gatewayAt, vaultAt);
+  // An instance may have had no time to read it before the outage.
+  const outage = outages.find(({ from, to }) => from - promised <= usable && usable <= to);
+  const hadTime = vaultAt < gatewayAt && gatewayAt - beganAt > 1_000;
+  if (hadTime && outage === undefined) {
     return { from: Number.POSITIVE_INFINITY, usableAt: gatewayAt, to: Number.POSITIVE_INFINITY };
   }
-  const usable = Math.max(gatewayAt, vaultAt);
-  const usableAt = Math.max(
-    usable,
-    ...outages.filter(({ from, to }) => from - promised <= usable && usable <= to).map(({ to }) => to),
-  );
+  const usableAt = Math.max(usable, outage?.to ?? usable);
   return { from: gatewayAt - inFlight, usableAt, to: usableAt + promised };
 }
 
