@@ -385,6 +385,14 @@ describe('keys rollback', () => {
     });
   });
 
+  it('suggests no option that it does not have for a login without a secret', async () => {
+    const { code, err } = await setup.run('rollback', '--login', 'delta', '--to-version', '1');
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: 'countersign keys rollback: sandbox/delta has no secret in Vault. Check the spelling. Nothing was written.',
+    });
+  });
+
   it('writes nothing after a concurrent change', async () => {
     await setup.put({ control_key: newControlKey });
     const { code, err } = await setup.run(

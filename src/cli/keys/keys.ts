@@ -37,8 +37,9 @@ Rotating an RSA key: Vault first
   2. Send new.pem and its fingerprint to the gateway's support manager.
   3. countersign keys verify ... shows when the gateway accepts the new version. Countersign switches at the
      first 403 of the old one. Finish within 24 h (keys.rotationGracePeriod); after that the old version is
-     not tried. Payments in flight at the switch get that 403 and are not processed. To avoid that, set
-     keys.rotation.canary, or send a status query through each instance, also those started since step 1.
+     not tried. Payments in flight at the switch get that 403 and are not processed; so does the first one
+     after it in each instance, and in one started since step 1. keys.rotation.canary, or a status query
+     through each instance, prevents the latter.
   4. To abort: countersign keys rollback ... --to-version N
 
 Rotating a control key: gateway first

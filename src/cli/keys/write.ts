@@ -21,7 +21,7 @@ export type WriteValues = CommonValues & { readonly cas?: string | undefined; re
 /**
  * The current version, which the next write must still find; 0 for a login that is to be created.
  *
- * @throws CliError if `--create` is given for an existing login, or missing for a new one
+ * @throws CliError if `--create` is given for an existing login, or missing for a new one (not all commands have it)
  */
 export async function expectedVersion(
   admin: VaultAdmin,
@@ -33,9 +33,8 @@ export async function expectedVersion(
   const current = history?.current ?? 0;
   const name = loginRefString(login);
   if (current === 0 && !values.create) {
-    throw new CliError(
-      `${name} has no secret in Vault. Check the spelling, or use --create to create it. Nothing was written.`,
-    );
+    const remedy = values.create === undefined ? '' : ', or use --create to create it';
+    throw new CliError(`${name} has no secret in Vault. Check the spelling${remedy}. Nothing was written.`);
   }
   if (current > 0 && values.create) {
     throw new CliError(

@@ -137,18 +137,20 @@ function keySource({ at, keySource: source, keys: { total, list } }: StatusFacts
   const found: Finding[] = [];
   const lasts = since === null ? '' : ` for ${span(Math.max(0, secondsBetween(since, at)))}`;
   const cause = problem === null ? '' : `: ${problem.replace(/\.$/, '')}`;
+  const hasCachedKeys = total > list.filter(isGone).length;
   if (state === 'down') {
     const summary = `${sourceName(type)} unavailable${lasts}${cause}`;
-    const advice =
-      total > list.filter(isGone).length
-        ? 'Cached keys are still used. Repair it, and do not restart: the cached keys would be lost.'
-        : 'No key is cached, so requests that need one fail. Repair it; no restart is needed.';
+    const advice = hasCachedKeys
+      ? 'Cached keys are still used. Repair it, and do not restart: the cached keys would be lost.'
+      : 'No key is cached, so requests that need one fail. Repair it; no restart is needed.';
     found.push(finding('key-source-down', 'bad', summary, advice));
   }
   if (state === 'denied') {
     const summary = `${sourceName(type)} denies reading the keys of ${counted(deniedLogins, 'login')}${lasts}${cause}`;
-    const advice =
-      'Cached keys sign until `keys.cache.staleIfError` has passed; requests of other logins that it denies fail. `countersign check --online` says which path may not be read. Permit it; no restart is needed.';
+    const effect = hasCachedKeys
+      ? 'Cached keys sign until `keys.cache.staleIfError` has passed; requests of other logins that it denies fail.'
+      : 'No key is cached, so requests of the logins that it denies fail.';
+    const advice = `${effect} \`countersign check --online\` says which path may not be read. Permit it; no restart is needed.`;
     found.push(finding('key-source-denied', 'bad', summary, advice));
   }
   if (loginsNotFound > 0) {

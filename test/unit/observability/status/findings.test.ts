@@ -321,6 +321,20 @@ it('a key source that is down says whether keys are cached', () => {
   }
 });
 
+it('a key source that denies keys says whether keys are cached', () => {
+  const keySource = {
+    ...calmStatus().keySource,
+    state: 'denied' as const,
+    deniedLogins: 1,
+    problem: 'denied',
+  };
+  expect(found({ keySource })[0]).toMatch(/Cached keys sign until .*; requests of other logins/);
+  const [none] = found({ keySource, keys: { total: 0, list: [] } });
+  expect(none).toMatch(
+    /^bad key-source-denied: .*denied\. No key is cached, so requests of the logins that it/,
+  );
+});
+
 it('an expired Vault token and a failed reload are found', () => {
   const { keySource, config } = calmStatus();
   expect(found({ keySource: { ...keySource, tokenExpiresAt: ago(0) } })).toEqual([
