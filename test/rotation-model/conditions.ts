@@ -8,6 +8,7 @@ const fastest = 5;
 
 /** A key that requests of a login would succeed with. */
 export interface Usable {
+  readonly key: string;
   /** Since when it is readable in Vault and accepted by all nodes of the gateway. */
   readonly since: number;
   /** Since when Vault has it. */
@@ -77,7 +78,7 @@ export class Conditions {
         const since = Math.max(stored, accepted, available, operable);
         // An outage during which Vault got no key changes nothing for a request.
         const wasStored = Math.max(stored, stored > failingSince ? available : stored);
-        return [{ since, stored, bySource: wasStored >= Math.max(accepted, operable) }];
+        return [{ key, since, stored, bySource: wasStored >= Math.max(accepted, operable) }];
       });
     return usable.toSorted((a, b) => a.since - b.since)[0];
   }

@@ -32,6 +32,8 @@ const sourceTimeout = 5_000;
 const longestWait = 1_000;
 /** Milliseconds of a fast gateway's responses to all attempts of another request, and of signatures. */
 const trialTime = 300;
+/** Milliseconds of a read that is not slow. */
+const fastRead = 5;
 /** Looks per second at all logins together. */
 const looksPerSecond = 30;
 
@@ -269,25 +271,37 @@ export class Observer {
     if (isPayment(operation) && startedAt < this.#conditions.fastSince + requestTimeout) return;
     // The 403s of reads that are not enabled look as if every key was rejected.
     const clearSince = isPayment(operation) ? this.#conditions.allOperableSince(kindOf[operation]) : never;
-    const bySource = usable.bySource && clearSince <= usable.since;
+    const { rejections, enabled, ring, ringAt } = this.#facts[kindOf[operation]];
+    // A key that left Vault and came back between two reads was never gone.
+    const isNew = ringAt >= usable.since || !ring.includes(usable.key);
+    const bySource = usable.bySource && isNew && clearSince <= usable.since;
     const since = Math.max(0, usable.since, clearSince);
-    const { rejections, enabled, ring } = this.#facts[kindOf[operation]];
-    const rejectedSince = Math.min(since, ...[...rejections.values()].map(({ first }) => first));
+    const firstAt = Math.min(...[...rejections.values()].map(({ first }) => first));
+    const rejectedSince = Math.min(since, firstAt);
     const isHopeless = enabled.size === 0 && startedAt - rejectedSince > hopelessAfter;
     const turns = Math.max(0, (this.#logins * 1_000) / looksPerSecond - 1_000);
     // A slow read may have begun before the change, and one after it is followed by one of the whole ring.
-    const soon = sourceStep + turns + 3 * this.#conditions.slowestSince(since);
+    const soon =
+      sourceStep + turns + 3 * this.#conditions.slowestSince(since) + this.#unnoticed(since, firstAt);
     const backoff = Math.min(30_000, since - rejectedSince + 1000);
-    // Payments try one key per step, and wait up to a second for the one before.
-    const rounds = isPayment(operation) ? ring.length * backoff + longestWait : backoff;
+    // Payments try one key per step, if there is one then.
+    const rounds = isPayment(operation) ? (ring.length + 1) * 30_000 : backoff;
     const bySteps = bySource && !isHopeless ? soon : Math.max(rounds, usable.stored + soon - since);
     const fromReset = this.#lookedAgainAt - since;
-    const step = otherSteps.get(end) ?? Math.min(bySteps, fromReset >= 0 ? fromReset + soon : bySteps);
+    const step =
+      otherSteps.get(end) ??
+      Math.min(bySteps, fromReset >= 0 && !isPayment(operation) ? fromReset + soon : bySteps);
     if (startedAt >= since + step) {
       this.#violation(
         `${operation} ended with ${end}; a key was usable for ${startedAt - since} ms, the step is ${step}`,
       );
     }
+  }
+
+  /** Milliseconds during which no request showed a slow source that another key is needed. */
+  #unnoticed(since: number, firstAt: number): number {
+    const isSlow = this.#conditions.slowestSince(since) > fastRead;
+    return isSlow && Number.isFinite(firstAt) ? Math.max(0, firstAt - since) : 0;
   }
 
   /** Requests that wait for the keys of a login may not take the slots of others. */
@@ -305,7 +319,8 @@ export class Observer {
     // A read of the source that began before the first one failed ends with its timeout.
     const knownSince = this.#failingSince + sourceTimeout;
     if (isPayment(operation) || startedAt < Math.max(knownSince, this.#hasKeysSince)) return;
-    if (startedAt < this.#conditions.fastSince + requestTimeout) return;
+    // After a reload, each request may look again.
+    if (startedAt < Math.max(this.#conditions.fastSince + requestTimeout, this.#lookedAgainAt)) return;
     const waited = now - startedAt - upstream;
     if (waited > longestWait + trialTime)
       this.#violation(`${operation} waited ${waited} ms while the source failed`);
