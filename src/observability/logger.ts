@@ -17,7 +17,8 @@ export type HandshakeFailureCause =
   | 'bad-certificate'
   | 'certificate-unknown'
   | 'certificate-expired'
-  | 'handshake-too-large';
+  | 'handshake-too-large'
+  | 'client-key-too-large';
 
 export interface HandshakeFailure {
   readonly cause: HandshakeFailureCause;

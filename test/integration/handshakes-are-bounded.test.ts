@@ -73,6 +73,33 @@ describeWith('openssl')('a TLS handshake with client certificates', () => {
     expect(lines()[0]).toMatchObject({ level: 'warn', peer: '127.0.0.1' });
   });
 
+  it.each([
+    ['a modulus above 8,192 bits', ['rsa_keygen_bits:8194', 'rsa_keygen_primes:5'], 'TLSv1.3'],
+    ['an exponent above 32 bits', ['rsa_keygen_bits:2048', 'rsa_keygen_pubexp:4294967311'], 'TLSv1.3'],
+    ['an exponent above 32 bits', ['rsa_keygen_bits:2048', 'rsa_keygen_pubexp:4294967311'], 'TLSv1.2'],
+  ] as const)(
+    'with a certificate of our CA for a key with %s is rejected and logged',
+    async (_, options, maxVersion) => {
+      const [keyFile, certFile] = [folder.at('large.key'), folder.at('large.crt')];
+      const openssl = (...args: string[]) => execFileSync('openssl', args, { stdio: 'pipe' });
+      const own = options.flatMap((option) => ['-pkeyopt', option]);
+      openssl('genpkey', '-algorithm', 'RSA', ...own, '-out', keyFile);
+      const signer = ['-CA', folder.at('ca.crt'), '-CAkey', folder.at('ca.key')];
+      const names = ['-subj', '/CN=large', '-addext', 'subjectAltName=DNS:billing.internal'];
+      openssl('req', '-x509', '-days', '1', '-new', '-key', keyFile, ...names, ...signer, '-out', certFile);
+      const lines = () =>
+        proxy.logLines('TLS handshake failed').filter(({ cause }) => cause === 'client-key-too-large');
+      const before = lines().length;
+      const [cert, key] = [certFile, keyFile].map((file) => readFileSync(file, 'utf8'));
+      const agent = new Agent({ ca: ca.cert, cert, key, maxVersion });
+      const sent = post(`${proxy.url}${paths.balance}`, '', {}, { agent });
+      await expect(sent).rejects.toMatchObject({ code: 'ECONNRESET' });
+      await until(() => lines().length > before, 'the failure is logged');
+      expect(lines().at(-1)).toMatchObject({ level: 'warn', peer: '127.0.0.1' });
+    },
+    60_000,
+  );
+
   it('with a chain of three RSA certificates of 4,096 bits is completed', async () => {
     let issuer = 'ca';
     for (const name of ['upper', 'lower', 'leaf']) {

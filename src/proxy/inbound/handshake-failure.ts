@@ -4,6 +4,8 @@ import { errorCode } from '../../util/error-code.ts';
 
 /** Ours, for what OpenSSL does not get to see. */
 export const handshakeTooLarge = 'ERR_SSL_HANDSHAKE_TOO_LARGE';
+/** Ours, for a key that OpenSSL accepts. */
+export const clientKeyTooLarge = 'ERR_SSL_CLIENT_KEY_TOO_LARGE';
 
 /**
  * OpenSSL's names, which differ between versions in their beginning. Clients of Node or OpenSSL that do not trust our CA
@@ -17,6 +19,7 @@ const causes: readonly (readonly [RegExp, HandshakeFailureCause])[] = [
   [/_ALERT_CERTIFICATE_UNKNOWN$/, 'certificate-unknown'],
   [/_ALERT_CERTIFICATE_EXPIRED$/, 'certificate-expired'],
   [/_HANDSHAKE_TOO_LARGE$/, 'handshake-too-large'],
+  [/_CLIENT_KEY_TOO_LARGE$/, 'client-key-too-large'],
 ];
 
 /**

@@ -7,8 +7,9 @@ import {
   type TLSSocket,
   type Server as TlsServer,
 } from 'node:tls';
+import { isCostlyKey } from '../../util/costly-key.ts';
 import { GuardedConnection, HandshakeQueue } from './guarded-connection.ts';
-import { handshakeTooLarge } from './handshake-failure.ts';
+import { clientKeyTooLarge, handshakeTooLarge } from './handshake-failure.ts';
 
 /** PEM texts. Clients may present a certificate of `clientCa` that is not on `clientCrl`. */
 export interface ListenerTls {
@@ -36,9 +37,11 @@ export interface HandshakeOptions {
 export function acceptTls(server: HttpsServer, options: HandshakeOptions): (tls: ListenerTls) => void {
   const { timeout, verificationChanged } = options;
   let { tls } = options;
+  const reject = (socket: Socket, code: string, problem: string): void => {
+    server.emit('tlsClientError', Object.assign(new Error(problem), { code }), socket);
+  };
   const queue = new HandshakeQueue((socket) => {
-    const error = new Error('the client sent too much before its TLS handshake was complete');
-    server.emit('tlsClientError', Object.assign(error, { code: handshakeTooLarge }), socket);
+    reject(socket, handshakeTooLarge, 'the client sent too much before its TLS handshake was complete');
   });
   let current = handshakes();
   // Node's listener would use what the server was created with.
@@ -66,8 +69,10 @@ export function acceptTls(server: HttpsServer, options: HandshakeOptions): (tls:
     });
     begun.on('secureConnection', (socket) => {
       queue.current?.handshakeComplete(socket);
-      if (begun === current) server.emit('secureConnection', socket);
-      else socket.destroy();
+      if (begun !== current) socket.destroy();
+      else if (hasCostlyKey(socket))
+        reject(socket, clientKeyTooLarge, 'the RSA key of the client is too large');
+      else server.emit('secureConnection', socket);
     });
     return begun.on('tlsClientError', (error: Error, socket: TLSSocket) => {
       queue.current?.namePeer(socket);
@@ -85,4 +90,10 @@ function contextOptions({ cert, key, clientCa, clientCrl }: ListenerTls): Secure
   const crl = clientCrl === undefined ? {} : { crl: clientCrl };
   const secureOptions = constants.SSL_OP_NO_RENEGOTIATION;
   return { cert, key, minVersion: 'TLSv1.2', secureOptions, ca: clientCa ?? [], ...crl };
+}
+
+/** Whether each handshake of this client would take too long: its own key, which it proves to have. */
+function hasCostlyKey(socket: TLSSocket): boolean {
+  const certificate = socket.getPeerX509Certificate();
+  return certificate !== undefined && isCostlyKey(certificate.publicKey);
 }

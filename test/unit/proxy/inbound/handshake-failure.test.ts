@@ -14,6 +14,7 @@ it.each([
   ['ERR_SSL_SSL/TLS_ALERT_CERTIFICATE_UNKNOWN', 'certificate-unknown'],
   ['ERR_SSL_SSL/TLS_ALERT_CERTIFICATE_EXPIRED', 'certificate-expired'],
   ['ERR_SSL_HANDSHAKE_TOO_LARGE', 'handshake-too-large'],
+  ['ERR_SSL_CLIENT_KEY_TOO_LARGE', 'client-key-too-large'],
 ])('the error %s of a TLS handshake is reported as %s', (code, cause) => {
   expect(causeOf(code)).toBe(cause);
 });
