@@ -1,3 +1,4 @@
+import { Agent } from 'node:https';
 import { type Status, statusSchema } from '../../src/observability/status/schema.ts';
 import { samples } from './exposition.ts';
 import { type HttpResponse, paths, post, statusForm, transferForm } from './forwarding.ts';
@@ -44,10 +45,12 @@ export interface Countersign {
 interface Addresses {
   readonly url: string;
   readonly adminUrl: string;
+  /** Of the certificate of the proxy port, with TLS. */
+  readonly ca?: Buffer | undefined;
 }
 
 /** @param logText everything logged so far */
-export function observe({ url, adminUrl }: Addresses, logText: () => string): Countersign {
+export function observe({ url, adminUrl, ca }: Addresses, logText: () => string): Countersign {
   const logLines = (message?: string): LogLine[] => linesOf(logText(), message);
   const pages: string[] = [];
   const read = async (path: string): Promise<string> => {
@@ -57,7 +60,8 @@ export function observe({ url, adminUrl }: Addresses, logText: () => string): Co
   };
   const metrics = (): Promise<string> => read('/metrics');
   const metric = async (name: string, labels?: Labels) => sumOf(await metrics(), name, labels);
-  const postTo = (path: string, form = '', headers = {}) => post(`${url}${path}`, form, headers);
+  const postTo = (path: string, form = '', headers = {}) =>
+    post(`${url}${path}`, form, headers, ca === undefined ? {} : { agent: new Agent({ ca }) });
   return {
     url,
     adminUrl,
@@ -79,9 +83,9 @@ export function observe({ url, adminUrl }: Addresses, logText: () => string): Co
     balance: () => postTo(paths.balance),
     status: () => postTo(paths.status, statusForm),
     transfer: () => postTo(paths.transfer, transferForm),
-    connect: () => RawConnection.open(url),
+    connect: () => RawConnection.open(url, ca),
     async send(bytes) {
-      const connection = await RawConnection.open(url);
+      const connection = await RawConnection.open(url, ca);
       try {
         return await connection.send(bytes).response();
       } finally {

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
 import { type RawResponse, ResponseReader } from './response-reader.ts';
 
 /** How a connection ended: FIN or an error code of the other side; `closed` by this one. */
@@ -12,12 +13,14 @@ export const codeOf = (error: unknown): string =>
 /** A connection on which a test decides every byte. */
 export class RawConnection {
   readonly socket: Socket;
+  readonly #tcp: Socket;
   readonly #reader = new ResponseReader();
   readonly #waiting = new Set<() => void>();
   #ending: Ending | undefined;
 
-  private constructor(socket: Socket) {
+  private constructor(socket: Socket, tcp = socket) {
     this.socket = socket;
+    this.#tcp = tcp;
     socket.on('data', (chunk: Buffer) => {
       this.#reader.push(chunk);
       this.#wake();
@@ -27,12 +30,19 @@ export class RawConnection {
     socket.on('error', (error) => this.#over(codeOf(error)));
   }
 
-  /** @param url of which host and port are used. @throws the error of a connection that cannot be made */
-  static async open(url: string): Promise<RawConnection> {
+  /**
+   * @param url of which host and port are used
+   * @param ca of the server's certificate, with TLS
+   * @throws the error of a connection that cannot be made
+   */
+  static async open(url: string, ca?: Buffer): Promise<RawConnection> {
     const { hostname, port } = new URL(url);
-    const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true, noDelay: true });
-    await once(socket, 'connect');
-    return new RawConnection(socket);
+    const options = { host: hostname, port: Number(port), allowHalfOpen: true, noDelay: true };
+    const tcp = connect(options);
+    const socket = ca === undefined ? tcp : connectTls({ socket: tcp, host: hostname, ca });
+    socket.allowHalfOpen = true;
+    await once(socket, ca === undefined ? 'connect' : 'secureConnect');
+    return new RawConnection(socket, tcp);
   }
 
   /** On a connection that is open already, such as one with TLS. */
@@ -69,7 +79,7 @@ export class RawConnection {
 
   /** Closes with a RST, like a process that dies with unread data. */
   reset(): void {
-    this.socket.resetAndDestroy();
+    this.#tcp.resetAndDestroy();
   }
 
   close(): void {

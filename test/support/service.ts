@@ -7,6 +7,8 @@ import { type ServiceOptions, startService } from '../../src/server/service.ts';
 import { type ConfigInput, configFor, type EnvironmentInput } from './config.ts';
 import { type Countersign, observe } from './countersign.ts';
 import { Folder } from './folder.ts';
+import { Ca } from './stub-vault/certificates.ts';
+import { transport } from './transport.ts';
 import { vectorText } from './vectors.ts';
 
 export interface TestKeys {
@@ -51,12 +53,15 @@ export const noGateway = 'http://127.0.0.1:9';
 export async function startProxy(options: ProxyOptions = {}): Promise<TestProxy> {
   const { gateway = noGateway, config, sandbox, keys = { acme: testKeys }, logLevel = 'info' } = options;
   const folder = new Folder();
+  const ca = transport.tls ? new Ca(folder.path, 'listener-ca') : undefined;
+  const tls = ca === undefined ? undefined : { ...filesOf(ca), clientCaFile: ca.file };
   for (const [login, both] of Object.entries(keys)) writeKeys(folder.path, 'sandbox', login, both);
   const chunks: string[] = [];
   const log = createLogger(logLevel, { write: (text: string) => void chunks.push(text) });
   const configOf = (overrides: Partial<ConfigInput> = {}) => {
     const inFolder = { source: 'directory', directory: folder.path } as const;
-    const input = configFor(gateway, { keys: inFolder, ...overrides }, sandbox);
+    const plain = configFor(gateway, { keys: inFolder, ...overrides }, sandbox);
+    const input = tls === undefined ? plain : { ...plain, proxy: { ...plain.proxy, tls } };
     return { config: configSchema.parse(input), digest: hash('sha256', JSON.stringify(input)) };
   };
   const service = await startService(configOf(config), { renderInterval: 0, ...options, log });
@@ -64,11 +69,16 @@ export async function startProxy(options: ProxyOptions = {}): Promise<TestProxy>
   service.configLoaded(true);
   let stopped: Promise<boolean> | undefined;
   return {
-    ...observe({ url: service.proxyUrl, adminUrl: service.adminUrl }, () => chunks.join('')),
+    ...observe({ url: service.proxyUrl, adminUrl: service.adminUrl, ca: ca?.cert }, () => chunks.join('')),
     reload: (overrides) => service.reload(configOf(overrides)),
     keysFolder: folder.path,
     stop: () => (stopped ??= service.stop(Promise.resolve()).finally(() => folder.remove())),
   };
+}
+
+function filesOf(ca: Ca): { certFile: string; keyFile: string } {
+  const { certFile, keyFile } = ca.issue('listener');
+  return { certFile, keyFile };
 }
 
 export function writeKeys(folder: string, environment: string, login: string, keys: TestKeys): void {
