@@ -124,6 +124,8 @@ export class Connection {
   #finished(response: ServerResponse): void {
     this.#requests.shift();
     this.#known = response.statusCode < 400;
+    // What is held since then may be the rest of a head, whose time has begun and may be over.
+    this.#admitted = this.#socket.isPaused();
     if (this.#socket.destroyed) return;
     if (this.#closing || announcesClose(response)) {
       this.#requests.length = 0;

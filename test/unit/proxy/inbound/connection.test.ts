@@ -93,6 +93,18 @@ describe('a connection', () => {
     socket.destroy();
   });
 
+  it('parses what was held during a rejected request at once, since the time for its head may be over', async () => {
+    const { response } = receive();
+    socket.emit('data', Buffer.alloc(10));
+    response.statusCode = 401;
+    response.emit('close');
+    await Promise.resolve();
+    expect(parsed).toEqual([]);
+    await new Promise<void>((resolve) => process.nextTick(resolve));
+    expect(parsed).toEqual([10]);
+    socket.destroy();
+  });
+
   it('parses nothing of a stranger that has disconnected before its turn', async () => {
     socket.emit('data', Buffer.alloc(10));
     socket.destroy();
