@@ -24,6 +24,8 @@ const recentUse = 600_000;
 const backgroundAge = 5;
 /** Milliseconds from when a background refresh is due until it is late: logins are read in batches. */
 const backgroundGrace = 10_000;
+/** Milliseconds for which a source that lost logins is believed that another one has no keys. */
+const doubtfulTtl = 1000;
 /** Milliseconds between failing refreshes. */
 const refreshBackoff = { initial: 1000, max: 60_000 };
 
@@ -145,7 +147,9 @@ export class CacheStore {
     }
     if (reading === 'deleted') this.#accepted.delete(name);
     this.#remove(name, reading === 'deleted' ? 'deleted' : 'expired');
-    this.#missing.set(name, readAt + this.#settings.negativeTtl);
+    const { negativeTtl } = this.#settings;
+    const isDoubtful = reading === 'not-found' && this.#notFound.size > 0;
+    this.#missing.set(name, readAt + (isDoubtful ? Math.min(negativeTtl, doubtfulTtl) : negativeTtl));
     return undefined;
   }
 
@@ -300,6 +304,7 @@ export class CacheStore {
 
   #recordNotFound(name: string, login: LoginRef): void {
     if (this.#notFound.has(name)) return;
+    if (this.#notFound.size === 0) this.#missing.clear();
     this.#notFound.add(name);
     this.#notifyNotFound(login);
   }

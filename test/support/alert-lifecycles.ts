@@ -18,7 +18,11 @@ const ruleFile = z.object({
   groups: z.array(
     z.object({
       rules: z.array(
-        z.object({ alert: z.string().optional(), labels: z.record(z.string(), z.string()).default({}) }),
+        z.object({
+          alert: z.string().optional(),
+          expr: z.string(),
+          labels: z.record(z.string(), z.string()).default({}),
+        }),
       ),
     }),
   ),
@@ -33,6 +37,18 @@ const testFile = z.object({
 });
 type Check = z.output<typeof check>;
 
+/** Every alert of the rule files, with its expression. */
+export function alertExpressions(folder: string): readonly (readonly [string, string])[] {
+  return rulesIn(folder).flatMap(({ alert, expr }) => (alert === undefined ? [] : [[alert, expr] as const]));
+}
+
+function rulesIn(folder: string) {
+  return globSync(`${folder}/*.rules.yaml`)
+    .sort()
+    .flatMap((file) => ruleFile.parse(parse(readFileSync(file, 'utf8'))).groups)
+    .flatMap(({ rules }) => rules);
+}
+
 /** Every alert of the rule files, with the first promtool test in which it fires and resolves. */
 export function alertLifecycles(folder: string): readonly AlertLifecycle[] {
   const tests = globSync(`${folder}/*.test.yaml`)
@@ -40,19 +56,15 @@ export function alertLifecycles(folder: string): readonly AlertLifecycle[] {
     .flatMap((file) =>
       testFile.parse(parse(readFileSync(file, 'utf8'))).tests.map((test) => ({ file, ...test })),
     );
-  return globSync(`${folder}/*.rules.yaml`)
-    .sort()
-    .flatMap((file) => ruleFile.parse(parse(readFileSync(file, 'utf8'))).groups)
-    .flatMap(({ rules }) => rules)
-    .flatMap(({ alert, labels }) => {
-      if (alert === undefined) return [];
-      const severity = labels['severity'] ?? 'none';
-      const shown = tests.flatMap(({ file, name, promql_expr_test }) => {
-        const times = lifecycleIn(promql_expr_test, alert);
-        return times === undefined ? [] : [{ file, name, ...times }];
-      });
-      return [{ alert, severity, ...(shown[0] === undefined ? {} : { test: shown[0] }) }];
+  return rulesIn(folder).flatMap(({ alert, labels }) => {
+    if (alert === undefined) return [];
+    const severity = labels['severity'] ?? 'none';
+    const shown = tests.flatMap(({ file, name, promql_expr_test }) => {
+      const times = lifecycleIn(promql_expr_test, alert);
+      return times === undefined ? [] : [{ file, name, ...times }];
     });
+    return [{ alert, severity, ...(shown[0] === undefined ? {} : { test: shown[0] }) }];
+  });
 }
 
 function lifecycleIn(

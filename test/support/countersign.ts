@@ -104,7 +104,7 @@ export function linesOf(text: string, message?: string): LogLine[] {
     .filter(({ msg }) => message === undefined || msg === message);
 }
 
-function sumOf(page: string, name: string, labels: Labels = {}): number | undefined {
+export function sumOf(page: string, name: string, labels: Labels = {}): number | undefined {
   const parts = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
   const values = [...samples(page)]
     .filter(([series]) => series.split('{')[0] === `countersign_${name}`)

@@ -1,10 +1,12 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
 import { table } from '../../src/cli/shared/table.ts';
-import type { Countersign } from './countersign.ts';
+import { alertExpressions } from './alert-lifecycles.ts';
+import { type Countersign, sumOf } from './countersign.ts';
 import { post } from './forwarding.ts';
 import { Load, type LoadRequest } from './load.ts';
-import type { Outage, OutageContext } from './outages.ts';
+import type { Outage, OutageContext, Saying } from './outages.ts';
+import { root } from './sources.ts';
 import { balanceOf, statusOf } from './test-cluster.ts';
 
 export const cached = Array.from({ length: 10 }, (_, index) => `cached-${index}`);
@@ -12,6 +14,8 @@ export const cached = Array.from({ length: 10 }, (_, index) => `cached-${index}`
 const outageSeconds = 2.5;
 /** Milliseconds after the recovery within which a successful response must arrive. */
 const pollTimeout = 10_000;
+/** Milliseconds after the recovery within which the log says that it is over. */
+const endTimeout = 5000;
 /** Milliseconds between requests for a login without a cached key, per process. */
 const pollInterval = 100;
 
@@ -25,6 +29,8 @@ export interface OutageResult {
   readonly stalled: number;
   /** Responses for that login during the outage, such as `503 key-source-unavailable`. */
   readonly uncachedDuring: readonly string[];
+  /** What each process said at the end of the outage: `state` and `alerts` of {@link Saying}. */
+  readonly said: readonly Pick<Saying, 'state' | 'alerts'>[];
   /** Log lines of the outage's beginning and end, by process. */
   readonly begins: readonly (readonly Record<string, unknown>[])[];
   readonly ends: readonly (readonly Record<string, unknown>[])[];
@@ -56,6 +62,7 @@ export async function runOutage(
   const pollers = cluster.processes.map((one) => new Poller(one, uncached));
   await wait(outageSeconds * 1000);
   const responses = pollers.flatMap((one) => one.results);
+  const said = await Promise.all(cluster.processes.map(whatIsSaid));
   const readsDuring = difference(await vault.reads(), readsBefore);
   await outage.end(context);
   const recoveredAt = performance.now();
@@ -65,28 +72,53 @@ export async function runOutage(
   const firstSuccess = await Promise.all(pollers.map((one) => one.firstSuccess()));
   delays.disable();
   await wait(500);
-  const secondsAfter = (performance.now() - recoveredAt) / 1000;
-  const readsAfter = difference(await vault.reads(), readsAtRecovery) ?? Number.NaN;
-  await load.end();
-  const linesOf = (message: string) =>
+  const linesOf = (message: string | undefined) =>
     cluster.processes.map((one, index) =>
       one
         .logLines()
         .slice(logFrom[index])
-        .filter(({ msg }) => msg === message),
+        .filter(({ msg }) => message !== undefined && msg === message),
     );
+  const [beginning, end] = outage.says.lines ?? [];
+  while (end !== undefined && performance.now() < recoveredAt + endTimeout) {
+    if (linesOf(end).every(({ length }) => length > 0)) break;
+    await wait(50);
+  }
+  const secondsAfter = (performance.now() - recoveredAt) / 1000;
+  const readsAfter = difference(await vault.reads(), readsAtRecovery) ?? Number.NaN;
+  await load.end();
   return {
     load,
     firstRead: Math.max(0, ...firstSuccess.map((at) => (at - recoveredAt) / 1000)),
     stalled: delays.max / 1e9,
     uncachedDuring: [...new Set(responses)],
-    begins: linesOf('key source unavailable'),
-    ends: linesOf('key source available again'),
+    said,
+    begins: linesOf(beginning),
+    ends: linesOf(end),
     readsDuring,
     secondsDuring: (recoveredAt - beganAt) / 1000,
     readsAfter,
     secondsAfter,
   };
+}
+
+/** The condition of an alert on one metric, as the rules have it. */
+const condition = /\(countersign_(\w+)\) (==|>) (\d+)$/;
+const conditions = alertExpressions(`${root}/deploy/prometheus`).flatMap(([alert, expression]) => {
+  const [, metric = '', operator, limit] = condition.exec(expression.trim()) ?? [];
+  return metric === '' ? [] : [{ alert, metric, operator, limit: Number(limit) }];
+});
+
+/** The state in the status, and the alerts whose condition holds. */
+async function whatIsSaid(one: Countersign): Promise<Pick<Saying, 'state' | 'alerts'>> {
+  const { keySource } = await one.instanceStatus();
+  const page = await one.metrics();
+  const alerts = conditions.filter(({ metric, operator, limit }) => {
+    const value = sumOf(page, metric);
+    return value !== undefined && (operator === '==' ? value === limit : value > limit);
+  });
+  const aboutKeys = alerts.filter(({ metric }) => metric.startsWith('key_')).map(({ alert }) => alert);
+  return { state: keySource.state ?? 'up', alerts: aboutKeys };
 }
 
 /** Every cached login once per process: balances and statuses in turn. */
@@ -135,11 +167,13 @@ class Poller {
 
 /** Prints the results of outages, one line each. */
 export function printOutages(title: string, results: readonly (readonly [Outage, OutageResult])[]): void {
-  const head = 'outage|sent|failed|slowest, ms|good read after, s|reads away|reads after|begin|end'.split(
-    '|',
-  );
+  const head =
+    'outage|sent|failed|slowest, ms|good read after, s|reads away|reads after|begin|end|state|alerts|uncached'.split(
+      '|',
+    );
   const rows = results.map(([{ name }, result]) => {
-    const { load, firstRead, readsDuring, readsAfter, secondsAfter, begins, ends } = result;
+    const { load, firstRead, readsDuring, readsAfter, secondsAfter, begins, ends, said, uncachedDuring } =
+      result;
     const good = load.results(/./)['200 answered'] ?? 0;
     const lines = (each: typeof ends) => each.map(({ length }) => length).join('+');
     return [
@@ -152,11 +186,14 @@ export function printOutages(title: string, results: readonly (readonly [Outage,
       `${readsAfter} in ${secondsAfter.toFixed(1)} s`,
       lines(begins),
       lines(ends),
+      [...new Set(said.map(({ state }) => state))].join(),
+      [...new Set(said.flatMap(({ alerts }) => alerts))].join() || '-',
+      uncachedDuring.join(),
     ].map(String);
   });
   const causes = results.map(([{ name }, { begins }]) => {
     const cause = begins[0]?.[0]?.['cause'];
-    return `${name}: ${typeof cause === 'string' ? cause : 'no outage'}`;
+    return `${name}: ${typeof cause === 'string' ? cause : (begins[0]?.[0]?.['msg'] ?? 'no line')}`;
   });
   process.stdout.write(`\n${title}\n  ${[...table(head, rows), '', ...causes].join('\n  ')}\n`);
 }

@@ -21,6 +21,12 @@ export interface FailingVault extends KeyServer {
   /** Rejects reads of secrets with status 429. @param retryAfter whether it sends Retry-After */
   limitRate(retryAfter: boolean): Promise<void>;
   liftRateLimit(): Promise<void>;
+  /** Responds to so many reads of secrets per second, and rejects the others with status 429. */
+  limitRateTo(perSecond: number): Promise<void>;
+  /** Lets the service account of this token log in as the role of Countersign. */
+  acceptServiceAccount(jwt: string): Promise<void>;
+  /** Stops or starts the API server that verifies such tokens. */
+  kubernetesApi(isUp: boolean): Promise<void>;
   /** Presents another certificate from now on, and closes all connections. */
   show(certificate: Issued): Promise<void>;
   /** Number of reads of secrets since its last start; `undefined` if unknown. */
@@ -67,10 +73,49 @@ export interface OutageContext {
   readonly trust: VaultTrust;
 }
 
+/** What Countersign says while an outage lasts. */
+export interface Saying {
+  readonly state: 'up' | 'denied' | 'down';
+  /** The alerts whose condition holds. */
+  readonly alerts: readonly string[];
+  /** Messages of the log lines at the beginning and at the end; none if there is no such line. */
+  readonly lines: readonly [string, string] | undefined;
+  /** How many lines of each message a process writes at most; exactly one unless given. */
+  readonly mostLines?: readonly [number, number];
+  /** Responses for a login without cached keys; no others. */
+  readonly uncached: readonly string[];
+}
+
+export const saysUp: Saying = { state: 'up', alerts: [], lines: undefined, uncached: ['200'] };
+export const saysDown: Saying = {
+  state: 'down',
+  alerts: ['CountersignKeySourceDown'],
+  lines: ['key source unavailable', 'key source available again'],
+  uncached: ['503 key-source-unavailable'],
+};
+const saysDenied: Saying = {
+  state: 'denied',
+  alerts: ['CountersignKeysDenied'],
+  lines: ['key source denies reading keys', 'key source permits reading keys again'],
+  uncached: ['503 key-source-unavailable'],
+};
+const saysNotFound: Saying = {
+  state: 'up',
+  alerts: ['CountersignLoginsNotFound'],
+  lines: [
+    'login not found in the key source; its cached keys are used',
+    'no login with cached keys is missing in the key source any more',
+  ],
+  // One for the first login, and whenever their number has doubled.
+  mostLines: [4, 1],
+  uncached: ['502 key-missing'],
+};
+
 export interface Outage {
   readonly name: string;
-  /** In the log line at the beginning; absent if Countersign recovers without an outage. */
+  /** In the log line at the beginning, for an outage of the source as a whole. */
   readonly cause?: RegExp;
+  readonly says: Saying;
   /** Resolves when Vault is unavailable. */
   begin(place: OutageContext): Promise<unknown>;
   /** Resolves when Vault is available again, or Countersign's credentials are fixed. */
@@ -78,12 +123,17 @@ export interface Outage {
 }
 
 const longLived = { token_policies: [roleName], token_ttl: 3600, token_max_ttl: 0 };
+const policyPath = `sys/policies/acl/${roleName}`;
 const credentialsRejected = /rejected the credentials \(HTTP 400, approle\)/;
+
+const unknownCa =
+  /TLS: (UNABLE_TO_VERIFY_LEAF_SIGNATURE|UNABLE_TO_GET_ISSUER_CERT_LOCALLY|SELF_SIGNED_CERT_IN_CHAIN)/;
 
 /** For processes that log in by AppRole. */
 export const outages: readonly Outage[] = [
   {
     name: 'killed',
+    says: saysDown,
     // A read that was in flight is reset.
     cause: /cannot be reached \((connection refused: ECONNREFUSED|ECONNRESET)\)/,
     begin: ({ vault }) => vault.kill(),
@@ -91,35 +141,41 @@ export const outages: readonly Outage[] = [
   },
   {
     name: 'hung',
+    says: saysDown,
     cause: /did not respond in time/,
     begin: ({ vault }) => vault.hang(),
     end: ({ vault }) => vault.resume(),
   },
   {
     name: 'sealed',
+    says: saysDown,
     cause: /is sealed \(HTTP 503\)/,
     begin: ({ vault }) => vault.seal(),
     end: ({ vault }) => vault.unseal(),
   },
   {
     name: 'rate-limited',
+    says: saysDown,
     cause: /rate-limited by Vault \(HTTP 429\)/,
     begin: ({ vault }) => vault.limitRate(false),
     end: ({ vault }) => vault.liftRateLimit(),
   },
   {
     name: 'rate-limited, Retry-After',
+    says: saysDown,
     cause: /rate-limited by Vault \(HTTP 429\)/,
     begin: ({ vault }) => vault.limitRate(true),
     end: ({ vault }) => vault.liftRateLimit(),
   },
   {
     name: 'token revoked',
+    says: saysUp,
     begin: ({ cluster }) => cluster.admin.revokeAll(approleMount),
     end: async () => {},
   },
   {
     name: 'secret ID used up',
+    says: saysDown,
     cause: credentialsRejected,
     async begin({ cluster }) {
       // Each process logs in once more and gets a short-lived token.
@@ -137,6 +193,7 @@ export const outages: readonly Outage[] = [
   },
   {
     name: 'secret ID expired',
+    says: saysDown,
     cause: credentialsRejected,
     async begin({ cluster }) {
       const role_id = await cluster.admin.role(approleMount, roleName, longLived);
@@ -152,8 +209,8 @@ export const outages: readonly Outage[] = [
   },
   {
     name: 'certificate of a new CA',
-    cause:
-      /TLS: (UNABLE_TO_VERIFY_LEAF_SIGNATURE|UNABLE_TO_GET_ISSUER_CERT_LOCALLY|SELF_SIGNED_CERT_IN_CHAIN)/,
+    says: saysDown,
+    cause: unknownCa,
     begin({ vault, trust }) {
       trust.replaceCa();
       return vault.show(trust.issue());
@@ -162,15 +219,70 @@ export const outages: readonly Outage[] = [
   },
   {
     name: 'certificate expired',
+    says: saysDown,
     cause: /TLS: CERT_HAS_EXPIRED/,
     begin: ({ vault, trust }) => vault.show(trust.issue(-60)),
     end: ({ vault, trust }) => vault.show(trust.issue()),
   },
+  {
+    name: 'CA replaced, without a signal',
+    cause: unknownCa,
+    says: saysDown,
+    begin({ vault, trust }) {
+      trust.replaceCa();
+      return vault.show(trust.issue());
+    },
+    end: async ({ trust }) => trust.install(),
+  },
+  {
+    name: 'mount re-created',
+    says: saysNotFound,
+    async begin({ cluster: { admin } }) {
+      await admin.request('DELETE', 'sys/mounts/secret');
+      await admin.enable('mounts', 'secret', { type: 'kv', options: { version: '2' } });
+      await until(async () => (await admin.send('GET', 'secret/data/any')).status === 404, 'it is mounted');
+    },
+    end: ({ cluster }) => cluster.putAllInVault(),
+  },
+  {
+    name: 'policy removed',
+    says: saysDenied,
+    begin: ({ cluster }) => cluster.admin.request('DELETE', policyPath),
+    end: ({ cluster }) => cluster.writePolicy(),
+  },
+  {
+    name: 'auth mount removed',
+    cause: /rejected the credentials \(HTTP 40[03], approle\)/,
+    says: saysDown,
+    begin: ({ cluster }) => cluster.admin.request('DELETE', `sys/auth/${approleMount}`),
+    end: ({ cluster }) => cluster.enableAppRole(longLived),
+  },
+  {
+    name: 'rate-limited to 3/s',
+    cause: /rate-limited by Vault \(HTTP 429\)/,
+    // The third time within a minute it counts as down until nothing has failed for half a minute.
+    says: { ...saysDown, mostLines: [3, 2], uncached: ['503 key-source-unavailable', '200'] },
+    begin: ({ vault }) => vault.limitRateTo(3),
+    end: ({ vault }) => vault.liftRateLimit(),
+  },
 ];
+
+/** For processes that log in with the service account of their pod. */
+export const kubernetesApiAway: Outage = {
+  name: 'API server of Kubernetes away',
+  cause: /rejected the credentials \(HTTP 403, kubernetes\)/,
+  says: saysDown,
+  async begin({ cluster, vault }) {
+    await vault.kubernetesApi(false);
+    await cluster.admin.revokeAll('kubernetes');
+  },
+  end: ({ vault }) => vault.kubernetesApi(true),
+};
 
 /** For processes whose token is in a file. */
 export const revokedTokenOfAFile: Outage = {
   name: 'token of a file revoked',
+  says: saysDown,
   cause: /rejected the credentials \(HTTP 403, token\)/,
   begin: ({ cluster }) => cluster.revokeToken(),
   end: ({ cluster }) => cluster.tokenFile(),

@@ -5,10 +5,12 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
 import { freePort } from './faulty-gateway.ts';
 import { Folder } from './folder.ts';
+import { bound, KubernetesApi } from './kubernetes-api.ts';
 import type { FailingVault, VaultTrust } from './outages.ts';
 import { type Relay, startRelay } from './relay.ts';
 import { VaultAdmin } from './stub-vault/admin.ts';
 import type { Issued } from './stub-vault/certificates.ts';
+import { roleName } from './stub-vault/harness.ts';
 import { until } from './until.ts';
 import { policyText } from './vault-policies.ts';
 
@@ -25,6 +27,7 @@ export async function startRealVault(program: string, trust: VaultTrust): Promis
   const server = new RealVault(program);
   await server.start(trust.issue());
   const { admin } = server;
+  const api = new KubernetesApi();
   await admin.enable('mounts', 'secret', { type: 'kv', options: { version: '2' } });
   await waitFor(async () => (await admin.send('GET', 'secret/config')).status === 200);
   return {
@@ -45,10 +48,30 @@ export async function startRealVault(program: string, trust: VaultTrust): Promis
       await admin.request('POST', quota, limit);
       await waitFor(async () => (await admin.send('GET', 'secret/data/any')).status === 429);
     },
+    async limitRateTo(rate) {
+      await admin.request('POST', quota, { path: 'secret/', rate, interval: '1s' });
+    },
+    async acceptServiceAccount() {
+      if (api.isUp) return;
+      await api.listen();
+      await admin.enable('auth', 'kubernetes', { type: 'kubernetes' });
+      await admin.request('POST', 'auth/kubernetes/config', {
+        kubernetes_host: api.address,
+        // Required, and not used for http.
+        kubernetes_ca_cert: trust.ca.cert.toString(),
+        disable_local_ca_jwt: true,
+      });
+      const role = { ...bound, token_policies: [roleName], token_ttl: 3600 };
+      await admin.request('POST', `auth/kubernetes/role/${roleName}`, role);
+    },
+    kubernetesApi: (isUp) => (isUp ? api.listen() : api.close()),
     liftRateLimit: async () => void (await admin.request('DELETE', quota)),
     show: (certificate) => server.show(certificate),
     reads: () => server.reads(),
-    close: () => server.close(),
+    async close() {
+      await api.close();
+      await server.close();
+    },
   };
 }
 

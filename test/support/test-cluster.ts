@@ -10,7 +10,9 @@ import type { Simulator } from '../../src/simulator/simulator.ts';
 import { parameter, type VerifiedRequest } from '../../src/simulator/verified-request.ts';
 import type { Countersign } from './countersign.ts';
 import { Folder } from './folder.ts';
+import { serviceAccountToken } from './kubernetes-api.ts';
 import type { LoadRequest } from './load.ts';
+import type { FailingVault } from './outages.ts';
 import { type CountersignProcess, startProcess } from './process.ts';
 import { marksIn } from './secret-canaries.ts';
 import { VaultAdmin } from './stub-vault/admin.ts';
@@ -69,6 +71,7 @@ export class TestCluster {
   admin = new VaultAdmin('', '');
   #gateway: ListeningSimulator | undefined;
   #token = '';
+  #roleId = '';
 
   constructor(options: TestClusterOptions) {
     this.#options = {
@@ -97,9 +100,8 @@ export class TestCluster {
     const { logins, server } = this.#options;
     this.admin = server?.admin ?? new VaultAdmin(await this.vault.listen(), rootToken);
     await this.admin.enable('auth', approleMount, { type: 'approle' });
-    if (server?.policy === undefined) await this.admin.policy(roleName, 'secret', 'gateway');
-    else await this.admin.policyText(roleName, server.policy);
-    for (const login of logins) await this.putInVault(login, this.first);
+    await this.writePolicy();
+    await this.putAllInVault();
     this.#gateway = await listenSimulator({
       scenario: loadScenario(
         JSON.stringify({
@@ -113,6 +115,18 @@ export class TestCluster {
       port: 0,
     });
     return this;
+  }
+
+  /** The policy of Countersign's role. */
+  async writePolicy(): Promise<void> {
+    const { server } = this.#options;
+    if (server?.policy === undefined) await this.admin.policy(roleName, 'secret', 'gateway');
+    else await this.admin.policyText(roleName, server.policy);
+  }
+
+  /** The initial keys of every login. */
+  async putAllInVault(): Promise<void> {
+    await Promise.all(this.#options.logins.map((login) => this.putInVault(login, this.first)));
   }
 
   get gateway(): Simulator {
@@ -148,7 +162,24 @@ export class TestCluster {
   async appRole(role = roleName, settings: object = {}): Promise<AppRoleLogin> {
     const all = { token_policies: [roleName], token_ttl: 3600, ...settings };
     const roleId = await this.admin.role(approleMount, role, all);
+    this.#roleId = roleId;
     return { method: 'approle', roleId, secretIdFile: await this.newSecretId(role) };
+  }
+
+  /** Enables AppRole again, with a role of the same name and role ID, and a new secret ID in the file. */
+  async enableAppRole(settings: object): Promise<void> {
+    await this.admin.enable('auth', approleMount, { type: 'approle' });
+    await this.admin.role(approleMount, roleName, settings);
+    const role = `auth/${approleMount}/role/${roleName}`;
+    await this.admin.request('POST', `${role}/role-id`, { role_id: this.#roleId });
+    await this.newSecretId();
+  }
+
+  /** Lets a service account log in. */
+  async serviceAccount(server: Pick<FailingVault, 'acceptServiceAccount'>): Promise<VaultAuth> {
+    const jwt = serviceAccountToken();
+    await server.acceptServiceAccount(jwt);
+    return { method: 'kubernetes', role: roleName, jwtFile: this.secretFile('jwt', jwt) };
   }
 
   /** Writes a new secret ID of a role to the role's file, and returns the file. */

@@ -19,7 +19,7 @@ interface SecretId {
 }
 
 interface Role {
-  readonly roleId: string;
+  roleId: string;
   readonly token: TokenSettings;
   readonly secretIdUses: number;
   readonly secretIdSeconds: number;
@@ -44,6 +44,10 @@ export class AppRole {
     const role = this.#roles.get(name);
     if (role === undefined) return notFound;
     if (rest === 'role-id' && call.method === 'GET') return envelope({ data: { role_id: role.roleId } });
+    if (rest === 'role-id' && call.method === 'POST') {
+      role.roleId = text(call.body['role_id']);
+      return empty;
+    }
     if (rest === 'secret-id' && call.method === 'POST') return this.#newSecretId(role, call);
     return undefined;
   };

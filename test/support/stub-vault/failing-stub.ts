@@ -1,5 +1,6 @@
 import type { FailingVault, VaultTrust } from '../outages.ts';
 import { VaultAdmin } from './admin.ts';
+import { roleName } from './harness.ts';
 import { StubVault } from './server.ts';
 import { rootToken } from './state.ts';
 
@@ -14,6 +15,7 @@ export async function startFailingStub(
   const { port } = stub;
   const limited = (headers: Record<string, string>) =>
     stub.fail({ kind: 'status', status: 429, errors: ['rate limit quota exceeded'], headers }, secrets);
+  let jwt = '';
   const heal = async () => stub.heal();
   return {
     stub,
@@ -29,6 +31,19 @@ export async function startFailingStub(
     },
     unseal: heal,
     limitRate: async (retryAfter) => limited(retryAfter ? { 'Retry-After': '1' } : {}),
+    limitRateTo: async (perSecond) => stub.fail({ kind: 'rate-limit', perSecond }, secrets),
+    async acceptServiceAccount(accepted) {
+      jwt = accepted;
+      const { kubernetes } = stub.world();
+      kubernetes.role(roleName, { policies: [roleName], ttl: 3600 });
+      kubernetes.accept(jwt);
+    },
+    // Vault rejects a token that it cannot have verified, as it does a wrong one.
+    async kubernetesApi(isUp) {
+      const { kubernetes } = stub.world();
+      if (isUp) kubernetes.accept(jwt);
+      else kubernetes.reject(jwt);
+    },
     liftRateLimit: heal,
     show: async (certificate) => stub.show(certificate),
     reads: async () => stub.count(/^GET secret\/data/),

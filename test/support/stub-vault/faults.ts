@@ -9,6 +9,8 @@ export type Fault =
       readonly errors?: readonly string[];
       readonly headers?: Readonly<Record<string, string>>;
     }
+  /** Status 429 beyond so many requests in each second. */
+  | { readonly kind: 'rate-limit'; readonly perSecond: number }
   /** The request is read, and there is no response. */
   | { readonly kind: 'black-hole' }
   /** Reads succeed; a write is processed, and there is no response. */

@@ -40,6 +40,7 @@ export class StubVault {
   readonly #sockets = new Set<Socket>();
   readonly seen: Seen[] = [];
   sealed = false;
+  #permitted = { second: 0, count: 0 };
   #fault: { readonly fault: Fault; readonly target: RegExp } | undefined;
 
   constructor({ clock = Date.now, tls, namespaces = [] }: StubOptions = {}) {
@@ -133,7 +134,15 @@ export class StubVault {
   #faultOf({ method }: IncomingMessage, target: string): Fault | undefined {
     if (this.#fault?.target.test(target) !== true) return undefined;
     const { fault } = this.#fault;
+    if (fault.kind === 'rate-limit') return this.#limit(fault.perSecond);
     return fault.kind === 'late-write' && method === 'GET' ? undefined : fault;
+  }
+
+  #limit(perSecond: number): Fault | undefined {
+    const second = Math.floor(this.#clock() / 1000);
+    this.#permitted = { second, count: this.#permitted.second === second ? this.#permitted.count + 1 : 1 };
+    if (this.#permitted.count <= perSecond) return undefined;
+    return { kind: 'status', status: 429, errors: ['rate limit quota exceeded'] };
   }
 
   #responseTo(request: IncomingMessage, target: string, body: string): StubResponse {

@@ -96,6 +96,7 @@ export class World {
     if (method === 'DELETE') {
       this.#mounts.delete(at);
       this.#version1.delete(at);
+      if (kind === 'auth') this.tokens.revokeAll();
       return empty;
     }
     if (this.#mounts.has(at)) return errors(400, `path is already in use at ${at}/`);

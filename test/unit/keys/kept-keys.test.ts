@@ -159,6 +159,21 @@ describe('a login that the source does not know', () => {
     expect(events.notFound).toEqual(['1 acme', '0']);
   });
 
+  it('makes the source doubtful: what it does not know is read again after a second', async () => {
+    const other = refOf('other');
+    await expect(cache.get(other)).rejects.toMatchObject({ reason: 'key-missing' });
+    source.set(other, ringOf('xyz'));
+    await cache.refresh(acme);
+    expect(keyOf(await cache.get(other))).toBe('xyz');
+    const another = refOf('another');
+    await expect(cache.get(another)).rejects.toMatchObject({ reason: 'key-missing' });
+    source.set(another, ringOf('uvw'));
+    clock.advance(second - 1);
+    await expect(cache.get(another)).rejects.toMatchObject({ reason: 'key-missing' });
+    clock.advance(1);
+    expect(keyOf(await cache.get(another))).toBe('uvw');
+  });
+
   it('counts no more once its keys are deleted or too old', async () => {
     await cache.refresh(acme);
     source.withoutKeys = 'deleted';
