@@ -16,6 +16,8 @@ export interface Cost {
   readonly reads: number;
   /** Reads without a 200, though a key was readable and accepted for longer than promised. */
   readonly failedReads: number;
+  /** Their results. */
+  readonly failures: readonly string[];
   /** Seconds from when Vault had the key to the last 403 of a read. */
   readonly lateSeconds: number;
   readonly payments: number;
@@ -50,18 +52,20 @@ export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence
   const payments = hits.filter(({ name }) => name === `transfer ${row.login}`);
   const excused = switches.map((one) => excusedIn(one, outages));
   const failed = reads.filter((hit) => !isGood(hit));
+  const inVain = failed.filter((hit) => !excused.some(({ from, to }) => touches(hit, from, to)));
   const rejected = failed.filter(({ result }) => result.startsWith('403'));
   const late = excused.flatMap(({ from, usableAt }, index) => {
     const end = switches[index + 1]?.beganAt ?? Number.POSITIVE_INFINITY;
     return rejected
-      .filter(({ sentAt }) => sentAt >= from && sentAt < end)
+      .filter(({ sentAt }) => sentAt >= from && sentAt < end - inFlight)
       .map(({ sentAt }) => sentAt - usableAt);
   });
   const count = (result: string): number => payments.filter((hit) => hit.result === result).length;
   return {
     row,
     reads: reads.length,
-    failedReads: failed.filter((hit) => !excused.some(({ from, to }) => touches(hit, from, to))).length,
+    failedReads: inVain.length,
+    failures: [...new Set(inVain.map(({ result }) => result))],
     lateSeconds: Math.max(0, ...late) / 1_000,
     payments: payments.length,
     rejectedPayments: count('403 answered'),
@@ -79,7 +83,7 @@ export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence
 export function violationsOf(cost: Cost): readonly string[] {
   const { row, failedReads, lateSeconds, knownRejected, probesAllowed, otherPayments, doubled } = cost;
   return [
-    failedReads > 0 ? `${failedReads} reads failed` : [],
+    failedReads > 0 ? `${failedReads} reads failed: ${cost.failures.join(', ')}` : [],
     lateSeconds > promised / 1_000
       ? `a read got 403 ${lateSeconds.toFixed(1)} s after Vault had the key`
       : [],
