@@ -166,13 +166,15 @@ export class CacheStore {
    * Makes the next read of the login a search, if its ring lacks this kind of key and no search has ended since the ring
    * was cached.
    *
-   * @returns whether it is one
+   * @returns whether it is one now, or `later`, since the last read failed
    */
-  requestSearch(login: LoginRef, kind: KeyKind): boolean {
-    const entry = this.#rings.peek(loginRefString(login));
-    const isNeeded = entry?.search !== 'done' && entry?.ring.some((one) => one.kind === kind) === false;
-    if (entry !== undefined && isNeeded) entry.search = 'due';
-    return isNeeded;
+  requestSearch(login: LoginRef, kind: KeyKind): 'no' | 'now' | 'later' {
+    const name = loginRefString(login);
+    const entry = this.#rings.peek(name);
+    if (entry === undefined || entry.search === 'done' || entry.ring.some((one) => one.kind === kind))
+      return 'no';
+    entry.search = 'due';
+    return this.#failed.isDue(this.#options.monotonic(), name) ? 'now' : 'later';
   }
 
   isSearchDue(login: LoginRef): boolean {

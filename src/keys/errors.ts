@@ -51,7 +51,7 @@ export function keyMissing({ environment, login }: LoginRef): ProxyError {
 export function keysRejected({ environment, login }: LoginRef, retryAfter: number): ProxyError {
   return new ProxyError(
     'key-rejected',
-    `The gateway rejects every key of login "${login}" in environment "${environment}", so the payment was not sent. Retry later. If it lasts, the platform team has to store the key that the gateway expects.`,
+    `The gateway rejected a payment like this one with every key of login "${login}" in environment "${environment}", so it was not sent. Retry later. If it lasts, check the permissions of the login, or ask the platform team for the key that the gateway expects.`,
     { retryAfter },
   );
 }

@@ -91,8 +91,26 @@ export class KeyCache {
     const lookup = this.#fromCache(login) ?? (await this.#fromSource(login, deadline));
     this.#options.events.keyLookup(login.environment, lookup.result);
     if ('error' in lookup) throw lookup.error;
-    const isSearched = kind !== undefined && this.#store.requestSearch(login, kind);
-    return (isSearched ? await this.refresh(login, deadline) : undefined) ?? lookup.ring;
+    const search = kind === undefined ? 'no' : this.#store.requestSearch(login, kind);
+    return search === 'no' ? lookup.ring : this.#search(login, search, deadline);
+  }
+
+  /** Until older versions were searched, it is not known that the login lacks a kind of key. */
+  async #search(
+    login: LoginRef,
+    when: 'now' | 'later',
+    deadline = Number.POSITIVE_INFINITY,
+  ): Promise<KeyRing> {
+    if (when === 'later') {
+      const cause = new Error('the last read of the key source failed; waiting to read it again');
+      throw new SourceUnavailable(login, cause, 'unknown');
+    }
+    const read = this.#fetches.fetchFresh(login, 'foreground');
+    const ring = await this.#by(deadline, login, read).catch((error: unknown) => {
+      throw errorFor(error, login);
+    });
+    if (ring === undefined) throw keyMissing(login);
+    return ring;
   }
 
   /**

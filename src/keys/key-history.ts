@@ -1,14 +1,6 @@
-import { Backoff } from '../util/backoff.ts';
+import type { Backoff } from '../util/backoff.ts';
 import { sameKey } from './key.ts';
-import {
-  includes,
-  isSame,
-  ofKey,
-  type RejectedKey,
-  type Rejections,
-  retrySteps,
-  withLatest,
-} from './key-rejections.ts';
+import { includes, isSame, ofKey, type RejectedKey, type Rejections, withLatest } from './key-rejections.ts';
 import type { UsableKey } from './key-source.ts';
 import { type SelectionReason, selectionReason } from './selection-reason.ts';
 
@@ -30,6 +22,8 @@ export type MutableUse = { -readonly [Field in keyof KeyUse]: KeyUse[Field] };
 /** Whether a request may be signed and sent again after a 403. */
 export type RetryPolicy = 'retryable' | 'single-attempt';
 
+/** Milliseconds without an acceptance after which the 403s of an operation may be about the key, though others were accepted. */
+const doubtAfter = 1_000;
 /** Milliseconds after which a login of which the gateway never accepted a key is looked at rarely. */
 const hopelessAfter = 300_000;
 
@@ -41,14 +35,14 @@ const hopelessAfter = 300_000;
  * accepted while others are.
  */
 export class KeyHistory {
-  /** When a payment may be sent although every key is rejected. */
-  readonly probes = new Backoff(retrySteps);
   #keys: readonly UsableKey[] = [];
   #lastAccepted: KeyUse | undefined;
   /** Of each key, the accepted request that was sent last, whatever rejects the key now. */
   #acceptances: readonly KeyUse[] = [];
   /** Whether {@link #lastAccepted} has not been rejected since. */
   #accepting = false;
+  /** When the last accepted request was sent. */
+  #acceptedAt = Number.NEGATIVE_INFINITY;
   #rejections: Rejections[] = [];
   /** Since when the gateway has only rejected these keys; monotonic, milliseconds. */
   #rejectingSince: number | undefined;
@@ -102,26 +96,28 @@ export class KeyHistory {
   }
 
   /**
-   * Whether the gateway rejects every key, so that it would only reject a payment. An operation that was never accepted
-   * may not be enabled for the login: its rejections say nothing to another one.
-   */
-  isBlocked(operation: string): boolean {
-    return this.#keys.every((key) => this.#rejectsNow(key, operation));
-  }
-
-  /**
    * Whether a rejection calls for a look at once. Not if the gateway accepts the key for other operations, or has never
    * accepted a key of this login.
    */
   isUrgent(operation: string, now: number): boolean {
-    if (this.#contradicted.has(operation)) return false;
+    if (this.#contradicted.has(operation)) return now - this.#acceptedAt > doubtAfter;
     return this.#enabled.size > 0 || now - (this.#rejectingSince ?? now) <= hopelessAfter;
   }
 
-  /** Whether a single-attempt request might use another key now. */
-  isOutdated(key: UsableKey): boolean {
+  /** Whether a payment of this place was rejected with the key since the last acceptance. */
+  hasRejectedPayment(key: UsableKey, place: string): boolean {
+    return (this.#find(key)?.payments.failures(place) ?? 0) > 0;
+  }
+
+  /** By place, when another payment may be sent with the key. */
+  paymentSteps(key: UsableKey): Backoff {
+    return ofKey(this.#rejections, key).payments;
+  }
+
+  /** Whether a single-attempt request might use another key now. @param isProbe sent although the key is rejected */
+  isOutdated(key: UsableKey, isProbe = false): boolean {
     const [newest, ...others] = this.#keys;
-    if (newest === undefined || this.isRejected(key)) return true;
+    if (newest === undefined || (!isProbe && this.isRejected(key))) return true;
     return !sameKey(key, this.select([newest, ...others], 'single-attempt'));
   }
 
@@ -184,7 +180,8 @@ export class KeyHistory {
     this.#enabled.set(operation, sentAt);
     this.#rejectedWithAnyKey.delete(operation);
     this.#rejectingSince = undefined;
-    this.probes.reset();
+    this.#acceptedAt = Math.max(this.#acceptedAt, sentAt);
+    for (const { payments } of this.#rejections) payments.reset();
     const rejections = this.#find(key);
     if (rejections !== undefined) this.#clear(rejections, sentAt);
     this.#contradicted.delete(operation);
@@ -273,20 +270,10 @@ export class KeyHistory {
 
   /** Each key may be tried again at once. */
   resetSteps(): void {
-    this.probes.reset();
-    for (const { steps } of this.#rejections) steps.reset();
-  }
-
-  /** A rejection counts until the key is accepted for a request that was sent after it, of whatever operation. */
-  #rejectsNow(key: UsableKey, operation: string): boolean {
-    const acceptedAt =
-      this.#acceptances.find((one) => isSame(key, one.key))?.sentAt ?? Number.NEGATIVE_INFINITY;
-    return [...(this.#find(key)?.byOperation ?? [])].some(
-      ([other, { first }]) =>
-        first > acceptedAt &&
-        !this.#contradicted.has(other) &&
-        (other === operation || this.#enabled.has(other)),
-    );
+    for (const { steps, payments } of this.#rejections) {
+      steps.reset();
+      payments.reset();
+    }
   }
 
   #find(key: UsableKey): Rejections | undefined {

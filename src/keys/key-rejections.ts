@@ -3,7 +3,9 @@ import { sameKey } from './key.ts';
 import type { UsableKey } from './key-source.ts';
 
 /** Milliseconds until a rejected key is tried again, or a payment is sent with one. */
-export const retrySteps = { initial: 1_000, max: 30_000 };
+const retrySteps = { initial: 1_000, max: 30_000 };
+/** How many callers and paths with rejected payments are remembered. */
+const maxPlaces = 100;
 
 /** When an operation was first and last rejected; monotonic, milliseconds. */
 interface Span {
@@ -25,6 +27,8 @@ export interface Rejections {
   lastSingleAttempt: number;
   /** By operation: when the key may be tried as a fallback again. */
   readonly steps: Backoff;
+  /** By caller and path: when a payment may be sent with the key although one was rejected. */
+  readonly payments: Backoff;
   /** Whether the fallback from this key to another one was counted. */
   replaced: boolean;
 }
@@ -33,8 +37,14 @@ export interface Rejections {
 export function ofKey(all: Rejections[], key: UsableKey): Rejections {
   const known = all.find((one) => sameKey(one.key, key));
   if (known !== undefined) return known;
-  const steps = new Backoff(retrySteps);
-  const fresh = { key, byOperation: new Map(), lastSingleAttempt: 0, steps, replaced: false };
+  const fresh = {
+    key,
+    byOperation: new Map(),
+    lastSingleAttempt: 0,
+    steps: new Backoff(retrySteps),
+    payments: new Backoff(retrySteps, undefined, maxPlaces),
+    replaced: false,
+  };
   all.push(fresh);
   return fresh;
 }

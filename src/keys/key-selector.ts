@@ -36,10 +36,18 @@ export interface KeyProvider {
   keep(login: LoginRef, key: UsableKey): void;
 }
 
+/** What a payment's rejection speaks against: its key in this place. */
+export interface Payment {
+  /** Name of the operation. */
+  readonly operation: string;
+  /** Caller and path. */
+  readonly place: string;
+}
+
 /** A key for a payment. */
 export interface PaymentKey {
   readonly key: UsableKey;
-  /** Of a payment that is sent to see whether a key is accepted again, though the gateway rejected every one. */
+  /** Of a payment that is sent to find out whether the key, which was rejected, is accepted again. */
   readonly probe?: Probe;
 }
 
@@ -127,22 +135,23 @@ export class KeySelector {
   }
 
   /**
-   * The key for a payment that must not be sent again. While the gateway rejects every key, one payment per step goes
-   * out, to find out whether a key is accepted again.
+   * The key for a payment that must not be sent again. After a 403 for the payments of a place, one per step goes out with
+   * the same key, to find out whether that is accepted again.
    *
+   * @param place caller and path: what the gateway rejects in one place may be accepted in another one
    * @throws ProxyError `key-rejected` for the other payments, and as {@link select}
    */
   async selectForPayment(
     login: LoginRef,
     kind: KeyKind,
-    operation: string,
+    { operation, place }: Payment,
     patience = endless,
   ): Promise<PaymentKey> {
     const startedAt = this.#options.monotonic();
     const soon = this.#soon(patience);
     const key = await this.select(login, kind, 'single-attempt', patience);
     const state = this.#stateOf(login, kind);
-    if (!state.history.isBlocked(operation)) return { key };
+    if (!state.history.hasRejectedPayment(key, place)) return { key };
     if (state.trial === undefined) {
       const look = () => this.#look(login, kind, { operation, startedAt }, { ...patience, deadline: soon });
       await exclusively(state, look);
@@ -150,18 +159,18 @@ export class KeySelector {
     if (state.probe !== undefined) await this.#waitInCompany(login, patience, state.probe, soon);
     const keys = await this.#observed(login, kind, patience);
     const choice = state.history.select(keys, 'single-attempt');
-    return state.history.isBlocked(operation) ? this.#probe(login, state, choice) : { key: choice };
+    const isProbe = state.history.hasRejectedPayment(choice, place);
+    return isProbe ? this.#probe(login, state, choice, place) : { key: choice };
   }
 
   /** Whether a payment would be signed with another key now. */
-  isOutdated(login: LoginRef, { key, operation, probe }: KeyUse & Partial<PaymentKey>): boolean {
-    const { history } = this.#stateOf(login, key.kind);
-    return probe === undefined ? history.isOutdated(key) : !history.isBlocked(operation);
+  isOutdated(login: LoginRef, { key, probe }: PaymentKey): boolean {
+    return this.#stateOf(login, key.kind).history.isOutdated(key, probe !== undefined);
   }
 
   /** Whether the ring has a newer key than the one that the gateway accepted last. */
-  async isAwaitingNewest(login: LoginRef, kind: KeyKind): Promise<boolean> {
-    const keys = await this.#observed(login, kind);
+  async isAwaitingNewest(login: LoginRef, kind: KeyKind, patience = endless): Promise<boolean> {
+    const keys = await this.#observed(login, kind, patience);
     return this.#stateOf(login, kind).history.isAwaitingNewest(keys);
   }
 
@@ -189,11 +198,14 @@ export class KeySelector {
    * The gateway rejected a single-attempt request. The next one is signed with another key if there is one, or
    * waits for a refresh that may find one.
    */
-  recordRejected(login: LoginRef, use: KeyUse, verdict: Verdict): void {
+  recordRejected(login: LoginRef, use: KeyUse, verdict: Verdict, place = ''): void {
     const state = this.#stateOf(login, use.key.kind);
     const now = this.#options.monotonic();
     const reason = { operation: use.operation, startedAt: now };
     state.history.recordRejected(use, now, 'single-attempt', verdict === 'rejected');
+    // Those in flight at the first 403 count once.
+    if (verdict === 'rejected' && !state.history.hasRejectedPayment(use.key, place))
+      state.history.paymentSteps(use.key).recordFailure(now, {}, place);
     if (state.trial !== undefined || !this.#mayLook(login, state, reason)) return;
     void exclusively(state, () => this.#look(login, use.key.kind, reason));
   }
@@ -224,10 +236,13 @@ export class KeySelector {
       recordAccepted: (use) => this.recordAccepted(login, use),
     });
     const { patience = endless } = callbacks;
+    const soon = this.#soon(patience);
     for (;;) {
       if (retry.isOverdue) return retry.response;
       if (state.trial !== undefined) {
-        if (!(await this.#waitInCompany(login, patience, state.trial))) return retry.response;
+        const until = this.#options.keys.isFailing() ? soon : patience.deadline;
+        if (!(await this.#waitInCompany(login, patience, state.trial, until))) return retry.response;
+        if (this.#options.keys.isFailing() && this.#options.monotonic() >= soon) return retry.response;
         continue;
       }
       const accepted = state.history.acceptedInstead(rejected.operation, retry.tried);
@@ -238,7 +253,8 @@ export class KeySelector {
     const canTry =
       state.history.nextCandidate(retry.operation, retry.tried, now) !== undefined ||
       this.#mayLook(login, state, retry);
-    if (canTry) await exclusively(state, () => this.#tryOtherKeys(login, state, retry, patience));
+    const lookWait = this.#options.keys.isFailing() ? { ...patience, deadline: soon } : patience;
+    if (canTry) await exclusively(state, () => this.#tryOtherKeys(login, state, retry, lookWait));
     return retry.response;
   }
 
@@ -309,11 +325,11 @@ export class KeySelector {
   }
 
   /** @throws ProxyError `key-rejected` if a payment was sent with a rejected key so recently */
-  #probe(login: LoginRef, state: State, key: UsableKey): PaymentKey {
+  #probe(login: LoginRef, state: State, key: UsableKey, place: string): PaymentKey {
     const now = this.#options.monotonic();
-    const { probes } = state.history;
-    if (!probes.isDue(now)) throw keysRejected(login, probes.remaining(now) / 1_000);
-    probes.recordFailure(now);
+    const steps = state.history.paymentSteps(key);
+    if (!steps.isDue(now, place)) throw keysRejected(login, steps.remaining(now, place) / 1_000);
+    steps.recordFailure(now, {}, place);
     const { promise, resolve } = Promise.withResolvers<void>();
     state.probe = promise;
     const end = (): void => {
@@ -356,13 +372,28 @@ export class KeySelector {
     return true;
   }
 
+  /** Also with those of other logins: a caller can invent any number of them. */
+  async #waitUncached(
+    { environment, login }: LoginRef,
+    patience: Patience,
+    ring: Promise<KeyRing>,
+  ): Promise<boolean> {
+    const all = { environment, login: '' };
+    const ofAll = { ...patience, maxWaiting: 2 * patience.maxWaiting };
+    let hasRoom = false;
+    const wait = async (): Promise<void> => {
+      hasRoom = await this.#waitInCompany({ environment, login }, patience, ring, Number.POSITIVE_INFINITY);
+    };
+    return (await this.#waitInCompany(all, ofAll, wait(), Number.POSITIVE_INFINITY)) && hasRoom;
+  }
+
   /** The usable keys as cached now. @throws ProxyError `overloaded` if too many requests wait for them */
   async #observed(login: LoginRef, kind: KeyKind, patience = endless): Promise<UsableKeys> {
     const { keys } = this.#options;
-    const isCached = keys.cached(login) !== undefined;
+    const isCached = keys.cached(login)?.some((one) => one.kind === kind) ?? false;
     const ring = keys.get(login, patience.deadline, kind);
     // The cache ends the wait.
-    if (!isCached && !(await this.#waitInCompany(login, patience, ring, Number.POSITIVE_INFINITY))) {
+    if (!isCached && !(await this.#waitUncached(login, patience, ring))) {
       ring.catch(noop);
       throw tooManyWaiting(login);
     }

@@ -85,6 +85,7 @@ export class Looks {
     for (const [other, neededAt] of this.#needed) {
       if (now < neededAt + Math.max(forgetAfter, 2 * this.#interval)) break;
       this.#needed.delete(other);
+      this.#last.delete(other);
     }
     const next = Math.max(interval, (this.#needed.size * 1_000) / maxPerSecond);
     if (next === this.#interval) return;

@@ -1,5 +1,6 @@
 import type { Config } from '../../src/config/schema.ts';
 import { createRoutes } from '../../src/gateway/router.ts';
+import type { Patience } from '../../src/keys/key-retry.ts';
 import type { KeySelector } from '../../src/keys/key-selector.ts';
 import type { LoginRef } from '../../src/keys/key-source.ts';
 import { type KeyKind, methods } from '../../src/oauth1/methods.ts';
@@ -45,11 +46,16 @@ export class ObservedCanaries extends Canaries {
     this.#time = time;
   }
 
-  override async sendBefore(payment: ValidatedRequest, login: LoginRef, send: SendCanary): Promise<void> {
+  override async sendBefore(
+    payment: ValidatedRequest,
+    login: LoginRef,
+    patience: Patience,
+    send: SendCanary,
+  ): Promise<void> {
     // A request waits for keys that are not cached, with or without a canary.
-    await this.#keySelector.isAwaitingNewest(login, kindOf(payment));
+    await this.#keySelector.isAwaitingNewest(login, kindOf(payment), patience);
     const startedAt = this.#time.now;
-    await super.sendBefore(payment, login, (request) => this.#send(request, send));
+    await super.sendBefore(payment, login, patience, (request) => this.#send(request, send));
     this.#observer.waited(login.login, this.#time.now - startedAt);
   }
 

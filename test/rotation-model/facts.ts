@@ -3,7 +3,6 @@ import type { KeyView } from './canary-rule.ts';
 import type { OperationName } from './schedule.ts';
 
 export const never = Number.NEGATIVE_INFINITY;
-const noProbes = { count: 0, at: never };
 /** Milliseconds from the choice of a key to the first byte. */
 export const longestSignature = 20;
 
@@ -45,8 +44,8 @@ export interface KindFacts {
   readonly rejectedWith: Map<OperationName, Set<string>>;
   /** When that last grew. */
   rejectedWithAt: number;
-  /** The payments since the last acceptance that were sent while every key was rejected: how many, and the last one. */
-  probes: { readonly count: number; readonly at: number };
+  /** By key, how many payments were rejected since the last acceptance, and when the last one was sent. */
+  readonly probes: Map<string, { readonly count: number; readonly at: number }>;
   /** Since when those are counted. */
   probesSince: number;
   /** When all keys last became due again. */
@@ -111,7 +110,7 @@ export function newFacts(): Record<KeyKind, KindFacts> {
     notEnabled: new Set(),
     rejectedWith: new Map(),
     rejectedWithAt: never,
-    probes: noProbes,
+    probes: new Map(),
     probesSince: never,
     isAmbiguous: false,
     contradicted: new Set(),
@@ -145,7 +144,7 @@ function newKeyFacts(): KeyFacts {
 
 /** From now on the steps between such payments begin anew. */
 export function resetProbes(facts: KindFacts, now: number): void {
-  facts.probes = noProbes;
+  facts.probes.clear();
   facts.probesSince = now;
 }
 

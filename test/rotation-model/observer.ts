@@ -208,6 +208,9 @@ export class Observer {
         // Perhaps the last accepted key.
         occasion(facts, now);
       }
+      // Those in flight at the first one count once.
+      if (isPayment(operation) && skew === 0 && !facts.probes.has(key))
+        facts.probes.set(key, { count: 1, at: now });
       known.rejected.set(operation, (known.rejected.get(operation) ?? false) || aboutKey);
       // Acceptances of other operations had contradicted the 403s before: only this one is a sign of a switch.
       const isFirst = !facts.rejections.has(operation) && !facts.contradicted.has(operation);
@@ -348,14 +351,16 @@ export class Observer {
     const isFast = sentAt >= this.#conditions.fastSince + requestTimeout;
     const isOrdered = isFast && !facts.isAmbiguous && this.#gateway.agrees(kindOf[operation]);
     if (!isOrdered || sentAt - facts.probesSince <= longestSignature) return;
-    const { count, at } = facts.probes;
-    const step = count === 0 ? 0 : Math.min(30_000, 1_000 * 2 ** (count - 1));
+    const known = facts.probes.get(key);
+    if (known === undefined || sentAt - known.at <= longestSignature) return;
+    const { count, at } = known;
+    const step = Math.min(30_000, 1_000 * 2 ** (count - 1));
     if (sentAt < at + step - longestSignature) {
       this.#violation(
-        `${operation} signed with ${key}, though every key is rejected; the last such payment was ${sentAt - at} of ${step} ms before`,
+        `${operation} signed with ${key}, though every key is rejected; the last one with it was ${sentAt - at} of ${step} ms before`,
       );
     }
-    facts.probes = { count: count + 1, at: sentAt };
+    facts.probes.set(key, { count: count + 1, at: sentAt });
   }
 
   #checkPayment(facts: KindFacts, key: string, operation: OperationName, sentAt: number): void {

@@ -264,8 +264,8 @@ const failureTexts: ReadonlyMap<string, (detail: string) => FailureText> = new M
     'key-rejected',
     () => [
       'requests-failing',
-      'the gateway rejects every key of a login, so its payments are not sent',
-      'Store the key that the gateway expects.',
+      'the gateway rejected such payments with every key of a login, so they are not sent',
+      'Store the key that the gateway expects, or check the permissions of the login.',
     ],
   ],
   [

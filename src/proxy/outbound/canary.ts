@@ -3,6 +3,7 @@ import type { AuditLog } from '../../audit/audit-log.ts';
 import { ProxyError } from '../../errors.ts';
 import { endpointOf, type ReadOnlyQuery, readOnlyQuery } from '../../gateway/read-only-query.ts';
 import type { Routes } from '../../gateway/router.ts';
+import type { Patience } from '../../keys/key-retry.ts';
 import type { KeySelector } from '../../keys/key-selector.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
@@ -60,10 +61,15 @@ export class Canaries {
    *
    * @throws ProxyError `key-missing`, `key-unusable`, `key-source-unavailable`
    */
-  async sendBefore(payment: ValidatedRequest, login: LoginRef, send: SendCanary): Promise<void> {
+  async sendBefore(
+    payment: ValidatedRequest,
+    login: LoginRef,
+    patience: Patience,
+    send: SendCanary,
+  ): Promise<void> {
     const { signature } = payment.destination.operation;
     const { keySelector, monotonic } = this.#options;
-    if (!(await keySelector.isAwaitingNewest(login, methods[signature].kind))) return;
+    if (!(await keySelector.isAwaitingNewest(login, methods[signature].kind, patience))) return;
     const last = this.#runs.get(`${loginRefString(login)}/${signature}`);
     if (last?.finished === false) return last.done;
     if (last !== undefined && monotonic() < last.startedAt + interval) return;

@@ -4,7 +4,7 @@ import { ProxyError } from '../../errors.ts';
 import { sameKey } from '../../keys/key.ts';
 import type { KeyUse, MutableUse, RetryPolicy } from '../../keys/key-history.ts';
 import type { Patience, Verdict } from '../../keys/key-retry.ts';
-import type { KeySelector, Probe } from '../../keys/key-selector.ts';
+import type { KeySelector, Payment, Probe } from '../../keys/key-selector.ts';
 import type { LoginRef, UsableKey } from '../../keys/key-source.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { DecisionLog } from '../../observability/decision-log.ts';
@@ -53,18 +53,15 @@ export class Forwarder {
   async send(request: ValidatedRequest): Promise<GatewayResponse> {
     const startedAt = this.#options.monotonic();
     if (isRetryable(request)) return this.#send(request, 'retryable', startedAt);
-    await this.#options.canaries?.sendBefore(request, loginRefOf(request), (canary) =>
+    const patience = patienceOf(request, startedAt);
+    await this.#options.canaries?.sendBefore(request, loginRefOf(request), patience, (canary) =>
       this.#send(canary, 'single-attempt', this.#options.monotonic()),
     );
     return this.#send(request, 'single-attempt', startedAt);
   }
 
   async #send(request: ValidatedRequest, policy: RetryPolicy, startedAt: number): Promise<GatewayResponse> {
-    const { settings } = request.destination;
-    const patience: Patience = {
-      deadline: startedAt + settings.timeouts.request,
-      maxWaiting: Math.max(waiting.least, settings.maxInFlight * waiting.share),
-    };
+    const patience = patienceOf(request, startedAt);
     const use = await this.#select(request, policy, patience);
     request.record.durations.key = (use.sentAt - startedAt) / 1000;
     try {
@@ -82,7 +79,7 @@ export class Forwarder {
     const choice =
       policy === 'retryable' || isRetryable(request)
         ? { key: await keySelector.select(login, kind, policy, patience) }
-        : await keySelector.selectForPayment(login, kind, operation, patience);
+        : await keySelector.selectForPayment(login, kind, paymentOf(request), patience);
     return { ...choice, operation, sentAt: monotonic() };
   }
 
@@ -100,7 +97,7 @@ export class Forwarder {
     if (response.status !== 403) return response;
     record.rejection = verdict === 'clock-skew' ? 'clock-skew' : 'current-key';
     if (isRetryable(request)) return this.#retryWithOtherKeys(request, use, response, patience);
-    keySelector.recordRejected(login, use, verdict);
+    keySelector.recordRejected(login, use, verdict, paymentOf(request).place);
     return response;
   }
 
@@ -190,9 +187,16 @@ export class Forwarder {
       use.sentAt = monotonic();
       addDuration(request.record.durations, 'sign', (use.sentAt - startedAt) / 1000);
       if (isRetryable(request) || !keySelector.isOutdated(login, use)) return http;
-      const { key, probe } = await keySelector.selectForPayment(login, use.key.kind, use.operation, patience);
+      use.probe?.end();
+      const { key, probe } = await keySelector.selectForPayment(
+        login,
+        use.key.kind,
+        paymentOf(request),
+        patience,
+      );
       use.sentAt = monotonic(); // the selection may have waited for a trial
-      if (probe !== undefined) use.probe = probe;
+      if (probe === undefined) delete use.probe;
+      else use.probe = probe;
       if (sameKey(key, use.key)) return http;
       use.key = key;
     }
@@ -238,6 +242,18 @@ export class Forwarder {
       addDuration(record.durations, 'gateway', (monotonic() - startedAt) / 1000);
     }
   }
+}
+
+function patienceOf({ destination: { settings } }: ValidatedRequest, startedAt: number): Patience {
+  return {
+    deadline: startedAt + settings.timeouts.request,
+    maxWaiting: Math.max(waiting.least, settings.maxInFlight * waiting.share),
+  };
+}
+
+/** What the gateway rejects for one caller or path, such as an endpoint, it may accept for another one. */
+function paymentOf({ origin, destination: { operation, url } }: ValidatedRequest): Payment {
+  return { operation: operation.name, place: `${origin.caller ?? ''} ${url.pathname}` };
 }
 
 function isRetryable({ destination: { operation } }: ValidatedRequest): boolean {

@@ -61,13 +61,14 @@ const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resol
 const textOf = ({ key: { key } }: Pick<PaymentKey, 'key'>): string =>
   key.kind === 'control_key' ? reveal(key.secret) : '';
 
-const select = (operation = 'payment'): Promise<PaymentKey> =>
-  selector.selectForPayment(acme, 'control_key', operation);
+/** @param place of the caller */
+const select = (place = 'here'): Promise<PaymentKey> =>
+  selector.selectForPayment(acme, 'control_key', { operation: 'payment', place });
 
 /** The key of the next payment, which gets no clear response, or why it is not sent. */
-async function pay(operation?: string): Promise<string> {
+async function pay(place?: string): Promise<string> {
   try {
-    const choice = await select(operation);
+    const choice = await select(place);
     choice.probe?.end();
     return choice.probe === undefined ? textOf(choice) : `probe ${textOf(choice)}`;
   } catch (error) {
@@ -77,20 +78,21 @@ async function pay(operation?: string): Promise<string> {
   }
 }
 
-async function respond(status: 200 | 403, operation = 'payment'): Promise<void> {
-  const choice = await select(operation);
-  const use = { ...choice, operation, sentAt: clock.now() };
+async function respond(status: 200 | 403, place = 'here'): Promise<void> {
+  const choice = await select(place);
+  const use = { ...choice, operation: 'payment', sentAt: clock.now() };
   await pass(1);
   if (status === 200) selector.recordAccepted(acme, use);
-  else selector.recordRejected(acme, use, 'rejected');
+  else selector.recordRejected(acme, use, 'rejected', place);
   choice.probe?.end();
   await pass(1);
 }
 
-describe('payments while every key is rejected', () => {
+describe('payments with a rejected key', () => {
   beforeEach(async () => {
     await respond(200);
     await respond(403);
+    await pass(1_000);
   });
 
   it('are not sent, but for one per step', async () => {
@@ -100,9 +102,9 @@ describe('payments while every key is rejected', () => {
       await pass(1_000);
       if ((await pay()) === 'probe old') sent.push(String(second));
     }
-    expect(sent).toEqual(['1', '3', '7', '15', '31']);
+    expect(sent).toEqual(['2', '6', '14', '30']);
     await pass(1_000);
-    expect(await pay()).toBe('key-rejected, 20 s');
+    expect(await pay()).toBe('key-rejected, 19 s');
   });
 
   it('are sent again once the probe is accepted', async () => {
@@ -150,8 +152,7 @@ describe('payments while every key is rejected', () => {
     await select();
     const waiting = pay();
     await pass(1_000);
-    // By then the next probe is due.
-    expect(await waiting).toBe('probe old');
+    expect(await waiting).toMatch(/^key-rejected/);
   });
 
   it('wait for a source that hangs for one second at most', async () => {
@@ -164,32 +165,45 @@ describe('payments while every key is rejected', () => {
 
   it('can be sent at once after a reload or the return of the source', async () => {
     expect(await pay()).toBe('probe old');
-    expect(await pay()).toBe('key-rejected, 1 s');
+    expect(await pay()).toBe('key-rejected, 2 s');
     selector.lookAgain();
-    expect(await pay()).toBe('probe old');
+    expect(await pay()).toBe('old');
   });
 });
 
-describe('payments of other operations', () => {
-  it('are sent if the rejected one was never accepted: it may not be enabled', async () => {
+describe('payments of another place', () => {
+  it('are sent: what the gateway rejects for one caller or path, it may accept for others', async () => {
     await respond(200);
-    await respond(403, 'not-enabled');
-    expect(await pay('not-enabled')).toBe('probe old');
-    expect(await pay()).toBe('old');
-  });
-
-  it('are sent while one is rejected that the gateway accepted before, once they are accepted themselves', async () => {
-    await respond(200);
-    await respond(200, 'disabled');
-    await respond(403, 'disabled');
-    expect(await pay()).toBe('probe old');
-    await pass(1_000);
-    await respond(200);
-    for (let turn = 0; turn < 3; turn += 1) {
-      await respond(403, 'disabled');
+    for (let turn = 0; turn < 100; turn += 1) {
+      if ((await pay('shut out')) === 'probe old' || turn === 0)
+        await respond(403, 'shut out').catch(() => {});
       expect(await pay()).toBe('old');
+      if (turn % 10 === 0) await respond(200);
+      await pass(100);
     }
   });
+
+  it('have steps of their own', async () => {
+    await respond(403, 'one');
+    await respond(403, 'other');
+    await pass(1_000);
+    expect([await pay('one'), await pay('other')]).toEqual(['probe old', 'probe old']);
+    expect(await pay('one')).toMatch(/^key-rejected/);
+  });
+});
+
+it('queries that are rejected hold no payment back', async () => {
+  await respond(200);
+  const [key] = ringOf(['old']);
+  if (key === undefined || !('key' in key)) throw new Error('no key');
+  for (let turn = 0; turn < 20; turn += 1) {
+    const use = { key, operation: 'read', sentAt: clock.now() };
+    if (turn % 10 === 0) selector.recordAccepted(acme, use);
+    const send = async (): Promise<void> => {};
+    await selector.retry(acme, use, 'rejected', { send, judge: () => 'rejected' });
+    expect(await pay()).toBe('old');
+    await pass(100);
+  }
 });
 
 it('the key that is accepted last is kept', async () => {

@@ -2,6 +2,7 @@ import { beforeEach, expect, it } from '@jest/globals';
 import { configSchema } from '../../../../src/config/schema.ts';
 import { createRoutes } from '../../../../src/gateway/router.ts';
 import { parseKeys } from '../../../../src/keys/key.ts';
+import { endless } from '../../../../src/keys/key-retry.ts';
 import { KeySelector } from '../../../../src/keys/key-selector.ts';
 import type { CanaryResult } from '../../../../src/observability/metrics-observer.ts';
 import { unlimitedMemory } from '../../../../src/proxy/memory-budget.ts';
@@ -73,7 +74,7 @@ function startPayment(): { ready: boolean; error?: unknown } {
     return response.promise;
   };
   const sendCanary = async (): Promise<void> => {
-    await canaries.sendBefore(payment, acme, send);
+    await canaries.sendBefore(payment, acme, endless, send);
     state.ready = true;
   };
   sendCanary().catch((error: unknown) => {
