@@ -80,10 +80,8 @@ export async function runOutage(
         .filter(({ msg }) => message !== undefined && msg === message),
     );
   const [beginning, end] = outage.says.lines ?? [];
-  while (end !== undefined && performance.now() < recoveredAt + endTimeout) {
-    if (linesOf(end).every(({ length }) => length > 0)) break;
-    await wait(50);
-  }
+  const isOver = () => end === undefined || linesOf(end).every(({ length }) => length > 0);
+  while (!isOver() && performance.now() < recoveredAt + endTimeout) await wait(50);
   const secondsAfter = (performance.now() - recoveredAt) / 1000;
   const readsAfter = difference(await vault.reads(), readsAtRecovery) ?? Number.NaN;
   await load.end();
@@ -192,8 +190,8 @@ export function printOutages(title: string, results: readonly (readonly [Outage,
     ].map(String);
   });
   const causes = results.map(([{ name }, { begins }]) => {
-    const cause = begins[0]?.[0]?.['cause'];
-    return `${name}: ${typeof cause === 'string' ? cause : (begins[0]?.[0]?.['msg'] ?? 'no line')}`;
+    const { cause, msg } = begins[0]?.[0] ?? {};
+    return `${name}: ${[cause, msg].find((text) => typeof text === 'string') ?? 'no line'}`;
   });
   process.stdout.write(`\n${title}\n  ${[...table(head, rows), '', ...causes].join('\n  ')}\n`);
 }

@@ -1,6 +1,12 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
+/** Status 429 beyond so many requests in each second. */
+export interface RateLimit {
+  readonly kind: 'rate-limit';
+  readonly perSecond: number;
+}
+
 /** Failures at Vault's address that Vault itself would not respond with. */
 export type Fault =
   | {
@@ -9,8 +15,6 @@ export type Fault =
       readonly errors?: readonly string[];
       readonly headers?: Readonly<Record<string, string>>;
     }
-  /** Status 429 beyond so many requests in each second. */
-  | { readonly kind: 'rate-limit'; readonly perSecond: number }
   /** The request is read, and there is no response. */
   | { readonly kind: 'black-hole' }
   /** Reads succeed; a write is processed, and there is no response. */

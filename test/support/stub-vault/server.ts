@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { z } from 'zod';
-import { type Fault, playFault } from './faults.ts';
+import { type Fault, playFault, type RateLimit } from './faults.ts';
 import { errors, type StubRequest, type StubResponse, seconds } from './protocol.ts';
 import { rootToken, World } from './state.ts';
 
@@ -41,7 +41,7 @@ export class StubVault {
   readonly seen: Seen[] = [];
   sealed = false;
   #permitted = { second: 0, count: 0 };
-  #fault: { readonly fault: Fault; readonly target: RegExp } | undefined;
+  #fault: { readonly fault: Fault | RateLimit; readonly target: RegExp } | undefined;
 
   constructor({ clock = Date.now, tls, namespaces = [] }: StubOptions = {}) {
     this.#clock = clock;
@@ -99,7 +99,7 @@ export class StubVault {
   }
 
   /** From now on requests whose target matches fail with this fault. */
-  fail(fault: Fault, target = /./): void {
+  fail(fault: Fault | RateLimit, target = /./): void {
     this.#fault = { fault, target };
   }
 
