@@ -107,9 +107,10 @@ export class KeySelector {
 
   constructor(options: KeySelectorOptions) {
     this.#options = options;
-    const { keys, monotonic, metrics } = options;
+    const { keys, monotonic, metrics, setTimer } = options;
     this.#looks = new Looks({
       monotonic,
+      setTimer,
       look: (login) => keys.look(login),
       intervalChanged: (seconds) => metrics.keyLookInterval(seconds),
     });

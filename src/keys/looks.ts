@@ -1,4 +1,5 @@
 import type { MonotonicClock } from '../util/clock.ts';
+import type { SetTimer } from '../util/timer.ts';
 import type { KeyRing, LoginRef } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
 
@@ -19,6 +20,7 @@ export interface Look {
 }
 
 export interface LooksOptions extends MonotonicClock {
+  readonly setTimer: SetTimer;
   /** Reads past the cache. */
   readonly look: (login: LoginRef) => Promise<KeyRing | undefined>;
   /** Seconds between two looks at one login, when that changes. */
@@ -38,6 +40,7 @@ export class Looks {
   /** When the last looks began, the latest last. */
   #begun: number[] = [];
   #interval = interval;
+  #isCounting = false;
 
   constructor(options: LooksOptions) {
     this.#options = options;
@@ -78,18 +81,33 @@ export class Looks {
     this.#last.clear();
   }
 
-  /** More logins than the limit per second take turns: each of them is looked at less often. */
   #need(name: string, now: number): void {
     this.#needed.delete(name);
     this.#needed.set(name, now);
+    this.#count(now);
+  }
+
+  /** More logins than the limit per second take turns: each of them is looked at less often. */
+  #count(now: number): void {
     for (const [other, neededAt] of this.#needed) {
       if (now < neededAt + Math.max(forgetAfter, 2 * this.#interval)) break;
       this.#needed.delete(other);
       this.#last.delete(other);
     }
     const next = Math.max(interval, (this.#needed.size * 1_000) / maxPerSecond);
+    if (next > interval) this.#countLater();
     if (next === this.#interval) return;
     this.#interval = next;
     this.#options.intervalChanged(next / 1_000);
+  }
+
+  /** The interval is shown also when no request needs a look anymore. */
+  #countLater(): void {
+    if (this.#isCounting) return;
+    this.#isCounting = true;
+    this.#options.setTimer(() => {
+      this.#isCounting = false;
+      this.#count(this.#options.monotonic());
+    }, forgetAfter);
   }
 }

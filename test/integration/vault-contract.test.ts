@@ -206,7 +206,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       const wrappedSecretIdFile = folder.file('wrapped', wrapped);
       const auth: VaultConfig['auth'] = { method: 'approle', mount: appRole, roleId, wrappedSecretIdFile };
       expect(controlKeys(await source(auth).read(address))).toEqual(['1:first']);
-      expect(await problemOf(source(auth).read(address))).toBe('bad-credentials');
+      expect(await problemOf(source(auth).read(address))).toBe('spent-wrapping');
     });
 
     it('reports a wrong secret ID as bad credentials', async () => {

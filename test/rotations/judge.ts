@@ -52,7 +52,7 @@ export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence
   const payments = hits.filter(({ name }) => name === `transfer ${row.login}`);
   const excused = switches.map((one) => excusedIn(one, outages));
   const failed = reads.filter((hit) => !isGood(hit));
-  const inVain = failed.filter((hit) => !excused.some(({ from, to }) => touches(hit, from, to)));
+  const unexcused = failed.filter((hit) => !excused.some(({ from, to }) => touches(hit, from, to)));
   const rejected = failed.filter(({ result }) => result.startsWith('403'));
   const late = excused.flatMap(({ from, usableAt }, index) => {
     const end = switches[index + 1]?.beganAt ?? Number.POSITIVE_INFINITY;
@@ -64,8 +64,8 @@ export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence
   return {
     row,
     reads: reads.length,
-    failedReads: inVain.length,
-    failures: [...new Set(inVain.map(({ result }) => result))],
+    failedReads: unexcused.length,
+    failures: [...new Set(unexcused.map(({ result }) => result))],
     lateSeconds: Math.max(0, ...late) / 1_000,
     payments: payments.length,
     rejectedPayments: count('403 answered'),

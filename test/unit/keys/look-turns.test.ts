@@ -8,14 +8,20 @@ let begun: { readonly login: string; readonly at: number }[];
 let intervals: number[];
 let respond: () => void;
 let looks: Looks;
+let timers: (() => void)[];
+const setTimer = (run: () => void): (() => void) => {
+  timers.push(run);
+  return () => {};
+};
 
 beforeEach(() => {
-  [now, begun, intervals] = [0, [], []];
+  [now, begun, intervals, timers] = [0, [], [], []];
   const slow = new Promise<undefined>((resolve) => {
     respond = () => resolve(undefined);
   });
   looks = new Looks({
     monotonic: () => now,
+    setTimer,
     look: async ({ login }) => {
       begun.push({ login, at: now });
       return login === 'slow' ? slow : undefined;
@@ -72,6 +78,14 @@ it('logins that need no look anymore are not counted', async () => {
   expect(intervals.at(-1)).toBe(1);
 });
 
+it('the interval is shown also when there are no more requests', async () => {
+  await requests(60, 1_000);
+  expect(intervals.at(-1)).toBe(2);
+  now += 60_000;
+  for (const run of timers.splice(0)) run();
+  expect(intervals.at(-1)).toBe(1);
+});
+
 it('no look begins while one at the same login is in flight', async () => {
   const first = looks.begin(refOf('slow'));
   now = 10_000;
@@ -84,6 +98,7 @@ it('no look begins while one at the same login is in flight', async () => {
 it('a failed look counts as well, and is due again after a second', async () => {
   const failing = new Looks({
     monotonic: () => now,
+    setTimer,
     look: () => Promise.reject(new Error('down')),
     intervalChanged: () => {},
   });

@@ -183,7 +183,7 @@ describe('payments of another place', () => {
     }
   });
 
-  it('have steps of their own', async () => {
+  it('have other steps', async () => {
     await respond(403, 'one');
     await respond(403, 'other');
     await pass(1_000);
