@@ -1,8 +1,16 @@
 import { execFileSync } from 'node:child_process';
+import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
+import { KeyCache } from '../../src/keys/key-cache.ts';
+import type { KeySource } from '../../src/keys/key-source.ts';
+import { createVaultSource } from '../../src/keys/vault/source.ts';
+import { setTimer } from '../../src/util/timer.ts';
 import { printNumbers } from '../support/load.ts';
+import { day, RecordingObserver, vaultConfig } from '../support/stub-vault/harness.ts';
+import { StubVault } from '../support/stub-vault/server.ts';
+import { until } from '../support/until.ts';
 
 const program = fileURLToPath(new URL('../support/ten-thousand-logins.ts', import.meta.url));
 const costShape = z.object({
@@ -41,4 +49,93 @@ describe('ten thousand logins in the cache', () => {
     expect(cost.readsWhenWarm).toBe(0);
     expect(cost.p99Microseconds).toBeLessThan(1000);
   });
+});
+
+describe('ten thousand logins in Vault', () => {
+  const count = 10_000;
+  const refs = Array.from({ length: count }, (_, index) => ({
+    environment: 'production',
+    login: `merchant-${index}`,
+  }));
+  const ttl = 60_000;
+  /** Requests at a time. */
+  const clients = 500;
+  /** Milliseconds of an outage, and of what is measured after it. */
+  const window = 3000;
+  const reads = /^GET secret\/data/;
+  const stub = new StubVault();
+  /** Added to the clock, so that keys age. */
+  let aged = 0;
+  let [inFlight, mostInFlight] = [0, 0];
+  let cache: KeyCache;
+
+  beforeAll(async () => {
+    const vault = vaultConfig(await stub.listen());
+    for (const { login } of refs) stub.put(`gateway/production/${login}`, { control_key: login });
+    const monotonic = () => performance.now() + aged;
+    const events = new RecordingObserver();
+    const options = { clock: Date.now, monotonic, random: Math.random, events, setTimer };
+    const source = createVaultSource(vault, day, options);
+    const counted: KeySource = {
+      ...source,
+      async read(...call) {
+        inFlight += 1;
+        mostInFlight = Math.max(mostInFlight, inFlight);
+        return source.read(...call).finally(() => (inFlight -= 1));
+      },
+    };
+    const settings = { ttl, staleIfError: 43_200_000, negativeTtl: 10_000, maxEntries: count };
+    cache = new KeyCache(counted, settings, { monotonic, random: Math.random, events, sourceName: 'vault' });
+  });
+  afterAll(async () => {
+    cache.stop();
+    await stub.close();
+  });
+
+  /** Reads of Vault per second while the work lasts. */
+  async function measured(work: () => Promise<unknown>) {
+    const before = stub.count(reads);
+    mostInFlight = 0;
+    const startedAt = performance.now();
+    await work();
+    const seconds = (performance.now() - startedAt) / 1000;
+    const all = stub.count(reads) - before;
+    return { all, perSecond: Math.round(all / seconds), mostInFlight };
+  }
+
+  /** A request for each login. */
+  async function requestAll(): Promise<void> {
+    const remaining = refs.values();
+    const client = async () => {
+      for (const ref of remaining) await cache.get(ref);
+    };
+    await Promise.all(Array.from({ length: clients }, client));
+  }
+
+  it('are read eight at a time, at a cold start and when Vault is back; not while it is away', async () => {
+    const start = await measured(requestAll);
+    stub.sealed = true;
+    aged += ttl;
+    await requestAll();
+    const away = await measured(() => Promise.all([requestAll(), wait(window)]));
+    const readsAway = stub.count(reads);
+    stub.heal();
+    await until(() => stub.count(reads) > readsAway, 'the recovery is noticed without requests', 15);
+    const recovers = await measured(() => wait(window));
+    const requested = await measured(() => Promise.all([requestAll(), wait(window)]));
+    printNumbers('Ten thousand logins in Vault (the stub, in the same process)', {
+      'cold start, reads per second': start.perSecond,
+      'cold start, in flight': start.mostInFlight,
+      'away, reads per second, with requests of all logins': away.perSecond,
+      'back, reads per second, without requests': recovers.perSecond,
+      'back, reads per second, with requests of all logins': requested.perSecond,
+      'back, in flight': Math.max(recovers.mostInFlight, requested.mostInFlight),
+    });
+    expect(start).toMatchObject({ all: count, mostInFlight: 8 });
+    // Those in flight when it was sealed, and one probe per second.
+    expect(away.all).toBeLessThanOrEqual(8 + window / 1000 + 1);
+    expect(recovers.mostInFlight).toBeLessThanOrEqual(8);
+    expect(requested.mostInFlight).toBeLessThanOrEqual(8);
+    expect(recovers.all).toBeGreaterThan(0);
+  }, 120_000);
 });
