@@ -138,7 +138,7 @@ function expectSaid({ cause, says }: Outage, result: OutageResult): void {
       expect(count).toBeGreaterThanOrEqual(least);
       expect(count).toBeLessThanOrEqual(most);
     }
-    for (const line of begins.slice(0, 1)) expect(line).toMatchObject({ level: 'error', ...because });
+    for (const line of begins.slice(-1)) expect(line).toMatchObject({ level: 'error', ...because });
     for (const line of ends) expect(line).toMatchObject({ level: 'info' });
   }
 }
