@@ -175,7 +175,7 @@ export const outages: readonly Outage[] = [
   },
   {
     name: 'secret ID used up',
-    // A real server may respond with 500 to logins at the same time, which is a cause of its own.
+    // A real server may respond with 500 to logins at the same time, which is another cause.
     says: { ...saysDown, mostLines: [2, 1] },
     cause: credentialsRejected,
     async begin({ cluster }) {
