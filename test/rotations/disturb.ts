@@ -2,12 +2,10 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { FailingVault } from '../support/outages.ts';
 import type { CountersignProcess } from '../support/process.ts';
 import type { TestCluster, VaultAuth } from '../support/test-cluster.ts';
-import type { Disturbance } from './options.ts';
+import { type Disturbance, every } from './options.ts';
 
-/** Seconds from one disturbance to the next. */
-const every = 13;
 /** Seconds of an outage. */
-const outage = 4;
+export const outage = 4;
 /** Milliseconds until a process that gets no more requests has responded to those in flight. */
 const drain = 500;
 
@@ -29,7 +27,7 @@ export interface Place {
   readonly active: CountersignProcess[];
 }
 
-/** Disturbs until the signal. @returns when Vault was away */
+/** Disturbs at each multiple of {@link every} from now until the signal. @returns when Vault was away */
 export async function disturb(
   disturbance: Disturbance,
   place: Place,
@@ -37,8 +35,11 @@ export async function disturb(
 ): Promise<readonly Span[]> {
   const spans: Span[] = [];
   if (disturbance === 'none') return spans;
+  const beganAt = performance.now();
   for (;;) {
-    await wait(every * 1_000, undefined, { signal }).catch(() => undefined);
+    const period = every * 1_000;
+    const untilNext = period - ((performance.now() - beganAt) % period);
+    await wait(untilNext, undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return spans;
     if (disturbance === 'sighup') for (const one of place.active) one.signal('SIGHUP');
     else if (disturbance === 'restart') await restartOldest(place);

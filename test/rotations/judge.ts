@@ -7,8 +7,13 @@ import type { Row, Switch } from './rotation.ts';
 const promised = 2_000;
 /** Milliseconds of the steps in which payments find out whether a rejected key is accepted again. */
 const probeSteps = [0, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000];
+/** Reads of Vault per second and instance. */
+const maxReads = 30;
 /** Milliseconds that a payment may take between the choice of its key and the gateway. */
 const inFlight = 500;
+
+/** Results of payments. */
+const expected = ['200 answered', '403 answered', '503 key-rejected'];
 
 /** What the rotations of one login cost. */
 export interface Cost {
@@ -28,8 +33,9 @@ export interface Cost {
   readonly probesAllowed: number;
   /** Payments with 503 `key-rejected`. */
   readonly notSent: number;
-  /** Payments with another result. */
+  /** Payments with another result, and these results. */
   readonly otherPayments: number;
+  readonly otherResults: readonly string[];
   readonly doubled: number;
 }
 
@@ -61,6 +67,7 @@ export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence
       .map(({ sentAt }) => sentAt - usableAt);
   });
   const count = (result: string): number => payments.filter((hit) => hit.result === result).length;
+  const others = payments.filter(({ result }) => !expected.includes(result));
   return {
     row,
     reads: reads.length,
@@ -73,15 +80,24 @@ export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence
     probesAllowed:
       instances * excused.reduce((sum, { from, to }) => sum + stepsIn(to - from, evidence.resetEvery), 0),
     notSent: count('503 key-rejected'),
-    otherPayments:
-      payments.length - count('200 answered') - count('403 answered') - count('503 key-rejected'),
+    otherPayments: others.length,
+    otherResults: [...new Set(others.map(({ result }) => result))],
     doubled: doubledIn(evidence.transfers.filter((id) => id.startsWith(`${row.login}-`))),
   };
 }
 
-/** The limits that a rotation broke. */
-export function violationsOf(cost: Cost): readonly string[] {
-  const { row, failedReads, lateSeconds, knownRejected, probesAllowed, otherPayments, doubled } = cost;
+/** The limits that a run broke. */
+export function violationsOf(run: {
+  readonly costs: readonly Cost[];
+  readonly mostReads: number;
+}): readonly string[] {
+  const ofRows = run.costs.flatMap((cost) => brokenBy(cost).map((text) => `row ${cost.row.number}: ${text}`));
+  if (run.mostReads <= maxReads) return ofRows;
+  return [...ofRows, `an instance read Vault ${run.mostReads.toFixed(0)} times in a second`];
+}
+
+function brokenBy(cost: Cost): readonly string[] {
+  const { failedReads, lateSeconds, knownRejected, probesAllowed, otherPayments, doubled } = cost;
   return [
     failedReads > 0 ? `${failedReads} reads failed: ${cost.failures.join(', ')}` : [],
     lateSeconds > promised / 1_000
@@ -90,18 +106,16 @@ export function violationsOf(cost: Cost): readonly string[] {
     knownRejected > probesAllowed
       ? `${knownRejected} payments with a rejected key, ${probesAllowed} are allowed`
       : [],
-    otherPayments > 0 ? `${otherPayments} payments failed in another way` : [],
+    otherPayments > 0 ? `${otherPayments} payments failed: ${cost.otherResults.join(', ')}` : [],
     doubled > 0 ? `${doubled} payments were processed twice` : [],
-  ]
-    .flat()
-    .map((text) => `${row.login}, ${row.order}, ${row.pause} s: ${text}`);
+  ].flat();
 }
 
 /** When reads may fail: while no key is both readable and accepted, and as long as promised after that. */
 function excusedIn({ beganAt, gatewayAt, vaultAt }: Switch, outages: readonly Span[]) {
   const usable = Math.max(gatewayAt, vaultAt);
   // An instance may have had no time to read it before the outage.
-  const outage = outages.find(({ from, to }) => from - promised <= usable && usable <= to);
+  const outage = outages.find(({ from, to }) => from - promised <= usable && usable <= to + promised);
   const hadTime = vaultAt < gatewayAt && gatewayAt - beganAt > 1_000;
   if (hadTime && outage === undefined) {
     return { from: Number.POSITIVE_INFINITY, usableAt: gatewayAt, to: Number.POSITIVE_INFINITY };

@@ -1,6 +1,9 @@
 import { parseArgs } from 'node:util';
 import { positiveInteger } from '../support/command.ts';
 
+/** Seconds from one such event to the next. */
+export const every = 15;
+
 /** What happens to the processes or to Vault, again and again while keys rotate. */
 export const disturbances = ['none', 'sighup', 'restart', 'killed', 'hung', 'sealed'] as const;
 export type Disturbance = (typeof disturbances)[number];
@@ -12,9 +15,14 @@ through real processes, and prints what each rotation cost. Exit code 1 where on
 
   --instances N    processes (default 2)
   --pauses LIST    seconds between the two events of a rotation (default 0,5,30,60,120)
-  --with EVENT     ${disturbances.join(', ')} (default none)
+  --with EVENT     ${disturbances.join(', ')} (default none); every ${every} s, right
+                   before a rotation, between its two events, or right after it
   --canary         keys.rotation.canary
+  --row N          only this row, by its number in the table
+  --seed S         the moments within these rules (default 1); the same seed gives the same
+  --rate N         requests per second of all rows together (default 100)
   --vault PROGRAM  a vault or bao in place of the stub (default VAULT_BIN); needs the program openssl
+  --program FILE   src/main.ts of another version, to compare (default the one here)
   --help           prints this`;
 
 export const usageHint = 'Run "npm run rotations -- --help" for the options.';
@@ -25,7 +33,13 @@ export interface Options {
   readonly pauses: readonly number[];
   readonly disturbance: Disturbance;
   readonly canary: boolean;
+  /** Number of the only row to run. */
+  readonly row: number | undefined;
+  readonly seed: number;
+  /** Requests per second. */
+  readonly rate: number;
   readonly vault: string | undefined;
+  readonly program: string | undefined;
 }
 
 /** @throws TypeError for an unknown option or value */
@@ -37,7 +51,11 @@ export function readOptions(args: string[]): Options | 'help' {
       pauses: { type: 'string', default: '0,5,30,60,120' },
       with: { type: 'string', default: 'none' },
       canary: { type: 'boolean', default: false },
+      row: { type: 'string' },
+      seed: { type: 'string', default: '1' },
+      rate: { type: 'string', default: '100' },
       vault: { type: 'string' },
+      program: { type: 'string' },
       help: { type: 'boolean', default: false },
     },
   });
@@ -49,6 +67,10 @@ export function readOptions(args: string[]): Options | 'help' {
     pauses: values.pauses.split(',').map((text) => (text === '0' ? 0 : positiveInteger('pauses', text))),
     disturbance,
     canary: values.canary,
+    row: values.row === undefined ? undefined : positiveInteger('row', values.row),
+    seed: positiveInteger('seed', values.seed),
+    rate: positiveInteger('rate', values.rate),
+    program: values.program,
     vault: values.vault ?? process.env['VAULT_BIN'],
   };
 }

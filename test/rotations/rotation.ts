@@ -1,11 +1,19 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Random } from '../support/random.ts';
 import type { KeySet, TestCluster } from '../support/test-cluster.ts';
+import { outage } from './disturb.ts';
+import { type Disturbance, every } from './options.ts';
 
 export type Order = 'Vault first' | 'gateway first' | 'both at once';
+/** Where the first rotation of a row is disturbed; later on this is left to the pauses. */
+export type Moment = 'before' | 'between' | 'after' | '-';
 
 /** A row of the table: the rotations of one login. */
 export interface Row {
+  /** From 1. */
+  readonly number: number;
   readonly login: string;
+  readonly moment: Moment;
   readonly order: Order;
   /** Seconds. */
   readonly pause: number;
@@ -26,13 +34,32 @@ const apart = 6;
 /** A login with two rotations has pauses up to so many seconds. */
 const longestOfTwo = 30;
 
-export function rowsFor(pauses: readonly number[]): readonly Row[] {
-  const rows = pauses.flatMap((pause): Omit<Row, 'login'>[] => {
+export function rowsFor(pauses: readonly number[], disturbance: Disturbance): readonly Row[] {
+  const rows = pauses.flatMap((pause): Omit<Row, 'number' | 'login'>[] => {
     const orders = pause === 0 ? (['both at once'] as const) : (['Vault first', 'gateway first'] as const);
-    const switches = pause > longestOfTwo ? [1] : [1, 2];
-    return orders.flatMap((order) => switches.map((count) => ({ order, pause, switches: count })));
+    const counts = pause > longestOfTwo ? [1] : [1, 2];
+    const moments = momentsOf(pause, disturbance);
+    return orders.flatMap((order) =>
+      counts.flatMap((switches) => moments.map((moment) => ({ order, pause, switches, moment }))),
+    );
   });
-  return rows.map((row, index) => ({ ...row, login: `login-${index}` }));
+  return rows.map((row, index) => ({ ...row, number: index + 1, login: `login-${index + 1}` }));
+}
+
+function momentsOf(pause: number, disturbance: Disturbance): readonly Moment[] {
+  if (disturbance === 'none') return ['-'];
+  return pause === 0 ? ['before', 'after'] : ['before', 'between', 'after'];
+}
+
+/** Milliseconds until the first rotation of a row begins, from when the disturbances are counted. */
+export function startOf({ moment, pause }: Row, random: Random): number {
+  if (moment === '-') return 0;
+  const jitter = 200 + 800 * random.next();
+  const period = every * 1_000;
+  if (moment === 'before') return period + outage * 1_000 + jitter;
+  if (moment === 'between') return period - jitter;
+  // The last event comes right before a disturbance, which is not the first one if the pause is longer.
+  return (Math.floor(pause / every) + 1) * period - pause * 1_000 - jitter;
 }
 
 /** Resolves with each rotation of the row when all are over. */

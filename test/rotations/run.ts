@@ -2,68 +2,74 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Folder } from '../support/folder.ts';
 import { Load, type LoadRequest } from '../support/load.ts';
-import { VaultTrust } from '../support/outages.ts';
+import { type FailingVault, VaultTrust } from '../support/outages.ts';
+import { Random } from '../support/random.ts';
 import { startRealVault } from '../support/real-vault-server.ts';
 import { startFailingStub } from '../support/stub-vault/failing-stub.ts';
 import { balanceOf, statusOf, TestCluster } from '../support/test-cluster.ts';
 import { disturb, type Place, resetEvery } from './disturb.ts';
 import { type Cost, costOf } from './judge.ts';
 import type { Options } from './options.ts';
-import { rotate, rowsFor } from './rotation.ts';
-
-/** Milliseconds between the requests of a login: two reads, then a payment. */
-const every = 350;
+import { rotate, rowsFor, startOf } from './rotation.ts';
 
 export interface Result {
   readonly costs: readonly Cost[];
   readonly requestsPerSecond: number;
-  /** Of one instance: the most in a second, and the average. */
+  /** Of Vault, per instance: in the second with the most, and on average. */
   readonly mostReads: number;
   readonly averageReads: number;
 }
 
 /** Runs all rows at once: each has its login. */
-export async function run({
-  instances,
-  pauses,
-  disturbance,
-  canary,
-  vault: program,
-}: Options): Promise<Result> {
-  const rows = rowsFor(pauses);
+export async function run(options: Options): Promise<Result> {
+  const { instances, disturbance } = options;
+  const all = rowsFor(options.pauses, disturbance);
+  const rows = all.filter(({ number }) => options.row === undefined || number === options.row);
+  if (rows.length === 0) throw new RangeError(`there are only ${all.length} rows`);
+  const logins = rows.map(({ login }) => login);
   const folder = new Folder();
   const trust = new VaultTrust(folder);
-  const vault = await (program === undefined ? startFailingStub(trust) : startRealVault(program, trust));
-  const logins = rows.map(({ login }) => login);
+  const vault = await (options.vault === undefined
+    ? startFailingStub(trust)
+    : startRealVault(options.vault, trust));
   const cluster = new TestCluster({
     logins,
     fresh: '60s',
     vaultTimeout: '2s',
-    canary,
+    canary: options.canary,
     server: vault,
     endpointEach: true,
+    program: options.program,
   });
   try {
     await cluster.open();
     const auth = await cluster.appRole();
-    const active = [...(await cluster.startProcesses(instances, auth))];
-    const place: Place = { cluster, vault, auth, active };
+    const place: Place = {
+      cluster,
+      vault,
+      auth,
+      active: [...(await cluster.startProcesses(instances, auth))],
+    };
     // Made before the load, which would wait for it.
     const keys = rows.map(({ switches }) => Array.from({ length: switches }, () => cluster.newKeys()));
-    const load = new Load(waves(place, logins), every);
-    const reads = countReads(async () => (await vault.reads()) ?? 0);
+    const load = new Load(requestsInTurn(place, logins), 1_000 / options.rate);
     await wait(3_000);
+    const reads = countReads(vault);
     const over = new AbortController();
     const disturbing = disturb(disturbance, place, over.signal);
-    const switches = await Promise.all(rows.map((row, index) => rotate(cluster, row, keys[index] ?? [])));
+    const switches = await Promise.all(
+      rows.map(async (row, index) => {
+        await wait(startOf(row, new Random(options.seed, row.login)));
+        return rotate(cluster, row, keys[index] ?? []);
+      }),
+    );
     over.abort();
     const outages = await disturbing;
     await load.end();
-    const perSecond = reads.end();
-    const logs = cluster.processes.map((one) => one.logLines('request completed'));
+    const perSecond = reads.end().map((count) => count / instances);
     const evidence = {
       hits: load.hits,
-      logs,
+      logs: cluster.processes.map((one) => one.logLines('request completed')),
       transfers: cluster.transfers,
       outages,
       instances,
@@ -72,8 +78,8 @@ export async function run({
     return {
       costs: rows.map((row, index) => costOf(row, switches[index] ?? [], evidence)),
       requestsPerSecond: load.rate,
-      mostReads: Math.max(...perSecond) / instances,
-      averageReads: perSecond.reduce((sum, one) => sum + one, 0) / perSecond.length / instances,
+      mostReads: Math.max(...perSecond),
+      averageReads: perSecond.reduce((sum, one) => sum + one, 0) / perSecond.length,
     };
   } finally {
     await cluster.close();
@@ -82,17 +88,17 @@ export async function run({
   }
 }
 
-/** Of each login in turn a balance, a status and a transfer, each time through another process. */
-function waves({ active }: Place, logins: readonly string[]): () => LoadRequest[] {
-  let count = 0;
+/** One login after the other; each sends a balance, a status and a transfer in turn, then the same elsewhere. */
+function requestsInTurn({ active }: Place, logins: readonly string[]): () => LoadRequest[] {
+  let sent = 0;
   return () => {
-    count += 1;
-    return logins.flatMap((login, index): LoadRequest[] => {
-      const process = active[(Math.floor(count / 3) + index) % active.length];
-      if (process === undefined) return [];
-      if (count % 3 === 2) return [transferBy(process.url, login, index)];
-      return [{ ...(count % 3 === 0 ? balanceOf : statusOf)(process, login), name: `read ${login}` }];
-    });
+    const [index, turn] = [sent % logins.length, Math.floor(sent / logins.length)];
+    sent += 1;
+    const login = logins[index];
+    const process = active[(Math.floor(turn / 3) + index) % active.length];
+    if (login === undefined || process === undefined) return [];
+    if (turn % 3 === 2) return [transferBy(process.url, login, index)];
+    return [{ ...(turn % 3 === 0 ? balanceOf : statusOf)(process, login), name: `read ${login}` }];
   };
 }
 
@@ -105,14 +111,17 @@ function transferBy(url: string, login: string, index: number): LoadRequest {
   };
 }
 
-/** Counts reads per second; a second in which they cannot be counted, as during an outage, is left out. */
-function countReads(count: () => Promise<number>): { end: () => readonly number[] } {
+/** Counts reads per second, from one sample to the next; there are none while Vault does not respond. */
+function countReads(vault: FailingVault): { end: () => readonly number[] } {
   const perSecond: number[] = [];
-  let before = Number.NaN;
+  let before = { at: Number.NaN, count: Number.NaN };
   const sample = async (): Promise<void> => {
-    const reads = await count().catch(() => Number.NaN);
-    if (reads >= before) perSecond.push(reads - before);
-    before = reads;
+    const count = await vault.reads().catch(() => undefined);
+    if (count === undefined) return;
+    const now = { at: performance.now(), count };
+    // A server that was started again counts from 0.
+    if (count >= before.count) perSecond.push(((count - before.count) * 1_000) / (now.at - before.at));
+    before = now;
   };
   const timer = setInterval(() => void sample(), 1_000);
   return {

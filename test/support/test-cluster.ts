@@ -51,6 +51,8 @@ export interface TestClusterOptions {
   readonly canary?: boolean;
   /** Whether each login has an endpoint, see {@link TestCluster.endpointOf}; otherwise only the first one. */
   readonly endpointEach?: boolean;
+  /** The processes run this file; the sources unless given. */
+  readonly program?: string | undefined;
 }
 
 /**
@@ -66,7 +68,7 @@ export class TestCluster {
   readonly transfers: string[] = [];
   /** Initial keys of every login. */
   readonly first: KeySet;
-  readonly #options: TestClusterOptions & Required<Omit<TestClusterOptions, 'server'>>;
+  readonly #options: TestClusterOptions & Required<Omit<TestClusterOptions, 'server' | 'program'>>;
   readonly #marks: Record<string, string> = { rootToken };
   admin = new VaultAdmin('', '');
   #gateway: ListeningSimulator | undefined;
@@ -207,7 +209,7 @@ export class TestCluster {
   }
 
   async startProcesses(count: number, auth: VaultAuth): Promise<readonly CountersignProcess[]> {
-    const { fresh, vaultTimeout, server, canary } = this.#options;
+    const { fresh, vaultTimeout, server, canary, program } = this.#options;
     const caFile = server?.caFile === undefined ? {} : { caFile: server.caFile };
     const config = {
       proxy: { port: 0, timeouts: { shutdownDelay: '0s', shutdown: '2s' } },
@@ -222,7 +224,9 @@ export class TestCluster {
       },
     };
     const started = await Promise.all(
-      Array.from({ length: count }, () => startProcess({ config, keys: {} })),
+      Array.from({ length: count }, () =>
+        startProcess({ config, keys: {}, ...(program === undefined ? {} : { program }) }),
+      ),
     );
     this.processes.push(...started);
     return started;

@@ -1,0 +1,91 @@
+import { describe, expect, it } from '@jest/globals';
+import { costOf, type Evidence, violationsOf } from '../../rotations/judge.ts';
+import type { Row, Switch } from '../../rotations/rotation.ts';
+
+const row: Row = {
+  number: 1,
+  login: 'acme',
+  order: 'gateway first',
+  pause: 5,
+  moment: '-',
+  switches: 1,
+};
+/** The gateway has the key at 10 s, Vault at 15 s. */
+const gatewayFirst: Switch = { beganAt: 10_000, gatewayAt: 10_000, vaultAt: 15_000 };
+const vaultFirst: Switch = { beganAt: 10_000, gatewayAt: 15_000, vaultAt: 10_000 };
+const quiet: Evidence = {
+  hits: [],
+  logs: [],
+  transfers: [],
+  outages: [],
+  instances: 1,
+  resetEvery: Number.POSITIVE_INFINITY,
+};
+
+const read = (sentAt: number, result: string) => ({ name: 'read acme', sentAt, took: 10, result });
+const transfer = (sentAt: number, result: string) => ({ name: 'transfer acme', sentAt, took: 10, result });
+/** A line of a transfer that the gateway rejected. */
+const rejected = (endedAt: number) => ({
+  operation: 'transfer',
+  login: 'acme',
+  rejection: 'signature',
+  status: 403,
+  time: new Date(endedAt).toISOString(),
+  totalMs: 10,
+  keyVersion: 1,
+});
+
+function broken(evidence: Partial<Evidence>, one = gatewayFirst, mostReads = 30): readonly string[] {
+  return violationsOf({ costs: [costOf(row, [one], { ...quiet, ...evidence })], mostReads });
+}
+
+describe('a rotation with the gateway first', () => {
+  it('may cost reads until 2 s after Vault has the key', () => {
+    expect(broken({ hits: [read(10_100, '403 answered'), read(16_900, '403 answered')] })).toEqual([]);
+    expect(broken({ hits: [read(9_000, '403 answered')] })).toEqual(['row 1: 1 reads failed: 403 answered']);
+    expect(broken({ hits: [read(17_100, '403 answered')] })).toEqual([
+      'row 1: 1 reads failed: 403 answered',
+      'row 1: a read got 403 2.1 s after Vault had the key',
+    ]);
+  });
+
+  it('may cost as many payments with a rejected key as there are steps', () => {
+    // The first one finds out; the steps begin 0, 1, 3 and 7 s after it.
+    const inSteps = [10_000, 10_100, 11_200, 13_300].map(rejected);
+    expect(broken({ logs: [inSteps] })).toEqual([]);
+    const more = Array.from({ length: 6 }, (_, index) => rejected(10_000 + 1_000 * index));
+    expect(broken({ logs: [more] })).toEqual(['row 1: 5 payments with a rejected key, 4 are allowed']);
+  });
+
+  it('ends 2 s after Vault is back, if it was away', () => {
+    const outages = [{ from: 14_500, to: 20_000 }];
+    expect(broken({ hits: [read(21_900, '403 answered')], outages })).toEqual([]);
+    expect(broken({ hits: [read(22_100, '403 answered')], outages })).toHaveLength(2);
+  });
+
+  it('never costs a payment in another way', () => {
+    expect(broken({ hits: [transfer(12_000, '503 key-rejected')] })).toEqual([]);
+    expect(broken({ hits: [transfer(12_000, '504 gateway-timeout')] })).toEqual([
+      'row 1: 1 payments failed: 504 gateway-timeout',
+    ]);
+    expect(broken({ transfers: ['acme-1', 'acme-2', 'acme-1'] })).toEqual([
+      'row 1: 1 payments were processed twice',
+    ]);
+  });
+});
+
+describe('a rotation with Vault first', () => {
+  it('costs no read', () => {
+    expect(broken({ hits: [read(15_100, '403 answered')] }, vaultFirst)).toHaveLength(1);
+  });
+
+  it('costs only the payments that were in flight', () => {
+    expect(broken({ logs: [[rejected(15_000), rejected(15_005)]] }, vaultFirst)).toEqual([]);
+    expect(broken({ logs: [[rejected(15_000), rejected(15_050)]] }, vaultFirst)).toHaveLength(1);
+  });
+});
+
+it('an instance may read Vault 30 times in a second', () => {
+  expect(broken({}, gatewayFirst, 30)).toEqual([]);
+  expect(broken({}, gatewayFirst, 31)).toEqual(['an instance read Vault 31 times in a second']);
+});
