@@ -8,17 +8,14 @@ import { startRealVault } from '../support/real-vault-server.ts';
 import { startFailingStub } from '../support/stub-vault/failing-stub.ts';
 import { balanceOf, statusOf, TestCluster } from '../support/test-cluster.ts';
 import { disturb, type Place, resetEvery } from './disturb.ts';
-import { type Cost, costOf } from './judge.ts';
+import { costOf, type Result } from './judge.ts';
 import type { Options } from './options.ts';
 import { rotate, rowsFor, startOf } from './rotation.ts';
 
-export interface Result {
-  readonly costs: readonly Cost[];
-  readonly requestsPerSecond: number;
-  /** Of Vault, per instance: in the second with the most, and on average. */
-  readonly mostReads: number;
-  readonly averageReads: number;
-}
+/** Looks at Vault per second and instance. */
+const looksPerSecond = 30;
+/** Versions of a login after its rotations. */
+const versions = 3;
 
 /** Runs all rows at once: each has its login. */
 export async function run(options: Options): Promise<Result> {
@@ -67,9 +64,11 @@ export async function run(options: Options): Promise<Result> {
     const outages = await disturbing;
     await load.end();
     const perSecond = reads.end().map((count) => count / instances);
+    const processes = [...cluster.processes];
+    const codes = await cluster.exitCodes();
     const evidence = {
       hits: load.hits,
-      logs: cluster.processes.map((one) => one.logLines('request completed')),
+      logs: processes.map((one) => one.logLines('request completed')),
       transfers: cluster.transfers,
       outages,
       instances,
@@ -80,6 +79,8 @@ export async function run(options: Options): Promise<Result> {
       requestsPerSecond: load.rate,
       mostReads: Math.max(...perSecond),
       averageReads: perSecond.reduce((sum, one) => sum + one, 0) / perSecond.length,
+      readsAllowed: looksPerSecond + (disturbance === 'restart' ? (versions * rows.length) / instances : 0),
+      failedProcesses: codes.filter((code) => code !== 0).length,
     };
   } finally {
     await cluster.close();

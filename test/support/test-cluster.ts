@@ -234,8 +234,14 @@ export class TestCluster {
 
   /** Ends the processes; {@link leaks} searches what they printed too. */
   async endProcesses(): Promise<void> {
-    await this.#stop();
+    check(await this.exitCodes());
+  }
+
+  /** As {@link endProcesses}, whatever their exit codes. */
+  async exitCodes(): Promise<readonly (number | null)[]> {
+    const codes = await Promise.all(this.processes.map((one) => one.stop()));
     this.#ended.push(...this.processes.splice(0));
+    return codes;
   }
 
   /** Number of reads of keys from Vault. */
@@ -277,13 +283,17 @@ export class TestCluster {
   }
 
   async #stop(): Promise<void> {
-    const codes = await Promise.all(this.processes.map((one) => one.stop()));
-    if (codes.some((code) => code !== 0)) throw new Error(`processes ended with ${codes.join(', ')}`);
+    check(await Promise.all(this.processes.map((one) => one.stop())));
   }
 
   #recordTransfer(operation: string, call: VerifiedRequest): undefined {
     if (operation === 'transfer') this.transfers.push(parameter(call, 'client_orderid') ?? '');
   }
+}
+
+/** @throws Error if a process did not end well */
+function check(codes: readonly (number | null)[]): void {
+  if (codes.some((code) => code !== 0)) throw new Error(`processes ended with ${codes.join(', ')}`);
 }
 
 function acceptedOf(...sets: readonly KeySet[]) {

@@ -36,7 +36,8 @@ const rejected = (endedAt: number) => ({
 });
 
 function broken(evidence: Partial<Evidence>, one = gatewayFirst, mostReads = 30): readonly string[] {
-  return violationsOf({ costs: [costOf(row, [one], { ...quiet, ...evidence })], mostReads });
+  const costs = [costOf(row, [one], { ...quiet, ...evidence })];
+  return violationsOf({ costs, mostReads, readsAllowed: 30, failedProcesses: 0 });
 }
 
 describe('a rotation with the gateway first', () => {
@@ -85,7 +86,14 @@ describe('a rotation with Vault first', () => {
   });
 });
 
-it('an instance may read Vault 30 times in a second', () => {
+it('an instance may read Vault as often as allowed', () => {
   expect(broken({}, gatewayFirst, 30)).toEqual([]);
-  expect(broken({}, gatewayFirst, 31)).toEqual(['an instance read Vault 31 times in a second']);
+  expect(broken({}, gatewayFirst, 31)).toEqual([
+    'an instance read Vault 31 times in a second, 30 are allowed',
+  ]);
+});
+
+it('no process may end with an error', () => {
+  const run = { costs: [], mostReads: 0, readsAllowed: 30, failedProcesses: 1 };
+  expect(violationsOf(run)).toEqual(['1 processes ended with an error']);
 });
