@@ -1,6 +1,14 @@
 import type { Backoff } from '../util/backoff.ts';
 import { sameKey } from './key.ts';
-import { includes, isSame, ofKey, type RejectedKey, type Rejections, withLatest } from './key-rejections.ts';
+import {
+  includes,
+  isSame,
+  ofKey,
+  type RejectedKey,
+  type Rejections,
+  retrySteps,
+  withLatest,
+} from './key-rejections.ts';
 import type { UsableKey } from './key-source.ts';
 import { type SelectionReason, selectionReason } from './selection-reason.ts';
 
@@ -114,6 +122,13 @@ export class KeyHistory {
     return ofKey(this.#rejections, key).payments;
   }
 
+  /** A payment was rejected: the next one of its place may be sent at once, and then one per step. */
+  recordRejectedPayment(key: UsableKey, place: string, now: number): void {
+    // Those in flight at the first 403 count once.
+    if (this.hasRejectedPayment(key, place)) return;
+    this.paymentSteps(key).recordFailure(now, { beganAt: now - retrySteps.initial }, place);
+  }
+
   /** Whether a single-attempt request might use another key now. @param isProbe sent although the key is rejected */
   isOutdated(key: UsableKey, isProbe = false): boolean {
     const [newest, ...others] = this.#keys;
@@ -203,7 +218,7 @@ export class KeyHistory {
     const isSign = !isDenied && !this.#contradicted.has(operation);
     if (isSign && this.#accepting && isSame(key, this.#lastAccepted?.key)) {
       this.#accepting = false;
-      this.resetSteps();
+      for (const { steps } of this.#rejections) steps.reset();
     }
     if (aboutKey) this.#rejectingSince ??= now;
     const isNews = !isDenied || (this.#enabled.has(operation) && !this.#wasRejectedBy(key, operation));

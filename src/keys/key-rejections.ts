@@ -3,7 +3,7 @@ import { sameKey } from './key.ts';
 import type { UsableKey } from './key-source.ts';
 
 /** Milliseconds until a rejected key is tried again, or a payment is sent with one. */
-const retrySteps = { initial: 1_000, max: 30_000 };
+export const retrySteps = { initial: 1_000, max: 30_000 };
 /** How many callers and paths with rejected payments are remembered. */
 const maxPlaces = 100;
 

@@ -204,9 +204,7 @@ export class KeySelector {
     const now = this.#options.monotonic();
     const reason = { operation: use.operation, startedAt: now };
     state.history.recordRejected(use, now, 'single-attempt', verdict === 'rejected');
-    // Those in flight at the first 403 count once.
-    if (verdict === 'rejected' && !state.history.hasRejectedPayment(use.key, place))
-      state.history.paymentSteps(use.key).recordFailure(now, {}, place);
+    if (verdict === 'rejected') state.history.recordRejectedPayment(use.key, place, now);
     if (state.trial !== undefined || !this.#mayLook(login, state, reason)) return;
     void exclusively(state, () => this.#look(login, use.key.kind, reason));
   }

@@ -125,6 +125,8 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
   'key-rejected': async () => {
     const { gateway, send: sendNow } = await start();
     gateway.respond = (response) => response.writeHead(403).end();
+    // The second one is sent to find out whether the key is still rejected.
+    expect((await sendNow(paying)).status).toBe(403);
     expect((await sendNow(paying)).status).toBe(403);
     return sendNow(paying);
   },

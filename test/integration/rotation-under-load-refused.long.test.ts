@@ -128,10 +128,12 @@ describe('under load, a gateway that rejects every request of a login', () => {
     const {
       '200 answered': answered = 0,
       '403 answered': rejected = 0,
+      '503 key-rejected': notSent = 0,
       ...others
     } = load.results(/transfer/);
     expect(others).toEqual({});
     expect(rejected).toBeGreaterThan(0);
+    expect(notSent).toBeGreaterThan(0);
     expect(cluster.gateway.seen.count({ operation: 'transfer' })).toBe(answered + rejected);
     expect(new Set(cluster.transfers).size).toBe(answered);
   });

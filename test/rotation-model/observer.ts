@@ -210,7 +210,7 @@ export class Observer {
       }
       // Those in flight at the first one count once.
       if (isPayment(operation) && skew === 0 && !facts.probes.has(key))
-        facts.probes.set(key, { count: 1, at: now });
+        facts.probes.set(key, { count: 0, at: now });
       known.rejected.set(operation, (known.rejected.get(operation) ?? false) || aboutKey);
       // Acceptances of other operations had contradicted the 403s before: only this one is a sign of a switch.
       const isFirst = !facts.rejections.has(operation) && !facts.contradicted.has(operation);
@@ -354,7 +354,7 @@ export class Observer {
     const known = facts.probes.get(key);
     if (known === undefined || sentAt - known.at <= longestSignature) return;
     const { count, at } = known;
-    const step = Math.min(30_000, 1_000 * 2 ** (count - 1));
+    const step = count === 0 ? 0 : Math.min(30_000, 1_000 * 2 ** count);
     if (sentAt < at + step - longestSignature) {
       this.#violation(
         `${operation} signed with ${key}, though every key is rejected; the last one with it was ${sentAt - at} of ${step} ms before`,
