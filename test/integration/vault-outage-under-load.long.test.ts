@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Folder } from '../support/folder.ts';
 import { post, verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
