@@ -208,8 +208,8 @@ export class Observer {
         // Perhaps the last accepted key.
         occasion(facts, now);
       }
-      // Those in flight at the first one count once.
-      if (isPayment(operation) && skew === 0 && !facts.probes.has(key))
+      // Those in flight at the first one count once, and at a change of the ring not at all.
+      if (isPayment(operation) && skew === 0 && sentAt > facts.ringAt && !facts.probes.has(key))
         facts.probes.set(key, { count: 0, at: now });
       known.rejected.set(operation, (known.rejected.get(operation) ?? false) || aboutKey);
       // Acceptances of other operations had contradicted the 403s before: only this one is a sign of a switch.
