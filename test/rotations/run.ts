@@ -7,10 +7,15 @@ import { Random } from '../support/random.ts';
 import { startRealVault } from '../support/real-vault-server.ts';
 import { startFailingStub } from '../support/stub-vault/failing-stub.ts';
 import { balanceOf, statusOf, TestCluster } from '../support/test-cluster.ts';
-import { disturb, isOutage, type Place } from './disturb.ts';
-import { costOf, type Result, readsOf, type Sample } from './judge.ts';
+import { disturb, type Place, resetEvery } from './disturb.ts';
+import { costOf, type Result } from './judge.ts';
 import type { Options } from './options.ts';
 import { rotate, rowsFor, startOf } from './rotation.ts';
+
+/** Looks at Vault per second and instance. */
+const looksPerSecond = 30;
+/** Versions of a login after its rotations. */
+const versions = 3;
 
 /** Runs all rows at once: each has its login. */
 export async function run(options: Options): Promise<Result> {
@@ -56,23 +61,25 @@ export async function run(options: Options): Promise<Result> {
       }),
     );
     over.abort();
-    const disturbed = await disturbing;
+    const outages = await disturbing;
     await load.end();
-    const samples = reads.end();
+    const perSecond = reads.end().map((count) => count / instances);
     const processes = [...cluster.processes];
     const codes = await cluster.exitCodes();
     const evidence = {
       hits: load.hits,
       logs: processes.map((one) => one.logLines('request completed')),
       transfers: cluster.transfers,
-      outages: isOutage(disturbance) ? disturbed : [],
+      outages,
       instances,
-      resets: disturbed.map(({ to }) => to),
+      resetEvery: resetEvery(disturbance),
     };
     return {
       costs: rows.map((row, index) => costOf(row, switches[index] ?? [], evidence)),
       requestsPerSecond: load.rate,
-      reads: readsOf(samples, disturbed, instances),
+      mostReads: Math.max(...perSecond),
+      averageReads: perSecond.reduce((sum, one) => sum + one, 0) / perSecond.length,
+      readsAllowed: looksPerSecond + (disturbance === 'restart' ? (versions * rows.length) / instances : 0),
       failedProcesses: codes.filter((code) => code !== 0).length,
     };
   } finally {
@@ -106,24 +113,22 @@ function transferBy(url: string, login: string, index: number): LoadRequest {
 }
 
 /** Counts reads per second, from one sample to the next; there are none while Vault does not respond. */
-function countReads(vault: FailingVault): { end: () => readonly Sample[] } {
-  const samples: Sample[] = [];
+function countReads(vault: FailingVault): { end: () => readonly number[] } {
+  const perSecond: number[] = [];
   let before = { at: Number.NaN, count: Number.NaN };
   const sample = async (): Promise<void> => {
     const count = await vault.reads().catch(() => undefined);
     if (count === undefined) return;
-    const at = performance.now();
+    const now = { at: performance.now(), count };
     // A server that was started again counts from 0.
-    if (count >= before.count) {
-      samples.push({ at, perSecond: ((count - before.count) * 1_000) / (at - before.at) });
-    }
-    before = { at, count };
+    if (count >= before.count) perSecond.push(((count - before.count) * 1_000) / (now.at - before.at));
+    before = now;
   };
   const timer = setInterval(() => void sample(), 1_000);
   return {
     end() {
       clearInterval(timer);
-      return samples;
+      return perSecond;
     },
   };
 }
