@@ -129,6 +129,13 @@ export class KeyHistory {
     this.paymentSteps(key).recordFailure(now, { beganAt: now - retrySteps.initial }, place);
   }
 
+  /** A payment of the place probes a rejected key: the others wait for the next step as well. */
+  recordProbe(place: string, now: number): void {
+    for (const { payments } of this.#rejections) {
+      if (payments.failures(place) > 0) payments.recordFailure(now, {}, place);
+    }
+  }
+
   /** Whether a single-attempt request might use another key now. @param isProbe sent although the key is rejected */
   isOutdated(key: UsableKey, isProbe = false): boolean {
     const [newest, ...others] = this.#keys;

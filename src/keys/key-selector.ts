@@ -328,7 +328,7 @@ export class KeySelector {
     const now = this.#options.monotonic();
     const steps = state.history.paymentSteps(key);
     if (!steps.isDue(now, place)) throw keysRejected(login, steps.remaining(now, place) / 1_000);
-    steps.recordFailure(now, {}, place);
+    state.history.recordProbe(place, now);
     const { promise, resolve } = Promise.withResolvers<void>();
     state.probe = promise;
     const end = (): void => {

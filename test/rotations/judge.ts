@@ -6,7 +6,7 @@ import type { Row, Switch } from './rotation.ts';
 /** Milliseconds after Vault has the key (or is back) until reads succeed. */
 const promised = 2_000;
 /** Milliseconds of the steps in which payments find out whether a rejected key is accepted again. */
-const probeSteps = [0, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000];
+const probeSteps = [0, 2_000, 4_000, 8_000, 16_000, 30_000];
 /** Milliseconds that a payment may take between the choice of its key and the gateway. */
 const inFlight = 500;
 

@@ -138,8 +138,8 @@ describe('requests rejected by the gateway', () => {
       await pay();
       now += 1000;
     }
-    // Reads; trials at 0, 1, 3, 7, 15 and 31 s; with each key a payment, and probes 1, 3, 7, 15 and 31 s later.
-    expect(sent).toHaveLength(60 * 10 + 6 + 2 * 6);
+    // Reads; trials at 0, 1, 3, 7, 15 and 31 s; with each key a payment; probes at 2, 4, 8, 16 and 32 s.
+    expect(sent).toHaveLength(60 * 10 + 6 + 2 + 5);
     expect(refreshes).toBe(60);
     expect(fallbacks).toEqual([]);
   });

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
 import { KeySelector, type PaymentKey } from '../../../src/keys/key-selector.ts';
-import type { KeyRing } from '../../../src/keys/key-source.ts';
+import type { KeyRing, UsableKey } from '../../../src/keys/key-source.ts';
 import { reveal } from '../../../src/secret.ts';
 import { ManualClock } from '../../support/stub-vault/clock.ts';
 
@@ -48,6 +48,14 @@ function ringOf(controlKeys: readonly string[]): KeyRing {
     const superseded = index === 0 ? {} : { supersededAt: new Date(1e12) };
     return parseKeys({ control_key: controlKey }, { version: controlKeys.length - index, ...superseded });
   });
+}
+
+function usableIn(controlKeys: readonly string[], text: string): UsableKey {
+  const [found] = ringOf(controlKeys).flatMap((one) =>
+    'key' in one && textOf({ key: one }) === text ? [one] : [],
+  );
+  if (found === undefined) throw new Error(`no key ${text}`);
+  return found;
 }
 
 async function pass(milliseconds: number): Promise<void> {
@@ -168,6 +176,32 @@ describe('payments with a rejected key', () => {
     expect(await pay()).toBe('key-rejected, 2 s');
     selector.lookAgain();
     expect(await pay()).toBe('old');
+  });
+});
+
+describe('payments with several keys, all of them rejected', () => {
+  it('are not sent, but for one per step, with each key in turn', async () => {
+    cached = inSource = ['new', 'old'];
+    // Once with each of them.
+    await respond(403);
+    await respond(403);
+    const sent: string[] = [];
+    for (let second = 0; second <= 40; second += 1) {
+      const text = await pay();
+      if (text.startsWith('probe')) {
+        sent.push(`${second} s: ${text}`);
+        const key = usableIn(['new', 'old'], text.slice('probe '.length));
+        selector.recordRejected(acme, { key, operation: 'payment', sentAt: clock.now() }, 'rejected', 'here');
+      }
+      await pass(1_000);
+    }
+    expect(sent).toEqual([
+      '0 s: probe new',
+      '2 s: probe old',
+      '6 s: probe new',
+      '14 s: probe old',
+      '30 s: probe new',
+    ]);
   });
 });
 
