@@ -9,9 +9,9 @@ export const outage = 4;
 /** Milliseconds until a process that gets no more requests has responded to those in flight. */
 const drain = 500;
 
-/** Milliseconds after which an instance forgets the steps of its back-offs. */
-export const resetEvery = (disturbance: Disturbance): number =>
-  disturbance === 'none' ? Number.POSITIVE_INFINITY : every * 1_000;
+/** Whether Vault is away then. */
+export const isOutage = (disturbance: Disturbance): boolean =>
+  ['killed', 'hung', 'sealed'].includes(disturbance);
 
 /** A time as of `performance.now()`. */
 export interface Span {
@@ -27,7 +27,7 @@ export interface Place {
   readonly active: CountersignProcess[];
 }
 
-/** Disturbs at each multiple of {@link every} from now until the signal. @returns when Vault was away */
+/** Disturbs at each multiple of {@link every} from now until the signal. @returns when that was; an outage as a whole */
 export async function disturb(
   disturbance: Disturbance,
   place: Place,
@@ -41,9 +41,11 @@ export async function disturb(
     const untilNext = period - ((performance.now() - beganAt) % period);
     await wait(untilNext, undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return spans;
+    const from = performance.now();
     if (disturbance === 'sighup') for (const one of place.active) one.signal('SIGHUP');
     else if (disturbance === 'restart') await restartOldest(place);
-    else spans.push(await breakVault(disturbance, place.vault));
+    else await breakVault(disturbance, place.vault);
+    spans.push({ from, to: performance.now() });
   }
 }
 
@@ -55,16 +57,14 @@ async function restartOldest({ cluster, auth, active }: Place): Promise<void> {
   await oldest?.stop();
 }
 
-async function breakVault(how: 'killed' | 'hung' | 'sealed', vault: FailingVault): Promise<Span> {
+async function breakVault(how: 'killed' | 'hung' | 'sealed', vault: FailingVault): Promise<void> {
   const ways = {
     killed: [() => vault.kill(), () => vault.restart()],
     hung: [() => vault.hang(), () => vault.resume()],
     sealed: [() => vault.seal(), () => vault.unseal()],
   } as const;
   const [begin, end] = ways[how];
-  const from = performance.now();
   await begin();
   await wait(outage * 1_000);
   await end();
-  return { from, to: performance.now() };
 }

@@ -7,15 +7,10 @@ import { Random } from '../support/random.ts';
 import { startRealVault } from '../support/real-vault-server.ts';
 import { startFailingStub } from '../support/stub-vault/failing-stub.ts';
 import { balanceOf, statusOf, TestCluster } from '../support/test-cluster.ts';
-import { disturb, type Place, resetEvery } from './disturb.ts';
-import { costOf, type Result } from './judge.ts';
+import { disturb, isOutage, type Place } from './disturb.ts';
+import { costOf, type Result, readsOf, type Sample } from './judge.ts';
 import type { Options } from './options.ts';
 import { rotate, rowsFor, startOf } from './rotation.ts';
-
-/** Looks at Vault per second and instance. */
-const looksPerSecond = 30;
-/** Versions of a login after its rotations. */
-const versions = 3;
 
 /** Runs all rows at once: each has its login. */
 export async function run(options: Options): Promise<Result> {
@@ -61,25 +56,23 @@ export async function run(options: Options): Promise<Result> {
       }),
     );
     over.abort();
-    const outages = await disturbing;
+    const disturbed = await disturbing;
     await load.end();
-    const perSecond = reads.end().map((count) => count / instances);
+    const samples = reads.end();
     const processes = [...cluster.processes];
     const codes = await cluster.exitCodes();
     const evidence = {
       hits: load.hits,
       logs: processes.map((one) => one.logLines('request completed')),
       transfers: cluster.transfers,
-      outages,
+      outages: isOutage(disturbance) ? disturbed : [],
       instances,
-      resetEvery: resetEvery(disturbance),
+      resets: disturbed.map(({ to }) => to),
     };
     return {
       costs: rows.map((row, index) => costOf(row, switches[index] ?? [], evidence)),
       requestsPerSecond: load.rate,
-      mostReads: Math.max(...perSecond),
-      averageReads: perSecond.reduce((sum, one) => sum + one, 0) / perSecond.length,
-      readsAllowed: looksPerSecond + (disturbance === 'restart' ? (versions * rows.length) / instances : 0),
+      reads: readsOf(samples, disturbed, instances),
       failedProcesses: codes.filter((code) => code !== 0).length,
     };
   } finally {
@@ -113,22 +106,24 @@ function transferBy(url: string, login: string, index: number): LoadRequest {
 }
 
 /** Counts reads per second, from one sample to the next; there are none while Vault does not respond. */
-function countReads(vault: FailingVault): { end: () => readonly number[] } {
-  const perSecond: number[] = [];
+function countReads(vault: FailingVault): { end: () => readonly Sample[] } {
+  const samples: Sample[] = [];
   let before = { at: Number.NaN, count: Number.NaN };
   const sample = async (): Promise<void> => {
     const count = await vault.reads().catch(() => undefined);
     if (count === undefined) return;
-    const now = { at: performance.now(), count };
+    const at = performance.now();
     // A server that was started again counts from 0.
-    if (count >= before.count) perSecond.push(((count - before.count) * 1_000) / (now.at - before.at));
-    before = now;
+    if (count >= before.count) {
+      samples.push({ at, perSecond: ((count - before.count) * 1_000) / (at - before.at) });
+    }
+    before = { at, count };
   };
   const timer = setInterval(() => void sample(), 1_000);
   return {
     end() {
       clearInterval(timer);
-      return perSecond;
+      return samples;
     },
   };
 }
