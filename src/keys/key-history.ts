@@ -1,12 +1,12 @@
-import type { Backoff } from '../util/backoff.ts';
+import { Backoff } from '../util/backoff.ts';
 import { sameKey } from './key.ts';
 import {
   includes,
   isSame,
+  maxPlaces,
   ofKey,
   type RejectedKey,
   type Rejections,
-  retrySteps,
   withLatest,
 } from './key-rejections.ts';
 import type { UsableKey } from './key-source.ts';
@@ -30,6 +30,8 @@ export type MutableUse = { -readonly [Field in keyof KeyUse]: KeyUse[Field] };
 /** Whether a request may be signed and sent again after a 403. */
 export type RetryPolicy = 'retryable' | 'single-attempt';
 
+/** Milliseconds between payments with rejected keys. */
+const probeSteps = { initial: 2_000, max: 30_000 };
 /** Milliseconds without an acceptance after which the 403s of an operation may be about the key, though others were accepted. */
 const doubtAfter = 1_000;
 /** Milliseconds after which a login of which the gateway never accepted a key is looked at rarely. */
@@ -52,6 +54,8 @@ export class KeyHistory {
   /** When the last accepted request was sent. */
   #acceptedAt = Number.NEGATIVE_INFINITY;
   #rejections: Rejections[] = [];
+  /** By caller and path: when a payment may be sent although the gateway rejected some with each key. */
+  readonly paymentSteps = new Backoff(probeSteps, undefined, maxPlaces);
   /** Since when the gateway has only rejected these keys; monotonic, milliseconds. */
   #rejectingSince: number | undefined;
   /** When a request of each operation was last accepted; absent for operations that never were. */
@@ -114,26 +118,28 @@ export class KeyHistory {
 
   /** Whether a payment of this place was rejected with the key since the last acceptance. */
   hasRejectedPayment(key: UsableKey, place: string): boolean {
-    return (this.#find(key)?.payments.failures(place) ?? 0) > 0;
+    return this.#find(key)?.places.has(place) ?? false;
   }
 
-  /** By place, when another payment may be sent with the key. */
-  paymentSteps(key: UsableKey): Backoff {
-    return ofKey(this.#rejections, key).payments;
-  }
-
-  /** A payment was rejected: the next one of its place may be sent at once, and then one per step. */
-  recordRejectedPayment(key: UsableKey, place: string, now: number): void {
-    // Those in flight at the first 403 count once.
-    if (this.hasRejectedPayment(key, place)) return;
-    this.paymentSteps(key).recordFailure(now, { beganAt: now - retrySteps.initial }, place);
-  }
-
-  /** A payment of the place probes a rejected key: the others wait for the next step as well. */
-  recordProbe(place: string, now: number): void {
-    for (const { payments } of this.#rejections) {
-      if (payments.failures(place) > 0) payments.recordFailure(now, {}, place);
+  /**
+   * A payment was rejected. One 403 may be about that payment; after another one, of a payment sent since, further ones
+   * of the place are sent once per step.
+   */
+  recordRejectedPayment({ key, sentAt }: KeyUse, place: string, now: number): void {
+    const { places } = ofKey(this.#rejections, key);
+    const since = places.get(place);
+    if (since === undefined) {
+      const [oldest] = places.keys();
+      if (places.size >= maxPlaces && oldest !== undefined) places.delete(oldest);
+      places.set(place, now);
+    } else if (sentAt > since && !this.isHeldBack(place)) {
+      this.paymentSteps.recordFailure(now, {}, place);
     }
+  }
+
+  /** Whether payments of the place are sent once per step only. */
+  isHeldBack(place: string): boolean {
+    return this.paymentSteps.failures(place) > 0;
   }
 
   /** Whether a single-attempt request might use another key now. @param isProbe sent although the key is rejected */
@@ -203,7 +209,7 @@ export class KeyHistory {
     this.#rejectedWithAnyKey.delete(operation);
     this.#rejectingSince = undefined;
     this.#acceptedAt = Math.max(this.#acceptedAt, sentAt);
-    for (const { payments } of this.#rejections) payments.reset();
+    this.#resetPayments();
     const rejections = this.#find(key);
     if (rejections !== undefined) this.#clear(rejections, sentAt);
     this.#contradicted.delete(operation);
@@ -292,10 +298,13 @@ export class KeyHistory {
 
   /** Each key may be tried again at once. */
   resetSteps(): void {
-    for (const { steps, payments } of this.#rejections) {
-      steps.reset();
-      payments.reset();
-    }
+    for (const { steps } of this.#rejections) steps.reset();
+    this.#resetPayments();
+  }
+
+  #resetPayments(): void {
+    this.paymentSteps.reset();
+    for (const { places } of this.#rejections) places.clear();
   }
 
   #find(key: UsableKey): Rejections | undefined {

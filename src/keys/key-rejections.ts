@@ -2,10 +2,10 @@ import { Backoff } from '../util/backoff.ts';
 import { sameKey } from './key.ts';
 import type { UsableKey } from './key-source.ts';
 
-/** Milliseconds until a rejected key is tried again, or a payment is sent with one. */
-export const retrySteps = { initial: 1_000, max: 30_000 };
+/** Milliseconds until a rejected key is tried again. */
+const retrySteps = { initial: 1_000, max: 30_000 };
 /** How many callers and paths with rejected payments are remembered. */
-const maxPlaces = 100;
+export const maxPlaces = 100;
 
 /** When an operation was first and last rejected; monotonic, milliseconds. */
 interface Span {
@@ -27,8 +27,8 @@ export interface Rejections {
   lastSingleAttempt: number;
   /** By operation: when the key may be tried as a fallback again. */
   readonly steps: Backoff;
-  /** By caller and path: when a payment may be sent with the key although one was rejected. */
-  readonly payments: Backoff;
+  /** By caller and path: when the first 403 of a payment was received; monotonic, milliseconds. */
+  readonly places: Map<string, number>;
   /** Whether the fallback from this key to another one was counted. */
   replaced: boolean;
 }
@@ -37,12 +37,12 @@ export interface Rejections {
 export function ofKey(all: Rejections[], key: UsableKey): Rejections {
   const known = all.find((one) => sameKey(one.key, key));
   if (known !== undefined) return known;
-  const fresh = {
+  const fresh: Rejections = {
     key,
     byOperation: new Map(),
     lastSingleAttempt: 0,
     steps: new Backoff(retrySteps),
-    payments: new Backoff(retrySteps, undefined, maxPlaces),
+    places: new Map(),
     replaced: false,
   };
   all.push(fresh);

@@ -47,7 +47,7 @@ export interface Payment {
 /** A key for a payment. */
 export interface PaymentKey {
   readonly key: UsableKey;
-  /** Of a payment that is sent to find out whether the key, which was rejected, is accepted again. */
+  /** Of a payment that is sent although the key was rejected. */
   readonly probe?: Probe;
 }
 
@@ -84,8 +84,8 @@ interface State {
   readonly history: KeyHistory;
   /** The trial or look in flight. */
   trial?: Promise<unknown>;
-  /** Resolves when the payment that probes the rejected keys has its result. */
-  probe?: Promise<void>;
+  /** By caller and path: resolves when the payment that probes the rejected keys has its result. */
+  readonly probes: Map<string, Promise<void>>;
   /** The last look whose ring was observed for this kind of key. */
   seen?: Look;
 }
@@ -136,8 +136,8 @@ export class KeySelector {
   }
 
   /**
-   * The key for a payment that must not be sent again. After a 403 for the payments of a place, one per step goes out with
-   * the same key, to find out whether that is accepted again.
+   * The key for a payment that must not be sent again. After a 403 for a payment of a place, the next one with the same key
+   * goes out alone, as a probe; after two in a row, one per step, to find out whether a key is accepted again.
    *
    * @param place caller and path: what the gateway rejects in one place may be accepted in another one
    * @throws ProxyError `key-rejected` for the other payments, and as {@link select}
@@ -157,11 +157,14 @@ export class KeySelector {
       const look = () => this.#look(login, kind, { operation, startedAt }, { ...patience, deadline: soon });
       await exclusively(state, look);
     }
-    if (state.probe !== undefined) await this.#waitInCompany(login, patience, state.probe, soon);
-    const keys = await this.#observed(login, kind, patience);
-    const choice = state.history.select(keys, 'single-attempt');
-    const isProbe = state.history.hasRejectedPayment(choice, place);
-    return isProbe ? this.#probe(login, state, choice, place) : { key: choice };
+    for (let hasWaited = false; ; hasWaited = true) {
+      const keys = await this.#observed(login, kind, patience);
+      const choice = state.history.select(keys, 'single-attempt');
+      if (!state.history.hasRejectedPayment(choice, place)) return { key: choice };
+      const probe = state.probes.get(place);
+      if (probe === undefined || hasWaited) return this.#probe(login, state, choice, place);
+      await this.#waitInCompany(login, patience, probe, soon);
+    }
   }
 
   /** Whether a payment would be signed with another key now. */
@@ -201,10 +204,11 @@ export class KeySelector {
    */
   recordRejected(login: LoginRef, use: KeyUse, verdict: Verdict, place = ''): void {
     const state = this.#stateOf(login, use.key.kind);
+    this.#observeCached(login, use.key.kind);
     const now = this.#options.monotonic();
     const reason = { operation: use.operation, startedAt: now };
     state.history.recordRejected(use, now, 'single-attempt', verdict === 'rejected');
-    if (verdict === 'rejected') state.history.recordRejectedPayment(use.key, place, now);
+    if (verdict === 'rejected') state.history.recordRejectedPayment(use, place, now);
     if (state.trial !== undefined || !this.#mayLook(login, state, reason)) return;
     void exclusively(state, () => this.#look(login, use.key.kind, reason));
   }
@@ -323,16 +327,20 @@ export class KeySelector {
     return this.#looks.isDue(login, isUrgent ? 0 : rareInterval);
   }
 
-  /** @throws ProxyError `key-rejected` if a payment was sent with a rejected key so recently */
-  #probe(login: LoginRef, state: State, key: UsableKey, place: string): PaymentKey {
-    const now = this.#options.monotonic();
-    const steps = state.history.paymentSteps(key);
-    if (!steps.isDue(now, place)) throw keysRejected(login, steps.remaining(now, place) / 1_000);
-    state.history.recordProbe(place, now);
+  /** @throws ProxyError `key-rejected` if the place is held back and the next step has not come */
+  #probe(login: LoginRef, { history, probes }: State, key: UsableKey, place: string): PaymentKey {
+    if (history.isHeldBack(place)) {
+      const now = this.#options.monotonic();
+      const remaining = history.paymentSteps.remaining(now, place);
+      if (remaining > 0) throw keysRejected(login, remaining / 1_000);
+      history.paymentSteps.recordFailure(now, {}, place);
+    } else if (probes.has(place)) {
+      return { key, probe: { end: noop } };
+    }
     const { promise, resolve } = Promise.withResolvers<void>();
-    state.probe = promise;
+    probes.set(place, promise);
     const end = (): void => {
-      if (state.probe === promise) delete state.probe;
+      if (probes.get(place) === promise) probes.delete(place);
       resolve();
     };
     return { key, probe: { end } };
@@ -410,7 +418,7 @@ export class KeySelector {
     const name = keyName(login, kind);
     const known = this.#states.get(name);
     if (known !== undefined) return known;
-    const state: State = { history: new KeyHistory() };
+    const state: State = { history: new KeyHistory(), probes: new Map() };
     this.#states.set(name, state);
     return state;
   }

@@ -44,10 +44,12 @@ export interface KindFacts {
   readonly rejectedWith: Map<OperationName, Set<string>>;
   /** When that last grew. */
   rejectedWithAt: number;
-  /** By key, how many payments were rejected since the last acceptance, and when the last one was sent. */
-  readonly probes: Map<string, { readonly count: number; readonly at: number }>;
+  /** By key, when a payment was first rejected since the last acceptance. */
+  readonly rejectedPayments: Map<string, number>;
   /** Since when those are counted. */
-  probesSince: number;
+  rejectedPaymentsSince: number;
+  /** Since a second payment was rejected with one of them: how many were sent, and when the last one was. */
+  probes?: { readonly count: number; readonly at: number };
   /** When all keys last became due again. */
   occasionAt: number;
   /**
@@ -110,8 +112,8 @@ export function newFacts(): Record<KeyKind, KindFacts> {
     notEnabled: new Set(),
     rejectedWith: new Map(),
     rejectedWithAt: never,
-    probes: new Map(),
-    probesSince: never,
+    rejectedPayments: new Map(),
+    rejectedPaymentsSince: never,
     isAmbiguous: false,
     contradicted: new Set(),
     wasContradicted: false,
@@ -144,8 +146,9 @@ function newKeyFacts(): KeyFacts {
 
 /** From now on the steps between such payments begin anew. */
 export function resetProbes(facts: KindFacts, now: number): void {
-  facts.probes.clear();
-  facts.probesSince = now;
+  facts.rejectedPayments.clear();
+  facts.rejectedPaymentsSince = now;
+  delete facts.probes;
 }
 
 /** Makes all keys due again. */

@@ -209,8 +209,11 @@ export class Observer {
         occasion(facts, now);
       }
       // Those in flight at the first one count once, and at a change of the ring not at all.
-      if (isPayment(operation) && skew === 0 && sentAt > facts.ringAt && !facts.probes.has(key))
-        facts.probes.set(key, { count: 0, at: now });
+      if (isPayment(operation) && skew === 0 && sentAt > facts.ringAt) {
+        const since = facts.rejectedPayments.get(key);
+        if (since === undefined) facts.rejectedPayments.set(key, now);
+        else if (sentAt > since) facts.probes ??= { count: 0, at: now };
+      }
       known.rejected.set(operation, (known.rejected.get(operation) ?? false) || aboutKey);
       // Acceptances of other operations had contradicted the 403s before: only this one is a sign of a switch.
       const isFirst = !facts.rejections.has(operation) && !facts.contradicted.has(operation);
@@ -350,17 +353,17 @@ export class Observer {
     // One that was being signed then had been selected before. Responses that overtake each other say both.
     const isFast = sentAt >= this.#conditions.fastSince + requestTimeout;
     const isOrdered = isFast && !facts.isAmbiguous && this.#gateway.agrees(kindOf[operation]);
-    if (!isOrdered || sentAt - facts.probesSince <= longestSignature) return;
-    const known = facts.probes.get(key);
-    if (known === undefined || sentAt - known.at <= longestSignature) return;
-    const { count, at } = known;
-    const step = count === 0 ? 0 : Math.min(30_000, 1_000 * 2 ** count);
+    if (!isOrdered || sentAt - facts.rejectedPaymentsSince <= longestSignature) return;
+    if (facts.probes === undefined || !facts.rejectedPayments.has(key)) return;
+    const { count, at } = facts.probes;
+    if (sentAt - at <= longestSignature) return;
+    const step = Math.min(30_000, 2_000 * 2 ** count);
     if (sentAt < at + step - longestSignature) {
       this.#violation(
-        `${operation} signed with ${key}, though every key is rejected; the last one with it was ${sentAt - at} of ${step} ms before`,
+        `${operation} signed with ${key}, though every key is rejected; the last one was ${sentAt - at} of ${step} ms before`,
       );
     }
-    facts.probes.set(key, { count: count + 1, at: sentAt });
+    facts.probes = { count: count + 1, at: sentAt };
   }
 
   #checkPayment(facts: KindFacts, key: string, operation: OperationName, sentAt: number): void {

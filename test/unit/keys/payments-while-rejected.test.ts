@@ -96,11 +96,83 @@ async function respond(status: 200 | 403, place = 'here'): Promise<void> {
   await pass(1);
 }
 
-describe('payments with a rejected key', () => {
+describe('payments after one that was rejected', () => {
   beforeEach(async () => {
     await respond(200);
     await respond(403);
     await pass(1_000);
+  });
+
+  it('are sent, unless that happens again: the 403 may be about that payment', async () => {
+    for (let turn = 0; turn < 10; turn += 1) expect(await pay()).toBe('probe old');
+    await respond(403);
+    expect(await pay()).toBe('key-rejected, 2 s');
+  });
+
+  it('are sent one after the other, however many come at once', async () => {
+    const sent: PaymentKey[] = [];
+    const all = [select(), select(), select()].map((one) => one.then((choice) => void sent.push(choice)));
+    await pass(100);
+    expect(sent).toHaveLength(1);
+    const [probe] = sent;
+    if (probe === undefined) throw new Error('none was sent');
+    const use = { ...probe, operation: 'payment', sentAt: clock.now() };
+    selector.recordRejected(acme, use, 'rejected', 'here');
+    probe.probe?.end();
+    const results = await Promise.allSettled(all);
+    expect(results.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected', 'rejected']);
+  });
+
+  it('wait for the next one, and are sent if it is accepted', async () => {
+    const probe = await select();
+    const waiting = Promise.all([pay(), pay()]);
+    await pass(500);
+    selector.recordAccepted(acme, { ...probe, operation: 'payment', sentAt: clock.now() });
+    probe.probe?.end();
+    expect(await waiting).toEqual(['old', 'old']);
+  });
+
+  it('wait for the next one, and are not sent if it is rejected', async () => {
+    const probe = await select();
+    const use = { ...probe, operation: 'payment', sentAt: clock.now() };
+    const waiting = Promise.all([pay(), pay()]);
+    await pass(500);
+    selector.recordRejected(acme, use, 'rejected', 'here');
+    probe.probe?.end();
+    expect(await waiting).toEqual(['key-rejected, 2 s', 'key-rejected, 2 s']);
+  });
+
+  it('wait for the next one for one second at most, and are sent', async () => {
+    const probe = await select();
+    const waiting = Promise.all([pay(), pay()]);
+    await pass(1_000);
+    expect(await waiting).toEqual(['probe old', 'probe old']);
+    const next = pay();
+    probe.probe?.end();
+    expect(await next).toBe('probe old');
+  });
+
+  it('that were sent before its 403 was received are not counted', async () => {
+    await respond(200);
+    const [first, second] = [await select(), await select()];
+    const use = { key: first.key, operation: 'payment', sentAt: clock.now() };
+    await pass(10);
+    selector.recordRejected(acme, use, 'rejected', 'here');
+    await pass(10);
+    selector.recordRejected(acme, { ...use, key: second.key }, 'rejected', 'here');
+    await pass(1_000);
+    expect(await pay()).toBe('probe old');
+    expect(await pay()).toBe('probe old');
+  });
+});
+
+describe('payments after two in a row that were rejected', () => {
+  beforeEach(async () => {
+    await respond(200);
+    await respond(403);
+    await pass(1_000);
+    await respond(403);
+    await pass(2_000);
   });
 
   it('are not sent, but for one per step', async () => {
@@ -110,9 +182,9 @@ describe('payments with a rejected key', () => {
       await pass(1_000);
       if ((await pay()) === 'probe old') sent.push(String(second));
     }
-    expect(sent).toEqual(['2', '6', '14', '30']);
+    expect(sent).toEqual(['4', '12', '28']);
     await pass(1_000);
-    expect(await pay()).toBe('key-rejected, 19 s');
+    expect(await pay()).toBe('key-rejected, 17 s');
   });
 
   it('are sent again once the probe is accepted', async () => {
@@ -173,7 +245,7 @@ describe('payments with a rejected key', () => {
 
   it('can be sent at once after a reload or the return of the source', async () => {
     expect(await pay()).toBe('probe old');
-    expect(await pay()).toBe('key-rejected, 2 s');
+    expect(await pay()).toBe('key-rejected, 4 s');
     selector.lookAgain();
     expect(await pay()).toBe('old');
   });
@@ -182,9 +254,12 @@ describe('payments with a rejected key', () => {
 describe('payments with several keys, all of them rejected', () => {
   it('are not sent, but for one per step, with each key in turn', async () => {
     cached = inSource = ['new', 'old'];
-    // Once with each of them.
+    // Once with each of them, and once more.
     await respond(403);
     await respond(403);
+    await pass(1_000);
+    await respond(403);
+    await pass(2_000);
     const sent: string[] = [];
     for (let second = 0; second <= 40; second += 1) {
       const text = await pay();
@@ -195,13 +270,7 @@ describe('payments with several keys, all of them rejected', () => {
       }
       await pass(1_000);
     }
-    expect(sent).toEqual([
-      '0 s: probe new',
-      '2 s: probe old',
-      '6 s: probe new',
-      '14 s: probe old',
-      '30 s: probe new',
-    ]);
+    expect(sent).toEqual(['0 s: probe old', '4 s: probe new', '12 s: probe old', '28 s: probe new']);
   });
 });
 
@@ -218,9 +287,11 @@ describe('payments of another place', () => {
   });
 
   it('have other steps', async () => {
-    await respond(403, 'one');
-    await respond(403, 'other');
-    await pass(1_000);
+    for (const place of ['one', 'other', 'one', 'other']) {
+      await respond(403, place);
+      await pass(1_000);
+    }
+    await pass(2_000);
     expect([await pay('one'), await pay('other')]).toEqual(['probe old', 'probe old']);
     expect(await pay('one')).toMatch(/^key-rejected/);
   });

@@ -174,11 +174,12 @@ describe('the observer of the rotation model finds', () => {
     send('transfer', 'r2');
     send('transfer', 'r1');
     time.now += 100;
+    // The next one shows that it is not about one payment.
     send('transfer', 'r1');
-    time.now += 960;
-    send('transfer', 'r1');
+    time.now += 1_960;
+    send('transfer', 'r2');
     expect(violations()).toEqual([
-      'transfer signed with r1, though every key is rejected; the last one with it was 970 of 2000 ms before',
+      'transfer signed with r2, though every key is rejected; the last one was 1960 of 2000 ms before',
     ]);
   });
 
