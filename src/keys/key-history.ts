@@ -1,16 +1,6 @@
 import { Backoff } from '../util/backoff.ts';
 import { sameKey } from './key.ts';
-import {
-  includes,
-  isSame,
-  maxPlaces,
-  ofKey,
-  type RejectedKey,
-  type Rejections,
-  withLatest,
-} from './key-rejections.ts';
 import type { UsableKey } from './key-source.ts';
-import { type SelectionReason, selectionReason } from './selection-reason.ts';
 
 /** The distinct usable keys of one login and kind, newest first; see ring.ts. */
 export type UsableKeys = readonly [UsableKey, ...UsableKey[]];
@@ -30,12 +20,49 @@ export type MutableUse = { -readonly [Field in keyof KeyUse]: KeyUse[Field] };
 /** Whether a request may be signed and sent again after a 403. */
 export type RetryPolicy = 'retryable' | 'single-attempt';
 
+/**
+ * Why a key signs: the login has no other one (`only-key`), the gateway accepted it last (`last-accepted`), nothing
+ * speaks against the newest (`newest`), the gateway rejected every newer one (`newer-rejected`), or it rejected all of
+ * them (`none-accepted`).
+ */
+export type SelectionReason = 'only-key' | 'last-accepted' | 'newest' | 'newer-rejected' | 'none-accepted';
+
+/** Milliseconds until a rejected key is tried again. */
+const retrySteps = { initial: 1_000, max: 30_000 };
+/** How many callers and paths with rejected payments are remembered. */
+const maxPlaces = 100;
 /** Milliseconds between payments with rejected keys. */
 const probeSteps = { initial: 2_000, max: 30_000 };
 /** Milliseconds without an acceptance after which the 403s of an operation may be about the key, though others were accepted. */
 const doubtAfter = 1_000;
 /** Milliseconds after which a login of which the gateway never accepted a key is looked at rarely. */
 const hopelessAfter = 300_000;
+
+/** When an operation was first and last rejected; monotonic, milliseconds. */
+interface Span {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** A key and when the gateway's 403 for it was received; monotonic, milliseconds. */
+export interface RejectedKey {
+  readonly key: UsableKey;
+  readonly rejectedAt: number;
+}
+
+/** Rejections of one key since the gateway last accepted it. */
+interface Rejections {
+  readonly key: UsableKey;
+  readonly byOperation: Map<string, Span>;
+  /** When a single-attempt request was last rejected; monotonic, milliseconds. */
+  lastSingleAttempt: number;
+  /** By operation: when the key may be tried as a fallback again. */
+  readonly steps: Backoff;
+  /** By caller and path: when the first 403 of a payment was received; monotonic, milliseconds. */
+  readonly places: Map<string, number>;
+  /** Whether the fallback from this key to another one was counted. */
+  replaced: boolean;
+}
 
 /**
  * Which keys of one login and kind the gateway accepted and rejected, and which key to use next.
@@ -310,4 +337,52 @@ export class KeyHistory {
   #find(key: UsableKey): Rejections | undefined {
     return this.#rejections.find((one) => sameKey(one.key, key));
   }
+}
+
+/** Those of the key, added if there are none yet. */
+function ofKey(all: Rejections[], key: UsableKey): Rejections {
+  const known = all.find((one) => sameKey(one.key, key));
+  if (known !== undefined) return known;
+  const fresh: Rejections = {
+    key,
+    byOperation: new Map(),
+    lastSingleAttempt: 0,
+    steps: new Backoff(retrySteps),
+    places: new Map(),
+    replaced: false,
+  };
+  all.push(fresh);
+  return fresh;
+}
+
+/** As {@link sameKey}; `undefined` equals no key. */
+function isSame(key: UsableKey, other: UsableKey | undefined): boolean {
+  return other !== undefined && (key === other || sameKey(key, other));
+}
+
+function includes(keys: readonly UsableKey[], key: UsableKey): boolean {
+  return keys.some((one) => isSame(one, key));
+}
+
+/** The uses with this one in place of another of its key that was sent before it. Responses may overtake each other. */
+function withLatest<Use extends { readonly key: UsableKey; readonly sentAt: number }>(
+  uses: readonly Use[],
+  use: Use,
+): readonly Use[] {
+  const known = uses.find((one) => isSame(use.key, one.key));
+  if (known !== undefined && known.sentAt > use.sentAt) return uses;
+  return [...uses.filter((one) => one !== known), use];
+}
+
+/** @param keys newest first */
+function selectionReason(
+  key: UsableKey,
+  keys: readonly UsableKey[],
+  lastAccepted: UsableKey | undefined,
+  isRejected: boolean,
+): SelectionReason {
+  if (keys.length < 2) return 'only-key';
+  if (isSame(key, lastAccepted)) return 'last-accepted';
+  if (isRejected) return 'none-accepted';
+  return isSame(key, keys[0]) ? 'newest' : 'newer-rejected';
 }

@@ -1,8 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { VerifiedCredential } from '../auth/verified-credential.ts';
-import type { KeyUse } from '../keys/key-history.ts';
+import type { KeyUse, SelectionReason } from '../keys/key-history.ts';
 import type { LoginRef } from '../keys/key-source.ts';
-import type { SelectionReason } from '../keys/selection-reason.ts';
 import type { RequestFacts } from '../request-context.ts';
 import type { DebugFields, Logger } from './logger.ts';
 import type { MetricsObserver } from './metrics-observer.ts';

@@ -1,6 +1,6 @@
 import type { Head as AuditHead } from '../audit/chain.ts';
 import type { JwtResult } from '../auth/jwt/verify.ts';
-import type { KeyFallbackObserver } from '../keys/key-retry.ts';
+import type { KeyFallbackObserver } from '../keys/key-selector.ts';
 import type { KeySourceObserver } from '../keys/key-source.ts';
 import type { MethodName } from '../oauth1/methods.ts';
 import type { AuthorizationDecision, RequestContext } from '../request-context.ts';

@@ -1,8 +1,8 @@
 import type { Config } from '../../src/config/schema.ts';
 import { createRoutes } from '../../src/gateway/router.ts';
-import type { Patience } from '../../src/keys/key-retry.ts';
 import type { KeySelector } from '../../src/keys/key-selector.ts';
 import type { LoginRef } from '../../src/keys/key-source.ts';
+import type { Patience } from '../../src/keys/waiting.ts';
 import { type KeyKind, methods } from '../../src/oauth1/methods.ts';
 import { Canaries, type SendCanary } from '../../src/proxy/outbound/canary.ts';
 import type { ValidatedRequest } from '../../src/proxy/outbound/signed-request.ts';
@@ -53,7 +53,7 @@ export class ObservedCanaries extends Canaries {
     send: SendCanary,
   ): Promise<void> {
     // A request waits for keys that are not cached, with or without a canary.
-    await this.#keySelector.isAwaitingNewest(login, kindOf(payment), patience);
+    await this.#keySelector.keysOf(login, kindOf(payment), patience);
     const startedAt = this.#time.now;
     await super.sendBefore(payment, login, patience, (request) => this.#send(request, send));
     this.#observer.waited(login.login, this.#time.now - startedAt);

@@ -26,6 +26,8 @@ const requestTimeout = 30_000;
 const sourceStep = 2_000;
 /** Milliseconds after which keys that the gateway never accepted may be looked at rarely. */
 const hopelessAfter = 300_000;
+/** Milliseconds without an acceptance after which 403s that acceptances contradicted may be about the key. */
+const doubtAfter = 1_000;
 /** Milliseconds, as keys.vault.timeout. */
 const sourceTimeout = 5_000;
 /** Milliseconds that a request waits for a source that is known to fail. */
@@ -130,7 +132,7 @@ export class Observer {
     if (now < this.#rereadAt + 1000)
       this.#violation(`Vault read past the cache again after ${now - this.#rereadAt} ms`);
     this.#rereadAt = now;
-    if (!this.#isInDoubt(this.#facts[kind])) this.#costs.read(kind, now);
+    if (!this.#isInDoubt(this.#facts[kind], now)) this.#costs.read(kind, now);
   }
 
   sourceReported(up: boolean, now: number): void {
@@ -149,9 +151,13 @@ export class Observer {
     }
   }
 
-  /** Whether 403s speak against a key: then a look per second may find another one. */
-  #isInDoubt({ rejections, contradicted }: KindFacts): boolean {
-    return [...rejections.keys()].some((by) => !contradicted.has(by));
+  /**
+   * Whether 403s speak against a key: then a look per second may find another one. Acceptances of other requests speak
+   * for it, if they are recent.
+   */
+  #isInDoubt({ rejections, contradicted, keys }: KindFacts, now: number): boolean {
+    const acceptedAt = Math.max(...[...keys.values()].map((one) => one.acceptedAt));
+    return [...rejections.keys()].some((by) => !contradicted.has(by) || now - acceptedAt > doubtAfter);
   }
 
   sent({ request, key, operation, sentAt, isRetry }: Sent): void {

@@ -21,7 +21,7 @@ export interface Cost {
   readonly reads: number;
   /** Reads without a 200, though a key was readable and accepted for longer than promised. */
   readonly failedReads: number;
-  /** Their results. */
+  /** Their results, with the seconds since the first request. */
   readonly failures: readonly string[];
   /** Seconds from when Vault had the key to the last 403 of a read. */
   readonly lateSeconds: number;
@@ -81,6 +81,7 @@ export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence
   const payments = hits.filter(({ name }) => name === `transfer ${row.login}`);
   const excused = switches.map((one) => excusedIn(one, outages));
   const failed = reads.filter((hit) => !isGood(hit));
+  const startedAt = hits[0]?.sentAt ?? 0;
   const unexcused = failed.filter((hit) => !excused.some(({ from, to }) => touches(hit, from, to)));
   const rejected = failed.filter(({ result }) => result.startsWith('403'));
   const late = excused.flatMap(({ from, usableAt }, index) => {
@@ -95,7 +96,9 @@ export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence
     row,
     reads: reads.length,
     failedReads: unexcused.length,
-    failures: [...new Set(unexcused.map(({ result }) => result))],
+    failures: unexcused.map(
+      ({ result, sentAt }) => `${result} after ${((sentAt - startedAt) / 1_000).toFixed(1)} s`,
+    ),
     lateSeconds: Math.max(0, ...late) / 1_000,
     payments: payments.length,
     rejectedPayments: count('403 answered'),

@@ -66,7 +66,7 @@ const times: number[] = [];
 for (const kind of ['control_key', 'private_key'] as const) {
   for (const address of logins) {
     const startedAt = performance.now();
-    await rotation.select(address, kind);
+    (await rotation.keysOf(address, kind)).select();
     times.push(performance.now() - startedAt);
   }
 }

@@ -3,10 +3,10 @@ import type { AuditLog } from '../../audit/audit-log.ts';
 import { ProxyError } from '../../errors.ts';
 import { endpointOf, type ReadOnlyQuery, readOnlyQuery } from '../../gateway/read-only-query.ts';
 import type { Routes } from '../../gateway/router.ts';
-import type { Patience } from '../../keys/key-retry.ts';
 import type { KeySelector } from '../../keys/key-selector.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
+import type { Patience } from '../../keys/waiting.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { CanaryResult, MetricsObserver } from '../../observability/metrics-observer.ts';
 import { acceptsKey, createUpstreamRecord, type RequestOrigin } from '../../request-context.ts';
@@ -69,7 +69,8 @@ export class Canaries {
   ): Promise<void> {
     const { signature } = payment.destination.operation;
     const { keySelector, monotonic } = this.#options;
-    if (!(await keySelector.isAwaitingNewest(login, methods[signature].kind, patience))) return;
+    const keys = await keySelector.keysOf(login, methods[signature].kind, patience);
+    if (!keys.isAwaitingNewest()) return;
     const last = this.#runs.get(`${loginRefString(login)}/${signature}`);
     if (last?.finished === false) return last.done;
     if (last !== undefined && monotonic() < last.startedAt + interval) return;

@@ -1,21 +1,27 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { AuditLog } from '../../audit/audit-log.ts';
+import type { AuditedAttempt } from '../../audit/record-fields.ts';
 import { ProxyError } from '../../errors.ts';
 import { sameKey } from '../../keys/key.ts';
-import type { KeyUse, MutableUse, RetryPolicy } from '../../keys/key-history.ts';
-import type { Patience, Verdict } from '../../keys/key-retry.ts';
-import type { KeySelector, Payment, Probe } from '../../keys/key-selector.ts';
+import type { MutableUse, RetryPolicy } from '../../keys/key-history.ts';
+import type { KeySelector } from '../../keys/key-selector.ts';
 import type { LoginRef, UsableKey } from '../../keys/key-source.ts';
+import type { LoginKeys, Payment, PaymentKey, Probe, Verdict } from '../../keys/login-keys.ts';
+import type { Patience } from '../../keys/waiting.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { DecisionLog } from '../../observability/decision-log.ts';
 import type { MetricsObserver } from '../../observability/metrics-observer.ts';
 import { acceptsKey, addDuration, type UpstreamRecord } from '../../request-context.ts';
 import type { Randomness } from '../../util/clock.ts';
-import { auditedAttempt } from './audited-attempt.ts';
 import type { Canaries } from './canary.ts';
 import { isSkewed, skewOf } from './clock-skew.ts';
 import { RetryBudget } from './retry-budget.ts';
-import { type SigningOptions, signRequest, type ValidatedRequest } from './signed-request.ts';
+import {
+  type SignedAttempt,
+  type SigningOptions,
+  signRequest,
+  type ValidatedRequest,
+} from './signed-request.ts';
 import type { UpstreamClient } from './upstream-client.ts';
 import { proxyErrorFor } from './upstream-failure.ts';
 import { type GatewayResponse, type SignedHttpRequest, UpstreamError } from './upstream-request.ts';
@@ -37,6 +43,13 @@ export interface ForwarderOptions extends SigningOptions, Randomness {
 const waiting = { share: 0.25, least: 10 };
 
 type PlannedUse = MutableUse & { probe?: Probe };
+
+/** What each attempt of a request needs. */
+interface Way {
+  readonly request: ValidatedRequest;
+  readonly keys: LoginKeys;
+  readonly patience: Patience;
+}
 
 /** Selects the key, signs and forwards a request. Retries only where that is safe. */
 export class Forwarder {
@@ -62,93 +75,73 @@ export class Forwarder {
 
   async #send(request: ValidatedRequest, policy: RetryPolicy, startedAt: number): Promise<GatewayResponse> {
     const patience = patienceOf(request, startedAt);
-    const use = await this.#select(request, policy, patience);
-    request.record.durations.key = (use.sentAt - startedAt) / 1000;
+    const keys = await this.#keysOf(request, patience);
+    const way = { request, keys, patience };
+    const choice = policy === 'retryable' ? { key: keys.select() } : await choose(way);
+    const { record, destination } = request;
+    const use: PlannedUse = {
+      ...choice,
+      operation: destination.operation.name,
+      sentAt: this.#options.monotonic(),
+    };
+    record.durations.key = (use.sentAt - startedAt) / 1000;
     try {
-      return await this.#sendAndLearn(request, use, patience);
+      const response = await this.#sendWithRetries(way, use);
+      const verdict = this.#judge(response);
+      if (verdict === 'accepted') keys.recordAccepted(use);
+      if (response.status !== 403) return response;
+      record.rejection = verdict === 'clock-skew' ? 'clock-skew' : 'current-key';
+      if (isRetryable(request)) return await this.#sendWithOtherKeys(way, use, verdict, response);
+      keys.recordRejected(use, verdict, paymentOf(request).place);
+      return response;
     } finally {
       use.probe?.end();
     }
   }
 
-  async #select(request: ValidatedRequest, policy: RetryPolicy, patience: Patience): Promise<PlannedUse> {
-    const { keySelector, monotonic } = this.#options;
-    const { name: operation, signature } = request.destination.operation;
-    const { kind } = methods[signature];
-    const login = loginRefOf(request);
-    const choice =
-      policy === 'retryable' || isRetryable(request)
-        ? { key: await keySelector.select(login, kind, policy, patience) }
-        : await keySelector.selectForPayment(login, kind, paymentOf(request), patience);
-    return { ...choice, operation, sentAt: monotonic() };
-  }
-
-  async #sendAndLearn(
-    request: ValidatedRequest,
-    use: PlannedUse,
-    patience: Patience,
-  ): Promise<GatewayResponse> {
-    const { keySelector } = this.#options;
-    const { record } = request;
-    const login = loginRefOf(request);
-    const response = await this.#sendWithRetries(request, use, patience);
-    const verdict = this.#judge(response);
-    if (verdict === 'accepted') keySelector.recordAccepted(login, use);
-    if (response.status !== 403) return response;
-    record.rejection = verdict === 'clock-skew' ? 'clock-skew' : 'current-key';
-    if (isRetryable(request)) return this.#retryWithOtherKeys(request, use, response, patience);
-    keySelector.recordRejected(login, use, verdict, paymentOf(request).place);
-    return response;
+  async #keysOf(request: ValidatedRequest, patience: Patience): Promise<LoginKeys> {
+    const { kind } = methods[request.destination.operation.signature];
+    return await this.#options.keySelector.keysOf(loginRefOf(request), kind, patience);
   }
 
   /** @returns the last response */
-  async #retryWithOtherKeys(
-    request: ValidatedRequest,
-    rejected: KeyUse,
+  async #sendWithOtherKeys(
+    way: Way,
+    rejected: PlannedUse,
+    verdict: Verdict,
     first: GatewayResponse,
-    patience: Patience,
   ): Promise<GatewayResponse> {
-    const login = loginRefOf(request);
-    const { record } = request;
-    const judge = (response: GatewayResponse): Verdict => this.#judge(response);
+    const { record } = way.request;
     let last = first;
     let written = record.writtenAttempts;
-    const send = async (use: MutableUse): Promise<GatewayResponse> => {
-      const response = await this.#sendWithRetries(request, use, patience);
-      last.rest?.destroy();
-      last = response;
-      written = record.writtenAttempts;
-      return response;
-    };
-    await this.#options.keySelector
-      .retry(login, rejected, judge(first), { send, judge, patience })
-      .catch((error: unknown) => {
-        // The gateway has already responded. A retry that could not be sent must not hide that response.
-        if (error instanceof ProxyError && record.writtenAttempts === written) return;
+    try {
+      for await (const trial of way.keys.others(rejected, verdict, way.patience)) {
+        const response = await this.#sendWithRetries(way, trial);
         last.rest?.destroy();
-        throw error;
-      });
-    if (judge(last) === 'accepted') record.rejection = 'other-key';
+        last = response;
+        written = record.writtenAttempts;
+        trial.verdict = this.#judge(response);
+        if (trial.verdict === 'accepted') record.rejection = 'other-key';
+      }
+    } catch (error) {
+      // The gateway has already responded. A retry that could not be sent must not hide that response.
+      if (error instanceof ProxyError && record.writtenAttempts === written) return last;
+      last.rest?.destroy();
+      throw error;
+    }
     return last;
   }
 
-  async #sendWithRetries(
-    request: ValidatedRequest,
-    use: PlannedUse,
-    patience: Patience,
-  ): Promise<GatewayResponse> {
-    const { deadline } = patience;
+  async #sendWithRetries(way: Way, use: PlannedUse): Promise<GatewayResponse> {
+    const { request } = way;
+    const { deadline } = way.patience;
     const { readOnly, name: operation } = request.destination.operation;
     const budget = new RetryBudget(readOnly);
     let dedicatedConnection = !readOnly;
     for (;;) {
       try {
-        return await this.#sendOnce(
-          request,
-          await this.#sign(request, use, patience),
-          dedicatedConnection,
-          deadline,
-        );
+        const signed = await this.#sign(way, use);
+        return await this.#sendOnce(request, signed, dedicatedConnection, deadline);
       } catch (failure) {
         if (!(failure instanceof UpstreamError)) throw failure;
         this.#recordUnreachable(request, failure);
@@ -174,26 +167,22 @@ export class Forwarder {
    * Signs again if the key was replaced meanwhile: while a payment waits for its signature or a retry, the gateway
    * may switch to another key.
    */
-  async #sign(request: ValidatedRequest, use: PlannedUse, patience: Patience): Promise<SignedHttpRequest> {
-    const { keySelector, monotonic, decisions, audit } = this.#options;
+  async #sign(way: Way, use: PlannedUse): Promise<SignedHttpRequest> {
+    const { monotonic, decisions, audit } = this.#options;
+    const { request, keys, patience } = way;
     const login = loginRefOf(request);
     for (;;) {
       const startedAt = monotonic();
-      decisions?.keySelected(login, use, keySelector.reasonFor(login, use.key));
+      decisions?.keySelected(login, use, keys.reasonFor(use.key));
       const { http, ...signature } = await signRequest(request, use.key, this.#options);
       // Before the check below, since the key may be replaced while the record is written.
       await audit?.intent(auditedAttempt(request, use.key, signature));
       recordKey(request.record, use.key);
       use.sentAt = monotonic();
       addDuration(request.record.durations, 'sign', (use.sentAt - startedAt) / 1000);
-      if (isRetryable(request) || !keySelector.isOutdated(login, use)) return http;
+      if (isRetryable(request) || !keys.isOutdated(use)) return http;
       use.probe?.end();
-      const { key, probe } = await keySelector.selectForPayment(
-        login,
-        use.key.kind,
-        paymentOf(request),
-        patience,
-      );
+      const { key, probe } = await choose({ ...way, keys: await this.#keysOf(request, patience) });
       use.sentAt = monotonic(); // the selection may have waited for a trial
       if (probe === undefined) delete use.probe;
       else use.probe = probe;
@@ -244,6 +233,13 @@ export class Forwarder {
   }
 }
 
+/** The key for a request that must not be sent again: a payment, or the canary ahead of one. */
+async function choose({ request, keys, patience }: Way): Promise<PaymentKey> {
+  return isRetryable(request)
+    ? { key: await keys.selectOnce(patience) }
+    : await keys.selectForPayment(paymentOf(request), patience);
+}
+
 function patienceOf({ destination: { settings } }: ValidatedRequest, startedAt: number): Patience {
   return {
     deadline: startedAt + settings.timeouts.request,
@@ -268,4 +264,24 @@ function recordKey(record: UpstreamRecord, { kind, version, fingerprint }: Usabl
   record.keyKind = kind;
   record.keyVersion = version;
   if (fingerprint !== undefined) record.keyFingerprint = fingerprint;
+}
+
+/** What the audit trail records of a signed request. */
+function auditedAttempt(
+  { origin, destination, form }: ValidatedRequest,
+  { kind, version, fingerprint }: UsableKey,
+  { nonce, timestamp }: Omit<SignedAttempt, 'http'>,
+): AuditedAttempt {
+  const { environment, operation } = destination;
+  return {
+    origin,
+    environment,
+    operation: operation.name,
+    keyKind: kind,
+    keyVersion: version,
+    keyFingerprint: fingerprint,
+    nonce,
+    timestamp,
+    form,
+  };
 }

@@ -205,8 +205,8 @@ describe('the selector', () => {
 
   it('describes what it learned of this login and kind', async () => {
     const older = keyOf(1);
-    await selector.select(acme, 'control_key');
-    selector.recordAccepted(acme, { key: older, operation: 'read', sentAt: 1 });
+    const keys = await selector.keysOf(acme, 'control_key');
+    keys.recordAccepted({ key: older, operation: 'read', sentAt: 1 });
     expect(selector.describe(acme, 'control_key', ring).signing?.version).toBe(1);
     expect(selector.describe({ ...acme, login: 'other' }, 'control_key', ring).signing?.version).toBe(2);
     expect(selector.describe(acme, 'private_key', ring)).toEqual({ versions: [], signing: undefined });

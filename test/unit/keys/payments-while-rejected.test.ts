@@ -1,8 +1,9 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
-import { KeySelector, type PaymentKey } from '../../../src/keys/key-selector.ts';
+import { KeySelector } from '../../../src/keys/key-selector.ts';
 import type { KeyRing, UsableKey } from '../../../src/keys/key-source.ts';
+import type { LoginKeys, PaymentKey } from '../../../src/keys/login-keys.ts';
 import { reveal } from '../../../src/secret.ts';
 import { ManualClock } from '../../support/stub-vault/clock.ts';
 
@@ -70,8 +71,10 @@ const textOf = ({ key: { key } }: Pick<PaymentKey, 'key'>): string =>
   key.kind === 'control_key' ? reveal(key.secret) : '';
 
 /** @param place of the caller */
-const select = (place = 'here'): Promise<PaymentKey> =>
-  selector.selectForPayment(acme, 'control_key', { operation: 'payment', place });
+const select = async (place = 'here'): Promise<PaymentKey> =>
+  (await keys()).selectForPayment({ operation: 'payment', place });
+
+const keys = (): Promise<LoginKeys> => selector.keysOf(acme, 'control_key');
 
 /** The key of the next payment, which gets no clear response, or why it is not sent. */
 async function pay(place?: string): Promise<string> {
@@ -90,8 +93,8 @@ async function respond(status: 200 | 403, place = 'here'): Promise<void> {
   const choice = await select(place);
   const use = { ...choice, operation: 'payment', sentAt: clock.now() };
   await pass(1);
-  if (status === 200) selector.recordAccepted(acme, use);
-  else selector.recordRejected(acme, use, 'rejected', place);
+  if (status === 200) (await keys()).recordAccepted(use);
+  else (await keys()).recordRejected(use, 'rejected', place);
   choice.probe?.end();
   await pass(1);
 }
@@ -117,7 +120,7 @@ describe('payments after one that was rejected', () => {
     const [probe] = sent;
     if (probe === undefined) throw new Error('none was sent');
     const use = { ...probe, operation: 'payment', sentAt: clock.now() };
-    selector.recordRejected(acme, use, 'rejected', 'here');
+    (await keys()).recordRejected(use, 'rejected', 'here');
     probe.probe?.end();
     const results = await Promise.allSettled(all);
     expect(results.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected', 'rejected']);
@@ -127,7 +130,7 @@ describe('payments after one that was rejected', () => {
     const probe = await select();
     const waiting = Promise.all([pay(), pay()]);
     await pass(500);
-    selector.recordAccepted(acme, { ...probe, operation: 'payment', sentAt: clock.now() });
+    (await keys()).recordAccepted({ ...probe, operation: 'payment', sentAt: clock.now() });
     probe.probe?.end();
     expect(await waiting).toEqual(['old', 'old']);
   });
@@ -137,7 +140,7 @@ describe('payments after one that was rejected', () => {
     const use = { ...probe, operation: 'payment', sentAt: clock.now() };
     const waiting = Promise.all([pay(), pay()]);
     await pass(500);
-    selector.recordRejected(acme, use, 'rejected', 'here');
+    (await keys()).recordRejected(use, 'rejected', 'here');
     probe.probe?.end();
     expect(await waiting).toEqual(['key-rejected, 2 s', 'key-rejected, 2 s']);
   });
@@ -157,9 +160,9 @@ describe('payments after one that was rejected', () => {
     const [first, second] = [await select(), await select()];
     const use = { key: first.key, operation: 'payment', sentAt: clock.now() };
     await pass(10);
-    selector.recordRejected(acme, use, 'rejected', 'here');
+    (await keys()).recordRejected(use, 'rejected', 'here');
     await pass(10);
-    selector.recordRejected(acme, { ...use, key: second.key }, 'rejected', 'here');
+    (await keys()).recordRejected({ ...use, key: second.key }, 'rejected', 'here');
     await pass(1_000);
     expect(await pay()).toBe('probe old');
     expect(await pay()).toBe('probe old');
@@ -197,7 +200,7 @@ describe('payments after two in a row that were rejected', () => {
     expect(await pay()).toBe('probe old');
     const [key] = ringOf(['old']);
     if (key === undefined || !('key' in key)) throw new Error('no key');
-    selector.recordAccepted(acme, { key, operation: 'read', sentAt: clock.now() });
+    (await keys()).recordAccepted({ key, operation: 'read', sentAt: clock.now() });
     expect(await pay()).toBe('old');
   });
 
@@ -223,7 +226,7 @@ describe('payments after two in a row that were rejected', () => {
     const probe = await select();
     const waiting = pay();
     await pass(500);
-    selector.recordAccepted(acme, { ...probe, operation: 'payment', sentAt: clock.now() });
+    (await keys()).recordAccepted({ ...probe, operation: 'payment', sentAt: clock.now() });
     probe.probe?.end();
     expect(await waiting).toBe('old');
   });
@@ -266,7 +269,7 @@ describe('payments with several keys, all of them rejected', () => {
       if (text.startsWith('probe')) {
         sent.push(`${second} s: ${text}`);
         const key = usableIn(['new', 'old'], text.slice('probe '.length));
-        selector.recordRejected(acme, { key, operation: 'payment', sentAt: clock.now() }, 'rejected', 'here');
+        (await keys()).recordRejected({ key, operation: 'payment', sentAt: clock.now() }, 'rejected', 'here');
       }
       await pass(1_000);
     }
@@ -303,9 +306,8 @@ it('queries that are rejected hold no payment back', async () => {
   if (key === undefined || !('key' in key)) throw new Error('no key');
   for (let turn = 0; turn < 20; turn += 1) {
     const use = { key, operation: 'read', sentAt: clock.now() };
-    if (turn % 10 === 0) selector.recordAccepted(acme, use);
-    const send = async (): Promise<void> => {};
-    await selector.retry(acme, use, 'rejected', { send, judge: () => 'rejected' });
+    if (turn % 10 === 0) (await keys()).recordAccepted(use);
+    for await (const trial of (await keys()).others(use, 'rejected')) trial.verdict = 'rejected';
     expect(await pay()).toBe('old');
     await pass(100);
   }

@@ -6,6 +6,7 @@ import { ProxyError } from '../../../../src/errors.ts';
 import { createRoutes } from '../../../../src/gateway/router.ts';
 import { parseKeys } from '../../../../src/keys/key.ts';
 import { KeySelector } from '../../../../src/keys/key-selector.ts';
+import { LoginKeys } from '../../../../src/keys/login-keys.ts';
 import { createPrometheus } from '../../../../src/observability/prometheus.ts';
 import { unlimitedMemory } from '../../../../src/proxy/memory-budget.ts';
 import { Forwarder } from '../../../../src/proxy/outbound/forwarder.ts';
@@ -166,18 +167,18 @@ describe('what the key selector learns', () => {
     ['because of the clock', new Date(noon - 3_600_000).toUTCString(), 'clock-skew'],
     ['for another reason', new Date(noon).toUTCString(), 'rejected'],
   ])('from the 403 of a payment %s', async (_name, date, verdict) => {
-    const recorded = jest.spyOn(KeySelector.prototype, 'recordRejected');
+    const recorded = jest.spyOn(LoginKeys.prototype, 'recordRejected');
     responses = [responseOf(403, date)];
     await send(eligibility);
-    expect(recorded.mock.calls.map(([, , learned]) => learned)).toEqual([verdict]);
+    expect(recorded.mock.calls.map(([, learned]) => learned)).toEqual([verdict]);
   });
 
   it('from a response: when the request was sent, after a key selection that took time', async () => {
     keyLookup = 300;
-    jest.spyOn(KeySelector.prototype, 'isOutdated').mockReturnValueOnce(true);
-    const recorded = jest.spyOn(KeySelector.prototype, 'recordAccepted');
+    jest.spyOn(LoginKeys.prototype, 'isOutdated').mockReturnValueOnce(true);
+    const recorded = jest.spyOn(LoginKeys.prototype, 'recordAccepted');
     await send(eligibility);
-    expect(recorded.mock.calls.map(([, { sentAt }]) => sentAt)).toEqual([5_600]);
+    expect(recorded.mock.calls.map(([{ sentAt }]) => sentAt)).toEqual([5_600]);
   });
 });
 

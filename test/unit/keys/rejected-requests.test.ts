@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { parseKeys } from '../../../src/keys/key.ts';
-import type { Verdict } from '../../../src/keys/key-retry.ts';
 import { KeySelector } from '../../../src/keys/key-selector.ts';
 import type { KeyRing, UsableKey } from '../../../src/keys/key-source.ts';
 import { reveal } from '../../../src/secret.ts';
@@ -68,24 +67,29 @@ describe('requests rejected by the gateway', () => {
 
   /** Sends a retryable request; returns whether it was accepted in the end. */
   async function request(): Promise<boolean> {
-    const key = await selector.select(acme, 'control_key');
-    const use = { key, operation: 'read', sentAt: now };
-    if (await send(key)) {
-      selector.recordAccepted(acme, use);
+    const keys = await selector.keysOf(acme, 'control_key');
+    const use = { key: keys.select(), operation: 'read', sentAt: now };
+    let isAccepted = await send(use.key);
+    if (isAccepted) {
+      keys.recordAccepted(use);
       return true;
     }
-    const judge = (isAccepted: boolean): Verdict => (isAccepted ? 'accepted' : 'rejected');
-    return (await selector.retry(acme, use, 'rejected', { send: ({ key }) => send(key), judge })) ?? false;
+    for await (const trial of keys.others(use, 'rejected')) {
+      isAccepted = await send(trial.key);
+      trial.verdict = isAccepted ? 'accepted' : 'rejected';
+    }
+    return isAccepted;
   }
 
   /** Sends a single-attempt request. `undefined`: not sent. */
   async function pay(): Promise<boolean | undefined> {
-    const choice = await selector.selectForPayment(acme, 'control_key', payment).catch(whyNotSent);
+    const keys = await selector.keysOf(acme, 'control_key');
+    const choice = await keys.selectForPayment(payment).catch(whyNotSent);
     if (choice === undefined) return undefined;
     const use = { key: choice.key, operation: 'payment', sentAt: now };
     const isAccepted = await send(choice.key);
-    if (isAccepted) selector.recordAccepted(acme, use);
-    else selector.recordRejected(acme, use, 'rejected');
+    if (isAccepted) keys.recordAccepted(use);
+    else keys.recordRejected(use, 'rejected');
     choice.probe?.end();
     return isAccepted;
   }

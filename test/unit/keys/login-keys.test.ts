@@ -3,9 +3,10 @@ import { runInNewContext } from 'node:vm';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
-import type { Verdict } from '../../../src/keys/key-retry.ts';
 import { type KeyProvider, KeySelector } from '../../../src/keys/key-selector.ts';
 import type { KeyRing, UsableKey } from '../../../src/keys/key-source.ts';
+import type { LoginKeys } from '../../../src/keys/login-keys.ts';
+import type { Patience } from '../../../src/keys/waiting.ts';
 import { reveal } from '../../../src/secret.ts';
 import { vectorText } from '../../support/vectors.ts';
 
@@ -80,20 +81,37 @@ async function send(key: UsableKey): Promise<boolean> {
   return accepted.has(textOf(key));
 }
 
-const select = async (): Promise<string> => textOf(await selector.select(acme, 'control_key'));
+const keys = (login = acme): Promise<LoginKeys> => selector.keysOf(login, 'control_key');
+
+const select = async (): Promise<string> => textOf((await keys()).select());
 
 /** Sends a request and its retries. Returns whether it was accepted; `undefined`: not retried. */
 async function request(resend = send): Promise<boolean | undefined> {
-  const use = useOf(await selector.select(acme, 'control_key'));
+  const ofLogin = await keys();
+  const use = useOf(ofLogin.select());
   if (await send(use.key)) {
-    selector.recordAccepted(acme, use);
+    ofLogin.recordAccepted(use);
     return true;
   }
-  return selector.retry(acme, use, 'rejected', { send: ({ key }) => resend(key), judge });
+  return retry(ofLogin, use.key, resend);
+}
+
+/** Sends a rejected request again. Returns whether it was accepted; `undefined`: not sent again. */
+async function retry(
+  ofLogin: LoginKeys,
+  rejected: UsableKey,
+  resend = send,
+  patience?: Patience,
+): Promise<boolean | undefined> {
+  let isAccepted: boolean | undefined;
+  for await (const trial of ofLogin.others(useOf(rejected), 'rejected', patience)) {
+    isAccepted = await resend(trial.key);
+    trial.verdict = isAccepted ? 'accepted' : 'rejected';
+  }
+  return isAccepted;
 }
 
 const useOf = (key: UsableKey, operation = 'read') => ({ key, operation, sentAt: now });
-const judge = (isAccepted: boolean): Verdict => (isAccepted ? 'accepted' : 'rejected');
 
 describe('a rejected request', () => {
   it('is retried with a key that is new in the source', async () => {
@@ -106,22 +124,21 @@ describe('a rejected request', () => {
 
   it('is not retried with a key that left the ring after it was signed', async () => {
     const [newest, old] = [keyOf('new'), keyOf('old')];
-    await select();
-    selector.recordAccepted(acme, useOf(old));
+    const ofLogin = await keys();
+    ofLogin.recordAccepted(useOf(old));
     cached = inSource = ['new', 'other'];
-    await selector.retry(acme, useOf(newest), 'rejected', { send: ({ key }) => send(key), judge });
+    await retry(ofLogin, newest);
     expect(sent).toEqual(['other']);
   });
 
   it('is not retried with a key that leaves the ring during another retry', async () => {
     cached = inSource = ['new', 'old', 'older'];
     accepted = new Set(['other']);
-    const sendAndRemove = ({ key }: { key: UsableKey }): Promise<boolean> => {
+    const sendAndRemove = (key: UsableKey): Promise<boolean> => {
       cached = inSource = ['new', 'other'];
       return send(key);
     };
-    await select();
-    await selector.retry(acme, useOf(keyOf('new')), 'rejected', { send: sendAndRemove, judge });
+    await retry(await keys(), keyOf('new'), sendAndRemove);
     expect(sent).toEqual(['old', 'other']);
   });
 
@@ -148,34 +165,28 @@ describe('a rejected request', () => {
 
   it('is not retried if no time is left, and its key does not back off', async () => {
     const deadline = now + 1_000;
-    const patience = { deadline, maxWaiting: 1 };
-    const retry = (resend = send) =>
-      selector.retry(acme, useOf(keyOf('new')), 'rejected', {
-        send: ({ key }) => resend(key),
-        judge,
-        patience,
-      });
+    const inTime = async (resend = send) =>
+      retry(await keys(), keyOf('new'), resend, { deadline, maxWaiting: 1 });
     now = deadline;
-    expect(await retry()).toBeUndefined();
+    expect(await inTime()).toBeUndefined();
     expect([sent, refreshes]).toEqual([[], 0]);
     now = deadline - 1;
     const timeout = async (): Promise<boolean> => {
       now = deadline;
       throw new Error('timeout');
     };
-    await expect(retry(timeout)).rejects.toThrow('timeout');
+    await expect(inTime(timeout)).rejects.toThrow('timeout');
     now = deadline - 1;
-    expect(await retry()).toBe(true);
+    expect(await inTime()).toBe(true);
     expect(sent).toEqual(['old']);
   });
 
   it('is not retried if its keys were removed meanwhile', async () => {
     [cached, inSource] = [['new'], undefined];
+    const ofLogin = await keys();
     expect(await request()).toBeUndefined();
     now += 5_000;
-    expect(
-      await selector.retry(acme, useOf(keyOf('new')), 'rejected', { send: ({ key }) => send(key), judge }),
-    ).toBeUndefined();
+    expect(await retry(ofLogin, keyOf('new'))).toBeUndefined();
     expect(problems.at(-1)).toContain('key fallback after 403 failed');
   });
 
@@ -291,11 +302,7 @@ describe('the back-off', () => {
     accepted = new Set();
     await request();
     const other = { environment: 'production', login: 'acme' };
-    const again = await selector.retry(other, useOf(keyOf('new')), 'rejected', {
-      send: ({ key }) => send(key),
-      judge,
-    });
-    expect(again).toBe(false);
+    expect(await retry(await keys(other), keyOf('new'))).toBe(false);
   });
 });
 
@@ -329,29 +336,28 @@ describe('the accepted key', () => {
 });
 
 describe('a payment signed after a 403', () => {
-  const pay = async (): Promise<string> =>
-    textOf(await selector.select(acme, 'control_key', 'single-attempt'));
-  const reject = (key: string): void => {
-    selector.recordRejected(acme, useOf(keyOf(key), 'payment'), 'rejected');
+  const pay = async (): Promise<string> => textOf(await (await keys()).selectOnce());
+  const reject = async (key: string): Promise<void> => {
+    (await keys()).recordRejected(useOf(keyOf(key), 'payment'), 'rejected');
   };
 
   it('waits for the refresh, and uses the newer key', async () => {
     [cached, accepted] = [['old'], new Set(['new'])];
     await request();
     cached = ['old'];
-    selector.recordAccepted(acme, useOf(keyOf('old')));
+    (await keys()).recordAccepted(useOf(keyOf('old')));
     now += 1_000;
-    reject('old');
+    await reject('old');
     expect(await pay()).toBe('new');
   });
 
   it('waits for a refresh in flight, and uses the key that it brings', async () => {
     [cached, inSource] = [['old'], ['new', 'old']];
-    selector.recordAccepted(acme, useOf(await selector.select(acme, 'control_key')));
+    (await keys()).recordAccepted(useOf(keyOf('old')));
     const read = Promise.withResolvers<void>();
     const look = source.look.bind(source);
     source.look = (login) => read.promise.then(() => look(login));
-    reject('old');
+    await reject('old');
     const paying = pay();
     await settled();
     read.resolve();
@@ -360,13 +366,12 @@ describe('a payment signed after a 403', () => {
 
   it('waits for the trial in flight, and uses the key that it finds', async () => {
     cached = ['newest', 'new', 'old'];
-    selector.recordAccepted(acme, useOf(keyOf('new')));
+    const ofLogin = await keys();
+    ofLogin.recordAccepted(useOf(keyOf('new')));
     const response = Promise.withResolvers<boolean>();
-    const use = useOf(keyOf('new'));
-    const reading = selector.retry(acme, use, 'rejected', {
-      send: async ({ key }) => (textOf(key) === 'newest' ? response.promise : send(key)),
-      judge,
-    });
+    const reading = retry(ofLogin, keyOf('new'), async (key) =>
+      textOf(key) === 'newest' ? response.promise : send(key),
+    );
     const paying = pay();
     await settled();
     response.resolve(false);
@@ -375,9 +380,9 @@ describe('a payment signed after a 403', () => {
   });
 
   it('waits for one second at most', async () => {
-    selector.recordAccepted(acme, useOf(keyOf('old')));
-    const hung = { send: () => new Promise<boolean>(() => {}), judge };
-    void selector.retry(acme, useOf(keyOf('old')), 'rejected', hung);
+    const ofLogin = await keys();
+    ofLogin.recordAccepted(useOf(keyOf('old')));
+    void retry(ofLogin, keyOf('old'), () => new Promise<boolean>(() => {}));
     const paying = pay();
     await settled();
     expect(waits).toEqual([1_000]);
@@ -397,14 +402,15 @@ it('keeps the history of each kind of key apart', async () => {
     ...parseKeys({ control_key: 'old', private_key: other }, { version: 1, supersededAt: new Date(now) }),
   ];
   source.get = async () => rings;
-  expect((await selector.select(acme, 'private_key')).version).toBe(2);
-  expect((await selector.select(acme, 'private_key', 'single-attempt')).version).toBe(2);
-  expect((await selector.select(acme, 'control_key', 'single-attempt')).version).toBe(1);
+  const privateKeys = await selector.keysOf(acme, 'private_key');
+  expect(privateKeys.select().version).toBe(2);
+  expect((await privateKeys.selectOnce()).version).toBe(2);
+  expect((await (await keys()).selectOnce()).version).toBe(1);
 });
 
 it('a rejected payment makes a newer key known to the next one', async () => {
   [cached, accepted] = [['old'], new Set(['new'])];
-  selector.recordRejected(acme, useOf(await selector.select(acme, 'control_key')), 'rejected');
+  (await keys()).recordRejected(useOf(keyOf('old')), 'rejected');
   await settled();
   expect(await select()).toBe('new');
   expect(sent).toEqual([]);
@@ -417,8 +423,8 @@ it('nothing is remembered of logins that have no keys, whose names callers inven
   const before = process.memoryUsage().heapUsed;
   for (let made = 0; made < 20_000; made += 1) {
     const login = { environment: 'sandbox', login: `invented-${made}` };
-    await selector.select(login, 'control_key').catch(() => {});
-    await selector.isAwaitingNewest(login, 'private_key').catch(() => {});
+    await keys(login).catch(() => {});
+    await selector.keysOf(login, 'private_key').catch(() => {});
   }
   collectGarbage();
   expect((process.memoryUsage().heapUsed - before) / 20_000).toBeLessThan(100);

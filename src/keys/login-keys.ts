@@ -1,0 +1,361 @@
+import { ProxyError } from '../errors.ts';
+import type { KeyKind } from '../oauth1/methods.ts';
+import { keysRejected } from './errors.ts';
+import type { RejectedKey, SelectionReason } from './key-history.ts';
+import { KeyHistory, type KeyUse, type MutableUse, type UsableKeys } from './key-history.ts';
+import type { KeySelectorOptions } from './key-selector.ts';
+import type { KeyRing, LoginRef, UsableKey } from './key-source.ts';
+import type { Look, Looks } from './looks.ts';
+import { usableKeys } from './ring.ts';
+import { endless, type Patience, type Waiting } from './waiting.ts';
+
+/** What a response says about the key. `clock-skew`: a 403 with another cause. `unclear`: nothing. */
+export type Verdict = 'accepted' | 'rejected' | 'clock-skew' | 'unclear';
+
+/** What a payment's rejection speaks against: its key in this place. */
+export interface Payment {
+  /** Name of the operation. */
+  readonly operation: string;
+  /** Caller and path: what the gateway rejects in one place may be accepted in another one. */
+  readonly place: string;
+}
+
+/** A key for a payment. */
+export interface PaymentKey {
+  readonly key: UsableKey;
+  /** Of a payment that is sent although the key was rejected. */
+  readonly probe?: Probe;
+}
+
+export interface Probe {
+  /** To be called when the response was recorded, or there is none. */
+  readonly end: () => void;
+}
+
+/** A rejected request is sent again with another key. */
+export interface KeyTrial extends MutableUse {
+  /** To be set once there is a response. */
+  verdict: Verdict;
+}
+
+/** What all logins share. */
+export interface LoginKeysContext {
+  readonly options: KeySelectorOptions;
+  readonly looks: Looks;
+  readonly waiting: Waiting;
+  /** As cached now, or read. @throws ProxyError as {@link KeySelector.keysOf} */
+  readonly ringOf: (login: LoginRef, kind: KeyKind, patience: Patience) => Promise<KeyRing>;
+}
+
+/** Milliseconds between looks for a key that is not urgent. */
+const rareInterval = 30_000;
+
+/** The rejected request that a look is for. */
+interface LookReason {
+  readonly operation: string;
+  /** When its 403 was received; monotonic, milliseconds. */
+  readonly startedAt: number;
+}
+
+/** The trials of one rejected request. */
+interface Trials extends LookReason {
+  readonly patience: Patience;
+  readonly tried: UsableKey[];
+  /** The tried keys that the gateway rejected; without those whose response is unclear. */
+  readonly rejected: UsableKey[];
+  /** Of each tried key, the 403 for whatever cause. */
+  readonly rejections: [RejectedKey, ...RejectedKey[]];
+}
+
+/**
+ * The keys of one kind of one login: which one signs a request, and what the gateway's responses say about them.
+ *
+ * After a 403, one request tries the other keys of the ring, and reads the ring past the cache if none is accepted;
+ * requests rejected meanwhile wait for the result. A key that was not accepted is tried again after a change of the
+ * ring, after the first 403 for the last accepted key, or after its own back-off. So a gateway that rejects everything
+ * causes no flood of requests to it or to Vault.
+ */
+export class LoginKeys {
+  readonly history = new KeyHistory();
+  readonly #login: LoginRef;
+  readonly #kind: KeyKind;
+  readonly #context: LoginKeysContext;
+  readonly #options: KeySelectorOptions;
+  #keys: UsableKeys;
+  /** The trial or look in flight. */
+  #trial: Promise<void> | undefined;
+  /** By caller and path: resolves when the payment that probes the rejected keys has its result. */
+  readonly #probes = new Map<string, Promise<void>>();
+  /** The last look whose ring was observed. */
+  #seen: Look | undefined;
+
+  /** @throws ProxyError as {@link observe} */
+  constructor(login: LoginRef, kind: KeyKind, ring: KeyRing, context: LoginKeysContext) {
+    this.#login = login;
+    this.#kind = kind;
+    this.#context = context;
+    this.#options = context.options;
+    this.#keys = this.#usable(ring);
+    this.history.observe(this.#keys);
+  }
+
+  /** @throws ProxyError `key-missing`, `key-unusable` */
+  observe(ring: KeyRing): void {
+    this.#keys = this.#usable(ring);
+    this.history.observe(this.#keys);
+  }
+
+  #usable(ring: KeyRing): UsableKeys {
+    const { clock, rotationGracePeriod } = this.#options;
+    return usableKeys(this.#login, ring, this.#kind, clock(), rotationGracePeriod);
+  }
+
+  /** The key for a request that may be sent again. */
+  select(): UsableKey {
+    return this.history.select(this.#keys, 'retryable');
+  }
+
+  /** The key for a request that must not be sent again. Waits for a trial in flight if that may find a better one. */
+  async selectOnce(patience = endless): Promise<UsableKey> {
+    if (this.#trial !== undefined && this.history.isInDoubt(this.#keys)) {
+      const { waiting } = this.#context;
+      await waiting.inCompany(this.#login, patience, this.#trial, waiting.soon(patience));
+      await this.#refresh(patience);
+    }
+    return this.history.select(this.#keys, 'single-attempt');
+  }
+
+  /**
+   * The key for a payment that must not be sent again. After a 403 for a payment of a place, the next one with the same key
+   * goes out alone, as a probe; after two in a row, one per step, to find out whether a key is accepted again.
+   *
+   * @throws ProxyError `key-rejected` for the other payments
+   */
+  async selectForPayment({ operation, place }: Payment, patience = endless): Promise<PaymentKey> {
+    const { waiting } = this.#context;
+    const startedAt = this.#options.monotonic();
+    const soon = waiting.soon(patience);
+    const key = await this.selectOnce(patience);
+    if (!this.history.hasRejectedPayment(key, place)) return { key };
+    if (this.#trial === undefined)
+      await this.#exclusively(() => this.#look({ operation, startedAt }, { ...patience, deadline: soon }));
+    for (let hasWaited = false; ; hasWaited = true) {
+      const choice = this.history.select(this.#keys, 'single-attempt');
+      if (!this.history.hasRejectedPayment(choice, place)) return { key: choice };
+      const probe = this.#probes.get(place);
+      if (probe === undefined || hasWaited) return this.#probe(choice, place);
+      await waiting.inCompany(this.#login, patience, probe, soon);
+      await this.#refresh(patience);
+    }
+  }
+
+  /** Whether a payment would be signed with another key now. */
+  isOutdated({ key, probe }: PaymentKey): boolean {
+    return this.history.isOutdated(key, probe !== undefined);
+  }
+
+  /** Whether the ring has a newer key than the one that the gateway accepted last. */
+  isAwaitingNewest(): boolean {
+    return this.history.isAwaitingNewest(this.#keys);
+  }
+
+  /** Why the key is the one to sign with now, for the log. */
+  reasonFor(key: UsableKey): SelectionReason {
+    return this.history.reasonFor(key);
+  }
+
+  recordAccepted(use: KeyUse): void {
+    this.history.recordAccepted(use);
+    if (use.key.isAccepted !== true && this.history.isLastAccepted(use.key))
+      this.#options.keys.keep(this.#login, use.key);
+  }
+
+  /**
+   * The gateway rejected a single-attempt request. The next one is signed with another key if there is one, or
+   * waits for a look that may find one.
+   */
+  recordRejected(use: KeyUse, verdict: Verdict, place = ''): void {
+    this.#observeCached();
+    const now = this.#options.monotonic();
+    const reason = { operation: use.operation, startedAt: now };
+    this.history.recordRejected(use, now, 'single-attempt', verdict === 'rejected');
+    if (verdict === 'rejected') this.history.recordRejectedPayment(use, place, now);
+    if (this.#trial === undefined && this.#mayLook(reason))
+      void this.#exclusively(() => this.#look(reason, endless));
+  }
+
+  /**
+   * The other keys that a rejected request may be sent again with, one after the other until there is a verdict other than
+   * a 403. What is learned from a trial is remembered when the next key is requested, or the loop ends.
+   */
+  async *others(use: KeyUse, verdict: Verdict, patience = endless): AsyncGenerator<KeyTrial, void, void> {
+    const { monotonic, keys } = this.#options;
+    const { waiting } = this.#context;
+    const { key, operation } = use;
+    const startedAt = monotonic();
+    const rejected = verdict === 'rejected' ? [key] : [];
+    const trials: Trials = {
+      operation,
+      startedAt,
+      patience,
+      tried: [key],
+      rejected,
+      rejections: [{ key, rejectedAt: startedAt }],
+    };
+    this.#observeCached();
+    this.history.recordRejected(use, startedAt, 'retryable', verdict === 'rejected');
+    const soon = waiting.soon(patience);
+    for (;;) {
+      if (monotonic() >= patience.deadline) return;
+      if (this.#trial !== undefined) {
+        const until = keys.isFailing() ? soon : patience.deadline;
+        if (!(await waiting.inCompany(this.#login, patience, this.#trial, until))) return;
+        if (keys.isFailing() && monotonic() >= soon) return;
+        continue;
+      }
+      const accepted = this.history.acceptedInstead(operation, trials.tried);
+      if (accepted === undefined) break;
+      if (yield* this.#try(accepted, trials)) return;
+    }
+    const isDue = this.history.nextCandidate(operation, trials.tried, monotonic()) !== undefined;
+    if (!isDue && !this.#mayLook(trials)) return;
+    const lookWait = keys.isFailing() ? { ...patience, deadline: soon } : patience;
+    const end = this.#beginTrial();
+    try {
+      if (yield* this.#tryCandidates(trials)) return;
+      await this.#look(trials, lookWait);
+      if (yield* this.#tryCandidates(trials)) return;
+      this.history.recordNoKeyAccepted(operation, rejected, startedAt);
+    } finally {
+      end();
+    }
+  }
+
+  /** Tries each key that is due. @returns whether that is over: a key was not rejected, or no time is left */
+  async *#tryCandidates(trials: Trials): AsyncGenerator<KeyTrial, boolean, void> {
+    const { monotonic } = this.#options;
+    for (;;) {
+      if (monotonic() >= trials.patience.deadline) return true;
+      const key = this.history.nextCandidate(trials.operation, trials.tried, monotonic());
+      if (key === undefined) return false;
+      if (yield* this.#try(key, trials)) return true;
+    }
+  }
+
+  /** @returns whether the trials are over: the response is not another 403 */
+  async *#try(key: UsableKey, trials: Trials): AsyncGenerator<KeyTrial, boolean, void> {
+    const { operation, tried } = trials;
+    const trial: KeyTrial = { key, operation, sentAt: this.#options.monotonic(), verdict: 'unclear' };
+    tried.push(key);
+    try {
+      yield trial;
+    } finally {
+      this.#observeCached();
+      if (trial.verdict === 'accepted') this.#recordReplacement(trial, trials);
+      else this.#recordFailedTrial(trial, trials);
+    }
+    return trial.verdict === 'accepted' || trial.verdict === 'unclear';
+  }
+
+  #recordReplacement(trial: KeyTrial, { rejections }: Trials): void {
+    const isFirst = this.history.recordReplaced(rejections, trial.operation);
+    this.recordAccepted(trial);
+    if (!isFirst) return;
+    const to = trial.key.version > rejections[0].key.version ? 'newer' : 'older';
+    this.#options.metrics.keyFallback(this.#login, this.#kind, to);
+  }
+
+  #recordFailedTrial(trial: KeyTrial, { rejected, rejections, patience }: Trials): void {
+    const { key, verdict } = trial;
+    const now = this.#options.monotonic();
+    if (verdict === 'rejected') rejected.push(key);
+    if (verdict !== 'unclear') {
+      rejections.push({ key, rejectedAt: now });
+      this.history.recordRejected(trial, now, 'retryable', verdict === 'rejected');
+    }
+    // A request that ran out of time says nothing about the key, which other requests may need.
+    if (verdict !== 'unclear' || now < patience.deadline) this.history.recordFailedFallback(trial, now);
+  }
+
+  /** Others wait for it, and read the result from the history. @returns its end */
+  #beginTrial(): () => void {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#trial = promise;
+    return () => {
+      if (this.#trial === promise) this.#trial = undefined;
+      resolve();
+    };
+  }
+
+  async #exclusively(work: () => Promise<void>): Promise<void> {
+    await work().finally(this.#beginTrial());
+  }
+
+  /** Reads the current keys past the cache, if that is due. Shares the look of the login's other kind. */
+  async #look(reason: LookReason, patience: Patience): Promise<void> {
+    const { looks, waiting } = this.#context;
+    if (!this.#mayLook(reason)) return;
+    const look = looks.recent(this.#login) ?? looks.begin(this.#login);
+    this.#seen = look;
+    try {
+      await waiting.until(patience.deadline, look.ring);
+      await this.#refresh(patience);
+    } catch (error) {
+      this.#reportMissing(error);
+    }
+  }
+
+  /**
+   * A request that waits behind others for its turn needs no look if one began since its 403; while the source fails,
+   * none if it has waited for one.
+   */
+  #mayLook({ operation, startedAt }: LookReason): boolean {
+    const { looks } = this.#context;
+    const recent = looks.recent(this.#login);
+    if (recent !== undefined) return recent.endedAt === undefined || this.#seen !== recent;
+    const { beganAt, endedAt = beganAt } = this.#seen ?? { beganAt: Number.NEGATIVE_INFINITY };
+    if ((this.#options.keys.isFailing() ? endedAt : beganAt) >= startedAt) return false;
+    const isUrgent = this.history.isUrgent(operation, this.#options.monotonic());
+    return looks.isDue(this.#login, isUrgent ? 0 : rareInterval);
+  }
+
+  /** @throws ProxyError `key-rejected` if the place is held back and the next step has not come */
+  #probe(key: UsableKey, place: string): PaymentKey {
+    if (this.history.isHeldBack(place)) {
+      const now = this.#options.monotonic();
+      const remaining = this.history.paymentSteps.remaining(now, place);
+      if (remaining > 0) throw keysRejected(this.#login, remaining / 1_000);
+      this.history.paymentSteps.recordFailure(now, {}, place);
+    } else if (this.#probes.has(place)) {
+      return { key, probe: { end() {} } };
+    }
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#probes.set(place, promise);
+    const end = (): void => {
+      if (this.#probes.get(place) === promise) this.#probes.delete(place);
+      resolve();
+    };
+    return { key, probe: { end } };
+  }
+
+  async #refresh(patience: Patience): Promise<void> {
+    this.observe(await this.#context.ringOf(this.#login, this.#kind, patience));
+  }
+
+  /** Keys may have been removed or added since the request was signed. */
+  #observeCached(): void {
+    const ring = this.#options.keys.cached(this.#login);
+    if (ring === undefined) return;
+    try {
+      this.observe(ring);
+    } catch (error) {
+      this.#reportMissing(error);
+    }
+  }
+
+  /** The gateway responded with 403: keys that were removed meanwhile must not hide that response. */
+  #reportMissing(error: unknown): void {
+    if (!(error instanceof ProxyError)) throw error;
+    this.#options.metrics.keyProblem(`key fallback after 403 failed: ${error.detail}`, this.#login);
+  }
+}

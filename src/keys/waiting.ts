@@ -1,0 +1,83 @@
+import type { MonotonicClock } from '../util/clock.ts';
+import type { SetTimer } from '../util/timer.ts';
+import type { LoginRef } from './key-source.ts';
+import { loginRefString } from './login-ref.ts';
+
+/** How long a request waits for keys, and in how large a company. */
+export interface Patience {
+  /** Monotonic, milliseconds. */
+  readonly deadline: number;
+  /** How many requests of the login may wait, so that they cannot use the slots of all others. */
+  readonly maxWaiting: number;
+}
+
+export const endless: Patience = {
+  deadline: Number.POSITIVE_INFINITY,
+  maxWaiting: Number.POSITIVE_INFINITY,
+};
+
+/** Milliseconds that a request waits at most for what may give it a better key. */
+const maxWait = 1_000;
+
+export interface WaitingOptions extends MonotonicClock {
+  readonly setTimer: SetTimer;
+}
+
+/** Waits of requests, bounded in time, and in number by login. */
+export class Waiting {
+  readonly #options: WaitingOptions;
+  /** How many requests of a login wait; absent where none does. */
+  readonly #waiting = new Map<string, number>();
+
+  constructor(options: WaitingOptions) {
+    this.#options = options;
+  }
+
+  /** The end of a short wait; monotonic, milliseconds. */
+  soon({ deadline }: Patience): number {
+    return Math.min(deadline, this.#options.monotonic() + maxWait);
+  }
+
+  /** Resolves with the work, or at the deadline. */
+  async until(deadline: number, work: Promise<unknown>): Promise<void> {
+    if (deadline === Number.POSITIVE_INFINITY) return void (await work);
+    const late = Promise.withResolvers<void>();
+    const cancel = this.#options.setTimer(late.resolve, Math.max(0, deadline - this.#options.monotonic()));
+    await Promise.race([work, late.promise]).finally(cancel);
+  }
+
+  /** As {@link until}. @returns `false` at once, without a wait, if too many requests of the login wait */
+  async inCompany(
+    login: LoginRef,
+    { deadline, maxWaiting }: Patience,
+    work: Promise<unknown>,
+    until = deadline,
+  ): Promise<boolean> {
+    const name = loginRefString(login);
+    const others = this.#waiting.get(name) ?? 0;
+    if (others >= maxWaiting) return false;
+    this.#waiting.set(name, others + 1);
+    try {
+      await this.until(until, work);
+    } finally {
+      const left = (this.#waiting.get(name) ?? 1) - 1;
+      if (left > 0) this.#waiting.set(name, left);
+      else this.#waiting.delete(name);
+    }
+    return true;
+  }
+
+  /**
+   * Waits for keys that are not cached: also in the company of other logins, since a caller can invent any number of
+   * them. The work ends by itself. @returns as {@link inCompany}
+   */
+  async forUncached(login: LoginRef, patience: Patience, work: Promise<unknown>): Promise<boolean> {
+    const all = { environment: login.environment, login: '' };
+    const ofAll = { ...patience, maxWaiting: 2 * patience.maxWaiting };
+    let hasRoom = false;
+    const wait = async (): Promise<void> => {
+      hasRoom = await this.inCompany(login, patience, work, Number.POSITIVE_INFINITY);
+    };
+    return (await this.inCompany(all, ofAll, wait(), Number.POSITIVE_INFINITY)) && hasRoom;
+  }
+}
