@@ -58,15 +58,14 @@ kv() {
   esac
 }
 
-# policy NAME: writes the file with mount, prefix and environment replaced. An existing policy for other keys belongs to
+# policy NAME: writes the file with mount, prefix and environment replaced. An existing policy for other paths belongs to
 # another deployment.
 policy() {
-  keys=$KV_MOUNT/data/$KV_PREFIX/$ENVIRONMENT/
   if present=$(vault policy read "$ROLE-$1" 2>&1); then
-    case $present in
-      *"\"$keys"*) ;;
-      *) fail "the policy $ROLE-$1 is for other keys than $keys: choose another ROLE" ;;
-    esac
+    other=$(printf '%s\n' "$present" | sed -n 's/^ *path  *"\([^"]*\)".*/\1/p' |
+      grep -v "^$KV_MOUNT/[a-z]*/$KV_PREFIX/$ENVIRONMENT/" | head -1 || true)
+    [ -z "$other" ] ||
+      fail "the policy $ROLE-$1 also permits $other, which is not for $KV_PREFIX/$ENVIRONMENT in $KV_MOUNT: choose another ROLE"
   else
     case $present in
       *"No policy named"*) ;;
@@ -102,8 +101,12 @@ read_role() {
     return 0
   fi
   settings=
-  field token_policies "$role" | tr '[] ' '\n\n\n' | grep -qx -- "$ROLE-proxy" ||
+  policies=$(field token_policies "$role" | tr '[] ' '\n\n\n' | grep . || true)
+  printf '%s\n' "$policies" | grep -qx -- "$ROLE-proxy" ||
     fail "$1 does not have the policy $ROLE-proxy: add it to its token_policies"
+  others=$(printf '%s\n' "$policies" | grep -vx -e "$ROLE-proxy" -e default | tr '\n' ' ' || true)
+  [ -z "$others" ] ||
+    say "WARNING: $1 has other policies too: ${others% }. Countersign needs $ROLE-proxy only." >&2
 }
 
 # setting NAME VALUE DEFAULT: the default is for a new role; an existing role keeps settings that are not given.
@@ -224,6 +227,11 @@ fi
 case $ENVIRONMENT in
   '' | *[!a-z0-9-]*) fail "ENVIRONMENT must be the name of an environment, such as production, not '$ENVIRONMENT'" ;;
 esac
+for name in "$KV_MOUNT" "$KV_PREFIX" "$ROLE"; do
+  case $name in
+    '' | *[!A-Za-z0-9_./-]*) fail "KV_MOUNT, KV_PREFIX and ROLE may have letters, digits, and ._-/ only, not '$name'" ;;
+  esac
+done
 kv
 policy proxy
 policy platform

@@ -3,8 +3,9 @@ import type { SetTimer } from '../util/timer.ts';
 import type { LoginRef } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
 
-/** Milliseconds between probes. */
-const probeInterval = 1000;
+/** Milliseconds in which each denied login is probed, as far as the limits between two probes permit that. */
+const probeRound = 2_000;
+const probeInterval = { min: 100, max: 1_000 };
 /** Milliseconds after its last use in which a denied login is probed. */
 const recentUse = 600_000;
 /** Milliseconds between releases, while logins are still denied after each. */
@@ -31,8 +32,9 @@ interface Denial {
 }
 
 /**
- * The logins that the key source denies, which are not read at each request: one of them is probed each second, in
- * turn. When the source permits one, the policy may have been corrected, and all may be read again.
+ * The logins that the key source denies, which are not read at each request: they are probed in turn, one after the
+ * other each second, or up to ten if there are many. When the source permits one, the policy may have been corrected,
+ * and all may be read again.
  */
 export class DeniedLogins {
   readonly #options: DeniedLoginsOptions;
@@ -106,7 +108,9 @@ export class DeniedLogins {
 
   #scheduleProbe(): void {
     if (this.#stopped || this.#cancel !== undefined || this.#denials.size === 0) return;
-    this.#cancel = this.#options.setTimer(() => void this.#probe(), probeInterval);
+    const { min, max } = probeInterval;
+    const interval = Math.min(max, Math.max(min, probeRound / this.#denials.size));
+    this.#cancel = this.#options.setTimer(() => void this.#probe(), interval);
   }
 
   async #probe(): Promise<void> {

@@ -169,10 +169,35 @@ const present = [
     const before = await admin.request('GET', 'sys/policies/acl/countersign-production-proxy');
     const other = setUp({ AUTH: '', KV_PREFIX: 'other' });
     expect(other).toMatchObject(fails);
-    expect(other.stderr).toContain('the policy countersign-production-proxy is for other keys');
+    expect(other.stderr).toContain(
+      'the policy countersign-production-proxy also permits secret/data/gateway/production/*, which is not for other/production',
+    );
     expect(setUp({ AUTH: '', KV_PREFIX: 'other', ROLE: 'x' })).toMatchObject(succeeds);
     const after = await admin.request('GET', 'sys/policies/acl/countersign-production-proxy');
     expect(after.data).toEqual(before.data);
+  });
+
+  it('does not overwrite a policy that also permits something else, and warns of other policies of a role', async () => {
+    expect(setUp({ AUTH: 'approle' })).toMatchObject({ ...succeeds, stderr: '' });
+    const role = 'auth/approle/role/countersign-production';
+    const token_policies = ['countersign-production-proxy', 'countersign-sandbox-proxy'];
+    await admin.request('POST', role, { token_policies });
+    const warned = setUp({ AUTH: 'approle' });
+    expect(warned).toMatchObject(succeeds);
+    expect(warned.stderr).toContain(`WARNING: ${role} has other policies too: countersign-sandbox-proxy. `);
+    const path = 'sys/policies/acl/countersign-production-proxy';
+    const { policy } = (await admin.request('GET', path)).data ?? {};
+    const extended = `${String(policy)}\npath "secret/data/payroll/*" { capabilities = ["read"] }\n`;
+    await admin.request('POST', path, { policy: extended });
+    expect(setUp({ AUTH: '' }).stderr).toContain('also permits secret/data/payroll/*');
+    expect((await admin.request('GET', path)).data).toMatchObject({ policy: extended });
+    await admin.request('POST', path, { policy });
+    expect(setUp({ AUTH: '' })).toMatchObject(succeeds);
+  });
+
+  it.each(['KV_MOUNT', 'KV_PREFIX', 'ROLE'])('rejects a %s that is more than a name', (option) => {
+    const { failed, stderr } = setUp({ AUTH: '', [option]: 'a#b' });
+    expect([failed, stderr]).toEqual([true, expect.stringContaining("not 'a#b'")]);
   });
 
   it('fails if Vault denies a step, and completes when it runs again', async () => {

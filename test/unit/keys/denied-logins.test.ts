@@ -41,14 +41,31 @@ function store(logins: readonly string[], key = 'key', version = 1): void {
 }
 
 describe('logins that the source denies', () => {
-  it('are read once each, and then one of them per second in turn, however many requests come', async () => {
+  it.each([
+    [1, 1],
+    [10, 5],
+    [40, 10],
+  ])(
+    'are read once each, then in turn, however many requests come: %d of them %d per second',
+    async (count, rate) => {
+      source.denies = () => true;
+      await getFor(61, names(count));
+      expect(source.started.slice(0, count).toSorted()).toEqual(names(count).toSorted());
+      expect(source.started.length).toBeGreaterThan(count + 50 * rate);
+      expect(source.started.length).toBeLessThanOrEqual(count + 61 * rate);
+      const reads = names(count).map((login) => source.started.filter((one) => one === login).length);
+      expect(Math.max(...reads) - Math.min(...reads)).toBeLessThanOrEqual(1);
+    },
+  );
+
+  it('are in use two seconds after the policy permits just one of twenty again', async () => {
     source.denies = () => true;
-    await getFor(61, names(20));
-    expect(source.started.slice(0, 20).toSorted()).toEqual(names(20).toSorted());
-    expect(source.started.length).toBeGreaterThan(20 + 50);
-    expect(source.started.length).toBeLessThanOrEqual(20 + 61);
-    const reads = names(20).map((login) => source.started.filter((one) => one === login).length);
-    expect(Math.max(...reads) - Math.min(...reads)).toBeLessThanOrEqual(1);
+    store(names(20));
+    await getFor(60, names(20));
+    source.denies = (login) => login !== 'login-7';
+    await getFor(2.1, names(20));
+    expect(keyOf(await cache.get(refOf('login-7')))).toBe('key');
+    await expect(cache.get(refOf('login-8'))).rejects.toMatchObject({ reason: 'key-source-unavailable' });
   });
 
   it('can be read within two seconds after the policy is corrected, and their cached keys are read again', async () => {
@@ -95,8 +112,8 @@ describe('logins that the source denies', () => {
     await getFor(60, names(50), second);
     const before = source.started.length;
     await getFor(300, names(50), second);
-    // A release of all each half minute at most, and one probe per second.
-    expect(source.started.length - before).toBeLessThan(10 * 50 + 300);
+    // A release of all each half minute at most, and ten probes per second.
+    expect(source.started.length - before).toBeLessThan(10 * 50 + 10 * 300);
   });
 
   it('are forgotten ten minutes after their last request if nothing is cached', async () => {
