@@ -65,7 +65,7 @@ policy() {
     other=$(printf '%s\n' "$present" | sed -n 's/^ *path  *"\([^"]*\)".*/\1/p' |
       grep -v "^$KV_MOUNT/[a-z]*/$KV_PREFIX/$ENVIRONMENT/" | head -1 || true)
     [ -z "$other" ] ||
-      fail "the policy $ROLE-$1 also permits $other, which is not for $KV_PREFIX/$ENVIRONMENT in $KV_MOUNT: choose another ROLE"
+      fail "the policy $ROLE-$1 permits $other, which is not for $KV_PREFIX/$ENVIRONMENT in $KV_MOUNT: choose another ROLE"
   else
     case $present in
       *"No policy named"*) ;;

@@ -170,7 +170,7 @@ const present = [
     const other = setUp({ AUTH: '', KV_PREFIX: 'other' });
     expect(other).toMatchObject(fails);
     expect(other.stderr).toContain(
-      'the policy countersign-production-proxy also permits secret/data/gateway/production/*, which is not for other/production',
+      'the policy countersign-production-proxy permits secret/data/gateway/production/*, which is not for other/production',
     );
     expect(setUp({ AUTH: '', KV_PREFIX: 'other', ROLE: 'x' })).toMatchObject(succeeds);
     const after = await admin.request('GET', 'sys/policies/acl/countersign-production-proxy');
@@ -189,7 +189,7 @@ const present = [
     const { policy } = (await admin.request('GET', path)).data ?? {};
     const extended = `${String(policy)}\npath "secret/data/payroll/*" { capabilities = ["read"] }\n`;
     await admin.request('POST', path, { policy: extended });
-    expect(setUp({ AUTH: '' }).stderr).toContain('also permits secret/data/payroll/*');
+    expect(setUp({ AUTH: '' }).stderr).toContain('permits secret/data/payroll/*');
     expect((await admin.request('GET', path)).data).toMatchObject({ policy: extended });
     await admin.request('POST', path, { policy });
     expect(setUp({ AUTH: '' })).toMatchObject(succeeds);

@@ -354,7 +354,7 @@ esac
     setUp({});
     const { status, stderr } = setUp(other);
     expect(status).toBe(1);
-    expect(stderr).toContain('the policy countersign-production-proxy is for other keys than');
+    expect(stderr).toContain('the policy countersign-production-proxy permits secret/data/gateway/production/*');
     for (const name of policyNames) expect(written(`countersign-production-${name}`)).toBe(policyText(name));
   });
 
