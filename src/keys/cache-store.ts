@@ -14,7 +14,7 @@ import type {
   UsableKey,
 } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
-import { withAccepted } from './ring.ts';
+import { newestOf, withAccepted } from './ring.ts';
 
 /** Up to a tenth of the TTL is subtracted, so that keys that were read together are not refreshed together. */
 const ttlJitter = 0.1;
@@ -157,9 +157,9 @@ export class CacheStore {
   keep(login: LoginRef, key: UsableKey): void {
     const name = loginRefString(login);
     const others = (this.#accepted.get(name) ?? []).filter(({ kind }) => kind !== key.kind);
-    this.#accepted.set(name, [key, ...others]);
     const entry = this.#rings.peek(name);
-    if (entry !== undefined) entry.ring = withAccepted(entry.ring, [key, ...others]);
+    const accepted = this.#setAccepted(name, [key, ...others], entry?.ring ?? []);
+    if (entry !== undefined) entry.ring = withAccepted(entry.ring, accepted);
   }
 
   /**
@@ -287,7 +287,8 @@ export class CacheStore {
     const stillUsed = gone
       .map((key) => ({ ...key, goneSince: key.goneSince ?? lastRead }))
       .filter(({ goneSince }) => readAt - goneSince < this.#settings.staleIfError);
-    const read = withAccepted([...found, ...stillUsed], this.#accepted.get(name) ?? []);
+    const accepted = this.#setAccepted(name, this.#accepted.get(name) ?? [], found);
+    const read = withAccepted([...found, ...stillUsed], accepted);
     const changed = before === undefined || !sameRing(before.ring, read);
     const ring = changed ? read : before.ring;
     const lost = lostKeys(before?.ring, ring);
@@ -302,6 +303,13 @@ export class CacheStore {
     this.#recordFound(name);
     if (changed) this.#notify(login, ring, undefined, lost);
     return ring;
+  }
+
+  /** With the newest version that has each: once the ring is cached no more, it is where the key is looked for. */
+  #setAccepted(name: string, keys: readonly UsableKey[], ring: KeyRing): readonly UsableKey[] {
+    const accepted = keys.map((key) => newestOf(key, ring) ?? key);
+    if (accepted.length > 0) this.#accepted.set(name, accepted);
+    return accepted;
   }
 
   #recordNotFound(name: string, login: LoginRef): void {

@@ -57,9 +57,14 @@ export function ringIn(reading: KeyReading | NoKeys): KeyRing | undefined {
 
 /** The ring with the keys marked that the gateway accepted last, each with its newest version. */
 export function withAccepted(ring: KeyRing, accepted: readonly UsableKey[]): KeyRing {
-  const marked = accepted.flatMap((key) => ring.find((entry) => 'key' in entry && sameKey(entry, key)) ?? []);
+  const marked: KeyRing = accepted.flatMap((key) => newestOf(key, ring) ?? []);
   return ring.map((entry) => {
     const { isAccepted: _isAccepted, ...unmarked } = entry;
     return marked.includes(entry) ? { ...unmarked, isAccepted: true } : unmarked;
   });
+}
+
+/** The key as the newest of these versions has it. @param ring newest first */
+export function newestOf(key: UsableKey, ring: KeyRing): UsableKey | undefined {
+  return ring.find((entry): entry is UsableKey => 'key' in entry && sameKey(entry, key));
 }

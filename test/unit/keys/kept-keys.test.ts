@@ -102,6 +102,16 @@ describe('the key that the gateway accepted last', () => {
     expect(accepted()).toEqual([]);
   });
 
+  it('is known with the newest version that has it', async () => {
+    const newer = parseKeys({ control_key: 'old' }, { version: 3, supersededAt });
+    source.set(acme, [...ringOf('new', 4), ...newer, ...old]);
+    await cache.refresh(acme);
+    cache.keep(acme, first(old));
+    clock.advance(12 * hour);
+    await cache.get(acme);
+    expect(source.known.at(-1)).toEqual([{ ...first(newer), isAccepted: true }]);
+  });
+
   it('is not used if the source has it no more and it was not cached either', async () => {
     clock.advance(12 * hour);
     source.gone = acceptedIn(cache.cached(acme) ?? []);

@@ -38,6 +38,7 @@ class World {
   maxVersions = 10;
   /** Oldest first; empty: Vault does not know the login. */
   #versions: Stored[] = [];
+  #forgotten: Stored[] = [];
   #reads = 0;
   /** When the ring was last read. */
   #readAt = Number.NEGATIVE_INFINITY;
@@ -90,7 +91,13 @@ class World {
 
   /** With the metadata, or with the mount. */
   forget(): void {
+    if (this.#versions.length > 0) this.#forgotten = this.#versions;
     this.#versions = [];
+  }
+
+  /** As with a backup, unless there are new versions. */
+  remember(): void {
+    if (this.#versions.length === 0) this.#versions = this.#forgotten;
   }
 
   /** The gateway accepts one of the keys in use, counted from the newest, if Vault still has it. */
@@ -213,91 +220,88 @@ class World {
   }
 }
 
-type Step = (world: World) => Promise<void> | void;
+/** What happens, in words that a counterexample shows. */
+type Step =
+  | readonly ['write', Key]
+  | readonly ['accept' | 'delete' | 'undelete' | 'keep versions' | 'wait and refresh', number]
+  | readonly ['failing', boolean]
+  | readonly ['delete all' | 'forget' | 'remember' | 'refresh' | 'look'];
 
-const anyKey = fc.constantFrom<Key>('a', 'b', 'c', 'a', 'b', '', undefined);
+async function run(world: World, step: Step): Promise<void> {
+  switch (step[0]) {
+    case 'write':
+      return world.write(step[1]);
+    case 'accept':
+      return world.accept(step[1]);
+    case 'delete':
+    case 'undelete':
+      return world.setDeleted(step[1], step[0] === 'delete');
+    case 'delete all':
+      return world.deleteAll();
+    case 'forget':
+      return world.forget();
+    case 'remember':
+      return world.remember();
+    case 'keep versions':
+      world.maxVersions = step[1];
+      return;
+    case 'failing':
+      world.failing = step[1];
+      return;
+    case 'refresh':
+    case 'look':
+      return world.read(step[0]);
+    case 'wait and refresh':
+      world.now += step[1];
+      return world.read('refresh');
+  }
+}
+
+const only = fc.constant;
 const back = fc.nat({ max: 4 });
-const step: fc.Arbitrary<Step> = fc.oneof(
+const times = fc.constantFrom(1, minute, hour, 5 * hour, 11 * hour);
+const anyStep: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 6,
-    arbitrary: anyKey.map(
-      (key): Step =>
-        (world) =>
-          world.write(key),
-    ),
+    arbitrary: fc.tuple(only('write'), fc.constantFrom<Key>('a', 'b', 'c', 'a', 'b', '', undefined)),
   },
-  {
-    weight: 4,
-    arbitrary: fc.nat({ max: 2 }).map(
-      (at): Step =>
-        (world) =>
-          world.accept(at),
-    ),
-  },
-  {
-    weight: 3,
-    arbitrary: back.map(
-      (at): Step =>
-        (world) =>
-          world.setDeleted(at, true),
-    ),
-  },
-  {
-    weight: 1,
-    arbitrary: back.map(
-      (at): Step =>
-        (world) =>
-          world.setDeleted(at, false),
-    ),
-  },
-  { weight: 1, arbitrary: fc.constant<Step>((world) => world.deleteAll()) },
-  { weight: 1, arbitrary: fc.constant<Step>((world) => world.forget()) },
-  {
-    weight: 1,
-    arbitrary: fc.constantFrom(1, 2, 10).map(
-      (count): Step =>
-        (world) => {
-          world.maxVersions = count;
-        },
-    ),
-  },
-  {
-    weight: 2,
-    arbitrary: fc.boolean().map(
-      (failing): Step =>
-        (world) => {
-          world.failing = failing;
-        },
-    ),
-  },
-  {
-    weight: 8,
-    arbitrary: fc.constantFrom<Step>(
-      (world) => world.read('refresh'),
-      (world) => world.read('look'),
-    ),
-  },
-  {
-    weight: 6,
-    arbitrary: fc.constantFrom(1, minute, hour, 5 * hour, 11 * hour).map(
-      (time): Step =>
-        async (world) => {
-          world.now += time;
-          await world.read('refresh');
-        },
-    ),
-  },
+  { weight: 4, arbitrary: fc.tuple(only('accept'), fc.nat({ max: 2 })) },
+  { weight: 3, arbitrary: fc.tuple(only('delete'), back) },
+  { weight: 1, arbitrary: fc.tuple(only('undelete'), back) },
+  { weight: 3, arbitrary: fc.constantFrom<Step>(['delete all'], ['forget'], ['remember']) },
+  { weight: 1, arbitrary: fc.tuple(only('keep versions'), fc.constantFrom(1, 2, 10)) },
+  { weight: 2, arbitrary: fc.tuple(only('failing'), fc.boolean()) },
+  { weight: 8, arbitrary: fc.constantFrom<Step>(['refresh'], ['look']) },
+  { weight: 6, arbitrary: fc.tuple(only('wait and refresh'), times) },
 );
+
+/** Of two versions with the accepted key, the one that is left was read last, before the ring was cached no more. */
+const twoVersions: readonly Step[] = [
+  ['write', 'b'],
+  ['refresh'],
+  ['write', 'b'],
+  ['accept', 0],
+  ['write', 'a'],
+  ['refresh'],
+  ['write', 'a'],
+  ['delete all'],
+  ['undelete', 2],
+  ['failing', true],
+  ['wait and refresh', 11 * hour],
+  ['wait and refresh', 11 * hour],
+  ['failing', false],
+  ['wait and refresh', 5 * hour],
+];
 
 it('keeps the key that the gateway accepted last, and nothing that is deleted or too old', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 60, size: 'max' }), async (steps) => {
+    fc.asyncProperty(fc.array(anyStep, { maxLength: 60, size: 'max' }), async (steps) => {
       const world = new World();
-      for (const run of steps) {
-        await run(world);
+      for (const step of steps) {
+        await run(world, step);
         expect(world.violations).toEqual([]);
       }
     }),
-    { numRuns: 1000, seed: 1 },
+    { numRuns: 1000, examples: [[[...twoVersions]]] },
   );
 });
