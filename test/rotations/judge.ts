@@ -71,15 +71,17 @@ export interface Evidence {
   readonly outages: readonly Span[];
   /** Processes at once. */
   readonly instances: number;
+  /** The longest time in which a process gets no request of a login, milliseconds. */
+  readonly pause: number;
   /** When the steps began again: at a reload, the return of Vault, or the start of a process. */
   readonly resets: readonly number[];
 }
 
 export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence): Cost {
-  const { hits, logs, outages, instances, resets } = evidence;
+  const { hits, logs, instances, resets } = evidence;
   const reads = hits.filter(({ name }) => name === `read ${row.login}`);
   const payments = hits.filter(({ name }) => name === `transfer ${row.login}`);
-  const excused = switches.map((one) => excusedIn(one, outages));
+  const excused = switches.map((one) => excusedIn(one, evidence));
   const failed = reads.filter((hit) => !isGood(hit));
   const startedAt = hits[0]?.sentAt ?? 0;
   const unexcused = failed.filter((hit) => !excused.some(({ from, to }) => touches(hit, from, to)));
@@ -155,10 +157,10 @@ export function readsOf(samples: readonly Sample[], disturbed: readonly Span[], 
 }
 
 /** When reads may fail: while no key is both readable and accepted, and as long as promised after that. */
-function excusedIn({ beganAt, gatewayAt, vaultAt }: Switch, outages: readonly Span[]) {
+function excusedIn({ beganAt, gatewayAt, vaultAt }: Switch, { outages, pause }: Evidence) {
   const usable = Math.max(gatewayAt, vaultAt);
-  // An instance may have had no time to read it before the outage.
-  const outage = outages.find(({ from, to }) => from - promised <= usable && usable <= to + promised);
+  // An instance may have had no request or no time to read it before the outage.
+  const outage = outages.find(({ from, to }) => from - pause - promised <= usable && usable <= to + promised);
   const hadTime = vaultAt < gatewayAt && gatewayAt - beganAt > 1_000;
   if (hadTime && outage === undefined) {
     return { from: Number.POSITIVE_INFINITY, usableAt: gatewayAt, to: Number.POSITIVE_INFINITY };

@@ -36,14 +36,14 @@ export async function run(options: Options): Promise<Result> {
   try {
     await cluster.open();
     const auth = await cluster.appRole();
+    // Made before the processes start, which would wait for the stub meanwhile.
+    const keys = rows.map(({ switches }) => Array.from({ length: switches }, () => cluster.newKeys()));
     const place: Place = {
       cluster,
       vault,
       auth,
       active: [...(await cluster.startProcesses(instances, auth))],
     };
-    // Made before the load, which would wait for it.
-    const keys = rows.map(({ switches }) => Array.from({ length: switches }, () => cluster.newKeys()));
     const load = new Load(requestsInTurn(place, logins), 1_000 / options.rate);
     await wait(3_000);
     const reads = countReads(vault);
@@ -67,6 +67,7 @@ export async function run(options: Options): Promise<Result> {
       transfers: cluster.transfers,
       outages: isOutage(disturbance) ? disturbed : [],
       instances,
+      pause: (1_000 * instances * inSuccession * rows.length) / options.rate,
       resets: disturbed.map(({ to }) => to),
     };
     return {
@@ -82,6 +83,9 @@ export async function run(options: Options): Promise<Result> {
   }
 }
 
+/** Requests of a login that one process gets, before the next one does. */
+const inSuccession = 3;
+
 /** One login after the other; each sends a balance, a status and a transfer in turn, then the same elsewhere. */
 function requestsInTurn({ active }: Place, logins: readonly string[]): () => LoadRequest[] {
   let sent = 0;
@@ -89,7 +93,7 @@ function requestsInTurn({ active }: Place, logins: readonly string[]): () => Loa
     const [index, turn] = [sent % logins.length, Math.floor(sent / logins.length)];
     sent += 1;
     const login = logins[index];
-    const process = active[(Math.floor(turn / 3) + index) % active.length];
+    const process = active[(Math.floor(turn / inSuccession) + index) % active.length];
     if (login === undefined || process === undefined) return [];
     if (turn % 3 === 2) return [transferBy(process.url, login, index)];
     return [{ ...(turn % 3 === 0 ? balanceOf : statusOf)(process, login), name: `read ${login}` }];

@@ -19,6 +19,7 @@ const quiet: Evidence = {
   transfers: [],
   outages: [],
   instances: 1,
+  pause: 0,
   resets: [],
 };
 
@@ -67,6 +68,13 @@ describe('a rotation with the gateway first', () => {
     const outages = [{ from: 14_500, to: 20_000 }];
     expect(broken({ hits: [read(21_900, '403 answered')], outages })).toEqual([]);
     expect(broken({ hits: [read(22_100, '403 answered')], outages })).toHaveLength(2);
+  });
+
+  it('ends after an outage if a process had no request between', () => {
+    const outages = [{ from: 19_000, to: 21_000 }];
+    const hits = [read(21_900, '403 answered')];
+    expect(broken({ hits, outages, pause: 2_500 })).toEqual([]);
+    expect(broken({ hits, outages })).toHaveLength(2);
   });
 
   it('never costs a payment in another way', () => {
