@@ -354,7 +354,9 @@ esac
     setUp({});
     const { status, stderr } = setUp(other);
     expect(status).toBe(1);
-    expect(stderr).toContain('the policy countersign-production-proxy permits secret/data/gateway/production/*');
+    expect(stderr).toContain(
+      'the policy countersign-production-proxy permits secret/data/gateway/production/*',
+    );
     for (const name of policyNames) expect(written(`countersign-production-${name}`)).toBe(policyText(name));
   });
 
