@@ -177,13 +177,15 @@ function touches({ sentAt, took }: Hit, from: number, to: number): boolean {
   return sentAt + took >= from && sentAt <= to;
 }
 
-/** Transfers with a 403 that began after the process had received a 403 for the same version. */
+/** Transfers with a 403 that began after the process had received a 403 for the same version, and no acceptance since. */
 function knownRejections(lines: readonly LogLine[], login: string): number {
   const firstAt = new Map<unknown, number>();
   let known = 0;
   for (const { operation, login: of, rejection, status, time, totalMs, keyVersion } of lines) {
-    if (of !== login || rejection === undefined || status !== 403) continue;
-    if (operation === 'manager-balance') continue;
+    // Balances are signed with the other kind of key.
+    if (of !== login || operation === 'manager-balance') continue;
+    if (status === 200) firstAt.delete(keyVersion);
+    if (rejection === undefined || status !== 403) continue;
     const endedAt = Date.parse(String(time));
     const first = firstAt.get(keyVersion) ?? endedAt;
     firstAt.set(keyVersion, first);

@@ -62,6 +62,9 @@ describe('a rotation with the gateway first', () => {
     const more = Array.from({ length: 6 }, (_, index) => rejected(10_000 + 1_000 * index));
     expect(broken({ logs: [more] })).toEqual(['row 1: 5 payments with a rejected key, 3 are allowed']);
     expect(broken({ logs: [more], resets: [12_500] })).toEqual([]);
+    const accepted = { operation: 'order-status', login: 'acme', status: 200, keyVersion: 1 };
+    const contradicted = more.flatMap((line) => [line, { ...accepted, time: line.time, totalMs: 10 }]);
+    expect(broken({ logs: [contradicted] })).toEqual([]);
   });
 
   it('ends 2 s after Vault is back, if it was away', () => {
