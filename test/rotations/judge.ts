@@ -21,7 +21,7 @@ export interface Cost {
   readonly reads: number;
   /** Reads without a 200, though a key was readable and accepted for longer than promised. */
   readonly failedReads: number;
-  /** Their results, with the seconds since the first request. */
+  /** Their results, and when that was. */
   readonly failures: readonly string[];
   /** Seconds from when Vault had the key to the last 403 of a read. */
   readonly lateSeconds: number;
@@ -99,7 +99,8 @@ export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence
     reads: reads.length,
     failedReads: unexcused.length,
     failures: unexcused.map(
-      ({ result, sentAt }) => `${result} after ${((sentAt - startedAt) / 1_000).toFixed(1)} s`,
+      ({ result, sentAt, took }) =>
+        `${result} in ${took.toFixed(0)} ms, ${((sentAt - startedAt) / 1_000).toFixed(1)} s after the start`,
     ),
     lateSeconds: Math.max(0, ...late) / 1_000,
     payments: payments.length,

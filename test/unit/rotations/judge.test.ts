@@ -47,10 +47,10 @@ describe('a rotation with the gateway first', () => {
   it('may cost reads until 2 s after Vault has the key', () => {
     expect(broken({ hits: [read(10_100, '403 answered'), read(16_900, '403 answered')] })).toEqual([]);
     expect(broken({ hits: [read(9_000, '403 answered')] })).toEqual([
-      'row 1: 1 reads failed: 403 answered after 0.0 s',
+      'row 1: 1 reads failed: 403 answered in 10 ms, 0.0 s after the start',
     ]);
     expect(broken({ hits: [read(17_100, '403 answered')] })).toEqual([
-      'row 1: 1 reads failed: 403 answered after 0.0 s',
+      'row 1: 1 reads failed: 403 answered in 10 ms, 0.0 s after the start',
       'row 1: a read got 403 2.1 s after Vault had the key',
     ]);
   });
