@@ -13,6 +13,8 @@ export interface Usable {
   readonly since: number;
   /** Since when Vault has it. */
   readonly stored: number;
+  /** Whether the current version is another one since: looks read no other. */
+  readonly byCurrent: boolean;
   /** Whether Vault was the last to have it, or to be available. */
   readonly bySource: boolean;
 }
@@ -23,6 +25,13 @@ export class Conditions {
   readonly #gateway: Gateway;
   readonly #storedSince = new Map<string, number>();
   readonly #acceptedSince = new Map<string, number>();
+  /** Of the keys whose versions were all deleted, since when. */
+  readonly deletedSince = new Map<string, number>();
+  /** When every version was last found deleted. */
+  #allDeletedAt = Number.NEGATIVE_INFINITY;
+  #wasAllDeleted = false;
+  /** The current version that Vault last had, and since when it was that one. */
+  #current = { identity: '', since: Number.NEGATIVE_INFINITY };
   readonly #operableSince = new Map<OperationName, number>();
   /** When the source last began to fail, and to work. */
   readonly #source = { failingSince: Number.NEGATIVE_INFINITY, since: Number.NEGATIVE_INFINITY };
@@ -38,7 +47,14 @@ export class Conditions {
 
   /** Must be called after every change of Vault or the gateway. */
   update(now: number): void {
-    keep(this.#storedSince, new Set(kinds.flatMap((kind) => this.#vault.stored(kind))), now);
+    const { current } = this.#vault;
+    if (current !== undefined) {
+      if (current !== this.#current.identity) this.#current = { identity: current, since: now };
+      keep(this.#storedSince, new Set(kinds.flatMap((kind) => this.#vault.stored(kind))), now);
+    }
+    if (this.#vault.allDeleted || this.#wasAllDeleted) this.#allDeletedAt = now;
+    this.#wasAllDeleted = this.#vault.allDeleted;
+    keep(this.deletedSince, new Set(kinds.flatMap((kind) => this.#vault.deleted(kind))), now);
     keep(this.#acceptedSince, new Set(kinds.flatMap((kind) => this.#gateway.accepted(kind))), now);
     const { skewed, shutOut, disabled, latency } = this.#gateway;
     const operable = operationNames.filter((operation) => !skewed && !shutOut && !disabled.has(operation));
@@ -78,9 +94,32 @@ export class Conditions {
         const since = Math.max(stored, accepted, available, operable);
         // An outage during which Vault got no key changes nothing for a request.
         const wasStored = Math.max(stored, stored > failingSince ? available : stored);
-        return [{ key, since, stored, bySource: wasStored >= Math.max(accepted, operable) }];
+        const byCurrent = this.#current.since >= stored;
+        return [{ key, since, stored, byCurrent, bySource: wasStored >= Math.max(accepted, operable) }];
       });
     return usable.toSorted((a, b) => a.since - b.since)[0];
+  }
+
+  /** Since when reads of the source get its keys; `Infinity`: they do not. */
+  get availableSince(): number {
+    return this.#source.since;
+  }
+
+  /** When every version was last deleted: `now` if it is so. */
+  lastAllDeletedAt(now: number): number {
+    return this.#vault.allDeleted ? now : this.#allDeletedAt;
+  }
+
+  /** Whether the gateway has accepted the key for operations of this kind since then. */
+  isAcceptedFor(key: string, operation: OperationName, since: number): boolean {
+    return (
+      isOf(key, kindOf[operation]) && (this.#acceptedSince.get(key) ?? Number.POSITIVE_INFINITY) <= since
+    );
+  }
+
+  /** Whether each read that was in flight at that time or later is fast. */
+  isFastSince(at: number): boolean {
+    return this.slowestSince(at) <= fastest;
   }
 
   /** Since when the gateway is fast; `Infinity`: it is slow. */

@@ -58,6 +58,12 @@ function namesOf(action: Action): readonly string[] {
     case 'request':
       return [`request, ${isPayment(action.operation) ? 'payment' : 'read'}`];
     case 'vault-delete':
+    case 'vault-delete-all':
+    case 'vault-undelete':
+    case 'vault-forget':
+    case 'vault-remember':
+    case 'vault-deny':
+    case 'vault-permit':
     case 'vault-rollback':
     case 'reload':
     case 'restart':

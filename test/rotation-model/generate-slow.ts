@@ -80,6 +80,37 @@ export function generateLogins(seed: number): Schedule {
   return { name: `logins ${seed}`, seed, ...all, canary, fresh, steps: steps.sorted() };
 }
 
+/** Milliseconds for which a login is absent. */
+const absences = [1_000, 5_000, 30_000, 90_000];
+
+/** Vault forgets, denies or deletes logins and has them again, before, during and after rotations. */
+export function generateAbsences(seed: number): Schedule {
+  const random = new Random(seed, 'absences');
+  const [instances, logins] = [random.int(1, 2), random.pick([1, 1, 2, 5])];
+  const steps = new Steps(random);
+  let at = random.int(3, 8) * 1_000;
+  for (let count = random.int(1, 3), version = 2; count > 0; count -= 1, version += 1) {
+    const end = at + random.pick(absences) + random.int(0, 1_500);
+    const login = random.int(0, logins - 1);
+    const moments = [at - 2_000, at + 500, end - 500, end + 200, end + 3_000] as const;
+    if (random.chance(0.7)) steps.rotation(login, version, random.pick(moments), random.pick(moments));
+    if (random.chance(0.2)) steps.add(random.pick(moments), { do: 'vault-rollback', login, version: 1 });
+    steps.absence(at, end, random.chance(0.5) ? login : undefined, login);
+    if (random.chance(0.2)) steps.sourceTrouble(at, end);
+    const instance = random.int(0, instances - 1);
+    const restart = { do: random.chance(0.7) ? 'reload' : 'restart', instance } as const;
+    if (random.chance(0.3)) steps.add(random.pick(moments), restart);
+    at = end + random.pick([5_000, 20_000, 70_000]);
+  }
+  const every = random.pick([300, 600, 1_500]) * Math.sqrt(logins);
+  for (let login = 0; login < logins; login += 1) {
+    steps.traffic({ login, instances, operations: steps.operations(), from: 0, to: at, every });
+  }
+  const [canary, fresh] = [random.chance(0.2), random.pick([2_000, 60_000])];
+  const all = { instances, logins, nodes: 1, maxInFlight: 500, canary, fresh };
+  return { name: `absences ${seed}`, seed, ...all, steps: steps.sorted() };
+}
+
 interface Traffic {
   readonly login: number;
   readonly instances: number;
@@ -142,6 +173,35 @@ class Steps {
       this.add(begin, { do: 'vault-outage', down: true });
       this.add(end, { do: 'vault-outage', down: false });
     }
+  }
+
+  /** @param about the login that is forgotten or denied; `undefined`: all of them @param deleted the one that is deleted */
+  absence(begin: number, end: number, about: number | undefined, deleted: number): void {
+    const random = this.#random;
+    const version = random.int(1, 3);
+    const which = about === undefined ? {} : { login: about };
+    const [first, last] = random.pick<readonly [Action, Action]>([
+      [
+        { do: 'vault-forget', ...which },
+        { do: 'vault-remember', ...which },
+      ],
+      [
+        { do: 'vault-deny', ...which },
+        { do: 'vault-permit', ...which },
+      ],
+      [
+        { do: 'vault-delete-all', login: deleted },
+        { do: 'vault-undelete', login: deleted },
+      ],
+      [
+        { do: 'vault-delete', login: deleted, version },
+        { do: 'vault-undelete', login: deleted },
+      ],
+    ]);
+    this.add(begin, first);
+    this.add(end, last);
+    // What was denied or forgotten may be deleted by then.
+    if (random.chance(0.1)) this.add(end - 300, { do: 'vault-delete-all', login: deleted });
   }
 
   traffic({ login, instances, operations, from, to, every }: Traffic): void {

@@ -4,14 +4,8 @@ import { ProxyError } from '../../src/errors.ts';
 import { createRoutes } from '../../src/gateway/router.ts';
 import { KeyCache } from '../../src/keys/key-cache.ts';
 import { KeySelector } from '../../src/keys/key-selector.ts';
-import type {
-  KeyReading,
-  KeyRing,
-  KeySource,
-  LoginRef,
-  NoKeys,
-  UsableKey,
-} from '../../src/keys/key-source.ts';
+import type { KeyRing, KeySource, LoginRef, UsableKey } from '../../src/keys/key-source.ts';
+import { identityOf, readRing } from '../../src/keys/vault/read-ring.ts';
 import type { KeyKind, SigningKey } from '../../src/oauth1/methods.ts';
 import type { Signed, Unsigned } from '../../src/oauth1/sign.ts';
 import type { MetricsObserver } from '../../src/observability/metrics-observer.ts';
@@ -80,12 +74,6 @@ export interface InstanceOptions {
   readonly lookedAgain: () => void;
 }
 
-/** The model's Vault deletes logins, and forgets none. */
-async function readingOf(read: Promise<KeyRing | undefined>): Promise<KeyReading | NoKeys> {
-  const ring = await read;
-  return ring === undefined ? 'deleted' : { ring, current: `${ring[0]?.version}`, gone: [] };
-}
-
 /** How a caller's request ended: the gateway's status, or the reason of a ProxyError. */
 export type End = number | string;
 
@@ -149,10 +137,14 @@ export class Instance {
       return vault;
     };
     const source: KeySource = {
-      read: (login) => readingOf(vaultOf(login).read(login)),
+      read: (login, known = [], isSearch = false) =>
+        vaultOf(login).read(login, (readVersion) => {
+          const gracePeriodBegan = epoch + time.now - rotationGracePeriod;
+          return readRing(readVersion, { gracePeriodBegan, known, isSearch });
+        }),
       async readCurrent(login) {
-        const reading = await readingOf(vaultOf(login).read(login));
-        return typeof reading === 'string' ? reading : reading.current;
+        const current = await vaultOf(login).read(login, (readVersion) => readVersion());
+        return current === undefined ? 'not-found' : identityOf(current);
       },
       start: () => {},
       ready: () => true,
@@ -176,7 +168,7 @@ export class Instance {
       },
     );
     const keys = {
-      get: (login: LoginRef, deadline?: number) => cache.get(login, deadline),
+      get: (login: LoginRef, deadline?: number, kind?: KeyKind) => cache.get(login, deadline, kind),
       cached: (login: LoginRef) => cache.cached(login),
       isFailing: () => cache.isFailing(),
       keep: (login: LoginRef, key: UsableKey) => cache.keep(login, key),

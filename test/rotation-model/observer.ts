@@ -17,6 +17,7 @@ import {
 } from './facts.ts';
 import type { End, Upstream } from './instance.ts';
 import { isPayment, kindOf, type OperationName } from './schedule.ts';
+import { longestPause, SourceRule } from './source-rule.ts';
 import { SwitchCosts } from './switch-costs.ts';
 import { type Gateway, type Judged, nameOf } from './world.ts';
 
@@ -78,12 +79,15 @@ export class Observer {
   readonly violations: string[] = [];
   /** The rule about canaries. */
   readonly canaryRule: CanaryRule;
+  /** The rules about the cached keys when the source has other ones, or none. */
+  readonly sourceRule: SourceRule;
   readonly #conditions: Conditions;
   readonly #costs: SwitchCosts;
   readonly #facts = newFacts();
   readonly #attempts = new Map<number, Attempts>();
   /** Of the environment. */
   readonly #logins: number;
+  readonly #ttl: number;
   readonly #gateway: Gateway;
   #rereadAt = Number.NEGATIVE_INFINITY;
   /** When each step last began anew. */
@@ -93,16 +97,21 @@ export class Observer {
   /** Since when the instance has had keys without a pause. */
   #hasKeysSince = Number.POSITIVE_INFINITY;
 
-  constructor(conditions: Conditions, gateway: Gateway, logins = 1) {
+  /** @param ttl `keys.cache.ttl`, milliseconds */
+  constructor(conditions: Conditions, gateway: Gateway, { logins = 1, ttl = 60_000 } = {}) {
     const report = (violation: string): void => this.#violation(violation);
     this.#conditions = conditions;
     this.#logins = logins;
+    this.#ttl = ttl;
     this.#gateway = gateway;
     this.#costs = new SwitchCosts(gateway, report);
+    this.sourceRule = new SourceRule(conditions, ttl, report);
     this.canaryRule = new CanaryRule((kind) => viewOf(this.#facts[kind]), report);
   }
 
   ringChanged(ring: KeyRing | undefined, now: number): void {
+    const allNames = ring?.flatMap((one) => ('key' in one ? [nameOf(one.key)] : []));
+    this.sourceRule.ringChanged(allNames, now);
     // Without keys nothing is sent. The facts stay for when the keys are back.
     this.#hasKeysSince = ring === undefined ? Number.POSITIVE_INFINITY : Math.min(this.#hasKeysSince, now);
     if (ring === undefined) return;
@@ -165,6 +174,7 @@ export class Observer {
     if (keys.has(key)) this.#violation(`${operation} sent twice with ${key}`);
     this.#attempts.set(request, { keys: keys.add(key), sentAt, upstream });
     if (isPayment(operation)) this.canaryRule.sent(request, sentAt);
+    this.sourceRule.sent(request, key, sentAt);
     const facts = this.#facts[kindOf[operation]];
     if (isPayment(operation) && sentAt - facts.ringAt > longestSignature)
       this.#checkPayment(facts, key, operation, sentAt);
@@ -268,10 +278,13 @@ export class Observer {
     this.#attempts.delete(id);
     if (now - startedAt > requestTimeout + trialTime)
       this.#violation(`${operation} took ${now - startedAt} ms, which is longer than its timeout`);
+    this.sourceRule.ended(id, end, now);
     if (end === 'overloaded') this.#checkSlots(operation, startedAt);
     if (end === 'key-rejected' && keys.size > 0)
       this.#violation(`${operation} ended with ${end}, though it was sent`);
     this.#checkWait(operation, startedAt, now, upstream);
+    if (end === 403 && !isPayment(operation) && this.sourceRule.mustSucceed(operation, startedAt))
+      this.#violation(`${operation} ended with 403, though the gateway accepts a cached key`);
     const mustSucceed = isPayment(operation) ? end === 'key-rejected' : end !== 200;
     if (mustSucceed && now - startedAt < requestTimeout) this.#checkEnd(operation, end, startedAt);
   }
@@ -299,10 +312,15 @@ export class Observer {
     // Payments try one key per step, if there is one then.
     const rounds = isPayment(operation) ? (ring.length + 1) * 30_000 : backoff;
     const bySteps = bySource && !isHopeless ? soon : Math.max(rounds, usable.stored + soon - since);
+    // What becomes readable beside the current version is found when the ring is read again.
+    const byRing = usable.byCurrent ? 0 : this.#ttl + longestPause + soon;
     const fromReset = this.#lookedAgainAt - since;
     const step =
       otherSteps.get(end) ??
-      Math.min(bySteps, fromReset >= 0 && !isPayment(operation) ? fromReset + soon : bySteps);
+      Math.max(
+        byRing,
+        Math.min(bySteps, fromReset >= 0 && !isPayment(operation) ? fromReset + soon : bySteps),
+      );
     if (startedAt >= since + step) {
       this.#violation(
         `${operation} ended with ${end}; a key was usable for ${startedAt - since} ms, the step is ${step}`,

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { positiveInteger } from '../support/command.ts';
 import { generate } from './generate.ts';
-import { generateLogins, generatePauses } from './generate-slow.ts';
+import { generateAbsences, generateLogins, generatePauses } from './generate-slow.ts';
 import type { Schedule } from './schedule.ts';
 
 export const usage = `Usage: npm run rotation-model -- [options]
@@ -14,12 +14,18 @@ schedules that break a rule. Exit code 1 where one did.
   --family F     rotations: some rotations and failures of one login
                  pauses: as slow as people rotate, with reloads, restarts and outages of Vault
                  logins: many of them, with few slots and a Vault that hangs
-                 (default: in turn; of five, three are rotations)
+                 absences: Vault forgets, denies or deletes logins, and has them again
+                 (default: in turn; of six, three are rotations)
   --help         show this help`;
 
 export const usageHint = 'Run "npm run rotation-model -- --help" for the options.';
 
-const families = { rotations: generate, pauses: generatePauses, logins: generateLogins };
+const families = {
+  rotations: generate,
+  pauses: generatePauses,
+  logins: generateLogins,
+  absences: generateAbsences,
+};
 
 export interface Options {
   /** Makes the schedule of a seed. */
@@ -56,7 +62,7 @@ function generatorOf(family: string | undefined): (seed: number) => Schedule {
 }
 
 /** Rotations are many short schedules, the others few long ones. */
-const turns = [generate, generate, generate, generatePauses, generateLogins];
+const turns = [generate, generate, generate, generatePauses, generateLogins, generateAbsences];
 
 function inTurn(seed: number): Schedule {
   return (turns[seed % turns.length] ?? generate)(seed);

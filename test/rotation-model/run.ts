@@ -112,6 +112,7 @@ class Model implements Run {
     const observer = observerOf(one.observers, name);
     const id = this.#nextRequest(name);
     const startedAt = this.time.now;
+    observer.sourceRule.arrived(id, startedAt);
     if (this.#canary && isPayment(operation)) {
       observer.canaryRule.admitted(id, kindOf[operation], startedAt);
     }
@@ -139,7 +140,7 @@ class Model implements Run {
     const observers = new Map(
       [...this.#logins].map(([name, { conditions, gateway }]) => [
         name,
-        new Observer(conditions, gateway, this.#names.length),
+        new Observer(conditions, gateway, { logins: this.#names.length, ttl: this.#fresh }),
       ]),
     );
     const rate = new LookRate((violation) => this.#violation(index, violation));
@@ -193,6 +194,7 @@ class Model implements Run {
       began: (login, kind, configuration) => {
         const observer = observerOf(observers, login);
         const id = this.#nextRequest(login);
+        observer.sourceRule.arrived(id, this.time.now);
         observer.canaryRule.began(kind, id, configuration, this.time.now);
         this.#note(`instance ${index}    #${id} is a canary`);
         this.#collect(index, observer);

@@ -13,7 +13,12 @@ export type Action =
   | (AboutLogin & { readonly do: 'vault-write'; readonly control?: string; readonly rsa?: string })
   /** Deletes a version; the newest one unless given. */
   | (AboutLogin & { readonly do: 'vault-delete'; readonly version?: number })
+  | (AboutLogin & { readonly do: 'vault-delete-all' | 'vault-undelete' })
   | (AboutLogin & { readonly do: 'vault-rollback'; readonly version: number })
+  /** Vault has no login at all, as after its mount was created again: also without metadata. */
+  | { readonly do: 'vault-forget' | 'vault-remember'; readonly login?: number }
+  /** The policy does not permit reading. */
+  | { readonly do: 'vault-deny' | 'vault-permit'; readonly login?: number }
   | { readonly do: 'vault-outage'; readonly down: boolean }
   /** Reads get no response: until it ends, or until their timeout. */
   | { readonly do: 'vault-hang'; readonly on: boolean }
@@ -70,6 +75,8 @@ export const kindOf: Readonly<Record<OperationName, KeyKind>> = {
 const eventsOfOneLogin: ReadonlySet<string> = new Set([
   'vault-write',
   'vault-delete',
+  'vault-delete-all',
+  'vault-undelete',
   'vault-rollback',
   'gateway-accept',
   'request',
@@ -77,8 +84,8 @@ const eventsOfOneLogin: ReadonlySet<string> = new Set([
 
 /** Number of the login that an event is about; `undefined`: all of them. */
 export function loginOf(action: Action): number | undefined {
-  if (!eventsOfOneLogin.has(action.do)) return undefined;
-  return 'login' in action ? (action.login ?? 0) : 0;
+  const login = 'login' in action ? action.login : undefined;
+  return login ?? (eventsOfOneLogin.has(action.do) ? 0 : undefined);
 }
 
 export const loginNames = (count: number): readonly string[] =>

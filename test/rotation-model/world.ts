@@ -1,51 +1,68 @@
-import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { SourceUnavailable } from '../../src/keys/errors.ts';
-import type { KeyRing, LoginRef, UsableKey } from '../../src/keys/key-source.ts';
+import type { LoginRef } from '../../src/keys/key-source.ts';
+import type { Version } from '../../src/keys/vault/kv2.ts';
+import { identityOf, type ReadVersion } from '../../src/keys/vault/read-ring.ts';
 import type { KeyKind, SigningKey } from '../../src/oauth1/methods.ts';
-import { reveal, Secret } from '../../src/secret.ts';
+import { reveal } from '../../src/secret.ts';
 import type { Random } from '../support/random.ts';
 import { type Action, kindOf, type OperationName } from './schedule.ts';
 import { epoch, type VirtualTime } from './virtual-time.ts';
 
-const pem = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({
-  type: 'pkcs8',
-  format: 'pem',
-});
-/** One object per name is enough, since nothing is really signed. */
-const privateKeys = new Map<string, KeyObject>();
 const never = Number.NEGATIVE_INFINITY;
-/** As in src/keys/vault/source.ts. */
-const maxPreviousVersions = 4;
+/** As in src/keys/vault/read-ring.ts. */
+const maxVersions = 10;
+const maxKeys = 5;
 /** Milliseconds until a read without a response fails, as keys.vault.timeout. */
 const readTimeout = 5_000;
 
-interface Version {
+interface Stored {
   readonly control: string;
   readonly rsa: string;
   readonly createdAt: number;
   deleted: boolean;
 }
 
-function privateKeyOf(name: string): KeyObject {
-  const known = privateKeys.get(name) ?? createPrivateKey(pem);
-  privateKeys.set(name, known);
-  return known;
+/** RSA keys by name, in PEM, and the names of their public keys. Nothing is really signed. */
+const pems = new Map<string, string>();
+const names = new Map<string, string>();
+/** Of private keys that were read. */
+const namesOfRead = new WeakMap<KeyObject, string>();
+
+function pemOf(name: string): string {
+  const known = pems.get(name);
+  if (known !== undefined) return known;
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
+  pems.set(name, pem);
+  names.set(publicPart(privateKey), name);
+  return pem;
+}
+
+function publicPart(privateKey: KeyObject): string {
+  return createPublicKey(privateKey).export({ type: 'spki', format: 'der' }).toString('base64');
 }
 
 export function nameOf(key: SigningKey): string {
   if (key.kind === 'control_key') return reveal(key.secret);
-  return [...privateKeys].find(([, privateKey]) => privateKey === key.privateKey)?.[0] ?? '';
+  const name = namesOfRead.get(key.privateKey) ?? names.get(publicPart(key.privateKey)) ?? '';
+  namesOfRead.set(key.privateKey, name);
+  return name;
 }
 
 /** Vault's KV version 2 with the keys of one login. */
 export class Vault {
   down = false;
+  denied = false;
   latency = 5;
   /** Resolves when reads get responses again; absent while they get them. */
   #hang: PromiseWithResolvers<void> | undefined;
   readonly #time: VirtualTime;
   readonly #random: Random;
-  readonly #versions: Version[] = [{ control: 'c1', rsa: 'r1', createdAt: -1e6, deleted: false }];
+  /** Empty: it does not know the login. */
+  #versions: readonly Stored[] = [{ control: 'c1', rsa: 'r1', createdAt: -1e6, deleted: false }];
+  /** What it last had before. */
+  #forgotten: readonly Stored[] = [];
 
   constructor(time: VirtualTime, random: Random) {
     this.#time = time;
@@ -53,8 +70,9 @@ export class Vault {
   }
 
   write(fields: { readonly control?: string; readonly rsa?: string }): void {
-    const { control, rsa } = this.#versions.at(-1) ?? { control: 'c1', rsa: 'r1' };
-    this.#versions.push({ control, rsa, ...fields, createdAt: this.#time.now, deleted: false });
+    const { control, rsa } = [...this.#forgotten, ...this.#versions].at(-1) ?? { control: 'c1', rsa: 'r1' };
+    const written = { control, rsa, ...fields, createdAt: this.#time.now, deleted: false };
+    this.#versions = [...this.#versions, written];
   }
 
   delete(number = this.#versions.length): void {
@@ -62,14 +80,29 @@ export class Vault {
     if (version !== undefined) version.deleted = true;
   }
 
+  /** All versions. */
+  setDeleted(deleted: boolean): void {
+    for (const version of this.#versions) version.deleted = deleted;
+  }
+
   rollback(number: number): void {
     const version = this.#versions[number - 1];
     if (version !== undefined && !version.deleted) this.write({ control: version.control, rsa: version.rsa });
   }
 
-  /** Whether reads fail or get no response. */
+  forget(): void {
+    if (this.#versions.length > 0) this.#forgotten = this.#versions;
+    this.#versions = [];
+  }
+
+  /** As from a backup; not if there are new versions. */
+  remember(): void {
+    if (this.#versions.length === 0) this.#versions = this.#forgotten;
+  }
+
+  /** Whether reads fail, get no response, or do not find the login. */
   get failing(): boolean {
-    return this.down || this.#hang !== undefined;
+    return this.down || this.denied || this.#hang !== undefined || this.#versions.length === 0;
   }
 
   hang(on: boolean): void {
@@ -81,24 +114,51 @@ export class Vault {
     this.#hang = undefined;
   }
 
-  /** The names of the keys that a read would find now, if it does not fail. */
+  /** The names of the keys that a read of any instance would find now, if it does not fail. */
   stored(kind: KeyKind): readonly string[] {
-    return (this.#ring() ?? []).flatMap((entry) =>
-      entry.kind === kind && 'key' in entry ? [nameOf(entry.key)] : [],
-    );
+    const live = this.#versions.slice(-maxVersions).filter(({ deleted }) => !deleted);
+    return [...new Set(live.toReversed().map((version) => keyIn(version, kind)))].slice(0, maxKeys);
   }
 
-  /** The result was true at some time during the read. */
-  async read(login: LoginRef): Promise<KeyRing | undefined> {
+  /** The names of the keys whose versions were all deleted. */
+  deleted(kind: KeyKind): readonly string[] {
+    const live = this.#versions.filter(({ deleted }) => !deleted).map((version) => keyIn(version, kind));
+    return this.#versions.map((version) => keyIn(version, kind)).filter((name) => !live.includes(name));
+  }
+
+  /** Identifies the current version, as for the instance; `undefined`: it does not know the login. */
+  get current(): string | undefined {
+    const current = this.#version();
+    return current && identityOf(current);
+  }
+
+  /** Whether it knows the login, and deleted all its versions. */
+  get allDeleted(): boolean {
+    return this.#versions.length > 0 && this.#versions.every(({ deleted }) => deleted);
+  }
+
+  /** What comes of reading single versions. What the first one says was true at some time during the read. */
+  async read<Result>(login: LoginRef, work: (readVersion: ReadVersion) => Promise<Result>): Promise<Result> {
     const before = Math.round(this.latency * this.#random.next());
     await this.#time.wait(before);
     if (this.#hang !== undefined && !(await this.#response(this.#hang.promise)))
       throw new SourceUnavailable(login, new Error('timeout'), 'down');
-    const { down } = this;
-    const ring = this.#ring();
-    await this.#time.wait(this.latency - before);
-    if (down) throw new SourceUnavailable(login, new Error('down'), 'down');
-    return ring;
+    const { down, denied } = this;
+    let left = this.latency - before;
+    if (down || denied) {
+      await this.#time.wait(left);
+      throw new SourceUnavailable(login, new Error(down ? 'down' : 'denied'), down ? 'down' : 'denied');
+    }
+    let isFirst = true;
+    const result = await work(async (number) => {
+      const pause = isFirst ? 0 : Math.floor(left / 2);
+      isFirst = false;
+      left -= pause;
+      if (pause > 0) await this.#time.wait(pause);
+      return this.#version(number);
+    });
+    await this.#time.wait(left);
+    return result;
   }
 
   /** Whether a read gets a response before it fails. */
@@ -106,30 +166,17 @@ export class Vault {
     return Promise.race([hangs.then(() => true), this.#time.wait(readTimeout).then(() => false)]);
   }
 
-  #ring(): KeyRing | undefined {
-    const current = this.#versions.length;
-    if (this.#versions.at(-1)?.deleted !== false) return undefined;
-    return this.#versions
-      .flatMap((version, index) =>
-        version.deleted || index < current - 1 - maxPreviousVersions ? [] : this.#keysOf(version, index),
-      )
-      .toReversed();
+  #version(number = this.#versions.length): Version | undefined {
+    const stored = this.#versions[number - 1];
+    if (stored === undefined) return undefined;
+    const about = { version: number, createdAt: new Date(epoch + stored.createdAt) };
+    const fields = { control_key: stored.control, private_key: pemOf(stored.rsa) };
+    return stored.deleted ? about : { ...about, fields };
   }
+}
 
-  #keysOf({ control, rsa, createdAt }: Version, index: number): UsableKey[] {
-    const next = this.#versions[index + 1];
-    const superseded = next === undefined ? {} : { supersededAt: new Date(epoch + next.createdAt) };
-    const about = { version: index + 1, createdAt: new Date(epoch + createdAt), ...superseded };
-    return [
-      { kind: 'control_key', ...about, key: { kind: 'control_key', secret: new Secret(control) } },
-      {
-        kind: 'private_key',
-        ...about,
-        key: { kind: 'private_key', privateKey: privateKeyOf(rsa) },
-        fingerprint: rsa,
-      },
-    ];
-  }
+function keyIn({ control, rsa }: Stored, kind: KeyKind): string {
+  return kind === 'control_key' ? control : rsa;
 }
 
 export interface Judged {
@@ -223,6 +270,12 @@ export function apply(action: Action, vault: Vault, gateway: Gateway): void {
       ...(action.rsa === undefined ? {} : { rsa: action.rsa }),
     });
   else if (action.do === 'vault-delete') vault.delete(action.version);
+  else if (action.do === 'vault-delete-all') vault.setDeleted(true);
+  else if (action.do === 'vault-undelete') vault.setDeleted(false);
+  else if (action.do === 'vault-forget') vault.forget();
+  else if (action.do === 'vault-remember') vault.remember();
+  else if (action.do === 'vault-deny') vault.denied = true;
+  else if (action.do === 'vault-permit') vault.denied = false;
   else if (action.do === 'vault-rollback') vault.rollback(action.version);
   else if (action.do === 'vault-outage') vault.down = action.down;
   else if (action.do === 'vault-hang') vault.hang(action.on);

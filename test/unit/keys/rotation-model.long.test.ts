@@ -1,6 +1,6 @@
 import { it } from '@jest/globals';
 import { generate } from '../../rotation-model/generate.ts';
-import { generateLogins, generatePauses } from '../../rotation-model/generate-slow.ts';
+import { generateAbsences, generateLogins, generatePauses } from '../../rotation-model/generate-slow.ts';
 import { run } from '../../rotation-model/run.ts';
 
 /** `npm run rotation-model -- --schedules 100000` runs more of them. */
@@ -8,6 +8,7 @@ it.each([
   { family: 'rotations', schedules: 700, generator: generate },
   { family: 'pauses', schedules: 500, generator: generatePauses },
   { family: 'logins', schedules: 250, generator: generateLogins },
+  { family: 'absences', schedules: 500, generator: generateAbsences },
 ])(
   'keeps its rules in $schedules schedules of $family',
   async ({ schedules, generator }) => {

@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { generate } from '../../rotation-model/generate.ts';
-import { generateLogins, generatePauses } from '../../rotation-model/generate-slow.ts';
+import { generateAbsences, generateLogins, generatePauses } from '../../rotation-model/generate-slow.ts';
 import { run } from '../../rotation-model/run.ts';
 import {
   disabledPayment,
@@ -42,6 +42,18 @@ it.each([5, 7, 8, 10, 28, 35, 40, 42, 133])(
 it.each([3, 4, 8, 20, 24, 47, 62, 73, 87])('keeps its rules with many logins, schedule %d', async (seed) => {
   expect((await run(generateLogins(seed))).violations).toEqual([]);
 });
+
+/**
+ * With wrong rules: a 404 removes the cached keys (5, 11, 17; of a look: 39, 52), a denial does (1, 2, 4), a deleted version
+ * signs (18, 30, 131) or all do (15, 21, 26), also because nothing is read again (63, 66), a denial never ends (72), the
+ * newest version alone stops the login (37, 44, 83).
+ */
+it.each([1, 2, 4, 5, 11, 15, 17, 18, 21, 26, 30, 37, 39, 44, 52, 63, 66, 72, 83, 131])(
+  'keeps its rules while logins are absent from Vault, schedule %d',
+  async (seed) => {
+    expect((await run(generateAbsences(seed))).violations).toEqual([]);
+  },
+);
 
 /** Start times of the requests that ended with 403. */
 async function rejected(schedule: Schedule, which: (operation: string) => boolean): Promise<number[]> {

@@ -1,4 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
+import { ringIn } from '../../../src/keys/ring.ts';
+import { readRing } from '../../../src/keys/vault/read-ring.ts';
 import { Conditions } from '../../rotation-model/conditions.ts';
 import { LookRate } from '../../rotation-model/look-rate.ts';
 import { Observer } from '../../rotation-model/observer.ts';
@@ -29,9 +31,10 @@ async function hasVersions(versions: number): Promise<void> {
     vault.write({ control: `c${version}`, rsa: `r${version}` });
   }
   vault.latency = 0;
-  const ring = vault.read({ environment: 'sandbox', login: 'acme' });
+  const needs = { gracePeriodBegan: 0, known: [], isSearch: false };
+  const reading = vault.read({ environment: 'sandbox', login: 'acme' }, (read) => readRing(read, needs));
   await time.run();
-  observer.ringChanged(await ring, -1_000);
+  observer.ringChanged(ringIn(await reading), -1_000);
   conditions.update(time.now);
 }
 
@@ -229,6 +232,51 @@ describe('the observer of the rotation model finds', () => {
     send('order-status', 'r1');
     observer.ended({ id: nextRequest(), ...ended }, 41_000);
     expect(violations()).not.toContain(violation);
+  });
+
+  it('cached keys that are removed though the source only lost the login, or a request without them', async () => {
+    await hasVersions(2);
+    time.now = 10_000;
+    vault.forget();
+    conditions.update(time.now);
+    observer.sourceRule.arrived(1, time.now);
+    observer.ended({ id: 1, operation: 'transfer', end: 'key-missing', startedAt: time.now }, time.now);
+    observer.ringChanged(undefined, time.now);
+    expect(violations()).toEqual([
+      'a request ended with key-missing, though the keys of its login are cached',
+      'the cached keys were removed, though not every version was deleted',
+    ]);
+  });
+
+  it('a request that is signed with a deleted key after another one found that the ring is outdated', async () => {
+    await hasVersions(2);
+    time.now = 10_000;
+    vault.setDeleted(true);
+    conditions.update(time.now);
+    const arrived = (at: number): void => {
+      time.now = at;
+      const request = nextRequest();
+      observer.sourceRule.arrived(request, at);
+      send('order-status', 'r2', request);
+    };
+    for (const at of [69_999, 90_000, 90_200]) arrived(at);
+    expect(violations()).toEqual([]);
+    arrived(90_300);
+    expect(violations()).toEqual(['signed with r2, all versions of which were deleted 80300 ms ago']);
+    observer.ringChanged(undefined, time.now);
+    expect(violations()).toHaveLength(1);
+  });
+
+  it('a read that is rejected although the gateway accepts a cached key, while the source denies reading', async () => {
+    await hasVersions(2);
+    time.now = 10_000;
+    vault.denied = true;
+    accept('r2');
+    const ended = { operation: 'order-status', end: 403 } as const;
+    observer.ended({ id: 1, ...ended, startedAt: 44_999 }, 45_020);
+    expect(violations()).toEqual([]);
+    observer.ended({ id: 2, ...ended, startedAt: 45_000 }, 45_020);
+    expect(violations()).toEqual(['order-status ended with 403, though the gateway accepts a cached key']);
   });
 
   it('a payment without a canary', async () => {
