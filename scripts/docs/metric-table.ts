@@ -1,6 +1,6 @@
-import { initializeSeries } from '../../src/observability/init-metrics.ts';
 import { createMetrics } from '../../src/observability/metric-definitions.ts';
 import type { MetricFactory } from '../../src/observability/metric-factory.ts';
+import { initializeSeries } from '../../src/observability/prometheus.ts';
 import { cell, code, table } from './markdown.ts';
 
 interface Metric {

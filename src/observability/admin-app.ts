@@ -1,18 +1,35 @@
+import { createServer, type Server } from 'node:http';
+import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import express, {
-  type Express,
-  type NextFunction,
-  type Request,
-  type RequestHandler,
-  type Response,
-} from 'express';
+import type { Express, NextFunction, Request, RequestHandler, Response } from 'express';
+import express from 'express';
 import helmet from 'helmet';
 import { isKnownHost } from '../util/known-host.ts';
-import { prefersOpenMetrics } from './accept.ts';
 import type { Readiness } from './readiness.ts';
 import { createPageSharing, type Page, type SharingOptions } from './shared-page.ts';
 import { pagePolicy, renderStatusPage } from './status/page.ts';
 import type { Status } from './status/schema.ts';
+
+/** Milliseconds. */
+export interface AdminTimeouts {
+  /** A probe or a scrape sends a short head at once. */
+  readonly head: number;
+  /** A scrape comes every 15 to 60 seconds. */
+  readonly keepAlive: number;
+  /** For a connection on which nothing is sent or received while a request is in flight. */
+  readonly idle: number;
+}
+
+const defaults: AdminTimeouts = { head: 5_000, keepAlive: 65_000, idle: 30_000 };
+
+interface MediaRange {
+  readonly type: string;
+  readonly quality: number;
+}
+
+const textFormat = 'text/plain';
+
+const openMetricsFormat = 'application/openmetrics-text';
 
 export interface AdminAppOptions extends SharingOptions {
   readonly page: (openMetrics: boolean) => Promise<Page>;
@@ -133,4 +150,85 @@ function errorHandler(_error: unknown, _request: Request, response: Response, _n
 
 function plain(response: Response, status: number, text: string): void {
   response.status(status).set('Cache-Control', 'no-store').type('text/plain').send(`${text}\n`);
+}
+
+/**
+ * Whether a client prefers OpenMetrics to the text format (RFC 9110 section 12.5.1). Clients that only send
+ * wildcards get the text format, which every client can read. Parameters other than `q` are ignored: Prometheus 3
+ * adds `escaping`.
+ */
+export function prefersOpenMetrics(accept = '*/*'): boolean {
+  const ranges = mediaRanges(accept);
+  const isNamed = ranges.some(({ type }) => type === openMetricsFormat);
+  const difference = qualityOf(openMetricsFormat, ranges) - qualityOf(textFormat, ranges);
+  return difference > 0 || (difference === 0 && isNamed && qualityOf(openMetricsFormat, ranges) > 0);
+}
+
+/** The most specific range decides; of ranges that differ only in parameters, the best one. */
+function qualityOf(type: string, ranges: readonly MediaRange[]): number {
+  const wildcard = `${type.slice(0, type.indexOf('/'))}/*`;
+  for (const candidate of [type, wildcard, '*/*']) {
+    const matching = ranges.filter((range) => range.type === candidate);
+    if (matching.length > 0) return Math.max(...matching.map(({ quality }) => quality));
+  }
+  return 0;
+}
+
+function mediaRanges(accept: string): MediaRange[] {
+  return elementsOf(accept, ',').map((range) => {
+    const [type = '', ...parameters] = elementsOf(range, ';');
+    return { type: type.toLowerCase(), quality: weightOf(parameters) };
+  });
+}
+
+/** A weight that is not one of RFC 9110 section 12.4.2 does not make a format acceptable. */
+function weightOf(parameters: readonly string[]): number {
+  const weight = parameters.find((parameter) => /^q=/i.test(parameter));
+  if (weight === undefined) return 1;
+  return /^q=(0(\.\d{0,3})?|1(\.0{0,3})?)$/i.test(weight) ? Number(weight.slice(2)) : 0;
+}
+
+/** Quoted strings may contain separators. A string that is not closed extends to the end. */
+function elementsOf(list: string, separator: ',' | ';'): string[] {
+  const element = separator === ',' ? /(?:[^",]|"(?:[^"\\]|\\.)*"?)+/g : /(?:[^";]|"(?:[^"\\]|\\.)*"?)+/g;
+  return (list.match(element) ?? []).map((text) => text.trim());
+}
+
+/**
+ * The server of the admin port. Its connections use the same file descriptors as those of clients and of the
+ * gateway, so their number and duration are limited. Beyond the limit the oldest connection without a request in
+ * flight is closed, so that idle connections cannot block probes and scrapes. Does not listen yet and has no request
+ * handler.
+ */
+export function createAdminServer(maxConnections: number, given: Partial<AdminTimeouts> = {}): Server {
+  const timeouts = { ...defaults, ...given };
+  const server = createServer({
+    headersTimeout: timeouts.head,
+    requestTimeout: timeouts.head,
+    connectionsCheckingInterval: 1_000,
+    keepAliveTimeout: timeouts.keepAlive,
+    maxHeaderSize: 8_192,
+  });
+  // Also ends a connection whose client does not read the response.
+  server.timeout = timeouts.idle;
+  const connections = new Set<Socket>();
+  const inFlight = new WeakSet<Socket>();
+  server.on('connection', (socket) => {
+    if (connections.size >= maxConnections) evict(connections, inFlight, socket);
+    if (socket.destroyed) return;
+    connections.add(socket);
+    socket.once('close', () => connections.delete(socket));
+  });
+  server.on('request', (request, response) => {
+    inFlight.add(request.socket);
+    response.once('close', () => inFlight.delete(request.socket));
+  });
+  return server;
+}
+
+/** A set keeps insertion order: the first is the oldest. If all are busy, the new connection is closed. */
+function evict(connections: Set<Socket>, inFlight: WeakSet<Socket>, newcomer: Socket): void {
+  const oldest = Array.from(connections).find((socket) => !inFlight.has(socket));
+  if (oldest !== undefined) connections.delete(oldest);
+  (oldest ?? newcomer).destroy();
 }

@@ -1,5 +1,4 @@
 import { auditMetrics } from './audit-metrics.ts';
-import { jwtMetrics } from './jwt-metric-definitions.ts';
 import type { MetricFactory } from './metric-factory.ts';
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -239,5 +238,20 @@ function processMetrics({ counter, gauge, histogram }: MetricFactory) {
       [],
     ),
     buildInfo: gauge('build_info', 'Build information. Always 1.', ['version', 'node_version']),
+  };
+}
+
+function jwtMetrics({ counter, gauge }: MetricFactory) {
+  return {
+    jwtVerifications: counter(
+      'jwt_verifications_total',
+      'JSON Web Tokens presented by callers, by issuer and result. issuer is none if no configured issuer made the token.',
+      ['issuer', 'result'],
+    ),
+    jwtKeysFetched: gauge(
+      'jwt_keys_fetched_timestamp_seconds',
+      'Time of the last successful fetch of the public keys of a JWT issuer, in seconds since 1970. 0 before the first one.',
+      ['issuer'],
+    ),
   };
 }

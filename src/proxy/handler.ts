@@ -23,22 +23,28 @@ import {
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import { abortIfUnread, afterClose } from './inbound/abort-response.ts';
-import { parseCallerRequestId } from './inbound/caller-request-id.ts';
-import { clientDetails, presentedCredentials } from './inbound/client-details.ts';
+import {
+  clientDetails,
+  presentedCredentials,
+  rejectedTarget,
+  type TargetLookup,
+} from './inbound/client-details.ts';
 import type { ReadForm } from './inbound/read-form.ts';
-import { rejectWebPage } from './inbound/reject-web-page.ts';
 import { sendProblem } from './inbound/send-problem.ts';
 import { sendResponse } from './inbound/send-response.ts';
-import { parseTraceparent } from './inbound/trace-context.ts';
 import { Turns } from './inbound/turns.ts';
-import { validateRequestHead } from './inbound/validate-head.ts';
+import {
+  parseCallerRequestId,
+  parseTraceparent,
+  rejectWebPage,
+  validateRequestHead,
+} from './inbound/validate-head.ts';
 import type { InflightRequests } from './inflight-requests.ts';
 import type { MemoryBudget, MemoryReservation } from './memory-budget.ts';
 import type { Forwarder } from './outbound/forwarder.ts';
 import type { ValidatedRequest } from './outbound/signed-request.ts';
 import type { GatewayResponse } from './outbound/upstream-request.ts';
 import { outcomeWithoutResponse, withTrueOutcome } from './outcome.ts';
-import { rejectedTarget, type TargetLookup } from './rejected-target.ts';
 
 export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock {
   readonly authenticate: Authenticate;

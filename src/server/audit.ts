@@ -1,20 +1,32 @@
 import { hostname } from 'node:os';
 import { AuditLog } from '../audit/audit-log.ts';
-import { isGenuine } from '../audit/chain.ts';
+import { type Head, isGenuine } from '../audit/chain.ts';
 import { type AuditFile, openAuditFile } from '../audit/file.ts';
 import { type AuditKey, readAuditKey } from '../audit/key.ts';
 import type { AuditOutput } from '../audit/output.ts';
 import { members } from '../audit/record-fields.ts';
 import type { Tail } from '../audit/tail.ts';
-import { AuditTrail } from '../audit/trail.ts';
+import { AuditTrail, type TrailObserver } from '../audit/trail.ts';
 import { standardOutput } from '../config/schema/audit.ts';
 import type { AuditConfig } from '../config/schema.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
-import type { WallClock } from '../util/clock.ts';
+import type { Logger } from '../observability/logger.ts';
+import type { MetricsObserver } from '../observability/metrics-observer.ts';
+import { OutageLog } from '../observability/outage-log.ts';
+import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import { packageVersion } from '../util/package-info.ts';
 import { setTimer } from '../util/timer.ts';
-import { auditToLog } from './audit-output.ts';
-import { AuditReport, type AuditReportOptions } from './audit-report.ts';
+
+interface AuditReportOptions extends MonotonicClock {
+  readonly log: Pick<Logger, 'message'>;
+  readonly metrics: Pick<
+    MetricsObserver,
+    'auditRecordsWritten' | 'auditRecordsLost' | 'auditRecordsOmitted' | 'auditUp'
+  >;
+}
+
+/** Records after which the head is logged without waiting for the minute. */
+const recordsBetweenReports = 10_000;
 
 export interface AuditOptions extends AuditReportOptions, WallClock {
   /** SHA-256 over the bytes of the configuration file, hex. */
@@ -152,4 +164,61 @@ function warnOfDamage({ damaged = 0 }: Tail, log: AuditOptions['log']): void {
     'the audit file ends with lines that are no records: verify the file, and keep a copy as evidence',
     { bytes: damaged },
   );
+}
+
+/** Writes audit records through the log, so that no line of one is within a line of the other. */
+function auditToLog(destination: LogDestination): AuditOutput {
+  return {
+    async write(lines) {
+      const { promise, resolve } = Promise.withResolvers<number>();
+      destination.write(lines.toString(), resolve);
+      const written = await promise;
+      // The destination finishes a line that is partly written, so this is the end of a line.
+      const result = { written, confirmed: written };
+      return written === lines.length ? result : { ...result, error: 'dropped' };
+    },
+    refresh: async () => false,
+    close: async () => {},
+  };
+}
+
+/** Publishes the state of the audit trail: the head, so that a truncated file shows, and failures. */
+class AuditReport implements TrailObserver {
+  readonly #options: AuditReportOptions;
+  readonly #outage: OutageLog;
+  #head: Head | undefined;
+  #reported = 0;
+
+  constructor(options: AuditReportOptions) {
+    this.#options = options;
+    const messages = {
+      failed: 'audit records cannot be written',
+      recovered: 'audit records are written again',
+    };
+    this.#outage = new OutageLog({ ...options, source: 'audit', messages });
+  }
+
+  readonly recordsWritten = (count: number, head: Head): void => {
+    const { metrics } = this.#options;
+    metrics.auditRecordsWritten(count, head);
+    metrics.auditUp(true);
+    this.#outage.answered();
+    this.#head = head;
+    if (head.sequence >= this.#reported + recordsBetweenReports) this.logHead();
+  };
+
+  readonly recordsLost = (count: number): void => this.#options.metrics.auditRecordsLost(count);
+
+  readonly writeFailed = (cause: string): void => {
+    this.#options.metrics.auditUp(false, cause);
+    this.#outage.failed(cause);
+  };
+
+  /** Logs the head if it has moved since the last time. */
+  logHead(): void {
+    if (this.#head === undefined || this.#head.sequence === this.#reported) return;
+    const { sequence, mac } = this.#head;
+    this.#reported = sequence;
+    this.#options.log.message('info', 'audit head', { sequence, mac });
+  }
 }

@@ -5,7 +5,7 @@ import type { Config } from '../config/schema.ts';
 import { createRoutes, type Routes } from '../gateway/router.ts';
 import { createDecisionLog } from '../observability/decision-log.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
-import { sampleRejections } from '../observability/log-sampling.ts';
+import { sampleRejections } from '../observability/logger.ts';
 import { LoginRedactor } from '../observability/login-redactor.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { createPrometheus } from '../observability/prometheus.ts';

@@ -1,13 +1,12 @@
 import { mergeOperations, type Operation } from '../gateway/operations.ts';
-import { addedResponse } from './added-operation.ts';
-import { balanceResponse } from './balance.ts';
 import type { SimulatorContext } from './context.ts';
-import { eligibilityResponse } from './eligibility.ts';
-import type { SimulatorResponse } from './response.ts';
-import type { Scenario } from './scenario-schema.ts';
+import type { Pair } from './form.ts';
+import { formResponse, jsonResponse, type SimulatorResponse } from './response.ts';
+import type { Balance, Scenario } from './scenario-schema.ts';
 import { statusResponse } from './status.ts';
 import { transferResponse } from './transfer.ts';
-import type { VerifiedRequest } from './verified-request.ts';
+import { VerificationError } from './verification-error.ts';
+import { parameter, type VerifiedRequest } from './verified-request.ts';
 import type { Expectation } from './verify.ts';
 
 /** An operation of the proxy, as the simulator serves it. */
@@ -50,4 +49,74 @@ function literalsFirst(a: Operation, b: Operation): number {
 function membersOf(request: VerifiedRequest, { scenario: { groups } }: SimulatorContext): readonly string[] {
   const group = request.path['endpointGroup'] ?? '';
   return (Object.hasOwn(groups, group) ? groups[group] : undefined) ?? [];
+}
+
+/** The response of an operation that the scenario adds: undocumented, with the fields of the scenario if it has any. */
+function addedResponse(
+  operation: string,
+  request: VerifiedRequest,
+  { scenario: { responses } }: SimulatorContext,
+): SimulatorResponse {
+  const orderId = parameter(request, 'client_orderid');
+  const scripted = Object.hasOwn(responses, operation) ? responses[operation] : undefined;
+  const fields: Pair[] =
+    scripted === undefined ? [['type', `${operation}-response`]] : Object.entries(scripted);
+  const order: Pair[] = orderId === undefined ? [] : [['merchant-order-id', orderId]];
+  return formResponse([...fields, ['serial-number', request.serialNumber], ...order], true);
+}
+
+/**
+ * The balance that `balance-name` names, or all (docs/gateway-interface.md section 4.1). The response for an unknown name
+ * is undocumented; here it is an empty array.
+ *
+ * @throws VerificationError `balance-not-enabled` for a login without balances in the scenario
+ */
+function balanceResponse(
+  request: VerifiedRequest,
+  { scenario: { logins } }: SimulatorContext,
+): SimulatorResponse {
+  const balances = Object.hasOwn(logins, request.login) ? logins[request.login]?.balances : undefined;
+  if (balances === undefined) throw new VerificationError('balance-not-enabled');
+  const name = parameter(request, 'balance-name');
+  const shown = balances.filter((balance) => name === undefined || balance.name === name);
+  const records = shown.map((balance) => record(balance, request.login));
+  return jsonResponse(`[${records.join(',')}]`, shown.length === 0 && name !== undefined);
+}
+
+/** docs/gateway-interface.md section 2.1. Not `JSON.stringify`, which cannot print three decimals. */
+function record(balance: Balance, login: string): string {
+  const onHold = balance['total-short-term-hold-amount'] + balance['total-rolling-reserve-amount'];
+  const fields = {
+    name: JSON.stringify(balance.name),
+    amount: decimals(balance.amount),
+    'online-balance-live-amount': decimals(balance.amount - onHold),
+    'total-short-term-hold-amount': decimals(balance['total-short-term-hold-amount']),
+    'total-rolling-reserve-amount': decimals(balance['total-rolling-reserve-amount']),
+    currency: JSON.stringify(balance.currency),
+    merchantLogin: JSON.stringify(login),
+    'amount-buffer-hold': decimals(balance['amount-buffer-hold']),
+    externalMerchantIdentifier: JSON.stringify(balance.externalMerchantIdentifier),
+  };
+  const members = Object.entries(fields).map(([name, json]) => `${JSON.stringify(name)}:${json}`);
+  return `{${members.join(',')}}`;
+}
+
+function decimals(amount: number): string {
+  return amount.toFixed(3);
+}
+
+/**
+ * The gateway's interface only shows how pan-eligibility is signed (docs/gateway-interface.md section 4.3). The response
+ * is undocumented, and says so.
+ */
+function eligibilityResponse(request: VerifiedRequest): SimulatorResponse {
+  return formResponse(
+    [
+      ['type', 'pan-eligibility-response'],
+      ['serial-number', request.serialNumber],
+      ['client-order-id', parameter(request, 'client-order-id') ?? ''],
+      ['eligible', 'true'],
+    ],
+    true,
+  );
 }

@@ -3,10 +3,20 @@ import { FaultRules } from './fault-rules.ts';
 import { Journal } from './journal.ts';
 import { Ledger } from './ledger.ts';
 import { NonceMemory } from './nonces.ts';
-import { OffsetClock } from './offset-clock.ts';
-import { RequestCounter } from './request-counter.ts';
+import type { VerificationFailure } from './rejections.ts';
 import type { Scenario } from './scenario-schema.ts';
 import type { GatewayKeys } from './signature.ts';
+
+/** A kind of request that the simulator counts. */
+interface RequestKey {
+  readonly operation: string;
+  /** Only of accepted requests; others may claim any login. */
+  readonly login?: string;
+  /** Index of the accepted key among the login's keys of that kind at the time. */
+  readonly keyIndex?: number;
+  /** Absent for accepted requests. */
+  readonly rejection?: VerificationFailure;
+}
 
 export interface StateOptions {
   readonly scenario: Scenario;
@@ -57,4 +67,59 @@ export class SimulatorState {
     };
     for (const part of parts) resets[part]();
   }
+}
+
+/** The clock of the simulated gateway: a real one, plus an offset that may change while it runs. */
+class OffsetClock {
+  readonly #clock: () => number;
+  offsetSeconds = 0;
+
+  /** @param clock milliseconds since 1970 */
+  constructor(clock: () => number) {
+    this.#clock = clock;
+  }
+
+  /** Milliseconds since 1970. */
+  readonly now = (): number => this.#clock() + this.offsetSeconds * 1000;
+}
+
+/** Counts requests by kind. Bounded, because every field of a key comes from a closed set. */
+class RequestCounter {
+  readonly #counts = new Map<string, { readonly key: RequestKey; count: number }>();
+
+  add(key: RequestKey): void {
+    const { operation, login, keyIndex, rejection } = key;
+    const id = JSON.stringify([operation, login, keyIndex, rejection]);
+    const row = this.#counts.get(id) ?? { key, count: 0 };
+    row.count += 1;
+    this.#counts.set(id, row);
+  }
+
+  /** The number of requests with all of these; `count()` counts all requests. */
+  count(filter: Partial<RequestKey> = {}): number {
+    return this.#sum(({ key }) => matches(key, filter));
+  }
+
+  /** The same, but only for requests that passed every check. */
+  accepted(filter: Partial<Omit<RequestKey, 'rejection'>> = {}): number {
+    return this.#sum(({ key }) => key.rejection === undefined && matches(key, filter));
+  }
+
+  clear(): void {
+    this.#counts.clear();
+  }
+
+  #sum(isMatch: (row: { readonly key: RequestKey }) => boolean): number {
+    return [...this.#counts.values()].filter(isMatch).reduce((sum, { count }) => sum + count, 0);
+  }
+}
+
+function matches(key: RequestKey, filter: Partial<RequestKey>): boolean {
+  const { operation, login, keyIndex, rejection } = { ...key, ...filter };
+  return (
+    key.operation === operation &&
+    key.login === login &&
+    key.keyIndex === keyIndex &&
+    key.rejection === rejection
+  );
 }

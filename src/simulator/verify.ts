@@ -1,11 +1,30 @@
 import type { Accounts } from './accounts.ts';
-import { parseAuthorization } from './authorization.ts';
 import { decodeForm, type Pair } from './form.ts';
 import type { NonceMemory } from './nonces.ts';
-import { agreedParameters, isOAuth, type OAuthParameters } from './oauth-parameters.ts';
+import { percentDecode } from './percent.ts';
 import { acceptingKey, baseStringOf, type GatewayKeys, keyNames, type SignatureMethod } from './signature.ts';
 import { VerificationError } from './verification-error.ts';
 import type { StepDetails, VerificationTrace } from './verification-trace.ts';
+
+const required = [
+  'oauth_consumer_key',
+  'oauth_nonce',
+  'oauth_signature_method',
+  'oauth_timestamp',
+  'oauth_version',
+];
+
+interface OAuthParameters {
+  readonly consumerKey: string;
+  readonly nonce: string;
+  readonly method: string;
+  readonly timestamp: string;
+  readonly version: string;
+  readonly signature: string;
+}
+
+/** docs/gateway-interface.md section 5.4: `name="value"`, a comma between two pairs, an optional space after the comma. */
+const field = /([^\s"=,]+)="([^"]*)"(?:[ \t]*,[ \t]*|$)/gy;
 
 /** A request as received. */
 export interface RawRequest {
@@ -145,4 +164,77 @@ function recordNonce(login: string, nonce: string, timestamp: number, verifier: 
   const expiry = timestamp + verifier.timestampWindowSeconds;
   const now = Math.floor(verifier.clock() / 1000);
   if (!verifier.nonces.remember(login, nonce, expiry, now)) throw new VerificationError('nonce-replayed');
+}
+
+/**
+ * The parameters of `Authorization: OAuth ...` (RFC 5849 section 3.5.1), decoded, without `realm`, which is optional and
+ * not part of the signature (section 3.4.1.3.1).
+ *
+ * @throws VerificationError `authorization-missing` or `authorization-malformed`.
+ */
+export function parseAuthorization(headers: readonly string[]): Pair[] {
+  const [header, ...others] = headers;
+  if (header === undefined) throw new VerificationError('authorization-missing');
+  const [, text] = /^OAuth +(\S.*)$/i.exec(header) ?? malformed();
+  if (text === undefined || text.endsWith(',') || others.length > 0) malformed();
+  return fieldsOf(text)
+    .filter(([name]) => name.toLowerCase() !== 'realm')
+    .map(decodeField);
+}
+
+function fieldsOf(text: string): Pair[] {
+  const found = [...text.matchAll(field)];
+  const length = found.reduce((sum, [whole]) => sum + whole.length, 0);
+  if (length !== text.length) malformed();
+  return found.map(([, name = '', value = '']) => [name, value]);
+}
+
+function decodeField([name, value]: Pair): Pair {
+  return [percentDecode(name) ?? malformed(), percentDecode(value) ?? malformed()];
+}
+
+function malformed(): never {
+  throw new VerificationError('authorization-malformed');
+}
+
+/**
+ * The same five parameters with the same values in header and body, the signature only in the header, and no other OAuth
+ * parameter (docs/gateway-interface.md section 5.4).
+ *
+ * @throws VerificationError `oauth-parameter-...` or `header-body-mismatch`.
+ */
+function agreedParameters(header: readonly Pair[], body: readonly Pair[]): OAuthParameters {
+  const inHeader = onceEach([...required, 'oauth_signature'], header);
+  const inBody = onceEach(required, body.filter(isOAuth));
+  const different = required.find((name) => valueOf(inHeader, name) !== valueOf(inBody, name));
+  if (different !== undefined) throw new VerificationError('header-body-mismatch', different);
+  return {
+    consumerKey: valueOf(inHeader, 'oauth_consumer_key'),
+    nonce: valueOf(inHeader, 'oauth_nonce'),
+    method: valueOf(inHeader, 'oauth_signature_method'),
+    timestamp: valueOf(inHeader, 'oauth_timestamp'),
+    version: valueOf(inHeader, 'oauth_version'),
+    signature: valueOf(inHeader, 'oauth_signature'),
+  };
+}
+
+function isOAuth([name]: Pair): boolean {
+  return name.startsWith('oauth_');
+}
+
+/** RFC 5849 section 3.1: "Each parameter MUST NOT appear more than once per request." */
+function onceEach(names: readonly string[], pairs: readonly Pair[]): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const [name, value] of pairs) {
+    if (!names.includes(name)) throw new VerificationError('oauth-parameter-unexpected', name);
+    if (found.has(name)) throw new VerificationError('oauth-parameter-repeated', name);
+    found.set(name, value);
+  }
+  return found;
+}
+
+function valueOf(parameters: ReadonlyMap<string, string>, name: string): string {
+  const value = parameters.get(name);
+  if (value === undefined) throw new VerificationError('oauth-parameter-missing', name);
+  return value;
 }

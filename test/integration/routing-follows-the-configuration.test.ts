@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { pathAdvice } from '../../src/gateway/path-advice.ts';
+import { pathAdvice } from '../../src/gateway/router.ts';
 import { statusForm } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';

@@ -1,4 +1,4 @@
-import { lockFile } from '../../src/audit/lock.ts';
+import { lockFile } from '../../src/audit/file.ts';
 
 /** Locks each file that the parent names, at the same time as others: at this time in milliseconds since 1970. */
 export interface LockOrder {

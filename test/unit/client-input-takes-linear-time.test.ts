@@ -16,18 +16,22 @@ import { createRoutes } from '../../src/gateway/router.ts';
 import { decodeForm } from '../../src/oauth1/form.ts';
 import type { Pair } from '../../src/oauth1/parameters.ts';
 import { prepare } from '../../src/oauth1/sign.ts';
-import { prefersOpenMetrics } from '../../src/observability/accept.ts';
+import { prefersOpenMetrics } from '../../src/observability/admin-app.ts';
 import { LoginRedactor } from '../../src/observability/login-redactor.ts';
-import { parseCallerRequestId } from '../../src/proxy/inbound/caller-request-id.ts';
-import { describeContentCoding, describeMediaType, isForm } from '../../src/proxy/inbound/media-type.ts';
-import { parseTraceparent } from '../../src/proxy/inbound/trace-context.ts';
-import { validateRequestHead } from '../../src/proxy/inbound/validate-head.ts';
+import {
+  describeContentCoding,
+  describeMediaType,
+  isForm,
+  parseCallerRequestId,
+  parseTraceparent,
+  validateRequestHead,
+} from '../../src/proxy/inbound/validate-head.ts';
 import { skewOf } from '../../src/proxy/outbound/clock-skew.ts';
 import { redactBaseString, redactParameter, redactParameters } from '../../src/redact-card-data.ts';
-import { parseAuthorization } from '../../src/simulator/authorization.ts';
 import { decodeForm as decodeAsGateway } from '../../src/simulator/form.ts';
 import { percentDecode, percentEncode } from '../../src/simulator/percent.ts';
 import { VerificationError } from '../../src/simulator/verification-error.ts';
+import { parseAuthorization } from '../../src/simulator/verify.ts';
 import { isKnownHost } from '../../src/util/known-host.ts';
 import { texts } from '../support/client-inputs.ts';
 import { costOf, growthProblem } from '../support/cpu-time.ts';

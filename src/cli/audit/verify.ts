@@ -1,14 +1,34 @@
 import { createReadStream } from 'node:fs';
-import type { Head } from '../../audit/chain.ts';
+import type { Readable } from 'node:stream';
+import type { AuditRecord, Head } from '../../audit/chain.ts';
+import { headText } from '../../audit/defects.ts';
 import { type AuditKey, readAuditKey } from '../../audit/key.ts';
-import { readLines } from '../../audit/read-lines.ts';
+import type { TrailSummary } from '../../audit/trail-summary.ts';
 import { type Defect, Verifier, type VerifierOptions } from '../../audit/verifier.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { printable } from '../shared/printable.ts';
 import { messageOf } from '../shared/system-error.ts';
-import { summaryLines } from './summary.ts';
+
+interface Given {
+  readonly files: number;
+  readonly heads: number;
+}
+
+interface Line {
+  /** Without its line feed. */
+  readonly bytes: Buffer;
+  /** From 1. */
+  readonly number: number;
+  /** No line feed follows: the end of the input, or a part of a line that is too long for a record. */
+  readonly isOpen: boolean;
+}
+
+const newline = 0x0a;
+
+/** Many times the length of a record. What is longer is cut: it cannot be a record. */
+const maxLineBytes = 65_536;
 
 const options = {
   'key-file': {
@@ -112,4 +132,93 @@ function parseHead(option: string, text: string): Head {
     `${option} must be SEQUENCE:MAC with ${minDigits} to 64 hex digits, such as 1024:9f86d081884c`,
     exitCode.usage,
   );
+}
+
+/** The lines of an input, as bytes. @throws Error of the input */
+export async function* readLines(input: Readable): AsyncGenerator<Line[]> {
+  let rest = Buffer.alloc(0);
+  let number = 0;
+  for await (const chunk of input) {
+    const bytes = Buffer.concat([rest, chunk]);
+    const lines: Line[] = [];
+    let start = 0;
+    for (let end = bytes.indexOf(newline); end !== -1; end = bytes.indexOf(newline, start)) {
+      number += 1;
+      lines.push({ bytes: bytes.subarray(start, end), number, isOpen: false });
+      start = end + 1;
+    }
+    rest = bytes.subarray(start);
+    if (rest.length > maxLineBytes) {
+      number += 1;
+      lines.push({ bytes: rest, number, isOpen: true });
+      rest = Buffer.alloc(0);
+    }
+    yield lines;
+  }
+  if (rest.length > 0) yield [{ bytes: rest, number: number + 1, isOpen: true }];
+}
+
+/** What was verified, up to the first defect. */
+function summaryLines(summary: TrailSummary, { files, heads }: Given): string[] {
+  const { first, last } = summary;
+  if (first === undefined || last === undefined) return [];
+  return [
+    `verified: ${plural(summary.records, 'record')} in ${plural(files, 'file')}, ${first.sequence} to ${last.sequence}`,
+    `time:     ${timeOf(first)} to ${timeOf(last)}`,
+    `instance: ${[...summary.instances].map(printable).join(', ')}`,
+    `keys:     ${[...summary.keys].join(', ')}`,
+    ...configuration(summary),
+    `head:     ${headText(last)}`,
+    ...[...(heads === 0 ? beginning(first) : []), ...notes(summary)].map((note) => `note:     ${note}`),
+  ];
+}
+
+/** Compare the digest with `sha256sum FILE`. */
+function configuration({ configs, lastConfig }: TrailSummary): string[] {
+  if (lastConfig === undefined) return [];
+  const { kind, fields } = lastConfig;
+  const how = `by ${kind === 'start' ? 'start' : 'reload'} at ${timeOf(lastConfig)}`;
+  const before = configs === 1 ? '' : `${configs.toLocaleString('en-US')} applied, the last `;
+  return [`config:   ${before}${printable(String(fields['config']))} ${how}`];
+}
+
+/** If all files were removed while no process was running, the next process begins with record 1. */
+function beginning(first: AuditRecord): string[] {
+  if (first.sequence > 1) return [];
+  return [
+    `the trail begins with record 1 at ${timeOf(first)}; without --head, earlier trails cannot be excluded`,
+  ];
+}
+
+/** What is no defect, and an auditor should know. */
+function notes(summary: TrailSummary): string[] {
+  const { lost, omitted, torn, unfinished, unfinishedIds, open, incomplete } = summary;
+  return [
+    ...(lost > 0 ? [`${plural(lost, 'record')} could not be written (gap records)`] : []),
+    ...(omitted > 0
+      ? [
+          `${plural(omitted, 'rejected request')} exceeded the limit of their caller and have no record (omitted records)`,
+        ]
+      : []),
+    ...(torn > 0 ? [`${plural(torn, 'byte')} were cut off by a crash (start records)`] : []),
+    ...(unfinished > 0
+      ? [
+          `${plural(unfinished, 'request')} without a result when a process ended, as after a crash; their outcome is unknown: ${unfinishedIds.map(printable).join(', ')}`,
+        ]
+      : []),
+    ...(open > 0 ? [`${plural(open, 'request')} at the end without a result`] : []),
+    ...(incomplete === undefined
+      ? []
+      : [
+          `${incomplete.file}:${incomplete.line} is incomplete: written at this moment, or cut off by a crash; no record proves it yet`,
+        ]),
+  ];
+}
+
+function plural(count: number, noun: string): string {
+  return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+function timeOf({ fields: { time } }: AuditRecord): string {
+  return printable(String(time));
 }

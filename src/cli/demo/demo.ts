@@ -1,7 +1,9 @@
 import { isLoopback } from '../../config/url.ts';
+import { percentEncode } from '../../oauth1/encode.ts';
 import type { Service } from '../../server/service.ts';
 import type { Signals } from '../../server/signals.ts';
 import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../../simulator/admin/listen.ts';
+import type { Scenario } from '../../simulator/scenario-schema.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { describeListenError } from '../shared/listen-error.ts';
@@ -11,11 +13,22 @@ import { runService } from '../shared/run-service.ts';
 import { readOverrides, settingOptions } from '../shared/settings.ts';
 import { loadSimulatorKeys } from '../shared/simulator-keys.ts';
 import { messageOf } from '../shared/system-error.ts';
-import { type DemoSettings, demoConfigFile, loadDemoConfig, readDemoScenario } from './config.ts';
+import {
+  type DemoSettings,
+  demoConfigFile,
+  demoEnvironment,
+  loadDemoConfig,
+  readDemoScenario,
+} from './config.ts';
 import { type DemoKeys, generateDemoKeys } from './keys.ts';
 import { rotateDemoKey } from './rotate.ts';
-import { announce, removeStaleReadyFile } from './running.ts';
-import { welcome } from './welcome.ts';
+import { announce, hasStatusPage, type RunningDemo, removeStaleReadyFile } from './running.ts';
+
+const rotationHint = [
+  '',
+  'Rotate a key, and watch it on the status page: countersign demo rotate',
+  '(in a checkout: npm run -s countersign -- demo rotate)',
+];
 
 const defaultPorts = { gateway: '8090', gatewayAdmin: '8091' };
 
@@ -194,4 +207,54 @@ async function settingsFrom(values: OptionValues<typeof options>): Promise<Setti
   } catch (error) {
     throw new CliError(messageOf(error), exitCode.usage);
   }
+}
+
+/** What the demo prints after its start: the URLs, and commands to paste. */
+export function welcome(
+  { proxyUrl, adminUrl, gatewayUrl, gatewayAdminUrl }: Omit<RunningDemo, 'keyDirectory' | 'pid'>,
+  scenario: Scenario,
+): string {
+  const lines = [
+    '',
+    `Proxy:              ${proxyUrl}`,
+    ...(hasStatusPage({ adminUrl }) ? [`Status page:        ${adminUrl}/`] : []),
+    `Metrics and health: ${adminUrl}/metrics`,
+    `Gateway simulator:  ${gatewayUrl} (verifies every signature)`,
+    `Its admin API:      ${gatewayAdminUrl} (journal of requests, faults, keys)`,
+    '',
+    'Try one of these (no secrets needed):',
+    '',
+    ...examples(`${proxyUrl}/${demoEnvironment}/${scenario.product}/api`, scenario).map(
+      (line) => `  ${line}`,
+    ),
+    '',
+    "Add -H 'Accept: application/json' for JSON responses.",
+    ...(hasStatusPage({ adminUrl }) ? rotationHint : []),
+    '',
+    'Press Ctrl-C to stop.',
+    '',
+    '',
+  ];
+  return lines.join('\n');
+}
+
+/** Commands that work with this scenario. */
+function examples(api: string, { logins, orders, endpoints, caller: { tokens } }: Scenario): string[] {
+  const curl = tokens === undefined ? 'curl' : `curl -H 'Authorization: Bearer ${tokens[0]}'`;
+  const [login] = Object.entries(logins).flatMap(([name, { balances }]) => (balances ? [name] : []));
+  const [order] = orders;
+  const [endpoint] = endpoints;
+  return [
+    ...(login === undefined ? [] : [`${curl} -X POST ${api}/v2/get-balance/manager/${login}`]),
+    ...(order === undefined
+      ? []
+      : [
+          `${curl} -d login=${order.login} -d client_orderid=${percentEncode(order.client_orderid)} ${api}/v4/status/${order.endpoint}`,
+        ]),
+    ...(endpoint === undefined
+      ? []
+      : [
+          `${curl} -d client_orderid=invoice-7 -d amount=12.50 -d currency=EUR ${api}/v4/transfer/${endpoint}`,
+        ]),
+  ];
 }

@@ -1,9 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
+import { type LoadOptions, loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/schema.ts';
 import { ProxyError } from '../../errors.ts';
 import { resolveLogin } from '../../gateway/login.ts';
+import { builtInOperations } from '../../gateway/operations.ts';
 import { validateParameters } from '../../gateway/parameters.ts';
 import { createRoutes, type Destination } from '../../gateway/router.ts';
 import { usableKeys } from '../../keys/ring.ts';
@@ -11,14 +13,16 @@ import { decodeForm } from '../../oauth1/form.ts';
 import { methods } from '../../oauth1/methods.ts';
 import { unsignedRequest } from '../../proxy/outbound/signed-request.ts';
 import { readKeyRingOnce } from '../../server/key-source.ts';
-import { withConfigOrDemo } from '../demo/with-config-or-demo.ts';
+import { defaultGatewayUrl, demoConfigFile, loadDemoConfig, loadDemoScenario } from '../demo/config.ts';
+import { generateDemoKeys } from '../demo/keys.ts';
+import { findRunningDemo, readReadyFile, settingsOf } from '../demo/running.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { configFileOf } from '../shared/settings.ts';
 import { messageOf } from '../shared/system-error.ts';
 import { loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
-import { compareBaseStrings } from './diff.ts';
-import { renderExplanation } from './render.ts';
+import { withConfig } from '../shared/with-config.ts';
+import { compareBaseStrings, renderExplanation } from './render.ts';
 
 const options = {
   target: {
@@ -159,4 +163,32 @@ function signedParameter(expected: string | undefined, name: string): string | u
 function withoutLastLineFeed(body: Buffer): Buffer {
   const end = body.at(-1) === 0x0a ? (body.at(-2) === 0x0d ? -2 : -1) : undefined;
   return body.subarray(0, end);
+}
+
+/**
+ * As {@link withConfig}, with the configuration of a file, or without one with that of the demo: of the running one, or
+ * else with throwaway keys, which are deleted afterwards.
+ *
+ * @param options `readyFile`: that of the demo to use; default: the one started last
+ */
+async function withConfigOrDemo(
+  file: string | undefined,
+  io: Io,
+  work: (config: Config) => Promise<number>,
+  { readyFile, ...options }: LoadOptions & { readonly readyFile?: string | undefined } = {},
+): Promise<number> {
+  if (file !== undefined)
+    return withConfig(file, await loadConfig(file, builtInOperations, options), io, work);
+  const running = readyFile === undefined ? findRunningDemo() : readReadyFile(readyFile);
+  if (running !== undefined) {
+    io.err(`Using the keys and the gateway simulator of the running demo at ${running.proxyUrl}.`);
+    return withConfig(demoConfigFile, await loadDemoConfig(running, await settingsOf(running)), io, work);
+  }
+  const keys = await generateDemoKeys(Object.keys((await loadDemoScenario()).logins));
+  try {
+    const variables = { keyDirectory: keys.directory, gatewayUrl: defaultGatewayUrl };
+    return await withConfig(demoConfigFile, await loadDemoConfig(variables), io, work);
+  } finally {
+    keys.remove();
+  }
 }

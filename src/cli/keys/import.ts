@@ -5,9 +5,20 @@ import type { KeyKind } from '../../oauth1/methods.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
-import { promptSecret } from '../shared/prompt.ts';
 import { addKey, addOptions } from './add.ts';
 import { commonOptions } from './options.ts';
+
+/** What `process.stdin` is at a terminal. */
+export interface Terminal extends AsyncIterable<unknown> {
+  setRawMode(raw: boolean): unknown;
+  setEncoding(encoding: 'utf8'): unknown;
+}
+
+const controlC = '\u0003';
+
+const controlD = '\u0004';
+
+const backspaces = ['\u007f', '\b'];
 
 const options = {
   ...commonOptions,
@@ -71,4 +82,41 @@ function fieldsOf(kind: KeyKind, key: string, passphrase: string | undefined): K
   if (kind === 'private_key') return { private_key: `${key}\n`, passphrase };
   if (!/[\r\n]|^-----BEGIN/.test(key)) return { control_key: key };
   throw new CliError('a control key must be a single line. Nothing was written.');
+}
+
+/**
+ * Reads from a terminal with echo off. Checks for completeness after each chunk and not after each line: the rest of
+ * a pasted text would go to the shell and into its history.
+ *
+ * @param printPrompt prints the prompt; called after echo is off
+ * @throws CliError for Ctrl-C
+ */
+export async function promptSecret(
+  terminal: Terminal,
+  printPrompt: () => void,
+  isComplete: (text: string) => boolean,
+): Promise<string> {
+  terminal.setEncoding('utf8');
+  terminal.setRawMode(true);
+  try {
+    printPrompt();
+    let text = '';
+    for await (const chunk of terminal) {
+      for (const character of String(chunk)) {
+        if (character === controlC) throw new CliError('Interrupted. Nothing was written.');
+        if (character === controlD) return text;
+        text = typed(text, character);
+      }
+      if (isComplete(text)) return text;
+    }
+    return text;
+  } finally {
+    terminal.setRawMode(false);
+  }
+}
+
+/** Raw mode leaves this to us: Enter is a carriage return, and backspace is a character. */
+function typed(text: string, character: string): string {
+  if (backspaces.includes(character)) return text.slice(0, -1);
+  return text + (character === '\r' ? '\n' : character);
 }

@@ -1,9 +1,12 @@
 import type { LoadedConfig, ValidConfig } from '../../config/load.ts';
 import type { Config } from '../../config/schema.ts';
 import type { Logger } from '../../observability/logger.ts';
-import { warnOfDescriptorLimit } from '../../server/descriptor-limit.ts';
 import { type OpenLog, openLog } from '../../server/open-log.ts';
-import { installCrashHandlers, warnOfNodeVersion } from '../../server/process-safety.ts';
+import {
+  installCrashHandlers,
+  warnOfDescriptorLimit,
+  warnOfNodeVersion,
+} from '../../server/process-safety.ts';
 import { type Service, startService } from '../../server/service.ts';
 import type { Signals } from '../../server/signals.ts';
 import { unusedProxyVariables } from '../../server/unsafe-settings.ts';

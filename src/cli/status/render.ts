@@ -1,3 +1,4 @@
+import type { KeyState } from '../../keys/key-state.ts';
 import {
   counted,
   latency,
@@ -9,10 +10,21 @@ import {
   span,
   whole,
 } from '../../observability/status/format.ts';
-import type { FailedRequest, Status } from '../../observability/status/schema.ts';
+import { nextRead } from '../../observability/status/key-progress.ts';
+import type { FailedRequest, KeyStatus, Status } from '../../observability/status/schema.ts';
 import { printable } from '../shared/printable.ts';
 import { table } from '../shared/table.ts';
-import { keyRows } from './key-rows.ts';
+
+/** Enough digits to compare by eye. */
+const fingerprintLength = 16;
+
+const states: Readonly<Record<KeyState, string>> = {
+  'in-use': 'in use',
+  waiting: 'waiting',
+  rejected: 'rejected',
+  replaced: 'replaced',
+  unusable: 'UNUSABLE',
+};
 
 export interface RenderOptions {
   /** Address of the instance. */
@@ -194,4 +206,46 @@ function processLines({ keySource, process, config, runbookUrl }: Status, now: s
     ...(config.reloadFailed ? [reloadAdvice] : []),
     ...(runbookUrl === null ? [] : [`Runbook:        ${runbookUrl}`]),
   ];
+}
+
+/** One row for each version; the first also names the key. */
+function keyRows(key: KeyStatus, now: string): string[][] {
+  const { environment, login, kind, newestVersion, missingSince } = key;
+  if (missingSince !== null && key.versions.length === 0) {
+    const note = `MISSING in the key source for ${since(now, missingSince)}`;
+    return [[`${environment}/${login}`, kind, String(newestVersion), 'MISSING', '-', '-', note]];
+  }
+  return key.versions.map(({ version, state, createdAt, fingerprint, problem }, index) => {
+    const isFirst = index === 0;
+    const notes = [...(problem === null ? [] : [problem]), ...(isFirst ? keyNotes(key, now) : [])];
+    return [
+      isFirst ? `${key.environment}/${key.login}` : '',
+      isFirst ? key.kind : '',
+      String(version),
+      states[state],
+      createdAt === null ? '-' : since(now, createdAt),
+      fingerprint?.slice(0, fingerprintLength) ?? '-',
+      notes.join('; '),
+    ];
+  });
+}
+
+/** What is known of all versions together. */
+function keyNotes(key: KeyStatus, now: string): string[] {
+  const { signingVersion, staleSince, readProblem, missingSince, readAt, nextRefreshAt } = key;
+  return [
+    ...(signingVersion === null ? ['NO USABLE VERSION'] : []),
+    ...(missingSince === null ? [] : [`MISSING in the key source for ${since(now, missingSince)}`]),
+    ...(staleSince === null ? [] : [`STALE for ${since(now, staleSince)}`]),
+    ...(readProblem === null ? [] : [readProblem]),
+    `read ${relative(now, readAt)}, ${nextRead(now, nextRefreshAt)}`,
+  ];
+}
+
+/** JSON in plain ASCII: everything else is escaped, as JSON can. */
+export function asciiJson(value: unknown, indent?: number): string {
+  return JSON.stringify(value, null, indent).replace(
+    /[^ -~\n]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }

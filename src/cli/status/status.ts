@@ -6,11 +6,9 @@ import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { messageOf } from '../shared/system-error.ts';
 import { lineLength } from '../shared/table.ts';
 import { readStatus } from './client.ts';
-import { statusLines } from './render.ts';
-import { Screen, sizeOf } from './screen.ts';
+import { asciiJson, statusLines } from './render.ts';
 import { options, type StatusSettings, settingsFrom } from './settings.ts';
-import { asciiJson } from './texts.ts';
-import { type Reading, untilStopped, watch } from './watch.ts';
+import { type Reading, Screen, sizeOf, untilStopped, watch } from './watch.ts';
 
 const usage = `Usage: countersign status [--url URL] [--token-file FILE] [--watch] [--json] [options]
 

@@ -1,6 +1,27 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { exitCode } from '../shared/io.ts';
 
+/** What `process.stdout` is at a terminal. */
+interface TerminalOutput {
+  readonly columns: number;
+  readonly rows: number;
+  write(text: string): unknown;
+}
+
+/** Control sequences of xterm, which every terminal has since then. */
+const enter = '\u001b[?1049h\u001b[?25l';
+
+const leave = '\u001b[?25h\u001b[?1049l';
+
+const home = '\u001b[H';
+
+const clearLine = '\u001b[K';
+
+const clearBelow = '\u001b[J';
+
+/** That of the first terminals. */
+const defaultSize = { columns: 80, rows: 24 };
+
 /** What one reading shows. */
 export interface Reading {
   readonly lines: readonly string[];
@@ -53,4 +74,44 @@ export function untilStopped(): { readonly signal: AbortSignal; readonly release
       process.stdout.off('error', stop);
     },
   };
+}
+
+/** Draws on the alternate screen of a terminal, so that what was there before comes back at the end. */
+export class Screen {
+  readonly #terminal: TerminalOutput;
+
+  constructor(terminal: TerminalOutput) {
+    this.#terminal = terminal;
+    terminal.write(enter);
+  }
+
+  /**
+   * Replaces what is shown, without flicker. Cuts what does not fit: a line that wraps would scroll the screen.
+   *
+   * @param lines plain ASCII
+   */
+  draw(lines: readonly string[]): void {
+    const { columns, rows } = sizeOf(this.#terminal);
+    const hidden = lines.length - rows;
+    const shown =
+      hidden <= 0
+        ? lines
+        : [...lines.slice(0, rows - 1), `${hidden + 1} more lines: enlarge the window, or omit --watch`];
+    // Cleared before the text: after a full line the cursor is still on its last character.
+    const text = shown.map((line, index) => {
+      const clear = index === shown.length - 1 ? clearBelow : clearLine;
+      return `${clear}${line.slice(0, columns)}`;
+    });
+    this.#terminal.write(`${home}${text.join('\r\n')}`);
+  }
+
+  /** Shows the cursor and what was there before. */
+  close(): void {
+    this.#terminal.write(leave);
+  }
+}
+
+/** A terminal without a window, such as a serial console or that of another program, has the size 0 or none. */
+export function sizeOf({ columns, rows }: TerminalOutput): Pick<TerminalOutput, 'columns' | 'rows'> {
+  return columns > 0 && rows > 0 ? { columns, rows } : defaultSize;
 }

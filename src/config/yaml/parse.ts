@@ -1,18 +1,41 @@
 import {
   type Document,
   type ErrorCode,
+  isAlias,
+  isCollection,
+  isMap,
   isNode,
+  isPair,
+  isScalar,
+  isSeq,
   LineCounter,
   parseDocument,
-  type Scalar,
+  Scalar,
   visit,
   type YAMLError,
 } from 'yaml';
 import { type EnvLookup, substituteEnv } from '../env-substitution.ts';
 import { type Path, type Problem, pathText } from '../problem.ts';
-import { causeOf, offsetOf, pathOf } from './locate.ts';
-import { yamlMessage } from './messages.ts';
-import { unquotedVariables } from './unquoted-variables.ts';
+
+const variable = /\$\{\w+\}/g;
+
+/** Our own texts: the parser's messages quote the file, which may contain a secret. */
+const messages: Readonly<Partial<Record<ErrorCode, string>>> = {
+  BAD_ALIAS: 'refers to an anchor (&name) that is not defined above it',
+  BAD_COLLECTION_TYPE: 'has a tag (!name): remove it',
+  BAD_DQ_ESCAPE: 'has an invalid escape in double quotes: write "\\\\" for a backslash, or use single quotes',
+  BAD_INDENT: 'is not indented like its siblings, or has a bracket that is not closed',
+  BAD_SCALAR_START: 'starts with a character that YAML reserves: put the value in quotes',
+  BLOCK_AS_IMPLICIT_KEY: 'has a second ":" (put the value in quotes), or the next line is indented too far',
+  DUPLICATE_KEY: 'duplicate key: remove one of the two',
+  MISSING_CHAR: 'is missing a quote, bracket, comma, colon or space',
+  MULTILINE_IMPLICIT_KEY: 'is a key without ":" after it, or a value that is not indented',
+  MULTIPLE_DOCS: 'starts a second document: remove the "---"',
+  NON_STRING_KEY: 'key must be a string: put it in quotes',
+  RESOURCE_EXHAUSTION: 'is nested too deeply',
+  TAB_AS_INDENT: 'is indented with a tab: use spaces',
+  TAG_RESOLVE_FAILED: 'has a tag (!name): remove it, or put the value in quotes',
+};
 
 export interface ReadDocument {
   /** Plain data, with variables replaced if there is a look-up; absent if the YAML cannot be processed further. */
@@ -127,4 +150,83 @@ function dataOf(document: Document.Parsed): ReadDocument['content'] {
   } catch {
     return undefined;
   }
+}
+
+/** The path of a node, from its ancestors and itself. All keys are strings. */
+function pathOf(nodes: readonly unknown[]): Path {
+  return nodes.flatMap((node, depth): PropertyKey[] => {
+    if (isPair<Scalar>(node)) return [String(node.key.value)];
+    return isSeq(node) && depth + 1 < nodes.length ? [node.items.indexOf(nodes[depth + 1])] : [];
+  });
+}
+
+/** Where a path starts, in characters: at the key of a mapping, or at the item of a sequence. */
+function offsetOf(document: Document.Parsed, path: Path): number {
+  let node: unknown = document.contents;
+  let offset = 0;
+  for (const step of path) {
+    const inside = isAlias(node) ? node.resolve(document) : node;
+    if (isMap<Scalar>(inside)) {
+      const pair = inside.items.findLast(({ key }) => key.value === step);
+      if (pair === undefined) break;
+      offset = pair.key.range?.[0] ?? offset;
+      node = pair.value;
+    } else if (isSeq<Scalar>(inside)) {
+      const item = inside.items[Number(step)];
+      if (item === undefined) break;
+      offset = item.range?.[0] ?? offset;
+      node = item;
+    } else break;
+  }
+  return offset;
+}
+
+/**
+ * Where the cause of an error is, in characters. The parser notices an open quote or bracket only where the text stops
+ * making sense, which may be many lines later: the cause is where it was opened.
+ */
+function causeOf({ code, pos: [at] }: YAMLError, document: Document.Parsed, text: string): number {
+  let opened: number | undefined;
+  const isAtEnd = text.slice(at).trim() === '';
+  visit(document, {
+    Node(_, node) {
+      const [start = 0, closed = 0, end = 0] = node.range ?? [];
+      const isQuoted = isScalar(node) && (node.type === 'QUOTE_DOUBLE' || node.type === 'QUOTE_SINGLE');
+      const isFlow = isCollection(node) && node.flow === true && !/[\]}]/.test(text.charAt(closed - 1));
+      const mayBeOpen =
+        code === 'BAD_INDENT' ? isFlow : code === 'MISSING_CHAR' && (isQuoted || (isFlow && isAtEnd));
+      if (mayBeOpen && start <= at && at <= end) opened = start;
+    },
+  });
+  // Errors of indentation begin at the blank lines and comments before the line.
+  return opened ?? at + (/^(?:\s|#.*)*/.exec(text.slice(at))?.[0].length ?? 0);
+}
+
+function yamlMessage(code: ErrorCode): string {
+  return messages[code] ?? 'is not valid YAML: look for a missing quote, bracket or colon here or just above';
+}
+
+/**
+ * Where a `${NAME}` within `{ }` or `[ ]` is not in quotes, in characters. YAML reads its brace as another mapping, and
+ * then reports errors far from the cause.
+ *
+ * Parses the text once more with plain words of the same length in place of the variables.
+ */
+function unquotedVariables(text: string): readonly number[] {
+  const variables = [...text.matchAll(variable)].map(({ index }) => index);
+  if (variables.length === 0) return [];
+  const readable = parseDocument(
+    text.replace(variable, (found) => 'x'.repeat(found.length)),
+    { prettyErrors: false, logLevel: 'error' },
+  );
+  const unquoted: number[] = [];
+  visit(readable, {
+    Scalar(_, scalar, above) {
+      const inFlow = above.some((node) => isCollection(node) && node.flow === true);
+      const [start = 0, end = 0] = scalar.range ?? [];
+      if (scalar.type === Scalar.PLAIN && inFlow)
+        unquoted.push(...variables.filter((at) => start <= at && at < end));
+    },
+  });
+  return unquoted;
 }

@@ -7,9 +7,8 @@ import type { TlsMaterial } from '../../tls/material.ts';
 import type { BackoffOptions } from '../../util/backoff.ts';
 import { CircuitBreaker } from './circuit-breaker.ts';
 import { VaultError, type VaultErrorKind } from './errors.ts';
-import { type Transport, type TransportRequest, transport } from './http.ts';
+import { Resender, type Transport, type TransportRequest, transport } from './http.ts';
 import { revealSecrets } from './redact.ts';
-import { Resender } from './resend.ts';
 
 /** While Vault is unavailable, it is probed once per second. */
 const outageRange = { initial: 1000, max: 1000, jitter: 0 };

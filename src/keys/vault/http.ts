@@ -1,4 +1,5 @@
-import type { Agent } from 'node:http';
+import type { Agent, IncomingHttpHeaders } from 'node:http';
+import { z } from 'zod';
 import type { TlsMaterial } from '../../tls/material.ts';
 import { createAgent, drainAgent } from '../../util/agent.ts';
 import {
@@ -8,8 +9,23 @@ import {
   sendHttpRequest,
 } from '../../util/http-request.ts';
 import { describeNetworkFailure, networkFailureOf } from '../../util/network-failure.ts';
-import { VaultError } from './errors.ts';
-import { parseVaultResponse } from './parse-response.ts';
+import { setTimer } from '../../util/timer.ts';
+import { isUnavailable, kindOfStatus, VaultError, type VaultErrorKind } from './errors.ts';
+
+/** Milliseconds after which a read without a response is sent again, on another connection. */
+const resendAfter = 1000;
+
+/** Sends one copy of the request, which the signal aborts. Further copies use a dedicated connection. */
+type Send<T> = (copy: { readonly signal: AbortSignal; readonly freshSocket: boolean }) => Promise<T>;
+
+type Resend = (isProbe: boolean) => Promise<void>;
+
+/** Seconds. A longer `Retry-After` is capped. */
+const maxRetryAfter = 600;
+
+const errorsShape = z.object({ errors: z.array(z.string()) });
+
+const deletedShape = z.object({ data: z.object({ metadata: z.record(z.string(), z.unknown()) }) });
 
 /** A response with a key or a token has a few kilobytes. */
 const maxResponseBytes = 1_048_576;
@@ -118,4 +134,111 @@ function sendOnce(
 function contentHeaders(body: Buffer | undefined): Record<string, string> {
   if (body === undefined) return {};
   return { 'Content-Type': 'application/json', 'Content-Length': String(body.length) };
+}
+
+/**
+ * Parses the body of a successful response; `undefined` for status 204.
+ *
+ * @throws VaultError for every other status, and for a success that is not JSON
+ */
+export function parseVaultResponse(status: number, headers: IncomingHttpHeaders, text: string): unknown {
+  const body = parse(text);
+  if (status === 204) return undefined;
+  if (status === 200 && body !== undefined) return body;
+  const retryAfter = retryAfterOf(headers);
+  throw new VaultError(kindOf(status, body), {
+    status,
+    ...(retryAfter === undefined ? {} : { retryAfter }),
+    metadata: deletedShape.safeParse(body).data?.data.metadata,
+  });
+}
+
+/**
+ * Checks that a 404 or 400 has the body that Vault itself writes: a load balancer's 404 must not make a key count
+ * as deleted.
+ */
+function kindOf(status: number, body: unknown): VaultErrorKind {
+  if (status === 404) return kindOfNotFound(body);
+  if (status === 400 && mentionsCheckAndSet(body)) return 'cas-mismatch';
+  return kindOfStatus.get(status) ?? 'invalid-response';
+}
+
+function kindOfNotFound(body: unknown): VaultErrorKind {
+  if (deletedShape.safeParse(body).success) return 'deleted';
+  const errors = errorsShape.safeParse(body).data?.errors;
+  if (errors === undefined) return 'invalid-response';
+  return errors.length === 0 ? 'not-found' : 'no-route';
+}
+
+/** Vault has no dedicated status for a failed check-and-set. */
+function mentionsCheckAndSet(body: unknown): boolean {
+  return errorsShape.safeParse(body).data?.errors.some((text) => text.includes('check-and-set')) ?? false;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Seconds. Vault sends whole seconds, never a date. */
+function retryAfterOf(headers: IncomingHttpHeaders): number | undefined {
+  const value = headers['retry-after'];
+  if (value === undefined || !/^\d{1,9}$/.test(value)) return undefined;
+  return Math.min(Number(value), maxRetryAfter);
+}
+
+/**
+ * Keeps reads from waiting on dead connections, as after a Vault node hung or lost its network. A read without a
+ * response is sent again after a second, but all reads together send at most one such probe per second. When a
+ * probe gets a response, the other waiting reads are sent again too. The first response counts; without one a
+ * read fails when its first copy does.
+ */
+export class Resender {
+  readonly #waiting = new Set<Resend>();
+  #probedRecently = false;
+
+  async send<T>(send: Send<T>): Promise<T> {
+    const over = new AbortController();
+    const { signal } = over;
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const sendAgain = async (isProbe: boolean): Promise<void> => {
+      try {
+        resolve(await send({ signal, freshSocket: true }));
+      } catch (error) {
+        // The first copy decides at its timeout whether Vault is unavailable.
+        if (isUnavailable(error)) return;
+        reject(error);
+      }
+      this.#waiting.delete(sendAgain);
+      if (isProbe) for (const other of this.#waiting) void other(false);
+    };
+    this.#waiting.add(sendAgain);
+    const cancel = this.#probeEach(sendAgain);
+    send({ signal, freshSocket: false }).then(resolve, reject);
+    try {
+      return await promise;
+    } finally {
+      cancel();
+      this.#waiting.delete(sendAgain);
+      over.abort();
+    }
+  }
+
+  /** Sends again after each second in which no other read sent a probe. */
+  #probeEach(sendAgain: Resend): () => void {
+    const probe = (): void => {
+      cancel = setTimer(probe, resendAfter);
+      if (this.#probedRecently) return;
+      this.#probedRecently = true;
+      setTimer(() => {
+        this.#probedRecently = false;
+      }, resendAfter - 1);
+      void sendAgain(true);
+    };
+    let cancel = setTimer(probe, resendAfter);
+    return () => cancel();
+  }
 }

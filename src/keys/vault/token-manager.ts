@@ -1,16 +1,26 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Secret } from '../../secret.ts';
-import { Backoff, type BackoffOptions } from '../../util/backoff.ts';
+import { Backoff, type BackoffOptions, type BackoffRange } from '../../util/backoff.ts';
 import { SingleFlight } from '../../util/single-flight.ts';
 import type { SetTimer } from '../../util/timer.ts';
 import type { KeySourceObserver } from '../key-source.ts';
 import { renewSelf, revokeSelf, type TokenLease } from './auth-api.ts';
-import type { AuthMethod } from './auth-methods.ts';
+import type { AuthMethod, Credentials } from './auth-methods.ts';
+import { assertDue } from './circuit-breaker.ts';
 import type { VaultClient } from './client.ts';
-import { isUnavailable, isVaultError } from './errors.ts';
+import { isUnavailable, isVaultError, VaultError } from './errors.ts';
 import { type HeldToken, holdLease, mayBeUsedUp, workWith } from './held-token.ts';
-import { createLogin } from './rejected-credentials.ts';
 import { TokenCheck } from './token-check.ts';
+
+/**
+ * Milliseconds. Long where a rejection may cost something: Vault locks an AppRole after five, and a secret ID has limited
+ * uses. Kubernetes rejects a valid token while its API server is away.
+ */
+const ranges: Readonly<Record<AuthMethod['name'], BackoffRange>> = {
+  approle: { initial: 30_000, max: 300_000 },
+  token: { initial: 30_000, max: 300_000 },
+  kubernetes: { initial: 1000, max: 2000 },
+};
 
 export type TokenManagerObserver = Pick<
   KeySourceObserver,
@@ -261,4 +271,32 @@ export class TokenManager {
       await this.#login();
     } else this.#hold({ ...held, ...lease, token: held.token }, held.firstSeconds).worked = held.worked;
   }
+}
+
+/**
+ * Logs in, unless Vault has just rejected these credentials. Changed ones are tried at once.
+ *
+ * The returned function throws VaultError `backing-off`, `bad-credentials`, `spent-wrapping`, and as the login does.
+ */
+function createLogin(
+  method: AuthMethod['name'],
+  { monotonic, random }: BackoffOptions,
+): (credentials: Credentials) => Promise<TokenLease> {
+  const rejected = new Backoff(ranges[method], random);
+  let last: VaultError | undefined;
+  return async ({ fingerprint, logIn }) => {
+    assertDue(rejected, monotonic(), last, fingerprint);
+    try {
+      const lease = await logIn();
+      rejected.reset();
+      return lease;
+    } catch (error) {
+      if (!isVaultError(error, 'rejected', 'denied', 'spent-wrapping')) throw error;
+      const status = error.status === undefined ? {} : { status: error.status };
+      const rejection = () => new VaultError('bad-credentials', { ...status, note: method });
+      last = error.kind === 'spent-wrapping' ? error : rejection();
+      rejected.recordFailure(monotonic(), {}, fingerprint);
+      throw last;
+    }
+  };
 }

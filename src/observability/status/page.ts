@@ -1,16 +1,69 @@
+import { latency, percent, rate, secondsBetween, skew, span, whole } from './format.ts';
+import { clockDifference, failing, lifetime, rejections, saturation } from './limits.ts';
 import { banner, pageTone, stateOf } from './page/banner.ts';
-import { callers } from './page/callers.ts';
-import { certificates } from './page/certificates.ts';
-import { environments } from './page/environments.ts';
-import { failures } from './page/failures.ts';
 import { type Html, html, markup } from './page/html.ts';
 import { instance, keySource } from './page/instance.ts';
 import { keys } from './page/keys.ts';
-import { clockTime, type Tone } from './page/parts.ts';
+import {
+  bar,
+  type Column,
+  clockTime,
+  empty,
+  none,
+  pill,
+  relativeTime,
+  section,
+  severityOf,
+  type Tone,
+  table,
+  toned,
+  withDetail,
+  worst,
+} from './page/parts.ts';
 import { script, scriptSource } from './page/script.ts';
 import { style, styleSource } from './page/style.ts';
 import { tiles } from './page/tiles.ts';
-import type { Status } from './schema.ts';
+import type { FailedRequest, Status } from './schema.ts';
+
+type Outcome = FailedRequest['outcome'];
+
+const outcomes: Readonly<Record<Outcome, Tone>> = { answered: 'idle', 'not-sent': 'idle', unknown: 'bad' };
+
+type Environment = Status['environments'][number];
+
+const columnsOf = (status: Status): readonly Column<Environment>[] => [
+  { heading: 'Environment', cell: ({ name, gatewayHost }) => withDetail(name, gatewayHost) },
+  { heading: 'In flight', cell: inFlight },
+  { heading: 'Requests/s', align: 'number', cell: ({ requestsPerSecond }) => rate(requestsPerSecond) },
+  {
+    heading: 'Failed',
+    align: 'number',
+    cell: ({ failedShare }) =>
+      failedShare === null
+        ? none('no requests')
+        : toned(failedShare === 0 ? 'ok' : failing(failedShare), percent(failedShare)),
+  },
+  {
+    heading: '403 share',
+    align: 'number',
+    cell: (one) =>
+      one.rejectedShare === null
+        ? none('no responses')
+        : toned(rejections(one, status), percent(one.rejectedShare)),
+  },
+  { heading: 'p50', align: 'number', cell: (one) => quantile(one, 'p50') },
+  { heading: 'p99', align: 'number', cell: (one) => quantile(one, 'p99') },
+  {
+    heading: 'Clock skew',
+    align: 'number',
+    cell: (one) =>
+      one.clockSkew === null ? none('unknown') : toned(clockDifference(one), skew(one.clockSkew)),
+  },
+];
+
+type Certificate = Status['certificates'][number];
+
+type Caller = Status['callers'][number];
 
 export interface PageOptions {
   /** Whether the page updates itself every 5 seconds; it does unless given. */
@@ -79,4 +132,122 @@ const iconColors: Readonly<Record<Tone, string>> = {
 function icon(tone: Tone): Html {
   const image = `<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'><circle cx='4' cy='4' r='4' fill='%23${iconColors[tone]}'/></svg>`;
   return html`<link rel="icon" href="data:image/svg+xml,${image}">`;
+}
+
+function callers({ at, callers: list, findings }: Status): Html {
+  const columns: readonly Column<Caller>[] = [
+    { heading: 'Caller', cell: ({ name }) => name },
+    { heading: 'Requests', align: 'number', cell: ({ requests }) => whole(requests) },
+    {
+      heading: 'Denied',
+      align: 'number',
+      cell: ({ denied }) => toned(denied > 0 ? 'warn' : 'ok', whole(denied)),
+    },
+    {
+      heading: 'Last seen',
+      align: 'number',
+      cell: ({ lastSeenAt }) => (lastSeenAt === null ? none('never') : relativeTime(at, lastSeenAt)),
+    },
+  ];
+  const listing = {
+    id: 'callers',
+    noun: 'caller',
+    key: ({ name }: Caller) => name,
+    columns,
+    tone: ({ name, denied }: Caller) =>
+      worst([denied > 0 ? 'warn' : 'ok', severityOf(findings.filter(({ caller }) => caller === name))]),
+  };
+  return section(
+    { id: 'callers', title: 'Callers', hint: 'Since the start' },
+    list.length === 0
+      ? empty('No callers are configured, so every request gets 401. Add one under "callers".')
+      : table(listing, list),
+  );
+}
+
+function certificates({ at, certificates: list }: Status): Html {
+  const columns: readonly Column<Certificate>[] = [
+    { heading: 'Certificate', cell: ({ name }) => name },
+    { heading: 'Environment', cell: ({ environment }) => environment ?? none('all') },
+    { heading: 'Valid from', cell: ({ from }) => clockTime(at, from) },
+    { heading: 'Valid until', cell: ({ until }) => clockTime(at, until) },
+    { heading: 'Time left', cell: (one) => timeLeft(at, one) },
+  ];
+  const listing = {
+    id: 'certificates',
+    noun: 'certificate',
+    key: ({ name, environment }: Certificate) => `${environment ?? ''} ${name}`,
+    columns,
+    tone: (one: Certificate) => lifetime(at, one).severity,
+  };
+  return section(
+    { id: 'certificates', title: 'Certificates' },
+    list.length === 0
+      ? empty(
+          'No certificates are configured: the proxy port has no TLS, and no client certificate or CA is set for the gateway or Vault.',
+        )
+      : table(listing, list),
+  );
+}
+
+function timeLeft(now: string, one: Certificate): Html {
+  const { left, severity } = lifetime(now, one);
+  const seconds = secondsBetween(now, one.until);
+  const state = seconds <= 0 ? pill('bad', 'Expired') : toned(severity, span(seconds));
+  return html`${state}${severity === 'warn' ? html` ${pill('warn', 'Renew now')}` : undefined} ${bar(left, severity)}`;
+}
+
+function environments(status: Status): Html {
+  const hint = 'Rates, shares and latencies of the last minute';
+  const listing = {
+    id: 'environments',
+    noun: 'environment',
+    key: ({ name }: Environment) => name,
+    columns: columnsOf(status),
+    tone: ({ name }: Environment) =>
+      severityOf(status.findings.filter(({ environment, login }) => environment === name && login === null)),
+  };
+  return section({ id: 'environments', title: 'Environments', hint }, table(listing, status.environments));
+}
+
+function inFlight(one: Environment): Html {
+  const tone = saturation(one);
+  const limit = html` <span class="detail">of ${whole(one.maxInFlight)}</span>`;
+  return html`${toned(tone, whole(one.inFlight))}${limit} ${bar(one.inFlight / one.maxInFlight, tone)}`;
+}
+
+function quantile({ latency: both }: Environment, which: 'p50' | 'p99'): string | Html {
+  return both === null ? none('no requests') : latency(both[which]);
+}
+
+function failures({ at, failures: list, runbookUrl }: Status): Html {
+  const columns: readonly Column<FailedRequest>[] = [
+    { heading: 'Time (UTC)', cell: (one) => clockTime(at, one.at) },
+    { heading: 'Cause', cell: (one) => cause(one, runbookUrl) },
+    { heading: 'Status', cell: ({ status }) => status?.toString() ?? none('no response') },
+    { heading: 'Outcome', cell: ({ outcome }) => pill(outcomes[outcome], outcome) },
+    { heading: 'Caller', cell: ({ caller }) => caller ?? none('unknown') },
+    { heading: 'Environment', cell: ({ environment }) => environment ?? none('unknown') },
+    { heading: 'Operation', cell: ({ operation }) => operation ?? none('unknown') },
+    { heading: 'Login', cell: ({ login }) => login ?? none('none') },
+    { heading: 'Request ID', cell: ({ requestId }) => html`<code>${requestId}</code>` },
+  ];
+  const listing = {
+    id: 'failures',
+    noun: 'failed request',
+    key: (one: FailedRequest) => `${one.at} ${one.requestId}`,
+    columns,
+  };
+  return section(
+    { id: 'failures', title: 'Failed requests', hint: 'The last 100; search the log for the request ID' },
+    list.length === 0 ? empty('No request has failed since the start.') : table(listing, list),
+  );
+}
+
+function cause({ cause: text, runbookSection }: FailedRequest, runbookUrl: string | null): Html {
+  if (runbookSection === null) return html`<code>${text}</code>`;
+  if (runbookUrl === null) {
+    return html`<code title="Runbook: ${runbookSection}">${text}</code>`;
+  }
+  return html`<a href="${runbookUrl}${runbookSection}" rel="noreferrer"><code>${text}</code></a>`;
 }

@@ -1,4 +1,4 @@
-import type { RequestContext } from '../../request-context.ts';
+import { acceptsKey, type RequestContext } from '../../request-context.ts';
 import type { TlsUser } from '../../tls/files.ts';
 import type { Validity } from '../../tls/material.ts';
 import type { MonotonicClock, WallClock } from '../../util/clock.ts';
@@ -14,10 +14,19 @@ import {
   type RecordedFailure,
 } from './failure.ts';
 import { createKeySourceRecorder, type KeySourceRecorder } from './key-source-state.ts';
-import { LastEntries } from './last-entries.ts';
-import { LoginVerdicts, type VerdictCounts } from './login-verdicts.ts';
 import { createMissingKeyRecorder, type MissingKeyRecorder } from './missing-keys.ts';
 import { RequestWindow, type WindowSummary } from './request-window.ts';
+
+/** Milliseconds. */
+const recent = 60_000;
+
+/** The last used logins. */
+const limit = 1_000;
+
+interface VerdictCounts {
+  readonly accepted: number;
+  readonly rejected: number;
+}
 
 /** The configured names; see labels.ts. */
 export type StatusNames = Readonly<Record<'environments', object>> & Pick<LabelDomain, 'callers'>;
@@ -267,4 +276,47 @@ function createCertificateRecorder() {
       for (const part of ['cert', 'ca', 'crl'] as const) certificates.delete(idOf({ ...user, part }));
     },
   };
+}
+
+/** The last entries of a stream, at most `limit`. */
+export class LastEntries<T> {
+  readonly #limit: number;
+  readonly #entries: T[] = [];
+  /** Where the next entry goes; the oldest is there once all places are used. */
+  #next = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  add(entry: T): void {
+    this.#entries[this.#next] = entry;
+    this.#next = (this.#next + 1) % this.#limit;
+  }
+
+  newestFirst(): T[] {
+    return [...this.#entries.slice(this.#next), ...this.#entries.slice(0, this.#next)].toReversed();
+  }
+}
+
+/** What the gateway said to the last request of each login: accepted, or 403. Distinguishes a bad key from a blocked instance. */
+class LoginVerdicts {
+  /** The last used last. */
+  readonly #last = new Map<string, { readonly at: number; readonly rejected: boolean }>();
+
+  /** @param at monotonic, in milliseconds */
+  record(at: number, login: string, gatewayStatus: number): void {
+    const rejected = gatewayStatus === 403;
+    if (!rejected && !acceptsKey(gatewayStatus)) return;
+    this.#last.delete(login);
+    this.#last.set(login, { at, rejected });
+    const [oldest] = this.#last.keys();
+    if (this.#last.size > limit && oldest !== undefined) this.#last.delete(oldest);
+  }
+
+  counts(now: number): VerdictCounts {
+    const verdicts = [...this.#last.values()].filter(({ at }) => now - at < recent);
+    const rejected = verdicts.filter((verdict) => verdict.rejected).length;
+    return { accepted: verdicts.length - rejected, rejected };
+  }
 }

@@ -1,19 +1,24 @@
-import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createHttpServer, type RequestListener, type Server, STATUS_CODES } from 'node:http';
 import { createServer as createHttpsServer, Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Config } from '../../config/schema.ts';
+import { ProxyError } from '../../errors.ts';
 import type { Logger } from '../../observability/logger.ts';
-import { isParserError } from '../../util/error-code.ts';
+import type { RequestContext } from '../../request-context.ts';
+import { errorCode, isParserError } from '../../util/error-code.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
 import { handshakeFailure, rememberPeer } from './handshake-failure.ts';
-import {
-  errorForParseFailure,
-  isRequestTimeout,
-  type ParseErrorOptions,
-  parseErrorResponse,
-} from './parse-error-response.ts';
+import { problemDetails } from './send-problem.ts';
 import { acceptTls, type ListenerTls } from './tls-handshakes.ts';
 import { maxHeaders, methodNotAllowed } from './validate-head.ts';
+
+interface ParseErrorOptions {
+  /** Called with the response to something that is not a request, to log and count it. */
+  readonly requestRejected: (context: RequestContext) => void;
+  /** Milliseconds of a monotonic clock. */
+  readonly monotonic: () => number;
+  readonly newRequestId: () => string;
+}
 
 export interface ListenerOptions extends ParseErrorOptions {
   readonly handle: RequestListener;
@@ -94,4 +99,30 @@ function rejectUnparsed(server: Server, connections: ConnectionTracker, options:
     // The connection was reset or its TLS handshake failed, so no response can be sent.
     else socket.destroy();
   });
+}
+
+/** The response to bytes for which Node has no response object. The connection ends with it. */
+function parseErrorResponse(error: ProxyError, options: ParseErrorOptions): string {
+  const { status, reason, outcome } = error;
+  const id = options.newRequestId();
+  const { headers, body } = problemDetails(error, { id });
+  const lines = Object.entries({ ...headers, Connection: 'close' }).map(
+    ([name, value]) => `${name}: ${value}\r\n`,
+  );
+  const startedAt = options.monotonic();
+  options.requestRejected({ id, startedAt, status, reason, outcome, attempts: 0, durations: { total: 0 } });
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`;
+}
+
+/** For a head that is not valid HTTP or did not arrive in time. */
+function errorForParseFailure(error: Error): ProxyError {
+  if (isRequestTimeout(error)) {
+    return new ProxyError('request-timeout', 'Timed out reading the request headers.');
+  }
+  return new ProxyError('bad-request', 'Malformed HTTP/1.1 request.');
+}
+
+/** Node's time for a request, or for its head, is over. */
+function isRequestTimeout(error: Error): boolean {
+  return errorCode(error) === 'ERR_HTTP_REQUEST_TIMEOUT';
 }

@@ -1,6 +1,40 @@
 import type { IncomingMessage } from 'node:http';
+import type { VerifiedCredential } from '../../auth/verified-credential.ts';
 import { ProxyError } from '../../errors.ts';
-import { describeContentCoding, describeMediaType, isForm } from './media-type.ts';
+import { holdsCardNumberAnywhere } from '../../redact-card-data.ts';
+import { isKnownHost } from '../../util/known-host.ts';
+import { isFromWebPage } from '../../util/web-page.ts';
+
+const formMediaType = /^application\/x-www-form-urlencoded[ \t]*(;[ \t]*charset="?utf-8"?[ \t]*)?;?$/i;
+
+const formWithCharset =
+  /^application\/x-www-form-urlencoded[ \t]*;[ \t]*charset="?([a-z_-]{2,12}(-?\d{1,4}){0,2})"?[ \t;]*$/i;
+
+/** No digits: a response of ours must not repeat data that arrived in the wrong place. */
+const plainMediaType = /^([a-z]{1,20}\/[a-z][a-z.+-]{0,50})[ \t]*(;|$)/i;
+
+const contentCodings: ReadonlySet<string> = new Set([
+  'gzip',
+  'x-gzip',
+  'deflate',
+  'br',
+  'zstd',
+  'compress',
+  'identity',
+]);
+
+/** The fields of a `traceparent` header that we use. */
+interface TraceContext {
+  /** 32 lowercase hex digits. */
+  readonly traceId: string;
+  /** Whether the client may have recorded the trace. */
+  readonly sampled: boolean;
+}
+
+const layout =
+  /^(?!ff)(?<version>[0-9a-f]{2})-(?!0{32})(?<traceId>[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-(?<flags>[0-9a-f]{2})(?<rest>-.*)?$/;
+
+const sampledFlag = 0x01;
 
 /** Headers of a request. */
 export const maxHeaders = 100;
@@ -121,4 +155,75 @@ function badRequest(detail: string): ProxyError {
 
 function unsupported(detail: string): ProxyError {
   return new ProxyError('unsupported-media-type', detail);
+}
+
+/**
+ * The request ID that a client sent as `X-Request-Id`, for log and error responses, so that both sides can find each
+ * other's line. Ignored if it has other characters, or as many digits in a row as an account number.
+ */
+export function parseCallerRequestId(header: string | undefined): string | undefined {
+  return header !== undefined && /^[A-Za-z0-9._-]{1,64}$/.test(header) && !/\d{12}/.test(header)
+    ? header
+    : undefined;
+}
+
+/**
+ * W3C Trace Context sections 3.2.2 and 3.2.4: version 00 has exactly 55 characters, a later version may add fields
+ * after a dash, and ff is invalid. An invalid header is ignored, and so is one whose trace ID holds a card number: log and
+ * exemplars show it. So do 6 of 1,000 random ones.
+ */
+export function parseTraceparent(header: string | undefined): TraceContext | undefined {
+  const { version, traceId, flags = '', rest } = layout.exec(header ?? '')?.groups ?? {};
+  if (traceId === undefined || (version === '00' && rest !== undefined)) return undefined;
+  if (holdsCardNumberAnywhere(traceId)) return undefined;
+  return { traceId, sampled: (Number.parseInt(flags, 16) & sampledFlag) !== 0 };
+}
+
+export function isForm(contentType: string): boolean {
+  return formMediaType.test(contentType);
+}
+
+/** What arrived instead of a form, as a sentence. */
+export function describeMediaType(contentType: string | undefined): string {
+  if (contentType === undefined) return 'The request has a body but no Content-Type.';
+  const charset = formWithCharset.exec(contentType)?.[1];
+  if (charset !== undefined) return `The form has the charset ${charset}.`;
+  const type = plainMediaType.exec(contentType)?.[1]?.toLowerCase();
+  if (type === 'application/x-www-form-urlencoded')
+    return 'The Content-Type has other parameters than a charset.';
+  return type === undefined ? 'The Content-Type is not that of a form.' : `The Content-Type is ${type}.`;
+}
+
+export function describeContentCoding(contentEncoding: string): string {
+  const coding = contentEncoding.trim().toLowerCase();
+  return contentCodings.has(coding)
+    ? `The Content-Encoding is ${coding}.`
+    : 'The request has a Content-Encoding.';
+}
+
+/**
+ * Rejects what any web page can make a browser send: it needs no credentials to reach an anonymous caller, and the
+ * browser presents client certificates for it. It does not know bearer tokens.
+ *
+ * @param allowedHosts for anonymous callers, as for {@link isKnownHost}: with DNS rebinding, the page has our origin
+ * @throws ProxyError `web-page`, `unknown-host`
+ */
+export function rejectWebPage(
+  { headers }: IncomingMessage,
+  { kind }: VerifiedCredential,
+  allowedHosts: readonly string[],
+): void {
+  if (kind !== 'anonymous' && kind !== 'certificate') return;
+  if (isFromWebPage(headers)) {
+    throw new ProxyError(
+      'web-page',
+      'A web page sent this (Origin or Sec-Fetch-Site header). Send it from a server, or with a bearer token.',
+    );
+  }
+  if (kind === 'anonymous' && !isKnownHost(headers.host, allowedHosts)) {
+    throw new ProxyError(
+      'unknown-host',
+      'Without credentials the Host has to be an IP address, localhost, or a name in proxy.allowedHosts. Use one of them, or have the name added.',
+    );
+  }
 }

@@ -23,8 +23,12 @@ import {
   type ValidatedRequest,
 } from './signed-request.ts';
 import type { UpstreamClient } from './upstream-client.ts';
-import { proxyErrorFor } from './upstream-failure.ts';
-import { type GatewayResponse, type SignedHttpRequest, UpstreamError } from './upstream-request.ts';
+import {
+  type GatewayResponse,
+  proxyErrorFor,
+  type SignedHttpRequest,
+  UpstreamError,
+} from './upstream-request.ts';
 
 export interface ForwarderOptions extends SigningOptions, Randomness {
   readonly keySelector: KeySelector;

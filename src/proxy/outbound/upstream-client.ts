@@ -1,9 +1,9 @@
 import type { Agent, IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
 import { createProxyMiddleware, type Plugin } from 'http-proxy-middleware';
 import type { EnvironmentConfig } from '../../config/schema.ts';
 import { createAgent, drainAgent } from '../../util/agent.ts';
 import { InflightRequests } from '../inflight-requests.ts';
-import { limitConnectionAge } from './connection-age.ts';
 import {
   DetachedRequest,
   type GatewayResponse,
@@ -79,4 +79,34 @@ function createChannel(target: string, agent: Agent, inflight: InflightRequests)
 /** The middleware's events have the request that it was given. */
 function upstreamRequestOf(request: IncomingMessage | undefined): UpstreamRequest | undefined {
   return request instanceof DetachedRequest ? request.upstreamRequest : undefined;
+}
+
+/**
+ * Limits the age of an agent's connections, so that changes in DNS or behind a load balancer take effect. A connection
+ * that is too old is closed when it is idle, or after its current request.
+ *
+ * @param maxAge milliseconds since the connection was opened
+ */
+function limitConnectionAge<T extends Agent>(agent: T, maxAge: number): T {
+  const tooOld = new WeakSet<Duplex>();
+  const create = agent.createConnection.bind(agent);
+  const keep = agent.keepSocketAlive.bind(agent);
+  agent.createConnection = (options, callback) => {
+    const socket = create(options, callback);
+    if (socket) {
+      const timer = setTimeout(() => {
+        tooOld.add(socket);
+        if (isIdle(agent, socket)) socket.destroy();
+      }, maxAge).unref();
+      socket.once('close', () => clearTimeout(timer));
+    }
+    return socket;
+  };
+  // Node closes a connection if this returns false (see `agent.keepSocketAlive` in Node's documentation).
+  agent.keepSocketAlive = (socket) => !tooOld.has(socket) && keep(socket);
+  return agent;
+}
+
+function isIdle(agent: Agent, socket: Duplex): boolean {
+  return Object.values(agent.freeSockets).some((idle) => idle?.some((free) => free === socket));
 }

@@ -5,7 +5,7 @@ import { connect, createServer, Server, Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { lockFile } from '../../../src/audit/lock.ts';
+import { lockFile } from '../../../src/audit/file.ts';
 import { Folder } from '../../support/folder.ts';
 import type { LockOrder, LockResult } from '../../support/locking-process.ts';
 

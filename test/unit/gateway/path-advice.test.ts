@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { pathAdvice } from '../../../src/gateway/path-advice.ts';
+import { pathAdvice } from '../../../src/gateway/router.ts';
 
 describe('the advice on a path without a route', () => {
   it.each([

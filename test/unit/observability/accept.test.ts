@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { prefersOpenMetrics } from '../../../src/observability/accept.ts';
+import { prefersOpenMetrics } from '../../../src/observability/admin-app.ts';
 
 it.each([
   'application/openmetrics-text',

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { RequestListener, Server } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { type AdminTimeouts, createAdminServer } from '../../../src/observability/admin-listener.ts';
+import { type AdminTimeouts, createAdminServer } from '../../../src/observability/admin-app.ts';
 import { RawConnection } from '../../support/raw-http.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { Agent, type ClientRequest, createServer, type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { afterEach, expect, it } from '@jest/globals';
-import { guardReuse } from '../../../src/util/keep-alive-agent.ts';
+import { guardReuse } from '../../../src/util/agent.ts';
 import { listen } from '../../support/listening.ts';
 
 const stops: (() => void)[] = [];

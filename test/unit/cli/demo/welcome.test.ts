@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { welcome } from '../../../../src/cli/demo/welcome.ts';
+import { welcome } from '../../../../src/cli/demo/demo.ts';
 import { loadScenario } from '../../../../src/simulator/scenario.ts';
 
 const urlsWith = (adminUrl: string) => ({ proxyUrl: 'P', adminUrl, gatewayUrl: 'G', gatewayAdminUrl: 'GA' });

@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { describe, expect, it } from '@jest/globals';
-import { promptSecret, type Terminal } from '../../../../src/cli/shared/prompt.ts';
+import { promptSecret, type Terminal } from '../../../../src/cli/keys/import.ts';
 import { root } from '../../../support/sources.ts';
 
 /** A terminal at which these pieces are typed or pasted. */
@@ -51,7 +51,7 @@ describe('promptSecret', () => {
 
   (hasScript ? it : it.skip)('shows nothing of what is typed at a real terminal', async () => {
     const program = `
-      import { promptSecret } from './src/cli/shared/prompt.ts';
+      import { promptSecret } from './src/cli/keys/import.ts';
       const text = await promptSecret(process.stdin, () => process.stdout.write('Key: '), (t) => t.endsWith('\\n'));
       process.stdout.write(' length ' + text.length);`;
     const command = `"${process.execPath}" --input-type=module -e "$PROGRAM"`;

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Screen } from '../../../../src/cli/status/screen.ts';
-import { type Reading, watch } from '../../../../src/cli/status/watch.ts';
+import { type Reading, Screen, watch } from '../../../../src/cli/status/watch.ts';
 
 describe('watching', () => {
   it('continues after a failed reading, and returns the exit code of the last one', async () => {

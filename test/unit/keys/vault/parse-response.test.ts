@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { VaultError } from '../../../../src/keys/vault/errors.ts';
-import { parseVaultResponse } from '../../../../src/keys/vault/parse-response.ts';
+import { parseVaultResponse } from '../../../../src/keys/vault/http.ts';
 
 function errorOf(status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): VaultError {
   try {

@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { LastEntries } from '../../../../src/observability/status/last-entries.ts';
+import { LastEntries } from '../../../../src/observability/status/recorder.ts';
 
 it('the last entries are those at the end of a list, newest first', () => {
   fc.assert(

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { bucketCount, bucketOf, percentile } from '../../../../src/observability/status/latency-buckets.ts';
+import { bucketCount, bucketOf, percentile } from '../../../../src/observability/status/request-window.ts';
 
 function counted(durations: readonly number[]): Uint32Array {
   const counts = new Uint32Array(bucketCount);

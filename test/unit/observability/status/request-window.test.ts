@@ -1,8 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import type { FailureCause } from '../../../../src/observability/status/failure.ts';
-import { bucketCount, bucketOf, percentile } from '../../../../src/observability/status/latency-buckets.ts';
-import { RequestWindow } from '../../../../src/observability/status/request-window.ts';
+import {
+  bucketCount,
+  bucketOf,
+  percentile,
+  RequestWindow,
+} from '../../../../src/observability/status/request-window.ts';
 
 interface Event {
   /** Milliseconds since the event before it. */

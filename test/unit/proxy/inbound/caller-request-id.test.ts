@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { parseCallerRequestId } from '../../../../src/proxy/inbound/caller-request-id.ts';
+import { parseCallerRequestId } from '../../../../src/proxy/inbound/validate-head.ts';
 
 it.each(['a', 'order-7.2_B', '0d9f1f0a-0b7e-4f6e-9a3c-6f0b5a1f2c11', 'x'.repeat(64), '12345678901'])(
   'the request ID %s is kept',

@@ -3,7 +3,7 @@ import {
   describeContentCoding,
   describeMediaType,
   isForm,
-} from '../../../../src/proxy/inbound/media-type.ts';
+} from '../../../../src/proxy/inbound/validate-head.ts';
 
 const form = 'application/x-www-form-urlencoded';
 
