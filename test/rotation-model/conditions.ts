@@ -30,8 +30,10 @@ export class Conditions {
   /** When every version was last found deleted. */
   #allDeletedAt = Number.NEGATIVE_INFINITY;
   #wasAllDeleted = false;
-  /** The current version that Vault last had, and since when it was that one. */
-  #current = { identity: '', since: Number.NEGATIVE_INFINITY };
+  /** The current versions that Vault had. One that is back may not have been missed. */
+  readonly #currents = new Set<string>();
+  /** When there was a new one. */
+  #changedAt = Number.NEGATIVE_INFINITY;
   readonly #operableSince = new Map<OperationName, number>();
   /** When the source last began to fail, and to work. */
   readonly #source = { failingSince: Number.NEGATIVE_INFINITY, since: Number.NEGATIVE_INFINITY };
@@ -49,7 +51,8 @@ export class Conditions {
   update(now: number): void {
     const { current } = this.#vault;
     if (current !== undefined) {
-      if (current !== this.#current.identity) this.#current = { identity: current, since: now };
+      if (!this.#currents.has(current)) this.#changedAt = now;
+      this.#currents.add(current);
       keep(this.#storedSince, new Set(kinds.flatMap((kind) => this.#vault.stored(kind))), now);
     }
     if (this.#vault.allDeleted || this.#wasAllDeleted) this.#allDeletedAt = now;
@@ -94,7 +97,7 @@ export class Conditions {
         const since = Math.max(stored, accepted, available, operable);
         // An outage during which Vault got no key changes nothing for a request.
         const wasStored = Math.max(stored, stored > failingSince ? available : stored);
-        const byCurrent = this.#current.since >= stored;
+        const byCurrent = this.#changedAt >= stored;
         return [{ key, since, stored, byCurrent, bySource: wasStored >= Math.max(accepted, operable) }];
       });
     return usable.toSorted((a, b) => a.since - b.since)[0];

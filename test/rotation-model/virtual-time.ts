@@ -3,7 +3,6 @@ export const epoch = Date.UTC(2026, 0, 15, 12);
 
 interface Due {
   readonly at: number;
-  readonly order: number;
   readonly run: () => void;
 }
 
@@ -11,18 +10,19 @@ interface Due {
 export class VirtualTime {
   /** Milliseconds since the beginning. */
   now = 0;
-  #order = 0;
   #timers = 0;
-  /** Sorted, the next one last. */
+  /** Sorted, the next one last; of those at one time, the first that was added. */
   readonly #due: Due[] = [];
 
   at(at: number, run: () => void): void {
-    const due = { at: Math.max(at, this.now), order: this.#order, run };
-    this.#order += 1;
-    const index = this.#due.findLastIndex(
-      (one) => one.at > due.at || (one.at === due.at && one.order > due.order),
-    );
-    this.#due.splice(index + 1, 0, due);
+    const due = { at: Math.max(at, this.now), run };
+    let [first, last] = [0, this.#due.length];
+    while (first < last) {
+      const middle = (first + last) >> 1;
+      if ((this.#due[middle]?.at ?? 0) > due.at) first = middle + 1;
+      else last = middle;
+    }
+    this.#due.splice(first, 0, due);
   }
 
   wait(milliseconds: number): Promise<void> {

@@ -19,7 +19,8 @@ const readTimeout = 5_000;
 interface Stored {
   readonly control: string;
   readonly rsa: string;
-  readonly createdAt: number;
+  /** As it is read. One object, so that its keys are parsed once. */
+  readonly version: Version;
   deleted: boolean;
 }
 
@@ -50,6 +51,16 @@ export function nameOf(key: SigningKey): string {
   return name;
 }
 
+function newVersion(
+  number: number,
+  keys: { readonly control: string; readonly rsa: string },
+  at: number,
+): Stored {
+  const fields = { control_key: keys.control, private_key: pemOf(keys.rsa) };
+  const version = { version: number, createdAt: new Date(epoch + at), fields };
+  return { ...keys, version, deleted: false };
+}
+
 /** Vault's KV version 2 with the keys of one login. */
 export class Vault {
   down = false;
@@ -60,7 +71,7 @@ export class Vault {
   readonly #time: VirtualTime;
   readonly #random: Random;
   /** Empty: it does not know the login. */
-  #versions: readonly Stored[] = [{ control: 'c1', rsa: 'r1', createdAt: -1e6, deleted: false }];
+  #versions: readonly Stored[] = [newVersion(1, { control: 'c1', rsa: 'r1' }, -1e6)];
   /** What it last had before. */
   #forgotten: readonly Stored[] = [];
 
@@ -71,7 +82,7 @@ export class Vault {
 
   write(fields: { readonly control?: string; readonly rsa?: string }): void {
     const { control, rsa } = [...this.#forgotten, ...this.#versions].at(-1) ?? { control: 'c1', rsa: 'r1' };
-    const written = { control, rsa, ...fields, createdAt: this.#time.now, deleted: false };
+    const written = newVersion(this.#versions.length + 1, { control, rsa, ...fields }, this.#time.now);
     this.#versions = [...this.#versions, written];
   }
 
@@ -169,9 +180,8 @@ export class Vault {
   #version(number = this.#versions.length): Version | undefined {
     const stored = this.#versions[number - 1];
     if (stored === undefined) return undefined;
-    const about = { version: number, createdAt: new Date(epoch + stored.createdAt) };
-    const fields = { control_key: stored.control, private_key: pemOf(stored.rsa) };
-    return stored.deleted ? about : { ...about, fields };
+    const { version, createdAt } = stored.version;
+    return stored.deleted ? { version, createdAt } : stored.version;
   }
 }
 

@@ -123,8 +123,15 @@ function lackedBy({ fields, version, createdAt }: Version, ring: KeyRing): Unusa
     .map((kind) => ({ kind, version, createdAt, problem: `the newest version lacks the field ${kind}` }));
 }
 
-function entriesOf({ version, createdAt, fields }: Version): KeyRing {
-  return fields === undefined ? [] : parseKeys(revealFields(fields), { version, createdAt });
+/** Of versions as long as they are in use: decrypting a key takes milliseconds. */
+const parsed = new WeakMap<Version, KeyRing>();
+
+function entriesOf(read: Version): KeyRing {
+  const { version, createdAt, fields } = read;
+  const entries =
+    parsed.get(read) ?? (fields === undefined ? [] : parseKeys(revealFields(fields), { version, createdAt }));
+  parsed.set(read, entries);
+  return entries;
 }
 
 function usableIn(ring: KeyRing): UsableKey[] {
