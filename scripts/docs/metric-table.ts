@@ -1,5 +1,4 @@
-import { createMetrics } from '../../src/observability/metric-definitions.ts';
-import type { MetricFactory } from '../../src/observability/metric-factory.ts';
+import { createMetrics, type MetricFactory } from '../../src/observability/metric-definitions.ts';
 import { initializeSeries } from '../../src/observability/prometheus.ts';
 import { cell, code, table } from './markdown.ts';
 

@@ -1,6 +1,5 @@
 import type { FileHandle } from 'node:fs/promises';
-import { type AuditRecord, parseRecord } from './chain.ts';
-import { isTorn, isTornStart, TornBytes } from './torn-line.ts';
+import { type AuditRecord, isTorn, isTornStart, parseRecord, TornBytes } from './chain.ts';
 
 /** How a file of an audit trail ends. */
 export interface Tail {

@@ -1,12 +1,10 @@
+import type { SetTimer } from '../util/clock.ts';
 import { errorCode } from '../util/error-code.ts';
-import type { SetTimer } from '../util/timer.ts';
-import { AuditChain, type Head, type RecordKind } from './chain.ts';
-import { ChainWriter } from './chain-writer.ts';
+import { AuditChain, type Head, type RecordKind, type TornFields } from './chain.ts';
+import { ChainWriter, type PendingRecord, PendingRecords } from './chain-writer.ts';
 import type { AuditKey } from './key.ts';
 import type { AuditOutput } from './output.ts';
-import { type PendingRecord, PendingRecords } from './pending-records.ts';
 import type { Tail } from './tail.ts';
-import type { TornFields } from './torn-line.ts';
 
 export interface TrailObserver {
   /** @param head the newest record that is written */

@@ -1,16 +1,12 @@
 import { createHash, type Hash } from 'node:crypto';
-import { type AuditRecord, genesis, type Head, isGenuine, parseRecord } from './chain.ts';
-import {
-  describeDamage,
-  describeFirst,
-  describeKey,
-  describeMisplaced,
-  describeMissingHead,
-  describeOtherHead,
-} from './defects.ts';
+import { type AuditRecord, genesis, type Head, isCutRecord, isGenuine, parseRecord } from './chain.ts';
 import type { AuditKey } from './key.ts';
-import { isCutRecord } from './torn-line.ts';
-import { TrailSummary } from './trail-summary.ts';
+
+/** Unfinished requests whose IDs are kept. */
+const keptIds = 10;
+
+/** Digits of a MAC that are shown. */
+const shownDigits = 16;
 
 export interface VerifierOptions {
   readonly keys: readonly AuditKey[];
@@ -178,4 +174,152 @@ function notARecord(place: Place): Defect {
     message:
       'The line is not a record: inserted, or a record that was damaged. What a crash leaves is no defect: the start record after it has its hash (tornSha256).',
   };
+}
+
+export function headText({ sequence, mac }: Head): string {
+  return `${sequence}:${mac}`;
+}
+
+/**
+ * What is wrong with the place of a record in its chain. Its MAC is right, so the holder of the key wrote it, but not after
+ * the record that is before it now.
+ *
+ * @param expected the head that it should follow
+ */
+function describeMisplaced(record: AuditRecord, expected: Head): string {
+  const { sequence, kind } = record;
+  const next = expected.sequence + 1;
+  if (sequence > next) {
+    const missing = sequence === next + 1 ? `Record ${next} is` : `Records ${next} to ${sequence - 1} are`;
+    return `${missing} missing before record ${sequence}: removed, or in a file that was left out or comes later.`;
+  }
+  if (sequence === 1 && kind === 'start') {
+    return `A new chain begins here instead of record ${next}: the file was removed or replaced, or the process writes to standard output. Verify each chain separately, with its --head.`;
+  }
+  if (sequence < next) {
+    return `Record ${sequence} is repeated or out of order here: record ${next} should follow. It was copied or moved, or the files are in another order.`;
+  }
+  return `Record ${sequence} follows another record than the one before it (${short(record.prev)}, not ${short(expected.mac)}): the one before it was replaced, or two trails are mixed.`;
+}
+
+function describeFirst({ sequence }: AuditRecord, after: Head | undefined): string {
+  if (after !== undefined) {
+    return `Record ${sequence} does not follow the head of --after, ${headText(after)}: records between them are missing, or earlier ones were rewritten.`;
+  }
+  return `The trail begins with record ${sequence}: the records before it are missing. Give their files first, or their head with --after.`;
+}
+
+/** @param last the newest record @param stated a head that was published */
+function describeMissingHead(stated: Head, last: Head): string {
+  return `The trail ends with record ${last.sequence}, but record ${stated.sequence} was written: records were cut off at the end, or a file is missing.`;
+}
+
+function describeOtherHead({ sequence }: Head): string {
+  return `Record ${sequence} has another MAC than --head: the trail was cut and continued, or rewritten with the key.`;
+}
+
+/**
+ * What is wrong with the key of a record that is in its place: a holder of a key that was replaced would otherwise continue
+ * the trail.
+ *
+ * @param earlier up to the record before
+ */
+function describeKey({ sequence, kind, key }: AuditRecord, { keys, last }: TrailSummary): string | undefined {
+  if (last === undefined || key === last.key) return undefined;
+  if (keys.has(key)) {
+    return `Record ${sequence} is sealed with the key ${key}, which the key ${last.key} has replaced before: someone who has the replaced key continued the trail, or the process was started with it by mistake. Its log shows which.`;
+  }
+  if (kind === 'start') return undefined;
+  return `Record ${sequence} is sealed with the key ${key}, the one before it with ${last.key}: only a start record begins another key, so a holder of both keys inserted it.`;
+}
+
+/** The process that wrote this start record found lines before it that no crash leaves; those that are still there are found first. */
+function describeDamage({ sequence, fields: { damaged } }: AuditRecord): string | undefined {
+  if (typeof damaged !== 'number') return undefined;
+  return `Record ${sequence} says that ${damaged} bytes before it were no records (damaged), and they are not there now: records were changed or added, and removed later.`;
+}
+
+function short(mac: string): string {
+  return mac.slice(0, shownDigits);
+}
+
+/** What a trail contains, for a report. */
+export class TrailSummary {
+  records = 0;
+  first: AuditRecord | undefined;
+  last: AuditRecord | undefined;
+  /** Instance of the last start record. */
+  instance = '';
+  readonly instances = new Set<string>();
+  readonly keys = new Set<string>();
+  starts = 0;
+  /** Configurations that a start or a reload applied. */
+  configs = 0;
+  /** The start record or the config record of the last one. */
+  lastConfig: AuditRecord | undefined;
+  /** Records that could not be written. */
+  lost = 0;
+  /** Rejected requests that have no record, because their caller had too many. */
+  omitted = 0;
+  /** Bytes of records that crashes cut off. */
+  torn = 0;
+  /** The last line, if it is incomplete. */
+  incomplete: { readonly file: string; readonly line: number } | undefined;
+  /** Requests with an intent and without a result when the process ended. */
+  unfinished = 0;
+  readonly unfinishedIds: string[] = [];
+  readonly #open = new Set<string>();
+
+  get head(): Head | undefined {
+    return this.last;
+  }
+
+  /** Requests with an intent and, so far, without a result: in flight when the file was copied, or when the process ended. */
+  get open(): number {
+    return this.#open.size;
+  }
+
+  add(record: AuditRecord): void {
+    this.records += 1;
+    this.first ??= record;
+    this.instance = record.instance;
+    this.instances.add(record.instance);
+    this.keys.add(record.key);
+    const { kind, fields } = record;
+    if (kind === 'start') this.#start(record);
+    else if (kind === 'config') this.#configure(record);
+    else if (kind === 'gap') this.lost += numberIn(fields['lost']);
+    else if (kind === 'omitted') this.omitted += numberIn(fields['count']);
+    else if (kind === 'intent') this.#open.add(idOf(fields));
+    else if (kind === 'result' || kind === 'rejected') this.#open.delete(idOf(fields));
+    this.last = record;
+  }
+
+  /** Another file or key of the same process keeps its requests; another process has none of them. */
+  #start(record: AuditRecord): void {
+    const { fields } = record;
+    this.starts += 1;
+    this.torn += numberIn(fields['torn']);
+    if (fields['continued'] === true) return;
+    if (fields['config'] !== undefined) this.#configure(record);
+    this.unfinished += this.#open.size;
+    for (const id of [...this.#open].slice(0, keptIds - this.unfinishedIds.length)) {
+      this.unfinishedIds.push(id);
+    }
+    this.#open.clear();
+  }
+
+  #configure(record: AuditRecord): void {
+    this.configs += 1;
+    this.lastConfig = record;
+  }
+}
+
+/** A canary has the ID of its payment. */
+function idOf({ request, canary }: AuditRecord['fields']): string {
+  return canary === true ? `canary of ${String(request)}` : String(request);
+}
+
+function numberIn(value: unknown): number {
+  return typeof value === 'number' ? value : 0;
 }

@@ -1,10 +1,9 @@
 import type { CallerConfig, RevokedCertificateConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
 import { bearerToken, shortHash, tokenDigest } from './bearer-token.ts';
-import type { CertificateNames } from './certificate-names.ts';
+import { type CertificateNames, RevocationList, RevokedCertificate } from './client-certificate.ts';
 import { JwtError } from './jwt/jwt-error.ts';
 import { looksLikeJwt } from './jwt/parse-token.ts';
-import { RevocationList, RevokedCertificate } from './revoked-certificates.ts';
 import type { VerifiedCredential } from './verified-credential.ts';
 
 /** The credentials that a client presented. */

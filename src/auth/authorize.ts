@@ -1,5 +1,4 @@
 import type { CallerConfig } from '../config/schema.ts';
-import { matchesPattern } from './pattern.ts';
 
 export interface AccessRequest {
   readonly environment: string;
@@ -15,4 +14,9 @@ export function isAllowed(caller: CallerConfig, request: AccessRequest): boolean
       grant.operations.some((name) => name === '*' || name === request.operation) &&
       grant.logins.some((pattern) => matchesPattern(pattern, request.login)),
   );
+}
+
+/** Whether a text is the pattern, or begins with it where the pattern ends with `*`. */
+export function matchesPattern(pattern: string, text: string): boolean {
+  return pattern.endsWith('*') ? text.startsWith(pattern.slice(0, -1)) : text === pattern;
 }

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { tokenDigest } from '../auth/bearer-token.ts';
 import { callerNamePattern } from '../config/schema/caller.ts';
+import { unknownCommand } from './shared/cli-error.ts';
 import { exitCode, type Io } from './shared/io.ts';
 import { optionsHelp, parseOptions } from './shared/parse-options.ts';
-import { unknownCommand } from './shared/unknown-command.ts';
 
 const options = {
   name: {

@@ -1,10 +1,8 @@
 import type { Signals } from '../server/signals.ts';
 import { unsafeSettings } from '../server/unsafe-settings.ts';
 import { packageVersion } from '../util/package-info.ts';
-import { CliError } from './shared/cli-error.ts';
+import { CliError, systemErrorMessage, unexpectedErrorMessage, unknownCommand } from './shared/cli-error.ts';
 import { exitCode, type Io } from './shared/io.ts';
-import { systemErrorMessage, unexpectedErrorMessage } from './shared/system-error.ts';
-import { unknownCommand } from './shared/unknown-command.ts';
 
 type Command = (argv: readonly string[], io: Io, signals: Signals) => Promise<number>;
 

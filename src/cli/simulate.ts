@@ -1,12 +1,10 @@
 import { type AdminListenOptions, listenSimulatorWithAdmin } from '../simulator/admin/listen.ts';
 import { type ListeningSimulator, type ListenOptions, listenSimulator } from '../simulator/listen.ts';
 import { loadDemoScenario } from './demo/config.ts';
+import { describeListenError, messageOf } from './shared/cli-error.ts';
 import { exitCode, type Io } from './shared/io.ts';
-import { describeListenError } from './shared/listen-error.ts';
-import { type OptionValues, optionsHelp, parseOptions } from './shared/parse-options.ts';
-import { portFrom } from './shared/port.ts';
+import { type OptionValues, optionsHelp, parseOptions, portFrom } from './shared/parse-options.ts';
 import { loadSimulatorKeys } from './shared/simulator-keys.ts';
-import { messageOf } from './shared/system-error.ts';
 
 const options = {
   keys: {

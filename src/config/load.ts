@@ -2,17 +2,16 @@ import { hash } from 'node:crypto';
 import { access, constants, readFile, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { auditKeyFault } from '../audit/key.ts';
-import { readTlsFiles } from '../tls/files.ts';
-import { untimelyParts } from '../tls/material.ts';
+import { readTlsFiles, type TlsFiles, type TlsUser } from '../tls/files.ts';
+import { type TlsPart, untimelyParts } from '../tls/material.ts';
 import { errorCode } from '../util/error-code.ts';
-import type { EnvLookup } from './env-substitution.ts';
 import { type Path, type Problem, pathText } from './problem.ts';
 import type { BuiltIn } from './rules/operations.ts';
 import { standardOutput } from './schema/audit.ts';
 import { withoutPrototype } from './schema/values.ts';
 import type { AuditConfig, Config } from './schema.ts';
-import { tlsFilesOf } from './tls-files.ts';
 import { validateConfig } from './validate.ts';
+import type { EnvLookup } from './yaml/parse.ts';
 
 /** Own properties only: `${constructor}` is a variable that is not set. */
 export const fromEnvironment = (name: string): string | undefined =>
@@ -180,4 +179,37 @@ function filesIn(part: object): [field: string, file: string][] {
   return Object.entries(part).filter(
     (entry): entry is [string, string] => entry[0].endsWith('File') && typeof entry[1] === 'string',
   );
+}
+
+/** All certificate, key and CA files of a configuration by user, with the configuration path of each. */
+export function tlsFilesOf({ proxy, environments, keys }: Config) {
+  const { certFile, keyFile, clientCaFile, clientCrlFile } = proxy.tls ?? {};
+  const vault = keys.source === 'vault' ? keys.vault : undefined;
+  const groups: { user: TlsUser; files: TlsFiles; paths: Readonly<Record<TlsPart, Path>> }[] = [
+    {
+      user: { role: 'listener' },
+      files: { cert: certFile, key: keyFile, ca: clientCaFile, crl: clientCrlFile },
+      paths: pathsBelow(['proxy', 'tls'], 'clientCaFile'),
+    },
+    {
+      user: { role: 'vault' },
+      files: { cert: vault?.certFile, key: vault?.keyFile, ca: vault?.caFile },
+      paths: pathsBelow(['keys', 'vault']),
+    },
+    ...Object.entries(environments).map(([environment, { caFile }]) => ({
+      user: { role: 'gateway' as const, environment },
+      files: { ca: caFile },
+      paths: pathsBelow(['environments', environment]),
+    })),
+  ];
+  return groups.filter(({ files }) => Object.values(files).some((file) => file !== undefined));
+}
+
+function pathsBelow(at: Path, caField = 'caFile'): Readonly<Record<TlsPart, Path>> {
+  return {
+    cert: [...at, 'certFile'],
+    key: [...at, 'keyFile'],
+    ca: [...at, caField],
+    crl: [...at, 'clientCrlFile'],
+  };
 }

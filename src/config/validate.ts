@@ -1,13 +1,11 @@
-import { didYouMean } from './did-you-mean.ts';
-import type { EnvLookup } from './env-substitution.ts';
 import { configJsonSchema } from './json-schema.ts';
 import { type Credential, type Parts, parsePartially } from './partial-parse.ts';
-import { type Finding, inOrder, type Path, type Problem, pathText } from './problem.ts';
+import { didYouMean, type Finding, inOrder, type Path, type Problem, pathText } from './problem.ts';
 import { callerFindings } from './rules/callers.ts';
 import { type BuiltIn, operationFindings, operationNames } from './rules/operations.ts';
 import { type CallerConfig, type Config, configSchema } from './schema.ts';
 import { canonicalUrl, isPlaintextRemote } from './url.ts';
-import { readDocument } from './yaml/parse.ts';
+import { type EnvLookup, readDocument } from './yaml/parse.ts';
 import { errorMap, schemaFindings } from './zod-messages.ts';
 
 type JwtCredential = Extract<Credential, { jwt: unknown }>['jwt'];

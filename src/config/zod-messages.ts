@@ -1,7 +1,6 @@
 import type { z } from 'zod';
-import { didYouMean } from './did-you-mean.ts';
 import { type Schema, schemasAt } from './json-schema.ts';
-import type { Finding, Path } from './problem.ts';
+import { didYouMean, type Finding, type Path } from './problem.ts';
 
 type Issue = z.core.$ZodIssue;
 

@@ -1,5 +1,4 @@
-import type { Randomness } from '../util/clock.ts';
-import type { SetTimer } from '../util/timer.ts';
+import type { Randomness, SetTimer } from '../util/clock.ts';
 import type { LoginRef } from './key-source.ts';
 
 /** Maximum number of concurrent reads, over all logins. */

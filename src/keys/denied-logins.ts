@@ -1,5 +1,5 @@
 import { Backoff, type BackoffOptions } from '../util/backoff.ts';
-import type { SetTimer } from '../util/timer.ts';
+import type { SetTimer } from '../util/clock.ts';
 import type { LoginRef } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
 

@@ -2,7 +2,7 @@ import type { CacheConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 import type { BackoffOptions } from '../util/backoff.ts';
-import { type SetTimer, setTimer } from '../util/timer.ts';
+import { type SetTimer, setTimer } from '../util/clock.ts';
 import { BackgroundRefresh } from './background-refresh.ts';
 import { type CachedRing, CacheStore } from './cache-store.ts';
 import { DeniedLogins } from './denied-logins.ts';

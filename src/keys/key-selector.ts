@@ -1,50 +1,12 @@
 import type { KeyKind } from '../oauth1/methods.ts';
-import type { SetTimer } from '../util/timer.ts';
 import { tooManyWaiting } from './errors.ts';
 import { KeyHistory } from './key-history.ts';
-import type { KeyRing, KeySourceObserver, LoginRef, UsableKey } from './key-source.ts';
+import type { KeyRing, LoginRef } from './key-source.ts';
 import { type DescribedVersions, describeKeys } from './key-state.ts';
-import { LoginKeys, type LoginKeysContext } from './login-keys.ts';
+import { type KeySelectorOptions, LoginKeys, type LoginKeysContext } from './login-keys.ts';
 import { keyName } from './login-ref.ts';
 import { Looks } from './looks.ts';
 import { endless, type Patience, Waiting } from './waiting.ts';
-
-/** Provides key rings: KeyCache. */
-export interface KeyProvider {
-  /**
-   * @param deadline until when to wait for the source; monotonic, milliseconds
-   * @param kind of the key that is needed
-   * @throws ProxyError `key-missing`, `key-source-unavailable`
-   */
-  get(login: LoginRef, deadline?: number, kind?: KeyKind): Promise<KeyRing>;
-  /** The ring in the cache, without a read. */
-  cached(login: LoginRef): KeyRing | undefined;
-  /** Reads past the cache. While the source fails, returns what is cached after a second. */
-  look(login: LoginRef): Promise<KeyRing | undefined>;
-  /** Whether the source was unavailable when last read. */
-  isFailing(): boolean;
-  /** The gateway accepted this key last: it stays as long as the source has it. */
-  keep(login: LoginRef, key: UsableKey): void;
-}
-
-export interface KeyFallbackObserver {
-  /** A request was rejected with one key version and accepted with another. */
-  keyFallback(login: LoginRef, kind: KeyKind, to: 'newer' | 'older'): void;
-  /** Seconds between two looks at a login whose keys the gateway rejects. */
-  keyLookInterval(seconds: number): void;
-}
-
-export interface KeySelectorOptions {
-  readonly keys: KeyProvider;
-  readonly metrics: KeyFallbackObserver & Pick<KeySourceObserver, 'keyProblem'>;
-  /** Milliseconds since 1970. */
-  readonly clock: () => number;
-  /** Milliseconds, never set back. */
-  readonly monotonic: () => number;
-  readonly setTimer: SetTimer;
-  /** Milliseconds during which a superseded key may still be tried. */
-  readonly rotationGracePeriod: number;
-}
 
 /**
  * Selects the key version to sign with while Vault and the gateway may know different ones: for each login and kind of

@@ -1,13 +1,56 @@
 import { ProxyError } from '../errors.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
+import type { SetTimer } from '../util/clock.ts';
 import { keysRejected } from './errors.ts';
-import type { RejectedKey, SelectionReason } from './key-history.ts';
-import { KeyHistory, type KeyUse, type MutableUse, type UsableKeys } from './key-history.ts';
-import type { KeySelectorOptions } from './key-selector.ts';
-import type { KeyRing, LoginRef, UsableKey } from './key-source.ts';
+import {
+  KeyHistory,
+  type KeyUse,
+  type MutableUse,
+  type RejectedKey,
+  type SelectionReason,
+  type UsableKeys,
+} from './key-history.ts';
+import type { KeyRing, KeySourceObserver, LoginRef, UsableKey } from './key-source.ts';
 import type { Look, Looks } from './looks.ts';
 import { usableKeys } from './ring.ts';
 import { endless, type Patience, type Waiting } from './waiting.ts';
+
+/** Provides key rings: KeyCache. */
+export interface KeyProvider {
+  /**
+   * @param deadline until when to wait for the source; monotonic, milliseconds
+   * @param kind of the key that is needed
+   * @throws ProxyError `key-missing`, `key-source-unavailable`
+   */
+  get(login: LoginRef, deadline?: number, kind?: KeyKind): Promise<KeyRing>;
+  /** The ring in the cache, without a read. */
+  cached(login: LoginRef): KeyRing | undefined;
+  /** Reads past the cache. While the source fails, returns what is cached after a second. */
+  look(login: LoginRef): Promise<KeyRing | undefined>;
+  /** Whether the source was unavailable when last read. */
+  isFailing(): boolean;
+  /** The gateway accepted this key last: it stays as long as the source has it. */
+  keep(login: LoginRef, key: UsableKey): void;
+}
+
+export interface KeyFallbackObserver {
+  /** A request was rejected with one key version and accepted with another. */
+  keyFallback(login: LoginRef, kind: KeyKind, to: 'newer' | 'older'): void;
+  /** Seconds between two looks at a login whose keys the gateway rejects. */
+  keyLookInterval(seconds: number): void;
+}
+
+export interface KeySelectorOptions {
+  readonly keys: KeyProvider;
+  readonly metrics: KeyFallbackObserver & Pick<KeySourceObserver, 'keyProblem'>;
+  /** Milliseconds since 1970. */
+  readonly clock: () => number;
+  /** Milliseconds, never set back. */
+  readonly monotonic: () => number;
+  readonly setTimer: SetTimer;
+  /** Milliseconds during which a superseded key may still be tried. */
+  readonly rotationGracePeriod: number;
+}
 
 /** What a response says about the key. `clock-skew`: a 403 with another cause. `unclear`: nothing. */
 export type Verdict = 'accepted' | 'rejected' | 'clock-skew' | 'unclear';
@@ -43,7 +86,7 @@ export interface LoginKeysContext {
   readonly options: KeySelectorOptions;
   readonly looks: Looks;
   readonly waiting: Waiting;
-  /** As cached now, or read. @throws ProxyError as {@link KeySelector.keysOf} */
+  /** As cached now, or read. @throws ProxyError `key-missing`, `key-source-unavailable`, `overloaded` */
   readonly ringOf: (login: LoginRef, kind: KeyKind, patience: Patience) => Promise<KeyRing>;
 }
 

@@ -1,5 +1,4 @@
-import type { MonotonicClock } from '../util/clock.ts';
-import type { SetTimer } from '../util/timer.ts';
+import type { MonotonicClock, SetTimer } from '../util/clock.ts';
 import type { LoginRef } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
 

@@ -2,7 +2,12 @@ import { errorTable } from '../errors.ts';
 import type { RequestContext, RequestIdentity } from '../request-context.ts';
 import type { MonotonicClock } from '../util/clock.ts';
 import { TokenBucket } from '../util/token-bucket.ts';
-import { safeStackFrames } from './stack-trace.ts';
+
+/** A frame as V8 prints it: function, then file, line and column. */
+const frame =
+  /^ {4}at (?:[\w$.<>[\]# ]{1,120} \()?(?:file:\/\/\/|node:|\/)[^\s():]{1,250}:\d{1,7}:\d{1,7}\)?$/;
+
+const maxFrames = 20;
 
 /** Lines in a burst, and lines per second after that. */
 const limit = { burst: 100, rate: 20 };
@@ -256,4 +261,21 @@ export function sampleRejections(log: Logger, { suppressed, monotonic }: Samplin
 function isSampled({ caller, reason }: RequestContext): boolean {
   if (caller !== undefined || reason === undefined) return false;
   return errorTable[reason].status < 500 || reason === 'issuer-unavailable';
+}
+
+/**
+ * The stack of an error without its message, which may hold data.
+ *
+ * V8 prints the message before the frames, and its lines may look like frames. So the message is removed first, and
+ * then only lines in the format of a frame are kept.
+ */
+export function safeStackFrames(error: Error): readonly string[] {
+  const stack = error.stack ?? '';
+  const at = stack.indexOf(error.message);
+  const afterMessage = at === -1 ? stack : stack.slice(at + error.message.length);
+  return afterMessage
+    .split('\n')
+    .filter((line) => frame.test(line))
+    .slice(0, maxFrames)
+    .map((line) => line.trim());
 }

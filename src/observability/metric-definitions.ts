@@ -1,5 +1,64 @@
-import { auditMetrics } from './audit-metrics.ts';
-import type { MetricFactory } from './metric-factory.ts';
+/** Metrics of the audit trail. */
+export function auditMetrics({ counter, gauge }: MetricFactory) {
+  return {
+    auditRecords: counter('audit_records_total', 'Number of audit records written.', []),
+    auditLost: counter(
+      'audit_records_lost_total',
+      'Number of audit records lost because they could not be written.',
+      [],
+    ),
+    auditOmitted: counter(
+      'audit_records_omitted_total',
+      'Number of requests rejected before authentication without an audit record because of the rate limit.',
+      [],
+    ),
+    auditUp: gauge(
+      'audit_up',
+      '1 if the last write of audit records succeeded. Absent without an audit trail.',
+      [],
+    ),
+    auditSequence: gauge(
+      'audit_sequence',
+      'Sequence number of the newest audit record. Absent before the first one.',
+      [],
+    ),
+    auditHead: gauge(
+      'audit_head',
+      'First 48 bits of the MAC of the newest audit record, as a number. Absent before the first one.',
+      [],
+    ),
+  };
+}
+
+type Labels<Name extends string> = Record<Name, string>;
+
+interface CounterOf<Name extends string> {
+  inc(labels: Labels<Name>, value?: number): void;
+  remove(labels: Labels<Name>): void;
+}
+
+export interface GaugeOf<Name extends string> extends CounterOf<Name> {
+  dec(labels: Labels<Name>): void;
+  set(labels: Labels<Name>, value: number): void;
+}
+
+type Exemplar = { trace_id?: string };
+
+interface HistogramOf<Name extends string> {
+  observe(sample: { labels: Labels<Name>; value: number; exemplarLabels?: Exemplar }): void;
+}
+
+/** Creates metrics; adds the prefix `countersign_` to their names. Bucket bounds are in seconds. */
+export interface MetricFactory {
+  readonly counter: <Name extends string>(name: string, help: string, labels: Name[]) => CounterOf<Name>;
+  readonly gauge: <Name extends string>(name: string, help: string, labels: Name[]) => GaugeOf<Name>;
+  readonly histogram: <Name extends string>(
+    name: string,
+    help: string,
+    labels: Name[],
+    buckets: number[],
+  ) => HistogramOf<Name>;
+}
 
 export type Metrics = ReturnType<typeof createMetrics>;
 

@@ -1,12 +1,13 @@
 import type { KeyRing, LoginRef, UsableKey } from '../keys/key-source.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 import { acceptsKey, isPaymentServerError, type RequestContext } from '../request-context.ts';
-import { createAuditRecorder } from './audit-metrics.ts';
 import { type Labels, responsibleParty, statusLabel, toKnownLabel } from './labels.ts';
 import { redactedLogin } from './login-redactor.ts';
-import type { Metrics } from './metric-definitions.ts';
-import type { GaugeOf } from './metric-factory.ts';
+import type { auditMetrics, GaugeOf, Metrics } from './metric-definitions.ts';
 import type { CertificateInUse, MetricsObserver } from './metrics-observer.ts';
+
+/** A number holds 53 bits exactly, which are 13 hex digits; 12 are whole bytes. */
+const headDigits = 12;
 
 type KeyLabels = { environment: string; login: string; kind: KeyKind };
 
@@ -227,4 +228,19 @@ function setOrRemove<Name extends string>(
 ): void {
   if (value === undefined) gauge.remove(labels);
   else gauge.set(labels, value);
+}
+
+/** Turns events of the audit trail into metrics. */
+function createAuditRecorder(metrics: ReturnType<typeof auditMetrics>) {
+  return {
+    auditRecordsWritten(count, { sequence, mac }) {
+      metrics.auditRecords.inc({}, count);
+      // In one turn of the event loop, so that a scrape has both of the same record.
+      metrics.auditSequence.set({}, sequence);
+      metrics.auditHead.set({}, Number.parseInt(mac.slice(0, headDigits), 16));
+    },
+    auditRecordsLost: (count) => metrics.auditLost.inc({}, count),
+    auditRecordsOmitted: (count) => metrics.auditOmitted.inc({}, count),
+    auditUp: (up) => metrics.auditUp.set({}, up ? 1 : 0),
+  } satisfies Partial<MetricsObserver>;
 }

@@ -12,8 +12,7 @@ import type {
 } from '../request-context.ts';
 import { networkFailures } from '../util/network-failure.ts';
 import { createLabels, type LabelDomain, type ResponsibleParty } from './labels.ts';
-import { createMetrics, type Metrics } from './metric-definitions.ts';
-import type { MetricFactory } from './metric-factory.ts';
+import { createMetrics, type MetricFactory, type Metrics } from './metric-definitions.ts';
 import type { CanaryResult, MetricsObserver } from './metrics-observer.ts';
 import { createMetricsRecorder } from './metrics-recorder.ts';
 import type { Page } from './shared-page.ts';

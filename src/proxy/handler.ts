@@ -22,16 +22,15 @@ import {
 } from '../request-context.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts';
-import { abortIfUnread, afterClose } from './inbound/abort-response.ts';
 import {
   clientDetails,
   presentedCredentials,
   rejectedTarget,
   type TargetLookup,
 } from './inbound/client-details.ts';
+import { abortIfUnread, afterClose } from './inbound/connection.ts';
 import type { ReadForm } from './inbound/read-form.ts';
-import { sendProblem } from './inbound/send-problem.ts';
-import { sendResponse } from './inbound/send-response.ts';
+import { sendProblem, sendResponse } from './inbound/send-response.ts';
 import { Turns } from './inbound/turns.ts';
 import {
   parseCallerRequestId,

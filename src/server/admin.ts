@@ -1,5 +1,5 @@
 import type { Server } from 'node:http';
-import { presentsToken } from '../auth/admin-token.ts';
+import { presentsToken } from '../auth/bearer-token.ts';
 import type { Config } from '../config/schema.ts';
 import { isLoopback } from '../config/url.ts';
 import { type AdminAppOptions, createAdminApp, createAdminServer } from '../observability/admin-app.ts';

@@ -13,9 +13,8 @@ import type { LogDestination } from '../observability/log-destination.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { OutageLog } from '../observability/outage-log.ts';
-import type { MonotonicClock, WallClock } from '../util/clock.ts';
+import { type MonotonicClock, setTimer, type WallClock } from '../util/clock.ts';
 import { packageVersion } from '../util/package-info.ts';
-import { setTimer } from '../util/timer.ts';
 
 interface AuditReportOptions extends MonotonicClock {
   readonly log: Pick<Logger, 'message'>;

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
+import { tlsFilesOf } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
-import { tlsFilesOf } from '../config/tls-files.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { readTlsFiles, type TlsFiles, type TlsUser } from '../tls/files.ts';

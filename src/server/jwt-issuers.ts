@@ -7,8 +7,7 @@ import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { OutageLog } from '../observability/outage-log.ts';
 import type { BackoffOptions } from '../util/backoff.ts';
-import type { WallClock } from '../util/clock.ts';
-import { setTimer } from '../util/timer.ts';
+import { setTimer, type WallClock } from '../util/clock.ts';
 
 /** Milliseconds between refreshes of keys: from a server, and from a file. */
 const refreshInterval = { server: 600_000, file: 60_000 };

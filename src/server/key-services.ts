@@ -13,11 +13,10 @@ import type {
 import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
-import { OutageLog } from '../observability/outage-log.ts';
-import { SteadyState } from '../observability/steady-state.ts';
+import { OutageLog, SteadyState } from '../observability/outage-log.ts';
 import { type Secret, sameSecret } from '../secret.ts';
 import type { TlsMaterial } from '../tls/material.ts';
-import { setTimer } from '../util/timer.ts';
+import { setTimer } from '../util/clock.ts';
 import { createKeySource, type KeySourceOptions } from './key-source.ts';
 
 export interface KeyServicesOptions extends Omit<KeySourceOptions, 'events' | 'tls'> {

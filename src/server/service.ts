@@ -23,11 +23,10 @@ import { createAdmin } from './admin.ts';
 import { type Audit, closingOnError, openAudit } from './audit.ts';
 import { CertificateFiles, type Certificates, materialOf, type OnRenewed } from './certificates.ts';
 import { listenOn } from './listen.ts';
-import { createNonceGenerator } from './nonce.ts';
 import { fieldsForRestart, fitForListener } from './restart-fields.ts';
 import { labelDomainOf, loginsIn, type Runtime, type RuntimeOptions, startRuntime } from './runtime.ts';
 import { abort, shutDown } from './shutdown.ts';
-import { system } from './system.ts';
+import { createNonceGenerator, system } from './system.ts';
 import { signingConcurrency } from './thread-pool.ts';
 
 /** The running proxy with its two ports. */

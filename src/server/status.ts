@@ -9,8 +9,7 @@ import type { MissingKey } from '../observability/status/missing-keys.ts';
 import type { StatusRecorder } from '../observability/status/recorder.ts';
 import type { KeyStatus, Status } from '../observability/status/schema.ts';
 import type { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
-import type { MonotonicClock, WallClock } from '../util/clock.ts';
-import { isoTime } from '../util/iso-time.ts';
+import { isoTime, type MonotonicClock, type WallClock } from '../util/clock.ts';
 import { packageVersion } from '../util/package-info.ts';
 import type { KeyServices } from './key-services.ts';
 

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
+import { percentEncode } from './fault-rule.ts';
 import type { Pair } from './form.ts';
-import { percentEncode } from './percent.ts';
 
 /** A response of the simulated gateway. */
 export interface SimulatorResponse {

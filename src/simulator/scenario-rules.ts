@@ -1,5 +1,4 @@
-import { didYouMean } from '../config/did-you-mean.ts';
-import type { Finding, Path } from '../config/problem.ts';
+import { didYouMean, type Finding, type Path } from '../config/problem.ts';
 import { operationFindings } from '../config/rules/operations.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import type { Scenario, ScenarioOrder } from './scenario-schema.ts';

@@ -1,7 +1,7 @@
 import { createHash, createHmac, type KeyObject, timingSafeEqual, verify } from 'node:crypto';
 import { reveal, type Secret } from '../secret.ts';
+import { percentEncode } from './fault-rule.ts';
 import type { Pair } from './form.ts';
-import { percentEncode } from './percent.ts';
 import { VerificationError } from './verification-error.ts';
 
 /** The keys that the gateway accepts for a login. Several of a kind simulate a rotation. */

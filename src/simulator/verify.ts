@@ -1,7 +1,7 @@
 import type { Accounts } from './accounts.ts';
+import { percentDecode } from './fault-rule.ts';
 import { decodeForm, type Pair } from './form.ts';
 import type { NonceMemory } from './nonces.ts';
-import { percentDecode } from './percent.ts';
 import { acceptingKey, baseStringOf, type GatewayKeys, keyNames, type SignatureMethod } from './signature.ts';
 import { VerificationError } from './verification-error.ts';
 import type { StepDetails, VerificationTrace } from './verification-trace.ts';

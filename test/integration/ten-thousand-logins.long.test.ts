@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { KeyCache } from '../../src/keys/key-cache.ts';
 import type { KeySource } from '../../src/keys/key-source.ts';
 import { createVaultSource } from '../../src/keys/vault/source.ts';
-import { setTimer } from '../../src/util/timer.ts';
+import { setTimer } from '../../src/util/clock.ts';
 import { printNumbers } from '../support/load.ts';
 import { day, RecordingObserver, vaultConfig } from '../support/stub-vault/harness.ts';
 import { StubVault } from '../support/stub-vault/server.ts';

@@ -3,8 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { dashboards } from '../../scripts/dashboards/dashboards.ts';
 import { build, serialize } from '../../scripts/dashboards/panels.ts';
-import { createMetrics } from '../../src/observability/metric-definitions.ts';
-import type { MetricFactory } from '../../src/observability/metric-factory.ts';
+import { createMetrics, type MetricFactory } from '../../src/observability/metric-definitions.ts';
 
 const datasource = z.object({ type: z.literal('prometheus'), uid: z.literal('$datasource') });
 const link = z.object({ title: z.string().min(1), url: z.string() });

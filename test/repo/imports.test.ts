@@ -48,9 +48,9 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'type audit/chain',
     'type auth/verified-credential',
     'type keys/key-history',
-    'type keys/key-selector',
     'type keys/key-source',
     'type keys/key-state',
+    'type keys/login-keys',
     'type oauth1/methods',
     'type tls',
   ],
@@ -62,7 +62,6 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   // Never oauth1: a verifier that shares a step with the signer cannot find its mistakes.
   simulator: [
     'gateway/operations',
-    'config/did-you-mean',
     'config/problem',
     'config/rules/operations',
     'config/schema/operation',

@@ -7,7 +7,7 @@ import { type KeyKind, methods } from '../../src/oauth1/methods.ts';
 import { Canaries, type SendCanary } from '../../src/proxy/outbound/canary.ts';
 import type { ValidatedRequest } from '../../src/proxy/outbound/signed-request.ts';
 import type { GatewayResponse } from '../../src/proxy/outbound/upstream-request.ts';
-import type { SetTimer } from '../../src/util/timer.ts';
+import type { SetTimer } from '../../src/util/clock.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
 export interface CanaryHooks {

@@ -1,12 +1,10 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
-import { presentsToken } from '../../src/auth/admin-token.ts';
-import { bearerToken, tokenDigest } from '../../src/auth/bearer-token.ts';
-import { parseSubjectAltName } from '../../src/auth/certificate-names.ts';
+import { bearerToken, presentsToken, tokenDigest } from '../../src/auth/bearer-token.ts';
+import { parseSubjectAltName } from '../../src/auth/client-certificate.ts';
 import { JwtError } from '../../src/auth/jwt/jwt-error.ts';
-import { parseToken } from '../../src/auth/jwt/parse-token.ts';
-import { parseStrictJson } from '../../src/auth/jwt/strict-json.ts';
+import { parseStrictJson, parseToken } from '../../src/auth/jwt/parse-token.ts';
 import { configSchema } from '../../src/config/schema.ts';
 import { ProxyError } from '../../src/errors.ts';
 import { resolveLogin } from '../../src/gateway/login.ts';
@@ -28,8 +26,8 @@ import {
 } from '../../src/proxy/inbound/validate-head.ts';
 import { skewOf } from '../../src/proxy/outbound/clock-skew.ts';
 import { redactBaseString, redactParameter, redactParameters } from '../../src/redact-card-data.ts';
+import { percentDecode, percentEncode } from '../../src/simulator/fault-rule.ts';
 import { decodeForm as decodeAsGateway } from '../../src/simulator/form.ts';
-import { percentDecode, percentEncode } from '../../src/simulator/percent.ts';
 import { VerificationError } from '../../src/simulator/verification-error.ts';
 import { parseAuthorization } from '../../src/simulator/verify.ts';
 import { isKnownHost } from '../../src/util/known-host.ts';

@@ -7,7 +7,7 @@ import { isCostlyKey } from '../../util/costly-key.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
-import { parseStrictJson } from './strict-json.ts';
+import { parseStrictJson } from './parse-token.ts';
 
 /** Milliseconds for one request. */
 const timeout = 5000;

@@ -2,11 +2,13 @@ import { errors, jwtVerify } from 'jose';
 import type { CallerConfig, JwtIssuerConfig } from '../../config/schema.ts';
 import type { WallClock } from '../../util/clock.ts';
 import type { AuthenticatedCaller } from '../authenticate.ts';
+import { matchesPattern } from '../authorize.ts';
 import type { VerifiedCredential } from '../verified-credential.ts';
-import { type JwtCredential, matchesClaims } from './claim-patterns.ts';
 import { JwtError, type JwtProblem } from './jwt-error.ts';
 import type { KeySet } from './key-set.ts';
 import { type Claims, type ParsedToken, parseToken } from './parse-token.ts';
+
+type JwtCredential = Extract<CallerConfig['credentials'][number], { jwt: unknown }>['jwt'];
 
 /** A configured issuer with its keys. */
 export interface JwtIssuer {
@@ -150,4 +152,21 @@ function credentialOf(
 /** One line of plain ASCII. */
 function printable(text: string): string {
   return text.slice(0, maxLength).replace(/[^ -~]/g, '?');
+}
+
+/** Whether verified claims are those that a credential demands. */
+function matchesClaims({ subject, claims: wanted }: JwtCredential, claims: Claims): boolean {
+  return (
+    (subject === undefined || matches(subject, claims['sub'])) &&
+    Object.entries(wanted).every(([name, pattern]) => hasMatch(pattern, claims[name]))
+  );
+}
+
+/** A list matches if one of its texts does, as in `groups`. */
+function hasMatch(pattern: string, value: unknown): boolean {
+  return Array.isArray(value) ? value.some((item) => matches(pattern, item)) : matches(pattern, value);
+}
+
+function matches(pattern: string, value: unknown): boolean {
+  return typeof value === 'string' && matchesPattern(pattern, value);
 }

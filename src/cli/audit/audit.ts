@@ -1,5 +1,5 @@
+import { unknownCommand } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { unknownCommand } from '../shared/unknown-command.ts';
 import { verifyAudit } from './verify.ts';
 
 const usage = `Usage: countersign audit SUBCOMMAND [options]

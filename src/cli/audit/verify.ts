@@ -1,15 +1,17 @@
 import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
 import type { AuditRecord, Head } from '../../audit/chain.ts';
-import { headText } from '../../audit/defects.ts';
 import { type AuditKey, readAuditKey } from '../../audit/key.ts';
-import type { TrailSummary } from '../../audit/trail-summary.ts';
-import { type Defect, Verifier, type VerifierOptions } from '../../audit/verifier.ts';
-import { CliError } from '../shared/cli-error.ts';
-import { exitCode, type Io } from '../shared/io.ts';
+import {
+  type Defect,
+  headText,
+  type TrailSummary,
+  Verifier,
+  type VerifierOptions,
+} from '../../audit/verifier.ts';
+import { CliError, messageOf } from '../shared/cli-error.ts';
+import { exitCode, type Io, printable } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
-import { printable } from '../shared/printable.ts';
-import { messageOf } from '../shared/system-error.ts';
 
 interface Given {
   readonly files: number;

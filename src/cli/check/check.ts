@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto';
-import type { EnvLookup } from '../../config/env-substitution.ts';
 import { configJsonSchema } from '../../config/json-schema.ts';
 import { fromEnvironment, loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/schema.ts';
+import type { EnvLookup } from '../../config/yaml/parse.ts';
 import { builtInOperations, createOperationTable, type OperationTable } from '../../gateway/operations.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig } from '../demo/config.ts';
-import { formatProblems } from '../shared/config-report.ts';
+import { formatProblems } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { configFileOf } from '../shared/settings.ts';

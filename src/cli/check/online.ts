@@ -5,22 +5,35 @@ import { connect as connectTls, TLSSocket } from 'node:tls';
 import { loadKeys } from '../../auth/jwt/load-keys.ts';
 import type { Config, EnvironmentConfig, JwtIssuerConfig, KeysConfig } from '../../config/schema.ts';
 import { hostOf } from '../../config/url.ts';
-import type { OperationTable } from '../../gateway/operations.ts';
-import { age, describeKey } from '../../keys/describe.ts';
+import type { Operation, OperationTable } from '../../gateway/operations.ts';
+import { age, describeKey } from '../../keys/key.ts';
 import type { KeyRing, KeySource, KeySourceObserver, LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import { ringIn } from '../../keys/ring.ts';
+import { type KeyKind, methods } from '../../oauth1/methods.ts';
 import { createKeySource, silentObserver } from '../../server/key-source.ts';
 import { system } from '../../server/system.ts';
 import { verifiedTls } from '../../util/agent.ts';
 import { errorCode } from '../../util/error-code.ts';
-import { operatorMessage } from '../shared/cli-error.ts';
+import { messageOf, operatorMessage } from '../shared/cli-error.ts';
 import { type KeyInventory, openInventory } from '../shared/inventory.ts';
-import { exitCode, type Io } from '../shared/io.ts';
-import { messageOf } from '../shared/system-error.ts';
-import { table } from '../shared/table.ts';
-import { isPattern, type RequiredKey, requiredKeys } from './required-keys.ts';
-import { type CheckResult, runCheck } from './result.ts';
+import { exitCode, type Io, table } from '../shared/io.ts';
+
+interface RequiredKey {
+  readonly environment: string;
+  /** A login, or a login prefix followed by `*`. */
+  readonly logins: string;
+  readonly kind: KeyKind;
+}
+
+/** The result of one check of `check --online`. The names are those of `--json`. */
+interface CheckResult {
+  readonly check: 'vault' | 'directory' | 'key' | 'jwt-issuer' | 'gateway';
+  readonly subject: string;
+  readonly result: 'ok' | 'warning' | 'failed' | 'not-checked';
+  readonly milliseconds?: number;
+  readonly detail: string;
+}
 
 type ReadRing = (login: LoginRef) => Promise<KeyRing | undefined>;
 
@@ -260,4 +273,51 @@ function memoize(read: ReadRing): ReadRing {
     rings.set(name, ring);
     return ring;
   };
+}
+
+/** Runs a check and times it. The detail is its text, or that of its error. */
+async function runCheck(
+  row: Pick<CheckResult, 'check' | 'subject'>,
+  work: () => Promise<string>,
+  explain: (error: unknown) => string,
+): Promise<CheckResult> {
+  const startedAt = performance.now();
+  const milliseconds = () => Math.round(performance.now() - startedAt);
+  try {
+    const detail = await work();
+    return { ...row, result: 'ok', milliseconds: milliseconds(), detail };
+  } catch (error) {
+    return { ...row, result: 'failed', milliseconds: milliseconds(), detail: explain(error) };
+  }
+}
+
+/** Every kind of key that the grants require, without duplicates, exact logins before patterns. */
+function requiredKeys(config: Config, table: OperationTable): RequiredKey[] {
+  const granted = config.callers.flatMap(({ allow }) =>
+    allow.flatMap((grant) =>
+      expandWildcard(grant.environments, Object.keys(config.environments)).flatMap((environment) => {
+        const kinds = kindsOf(table.get(environment) ?? [], grant.operations);
+        return grant.logins.flatMap((logins) => kinds.map((kind) => ({ environment, logins, kind })));
+      }),
+    ),
+  );
+  const distinct = [...new Map(granted.map((key) => [JSON.stringify(key), key])).values()];
+  return [...distinct.filter((key) => !isPattern(key)), ...distinct.filter(isPattern)];
+}
+
+function isPattern({ logins }: RequiredKey): boolean {
+  return logins.endsWith('*');
+}
+
+function kindsOf(operations: readonly Operation[], granted: readonly string[]): KeyKind[] {
+  const names = expandWildcard(
+    granted,
+    operations.map(({ name }) => name),
+  );
+  const needed = operations.filter(({ name }) => names.includes(name));
+  return [...new Set(needed.map(({ signature }) => methods[signature].kind))];
+}
+
+function expandWildcard(granted: readonly string[], all: readonly string[]): readonly string[] {
+  return granted.includes('*') ? all : all.filter((name) => granted.includes(name));
 }

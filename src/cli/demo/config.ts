@@ -8,7 +8,7 @@ import { builtInOperations } from '../../gateway/operations.ts';
 import { loadScenario, ScenarioError } from '../../simulator/scenario.ts';
 import type { Scenario } from '../../simulator/scenario-schema.ts';
 import { packageRoot } from '../../util/package-info.ts';
-import { formatProblems } from '../shared/config-report.ts';
+import { formatProblems } from '../shared/cli-error.ts';
 import { type Overrides, withOverrides } from '../shared/settings.ts';
 
 /** The configuration used without `--config`. */

@@ -4,15 +4,12 @@ import type { Service } from '../../server/service.ts';
 import type { Signals } from '../../server/signals.ts';
 import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../../simulator/admin/listen.ts';
 import type { Scenario } from '../../simulator/scenario-schema.ts';
-import { CliError } from '../shared/cli-error.ts';
+import { CliError, describeListenError, messageOf } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { describeListenError } from '../shared/listen-error.ts';
-import { type OptionValues, optionsHelp, parseOptions } from '../shared/parse-options.ts';
-import { portFrom } from '../shared/port.ts';
+import { type OptionValues, optionsHelp, parseOptions, portFrom } from '../shared/parse-options.ts';
 import { runService } from '../shared/run-service.ts';
 import { readOverrides, settingOptions } from '../shared/settings.ts';
 import { loadSimulatorKeys } from '../shared/simulator-keys.ts';
-import { messageOf } from '../shared/system-error.ts';
 import {
   type DemoSettings,
   demoConfigFile,

@@ -5,14 +5,13 @@ import { createRoutes } from '../../gateway/router.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
 import type { Status } from '../../observability/status/schema.ts';
 import type { Signals } from '../../server/signals.ts';
-import { CliError } from '../shared/cli-error.ts';
+import { CliError, messageOf } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { type OptionValues, optionsHelp, parseOptions } from '../shared/parse-options.ts';
-import { messageOf } from '../shared/system-error.ts';
 import { readStatus } from '../status/client.ts';
 import { demoEnvironment, loadDemoConfig } from './config.ts';
 import { sendToDemo } from './demo-client.ts';
-import { generateKey, hasKey, type NewKey, writeKey } from './new-key.ts';
+import { generateKey, hasKey, type NewKey, writeKey } from './keys.ts';
 import { findRunningDemo, hasStatusPage, type RunningDemo, readReadyFile, settingsOf } from './running.ts';
 
 /** Which key of a demo is rotated. */

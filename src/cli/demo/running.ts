@@ -2,12 +2,10 @@ import { lstatSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync }
 import { join } from 'node:path';
 import { hostOf, isLoopback } from '../../config/url.ts';
 import { errorCode } from '../../util/error-code.ts';
-import { CliError } from '../shared/cli-error.ts';
+import { CliError, messageOf } from '../shared/cli-error.ts';
 import { exitCode } from '../shared/io.ts';
-import { messageOf } from '../shared/system-error.ts';
 import { type DemoSettings, type DemoVariables, readDemoScenario } from './config.ts';
-import { keyDirectoryPrefix, temporaryDirectories } from './keys.ts';
-import { writeAtomically } from './write-atomically.ts';
+import { keyDirectoryPrefix, temporaryDirectories, writeAtomically } from './keys.ts';
 
 /** A running demo: the content of its ready file. */
 export interface RunningDemo extends DemoVariables {

@@ -1,14 +1,12 @@
 import { access, writeFile } from 'node:fs/promises';
-import { describeKey, type KeyDescription } from '../../keys/describe.ts';
-import { type KeyFields, parseKeys } from '../../keys/key.ts';
+import { describeKey, type KeyDescription, type KeyFields, parseKeys } from '../../keys/key.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import type { VaultAdmin } from '../../keys/vault/admin.ts';
+import { hideFields } from '../../keys/vault/client.ts';
 import type { VersionInfo } from '../../keys/vault/kv2.ts';
-import { hideFields } from '../../keys/vault/redact.ts';
-import { CliError } from '../shared/cli-error.ts';
+import { CliError, messageOf } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { messageOf } from '../shared/system-error.ts';
 import { loginRefOf, withKeysContext, withVaultAdmin } from './options.ts';
 import { checkAndSet, expectedVersion, type WriteValues, writeOptions } from './write.ts';
 

@@ -1,6 +1,5 @@
-import { CliError, operatorMessage } from '../shared/cli-error.ts';
+import { CliError, operatorMessage, unknownCommand } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { unknownCommand } from '../shared/unknown-command.ts';
 import { generateKey } from './generate.ts';
 import { importKey } from './import.ts';
 import { listKeys } from './list.ts';

@@ -1,13 +1,11 @@
-import { age, describeKey, findEqualKey, type KeyDescription } from '../../keys/describe.ts';
+import { age, describeKey, findEqualKey, type KeyDescription } from '../../keys/key.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import { isUnavailable } from '../../keys/vault/errors.ts';
 import { CliError, operatorMessage } from '../shared/cli-error.ts';
 import { type KeyInventory, type KeyVersionEntry, openInventory } from '../shared/inventory.ts';
-import { exitCode, type Io } from '../shared/io.ts';
+import { exitCode, type Io, printable, table } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
-import { printable } from '../shared/printable.ts';
-import { table } from '../shared/table.ts';
 import { type CommonValues, commonOptions, loginRefOf, withKeysContext } from './options.ts';
 
 const usage = `Usage: countersign keys list --config FILE --environment NAME [--login LOGIN] [options]

@@ -1,4 +1,4 @@
-import { describeKey } from '../../keys/describe.ts';
+import { describeKey } from '../../keys/key.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import type { StoredVersion } from '../../keys/vault/admin.ts';
 import { CliError } from '../shared/cli-error.ts';

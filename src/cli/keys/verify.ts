@@ -4,7 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { EnvironmentConfig } from '../../config/schema.ts';
 import { endpointOf, type QueryAbout, readOnlyQuery } from '../../gateway/read-only-query.ts';
 import { createRoutes, type Routes } from '../../gateway/router.ts';
-import { age, describeKey, findEqualKey } from '../../keys/describe.ts';
+import { age, describeKey, findEqualKey } from '../../keys/key.ts';
 import type { UnusableKey, UsableKey } from '../../keys/key-source.ts';
 import type { KeyKind, MethodName } from '../../oauth1/methods.ts';
 import { sign } from '../../oauth1/sign.ts';
@@ -16,9 +16,8 @@ import { type GatewayResponse, UpstreamError } from '../../proxy/outbound/upstre
 import { packageVersion } from '../../util/package-info.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { type KeyVersionEntry, openInventory } from '../shared/inventory.ts';
-import { exitCode, type Io } from '../shared/io.ts';
+import { exitCode, type Io, table } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
-import { table } from '../shared/table.ts';
 import {
   type CommonValues,
   commonOptions,

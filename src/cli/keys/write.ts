@@ -3,9 +3,8 @@ import { loginRefString } from '../../keys/login-ref.ts';
 import type { VaultAdmin } from '../../keys/vault/admin.ts';
 import { isVaultError } from '../../keys/vault/errors.ts';
 import type { History } from '../../keys/vault/kv2.ts';
-import { CliError } from '../shared/cli-error.ts';
+import { CliError, messageOf } from '../shared/cli-error.ts';
 import { exitCode } from '../shared/io.ts';
-import { messageOf } from '../shared/system-error.ts';
 import type { CommonValues } from './options.ts';
 
 export const writeOptions = {

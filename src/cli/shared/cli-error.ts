@@ -1,6 +1,41 @@
+import { didYouMean, type Problem } from '../../config/problem.ts';
 import { ProxyError } from '../../errors.ts';
+import { safeStackFrames } from '../../observability/logger.ts';
+import { errorCode } from '../../util/error-code.ts';
 import { exitCode } from './io.ts';
-import { messageOf } from './system-error.ts';
+
+/** A failed system call, as Node reports it. */
+interface SystemError {
+  readonly code: string;
+  readonly syscall: string;
+  readonly path?: string;
+  readonly address?: string;
+  readonly port?: number;
+}
+
+const fileSentences: Readonly<Record<string, string>> = {
+  ENOENT: 'does not exist. Check the path.',
+  EACCES: 'is not accessible. Check its permissions.',
+  EPERM: 'is not accessible. Check its permissions.',
+  EISDIR: 'is a directory. Name a file.',
+  ENOTDIR: 'is not a directory. Check the path.',
+  EROFS: 'is on a read-only file system. Choose another path.',
+  ENOSPC: 'cannot be written, since the disk is full.',
+};
+
+const fileCalls: ReadonlySet<string> = new Set(
+  'access close fstat ftruncate lstat mkdir mkdtemp open read rename rm rmdir scandir stat unlink write'.split(
+    ' ',
+  ),
+);
+
+/** After the address that cannot be listened on. */
+const listenSentences: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'is in use. Stop the other process, or choose another port.',
+  EACCES: 'may not be used by this user. Choose a port above 1023.',
+  EADDRNOTAVAIL: 'is not an address of this machine. Choose another host.',
+  ENOTFOUND: 'is unknown. Choose an address of this machine.',
+};
 
 /** Ends a command with a message for the operator and an exit code. Holds no secret. */
 export class CliError extends Error {
@@ -17,4 +52,65 @@ export class CliError extends Error {
 export function operatorMessage(error: unknown): string {
   if (!(error instanceof ProxyError)) return messageOf(error);
   return error.cause instanceof Error ? error.cause.message : error.detail;
+}
+
+/**
+ * The message of an error of `listen`; of a port in use, with the option that chooses another one.
+ *
+ * @param options such as `--port`, by port
+ */
+export function describeListenError(error: unknown, options: ReadonlyMap<number, string>): string {
+  const message = messageOf(error);
+  if (errorCode(error) !== 'EADDRINUSE' || !(error instanceof Error) || !('port' in error)) return message;
+  const option = typeof error.port === 'number' ? options.get(error.port) : undefined;
+  return option === undefined
+    ? message
+    : message.replace(/(?<= in use\.).*/, ` Choose another port with ${option}.`);
+}
+
+/** What Node reports as `ENOENT: no such file or directory, open 'x'`, as a sentence. `undefined` for other errors. */
+export function systemErrorMessage(error: unknown): string | undefined {
+  if (!isSystemError(error)) return undefined;
+  const { code, syscall, path, address, port } = error;
+  if (syscall === 'listen' || (syscall === 'getaddrinfo' && port !== undefined)) {
+    const sentence = listenSentences[code];
+    const place = `${address ?? 'this host'}${port === undefined ? '' : `:${port}`}`;
+    return sentence && `${place} ${sentence}`;
+  }
+  if (!fileCalls.has(syscall)) return undefined;
+  return `${path ?? 'A file'} ${fileSentences[code] ?? `cannot be read or written (${code}).`}`;
+}
+
+/** The message of an error; a failed system call, such as one on a missing file, as a sentence. */
+export function messageOf(error: unknown): string {
+  return systemErrorMessage(error) ?? (error instanceof Error ? error.message : String(error));
+}
+
+/** For what should not have been thrown. The message may hold data, so it is not printed. */
+export function unexpectedErrorMessage(error: unknown): string {
+  const name = error instanceof Error && /^[A-Za-z]{1,64}$/.test(error.name) ? error.name : 'error';
+  const [frame] = error instanceof Error ? safeStackFrames(error) : [];
+  return `Internal error (${name}${frame === undefined ? '' : ` ${frame}`}). This is a bug in Countersign: report it with the command that you ran.`;
+}
+
+function isSystemError(error: unknown): error is SystemError {
+  if (typeof error !== 'object' || error === null) return false;
+  return 'syscall' in error && 'code' in error && typeof error.code === 'string';
+}
+
+/** `unknown command "serv"; did you mean "serve"?` */
+export function unknownCommand(name: string, known: Iterable<string>, what = 'command'): string {
+  return `unknown ${what} "${name}"${didYouMean(name, known)}`;
+}
+
+/** The problems of a configuration file as lines to print: file and line, path, message; then their number. */
+export function formatProblems(file: string, problems: readonly Problem[], noun = 'problem'): string[] {
+  const places = problems.map(({ line }) => (line === 0 ? `${file}:` : `${file}:${line}:`));
+  const width = Math.max(...places.map(({ length }) => length));
+  return [
+    ...problems.map(({ path, message }, index) =>
+      [(places[index] ?? '').padEnd(width), ...(path === '' ? [] : [`${path}:`]), message].join(' '),
+    ),
+    problems.length === 1 ? `1 ${noun}` : `${problems.length} ${noun}s`,
+  ];
 }

@@ -1,8 +1,7 @@
 import { join } from 'node:path';
 import type { KeysConfig, VaultConfig } from '../../config/schema.ts';
 import { isIdentifier } from '../../identifiers.ts';
-import { listSubdirectories } from '../../keys/directory/list.ts';
-import { DirectorySource } from '../../keys/directory/source.ts';
+import { DirectorySource, listSubdirectories } from '../../keys/directory/source.ts';
 import type { KeyRing, LoginRef } from '../../keys/key-source.ts';
 import { ringIn } from '../../keys/ring.ts';
 import { createVaultAdmin, type VaultAdmin } from '../../keys/vault/admin.ts';

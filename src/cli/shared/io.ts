@@ -1,3 +1,11 @@
+/** Characters in a line of a table, so that a terminal does not wrap it. */
+export const lineLength = 100;
+
+/** A text of several lines is not narrower than this. */
+const minLastWidth = 24;
+
+const belowIndent = '    ';
+
 /** Where a command prints, line by line: results to `out`, everything else to `err`. */
 export interface Io {
   readonly out: (line: string) => void;
@@ -6,3 +14,51 @@ export interface Io {
 
 /** Exit codes of every command. */
 export const exitCode = { done: 0, failed: 1, usage: 2 } as const;
+
+/** Plain ASCII: a terminal does not obey what a forger, or another server, wrote. */
+export function printable(text: string): string {
+  return text.replace(/[^ -~]/g, '?');
+}
+
+/**
+ * Lines of a plain text table. The last column is wrapped between words if it is too long, and comes below its row if
+ * there is too little space beside long names, or less than a word of it takes.
+ */
+export function table(
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+  width = lineLength,
+): string[] {
+  const last = head.length - 1;
+  const widths = head
+    .slice(0, last)
+    .map((name, column) =>
+      rows.reduce((width, row) => Math.max(width, (row[column] ?? '').length), name.length),
+    );
+  const indent = widths.reduce((sum, width) => sum + width + 2, 0);
+  return [head, ...rows].flatMap((cells) => {
+    const lead = widths.map((width, column) => (cells[column] ?? '').padEnd(width + 2)).join('');
+    const text = cells[last] ?? '';
+    if (text === '') return [lead.trimEnd()];
+    const space = width - indent;
+    const beside = wrapWords(text, space);
+    const isNarrow = space < minLastWidth && beside.length > 1;
+    if (isNarrow || beside.some((line) => line.length > space)) {
+      const below = wrapWords(text, width - belowIndent.length);
+      return [lead.trimEnd(), ...below.map((line) => belowIndent + line)];
+    }
+    const [first = '', ...more] = beside;
+    return [`${lead}${first}`.trimEnd(), ...more.map((line) => ' '.repeat(indent) + line)];
+  });
+}
+
+/** Breaks a text into lines of at most `width` characters. A longer word gets its own line; a unit stays with its number. */
+export function wrapWords(text: string, width: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(/ (?!(?:ms|s|min|h|days)\b)/)) {
+    const line = lines.at(-1);
+    if (line === undefined || line.length + 1 + word.length > width) lines.push(word);
+    else lines[lines.length - 1] = `${line} ${word}`;
+  }
+  return lines;
+}

@@ -1,9 +1,11 @@
 import { type ParseArgsOptionDescriptor, type ParseArgsOptionsConfig, parseArgs } from 'node:util';
-import { didYouMean } from '../../config/did-you-mean.ts';
+import { didYouMean } from '../../config/problem.ts';
 import { errorCode } from '../../util/error-code.ts';
-import { exitCode, type Io } from './io.ts';
-import { messageOf } from './system-error.ts';
-import { wrapWords } from './table.ts';
+import { messageOf } from './cli-error.ts';
+import { exitCode, type Io, wrapWords } from './io.ts';
+
+/** Completes a sentence that begins with the name of an option or a variable. */
+export const portRule = 'must be a port from 0 to 65535; 0 picks a free one';
 
 /** The options of a command: what `parseArgs` accepts, and what the help shows. */
 export type OptionTable = Readonly<
@@ -86,4 +88,15 @@ function describeParseError(error: unknown, known: readonly string[]): string {
     unknown,
     known.map((name) => `--${name}`),
   )}`;
+}
+
+export function parsePort(text: string): number | undefined {
+  return /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? Number(text) : undefined;
+}
+
+/** @throws Error that names the option */
+export function portFrom(option: string, text: string): number {
+  const port = parsePort(text);
+  if (port === undefined) throw new Error(`${option} ${portRule}`);
+  return port;
 }

@@ -11,10 +11,8 @@ import { type Service, startService } from '../../server/service.ts';
 import type { Signals } from '../../server/signals.ts';
 import { unusedProxyVariables } from '../../server/unsafe-settings.ts';
 import { errorCode } from '../../util/error-code.ts';
-import { formatProblems } from './config-report.ts';
+import { describeListenError, formatProblems, messageOf } from './cli-error.ts';
 import { exitCode, type Io } from './io.ts';
-import { describeListenError } from './listen-error.ts';
-import { messageOf } from './system-error.ts';
 
 export interface ServiceSource {
   /** Name of the configuration in messages. */

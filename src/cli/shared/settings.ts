@@ -2,8 +2,7 @@ import { fromEnvironment } from '../../config/load.ts';
 import { type Config, logLevels } from '../../config/schema.ts';
 import { CliError } from './cli-error.ts';
 import { exitCode } from './io.ts';
-import type { OptionTable } from './parse-options.ts';
-import { parsePort, portRule } from './port.ts';
+import { type OptionTable, parsePort, portRule } from './parse-options.ts';
 
 /** What options and environment variables set in place of the configuration file; `undefined` is not set. */
 export interface Overrides {

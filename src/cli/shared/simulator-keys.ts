@@ -1,12 +1,11 @@
 import { createPublicKey } from 'node:crypto';
 import { join } from 'node:path';
-import { listSubdirectories } from '../../keys/directory/list.ts';
-import { DirectorySource } from '../../keys/directory/source.ts';
+import { DirectorySource, listSubdirectories } from '../../keys/directory/source.ts';
 import type { LoginRef, UnusableKey, UsableKey } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import { ringIn } from '../../keys/ring.ts';
 import type { GatewayKeys } from '../../simulator/signature.ts';
-import { messageOf } from './system-error.ts';
+import { messageOf } from './cli-error.ts';
 
 /**
  * The keys that the simulator accepts: control keys and public keys of the proxy's key directory, by login. If a login

@@ -1,6 +1,6 @@
-import type { EnvLookup } from '../../config/env-substitution.ts';
 import { fromEnvironment } from '../../config/load.ts';
 import type { Config, VaultConfig } from '../../config/schema.ts';
+import type { EnvLookup } from '../../config/yaml/parse.ts';
 import { Secret } from '../../secret.ts';
 import { CliError } from './cli-error.ts';
 import { exitCode } from './io.ts';

@@ -1,6 +1,6 @@
 import type { LoadedConfig } from '../../config/load.ts';
 import type { Config } from '../../config/schema.ts';
-import { formatProblems } from './config-report.ts';
+import { formatProblems } from './cli-error.ts';
 import { exitCode, type Io } from './io.ts';
 
 /** Runs a command with a configuration. Prints the problems of an invalid one; exit code 2. */

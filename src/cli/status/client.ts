@@ -5,7 +5,7 @@ import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../util
 import { networkFailureOf } from '../../util/network-failure.ts';
 import { packageVersion } from '../../util/package-info.ts';
 import { CliError } from '../shared/cli-error.ts';
-import { printable } from '../shared/printable.ts';
+import { printable } from '../shared/io.ts';
 
 export interface StatusServer {
   /** Of `/status.json`. */

@@ -12,8 +12,7 @@ import {
 } from '../../observability/status/format.ts';
 import { nextRead } from '../../observability/status/key-progress.ts';
 import type { FailedRequest, KeyStatus, Status } from '../../observability/status/schema.ts';
-import { printable } from '../shared/printable.ts';
-import { table } from '../shared/table.ts';
+import { printable, table } from '../shared/io.ts';
 
 /** Enough digits to compare by eye. */
 const fingerprintLength = 16;

@@ -1,10 +1,8 @@
 import { fromEnvironment } from '../../config/load.ts';
 import type { Status } from '../../observability/status/schema.ts';
-import { CliError } from '../shared/cli-error.ts';
-import { exitCode, type Io } from '../shared/io.ts';
+import { CliError, messageOf } from '../shared/cli-error.ts';
+import { exitCode, type Io, lineLength } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
-import { messageOf } from '../shared/system-error.ts';
-import { lineLength } from '../shared/table.ts';
 import { readStatus } from './client.ts';
 import { asciiJson, statusLines } from './render.ts';
 import { options, type StatusSettings, settingsFrom } from './settings.ts';

@@ -1,6 +1,5 @@
-import { didYouMean } from '../did-you-mean.ts';
 import type { Credential, Parts } from '../partial-parse.ts';
-import { type Finding, type Path, pathText } from '../problem.ts';
+import { didYouMean, type Finding, type Path, pathText } from '../problem.ts';
 import { isLoopback } from '../url.ts';
 
 interface Located<T> {

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { accessSync, constants } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type FileSet, ignoreNotFound, readConsistent } from '../../util/consistent-read.ts';
 import { errorCode } from '../../util/error-code.ts';
@@ -163,4 +163,13 @@ function describeFailure(directory: string): string | undefined {
   } catch (error) {
     return errorCode(error) ?? 'unknown';
   }
+}
+
+/**
+ * Names of the subdirectories of a key directory: environments, or logins below one. Skips hidden directories:
+ * Kubernetes keeps the data of a mounted secret in some.
+ */
+export async function listSubdirectories(directory: string): Promise<string[]> {
+  const entries = await readdir(directory, { withFileTypes: true });
+  return entries.filter((entry) => !entry.isFile() && !entry.name.startsWith('.')).map(({ name }) => name);
 }

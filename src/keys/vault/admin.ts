@@ -1,9 +1,9 @@
 import type { VaultConfig } from '../../config/schema.ts';
 import { parseKeys } from '../key.ts';
 import type { KeyRing, LoginRef } from '../key-source.ts';
-import { connectVault, type VaultOptions } from './connect.ts';
+import { revealFields } from './client.ts';
 import type { Fields, History } from './kv2.ts';
-import { revealFields } from './redact.ts';
+import { connectVault, type VaultOptions } from './source.ts';
 
 export interface StoredVersion {
   readonly version: number;

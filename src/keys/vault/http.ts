@@ -2,6 +2,7 @@ import type { Agent, IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
 import type { TlsMaterial } from '../../tls/material.ts';
 import { createAgent, drainAgent } from '../../util/agent.ts';
+import { setTimer } from '../../util/clock.ts';
 import {
   type HttpResponse,
   ResponseTooLarge,
@@ -9,7 +10,6 @@ import {
   sendHttpRequest,
 } from '../../util/http-request.ts';
 import { describeNetworkFailure, networkFailureOf } from '../../util/network-failure.ts';
-import { setTimer } from '../../util/timer.ts';
 import { isUnavailable, kindOfStatus, VaultError, type VaultErrorKind } from './errors.ts';
 
 /** Milliseconds after which a read without a response is sent again, on another connection. */

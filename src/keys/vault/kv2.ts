@@ -1,10 +1,8 @@
 import { z } from 'zod';
 import type { Secret } from '../../secret.ts';
 import type { LoginRef } from '../key-source.ts';
-import type { VaultClient } from './client.ts';
+import { hideSecrets, type KvPaths, type VaultClient } from './client.ts';
 import { isUnavailable, isVaultError, VaultError } from './errors.ts';
-import type { KvPaths } from './paths.ts';
-import { hideSecrets } from './redact.ts';
 
 const mountShape = z.object({
   data: z.object({ type: z.string(), options: z.object({ version: z.string().optional() }).nullish() }),

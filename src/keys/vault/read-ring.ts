@@ -1,8 +1,8 @@
 import type { KeyKind } from '../../oauth1/methods.ts';
 import { parseKeys, sameKey } from '../key.ts';
 import type { KeyReading, KeyRing, NoKeys, UnusableKey, UsableKey } from '../key-source.ts';
+import { revealFields } from './client.ts';
 import type { Version } from './kv2.ts';
-import { revealFields } from './redact.ts';
 
 /** Versions that a read goes through at most: as many as Vault keeps unless configured otherwise. */
 const maxVersions = 10;

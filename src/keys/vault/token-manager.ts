@@ -1,16 +1,14 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Secret } from '../../secret.ts';
 import { Backoff, type BackoffOptions, type BackoffRange } from '../../util/backoff.ts';
+import type { SetTimer } from '../../util/clock.ts';
 import { SingleFlight } from '../../util/single-flight.ts';
-import type { SetTimer } from '../../util/timer.ts';
 import type { KeySourceObserver } from '../key-source.ts';
-import { renewSelf, revokeSelf, type TokenLease } from './auth-api.ts';
-import type { AuthMethod, Credentials } from './auth-methods.ts';
+import { type AuthMethod, type Credentials, renewSelf, revokeSelf, type TokenLease } from './auth-methods.ts';
 import { assertDue } from './circuit-breaker.ts';
 import type { VaultClient } from './client.ts';
 import { isUnavailable, isVaultError, VaultError } from './errors.ts';
-import { type HeldToken, holdLease, mayBeUsedUp, workWith } from './held-token.ts';
-import { TokenCheck } from './token-check.ts';
+import { type HeldToken, holdLease, mayBeUsedUp, TokenCheck, workWith } from './held-token.ts';
 
 /**
  * Milliseconds. Long where a rejection may cost something: Vault locks an AppRole after five, and a secret ID has limited

@@ -1,7 +1,6 @@
 import { latency, percent, rate, secondsBetween, skew, span, whole } from './format.ts';
 import { clockDifference, failing, lifetime, rejections, saturation } from './limits.ts';
 import { banner, pageTone, stateOf } from './page/banner.ts';
-import { type Html, html, markup } from './page/html.ts';
 import { instance, keySource } from './page/instance.ts';
 import { keys } from './page/keys.ts';
 import {
@@ -9,6 +8,9 @@ import {
   type Column,
   clockTime,
   empty,
+  type Html,
+  html,
+  markup,
   none,
   pill,
   relativeTime,

@@ -3,11 +3,13 @@ import type { IncomingMessage } from 'node:http';
 import { TLSSocket } from 'node:tls';
 import type { PresentedCertificate, PresentedCredentials } from '../../auth/authenticate.ts';
 import { bearerToken, shortHash, tokenDigest } from '../../auth/bearer-token.ts';
-import { certificateDigests } from '../../auth/certificate-digests.ts';
-import { parseSubjectAltName } from '../../auth/certificate-names.ts';
+import {
+  certificateDigests,
+  parseSubjectAltName,
+  RevokedCertificate,
+} from '../../auth/client-certificate.ts';
 import { JwtError } from '../../auth/jwt/jwt-error.ts';
 import { looksLikeJwt } from '../../auth/jwt/parse-token.ts';
-import { RevokedCertificate } from '../../auth/revoked-certificates.ts';
 import type { VerifiedCredential } from '../../auth/verified-credential.ts';
 import { ProxyError } from '../../errors.ts';
 import type { Destination } from '../../gateway/router.ts';

@@ -7,9 +7,8 @@ import type { Logger } from '../../observability/logger.ts';
 import type { RequestContext } from '../../request-context.ts';
 import { errorCode, isParserError } from '../../util/error-code.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
-import { handshakeFailure, rememberPeer } from './handshake-failure.ts';
-import { problemDetails } from './send-problem.ts';
-import { acceptTls, type ListenerTls } from './tls-handshakes.ts';
+import { problemDetails } from './send-response.ts';
+import { acceptTls, handshakeFailure, type ListenerTls, rememberPeer } from './tls-handshakes.ts';
 import { maxHeaders, methodNotAllowed } from './validate-head.ts';
 
 interface ParseErrorOptions {

@@ -10,7 +10,7 @@ import type { Patience } from '../../keys/waiting.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { CanaryResult, MetricsObserver } from '../../observability/metrics-observer.ts';
 import { acceptsKey, createUpstreamRecord, type RequestOrigin } from '../../request-context.ts';
-import { type SetTimer, setTimer } from '../../util/timer.ts';
+import { type SetTimer, setTimer } from '../../util/clock.ts';
 import { unlimitedMemory } from '../memory-budget.ts';
 import type { SigningOptions, ValidatedRequest } from './signed-request.ts';
 import type { GatewayResponse } from './upstream-request.ts';

@@ -7,9 +7,8 @@ import type {
   KeySourceObserver,
   NoKeys,
 } from '../../../src/keys/key-source.ts';
-import type { VaultOptions } from '../../../src/keys/vault/connect.ts';
 import { VaultError } from '../../../src/keys/vault/errors.ts';
-import { createVaultSource } from '../../../src/keys/vault/source.ts';
+import { createVaultSource, type VaultOptions } from '../../../src/keys/vault/source.ts';
 import { reveal, Secret } from '../../../src/secret.ts';
 import type { ConfigInput } from '../config.ts';
 import { Folder } from '../folder.ts';

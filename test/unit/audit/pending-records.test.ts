@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { type PendingRecord, PendingRecords } from '../../../src/audit/pending-records.ts';
+import { type PendingRecord, PendingRecords } from '../../../src/audit/chain-writer.ts';
 
 const record = (name: string, settle?: (recorded: boolean) => void): PendingRecord => ({
   kind: 'result',

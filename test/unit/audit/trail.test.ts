@@ -1,11 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { type Head, parseRecord } from '../../../src/audit/chain.ts';
+import { type Head, parseRecord, TornBytes } from '../../../src/audit/chain.ts';
 import type { AuditOutput, WriteResult } from '../../../src/audit/output.ts';
-import { TornBytes } from '../../../src/audit/torn-line.ts';
 import { AuditTrail } from '../../../src/audit/trail.ts';
-import type { SetTimer } from '../../../src/util/timer.ts';
+import type { SetTimer } from '../../../src/util/clock.ts';
 import { otherAuditKey, recordsOf, testAuditKey, verifyFiles } from '../../support/audit.ts';
 
 /** A disk that fails as a test wants. */

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { presentsToken } from '../../../src/auth/admin-token.ts';
-import { tokenDigest } from '../../../src/auth/bearer-token.ts';
+import { presentsToken, tokenDigest } from '../../../src/auth/bearer-token.ts';
 
 const token = 'a-token.with~signs+/0815=';
 const digest = tokenDigest(token);

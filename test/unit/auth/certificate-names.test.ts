@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { parseSubjectAltName } from '../../../src/auth/certificate-names.ts';
+import { parseSubjectAltName } from '../../../src/auth/client-certificate.ts';
 import { describeWith } from '../../support/requires.ts';
 
 // The texts are in the form of Node's X509Certificate.subjectAltName, which quotes names with commas, quotes or

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { safeStackFrames } from '../../../src/observability/stack-trace.ts';
+import { safeStackFrames } from '../../../src/observability/logger.ts';
 
 function withStack(message: string, stack: string): Error {
   return Object.assign(new Error(message), { stack });

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { SteadyState } from '../../../src/observability/steady-state.ts';
+import { SteadyState } from '../../../src/observability/outage-log.ts';
 import { ManualClock } from '../../support/stub-vault/clock.ts';
 
 const second = 1000;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createNonceGenerator } from '../../../src/server/nonce.ts';
+import { createNonceGenerator } from '../../../src/server/system.ts';
 
 describe('nonces', () => {
   it('are 128 bits in hexadecimal, and never the same, in one batch and over several', () => {

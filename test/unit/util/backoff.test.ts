@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { CircuitBreaker } from '../../../src/keys/vault/circuit-breaker.ts';
 import { VaultError } from '../../../src/keys/vault/errors.ts';
 import { Backoff } from '../../../src/util/backoff.ts';
-import { setTimer } from '../../../src/util/timer.ts';
+import { setTimer } from '../../../src/util/clock.ts';
 
 const range = { initial: 1000, max: 10_000 };
 

@@ -1,8 +1,7 @@
 import type { FindingCode } from '../finding-codes.ts';
 import { counted } from '../format.ts';
 import type { Finding, Status } from '../schema.ts';
-import { type Html, html } from './html.ts';
-import { inline, pill, type Tone } from './parts.ts';
+import { type Html, html, inline, pill, type Tone } from './parts.ts';
 
 const labels: Readonly<Record<Finding['severity'], string>> = {
   bad: 'Act now',

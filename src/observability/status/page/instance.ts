@@ -1,8 +1,7 @@
 import { sourceName } from '../findings.ts';
 import { relative, span, whole } from '../format.ts';
 import type { Status } from '../schema.ts';
-import { type Content, type Html, html } from './html.ts';
-import { clockTime, facts, none, pill, section } from './parts.ts';
+import { type Content, clockTime, facts, type Html, html, none, pill, section } from './parts.ts';
 
 export function keySource({ at, keySource: source }: Status): Html {
   const { type, state, since, deniedLogins, problem, tokenExpiresAt } = source;

@@ -10,9 +10,11 @@ import {
   versionLabel,
 } from '../key-progress.ts';
 import type { KeyStatus, Status } from '../schema.ts';
-import { type Content, type Html, html } from './html.ts';
 import {
+  type Content,
   empty,
+  type Html,
+  html,
   inline,
   type Listing,
   none,

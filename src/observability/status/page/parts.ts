@@ -1,7 +1,17 @@
 import type { Severity } from '../finding-codes.ts';
 import { clockText, counted, relative, whole } from '../format.ts';
 import type { Finding } from '../schema.ts';
-import { type Content, type Html, html } from './html.ts';
+
+export type Content = string | number | Html | undefined | readonly Content[];
+
+const entities: ReadonlyMap<string, string> = new Map([
+  ['&', '&amp;'],
+  ['<', '&lt;'],
+  ['>', '&gt;'],
+  ['"', '&quot;'],
+  ["'", '&#39;'],
+  ['`', '&#96;'],
+]);
 
 /** How serious something is. `ok` and `idle` are normal. */
 export type Tone = Severity | 'ok' | 'idle';
@@ -166,4 +176,49 @@ export function worst(tones: readonly Tone[]): Tone {
 
 export function severityOf(findings: readonly Finding[]): Tone {
   return worst(findings.map(({ severity }) => severity));
+}
+
+/** Markup that is sent as it is. Only {@link html} and {@link markup} make it. */
+export class Html {
+  readonly #text: string;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  toString(): string {
+    return this.#text;
+  }
+}
+
+/** Markup with values between it. Every value is escaped unless it is markup itself; `undefined` is left out. */
+export function html(parts: TemplateStringsArray, ...values: readonly Content[]): Html {
+  return new Html(parts.map((part, index) => `${part}${render(values[index])}`).join(''));
+}
+
+/** Only for constants of this project, such as the style sheet. */
+export function markup(constant: string): Html {
+  return new Html(constant);
+}
+
+function render(value: Content): string {
+  if (value === undefined) return '';
+  if (value instanceof Html) return value.toString();
+  if (typeof value === 'object') return value.map(render).join('');
+  return escapeHtml(String(value));
+}
+
+/**
+ * Text for an element or a quoted attribute. Characters that a reader cannot see, or that reorder the text around
+ * them (such as U+202E), become their code point in brackets.
+ */
+function escapeHtml(text: string): string {
+  return text.replace(
+    /[&<>"'`\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu,
+    (character) => entities.get(character) ?? `[${codePoint(character)}]`,
+  );
+}
+
+function codePoint(character: string): string {
+  return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
 }

@@ -3,8 +3,7 @@ import { keyProgress, originOf } from '../key-progress.ts';
 import { lifetime, rejections, saturation } from '../limits.ts';
 import { maxFailures } from '../recorder.ts';
 import type { Status } from '../schema.ts';
-import { type Html, html } from './html.ts';
-import { type Tone, worst } from './parts.ts';
+import { type Html, html, type Tone, worst } from './parts.ts';
 
 interface Tile {
   readonly section: string;

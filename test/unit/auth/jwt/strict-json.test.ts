@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { assert, json, property } from 'fast-check';
-import { parseStrictJson } from '../../../../src/auth/jwt/strict-json.ts';
+import { parseStrictJson } from '../../../../src/auth/jwt/parse-token.ts';
 
 it('reads any JSON as JSON.parse does', () => {
   assert(

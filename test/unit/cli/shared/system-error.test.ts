@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
-import { systemErrorMessage, unexpectedErrorMessage } from '../../../../src/cli/shared/system-error.ts';
+import { systemErrorMessage, unexpectedErrorMessage } from '../../../../src/cli/shared/cli-error.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-errors-'));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { VaultClient } from '../../../../src/keys/vault/client.ts';
+import { kvPaths, type VaultClient } from '../../../../src/keys/vault/client.ts';
 import { VaultError } from '../../../../src/keys/vault/errors.ts';
 import { KvStore } from '../../../../src/keys/vault/kv2.ts';
-import { kvPaths } from '../../../../src/keys/vault/paths.ts';
 import { Secret } from '../../../../src/secret.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { assert, property, stringMatching } from 'fast-check';
-import { kvPaths, mountPath } from '../../../../src/keys/vault/paths.ts';
+import { kvPaths, mountPath } from '../../../../src/keys/vault/client.ts';
 
 const path = 'gateway/{environment}/{login}';
 const acme = { environment: 'sandbox', login: 'acme' };

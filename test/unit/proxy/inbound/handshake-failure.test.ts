@@ -1,6 +1,6 @@
 import { Socket } from 'node:net';
 import { expect, it } from '@jest/globals';
-import { handshakeFailure } from '../../../../src/proxy/inbound/handshake-failure.ts';
+import { handshakeFailure } from '../../../../src/proxy/inbound/tls-handshakes.ts';
 
 const causeOf = (code: string) =>
   handshakeFailure(Object.assign(new Error('x'), { code }), new Socket())?.cause;

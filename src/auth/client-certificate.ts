@@ -1,5 +1,13 @@
 import { hash, type X509Certificate } from 'node:crypto';
-import { derElements, derTags, encodeDer, encodeDerInteger } from '../util/der.ts';
+import type { RevokedCertificateConfig } from '../config/schema.ts';
+import { derElements, derTags, encodeDer, encodeDerInteger } from '../util/costly-key.ts';
+
+export interface CertificateNames {
+  readonly uris: readonly string[];
+  readonly dnsNames: readonly string[];
+}
+
+const separator = ', ';
 
 /**
  * The orders of the curves with which a CA may sign: P-224, P-256, P-384, P-521 (SP 800-186 section 3.2.1), secp256k1
@@ -49,4 +57,47 @@ function otherForms(certificate: Buffer): Buffer[] {
       const signed = encodeDer(derTags.bitString, unusedBits, other);
       return encodeDer(derTags.sequence, tbs.bytes, algorithm.bytes, signed);
     });
+}
+
+/**
+ * Parses the URI and DNS names of a certificate's subject alternative name, in the text form of Node's
+ * `X509Certificate`. Node quotes a name whose characters could imitate a second name: such a name is ignored. A text
+ * that cannot be parsed as a whole has no names. Whitespace within a name stays, so that names are compared exactly
+ * as the certificate authority signed them.
+ */
+export function parseSubjectAltName(subjectAltName = ''): CertificateNames {
+  const entries = subjectAltName.match(/(?<=^|, )(?:[^,"]|"(?:[^"\\]|\\.)*")+/g) ?? [];
+  if (entries.join(separator) !== subjectAltName) return { uris: [], dnsNames: [] };
+  const namesOf = (kind: string): string[] =>
+    entries
+      .filter((entry) => entry.startsWith(`${kind}:`) && !entry.includes('"'))
+      .map((entry) => entry.slice(kind.length + 1));
+  return { uris: namesOf('URI'), dnsNames: namesOf('DNS') };
+}
+
+/** The client certificate is on a list of the configuration. */
+export class RevokedCertificate extends Error {
+  override readonly name = 'RevokedCertificate';
+
+  constructor() {
+    super('the client certificate is revoked');
+  }
+}
+
+/** A list of the configuration: certificates by their own SHA-256, or by that of their public key. */
+export class RevocationList {
+  readonly #digests: ReadonlySet<string>;
+
+  constructor(entries: readonly RevokedCertificateConfig[]) {
+    this.#digests = new Set(
+      entries.map((entry) =>
+        typeof entry === 'string' ? entry.replaceAll(':', '').toLowerCase() : entry.publicKeySha256,
+      ),
+    );
+  }
+
+  /** @param digests all that may name the certificate, in lowercase hex; computed only if there is anything to find */
+  hasAny(digests: () => readonly string[]): boolean {
+    return this.#digests.size > 0 && digests().some((digest) => this.#digests.has(digest));
+  }
 }
