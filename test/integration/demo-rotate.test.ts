@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { type KeyStatus, statusSchema } from '../../src/observability/status/schema.ts';
 import { freePorts, Processes, type RunningDemo } from '../support/demo.ts';
@@ -9,18 +9,13 @@ import { until } from '../support/until.ts';
 
 let processes: Processes;
 
-beforeEach(() => {
-  processes = new Processes();
-});
-afterEach(() => processes.clear());
-
 async function keyOf({ adminUrl }: RunningDemo, kind: KeyStatus['kind']): Promise<KeyStatus | undefined> {
   const { keys } = statusSchema.parse(await (await fetch(`${adminUrl}/status.json`)).json());
   return keys.list.find((key) => key.login === 'acme' && key.kind === kind);
 }
 
-async function journalOf({ gatewayAdminUrl }: RunningDemo) {
-  const journal: unknown = await (await fetch(`${gatewayAdminUrl}/journal`)).json();
+async function journalOf({ gatewayAdminUrl }: RunningDemo, after = 0) {
+  const journal: unknown = await (await fetch(`${gatewayAdminUrl}/journal?after=${after}`)).json();
   return z
     .object({ total: z.number(), entries: z.array(z.object({ status: z.number().nullable() })) })
     .parse(journal);
@@ -51,154 +46,159 @@ function load({ proxyUrl }: RunningDemo): () => Promise<Set<number>> {
   };
 }
 
-it.each(['private_key', 'control_key'] as const)(
-  'shows a new %s waiting and then in use, while no query fails',
-  async (kind) => {
-    const demo = await processes.startDemo();
-    const endLoad = load(demo);
-    await until(async () => (await keyOf(demo, kind)) !== undefined);
-    const before = await keyOf(demo, kind);
-    const argv = ['demo', 'rotate', '--kind', kind, '--after', '7', '--login', 'acme'];
-    const rotated = processes.run([...argv, '--ready-file', demo.readyFile]);
-    await until(async () => statesOf(await keyOf(demo, kind)) === 'waiting, in-use');
-    const during = await keyOf(demo, kind);
-    expect(during?.versions[1]?.fingerprint).toBe(before?.versions[0]?.fingerprint);
-    const { code, out, err } = await rotated;
-    const after = await keyOf(demo, kind);
-    expect(statesOf(after)).toMatch(/^in-use, (rejected|replaced)$/);
-    expect(after?.versions[0]?.fingerprint).toBe(during?.versions[0]?.fingerprint);
-    expect([code, err]).toEqual([0, '']);
-    expect(await endLoad()).toEqual(new Set([200]));
-    const [old, current] = [before?.newestVersion, after?.newestVersion];
-    const steps = out.split('\n').map((line) => line.replace(/^ *\d+ s {2}|(?<=^Queries: )\d+/, ''));
-    expect(steps).toEqual([
-      expect.stringMatching(`^Rotating the ${kind} of acme, with one .* Watch it on ${demo.adminUrl}/\\.$`),
-      `The key directory has a new key: version ${old} in use`,
-      `Countersign has read it: version ${current} waiting, version ${old} in use`,
-      expect.stringMatching(
-        `^The gateway accepts it and no other: version ${current} in use, version ${old} (rejected|replaced)$`,
-      ),
-      'Queries: , failed: 0.',
-      '',
-    ]);
-  },
-  30_000,
-);
-
-it('leaves a demo that works when it is interrupted', async () => {
-  const demo = await processes.startDemo();
-  const { child, finished } = processes.spawn(['demo', 'rotate', '--after', '3600']);
-  await until(async () => statesOf(await keyOf(demo, 'private_key')) === 'waiting, in-use');
-  child.kill('SIGINT');
-  expect(await finished).toMatchObject({
-    code: 0,
-    out: expect.stringMatching(/\nQueries: \d+, failed: 0\.\n$/),
+describe('with a running demo', () => {
+  let demo: RunningDemo;
+  beforeAll(async () => {
+    processes = new Processes();
+    demo = await processes.startDemo();
   });
-  expect(statesOf(await keyOf(demo, 'private_key'))).toMatch(/^in-use, /);
-});
+  afterAll(() => processes.clear());
 
-it('leaves the rotation of a key to the last of two at the same time', async () => {
-  const demo = await processes.startDemo();
-  const argv = ['demo', 'rotate', '--kind', 'control_key', '--after', '3600'];
-  const first = processes.spawn(argv);
-  await until(
-    async () => statesOf(await keyOf(demo, 'control_key')) === 'waiting, in-use',
-    'the first new key',
-    30,
+  it.each(['private_key', 'control_key'] as const)(
+    'shows a new %s waiting and then in use, also if it is interrupted, while no query fails',
+    async (kind) => {
+      const endLoad = load(demo);
+      await until(async () => (await keyOf(demo, kind)) !== undefined);
+      const before = await keyOf(demo, kind);
+      const argv = ['demo', 'rotate', '--kind', kind, '--after', '3600', '--login', 'acme'];
+      const rotation = processes.spawn([...argv, '--ready-file', demo.readyFile]);
+      await until(async () => statesOf(await keyOf(demo, kind)) === 'waiting, in-use');
+      const during = await keyOf(demo, kind);
+      expect(during?.versions[1]?.fingerprint).toBe(before?.versions[0]?.fingerprint);
+      rotation.child.kill('SIGINT');
+      const { code, out, err } = await rotation.finished;
+      const after = await keyOf(demo, kind);
+      expect(statesOf(after)).toMatch(/^in-use, (rejected|replaced)$/);
+      expect(after?.versions[0]?.fingerprint).toBe(during?.versions[0]?.fingerprint);
+      expect([code, err]).toEqual([0, '']);
+      expect(await endLoad()).toEqual(new Set([200]));
+      const [old, current] = [before?.newestVersion, after?.newestVersion];
+      const steps = out.split('\n').map((line) => line.replace(/^ *\d+ s {2}|(?<=^Queries: )\d+/, ''));
+      expect(steps).toEqual([
+        expect.stringMatching(`^Rotating the ${kind} of acme, with one .* Watch it on ${demo.adminUrl}/\\.$`),
+        `The key directory has a new key: version ${old} in use`,
+        `Countersign has read it: version ${current} waiting, version ${old} in use`,
+        expect.stringMatching(
+          `^The gateway accepts it and no other: version ${current} in use, version ${old} (rejected|replaced)$`,
+        ),
+        'Queries: , failed: 0.',
+        '',
+      ]);
+    },
+    30_000,
   );
-  const second = processes.spawn(argv);
-  await until(
-    async () => statesOf(await keyOf(demo, 'control_key')) === 'waiting, waiting, in-use',
-    'the second',
-    30,
-  );
-  first.child.kill('SIGINT');
-  expect(await first.finished).toMatchObject({
-    code: 1,
-    err: 'countersign demo rotate: another rotation has replaced the new key: let that one end, then repeat this one\n',
-  });
-  second.child.kill('SIGINT');
-  expect(await second.finished).toMatchObject({ code: 0, err: '' });
-  expect(statesOf(await keyOf(demo, 'control_key'))).toMatch(/^in-use, /);
-}, 90_000);
 
-it('says so and exits with 1 if a query failed, and still ends the rotation', async () => {
-  const demo = await processes.startDemo();
-  const { finished } = processes.spawn(['demo', 'rotate', '--after', '3']);
-  const queries = async (): Promise<number> => (await journalOf(demo)).total;
-  await until(async () => (await queries()) >= 2);
-  const headers = { 'Content-Type': 'application/json' };
-  const body = JSON.stringify({ login: 'acme', fault: 'status-403' });
-  await fetch(`${demo.gatewayAdminUrl}/faults`, { method: 'POST', headers, body });
-  await until(async () => (await journalOf(demo)).entries.some(({ status }) => status === 403));
-  await fetch(`${demo.gatewayAdminUrl}/faults`, { method: 'DELETE' });
-  const { code, out, err } = await finished;
-  expect([code, err]).toEqual([1, expect.stringMatching(/^(A query got status 403\.\n)+$/)]);
-  expect(out).toMatch(/The gateway accepts it and no other: .*\nQueries: [3-5], failed: [1-3]\.\n$/);
-});
-
-it('rotates without a status page too: beyond loopback there is none', async () => {
-  await processes.startDemo(['--host', '0.0.0.0', '--allow-anonymous']);
-  const argv = ['demo', 'rotate', '--after', '0', '--login', 'beta', '--kind', 'control_key'];
-  const { code, out } = await processes.run(argv);
-  expect([code, out.split('\n').map((line) => line.replace(/^ *\d+ s {2}/, ''))]).toEqual([
-    0,
-    [
-      'Rotating the control_key of beta, with one manager-balance query per second.',
-      'The key directory has a new key',
-      'The gateway accepts it and no other',
-      'Queries: 1, failed: 0.',
-      '',
-    ],
-  ]);
-});
-
-it('changes nothing if the key is not in use before', async () => {
-  const demo = await processes.startDemo();
-  const fault = { method: 'POST', headers: { 'Content-Type': 'application/json' } };
-  const body = JSON.stringify({ login: 'acme', fault: 'status-403' });
-  await fetch(`${demo.gatewayAdminUrl}/faults`, { ...fault, body });
-  const [directory = ''] = readdirSync(processes.folder).filter((name) =>
-    name.startsWith('countersign-keys-'),
-  );
-  const key = join(processes.folder, directory, 'sandbox', 'acme', 'private_key.pem');
-  const before = readFileSync(key, 'utf8');
-  expect(await processes.run(['demo', 'rotate', '--after', '0'])).toEqual({
-    code: 1,
-    out: '',
-    err: 'countersign demo rotate: a query of acme gets status 403 before the rotation: choose another --login, or restart the demo\n',
-  });
-  expect(readFileSync(key, 'utf8')).toBe(before);
-});
-
-it('needs a running demo, and a login that has a query for the key', async () => {
-  expect(await processes.run(['demo', 'rotate'])).toMatchObject({
-    code: 1,
-    err: 'countersign demo rotate: no demo is running: start one with countersign demo\n',
-  });
-  await processes.startDemo();
-  for (const login of ['beta', 'gamma']) {
-    expect(await processes.run(['demo', 'rotate', '--login', login])).toEqual({
-      code: 2,
-      out: '',
-      err:
-        `countersign demo rotate: the scenario has no query that needs a private_key of ${login}. It has one for: acme\n` +
-        'See: countersign demo rotate --help\n',
+  it('leaves the rotation of a key to the last of two at the same time', async () => {
+    const argv = ['demo', 'rotate', '--kind', 'control_key', '--after', '3600'];
+    const first = processes.spawn(argv);
+    await until(
+      async () => statesOf(await keyOf(demo, 'control_key')).startsWith('waiting, in-use'),
+      'the first new key',
+      30,
+    );
+    const second = processes.spawn(argv);
+    await until(
+      async () => statesOf(await keyOf(demo, 'control_key')).startsWith('waiting, waiting, in-use'),
+      'the second',
+      30,
+    );
+    first.child.kill('SIGINT');
+    expect(await first.finished).toMatchObject({
+      code: 1,
+      err: 'countersign demo rotate: another rotation has replaced the new key: let that one end, then repeat this one\n',
     });
-  }
+    second.child.kill('SIGINT');
+    expect(await second.finished).toMatchObject({ code: 0, err: '' });
+    expect(statesOf(await keyOf(demo, 'control_key'))).toMatch(/^in-use, /);
+  }, 90_000);
+
+  it('says so and exits with 1 if a query failed, and still ends the rotation', async () => {
+    const queries = async (): Promise<number> => (await journalOf(demo)).total;
+    const before = await queries();
+    const { finished } = processes.spawn(['demo', 'rotate', '--after', '3']);
+    await until(async () => (await queries()) >= before + 2);
+    const headers = { 'Content-Type': 'application/json' };
+    const body = JSON.stringify({ login: 'acme', fault: 'status-403' });
+    await fetch(`${demo.gatewayAdminUrl}/faults`, { method: 'POST', headers, body });
+    await until(async () => (await journalOf(demo, before)).entries.some(({ status }) => status === 403));
+    await fetch(`${demo.gatewayAdminUrl}/faults`, { method: 'DELETE' });
+    const { code, out, err } = await finished;
+    expect([code, err]).toEqual([1, expect.stringMatching(/^(A query got status 403\.\n)+$/)]);
+    expect(out).toMatch(/The gateway accepts it and no other: .*\nQueries: [3-5], failed: [1-3]\.\n$/);
+  });
+
+  it('changes nothing if the key is not in use before', async () => {
+    const fault = { method: 'POST', headers: { 'Content-Type': 'application/json' } };
+    const body = JSON.stringify({ login: 'acme', fault: 'status-403' });
+    await fetch(`${demo.gatewayAdminUrl}/faults`, { ...fault, body });
+    const [directory = ''] = readdirSync(processes.folder).filter((name) =>
+      name.startsWith('countersign-keys-'),
+    );
+    const key = join(processes.folder, directory, 'sandbox', 'acme', 'private_key.pem');
+    const before = readFileSync(key, 'utf8');
+    expect(await processes.run(['demo', 'rotate', '--after', '0'])).toEqual({
+      code: 1,
+      out: '',
+      err: 'countersign demo rotate: a query of acme gets status 403 before the rotation: choose another --login, or restart the demo\n',
+    });
+    expect(readFileSync(key, 'utf8')).toBe(before);
+    await fetch(`${demo.gatewayAdminUrl}/faults`, { method: 'DELETE' });
+  });
+
+  it('needs a login that has a query for the key', async () => {
+    for (const login of ['beta', 'gamma']) {
+      expect(await processes.run(['demo', 'rotate', '--login', login])).toEqual({
+        code: 2,
+        out: '',
+        err:
+          `countersign demo rotate: the scenario has no query that needs a private_key of ${login}. It has one for: acme\n` +
+          'See: countersign demo rotate --help\n',
+      });
+    }
+  });
 });
 
-it.each([
-  [['--kind', 'rsa'], '--kind must be private_key or control_key'],
-  [['--after', '1.5'], '--after must be a whole number of seconds from 0 to 3600'],
-  [['--after', '3601'], '--after must be a whole number of seconds from 0 to 3600'],
-  [['now'], 'unexpected positional argument'],
-])('rejects %j', async (argv, message) => {
-  const { code, err } = await processes.run(['demo', 'rotate', ...argv]);
-  expect([code, err]).toEqual([2, expect.stringContaining(message)]);
-});
+describe('without one', () => {
+  beforeEach(() => {
+    processes = new Processes();
+  });
+  afterEach(() => processes.clear());
 
-it('is not a way to start a proxy: serve rejects its name', async () => {
-  const { code, err } = await processes.run(['serve', 'rotate', ...freePorts]);
-  expect([code, err]).toEqual([2, expect.stringContaining('unexpected positional argument')]);
+  it('rotates without a status page too: beyond loopback there is none', async () => {
+    await processes.startDemo(['--host', '0.0.0.0', '--allow-anonymous']);
+    const argv = ['demo', 'rotate', '--after', '0', '--login', 'beta', '--kind', 'control_key'];
+    const { code, out } = await processes.run(argv);
+    expect([code, out.split('\n').map((line) => line.replace(/^ *\d+ s {2}/, ''))]).toEqual([
+      0,
+      [
+        'Rotating the control_key of beta, with one manager-balance query per second.',
+        'The key directory has a new key',
+        'The gateway accepts it and no other',
+        'Queries: 1, failed: 0.',
+        '',
+      ],
+    ]);
+  });
+
+  it('needs a running demo', async () => {
+    expect(await processes.run(['demo', 'rotate'])).toMatchObject({
+      code: 1,
+      err: 'countersign demo rotate: no demo is running: start one with countersign demo\n',
+    });
+  });
+
+  it.each([
+    [['--kind', 'rsa'], '--kind must be private_key or control_key'],
+    [['--after', '1.5'], '--after must be a whole number of seconds from 0 to 3600'],
+    [['--after', '3601'], '--after must be a whole number of seconds from 0 to 3600'],
+    [['now'], 'unexpected positional argument'],
+  ])('rejects %j', async (argv, message) => {
+    const { code, err } = await processes.run(['demo', 'rotate', ...argv]);
+    expect([code, err]).toEqual([2, expect.stringContaining(message)]);
+  });
+
+  it('is not a way to start a proxy: serve rejects its name', async () => {
+    const { code, err } = await processes.run(['serve', 'rotate', ...freePorts]);
+    expect([code, err]).toEqual([2, expect.stringContaining('unexpected positional argument')]);
+  });
 });

@@ -1,10 +1,10 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, request } from 'node:http';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { isPatchedNodeVersion } from '../../src/server/process-safety.ts';
 import { configFor } from '../support/config.ts';
-import { freePorts, Processes } from '../support/demo.ts';
+import { freePorts, Processes, type RunningDemo } from '../support/demo.ts';
 import { spawnServe } from '../support/process.ts';
 import { itWhere } from '../support/requires.ts';
 import { until } from '../support/until.ts';
@@ -20,20 +20,10 @@ afterEach(() => processes.clear());
 const post = (url: string, body = '', headers: Record<string, string> = {}): Promise<Response> =>
   fetch(url, { method: 'POST', body: new URLSearchParams(body), headers });
 
-it('signs forms that the simulator verifies, and deletes its keys and its ready file at the end', async () => {
-  const { proxyUrl, adminUrl, readyFile, stop } = await processes.startDemo();
-  const transfer = await post(`${proxyUrl}/sandbox/gw/api/v4/transfer/1234`, 'client_orderid=i1&amount=1');
-  expect([transfer.status, await transfer.text()]).toEqual([200, expect.stringContaining('gw-order-id')]);
-  expect(await (await fetch(`${adminUrl}/readyz`)).json()).toMatchObject({ ready: true });
-  expect(await stop()).toMatchObject({ code: 0, err: '' });
-  expect(existsSync(readyFile)).toBe(false);
-  expect(readdirSync(processes.folder)).toEqual([]);
-});
-
 it.each(['SIGTERM', 'SIGINT'] as const)(
-  'stops soon after %s when it is idle, also with clients that keep their connections',
+  'stops soon after %s when it is idle, also with clients that keep their connections, and deletes its keys and its ready file',
   async (signal) => {
-    const { proxyUrl, adminUrl, gatewayAdminUrl, child, finished } = await processes.startDemo();
+    const { proxyUrl, adminUrl, gatewayAdminUrl, readyFile, child, finished } = await processes.startDemo();
     // Of fetch, which keeps them.
     await (await post(`${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/acme`)).text();
     for (const url of [`${adminUrl}/metrics`, `${gatewayAdminUrl}/journal`]) await (await fetch(url)).text();
@@ -42,6 +32,8 @@ it.each(['SIGTERM', 'SIGINT'] as const)(
     expect(await finished).toMatchObject({ code: 0, err: '' });
     // Half a second on an idle machine; a delay for a load balancer would be five seconds.
     expect(performance.now() - began).toBeLessThan(4_000);
+    expect(existsSync(readyFile)).toBe(false);
+    expect(readdirSync(processes.folder)).toEqual([]);
   },
 );
 
@@ -57,39 +49,6 @@ itWhere(isBundledNode, 'this is not the Node that npm installed')(
     await served.close();
   },
 );
-
-it('accepts any bearer token', async () => {
-  const { proxyUrl } = await processes.startDemo();
-  for (const authorization of ['Bearer anything', 'Bearer ???']) {
-    const url = `${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/acme`;
-    expect((await post(url, '', { authorization })).status).toBe(200);
-  }
-});
-
-it('runs several times at once, each with different keys', async () => {
-  const [first, second] = [await processes.startDemo(), await processes.startDemo()];
-  for (const { proxyUrl } of [first, second]) {
-    const balance = await post(`${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/beta`);
-    expect(balance.status).toBe(200);
-  }
-  expect(
-    new Set(
-      [first, second].flatMap(({ proxyUrl, adminUrl, gatewayUrl, gatewayAdminUrl }) => [
-        proxyUrl,
-        adminUrl,
-        gatewayUrl,
-        gatewayAdminUrl,
-      ]),
-    ).size,
-  ).toBe(8);
-  const keyDirectories = readdirSync(processes.folder).filter((name) => name.startsWith('countersign-keys-'));
-  expect(keyDirectories).toHaveLength(2);
-});
-
-it('is what serve runs without a configuration, with the same options', async () => {
-  const { proxyUrl } = await processes.startDemo([], 'serve');
-  expect((await post(`${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/acme`)).status).toBe(200);
-});
 
 it('runs a scenario, and shows why the simulator rejected a request', async () => {
   const scenario = join(processes.folder, 'scenario.yaml');
@@ -169,18 +128,22 @@ it('responds with 401, 429 and 503 as the scenario says', async () => {
   await waiting;
 }, 60_000);
 
-it.each([['demo'], ['serve']])('%s --port 0 picks a free port for each of the four', async (command) => {
-  const readyFile = join(processes.folder, 'ready.json');
-  const { child, finished } = processes.spawn([command, '--port', '0', '--ready-file', readyFile]);
-  await until(() => existsSync(readyFile) || child.exitCode !== null, 'the demo is ready', 30);
-  const demo: Record<string, string> = JSON.parse(readFileSync(readyFile, 'utf8'));
-  const urls = ['proxyUrl', 'adminUrl', 'gatewayUrl', 'gatewayAdminUrl'].map((name) => demo[name] ?? '');
-  expect(urls.map((url) => new URL(url).port)).not.toEqual(
-    expect.arrayContaining([expect.stringMatching(/^(8080|9090|8090|8091)$/)]),
-  );
-  child.kill('SIGINT');
-  expect(await finished).toMatchObject({ code: 0, err: '' });
-});
+it.each([['demo'], ['serve']])(
+  '%s without a configuration is the demo; --port 0 picks a free port for each of the four',
+  async (command) => {
+    const readyFile = join(processes.folder, 'ready.json');
+    const { child, finished } = processes.spawn([command, '--port', '0', '--ready-file', readyFile]);
+    await until(() => existsSync(readyFile) || child.exitCode !== null, 'the demo is ready', 30);
+    const demo: Record<string, string> = JSON.parse(readFileSync(readyFile, 'utf8'));
+    const urls = ['proxyUrl', 'adminUrl', 'gatewayUrl', 'gatewayAdminUrl'].map((name) => demo[name] ?? '');
+    expect(urls.map((url) => new URL(url).port)).not.toEqual(
+      expect.arrayContaining([expect.stringMatching(/^(8080|9090|8090|8091)$/)]),
+    );
+    expect((await post(`${demo['proxyUrl']}/sandbox/gw/api/v2/get-balance/manager/acme`)).status).toBe(200);
+    child.kill('SIGINT');
+    expect(await finished).toMatchObject({ code: 0, err: '' });
+  },
+);
 
 it.each([
   ['port', 'Countersign cannot start: '],
@@ -211,23 +174,6 @@ it('listens for others only with --allow-anonymous', async () => {
   expect(proxyUrl).toMatch(/^http:\/\/0\.0\.0\.0:/);
   const local = proxyUrl.replace('0.0.0.0', '127.0.0.1');
   expect((await post(`${local}/sandbox/gw/api/v2/get-balance/manager/acme`)).status).toBe(200);
-});
-
-it('accepts the name of its container on the ports for operators only when it is allowed', async () => {
-  const named = await processes.startDemo(['--admin-allowed-host', 'gateway.test']);
-  const unnamed = await processes.startDemo();
-  const statusOf = (url: string): Promise<number | undefined> =>
-    new Promise((resolve, reject) => {
-      const headers = { Host: 'gateway.test' };
-      request(url, { headers }, (response) => resolve(response.resume().statusCode))
-        .on('error', reject)
-        .end();
-    });
-  const statuses = [named, unnamed].flatMap(({ adminUrl, gatewayAdminUrl }) => [
-    statusOf(`${adminUrl}/metrics`),
-    statusOf(`${gatewayAdminUrl}/journal`),
-  ]);
-  expect(await Promise.all(statuses)).toEqual([200, 200, 421, 421]);
 });
 
 it.each([
@@ -280,30 +226,6 @@ it('deletes the ready file of an earlier demo before it is ready, and at the end
   expect([(await finished).code, existsSync(readyFile)]).toEqual([0, false]);
 });
 
-it.each([true, false])(
-  'explain --curl prints a request that the running demo accepts (named: %s)',
-  async (isNamed) => {
-    const { readyFile, gatewayUrl, proxyUrl } = await processes.startDemo();
-    const target = '/sandbox/gw/api/v4/status/1234';
-    const argv = ['explain', '--target', target, '--curl', ...(isNamed ? ['--demo', readyFile] : [])];
-    const explained = processes.run(argv, 'login=acme&client_orderid=invoice-1');
-    const { code, out, err } = await explained;
-    expect([code, err]).toEqual([
-      0,
-      `Using the keys and the gateway simulator of the running demo at ${proxyUrl}.\n`,
-    ]);
-    const [, url = '', authorization = '', body = ''] =
-      /curl -X POST '(.*)' \\\n {2}-H 'Authorization: (.*)' \\\n {2}--data-raw '(.*)'/.exec(out) ?? [];
-    expect(url).toBe(`${gatewayUrl}/gw/api/v4/status/1234`);
-    const headers = { authorization, 'content-type': 'application/x-www-form-urlencoded' };
-    const response = await fetch(url, { method: 'POST', headers, body });
-    expect([response.status, await response.text()]).toEqual([
-      200,
-      expect.stringContaining('status=approved'),
-    ]);
-  },
-);
-
 it('explain --demo rejects the ready file of a demo that has ended', async () => {
   const { readyFile, stop } = await processes.startDemo();
   const content = readFileSync(readyFile);
@@ -317,14 +239,99 @@ it('explain --demo rejects the ready file of a demo that has ended', async () =>
   });
 });
 
-it('shows in the journal what it verified, and injects faults', async () => {
-  const { proxyUrl, gatewayAdminUrl } = await processes.startDemo();
-  const fault = { login: 'acme', fault: 'status-403', times: 1 };
-  const headers = { 'Content-Type': 'application/json' };
-  await fetch(`${gatewayAdminUrl}/faults`, { method: 'POST', headers, body: JSON.stringify(fault) });
-  const transfer = async (): Promise<number> =>
-    (await post(`${proxyUrl}/sandbox/gw/api/v4/transfer/1234`, 'client_orderid=i1&amount=1')).status;
-  expect([await transfer(), await transfer()]).toEqual([403, 200]);
-  const journal = await (await fetch(`${gatewayAdminUrl}/journal`)).json();
-  expect(journal).toMatchObject({ entries: [{ operation: 'transfer' }, { operation: 'transfer' }] });
+describe('one that runs', () => {
+  const shared = new Processes();
+  let demo: RunningDemo;
+  beforeAll(async () => {
+    demo = await shared.startDemo();
+  });
+  afterAll(() => shared.clear());
+
+  it('shows in the journal what it verified, and injects faults', async () => {
+    const { proxyUrl, gatewayAdminUrl } = demo;
+    const fault = { login: 'acme', fault: 'status-403', times: 1 };
+    const headers = { 'Content-Type': 'application/json' };
+    await fetch(`${gatewayAdminUrl}/faults`, { method: 'POST', headers, body: JSON.stringify(fault) });
+    const transfer = async (): Promise<number> =>
+      (await post(`${proxyUrl}/sandbox/gw/api/v4/transfer/1234`, 'client_orderid=i1&amount=1')).status;
+    expect([await transfer(), await transfer()]).toEqual([403, 200]);
+    const journal = await (await fetch(`${gatewayAdminUrl}/journal`)).json();
+    expect(journal).toMatchObject({ entries: [{ operation: 'transfer' }, { operation: 'transfer' }] });
+  });
+
+  it('signs forms that the simulator verifies', async () => {
+    const transfer = await post(
+      `${demo.proxyUrl}/sandbox/gw/api/v4/transfer/1234`,
+      'client_orderid=i1&amount=1',
+    );
+    expect([transfer.status, await transfer.text()]).toEqual([200, expect.stringContaining('gw-order-id')]);
+    expect(await (await fetch(`${demo.adminUrl}/readyz`)).json()).toMatchObject({ ready: true });
+  });
+
+  it('accepts any bearer token', async () => {
+    for (const authorization of ['Bearer anything', 'Bearer ???']) {
+      const url = `${demo.proxyUrl}/sandbox/gw/api/v2/get-balance/manager/acme`;
+      expect((await post(url, '', { authorization })).status).toBe(200);
+    }
+  });
+
+  it.each([true, false])(
+    'explain --curl prints a request that the running demo accepts (named: %s)',
+    async (isNamed) => {
+      const { readyFile, gatewayUrl, proxyUrl } = demo;
+      const target = '/sandbox/gw/api/v4/status/1234';
+      const argv = ['explain', '--target', target, '--curl', ...(isNamed ? ['--demo', readyFile] : [])];
+      const explained = shared.run(argv, 'login=acme&client_orderid=invoice-1');
+      const { code, out, err } = await explained;
+      expect([code, err]).toEqual([
+        0,
+        `Using the keys and the gateway simulator of the running demo at ${proxyUrl}.\n`,
+      ]);
+      const [, url = '', authorization = '', body = ''] =
+        /curl -X POST '(.*)' \\\n {2}-H 'Authorization: (.*)' \\\n {2}--data-raw '(.*)'/.exec(out) ?? [];
+      expect(url).toBe(`${gatewayUrl}/gw/api/v4/status/1234`);
+      const headers = { authorization, 'content-type': 'application/x-www-form-urlencoded' };
+      const response = await fetch(url, { method: 'POST', headers, body });
+      expect([response.status, await response.text()]).toEqual([
+        200,
+        expect.stringContaining('status=approved'),
+      ]);
+    },
+  );
+
+  it('runs several times at once, each with different keys', async () => {
+    const [first, second] = [demo, await shared.startDemo()];
+    for (const { proxyUrl } of [first, second]) {
+      const balance = await post(`${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/beta`);
+      expect(balance.status).toBe(200);
+    }
+    expect(
+      new Set(
+        [first, second].flatMap(({ proxyUrl, adminUrl, gatewayUrl, gatewayAdminUrl }) => [
+          proxyUrl,
+          adminUrl,
+          gatewayUrl,
+          gatewayAdminUrl,
+        ]),
+      ).size,
+    ).toBe(8);
+    const keyDirectories = readdirSync(shared.folder).filter((name) => name.startsWith('countersign-keys-'));
+    expect(keyDirectories).toHaveLength(2);
+  });
+
+  it('accepts the name of its container on the ports for operators only when it is allowed', async () => {
+    const named = await shared.startDemo(['--admin-allowed-host', 'gateway.test']);
+    const statusOf = (url: string): Promise<number | undefined> =>
+      new Promise((resolve, reject) => {
+        const headers = { Host: 'gateway.test' };
+        request(url, { headers }, (response) => resolve(response.resume().statusCode))
+          .on('error', reject)
+          .end();
+      });
+    const statuses = [named, demo].flatMap(({ adminUrl, gatewayAdminUrl }) => [
+      statusOf(`${adminUrl}/metrics`),
+      statusOf(`${gatewayAdminUrl}/journal`),
+    ]);
+    expect(await Promise.all(statuses)).toEqual([200, 200, 421, 421]);
+  });
 });
