@@ -21,6 +21,8 @@ export interface KeyFacts {
 /** What one instance knows about one kind of key. */
 export interface KindFacts {
   keys: Map<string, KeyFacts>;
+  /** Those that left the ring after a 403: without a request before they are back, that goes unnoticed. */
+  readonly leftRejected: Set<string>;
   ring: readonly string[];
   ringAt: number;
   accepted?: { readonly key: string; readonly sentAt: number };
@@ -102,6 +104,7 @@ export function viewOf(facts: KindFacts): KeyView {
 export function newFacts(): Record<KeyKind, KindFacts> {
   const fresh = (): KindFacts => ({
     keys: new Map(),
+    leftRejected: new Set(),
     ring: [],
     ringAt: never,
     acceptedSince: never,

@@ -128,7 +128,11 @@ export class Observer {
       facts.contradicted.clear();
       resetProbes(facts, now);
       // A key that is removed from Vault loses its history.
-      for (const key of facts.keys.keys()) if (!distinct.includes(key)) facts.keys.delete(key);
+      for (const [key, known] of facts.keys) {
+        if (distinct.includes(key)) continue;
+        if (!isClear(known)) facts.leftRejected.add(key);
+        facts.keys.delete(key);
+      }
       if (facts.accepted !== undefined && !distinct.includes(facts.accepted.key))
         accept(facts, undefined, now);
       this.#costs.ringChanged(kind, distinct.length);
@@ -258,6 +262,7 @@ export class Observer {
     facts.contradicted.delete(operation);
     if (known.rejected.size > 0) facts.wasContradicted = true;
     known.rejected.clear();
+    facts.leftRejected.delete(key);
     known.provenAt = Math.max(known.provenAt, sentAt);
     known.failedFallbacks.clear();
     if (sentAt < (facts.accepted?.sentAt ?? sentAt)) return;
@@ -396,7 +401,9 @@ export class Observer {
     const wasRejected = [...factsOf(facts, key).rejected].some(
       ([by, aboutKey]) => aboutKey && !saysNothing(by),
     );
-    const others = facts.ring.filter((one) => one !== key && isClear(factsOf(facts, one)));
+    const isUnrejected = (one: string): boolean =>
+      isClear(factsOf(facts, one)) && !facts.leftRejected.has(one);
+    const others = facts.ring.filter((one) => one !== key && isUnrejected(one));
     if (wasRejected && others.length > 0) {
       this.#violation(
         `${operation} signed with ${key} after a 403 for it; ${others.join(', ')} was not rejected`,
