@@ -1,18 +1,20 @@
 import { spawnSync } from 'node:child_process';
 import { expect, it } from '@jest/globals';
+import { readOptions } from '../../rotation-model/options.ts';
 import { expectUsageError } from '../../support/usage-error.ts';
 import { vectorPath } from '../../support/vectors.ts';
+
+it('npm run rotation-model reports what is wrong and where the options are described', () =>
+  expectUsageError('rotation-model', ['--seeds', '5'], "Unknown option '--seeds'"));
 
 it.each([
   [['--seed', 'x'], '--seed must be a whole number from 1, not "x"'],
   [['--seed', ''], '--seed must be a whole number from 1, not ""'],
   [['--schedules', '1e3'], '--schedules must be a whole number from 1, not "1e3"'],
   [['--schedules', '0'], '--schedules must be a whole number from 1, not "0"'],
-  [['--seeds', '5'], "Unknown option '--seeds'"],
-])(
-  'npm run rotation-model with %j reports what is wrong and where the options are described',
-  (args, message) => expectUsageError('rotation-model', args, message),
-);
+])('%j is rejected', (args, message) => {
+  expect(() => readOptions(args)).toThrow(message);
+});
 
 it('npm run rotation-model prints what its schedules contain', () => {
   const main = vectorPath('../rotation-model/main.ts');
