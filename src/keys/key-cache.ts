@@ -3,7 +3,6 @@ import { ProxyError } from '../errors.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 import type { BackoffOptions } from '../util/backoff.ts';
 import { type SetTimer, setTimer } from '../util/clock.ts';
-import { BackgroundRefresh } from './background-refresh.ts';
 import { type CachedRing, CacheStore } from './cache-store.ts';
 import { DeniedLogins } from './denied-logins.ts';
 import { causeOf, keyMissing, nameOf, SourceUnavailable, sourceStateOf } from './errors.ts';
@@ -17,7 +16,7 @@ import type {
   UsableKey,
 } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
-import { Recovery } from './recovery.ts';
+import { BackgroundRefresh, Recovery } from './refresh.ts';
 
 export interface KeyCacheOptions extends BackoffOptions {
   readonly events: KeySourceObserver;

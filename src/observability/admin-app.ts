@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Express, NextFunction, Request, RequestHandler, Response } from 'express';
 import express from 'express';
 import helmet from 'helmet';
-import { isKnownHost } from '../util/known-host.ts';
+import { isKnownHost } from '../util/web-page.ts';
 import type { Readiness } from './readiness.ts';
 import { createPageSharing, type Page, type SharingOptions } from './shared-page.ts';
 import { pagePolicy, renderStatusPage } from './status/page.ts';

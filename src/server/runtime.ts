@@ -1,5 +1,8 @@
 import type { RequestListener } from 'node:http';
+import { isDeepStrictEqual } from 'node:util';
 import { createJwtVerifier } from '../auth/jwt/verify.ts';
+import { pathText } from '../config/problem.ts';
+import { credentialFindings } from '../config/rules/callers.ts';
 import type { Config } from '../config/schema.ts';
 import type { Routes } from '../gateway/router.ts';
 import type { LabelDomain } from '../observability/labels.ts';
@@ -12,6 +15,26 @@ import { type AppOptions, createApp } from './app.ts';
 import { type Certificates, materialOf } from './certificates.ts';
 import { type JwtIssuers, jwtObserver, startJwtIssuers } from './jwt-issuers.ts';
 import { createKeyServices, type KeyServices } from './key-services.ts';
+
+/** The fields that are read only at the start: listening sockets and the log. */
+export const startOnly: Readonly<Record<string, (config: Config) => unknown>> = {
+  'proxy.host': ({ proxy }) => proxy.host,
+  'proxy.port': ({ proxy }) => proxy.port,
+  // Only whether TLS is on; changed files take effect on reload.
+  'proxy.tls': ({ proxy }) => proxy.tls === undefined,
+  // Also the timeout of TLS handshakes, which Node reads when a server is created.
+  'proxy.timeouts.headers': ({ proxy }) => proxy.timeouts.headers,
+  'admin.host': ({ admin }) => admin.host,
+  'admin.port': ({ admin }) => admin.port,
+  'admin.maxConnections': ({ admin }) => admin.maxConnections,
+  'admin.allowedHosts': ({ admin }) => admin.allowedHosts,
+  'audit.file': ({ audit }) => audit?.file,
+  // The key itself is read again with each reload.
+  'audit.keyFile': ({ audit }) => audit?.keyFile,
+  'audit.required': ({ audit }) => audit?.required,
+  'audit.sync': ({ audit }) => audit?.sync,
+  'log.level': ({ log }) => log.level,
+};
 
 /** What survives a reload of the configuration. */
 export interface RuntimeOptions
@@ -132,4 +155,28 @@ export function loginsIn(config: Config): string[] {
   const mapped = Object.values(config.environments).flatMap(({ endpoints }) => Object.values(endpoints));
   const granted = config.callers.flatMap(({ allow }) => allow.flatMap(({ logins }) => logins));
   return [...mapped, ...granted.filter((pattern) => !pattern.endsWith('*'))];
+}
+
+/** The fields that differ from those the process started with, and require a restart. */
+export function fieldsForRestart(started: Config, next: Config): readonly string[] {
+  return Object.entries(startOnly)
+    .filter(([, read]) => !isDeepStrictEqual(read(started), read(next)))
+    .map(([field]) => field);
+}
+
+/**
+ * The listener keeps its address, and whether it has TLS, until a restart. So it must be fit for the credentials of the
+ * next configuration too.
+ *
+ * @returns that configuration
+ * @throws Error if the listener is not
+ */
+export function fitForListener(started: Config, next: Config): Config {
+  const { host, tls } = started.proxy;
+  const proxy = { ...next.proxy, host, tls: tls === undefined ? undefined : (next.proxy.tls ?? tls) };
+  const [finding] = credentialFindings(next.callers, proxy);
+  if (finding === undefined) return next;
+  throw new Error(
+    `${pathText(finding.path)} ${finding.message}. Changes of proxy.host and proxy.tls need a restart.`,
+  );
 }

@@ -23,8 +23,15 @@ import { createAdmin } from './admin.ts';
 import { type Audit, closingOnError, openAudit } from './audit.ts';
 import { CertificateFiles, type Certificates, materialOf, type OnRenewed } from './certificates.ts';
 import { listenOn } from './listen.ts';
-import { fieldsForRestart, fitForListener } from './restart-fields.ts';
-import { labelDomainOf, loginsIn, type Runtime, type RuntimeOptions, startRuntime } from './runtime.ts';
+import {
+  fieldsForRestart,
+  fitForListener,
+  labelDomainOf,
+  loginsIn,
+  type Runtime,
+  type RuntimeOptions,
+  startRuntime,
+} from './runtime.ts';
 import { abort, shutDown } from './shutdown.ts';
 import { createNonceGenerator, system } from './system.ts';
 import { signingConcurrency } from './thread-pool.ts';

@@ -1,4 +1,4 @@
-import { VerificationError } from './verification-error.ts';
+import { VerificationError } from './rejections.ts';
 
 /** One decoded parameter. A form is a list of them, with order, duplicates and empty values kept. */
 export type Pair = readonly [name: string, value: string];

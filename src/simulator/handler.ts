@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { type Fault, responseOf } from './faults.ts';
-import type { VerificationFailure } from './rejections.ts';
+import { VerificationError, type VerificationFailure } from './rejections.ts';
 import { htmlResponse, type SimulatorResponse } from './response.ts';
 import type { Route } from './routes.ts';
 import type { Scenario } from './scenario-schema.ts';
 import type { SimulatorState } from './state.ts';
-import { VerificationError } from './verification-error.ts';
 import type { VerificationTrace } from './verification-trace.ts';
 import type { VerifiedRequest } from './verified-request.ts';
 import { type RawRequest, verifyRequest } from './verify.ts';

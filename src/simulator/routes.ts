@@ -1,11 +1,11 @@
 import { mergeOperations, type Operation } from '../gateway/operations.ts';
 import type { SimulatorContext } from './context.ts';
 import type { Pair } from './form.ts';
+import { VerificationError } from './rejections.ts';
 import { formResponse, jsonResponse, type SimulatorResponse } from './response.ts';
 import type { Balance, Scenario } from './scenario-schema.ts';
 import { statusResponse } from './status.ts';
 import { transferResponse } from './transfer.ts';
-import { VerificationError } from './verification-error.ts';
 import { parameter, type VerifiedRequest } from './verified-request.ts';
 import type { Expectation } from './verify.ts';
 

@@ -1,7 +1,6 @@
 import type { Pair } from './form.ts';
-import type { VerificationFailure } from './rejections.ts';
+import { VerificationError, type VerificationFailure } from './rejections.ts';
 import type { KeyName, SignatureMethod } from './signature.ts';
-import { VerificationError } from './verification-error.ts';
 
 /** In the order in which they are made. */
 export type StepName =

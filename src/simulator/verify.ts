@@ -2,8 +2,8 @@ import type { Accounts } from './accounts.ts';
 import { percentDecode } from './fault-rule.ts';
 import { decodeForm, type Pair } from './form.ts';
 import type { NonceMemory } from './nonces.ts';
+import { VerificationError } from './rejections.ts';
 import { acceptingKey, baseStringOf, type GatewayKeys, keyNames, type SignatureMethod } from './signature.ts';
-import { VerificationError } from './verification-error.ts';
 import type { StepDetails, VerificationTrace } from './verification-trace.ts';
 
 const required = [

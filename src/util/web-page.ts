@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { isIP } from 'node:net';
 
 /**
  * Whether a browser sent this for a web page: it says so by `Origin` (Fetch section 3.2) or `Sec-Fetch-Site` (Fetch
@@ -7,4 +8,15 @@ import type { IncomingHttpHeaders } from 'node:http';
 export function isFromWebPage(headers: IncomingHttpHeaders): boolean {
   const site = headers['sec-fetch-site'] ?? 'none';
   return headers.origin !== undefined || (site !== 'none' && site !== 'same-origin');
+}
+
+/**
+ * Whether a `Host` header names this server: by an IP address, as `localhost`, or by a configured name; with or
+ * without a port. With DNS rebinding, a page of another site sends that site's own name.
+ */
+export function isKnownHost(host: string | undefined, allowedHosts: readonly string[]): boolean {
+  const [, name = ''] = /^(\[[^\]]*\]|[^:]*)(?::\d{1,5})?$/.exec(host ?? '') ?? [];
+  if (/^\[.*\]$/.test(name)) return isIP(name.slice(1, -1)) === 6;
+  const known = ['localhost', ...allowedHosts].map((allowed) => allowed.toLowerCase());
+  return isIP(name) === 4 || known.includes(name.toLowerCase());
 }

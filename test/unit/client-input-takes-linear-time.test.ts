@@ -28,9 +28,9 @@ import { skewOf } from '../../src/proxy/outbound/clock-skew.ts';
 import { redactBaseString, redactParameter, redactParameters } from '../../src/redact-card-data.ts';
 import { percentDecode, percentEncode } from '../../src/simulator/fault-rule.ts';
 import { decodeForm as decodeAsGateway } from '../../src/simulator/form.ts';
-import { VerificationError } from '../../src/simulator/verification-error.ts';
+import { VerificationError } from '../../src/simulator/rejections.ts';
 import { parseAuthorization } from '../../src/simulator/verify.ts';
-import { isKnownHost } from '../../src/util/known-host.ts';
+import { isKnownHost } from '../../src/util/web-page.ts';
 import { texts } from '../support/client-inputs.ts';
 import { costOf, growthProblem } from '../support/cpu-time.ts';
 

@@ -5,14 +5,21 @@ import { createRoutes } from '../../gateway/router.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
 import type { Status } from '../../observability/status/schema.ts';
 import type { Signals } from '../../server/signals.ts';
+import { createAgent } from '../../util/agent.ts';
+import { sendHttpRequest } from '../../util/http-request.ts';
+import { describeNetworkFailure } from '../../util/network-failure.ts';
 import { CliError, messageOf } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { type OptionValues, optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { readStatus } from '../status/client.ts';
 import { demoEnvironment, loadDemoConfig } from './config.ts';
-import { sendToDemo } from './demo-client.ts';
 import { generateKey, hasKey, type NewKey, writeKey } from './keys.ts';
 import { findRunningDemo, hasStatusPage, type RunningDemo, readReadyFile, settingsOf } from './running.ts';
+
+/** Milliseconds. */
+const responseTimeout = 5000;
+
+const maxResponseBytes = 1_048_576;
 
 /** Which key of a demo is rotated. */
 interface RotationTarget {
@@ -269,4 +276,40 @@ function versionsOf({ keys }: Status, login: string, kind: KeyKind): string {
   const key = keys.list.find((one) => one.login === login && one.kind === kind);
   if (key === undefined) return 'no version yet';
   return key.versions.map(({ version, state }) => `version ${version} ${state.replace('-', ' ')}`).join(', ');
+}
+
+/**
+ * Sends one request to a port of a running demo.
+ *
+ * @param token of its scenario, if that requires one
+ * @returns the status
+ * @throws CliError if there is no response
+ */
+async function sendToDemo(
+  method: string,
+  address: string,
+  contentType: string,
+  body: string,
+  token?: string,
+): Promise<number> {
+  const url = new URL(address);
+  const options = {
+    agent: createAgent(address, {}, { keepAlive: false }),
+    signal: AbortSignal.timeout(responseTimeout),
+    maxResponseBytes,
+  };
+  const bytes = Buffer.from(body);
+  const headers = {
+    'Content-Type': contentType,
+    'Content-Length': String(bytes.length),
+    ...(token !== undefined && { Authorization: `Bearer ${token}` }),
+  };
+  try {
+    return (await sendHttpRequest({ method, url, headers, body: bytes }, options)).status;
+  } catch (error) {
+    const cause = options.signal.aborted
+      ? `no response in ${responseTimeout / 1000} s`
+      : describeNetworkFailure(error);
+    throw new CliError(`${url.origin}: ${cause}. Check whether the demo still runs.`);
+  }
 }

@@ -1,13 +1,15 @@
-import { latency, percent, rate, secondsBetween, skew, span, whole } from './format.ts';
+import { sourceName } from './findings.ts';
+import { latency, percent, rate, relative, secondsBetween, skew, span, whole } from './format.ts';
 import { clockDifference, failing, lifetime, rejections, saturation } from './limits.ts';
 import { banner, pageTone, stateOf } from './page/banner.ts';
-import { instance, keySource } from './page/instance.ts';
 import { keys } from './page/keys.ts';
 import {
   bar,
   type Column,
+  type Content,
   clockTime,
   empty,
+  facts,
   type Html,
   html,
   markup,
@@ -26,6 +28,8 @@ import { script, scriptSource } from './page/script.ts';
 import { style, styleSource } from './page/style.ts';
 import { tiles } from './page/tiles.ts';
 import type { FailedRequest, Status } from './schema.ts';
+
+const sinceTexts = { up: 'Up since', denied: 'Denied since', down: 'Down since' };
 
 type Outcome = FailedRequest['outcome'];
 
@@ -252,4 +256,46 @@ function cause({ cause: text, runbookSection }: FailedRequest, runbookUrl: strin
     return html`<code title="Runbook: ${runbookSection}">${text}</code>`;
   }
   return html`<a href="${runbookUrl}${runbookSection}" rel="noreferrer"><code>${text}</code></a>`;
+}
+
+function keySource({ at, keySource: source }: Status): Html {
+  const { type, state, since, deniedLogins, problem, tokenExpiresAt } = source;
+  const pairs: [string, Content][] = [
+    ['Type', sourceName(type)],
+    ['State', sourceState(state)],
+  ];
+  if (since !== null && state !== null) pairs.push([sinceTexts[state], moment(at, since)]);
+  pairs.push(['Denied logins', deniedLogins === 0 ? none('none') : whole(deniedLogins)]);
+  if (type === 'vault') {
+    const expiry = tokenExpiresAt === null ? none('never, or unknown') : moment(at, tokenExpiresAt);
+    pairs.push(['Token expires', expiry]);
+  }
+  if (problem !== null) pairs.push(['Problem', html`<span class="long">${problem}</span>`]);
+  return section({ id: 'key-source', title: 'Key source' }, facts(pairs));
+}
+
+function sourceState(state: Status['keySource']['state']): Html {
+  if (state === null) return pill('idle', 'Not read yet');
+  if (state === 'denied') return pill('bad', 'Denies keys');
+  return state === 'up' ? pill('ok', 'Up') : pill('bad', 'Unavailable');
+}
+
+function instance({ at, process, config }: Status): Html {
+  const { digest, loadedAt, reloadFailed } = config;
+  return section(
+    { id: 'instance', title: 'Instance' },
+    facts([
+      ['Version', process.version],
+      ['Node.js', process.node],
+      ['Uptime', span(process.uptime)],
+      ['Started', moment(at, process.startedAt)],
+      ['Configuration loaded', moment(at, loadedAt)],
+      ['Configuration', reloadFailed ? pill('warn', 'Not reloaded') : pill('ok', 'In effect')],
+      ['Configuration digest', html`<code>${digest}</code>`],
+    ]),
+  );
+}
+
+function moment(now: string, time: string): Html {
+  return html`${clockTime(now, time)} <span class="detail">${relative(now, time)}</span>`;
 }
