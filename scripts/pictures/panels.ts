@@ -46,7 +46,7 @@ export function timeseries(
   box: Box,
   axis: number,
 ): Parts {
-  const [factor, suffix] = multipleFor(
+  const [suffix, factor] = multipleFor(
     panel.unit,
     Math.max(...lines.flatMap(({ values }) => values.map(Number))),
   );
@@ -100,6 +100,7 @@ export function stat(
     const color = colorOf(last, panel);
     const place = { left: box.x + at * width, width: width - sizes.gap };
     const center = place.left + place.width / 2;
+    const middle = box.y + box.height / 2;
     const size = Math.min(44, (place.width / text.length) * 1.6);
     return {
       grid: { ...place, top: box.y + (box.height * 2) / 3, height: box.height / 3 },
@@ -108,13 +109,7 @@ export function stat(
       series: { ...lineStyle(axis + at, color, 0.15), data: points(values, span, 1) },
       graphic: [
         label(lines.length === 1 ? '' : name, { x: center, y: box.y, fill: colors.text, align: 'center' }),
-        label(text, {
-          x: center,
-          y: box.y + box.height / 2 - size * 0.7,
-          fill: color,
-          align: 'center',
-          size,
-        }),
+        label(text, { x: center, y: middle - size * 0.7, fill: color, align: 'center', size }),
       ],
     };
   });
@@ -127,16 +122,19 @@ export function stat(
   };
 }
 
-/** A line of text. @param y of its top */
+/** Where a line of text begins, and how it looks. */
+interface Style {
+  readonly x: number;
+  /** Of its top. */
+  readonly y: number;
+  readonly fill: string;
+  readonly align?: 'left' | 'center' | 'right';
+  readonly size?: number;
+}
+
 export function label(
   text: string,
-  {
-    x,
-    y,
-    fill,
-    align = 'left',
-    size = 12,
-  }: { x: number; y: number; fill: string; align?: 'left' | 'center' | 'right'; size?: number },
+  { x, y, fill, align = 'left', size = 12 }: Style,
 ): GraphicComponentOption {
   return { type: 'text', x, y, silent: true, style: { text, fill, align, fontSize: size } };
 }
@@ -163,14 +161,14 @@ function rangeOf(
 }
 
 function lineStyle(axis: number, color: string, opacity: number): LineSeriesOption {
-  const shared = {
+  const shared = { xAxisIndex: axis, yAxisIndex: axis, showSymbol: false, silent: true } as const;
+  return {
+    ...shared,
     type: 'line',
-    xAxisIndex: axis,
-    yAxisIndex: axis,
-    showSymbol: false,
-    silent: true,
-  } as const;
-  return { ...shared, color, lineStyle: { width: 1 }, ...(opacity > 0 ? { areaStyle: { opacity } } : {}) };
+    color,
+    lineStyle: { width: 1 },
+    ...(opacity > 0 ? { areaStyle: { opacity } } : {}),
+  };
 }
 
 function points(values: Line['values'], { start, step }: Recording, factor: number): Values {
@@ -178,14 +176,11 @@ function points(values: Line['values'], { start, step }: Recording, factor: numb
 }
 
 function timeAxis({ start, step, steps }: Recording): object {
-  const shared = {
+  return {
     type: 'time',
     min: 1000 * start,
     max: 1000 * (start + step * (steps - 1)),
     minInterval: 60_000,
-  };
-  return {
-    ...shared,
     splitLine: { show: true, lineStyle: { color: colors.grid } },
     axisLine: hidden,
     axisTick: hidden,

@@ -8,7 +8,7 @@ const series = z.object({
 });
 
 /** The results of Prometheus for the queries of one dashboard. */
-export const recordingShape = z.object({
+const recordingShape = z.object({
   /** First step, Unix time in seconds. */
   start: z.number(),
   /** Seconds from one value to the next. */
@@ -31,7 +31,7 @@ export function recordingFile(dashboardFile: string): string {
   return dashboardFile.replace('.json', '.recording.json');
 }
 
-/** @throws ZodError for a file that is not one of {@link recordingShape} */
+/** @throws ZodError for a file that is not one of {@link Recording} */
 export function readRecording(dashboardFile: string): Recording {
   const file = new URL(`../../deploy/grafana/pictures/${recordingFile(dashboardFile)}`, import.meta.url);
   return recordingShape.parse(JSON.parse(readFileSync(file, 'utf8')));

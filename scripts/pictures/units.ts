@@ -1,37 +1,12 @@
-/** A multiple of a unit: its factor, and the suffix after the number. */
-type Multiple = readonly [factor: number, suffix: string];
-
-/** Multiples of Grafana's units, in ascending order. */
-const units: Readonly<Record<string, readonly Multiple[]>> = {
-  reqps: [
-    [1, ' req/s'],
-    [1e3, 'K req/s'],
-  ],
-  ops: [
-    [1, ' ops/s'],
-    [1e3, 'K ops/s'],
-  ],
-  short: [
-    [1, ''],
-    [1e3, ' K'],
-    [1e6, ' Mil'],
-  ],
-  none: [[1, '']],
-  percentunit: [[0.01, '%']],
-  s: [
-    [1e-6, ' µs'],
-    [1e-3, ' ms'],
-    [1, ' s'],
-    [60, ' min'],
-    [3600, ' h'],
-    [86_400, ' days'],
-  ],
-  bytes: [
-    [1, ' B'],
-    [2 ** 10, ' KiB'],
-    [2 ** 20, ' MiB'],
-    [2 ** 30, ' GiB'],
-  ],
+/** Multiples of Grafana's units: the suffix after the number, and the factor, in ascending order. */
+const units: Readonly<Record<string, Readonly<Record<string, number>>>> = {
+  reqps: { ' req/s': 1, 'K req/s': 1e3 },
+  ops: { ' ops/s': 1, 'K ops/s': 1e3 },
+  short: { '': 1, ' K': 1e3, ' Mil': 1e6 },
+  none: { '': 1 },
+  percentunit: { '%': 0.01 },
+  s: { ' µs': 1e-6, ' ms': 1e-3, ' s': 1, ' min': 60, ' h': 3600, ' days': 86_400 },
+  bytes: { ' B': 1, ' KiB': 2 ** 10, ' MiB': 2 ** 20, ' GiB': 2 ** 30 },
 };
 
 /**
@@ -39,16 +14,16 @@ const units: Readonly<Record<string, readonly Multiple[]>> = {
  *
  * @throws TypeError for an unknown unit
  */
-export function multipleFor(unit: string, value: number): Multiple {
-  const multiples = units[unit];
-  const [smallest] = multiples ?? [];
-  if (multiples === undefined || smallest === undefined) throw new TypeError(`unknown unit ${unit}`);
-  if (value === 0) return multiples.find(([factor]) => factor === 1) ?? smallest;
-  return multiples.findLast(([factor]) => Math.abs(value) >= factor) ?? smallest;
+export function multipleFor(unit: string, value: number): readonly [suffix: string, factor: number] {
+  const multiples = Object.entries(units[unit] ?? {});
+  const [smallest] = multiples;
+  if (smallest === undefined) throw new TypeError(`unknown unit ${unit}`);
+  if (value === 0) return multiples.find(([, factor]) => factor === 1) ?? smallest;
+  return multiples.findLast(([, factor]) => Math.abs(value) >= factor) ?? smallest;
 }
 
 /** The number with its unit. @param digits maximum number of significant digits */
 export function format(unit: string, value: number, digits = 6): string {
-  const [factor, suffix] = multipleFor(unit, value);
+  const [suffix, factor] = multipleFor(unit, value);
   return `${Number((value / factor).toPrecision(digits))}${suffix}`;
 }
