@@ -11,7 +11,7 @@ const recentUse = 600_000;
 /** Milliseconds between releases, while logins are still denied after each. */
 const releaseRange = { initial: 1000, max: 60_000 };
 
-export interface DeniedLoginsOptions extends BackoffOptions {
+interface DeniedLoginsOptions extends BackoffOptions {
   readonly setTimer: SetTimer;
   /** Maximum number of logins to remember. */
   readonly limit: number;

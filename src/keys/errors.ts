@@ -28,7 +28,7 @@ export class SourceUnavailable extends ProxyError {
     super(
       'key-source-unavailable',
       `The keys of login "${login}" in environment "${environment}" are temporarily unavailable. Retry later.`,
-      { cause, retryAfter: retryAfter },
+      { cause, retryAfter },
     );
     this.source = source;
     this.problem = problem;

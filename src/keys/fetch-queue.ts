@@ -13,7 +13,7 @@ interface Fetch<Result> extends PromiseWithResolvers<Result> {
 }
 
 /** Foreground: a request is waiting. Background: a refresh, which goes last and may wait for long. */
-export type Priority = 'foreground' | 'background';
+type Priority = 'foreground' | 'background';
 
 /**
  * Single flight with a concurrency limit: one read of the source at a time per login, with at most one more

@@ -113,16 +113,13 @@ function rsaOnly(privateKey: KeyObject): Parsed {
 }
 
 function fingerprint(privateKey: KeyObject): string {
-  return digest(createPublicKey(privateKey).export({ type: 'spki', format: 'der' })).toString('hex');
+  const der = createPublicKey(privateKey).export({ type: 'spki', format: 'der' });
+  return createHash('sha256').update(der).digest('hex');
 }
 
 /** Files usually end in a newline that is not part of the key; any other character may be part of it. */
 export function withoutLineBreak(text: string): string {
   return text.replace(/\r?\n$/, '');
-}
-
-function digest(data: Buffer): Buffer {
-  return createHash('sha256').update(data).digest();
 }
 
 export function describeKey(entry: UsableKey | UnusableKey): KeyDescription {
@@ -143,14 +140,10 @@ export function findEqualKey(entry: UsableKey | UnusableKey, ring: KeyRing): Usa
   return ring.find((other): other is UsableKey => 'key' in other && sameKey(entry, other));
 }
 
-/** Formats an age in the largest whole unit, such as `5m` or `40d`. */
+/** Formats an age in the largest whole unit, such as `5m` or `40d`; a time to come counts as now. */
 export function age(createdAt: Date | undefined, now: number): string {
-  return createdAt === undefined ? '' : span((now - createdAt.getTime()) / 1000);
-}
-
-/** Formats seconds in the same way; less than none count as none. */
-function span(exact: number): string {
-  const seconds = Math.max(0, Math.floor(exact));
+  if (createdAt === undefined) return '';
+  const seconds = Math.max(0, Math.floor((now - createdAt.getTime()) / 1000));
   if (seconds < 60) return `${seconds}s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)}m`;
   return seconds < 86_400 ? `${Math.floor(seconds / 3600)}h` : `${Math.floor(seconds / 86_400)}d`;

@@ -14,7 +14,7 @@ const fileNames = ['control_key', 'private_key.pem', 'passphrase'] as const;
 /** Files have no history, so the ring keeps it: enough keys for a rotation that took several attempts. */
 const maximumSuperseded = 4;
 
-export interface DirectorySettings {
+interface DirectorySettings {
   readonly directory: string;
   /** Milliseconds during which a replaced key is still returned, as superseded. */
   readonly rotationGracePeriod: number;

@@ -33,10 +33,10 @@ export interface VaultClientOptions extends BackoffOptions {
 }
 
 /** How to reach Vault: `keys.vault` of the configuration without the login. */
-export type VaultAddress = Pick<VaultConfig, 'address' | 'namespace' | 'timeout'>;
+type VaultAddress = Pick<VaultConfig, 'address' | 'namespace' | 'timeout'>;
 
 /**
- * The part of Vault's HTTP API that Countersign needs. Paths come from paths.ts and have no `/v1`. A response with
+ * The part of Vault's HTTP API that Countersign needs. Paths come from {@link kvPaths} and have no `/v1`. A response with
  * an unexpected shape is an `invalid-response`, or `unexpected-content` for a read. Every method throws only
  * {@link VaultError}.
  */

@@ -62,7 +62,7 @@ export const kindOfStatus: ReadonlyMap<number, VaultErrorKind> = new Map([
   [504, 'failing'],
 ]);
 
-export interface VaultErrorOptions {
+interface VaultErrorOptions {
   readonly status?: number;
   /** Seconds until it is worth trying again. */
   readonly retryAfter?: number;

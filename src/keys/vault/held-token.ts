@@ -1,6 +1,6 @@
 import { type Secret, sameSecret } from '../../secret.ts';
 import { Backoff } from '../../util/backoff.ts';
-import { lookUpSelf, revokeSelf, type TokenLease } from './auth-methods.ts';
+import { lookUpSelf, type TokenLease } from './auth-methods.ts';
 import type { VaultClient } from './client.ts';
 import { isVaultError } from './errors.ts';
 
@@ -107,13 +107,6 @@ export class TokenCheck {
   /** Allows another login at the next denial: the last one failed because Vault was unavailable. */
   forgetSuspicion(): void {
     this.#suspicions.reset();
-  }
-
-  /** Revokes a suspected token that was replaced: it may still be valid. */
-  async revokeReplaced(previous: Secret): Promise<void> {
-    await revokeSelf(this.#client, previous).catch(() => {
-      // Without that permission it expires with its lease.
-    });
   }
 
   async #canLookUp(token: Secret): Promise<boolean> {

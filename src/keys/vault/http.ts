@@ -32,7 +32,7 @@ const maxResponseBytes = 1_048_576;
 /** More than the cache's concurrent reads. */
 const maxSockets = 16;
 
-export interface TransportOptions extends TlsMaterial {
+interface TransportOptions extends TlsMaterial {
   readonly address: string;
   /** Milliseconds for a whole request: from waiting for a socket to the last byte of the response. */
   readonly timeout: number;
@@ -48,13 +48,13 @@ export interface TransportRequest {
   readonly json?: unknown;
 }
 
-export interface TransportResponse {
+interface TransportResponse {
   readonly statusCode: number;
   readonly body: unknown;
   readonly request: { readonly path: string };
 }
 
-export interface SendOptions {
+interface SendOptions {
   readonly signal?: AbortSignal;
   /** Uses a new connection: a kept-alive one may be dead. */
   readonly freshSocket?: boolean;

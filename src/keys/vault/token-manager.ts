@@ -25,7 +25,7 @@ export type TokenManagerObserver = Pick<
   'keyProblem' | 'keySourceUp' | 'loginFailed' | 'tokenExpiryChanged'
 >;
 
-export interface TokenManagerOptions extends BackoffOptions {
+interface TokenManagerOptions extends BackoffOptions {
   /** Wall time in milliseconds since 1970, for reporting only. */
   readonly clock: () => number;
   readonly events: TokenManagerObserver;
@@ -44,6 +44,7 @@ const reportRange = { initial: 300_000, max: 300_000, jitter: 0 };
  * was revoked meanwhile is noticed only after this time.
  */
 const recentlyVerified = 1000;
+
 /** A failed login, for the log. */
 export function loginProblem(message: string): string {
   return `Vault login failed: ${message}`;
@@ -137,8 +138,7 @@ export class TokenManager {
   async #revokeToken(): Promise<void> {
     await Promise.allSettled([...this.#inFlight, this.#logins.running]);
     const held = this.#alive();
-    if (held !== undefined && this.#method.givesNewTokens)
-      await revokeSelf(this.#client, held.token).catch(() => undefined);
+    if (held !== undefined && this.#method.givesNewTokens) await revokeSelf(this.#client, held.token);
   }
 
   #alive(): HeldToken | undefined {
@@ -169,7 +169,8 @@ export class TokenManager {
       if (isUnavailable(error)) this.#tokenCheck.forgetSuspicion();
       throw error;
     });
-    if (verdict === 'suspected') await this.#tokenCheck.revokeReplaced(denied.token);
+    // A suspected token may still be valid.
+    if (verdict === 'suspected') await revokeSelf(this.#client, denied.token);
     return next;
   }
 
